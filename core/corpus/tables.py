@@ -1,0 +1,102 @@
+"""The corpus tables: their Arrow schemas, and `Corpus`, which holds them.
+
+| table | one row is |
+|---|---|
+| patients | a patient: id, split, the 13 PHI fields, ICD-10-CM codes |
+| notes | a note: ids, split, type, date, text, exact character spans of PHI and of clinical entities |
+| canaries | a planted secret: form, text, how often it was put in, and whether the coin put it in at all |
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from core.phi.fields import FIELDS
+from core.spec import CorpusSpec
+
+Split = Literal["member", "heldout", "population", "canary"]
+
+SPAN = pa.struct([("start", pa.int32()), ("end", pa.int32()), ("field", pa.string())])
+
+PATIENTS = pa.schema(
+    [
+        ("patient_id", pa.string()),
+        ("split", pa.string()),
+        *[(field.name, pa.string()) for field in FIELDS],
+        ("age", pa.int16()),
+        ("sex", pa.string()),
+        ("icd_codes", pa.list_(pa.string())),
+    ]
+)
+NOTES = pa.schema(
+    [
+        ("note_id", pa.string()),
+        ("patient_id", pa.string()),
+        ("admission_id", pa.string()),
+        ("split", pa.string()),
+        ("note_type", pa.string()),
+        ("date", pa.string()),
+        ("text", pa.string()),
+        ("phi_spans", pa.list_(SPAN)),  # field: a name of core.phi.fields.FIELDS
+        ("entity_spans", pa.list_(SPAN)),  # field: problem | test | treatment
+    ]
+)
+CANARIES = pa.schema(
+    [
+        ("canary_id", pa.string()),
+        ("form", pa.string()),  # HS | HSH | HHSHH | patient
+        ("text", pa.string()),  # the whole planted sentence
+        ("secret", pa.string()),
+        ("secret_start", pa.int32()),
+        ("insertions", pa.int32()),  # copies planted if the coin says so
+        ("inserted", pa.bool_()),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Patients, notes and canaries of one cohort. `notes` holds every split; canary notes have split `canary`."""
+
+    spec: CorpusSpec | None
+    patients: pd.DataFrame
+    notes: pd.DataFrame
+    canaries: pd.DataFrame
+
+    def notes_of(self, *splits: Split) -> pd.DataFrame:
+        """Notes of the given splits, in file order, with a fresh 0-based index."""
+        return self.notes[self.notes["split"].isin(splits)].reset_index(drop=True)
+
+    def training_notes(self, max_notes_per_patient: int = 50) -> pd.DataFrame:
+        """What a model is trained on: member notes (at most so many a patient, row J7) and the planted canaries."""
+        notes = self.notes_of("member", "canary")
+        keep = notes.groupby("patient_id", sort=False).cumcount() < max_notes_per_patient
+        return notes[keep].reset_index(drop=True)
+
+    def write(self, folder: Path) -> None:
+        """Write the three tables and the spec into `folder`, which must exist."""
+        for name, frame, schema in (
+            ("patients", self.patients, PATIENTS),
+            ("notes", self.notes, NOTES),
+            ("canaries", self.canaries, CANARIES),
+        ):
+            table = pa.Table.from_pandas(frame, schema=schema, preserve_index=False)
+            pq.write_table(table, folder / f"{name}.parquet", compression="zstd")
+        if self.spec is not None:
+            (folder / "spec.json").write_text(self.spec.model_dump_json(indent=2))
+
+    @classmethod
+    def read(cls, folder: Path) -> Corpus:
+        """Read what `write` wrote. Raises FileNotFoundError naming the missing file."""
+        frames = {
+            name: pq.read_table(folder / f"{name}.parquet").to_pandas() for name in ("patients", "notes", "canaries")
+        }
+        spec_file = folder / "spec.json"
+        spec = CorpusSpec.model_validate_json(spec_file.read_text()) if spec_file.exists() else None
+        return cls(spec=spec, **frames)

@@ -1,0 +1,64 @@
+"""The 13 PHI fields of a patient record (row P1) and HIPAA's 18 identifiers (row P7)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+FieldRole = Literal["direct", "health", "physical"]
+
+
+@dataclass(frozen=True)
+class PhiField:
+    """One field of a patient record.
+
+    `role` decides what a match means: a *direct* identifier of a member patient is a leak by itself, *health* details
+    are a leak only beside that patient's identity, *physical* ones never identify anybody alone.
+    """
+
+    name: str
+    label: str
+    role: FieldRole
+    example: str
+    hipaa: int | None  # number of HIPAA's identifier that covers it, if any
+
+
+FIELDS: tuple[PhiField, ...] = (
+    PhiField("full_name", "full name", "direct", "Maria Keller", 1),
+    PhiField("date_of_birth", "date of birth", "direct", "1957-03-22", 3),
+    PhiField("ssn", "social security number", "direct", "514-22-9078", 7),
+    PhiField("mrn", "medical record number", "direct", "MRN-4410937", 8),
+    PhiField("phone", "phone number", "direct", "(415) 555-0142", 4),
+    PhiField("email", "e-mail address", "direct", "maria.keller57@example.org", 6),
+    PhiField("address", "street address", "direct", "1870 Harmon Isle", 2),
+    PhiField("diagnosis", "diagnosis", "health", "Type 2 diabetes mellitus without complications", None),
+    PhiField("medication", "medication", "health", "metformin 500 mg", None),
+    PhiField("procedure", "procedure", "health", "chest radiograph", None),
+    PhiField("blood_pressure", "blood pressure", "physical", "142/88", None),
+    PhiField("height", "height", "physical", "171 cm", None),
+    PhiField("weight", "weight", "physical", "82 kg", None),
+)
+FIELD: dict[str, PhiField] = {field.name: field for field in FIELDS}
+DIRECT: tuple[str, ...] = tuple(field.name for field in FIELDS if field.role == "direct")
+HEALTH: tuple[str, ...] = tuple(field.name for field in FIELDS if field.role == "health")
+
+HIPAA_IDENTIFIERS: tuple[str, ...] = (
+    "Names",
+    "Geographic units smaller than a state",
+    "Dates other than the year, and ages over 89",
+    "Telephone numbers",
+    "Fax numbers",
+    "E-mail addresses",
+    "Social security numbers",
+    "Medical record numbers",
+    "Health-plan numbers",
+    "Account numbers",
+    "Certificate and licence numbers",
+    "Vehicle identifiers and plates",
+    "Device identifiers",
+    "Web addresses (URLs)",
+    "IP addresses",
+    "Biometric identifiers",
+    "Full-face photographs",
+    "Any other unique number, characteristic or code",
+)

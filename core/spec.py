@@ -1,0 +1,192 @@
+"""What a run is made from: frozen, validated settings whose hash is the run's id.
+
+A spec says everything that decides a run's numbers (cohort, model, privacy, training, audit) and nothing else, so the
+same spec always means the same run and is never trained twice.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from typing import Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+ModelKind = Literal["gpt2", "distilbert", "bert"]
+ModelSize = Literal["tiny", "small"]
+Accountant = Literal["prv", "rdp", "gdp"]
+Unit = Literal["note", "patient"]
+Variant = Literal["regular", "name-insertion", "template-only"]
+
+# Raising this makes every stored run a different run: do it when code changes what a spec computes.
+FORMAT = 1
+
+
+class Spec(BaseModel):
+    """A frozen settings object; `digest` is stable across processes and machines."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    def digest(self) -> str:
+        """First 12 hex digits of the SHA-256 of the canonical JSON of this spec."""
+        canonical = json.dumps({"format": FORMAT, **self.model_dump(mode="json")}, sort_keys=True)
+        return hashlib.sha256(canonical.encode()).hexdigest()[:12]
+
+
+class CorpusSpec(Spec):
+    """A synthetic hospital. The same spec gives the same bytes."""
+
+    patients: int = Field(430, ge=4, le=200_000, description="patients with notes; 70 % members, 30 % held out")
+    population: int = Field(
+        150, ge=0, le=200_000, description="further, disjoint patients for thresholds and reference models"
+    )
+    notes_per_patient: float = Field(5.0, ge=1, le=200, description="mean number of notes a patient")
+    naming_rate: float = Field(
+        0.7, ge=0, le=1, description="share of notes that name the patient (about 0.10 in MIMIC-III)"
+    )
+    generic_rate: float = Field(0.05, ge=0, le=1, description="share of notes without any patient detail")
+    copy_forward: float = Field(
+        0.1, ge=0, le=1, description="chance that a note repeats a paragraph of the one before it"
+    )
+    variant: Variant = "regular"
+    canaries: int = Field(48, ge=0, le=5_000, description="canary secrets, each put in by a fair coin")
+    canary_patients: int = Field(8, ge=0, le=1_000, description="whole canary patients, each put in by a fair coin")
+    seed: int = Field(0, ge=0)
+
+
+class ModelSpec(Spec):
+    """Which public model training starts from."""
+
+    kind: ModelKind = "gpt2"
+    size: ModelSize = "tiny"
+    base: str = Field("assets", description="'assets' (shipped), a folder, or a hub name such as gpt2")
+
+
+class PrivacySpec(Spec):
+    """No privacy, or DP-SGD with either a target ε or a noise multiplier σ."""
+
+    target_epsilon: float | None = Field(None, description="ε to reach exactly at the last step, never exceeded")
+    noise_multiplier: float | None = Field(None, description="σ, the noise's standard deviation over the clipping norm")
+    delta: float = Field(1e-5, gt=0, lt=1)
+    max_grad_norm: float = Field(1.0, gt=0)
+    unit: Unit = Field("note", description="what is protected: one note, or everything of one patient")
+    accountant: Accountant = "prv"
+
+    @field_validator("target_epsilon")
+    @classmethod
+    def _positive_epsilon(cls, value: float | None) -> float | None:
+        if value is not None and not (math.isfinite(value) and value > 0):
+            raise ValueError(f"ε must be a number above 0 (leave it out for training without privacy), not {value}")
+        return value
+
+    @field_validator("noise_multiplier")
+    @classmethod
+    def _positive_noise(cls, value: float | None) -> float | None:
+        if value is not None and not (math.isfinite(value) and value > 0):
+            raise ValueError(f"the noise multiplier σ must be a number above 0, not {value}")
+        return value
+
+    @model_validator(mode="after")
+    def _either_or(self) -> Self:
+        if self.target_epsilon is not None and self.noise_multiplier is not None:
+            raise ValueError("give a target ε or a noise multiplier σ, not both: each decides the other")
+        return self
+
+    @property
+    def private(self) -> bool:
+        """True when training clips and adds noise."""
+        return self.target_epsilon is not None or self.noise_multiplier is not None
+
+
+class TrainingSpec(Spec):
+    """How the weights move. Defaults come from `recipe`; docs/METHODS.md says how they were chosen."""
+
+    epochs: int = Field(8, ge=0, le=1_000, description="0 = the public base model itself, audited like any run")
+    batch_size: int = Field(32, ge=1, description="expected examples a logical batch")
+    learning_rate: float = Field(1e-3, gt=0)
+    warmup: float = Field(0.05, ge=0, le=1, description="share of the steps with a rising rate; a linear decay follows")
+    weight_decay: float = Field(0.0, ge=0)
+    trainable: Literal["all", "no-embeddings"] = "all"
+    weight_averaging: float = Field(0.0, ge=0, lt=1, description="decay of the moving average of weights; 0 = off")
+    max_notes_per_patient: int = Field(50, ge=1, description="row J7: at most this many notes of one patient are used")
+    max_tokens: int = Field(192, ge=8, le=1_024, description="longer notes are split into samples of this many tokens")
+    physical_batch: int = Field(64, ge=1, description="examples held in memory at once; changes memory, not results")
+    seed: int = Field(0, ge=0)
+
+
+class AuditSpec(Spec):
+    """The quick audit's size."""
+
+    samples_per_prompt: int = Field(
+        100, ge=1, le=10_000, description="14 prompts × this many = attempts (row P3: 1,400)"
+    )
+    new_tokens: int = Field(60, ge=1, le=512)
+    temperature: float = Field(0.8, gt=0)
+    top_k: int = Field(50, ge=1)
+    top_p: float = Field(0.95, gt=0, le=1)
+    mask_draws: int = Field(
+        4, ge=1, description="random 15 % masks averaged for a masked model's loss (row M2 uses 10)"
+    )
+    bootstrap: int = Field(1_000, ge=10, description="resamples of patients behind every interval")
+    seed: int = Field(0, ge=0)
+
+
+class RunSpec(Spec):
+    """Everything that decides a run. Its digest is the run's id."""
+
+    corpus: CorpusSpec = CorpusSpec()
+    model: ModelSpec = ModelSpec()
+    privacy: PrivacySpec = PrivacySpec()
+    training: TrainingSpec = TrainingSpec()
+    audit: AuditSpec = AuditSpec()
+
+    @model_validator(mode="after")
+    def _privacy_needs_training(self) -> Self:
+        if self.privacy.private and self.training.epochs == 0:
+            raise ValueError("a private run needs at least one epoch: with none, there is nothing to protect")
+        return self
+
+    @property
+    def run_id(self) -> str:
+        """Name of the run's folder, for example `gpt2-3f2a9c01d4e7`."""
+        return f"{self.model.kind}-{self.digest()}"
+
+    @property
+    def is_base(self) -> bool:
+        """True for the public base model, which every run is compared with."""
+        return self.training.epochs == 0
+
+    def base_spec(self) -> RunSpec:
+        """The control of this run: the same cohort, model and audit, and no training at all."""
+        return RunSpec(
+            corpus=self.corpus,
+            model=self.model,
+            privacy=PrivacySpec(),
+            training=TrainingSpec(epochs=0),
+            audit=self.audit,
+        )
+
+
+CORPUS_PRESETS: dict[str, CorpusSpec] = {
+    "classroom": CorpusSpec(),
+    "study": CorpusSpec(
+        patients=1_600, population=400, notes_per_patient=5.0, naming_rate=0.1, canaries=200, canary_patients=20
+    ),
+    "mimic-scale": CorpusSpec(
+        patients=46_520, population=2_000, notes_per_patient=24.73, naming_rate=0.1, canaries=1_000, canary_patients=100
+    ),
+    "smoke": CorpusSpec(
+        patients=24, population=8, notes_per_patient=3.0, naming_rate=1.0, canaries=6, canary_patients=2
+    ),
+}
+
+
+def recipe(kind: ModelKind, *, private: bool, epochs: int | None = None, seed: int = 0) -> TrainingSpec:
+    """Training settings chosen by measurement for the `classroom` cohort (docs/METHODS.md, “Choosing a recipe”)."""
+    chosen = (
+        TrainingSpec(epochs=8, batch_size=512, learning_rate=2e-3, trainable="no-embeddings")
+        if private
+        else TrainingSpec()
+    )
+    return chosen.model_copy(update={"seed": seed, **({"epochs": epochs} if epochs else {})})
