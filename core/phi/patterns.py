@@ -1,0 +1,199 @@
+"""Which forms of a patient's value are looked up, and when a candidate found in a text really is that value.
+
+`forms(field, value)` gives the value's identity (two patients with the same identity share the value) and its search
+patterns in the views of `core.phi.normalise`; `judge(field, …)` looks at the folded text around a candidate.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from core.phi.dates import full_dates
+from core.phi.fields import DIRECT, HEALTH
+from core.phi.normalise import DATE_WIDTH, FoldedText, digits, fold, words
+
+SEARCHED: tuple[str, ...] = (*DIRECT, *HEALTH)  # 10 fields; physical ones identify nobody
+_NUMBERS = ("ssn", "phone", "mrn")
+_FEWEST_DIGITS = 6  # a shorter number says nothing without the words "MRN" before it
+
+_TITLES = {"mr", "mrs", "ms", "miss", "dr", "prof", "sir", "mx"}
+_SUFFIXES = {"jr", "sr", "ii", "iii", "iv", "md", "phd", "dds", "dvm", "rn"}
+_PARTICLES = {"de", "del", "della", "der", "den", "di", "da", "la", "le", "van", "von", "bin", "al", "el", "st"}
+_UNIT = re.compile(r"(?<=[0-9])\s+(?=(?:mg|mcg|g|ml|units?)\b)")
+_STREET_UNIT = re.compile(r"\b(?:apt|suite|unit|ste)\b.*$")
+
+
+class Form(NamedTuple):
+    """A search pattern; `comma_before` is the number of the word that a comma must precede ("Keller, Maria"), or 0."""
+
+    pattern: str
+    comma_before: int = 0
+
+
+def forms(field: str, value: str) -> tuple[str, list[Form]]:
+    """Return the identity of `value` and its forms; no forms when the value is too short to name anybody."""
+    if field == "full_name":
+        return _name_forms(value)
+    if field == "date_of_birth":
+        dates = full_dates(fold(value)[0])
+        return (dates[0][2], [Form(f"@{dates[0][2]}\n")]) if dates else ("", [])
+    if field in _NUMBERS:
+        return _number_forms(field, value)
+    if field == "address":
+        return _address_forms(value)
+    found = words(value)
+    patterns = [Form(_as_words(found))] if found and (field != "email" or "@" in value) else []
+    if field == "medication" and _UNIT.search(value.lower()):
+        patterns.append(Form(_as_words(words(_UNIT.sub("", value.lower())))))
+    return " ".join(found) if field != "email" else "".join(fold(value)[0].split()), patterns
+
+
+def _as_words(found: list[str]) -> str:
+    return f" {' '.join(found)} "
+
+
+def _name_forms(value: str) -> tuple[str, list[Form]]:
+    """First [middle] last and "Last, First [middle]", each also without the middle names or with their initials."""
+    head, comma, tail = value.partition(",")
+    if comma and words(tail) and words(tail)[0] not in _SUFFIXES:
+        value = f"{tail} {head}"  # the record itself says "Keller, Maria"
+    parts = [words(part) for part in value.split()]
+    parts = [part for part in parts if part]
+    while parts and parts[0][0] in _TITLES:
+        parts.pop(0)
+    while parts and parts[-1][0] in _SUFFIXES:
+        parts.pop()
+    if len(parts) < 2:  # one word of a name is nobody's name
+        return "", []
+    split = len(parts) - 1
+    while split > 1 and parts[split - 1][0] in _PARTICLES:
+        split -= 1
+    first, middle, last = parts[0], parts[1:split], sum(parts[split:], [])
+    initials = [part[0][0] for part in middle]
+    middles = {tuple(sum(middle, [])), tuple(initials), ()}
+    found = []
+    for between in sorted(middles):
+        found.append(Form(_as_words([*first, *between, *last])))
+        found.append(Form(_as_words([*last, *first, *between]), comma_before=len(last)))
+    return " ".join([*first, *sum(middle, []), *last]), found
+
+
+def _number_forms(field: str, value: str) -> tuple[str, list[Form]]:
+    if field == "phone":
+        value = re.split(r"x|ext", value.lower())[0]
+    number = digits(value)
+    if field == "phone" and len(number) > 10:
+        number = re.sub(r"^(?:00)?1(?=[0-9]{10}$)", "", number)
+    if len(number) >= _FEWEST_DIGITS:
+        return number, [Form(number)]
+    return (number, [Form(f" mrn {number} ")]) if number and field == "mrn" else ("", [])
+
+
+def _address_forms(value: str) -> tuple[str, list[Form]]:
+    """The street line (up to a comma or line end), also without the flat's number; a house number must be in it."""
+    street = re.split(r"[\n,]", fold(value.strip())[0])[0]
+    lines = {_as_words(words(line)) for line in (street, _STREET_UNIT.sub("", street)) if len(words(line)) > 1}
+    lines = {line for line in lines if any(character.isdigit() for character in line)}
+    return " ".join(words(street)), [Form(line) for line in sorted(lines)]
+
+
+_NAME_GAP = re.compile(r"\s+|\s?[-']\s?")
+_AFTER_INITIAL = re.compile(r"\.?\s+")
+_COMMA_GAP = re.compile(r"\s*,\s*")
+_LOOSE_GAP = re.compile(r"[^\n]{0,4}|[^\n]{0,2}\n[^\n]{0,2}")
+_GLUED_BEFORE = re.compile(r"[^\W_]['-]$")
+_GLUED_AFTER = re.compile(r"-[^\W_]|\s?@")
+_EMAIL_BEFORE = re.compile(r"[\w.%+-]$")
+_EMAIL_AFTER = re.compile(r"[\w-]|\.[^\W_]")
+
+
+def judge(field: str, text: FoldedText, start: int, end: int, stored: str, comma_before: int) -> tuple[int, int] | None:
+    """Folded span of the value that searchable[start:end] is a candidate for, or None when the text says otherwise.
+
+    `stored` is the folded value of the record, `comma_before` the form's (see `Form`).
+    """
+    if end > text.digits_end:
+        date = text.dates[(start - text.digits_end) // DATE_WIDTH]
+        return date[0], date[1]
+    if field in _NUMBERS and end > text.words_end:
+        return _judge_number(field, text, start, end, stored)
+    if end > text.words_end or (field in _NUMBERS and text.searchable[start] != " "):
+        return None
+    spans = text.word_spans(start, end)
+    first, last = spans[0][0], spans[-1][1]
+    gaps = [text.folded[left[1] : right[0]] for left, right in zip(spans, spans[1:], strict=False)]
+    if field == "full_name":
+        return (first, last) if _is_name(text.folded, spans, gaps, comma_before) else None
+    if field == "email":
+        same = "".join(text.folded[first:last].split()) == "".join(stored.split())
+        glued = _EMAIL_BEFORE.search(text.folded, max(0, first - 1), first) or _EMAIL_AFTER.match(text.folded, last)
+        return (first, last) if same and not glued else None
+    if not all(_LOOSE_GAP.fullmatch(gap) for gap in gaps):
+        return None
+    return first, last + len(_closing(stored, text.folded, last))
+
+
+def _closing(stored: str, folded: str, end: int) -> str:
+    """A closing bracket that ends the value belongs to it: "Diabetes (type 2)"."""
+    return ")" if stored.endswith(")") and folded[end : end + 1] == ")" else ""
+
+
+def _is_name(folded: str, spans: list[tuple[int, int]], gaps: list[str], comma_before: int) -> bool:
+    for number, gap in enumerate(gaps, 1):
+        initial = spans[number - 1][1] - spans[number - 1][0] == 1
+        allowed = _COMMA_GAP if number == comma_before else (_AFTER_INITIAL if initial and "." in gap else _NAME_GAP)
+        if not allowed.fullmatch(gap):
+            return False
+    before = _GLUED_BEFORE.search(folded, max(0, spans[0][0] - 2), spans[0][0])
+    return not before and not _GLUED_AFTER.match(folded, spans[-1][1])
+
+
+_CUE_GLUED = re.compile(r"(?:\b|_)(?:mrn|ssn|id|no|tel|phone|ph|fax|cell|mobile)$")
+_MRN_CUE = re.compile(r"(?:mrn|record(?: number| no)?)[^a-z0-9]{0,5}$")
+_RUNS_ON_BEFORE = re.compile(r"[0-9][-./:_]?$|\b[0-9] $")
+_COUNTRY_CODE = re.compile(r"(?<![0-9])(?<![0-9][-./:])\+?(?:00)?1[\s\-.]{0,2}$|(?<![0-9])\+?(?:00)?1\s?\($")
+_RUNS_ON_AFTER = re.compile(r"[-./:_]?[0-9]")
+_EXTENSION = re.compile(r"\s?(?:x|ext)")
+_SINGLE_DIGITS = re.compile(r"[0-9](?:[^0-9]+[0-9])*")
+_GAPS = re.compile(r"[^0-9]+")
+
+
+def _judge_number(field: str, text: FoldedText, start: int, end: int, stored: str) -> tuple[int, int] | None:
+    """A number counts only whole: not inside a longer run of digits, nor pieced together from a row of readings."""
+    first, last = text.digit_span(start, end)
+    folded = text.folded
+    inside = folded[first:last]
+    gaps = _GAPS.findall(inside)
+    spaced_out = bool(_SINGLE_DIGITS.fullmatch(inside))  # "5 1 4 - 2 2": one digit a word, as some decoders write
+    if len(gaps) > 3 and not spaced_out:
+        return None
+    before = folded[max(0, first - 16) : first]
+    if field == "mrn" and any(gap != "-" for gap in gaps) and not _MRN_CUE.search(before):
+        return None
+    country = _COUNTRY_CODE.search(before) if field == "phone" else None
+    if not country:
+        runs_on = _RUNS_ON_BEFORE.search(before)
+        if runs_on and (spaced_out or not runs_on.group().endswith(" ")):
+            return None
+        if before[-1:].isalpha() and not _CUE_GLUED.search(before):
+            return None
+    if _RUNS_ON_AFTER.match(folded, last) or (spaced_out and re.match(r" [0-9]\b", folded[last : last + 3])):
+        return None
+    if folded[last : last + 1].isalpha() and not (field == "phone" and _EXTENSION.match(folded, last)):
+        return None
+    extension = re.search(r"\s?(?:x|ext).*$", stored) if field == "phone" else None
+    if extension and folded.startswith(extension.group(), last):
+        last += len(extension.group())
+    return _with_opening(folded, first, stored, country), last
+
+
+def _with_opening(folded: str, first: int, stored: str, country: re.Match[str] | None) -> int:
+    """Let the span begin where the written value does: with its country code, its bracket or its letters ("MRN-")."""
+    if country:
+        return first - len(country.group())
+    opening = re.match(r"[^0-9]*", stored).group()
+    if opening and folded.endswith(opening, 0, first):
+        return first - len(opening)
+    bracket = folded[max(0, first - 1) : first] == "("
+    return first - 1 if bracket else first

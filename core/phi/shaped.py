@@ -1,0 +1,71 @@
+"""PHI by its shape alone, with no record to compare with: dates, numbers, e-mails, addresses, names after a cue.
+
+Conservative on purpose: a name counts only after a cue ("Patient:", "Mr."), a record number only after "MRN".
+"""
+
+from __future__ import annotations
+
+import re
+
+from core.phi.dates import full_dates
+from core.phi.normalise import fold
+from core.phi.spans import Span, without_overlaps
+
+_NAME = r"[A-Z][a-z]+(?:['’-][A-Z][a-z]+)*"
+_NAMES = rf"{_NAME}(?:[ \t]+(?:[A-Z]\.?[ \t]+)?{_NAME}){{1,2}}"
+_STREETS = (
+    "street st avenue ave road rd boulevard blvd lane ln drive dr court ct place pl way terrace trail parkway circle "
+    "square row isle isles route ridge plaza path pass park orchard oval mill mews meadow manor loop knoll junction "
+    "inlet island hollow hill highway heights haven groves glen gateway gardens freeway forge fork ford flats field "
+    "falls estate divide dale crossing crest cove corner common cliff causeway canyon bypass burg brooks bridge branch "
+    "bend bay alley view village vista walk well wells spur spring springs station stravenue stream summit throughway "
+    "trace track trafficway tunnel turnpike underpass union valley viaduct shoal shore skyway harbor green club key"
+).split()
+_STREET = "|".join(street.capitalize() for street in sorted(_STREETS, key=len, reverse=True))
+_END = r"(?![\w-])"
+
+_SHAPES: tuple[tuple[str, re.Pattern[str]], ...] = (
+    ("email", re.compile(r"(?<![\w.%+-])[A-Za-z0-9][\w.%+-]{0,63} ?@ ?[A-Za-z0-9-]+(?: ?\. ?[A-Za-z0-9-]+)+")),
+    ("ssn", re.compile(r"(?<![\w./-])[0-9]{3} ?- ?[0-9]{2} ?- ?[0-9]{4}(?![\w/-])")),
+    (
+        "phone",
+        re.compile(
+            r"(?<![\w./-])(?:\+?1[ .-]?)?(?:\( ?[0-9]{3} ?\) ?|[0-9]{3} ?[.-] ?)[0-9]{3} ?[.-] ?[0-9]{4}(?![0-9/-])"
+        ),
+    ),
+    (
+        "mrn",
+        re.compile(r"\b(?:MRN|[Mm]edical [Rr]ecord (?:[Nn]umber|[Nn]o\.?))[\s:#.-]{0,4}(?P<value>[0-9]{5,10})" + _END),
+    ),
+    ("address", re.compile(rf"\b[0-9]{{1,6}}[ \t]+(?:[A-Z][A-Za-z.']+[ \t]+){{1,3}}(?:{_STREET})\b")),
+    (
+        "full_name",
+        re.compile(
+            r"\b(?:Patient(?: [Nn]ame)?|PATIENT(?: NAME)?|Name|NAME|Re|RE|Mrs?|Ms|Miss)\b(?:[ \t]*[.:][ \t]*|[ \t]+)"
+            rf"(?:(?:Mrs?|Ms|Miss)\.?[ \t]+)?(?P<value>{_NAMES}|{_NAME},[ \t]*{_NAME})"
+        ),
+    ),
+    ("full_name", re.compile(rf"\b(?:Mrs?|Ms|Miss)\.?[ \t]+(?P<value>{_NAME})(?![ \t]+[A-Z][a-z])")),
+)
+
+
+def find_shaped(text: str) -> list[Span]:
+    """Spans of `text` that have the shape of PHI, in order and without overlaps; all are of the kind "invented".
+
+    "Invented" says no more than that: the shape is PHI's, and no record was asked. `value` is the text itself.
+    """
+    found = [
+        _span(text, *match.span("value" if "value" in match.groupdict() else 0), field)
+        for field, shape in _SHAPES
+        for match in shape.finditer(text)
+    ]
+    folded, offsets = fold(text)
+    for start, end, _ in full_dates(folded):
+        if offsets is not None:
+            start, end = offsets[start], offsets[end - 1] + 1
+        found.append(_span(text, start, end, "date_of_birth"))
+    return without_overlaps(found, lambda span: ())
+
+
+def _span(text: str, start: int, end: int, field: str) -> Span:
+    return Span(start, end, field, text[start:end], "invented")

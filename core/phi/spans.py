@@ -1,0 +1,43 @@
+"""A marked place in a text, and how overlapping places are settled."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Literal, TypeVar
+
+Kind = Literal["leak", "linked leak", "coincidence", "invented"]
+KINDS: tuple[Kind, ...] = ("leak", "linked leak", "coincidence", "invented")
+
+Placed = TypeVar("Placed")
+
+
+@dataclass(frozen=True)
+class Span:
+    """Characters [start, end) of a text that hold a PHI value.
+
+    `value` is the value as the record writes it (the text's own characters may differ in case and punctuation); for an
+    invented value it is the text itself. `patient_ids` are the patients it belongs to: every holder of a direct
+    identifier, and of a health detail only those who are identified in the same text (else none).
+    """
+
+    start: int
+    end: int
+    field: str
+    value: str
+    kind: Kind
+    patient_ids: tuple[str, ...] = ()
+
+
+def without_overlaps(places: Iterable[Placed], seriousness: Callable[[Placed], tuple]) -> list[Placed]:
+    """Keep the longest of overlapping places, and of equally long ones the most serious (lowest key), in text order."""
+    ordered = sorted(places, key=lambda place: (place.start - place.end, *seriousness(place), place.start))
+    kept: list[tuple[int, int, int]] = []
+    for number, place in enumerate(ordered):
+        at = bisect_left(kept, (place.start, -1, -1))
+        free_before = at == 0 or kept[at - 1][1] <= place.start
+        free_after = at == len(kept) or kept[at][0] >= place.end
+        if free_before and free_after:
+            insort(kept, (place.start, place.end, number))
+    return [ordered[number] for _, _, number in kept]
