@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import Literal
 
@@ -58,6 +59,18 @@ CANARIES = pa.schema(
         ("inserted", pa.bool_()),
     ]
 )
+
+
+def spans_array(spans: list[list[tuple[int, int, str]]]) -> pa.ListArray:
+    """The Arrow column of one list of (start, end, field) a note; much faster than a list of dictionaries."""
+    ends = accumulate((len(of_note) for of_note in spans), initial=0)
+    flat = [span for of_note in spans for span in of_note]
+    columns = [
+        pa.array([span[place] for span in flat], type=SPAN.field(place).type) for place in range(SPAN.num_fields)
+    ]
+    return pa.ListArray.from_arrays(
+        pa.array(ends, type=pa.int32()), pa.StructArray.from_arrays(columns, fields=list(SPAN))
+    )
 
 
 @dataclass(frozen=True)
