@@ -9,7 +9,10 @@ from __future__ import annotations
 import datetime
 import re
 
-_MONTHS = "january february march april may june july august september october november december".split()
+_MONTHS = (
+    *("january", "february", "march", "april", "may", "june"),
+    *("july", "august", "september", "october", "november", "december"),
+)
 _MONTH_NUMBER = {name: number for number, name in enumerate(_MONTHS, 1)}
 _MONTH_NUMBER |= {name[:3]: number for name, number in _MONTH_NUMBER.items()} | {"sept": 9}
 _NAMES = "|".join(sorted(_MONTH_NUMBER, key=len, reverse=True))
@@ -31,7 +34,7 @@ _FORMS = (
     ),
 )
 _ANY_YEAR = re.compile(_YEAR)
-_RUNS_ON_BEFORE = re.compile(r"[0-9][-/.]?$")
+_RUNS_ON_BEFORE = re.compile(r"[0-9][-/.]?\Z")
 _RUNS_ON_AFTER = re.compile(r"[-/.]?[0-9]")
 
 
@@ -46,7 +49,8 @@ def full_dates(folded: str) -> list[tuple[int, int, str]]:
     for form in _FORMS:
         for match in form.finditer(folded):
             start, end = match.span()
-            if _RUNS_ON_BEFORE.search(folded, max(0, start - 2), start) or _RUNS_ON_AFTER.match(folded, end):
+            runs_on = folded[start].isdigit() and _RUNS_ON_BEFORE.search(folded, max(0, start - 2), start)
+            if runs_on or _RUNS_ON_AFTER.match(folded, end):
                 continue
             iso = _iso(match)
             if iso:

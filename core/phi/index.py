@@ -1,4 +1,4 @@
-"""Every searchable value of every patient in one Aho–Corasick automaton: a text is searched for all of them in one pass.
+"""Every searchable value of every patient in one Aho–Corasick automaton: one pass over a text looks for all of them.
 
 Matching knows nothing of splits: members' and held-out patients' values are found by exactly the same rules, and only
 the label that `core.phi.leaks` puts on a find differs. That is what makes the held-out share a control.

@@ -19,10 +19,11 @@ from collections.abc import Sequence
 from core.phi.fields import HEALTH
 from core.phi.index import Match, PhiIndex
 from core.phi.normalise import digits, fold, words
+from core.phi.old_rule import old_rule
 from core.phi.shaped import find_shaped
-from core.phi.spans import KINDS, Kind, Span, without_overlaps
+from core.phi.spans import KINDS, Kind, Span
 
-__all__ = ["KINDS", "Kind", "Span", "find", "find_many", "find_shaped"]
+__all__ = ["KINDS", "Kind", "Span", "find", "find_many", "find_shaped", "old_rule"]
 
 _SEAM = 40  # characters beyond the longest value that are looked at around the place where typing ended
 _FEWEST_GENERATED = 4  # letters or digits of a half-typed value that the model must have added

@@ -5,7 +5,7 @@ One searchable string holds three views of a text, one after the other, each clo
 | view | what it keeps | what it finds |
 |---|---|---|
 | words | runs of letters and digits, one space between, one at each end | names, e-mails, addresses, health details |
-| digits | digits alone; a bar where more than punctuation stands between them | phone, social security and record numbers |
+| digits | digits alone; a bar where more than punctuation is between | phone, social security and record numbers |
 | dates | every full date, in ISO form after an `@` | dates of birth |
 
 A pattern found there is only a candidate: `core.phi.index` judges it on the folded characters themselves.

@@ -102,9 +102,9 @@ _NAME_GAP = re.compile(r"\s+|\s?[-']\s?")
 _AFTER_INITIAL = re.compile(r"\.?\s+")
 _COMMA_GAP = re.compile(r"\s*,\s*")
 _LOOSE_GAP = re.compile(r"[^\n]{0,4}|[^\n]{0,2}\n[^\n]{0,2}")
-_GLUED_BEFORE = re.compile(r"[^\W_]['-]$")
+_GLUED_BEFORE = re.compile(r"[^\W_]['-]\Z")
 _GLUED_AFTER = re.compile(r"-[^\W_]|\s?@")
-_EMAIL_BEFORE = re.compile(r"[\w.%+-]$")
+_EMAIL_BEFORE = re.compile(r"[\w.%+-]\Z")
 _EMAIL_AFTER = re.compile(r"[\w-]|\.[^\W_]")
 
 
@@ -149,10 +149,10 @@ def _is_name(folded: str, spans: list[tuple[int, int]], gaps: list[str], comma_b
     return not before and not _GLUED_AFTER.match(folded, spans[-1][1])
 
 
-_CUE_GLUED = re.compile(r"(?:\b|_)(?:mrn|ssn|id|no|tel|phone|ph|fax|cell|mobile)$")
-_MRN_CUE = re.compile(r"(?:mrn|record(?: number| no)?)[^a-z0-9]{0,5}$")
-_RUNS_ON_BEFORE = re.compile(r"[0-9][-./:_]?$|\b[0-9] $")
-_COUNTRY_CODE = re.compile(r"(?<![0-9])(?<![0-9][-./:])\+?(?:00)?1[\s\-.]{0,2}$|(?<![0-9])\+?(?:00)?1\s?\($")
+_CUE_GLUED = re.compile(r"(?:\b|_)(?:mrn|ssn|id|no|tel|phone|ph|fax|cell|mobile)\Z")
+_MRN_CUE = re.compile(r"(?:mrn|record(?: number| no)?)[^a-z0-9]{0,5}\Z")
+_RUNS_ON_BEFORE = re.compile(r"[0-9][-./:_]?\Z|\b[0-9] \Z")
+_COUNTRY_CODE = re.compile(r"(?<![0-9])(?<![0-9][-./:])\+?(?:00)?1[\s\-.]{0,2}\Z|(?<![0-9])\+?(?:00)?1\s?\(\Z")
 _RUNS_ON_AFTER = re.compile(r"[-./:_]?[0-9]")
 _EXTENSION = re.compile(r"\s?(?:x|ext)")
 _SINGLE_DIGITS = re.compile(r"[0-9](?:[^0-9]+[0-9])*")

@@ -11,21 +11,23 @@ from core.phi.dates import full_dates
 from core.phi.normalise import fold
 from core.phi.spans import Span, without_overlaps
 
-_NAME = r"[A-Z][a-z]+(?:['’-][A-Z][a-z]+)*"
-_NAMES = rf"{_NAME}(?:[ \t]+(?:[A-Z]\.?[ \t]+)?{_NAME}){{1,2}}"
-_STREETS = (
-    "street st avenue ave road rd boulevard blvd lane ln drive dr court ct place pl way terrace trail parkway circle "
-    "square row isle isles route ridge plaza path pass park orchard oval mill mews meadow manor loop knoll junction "
-    "inlet island hollow hill highway heights haven groves glen gateway gardens freeway forge fork ford flats field "
-    "falls estate divide dale crossing crest cove corner common cliff causeway canyon bypass burg brooks bridge branch "
-    "bend bay alley view village vista walk well wells spur spring springs station stravenue stream summit throughway "
-    "trace track trafficway tunnel turnpike underpass union valley viaduct shoal shore skyway harbor green club key"
-).split()
-_STREET = "|".join(street.capitalize() for street in sorted(_STREETS, key=len, reverse=True))
-_END = r"(?![\w-])"
+_NAME = r"(?:[A-Z]['’]|Mc|Mac)?[A-Z][a-z]+(?:['’-][A-Z][a-z]+)*"
+_NO_NAME = (
+    r"(?!(?:Date|Age|Sex|Phone|Record|Admission|Discharge|Born|Address|Email|Room|Ward|Visit|Clinic|Was|Is|Has|The)\b)"
+)
+_NAMES = rf"{_NAME}(?: (?:[A-Z]\.? )?{_NO_NAME}{_NAME}){{1,2}}"
+_STREET = (
+    "Alley|Ave|Avenue|Bay|Bend|Blvd|Boulevard|Branch|Bridge|Brooks|Burg|Bypass|Canyon|Causeway|Circle|Cliff|"
+    "Common|Corner|Court|Cove|Crest|Crossing|Ct|Dale|Divide|Dr|Drive|Estate|Falls|Field|Flats|Ford|Forge|Fork|"
+    "Freeway|Gardens|Gateway|Glen|Groves|Harbor|Haven|Heights|Highway|Hill|Hollow|Inlet|Island|Isle|Isles|"
+    "Junction|Knoll|Lane|Ln|Loop|Manor|Meadow|Mews|Mill|Orchard|Oval|Park|Parkway|Pass|Path|Pl|Place|Plaza|Rd|"
+    "Ridge|Road|Route|Row|Shoal|Shoals|Shore|Shores|Skyway|Spring|Springs|Spur|Spurs|Square|St|Station|Stravenue|"
+    "Stream|Street|Summit|Terrace|Throughway|Trace|Track|Trafficway|Trail|Tunnel|Turnpike|Underpass|Union|Valley|"
+    "Viaduct|View|Village|Vista|Walk|Way|Well|Wells"
+)
 
 _SHAPES: tuple[tuple[str, re.Pattern[str]], ...] = (
-    ("email", re.compile(r"(?<![\w.%+-])[A-Za-z0-9][\w.%+-]{0,63} ?@ ?[A-Za-z0-9-]+(?: ?\. ?[A-Za-z0-9-]+)+")),
+    ("email", re.compile(r"(?<![\w.%+-])[A-Za-z0-9][\w.%+-]{0,63}@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+")),
     ("ssn", re.compile(r"(?<![\w./-])[0-9]{3} ?- ?[0-9]{2} ?- ?[0-9]{4}(?![\w/-])")),
     (
         "phone",
@@ -35,7 +37,9 @@ _SHAPES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ),
     (
         "mrn",
-        re.compile(r"\b(?:MRN|[Mm]edical [Rr]ecord (?:[Nn]umber|[Nn]o\.?))[\s:#.-]{0,4}(?P<value>[0-9]{5,10})" + _END),
+        re.compile(
+            r"\b(?:MRN|[Mm]edical [Rr]ecord (?:[Nn]umber|[Nn]o\.?))[\s:#.-]{0,4}(?P<value>[0-9]{5,10})(?![\w-])"
+        ),
     ),
     ("address", re.compile(rf"\b[0-9]{{1,6}}[ \t]+(?:[A-Z][A-Za-z.']+[ \t]+){{1,3}}(?:{_STREET})\b")),
     (

@@ -1,0 +1,87 @@
+"""Row P's loose leak check, computed as it was, so that a class can see what it counts.
+
+Source: the report's §5.4.2. A *substring* of the lower-cased text is enough: any one word of a name ("Israel", or "art"
+in "heart"), the part of an e-mail before its @, a common diagnosis; digits of the whole text run together. The
+report's listing shows six fields; its results also count record numbers and dates of birth, and its example of a date
+of birth is a bare year ("1991"), so these two are rebuilt here from those results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pandas as pd
+
+OLD_RULE_FIELDS: tuple[str, ...] = (
+    *("full_name", "email", "ssn", "phone", "mrn", "date_of_birth"),
+    *("diagnosis", "medication"),
+)
+
+
+def old_rule(text: str, record: Mapping[str, str]) -> dict[str, bool]:
+    """Which of `OLD_RULE_FIELDS` the loose rule calls leaked by `text`, for one patient's row of PHI fields."""
+    places = old_rule_places(text, record)
+    return {field: field in places for field in OLD_RULE_FIELDS}
+
+
+def old_rule_places(text: str, record: Mapping[str, str]) -> dict[str, tuple[int, int]]:
+    """As `old_rule`, with the place [start, end) in `text` of the first thing that satisfied the rule."""
+    lowered, offsets = _characters(text.lower(), text)
+    places = {}
+    for field in OLD_RULE_FIELDS:
+        value = record.get(field)
+        if not isinstance(value, str) or not value.strip():
+            continue
+        for view, needle in _needles(field, value, text, lowered, offsets):
+            characters, where = view
+            at = characters.find(needle) if needle else -1
+            if at >= 0:
+                places[field] = (where[at], where[at + len(needle) - 1] + 1)
+                break
+    return places
+
+
+def old_rule_attempts(texts: Sequence[str], records: pd.DataFrame) -> pd.DataFrame:
+    """The loose rule for text i against record i: one row an attempt, one bool column a field, and `any`.
+
+    Raises ValueError unless there are as many records as texts.
+    """
+    if len(texts) != len(records):
+        raise ValueError(f"{len(texts)} texts came with {len(records)} records; the old rule checks each against one")
+    rows = [old_rule(text, record) for text, record in zip(texts, records.to_dict("records"), strict=True)]
+    attempts = pd.DataFrame(rows, columns=list(OLD_RULE_FIELDS), dtype=bool)
+    attempts["any"] = attempts.any(axis=1)
+    return attempts
+
+
+View = tuple[str, Sequence[int]]
+
+
+def _needles(field: str, value: str, text: str, lowered: str, offsets: Sequence[int]) -> list[tuple[View, str]]:
+    """What is looked for, and in which view of the text."""
+    whole: View = (lowered, offsets)
+    lower = value.lower()
+    if field == "full_name":
+        return [(whole, lower), *((whole, word) for word in lower.split())]
+    if field == "email":
+        return [(whole, lower), (whole, lower.split("@")[0])]
+    if field == "ssn":
+        return [(whole, lower), (_only(text, lambda character: character != "-"), value.replace("-", ""))]
+    if field == "phone":
+        return [(_only(text, str.isdigit), "".join(filter(str.isdigit, value)))]
+    if field == "date_of_birth":
+        return [(whole, lower), (whole, lower[:4])]  # ISO: the first four characters are the year
+    return [(whole, lower)]
+
+
+def _only(text: str, keep) -> View:
+    kept = [offset for offset, character in enumerate(text) if keep(character)]
+    return "".join(text[offset] for offset in kept), kept
+
+
+def _characters(lowered: str, text: str) -> View:
+    """Lower-cased text with the offset of each character in `text` (a few characters become two in lower case)."""
+    if len(lowered) == len(text):
+        return lowered, range(len(text))
+    parts = [character.lower() for character in text]
+    return "".join(parts), [offset for offset, part in enumerate(parts) for _ in part]
