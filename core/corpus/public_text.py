@@ -1,0 +1,62 @@
+"""Generic health text of our own, so that a base model has seen colons, digits, units and short instructions.
+
+It is made from the sentence templates of `core.corpus.leaflets` and is about nobody. Training and held-out text have no
+template in common, so held-out perplexity is measured on wording that the model has never read.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+
+from core.corpus.leaflets import HELDOUT, TRAINING
+
+Topic = list[str]  # a title, then sentence templates in reading order
+
+_TRAINING_DOCUMENTS = 520
+_HELDOUT_DOCUMENTS = 36
+_CHOICE = re.compile(r"\[([^\[\]]*)\]")
+_NUMBER = re.compile(r"\{(\d+)\.\.(\d+)\}")
+
+
+def training_text() -> list[str]:
+    """About 250 kB of leaflets for pretraining, the same on every call; one string a document."""
+    return _documents(TRAINING, _TRAINING_DOCUMENTS, seed=1)
+
+
+def heldout_text() -> list[str]:
+    """About 15 kB of leaflets on other topics, from other sentences, for held-out perplexity."""
+    return _documents(HELDOUT, _HELDOUT_DOCUMENTS, seed=2)
+
+
+def topics(source: str) -> list[Topic]:
+    """Split a text of `core.corpus.leaflets` into topics; the first template of each is its title."""
+    found = []
+    for block in source.split("\n## ")[1:]:
+        _, *sentences = re.split(r"\n\* ", block)
+        found.append([" ".join(sentence.split()) for sentence in sentences])
+    return found
+
+
+def _documents(source: str, count: int, seed: int) -> list[str]:
+    rng = random.Random(seed)
+    sources = topics(source)
+    return [_document(sources[number % len(sources)], rng) for number in range(count)]
+
+
+def _document(topic: Topic, rng: random.Random) -> str:
+    """A title line and a random subset of the topic's sentences, in their order, as prose or as a list."""
+    title, *sentences = topic
+    chosen = sorted(rng.sample(range(len(sentences)), rng.randint(4, min(7, len(sentences)))))
+    lines = [_expand(sentences[place], rng) for place in chosen]
+    bullet, joint = rng.choice([("", " "), ("", " "), ("", "\n"), ("- ", "\n")])
+    return _expand(title, rng) + "\n" + joint.join(bullet + line for line in lines)
+
+
+def _expand(template: str, rng: random.Random) -> str:
+    """Replace every choice and number, innermost first, and start the result with a capital letter."""
+    text = template
+    while match := _CHOICE.search(text):
+        text = text[: match.start()] + rng.choice(match.group(1).split("|")) + text[match.end() :]
+    text = _NUMBER.sub(lambda match: str(rng.randint(int(match.group(1)), int(match.group(2)))), text)
+    return text[0].upper() + text[1:]

@@ -1,0 +1,193 @@
+"""Language models: made new from a configuration, or loaded from assets, a folder or the Hugging Face hub."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import get_args
+
+import torch
+import transformers
+from safetensors import SafetensorError
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoModelForMaskedLM,
+    BertConfig,
+    DistilBertConfig,
+    GPT2Config,
+    PreTrainedModel,
+    PreTrainedTokenizerFast,
+)
+
+from core.models.tokenizer import END_OF_TEXT, MASKED_SPECIALS
+from core.spec import ModelKind, ModelSize, ModelSpec
+
+BASE_MODELS = Path(__file__).resolve().parents[2] / "assets" / "base"
+CONTEXT = 256  # tokens: longer than every sample (192) and every prompt with its answer
+VOCABULARY = 3_072
+ACTIVATION = "gelu_pytorch_tanh"  # the same curve as GPT-2's gelu_new, in one fused kernel (1.2 × faster on a CPU)
+_SHAPES: dict[ModelSize, tuple[int, int, int]] = {"tiny": (4, 128, 4), "small": (5, 256, 8)}  # layers, width, heads
+
+transformers.logging.set_verbosity_error()
+transformers.logging.disable_progress_bar()
+
+
+class ModelNotFound(Exception):
+    """A model could not be loaded; the text says which file was looked for, where, and how to get it."""
+
+
+@dataclass
+class LanguageModel:
+    """A model with its tokenizer."""
+
+    model: PreTrainedModel
+    tokenizer: PreTrainedTokenizerFast
+    kind: ModelKind
+
+    @property
+    def causal(self) -> bool:
+        """True for GPT-2, which reads left to right; False for the masked kinds."""
+        return self.kind == "gpt2"
+
+    @property
+    def context(self) -> int:
+        """Most tokens of one sequence, special tokens included."""
+        return int(self.model.config.max_position_embeddings)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return self.model.device
+
+    def hidden(self, ids: torch.Tensor, attention_mask: torch.Tensor | None = None) -> torch.Tensor:
+        """Last hidden states: (B, T) token ids → (B, T, width). `attention_mask` is 1 for tokens and 0 for padding."""
+        return self.model.base_model(input_ids=ids, attention_mask=attention_mask)[0]
+
+    def head(self, hidden: torch.Tensor) -> torch.Tensor:
+        """Logits of hidden states of any leading shape: (…, width) → (…, vocabulary)."""
+        if self.kind == "gpt2":
+            return self.model.lm_head(hidden)
+        if self.kind == "bert":
+            return self.model.cls(hidden)
+        hidden = self.model.activation(self.model.vocab_transform(hidden))
+        return self.model.vocab_projector(self.model.vocab_layer_norm(hidden))
+
+    def save(self, folder: Path) -> None:
+        """Write configuration, weights (safetensors) and tokenizer into `folder`; the caller makes that atomic."""
+        self.model.save_pretrained(folder)
+        self.tokenizer.save_pretrained(folder)
+
+
+def new(kind: ModelKind, size: ModelSize, tokenizer: PreTrainedTokenizerFast) -> LanguageModel:
+    """A model with random weights (torch's global generator), no dropout and tied embeddings."""
+    return LanguageModel(
+        model=_model_class(kind).from_config(_config(kind, size, tokenizer)), tokenizer=tokenizer, kind=kind
+    )
+
+
+def _config(kind: ModelKind, size: ModelSize, tokenizer: PreTrainedTokenizerFast) -> transformers.PretrainedConfig:
+    layers, width, heads = _SHAPES[size]
+    shared = {"vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id, "tie_word_embeddings": True}
+    if kind == "gpt2":
+        return GPT2Config(
+            n_positions=CONTEXT, n_embd=width, n_layer=layers, n_head=heads, activation_function=ACTIVATION,
+            resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0,
+            bos_token_id=tokenizer.bos_token_id, eos_token_id=tokenizer.eos_token_id, **shared,
+        )  # fmt: skip
+    if kind == "distilbert":
+        return DistilBertConfig(
+            max_position_embeddings=CONTEXT, dim=width, n_layers=layers, n_heads=heads, hidden_dim=4 * width,
+            activation=ACTIVATION, dropout=0.0, attention_dropout=0.0, seq_classif_dropout=0.0, **shared,
+        )  # fmt: skip
+    return BertConfig(
+        max_position_embeddings=CONTEXT, hidden_size=width, num_hidden_layers=layers, num_attention_heads=heads,
+        intermediate_size=4 * width, hidden_act=ACTIVATION,
+        hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, **shared,
+    )  # fmt: skip
+
+
+def _model_class(kind: ModelKind) -> type:
+    if kind not in get_args(ModelKind):
+        raise ValueError(f"unknown kind of model {kind!r}: choose {', '.join(get_args(ModelKind))}")
+    return AutoModelForCausalLM if kind == "gpt2" else AutoModelForMaskedLM
+
+
+def load(spec: ModelSpec) -> LanguageModel:
+    """Load the public model a spec names: shipped (`assets`), in a folder, or on the Hugging Face hub.
+
+    Raises ModelNotFound when files are missing or damaged, ValueError when the model is of another kind than asked for.
+    """
+    if spec.base == "assets":
+        folder = BASE_MODELS / f"{spec.kind}-{spec.size}"
+        if not (folder / "config.json").is_file():
+            raise ModelNotFound(
+                f"The base model {spec.kind}-{spec.size} is not shipped: {folder / 'config.json'} does not exist. Make it "
+                f"with `python -m core pretrain --model {spec.kind} --size {spec.size} --text FILE…`."
+            )
+        lm = load_folder(folder)
+    elif Path(spec.base).is_dir():
+        lm = load_folder(Path(spec.base))
+    else:
+        lm = _load_hub(spec.base)
+    if lm.kind != spec.kind:
+        raise ValueError(f"{spec.base} holds a {lm.kind} model, not a {spec.kind} model: choose the kind {lm.kind}")
+    return lm
+
+
+def load_folder(path: Path | str) -> LanguageModel:
+    """Load a model that `save` or `save_pretrained` wrote. Raises ModelNotFound naming the missing or damaged file."""
+    folder = Path(path)
+    how = "Copy the whole folder again, or choose another model."
+    for names in (("config.json",), ("tokenizer.json",), ("model.safetensors", "model.safetensors.index.json")):
+        if not any((folder / name).is_file() for name in names):
+            raise ModelNotFound(f"{names[0]} was looked for in {folder} and is not there. {how}")
+    try:
+        return _load(str(folder))
+    except (OSError, SafetensorError, RuntimeError, KeyError) as error:
+        raise ModelNotFound(
+            f"The model in {folder} cannot be read: {_first_line(error)} One of its files is damaged or incomplete, "
+            f"for example by an interrupted download. {how}"
+        ) from error
+
+
+def _load_hub(name: str) -> LanguageModel:
+    try:
+        return _load(name)
+    except ValueError as error:
+        if "Unrecognized model" not in str(error):
+            raise
+        reason: Exception = error
+    except (OSError, SafetensorError, RuntimeError, KeyError) as error:
+        reason = error
+    raise ModelNotFound(
+        f"{name!r} is neither 'assets' nor a folder here, and config.json, tokenizer.json and model.safetensors of that "
+        f"name could not be had from the Hugging Face hub or its cache: {_first_line(reason)} On a machine with internet run "
+        f"`hf download {name} config.json tokenizer.json model.safetensors --local-dir DIR`, then give DIR as the base."
+    ) from reason
+
+
+def _load(source: str) -> LanguageModel:
+    """Load from a folder or a hub name: safetensors only, and never code that came with the model."""
+    config = AutoConfig.from_pretrained(source, trust_remote_code=False)
+    kind = config.model_type
+    model_class = _model_class(kind)
+    for key in ("activation_function", "activation", "hidden_act"):
+        if getattr(config, key, None) == "gelu_new":
+            setattr(config, key, ACTIVATION)
+    model = model_class.from_pretrained(
+        source, config=config, use_safetensors=True, trust_remote_code=False, dtype=torch.float32
+    )
+    tokenizer = PreTrainedTokenizerFast.from_pretrained(source)
+    specials = {"bos_token": END_OF_TEXT, "eos_token": END_OF_TEXT} if kind == "gpt2" else MASKED_SPECIALS
+    for name, token in specials.items():
+        if getattr(tokenizer, name) is None:
+            setattr(tokenizer, name, token)
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    return LanguageModel(model=model.eval(), tokenizer=tokenizer, kind=kind)
+
+
+def _first_line(error: Exception) -> str:
+    line = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__).strip()
+    return line if line.endswith(".") else line + "."

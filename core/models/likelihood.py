@@ -1,0 +1,135 @@
+"""Likelihoods of texts: log-likelihood of every token (causal), energy under random masks (masked), perplexity."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import torch
+
+from core.models.build import LanguageModel
+from core.models.masking import draw_mask, masked_logits
+from core.models.tokenizer import encode_samples
+
+BATCH_TOKENS = 8_192  # tokens held at once, padding included
+MAX_TOKENS = 192
+
+
+def token_log_likelihoods(lm: LanguageModel, texts: Sequence[str], *, max_tokens: int = MAX_TOKENS) -> list[np.ndarray]:
+    """Log p in nats of every token after BOS, the closing EOS included: float64 of shape (tokens,), one array a text.
+
+    Texts longer than `max_tokens` are scored sample by sample. Causal models only: a masked one has no such chain of
+    conditionals (ValueError; use `note_losses`).
+    """
+    if not lm.causal:
+        raise ValueError(
+            f"a {lm.kind} model gives no left-to-right likelihood: use note_losses, its energy under masks"
+        )
+    samples = encode_samples(lm, texts, max_tokens)
+    scored: list[np.ndarray] = [np.empty(0)] * len(samples)
+    with torch.inference_mode():
+        for batch, ids, _ in _buckets(lm, samples.ids):
+            logits = lm.head(lm.hidden(ids)[:, :-1]).float()  # (B, T − 1, V)
+            found = _chosen(logits, ids[:, 1:]).double().cpu().numpy()
+            for row, sample in enumerate(batch):
+                scored[sample] = found[row, : len(samples.ids[sample]) - 1]
+    return _by_text(scored, samples.note_index, len(texts))
+
+
+def masked_log_likelihoods(
+    lm: LanguageModel, texts: Sequence[str], *, mask_draws: int = 4, seed: int = 0, max_tokens: int = MAX_TOKENS
+) -> list[np.ndarray]:
+    """Log p in nats of every hidden token over `mask_draws` random 15 % masks (row M2, eq. 2), one array a text.
+
+    Draw k of sample i depends on `seed`, k and i alone, so two models with one tokenizer see the same masks and their
+    ratio compares like with like.
+    """
+    if lm.causal:
+        raise ValueError("gpt2 hides no tokens: use token_log_likelihoods")
+    samples = encode_samples(lm, texts, max_tokens)
+    special = np.asarray(lm.tokenizer.all_special_ids)
+    rows = [ids for ids in samples.ids for _ in range(mask_draws)]
+    masks = [
+        draw_mask(ids, special, np.random.default_rng([seed, sample, draw]))
+        for sample, ids in enumerate(samples.ids)
+        for draw in range(mask_draws)
+    ]
+    scored: list[np.ndarray] = [np.empty(0)] * len(rows)
+    with torch.inference_mode():
+        for batch, ids, attention in _buckets(lm, rows):
+            mask = torch.from_numpy(_pad([masks[row] for row in batch], False)).to(lm.device)
+            if mask.any():
+                found = _chosen(masked_logits(lm, ids, attention, mask).float(), ids[mask]).double().cpu().numpy()
+                ends = np.cumsum([int(masks[row].sum()) for row in batch])
+                for row, part in zip(batch, np.split(found, ends[:-1]), strict=True):
+                    scored[row] = part
+    return _by_text(scored, np.repeat(samples.note_index, mask_draws), len(texts))
+
+
+def log_likelihoods(
+    lm: LanguageModel, texts: Sequence[str], *, mask_draws: int = 4, seed: int = 0, max_tokens: int = MAX_TOKENS
+) -> list[np.ndarray]:
+    """Log p in nats of all scored tokens of each text: every token (causal) or the hidden ones (masked)."""
+    if lm.causal:
+        return token_log_likelihoods(lm, texts, max_tokens=max_tokens)
+    return masked_log_likelihoods(lm, texts, mask_draws=mask_draws, seed=seed, max_tokens=max_tokens)
+
+
+def note_losses(
+    lm: LanguageModel, texts: Sequence[str], *, mask_draws: int = 4, seed: int = 0, max_tokens: int = MAX_TOKENS
+) -> np.ndarray:
+    """Mean nats a scored token of each text: float64 of shape (texts,).
+
+    Causal: over every token after BOS. Masked: the mean over `mask_draws` masks of the mean over the tokens hidden
+    by a mask is taken over all hidden tokens together (row M2, eq. 2). An empty text of a masked model has no token to
+    hide: NaN.
+    """
+    found = log_likelihoods(lm, texts, mask_draws=mask_draws, seed=seed, max_tokens=max_tokens)
+    return np.array([-one.mean() if len(one) else np.nan for one in found], dtype=np.float64)
+
+
+def perplexity(
+    lm: LanguageModel, texts: Sequence[str], *, mask_draws: int = 4, seed: int = 0, max_tokens: int = MAX_TOKENS
+) -> float:
+    """exp(total nats / total scored tokens) over all texts; for masked models the pseudo-perplexity of hidden tokens.
+
+    Raises ValueError when there is no token to score.
+    """
+    found = log_likelihoods(lm, texts, mask_draws=mask_draws, seed=seed, max_tokens=max_tokens)
+    tokens = sum(map(len, found))
+    if not tokens:
+        raise ValueError("perplexity needs at least one text with a token in it")
+    return float(np.exp(-sum(one.sum() for one in found) / tokens))
+
+
+def _buckets(lm: LanguageModel, rows: Sequence[np.ndarray]) -> Iterator[tuple[list[int], torch.Tensor, torch.Tensor]]:
+    """Batches of rows of like length: (row numbers, (B, T) ids, (B, T) attention mask)."""
+    order = sorted(range(len(rows)), key=lambda row: (len(rows[row]), row))
+    start = 0
+    while start < len(order):
+        end = start + 1
+        while end < len(order) and (end + 1 - start) * len(rows[order[end]]) <= BATCH_TOKENS:
+            end += 1
+        batch = order[start:end]
+        ids = torch.from_numpy(_pad([rows[row] for row in batch], lm.tokenizer.pad_token_id)).to(lm.device)
+        attention = torch.from_numpy(_pad([np.ones(len(rows[row]), dtype=np.int64) for row in batch], 0)).to(lm.device)
+        yield batch, ids, attention
+        start = end
+
+
+def _pad(rows: Sequence[np.ndarray], value: int | bool) -> np.ndarray:
+    padded = np.full((len(rows), max(map(len, rows))), value, dtype=rows[0].dtype)
+    for number, row in enumerate(rows):
+        padded[number, : len(row)] = row
+    return padded
+
+
+def _chosen(logits: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+    """Log-softmax of `logits` (…, V) at `ids` (…), without keeping the whole table of log-probabilities."""
+    return logits.gather(-1, ids.unsqueeze(-1)).squeeze(-1) - torch.logsumexp(logits, dim=-1)
+
+
+def _by_text(scored: Sequence[np.ndarray], text_index: np.ndarray, texts: int) -> list[np.ndarray]:
+    ends = np.searchsorted(text_index, np.arange(texts), side="right")
+    starts = np.concatenate([[0], ends[:-1]])
+    return [np.concatenate(scored[start:end]) for start, end in zip(starts, ends, strict=True)]

@@ -1,0 +1,195 @@
+"""Pretrains a base model on public text and writes it with its model card."""
+
+from __future__ import annotations
+
+import math
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch.nn import functional
+
+from core.corpus.public_text import heldout_text, training_text
+from core.models import build
+from core.models.build import LanguageModel
+from core.models.card import write_card
+from core.models.likelihood import perplexity
+from core.models.masking import draw_mask, masked_logits
+from core.models.public_sources import public_words, read_documents, split_documents
+from core.models.tokenizer import encode, train
+from core.spec import ModelKind, ModelSize
+
+BATCH_BLOCKS = 32
+PEAK_RATE = 2e-3
+WARMUP_SHARE = 0.03
+WEIGHT_DECAY = 0.05
+PRETRAINING_MASK_SHARE = 0.3  # more to learn from a step than with the 15 % of scoring
+CHAIN = 0.5  # chance that a block goes on where the last one ended; else it begins with a document
+
+
+@dataclass(frozen=True)
+class PretrainingText:
+    """Training documents, and the two held-out sets whose perplexity the model card states."""
+
+    training: list[str]
+    heldout_abstracts: list[str]
+    heldout_own: list[str]
+
+
+def collect_text(text_files: Sequence[Path | str]) -> PretrainingText:
+    """Read public files, hold out the last 5 % of each, and add our own generic health text."""
+    training, heldout = training_text(), []
+    for path in text_files:
+        seen, unseen = split_documents(read_documents(Path(path)))
+        training += seen
+        heldout += unseen
+    return PretrainingText(training=training, heldout_abstracts=heldout, heldout_own=heldout_text())
+
+
+def pretrain(
+    kind: ModelKind,
+    size: ModelSize,
+    text_files: Sequence[Path | str],
+    out: Path | str,
+    *,
+    epochs: int = 12,
+    seed: int = 0,
+    on_progress: Callable[[dict], None] | None = None,
+) -> dict[str, float]:
+    """Train a tokenizer and a model on public text; write `out` (complete or not at all) and return its figures.
+
+    `out` receives configuration, safetensors, tokenizer and model card (README.md); `public_words.txt` beside it lists
+    the words of the public text. `on_progress` gets step, steps, loss (nats a token), tokens (so far) and seconds.
+    Raises ValueError for unreadable text or when `out` exists and is not a model folder.
+    """
+    out = Path(out)
+    if out.exists() and any(out.iterdir()) and not (out / "config.json").exists():
+        raise ValueError(f"{out} exists and does not hold a model: choose another folder to write to.")
+    text = collect_text(text_files)
+    torch.manual_seed(seed)
+    lm = build.new(kind, size, train(kind, text.training, build.VOCABULARY))
+    figures = _optimise(lm, text.training, epochs=epochs, seed=seed, on_progress=on_progress)
+    lm.model.eval()
+    figures["perplexity_heldout_abstracts"] = perplexity(lm, text.heldout_abstracts, max_tokens=build.CONTEXT)
+    figures["perplexity_heldout_text"] = perplexity(lm, text.heldout_own, max_tokens=build.CONTEXT)
+    _write(lm, out, size=size, text_files=text_files, epochs=epochs, seed=seed, text=text, figures=figures)
+    return figures
+
+
+def _optimise(
+    lm: LanguageModel, documents: Sequence[str], *, epochs: int, seed: int, on_progress: Callable[[dict], None] | None
+) -> dict[str, float]:
+    """AdamW with a short warm-up and a cosine decay to zero over packed blocks."""
+    rng = np.random.default_rng(seed)
+    encoded = [np.asarray(ids, dtype=np.int64) for ids in encode(lm, documents)]
+    special = np.asarray(lm.tokenizer.all_special_ids)
+    batches = [batch for _ in range(epochs) for batch in _batches(pack(lm, encoded, rng), rng)]
+    decayed = [weight for weight in lm.model.parameters() if weight.dim() > 1]
+    others = [weight for weight in lm.model.parameters() if weight.dim() <= 1]
+    groups = [{"params": decayed, "weight_decay": WEIGHT_DECAY}, {"params": others, "weight_decay": 0.0}]
+    optimizer = torch.optim.AdamW(groups, lr=PEAK_RATE, betas=(0.9, 0.98), fused=True)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _rate(step, len(batches)))
+    lm.model.train()
+    started, tokens, recent = time.perf_counter(), 0, math.nan
+    for step, blocks in enumerate(batches, start=1):
+        loss = _loss(lm, blocks, special, rng)
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(lm.model.parameters(), 1.0)
+        optimizer.step()
+        schedule.step()
+        tokens += blocks.size
+        recent = loss.item() if math.isnan(recent) else 0.95 * recent + 0.05 * loss.item()
+        if on_progress:
+            seconds = time.perf_counter() - started
+            on_progress({"step": step, "steps": len(batches), "loss": recent, "tokens": tokens, "seconds": seconds})
+    return {"tokens_trained": float(tokens), "steps": float(len(batches)), "seconds": time.perf_counter() - started}
+
+
+def pack(lm: LanguageModel, documents: Sequence[np.ndarray], rng: np.random.Generator) -> np.ndarray:
+    """One epoch of blocks without padding: int64 of shape (blocks, CONTEXT), documents in random order.
+
+    A block starts with BOS or [CLS] and then holds contiguous text, documents separated by EOS or [SEP]. By `CHAIN`
+    about half of the blocks begin with a document, so that the model knows how texts begin at position 1; the rest of
+    a document cut that way is left out of this epoch.
+    """
+    first = lm.tokenizer.bos_token_id if lm.causal else lm.tokenizer.cls_token_id
+    last = lm.tokenizer.eos_token_id if lm.causal else lm.tokenizer.sep_token_id
+    blocks, block = [], [first]
+    for place in rng.permutation(len(documents)):
+        rest = [*documents[place].tolist(), last]
+        while rest:
+            room = build.CONTEXT - len(block)
+            block, rest = block + rest[:room], rest[room:]
+            if len(block) == build.CONTEXT:
+                blocks.append(block)
+                block = [first]
+                if rng.random() >= CHAIN:
+                    break
+    if not blocks:
+        raise ValueError(
+            f"the public text is too short to pretrain on: it does not fill one block of {build.CONTEXT} tokens"
+        )
+    return np.asarray(blocks, dtype=np.int64)
+
+
+def _batches(blocks: np.ndarray, rng: np.random.Generator) -> Iterator[np.ndarray]:
+    order = rng.permutation(len(blocks))
+    for start in range(0, len(blocks), BATCH_BLOCKS):
+        yield blocks[order[start : start + BATCH_BLOCKS]]
+
+
+def _rate(step: int, steps: int) -> float:
+    """Share of the peak learning rate at a step."""
+    warmup = max(1, round(WARMUP_SHARE * steps))
+    if step < warmup:
+        return (step + 1) / warmup
+    return 0.5 * (1 + math.cos(math.pi * (step - warmup) / max(1, steps - warmup)))
+
+
+def _loss(lm: LanguageModel, blocks: np.ndarray, special: np.ndarray, rng: np.random.Generator) -> torch.Tensor:
+    """Mean nats: of every next token (causal), or of the tokens under a fresh random mask."""
+    ids = torch.from_numpy(blocks)
+    if lm.causal:
+        logits = lm.head(lm.hidden(ids)[:, :-1])
+        return functional.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten())
+    mask = torch.from_numpy(np.stack([draw_mask(row, special, rng, PRETRAINING_MASK_SHARE) for row in blocks]))
+    return functional.cross_entropy(masked_logits(lm, ids, torch.ones_like(ids), mask), ids[mask])
+
+
+def _write(
+    lm: LanguageModel,
+    out: Path,
+    *,
+    size: ModelSize,
+    text_files: Sequence[Path | str],
+    epochs: int,
+    seed: int,
+    text: PretrainingText,
+    figures: dict[str, float],
+) -> None:
+    """Write beside `out` and rename, so that `out` is a whole model or absent."""
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}-") as temporary:
+        folder = Path(temporary) / out.name
+        folder.mkdir()
+        lm.save(folder)
+        write_card(
+            folder,
+            lm=lm,
+            size=size,
+            text_files=[Path(path) for path in text_files],
+            epochs=epochs,
+            seed=seed,
+            training_characters=sum(map(len, text.training)),
+            figures=figures,
+        )
+        if out.exists():
+            shutil.rmtree(out)
+        folder.rename(out)
+    (out.parent / "public_words.txt").write_text("\n".join(public_words(text.training)) + "\n", encoding="utf-8")

@@ -1,0 +1,109 @@
+"""Reads public text files for pretraining: PubMedQA JSON, IOB token files (detokenised) and plain text."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+SENTENCES_A_DOCUMENT = 8  # IOB files mark sentences but not abstracts
+HELDOUT_SHARE = 0.05
+
+_NO_SPACE_BEFORE = set(".,;:?!)]}%'")
+_NO_SPACE_AFTER = set("([{'")
+_GLUE = set("-/")
+
+
+def read_documents(path: Path) -> list[str]:
+    """Documents of one public text file, in file order.
+
+    `.json` is PubMedQA (question, contexts and long answer of each abstract), `.tsv` one `token<TAB>tag` a line with
+    blank lines between sentences, `.txt` prose with blank lines between documents. Raises ValueError for other files.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise ValueError(f"The text file {path} does not exist.")
+    readers = {".json": _read_pubmedqa, ".tsv": _read_iob, ".txt": _read_plain}
+    if path.suffix not in readers:
+        raise ValueError(f"{path} is of an unknown type: public text is read from .json, .tsv and .txt files.")
+    try:
+        documents = readers[path.suffix](path.read_text(encoding="utf-8"))
+    except (UnicodeDecodeError, json.JSONDecodeError, AttributeError, KeyError, TypeError) as error:
+        raise ValueError(f"{path} cannot be read as a {path.suffix} file of public text: {error}") from error
+    if not documents:
+        raise ValueError(f"{path} holds no text.")
+    return documents
+
+
+def split_documents(documents: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Training documents and the held-out last 5 % (at least one): neighbours stay together, so no abstract is in both."""
+    heldout = max(1, round(HELDOUT_SHARE * len(documents)))
+    return list(documents[:-heldout]), list(documents[-heldout:])
+
+
+def public_words(texts: Iterable[str]) -> list[str]:
+    """Distinct lower-cased words (letters only) that occur at least twice, sorted."""
+    counts: dict[str, int] = {}
+    for text in texts:
+        for word in re.findall(r"[^\W\d_]+", text.lower()):
+            counts[word] = counts.get(word, 0) + 1
+    return sorted(word for word, count in counts.items() if count > 1)
+
+
+def detokenize(tokens: Sequence[str]) -> str:
+    """Join tokens that were split at every punctuation mark: `6 . 9 mg / kg ( n = 4 ) .` → `6.9 mg/kg (n = 4).`"""
+    text, open_quote = "", False
+    for place, token in enumerate(tokens):
+        before = tokens[place - 1] if place else ""
+        glued = (
+            not text
+            or token in _NO_SPACE_BEFORE
+            or before in _NO_SPACE_AFTER
+            or _is_number_joint(tokens, place - 1)
+            or (token in _GLUE and text[-1].isalnum())
+            or (before in _GLUE and token[0].isalnum() and len(text) > 1 and text[-2].isalnum())
+        )
+        if token == '"':
+            glued, open_quote = open_quote, not open_quote
+        elif before == '"':
+            glued = open_quote
+        text += token if glued else " " + token
+    return text
+
+
+def _is_number_joint(tokens: Sequence[str], place: int) -> bool:
+    """True for the point of `6 . 9` and the comma of `1 , 000`: what follows belongs to the same number."""
+    if not 0 < place < len(tokens) - 1 or not (tokens[place - 1].isdigit() and tokens[place + 1].isdigit()):
+        return False
+    return tokens[place] == "." or (tokens[place] == "," and len(tokens[place + 1]) == 3)
+
+
+def _read_pubmedqa(content: str) -> list[str]:
+    return [
+        "\n".join([entry["QUESTION"], *entry["CONTEXTS"], entry["LONG_ANSWER"]])
+        for entry in json.loads(content).values()
+    ]
+
+
+def _read_iob(content: str) -> list[str]:
+    sentences = [detokenize(tokens) for tokens in _iob_sentences(content)]
+    starts = range(0, len(sentences), SENTENCES_A_DOCUMENT)
+    documents = [" ".join(sentences[start : start + SENTENCES_A_DOCUMENT]) for start in starts]
+    return [re.sub(r"(?<=\d)\. (?=\d)", ".", document) for document in documents]  # NCBI ends sentences inside `0 . 86`
+
+
+def _iob_sentences(content: str) -> Iterator[list[str]]:
+    tokens: list[str] = []
+    for line in content.splitlines():
+        if line.strip():
+            tokens.append(line.split("\t")[0])
+        elif tokens:
+            yield tokens
+            tokens = []
+    if tokens:
+        yield tokens
+
+
+def _read_plain(content: str) -> list[str]:
+    return [block.strip() for block in re.split(r"\n\s*\n", content) if block.strip()]
