@@ -1,0 +1,5 @@
+"""home."""
+
+from pages.parts import shell
+
+shell.page("home", "")

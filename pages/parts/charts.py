@@ -1,0 +1,47 @@
+"""How every chart of the app looks: Okabe and Ito's colours, one meaning a colour, type that a last row can read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import plotly.graph_objects as go
+import streamlit as st
+
+# Okabe and Ito 2008, "Color universal design": colours that colour-blind readers tell apart.
+OKABE_ITO: dict[str, str] = {
+    "orange": "#E69F00",
+    "sky": "#56B4E9",
+    "green": "#009E73",
+    "yellow": "#F0E442",
+    "blue": "#0072B2",
+    "vermillion": "#D55E00",
+    "purple": "#CC79A7",
+    "grey": "#8A8A8A",
+}
+# One meaning, one colour, on every page.
+RISK = OKABE_ITO["vermillion"]  # leakage, attackers, "no privacy"
+UTILITY = OKABE_ITO["blue"]  # perplexity, what the model is good for
+PRIVATE = OKABE_ITO["blue"]  # a model trained with DP
+BUDGET = OKABE_ITO["green"]  # ε spent
+EXPOSURE = OKABE_ITO["purple"]  # canaries
+CONTROL = OKABE_ITO["grey"]  # held-out patients, the public base model
+MODEL_COLOURS: dict[str, str] = {
+    "gpt2": OKABE_ITO["blue"],
+    "distilbert": OKABE_ITO["orange"],
+    "bert": OKABE_ITO["green"],
+}
+MODEL_NAMES: dict[str, str] = {"gpt2": "GPT-2", "distilbert": "DistilBERT", "bert": "BERT"}
+
+CONFIG = {"displaylogo": False, "displayModeBar": False, "scrollZoom": False}
+TEXT_SIZE = 16  # pixels
+
+
+def show(figure: go.Figure, *, key: str, alt: str, on_select: str = "ignore") -> Any:
+    """Draw a Plotly figure the way every page does; `alt` is the sentence a screen reader speaks.
+
+    With `on_select="rerun"` the selection (clicked points) is returned. Lines need markers to be clickable.
+    """
+    figure.update_layout(font={"size": TEXT_SIZE}, hoverlabel={"font": {"size": TEXT_SIZE}})
+    figure.update_xaxes(title_font={"size": TEXT_SIZE}, tickfont={"size": TEXT_SIZE - 1})
+    figure.update_yaxes(title_font={"size": TEXT_SIZE}, tickfont={"size": TEXT_SIZE - 1})
+    return st.plotly_chart(figure, width="stretch", key=key, alt=alt, config=CONFIG, on_select=on_select)

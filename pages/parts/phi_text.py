@@ -1,0 +1,101 @@
+"""Text with PHI marked, as HTML that cannot carry anything but text.
+
+Every character of a text, typed or generated, goes through `html.escape`. A mark is a colour **and** words, so it reads
+without colour too; the colours are Okabe and Ito's, laid over the page's own background, so both themes work.
+"""
+
+from __future__ import annotations
+
+import html
+import unicodedata
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from core.phi.fields import FIELD
+
+KINDS: dict[str, tuple[str, str]] = {
+    "leak": ("phi-leak", "a direct identifier of a patient in the training notes"),
+    "linked leak": ("phi-linked", "a health detail beside the identity of the same patient"),
+    "coincidence": ("phi-coincidence", "fits only patients the model never saw, or nobody in particular"),
+    "invented": ("phi-invented", "shaped like an identifier, belongs to nobody"),
+}
+MOST_NAMED = 3  # patients named in one tag
+_UNSEEN = ("Cc", "Cf", "Cs")  # control, format (such as right-to-left overrides), lone surrogates
+_KEPT = "\n\t\u200d"
+
+
+def visible(text: str) -> str:
+    """`text` with control and invisible format characters as a visible ␦, one for one, so that offsets stay true.
+
+    Newlines and tabs stay, and so does the joiner inside emoji.
+    """
+    return "".join("␦" if unicodedata.category(c) in _UNSEEN and c not in _KEPT else c for c in text)
+
+
+def text_html(text: str, *, prompt: str = "") -> str:
+    """Plain text as escaped HTML, after the prompt that asked for it (drawn apart: what was typed never counts)."""
+    return _block(_typed(prompt) + _escape(text))
+
+
+def leaks_html(text: str, spans: Iterable[Any], *, prompt: str = "") -> str:
+    """A generated text with its spans (`core.phi.leaks.Span`) marked and tagged with kind, field and patients."""
+    marks = [
+        (span.start, span.end, KINDS[span.kind][0], f"{span.kind}: {_field(span.field)}{_of(span)}") for span in spans
+    ]
+    return _block(_typed(prompt) + _marked(text, marks))
+
+
+def fields_html(text: str, spans: Iterable[Mapping[str, Any]]) -> str:
+    """A note with its known spans (mappings of start, end, field) marked with the field's name."""
+    marks = []
+    for span in spans:
+        style = f"phi-{FIELD[span['field']].role}" if span["field"] in FIELD else "phi-entity"
+        marks.append((span["start"], span["end"], style, _field(span["field"])))
+    return _block(_marked(text, marks))
+
+
+def legend_html() -> str:
+    """What the four kinds of mark mean."""
+    items = (
+        f'<li><mark class="phi {style}"><b>{html.escape(kind)}</b></mark> {html.escape(meaning)}</li>'
+        for kind, (style, meaning) in KINDS.items()
+    )
+    return f'<ul class="phi-legend">{"".join(items)}</ul>'
+
+
+def _marked(text: str, marks: list[tuple[int, int, str, str]]) -> str:
+    """Wrap each (start, end, style, tag); where two overlap the longer one wins, so the HTML always nests properly."""
+    chosen: list[tuple[int, int, str, str]] = []
+    for mark in sorted(marks, key=lambda m: (m[0] - m[1], m[0])):
+        if mark[0] < mark[1] and all(mark[1] <= other[0] or mark[0] >= other[1] for other in chosen):
+            chosen.append(mark)
+    pieces, at = [], 0
+    for start, end, style, tag in sorted(chosen):
+        pieces.append(_escape(text[at:start]))
+        pieces.append(f'<mark class="phi {style}">{_escape(text[start:end])}<b>{html.escape(tag)}</b></mark>')
+        at = end
+    return "".join([*pieces, _escape(text[at:])])
+
+
+def _escape(text: str) -> str:
+    return html.escape(visible(text))
+
+
+def _typed(prompt: str) -> str:
+    return f'<span class="phi-prompt">{_escape(prompt)}</span>' if prompt else ""
+
+
+def _block(inner: str) -> str:
+    return f'<div class="phi-text">{inner}</div>'
+
+
+def _field(name: str) -> str:
+    return FIELD[name].label if name in FIELD else name
+
+
+def _of(span: Any) -> str:
+    if not span.patient_ids or span.kind in ("coincidence", "invented"):
+        return ""
+    named = ", ".join(span.patient_ids[:MOST_NAMED])
+    more = f" and {len(span.patient_ids) - MOST_NAMED} more" if len(span.patient_ids) > MOST_NAMED else ""
+    return f" of patient{'s' if len(span.patient_ids) > 1 else ''} {named}{more}"

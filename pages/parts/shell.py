@@ -1,0 +1,84 @@
+"""What every page shares: the navigation, the set-up, and the permanent note that no patient is real.
+
+`page()` is the first call of every page and may run any number of times. It also mends a cold deep link: Streamlit
+takes a folder named `pages/` for its old multipage scheme, so the first request after a server start, when it goes to
+/playground, runs pages/playground.py without app.py. `page()` notices, registers the navigation and runs again.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from pages.parts import glossary
+
+if TYPE_CHECKING:
+    from core.runs.store import Workspace
+
+ROOT = Path(__file__).resolve().parents[2]
+SYNTHETIC = "Every name, number and diagnosis here is made up: no real person's data is in this app."
+_REGISTERED = "shell_navigation_registered"
+
+
+def pages() -> dict[str, st.Page]:
+    """Every page by its short name, in the order of the menu. The name is also the path in the address."""
+    return {
+        "home": st.Page(
+            ROOT / "pages/home.py", title="Home", icon=":material/home:", default=True,
+            help="What this is in three pictures, and a first leak on screen.",
+        ),
+        "cohort": st.Page(
+            ROOT / "pages/cohort.py", title="Cohort", icon=":material/groups:", url_path="cohort",
+            help="Shape a synthetic hospital and read its notes with identifiers highlighted.",
+        ),
+        "train": st.Page(
+            ROOT / "pages/train.py", title="Train", icon=":material/model_training:", url_path="train",
+            help="Train a model with or without differential privacy and watch it live.",
+        ),
+        "playground": st.Page(
+            ROOT / "pages/playground.py", title="Playground", icon=":material/forum:", url_path="playground",
+            help="One prompt, two models side by side, leaks marked.",
+        ),
+        "tradeoff": st.Page(
+            ROOT / "pages/tradeoff.py", title="ε trade-off", icon=":material/balance:", url_path="tradeoff",
+            help="Move ε and see usefulness and risk move together.",
+        ),
+    }  # fmt: skip
+
+
+def navigation() -> st.Page:
+    """Register the pages with Streamlit and return the one the address asks for."""
+    current = st.navigation(list(pages().values()), position="top")
+    st.session_state[_REGISTERED] = True
+    return current
+
+
+def page(title: str, question: str, *, icon: str | None = None) -> None:
+    """Open a page: title, the question it answers in one sentence, the synthetic-patients note and the glossary."""
+    st.set_page_config(page_title=f"{title} · PHI Leak Lab", page_icon=":material/healing:", layout="wide")
+    if not st.session_state.get(_REGISTERED):
+        navigation()
+        st.rerun()
+    st.html(ROOT / "assets/style.css")
+    with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
+        st.title(title, icon=icon, width="content")
+        with st.container(horizontal=True, vertical_alignment="center", width="content"):
+            st.badge("Synthetic patients: no real person", icon=":material/info:", color="green", help=SYNTHETIC)
+            with st.popover("Words used here", icon=":material/menu_book:"):
+                glossary.show()
+    st.markdown(question)
+
+
+def link(name: str, label: str, *, icon: str | None = None) -> None:
+    """A link to another page by its short name; keeps the session, so nothing chosen is lost."""
+    st.page_link(pages()[name], label=label, icon=icon)
+
+
+def workspace() -> Workspace:
+    """The runs and cohorts of this server: those made here (`data/`, or `PHILAB_DATA`) and those shipped."""
+    from core.runs.store import Workspace
+
+    return Workspace(Path(os.environ.get("PHILAB_DATA", ROOT / "data")), shared=[ROOT / "assets/demo"])

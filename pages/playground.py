@@ -1,0 +1,5 @@
+"""playground."""
+
+from pages.parts import shell
+
+shell.page("playground", "")
