@@ -1,0 +1,133 @@
+"""What a cohort holds, in tables: how fields, codes, kinds of note and lengths are spread; which notes match."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+
+import pandas as pd
+
+from core.corpus.tables import Corpus
+from core.phi.fields import FIELDS
+
+SPREADSHEET_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def holders_per_code(patients: pd.DataFrame) -> pd.DataFrame:
+    """How many patients hold each ICD-10-CM code, most common first: columns `code`, `holders`, `rank` (1-based).
+
+    A patient who holds a code twice counts once.
+    """
+    codes = patients[["patient_id", "icd_codes"]].explode("icd_codes").dropna().drop_duplicates()
+    counts = codes["icd_codes"].value_counts(sort=False)
+    table = pd.DataFrame({"code": counts.index.astype(str), "holders": counts.to_numpy()})
+    table = table.sort_values(["holders", "code"], ascending=[False, True], ignore_index=True)
+    return table.assign(rank=range(1, len(table) + 1))
+
+
+def field_profile(corpus: Corpus) -> pd.DataFrame:
+    """One row per PHI field: `field`, `role`, `distinct` values, and where the notes write it.
+
+    `mentions` counts spans over all notes, `patients_named` the patients in whose notes it stands at least once,
+    `share` the share of patients with notes for which that holds (0..1; NaN without notes).
+    """
+    spans = corpus.notes[["patient_id", "phi_spans"]].explode("phi_spans").dropna(subset="phi_spans")
+    spans = spans.assign(field=[span["field"] for span in spans["phi_spans"]])
+    mentions = spans["field"].value_counts()
+    named = spans.groupby("field")["patient_id"].nunique()
+    with_notes = corpus.notes["patient_id"].nunique()
+    rows = [
+        {
+            "field": field.label,
+            "role": field.role,
+            "distinct": int(corpus.patients[field.name].nunique()),
+            "mentions": int(mentions.get(field.name, 0)),
+            "patients_named": int(named.get(field.name, 0)),
+            "share": named.get(field.name, 0) / with_notes if with_notes else float("nan"),
+        }
+        for field in FIELDS
+    ]
+    return pd.DataFrame(rows)
+
+
+def length_profile(notes: pd.DataFrame) -> pd.DataFrame:
+    """Words a note by kind of note, most frequent kind first: `note_type`, `notes`, and quantiles of the words.
+
+    A word is a run of non-blank characters. Quantiles: `shortest`, `p5`, `p25`, `median`, `p75`, `p95`, `longest`.
+    """
+    words = notes["text"].str.split().str.len().astype(int).groupby(notes["note_type"])
+    names = {"shortest": 0.0, "p5": 0.05, "p25": 0.25, "median": 0.5, "p75": 0.75, "p95": 0.95, "longest": 1.0}
+    table = pd.DataFrame({"notes": words.size(), **{name: words.quantile(at) for name, at in names.items()}})
+    return table.sort_values("notes", ascending=False).reset_index()
+
+
+def splits(corpus: Corpus) -> pd.DataFrame:
+    """One row per split: `split`, `patients` (with at least one note), `notes`."""
+    grouped = corpus.notes.groupby("split", sort=False)
+    return grouped.agg(patients=("patient_id", "nunique"), notes=("note_id", "size")).reset_index()
+
+
+def matching_notes(
+    corpus: Corpus,
+    *,
+    splits: Collection[str] = (),
+    note_types: Collection[str] = (),
+    patient: str = "",
+    code: str = "",
+    words: str = "",
+) -> pd.DataFrame:
+    """Notes that pass every filter, in file order. An empty filter lets everything pass.
+
+    `patient` matches a part of the patient's id or full name, `code` the start of one of the patient's codes, `words` a
+    part of the text; all without regard to case and as plain text, never as a pattern.
+    """
+    notes = corpus.notes
+    keep = pd.Series(True, index=notes.index)
+    if splits:
+        keep &= notes["split"].isin(list(splits))
+    if note_types:
+        keep &= notes["note_type"].isin(list(note_types))
+    if words:
+        keep &= notes["text"].str.contains(words, case=False, regex=False)
+    if patient or code:
+        keep &= notes["patient_id"].isin(_matching_patients(corpus.patients, patient, code))
+    return notes[keep].reset_index(drop=True)
+
+
+def _matching_patients(patients: pd.DataFrame, patient: str, code: str) -> pd.Series:
+    keep = pd.Series(True, index=patients.index)
+    if patient:
+        ids = patients["patient_id"].str.contains(patient, case=False, regex=False)
+        keep &= ids | patients["full_name"].str.contains(patient, case=False, regex=False).fillna(False)
+    if code:
+        wanted = code.strip().upper()
+        keep &= [
+            any(str(held).upper().startswith(wanted) for held in held_codes) for held_codes in patients["icd_codes"]
+        ]
+    return patients.loc[keep, "patient_id"]
+
+
+def spreadsheet_csv(frame: pd.DataFrame) -> bytes:
+    """UTF-8 CSV that a spreadsheet opens as text: lists become JSON, and no cell starts a formula.
+
+    A cell that begins with = + - @ tab or carriage return gets an apostrophe in front (OWASP, "CSV injection");
+    numbers stay numbers, negative ones too.
+    """
+    return (
+        frame.apply(lambda column: column if _is_number(column) else column.map(_safe_cell))
+        .to_csv(index=False)
+        .encode()
+    )
+
+
+def _is_number(column: pd.Series) -> bool:
+    return pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column)
+
+
+def _safe_cell(value: object) -> object:
+    if isinstance(value, (int, float)) or value is None:
+        return value
+    if not isinstance(value, str):
+        tolist = getattr(value, "tolist", None)
+        return json.dumps(tolist() if tolist else value, ensure_ascii=False, default=str)
+    return f"'{value}" if value.startswith(SPREADSHEET_FORMULA) else value

@@ -1,0 +1,44 @@
+"""Cohort: who is in the hospital, and what do their notes say?"""
+
+import streamlit as st
+
+from core.corpus.tables import Corpus
+from core.runs.store import DiskFull, Workspace
+from pages.parts import cohort_view, shell
+from pages.parts.cohort_choice import choose_cohort, describe, show_command, too_large_to_build
+
+shell.page("Cohort", "Who is in this hospital, and what do the notes say about them?", icon=":material/groups:")
+
+VIEWS = {
+    "Notes": cohort_view.read_notes,
+    "Fields": cohort_view.fields,
+    "Codes": cohort_view.codes,
+    "Lengths": cohort_view.lengths,
+    "Canaries": cohort_view.canaries,
+    "Download": cohort_view.downloads,
+}
+
+
+def look_at(corpus: Corpus) -> None:
+    """The six views; only the open one is computed."""
+    cohort_view.in_figures(corpus)
+    for tab, draw in zip(st.tabs(list(VIEWS), key="view", on_change="rerun"), VIEWS.values(), strict=True):
+        if tab.open:
+            with tab:
+                draw(corpus)
+
+
+spec = choose_cohort()
+if spec is not None and too_large_to_build(spec):
+    st.caption(describe(spec))
+    show_command(spec)
+elif spec is not None:
+    st.caption(describe(spec))
+    with st.container(horizontal=True):
+        shell.link("train", "Train a model on this hospital", icon=":material/model_training:")
+    try:
+        with st.skeleton(height=400):
+            cohort = Workspace().corpus(spec)
+        look_at(cohort)
+    except DiskFull as error:
+        st.error(str(error), icon=":material/hard_drive:")
