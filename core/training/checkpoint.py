@@ -1,0 +1,54 @@
+"""A training run's state on disk, so that a killed job goes on where it was.
+
+One safetensors file holds the tensors (weights, optimiser, averaged weights) and, in its metadata, a JSON text with
+the rest (step, history). It is written beside and renamed over the old one, so a reader finds either state whole.
+There is no random state to keep: every draw comes from (seed, purpose, step), see `core.training.sampling`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+FILE = "state.safetensors"
+
+
+def write(folder: Path, tensors: dict[str, Tensor], state: dict[str, Any]) -> None:
+    """Replace the checkpoint in `folder` (made when absent). Raises OSError on a full disk; the old one stays."""
+    folder.mkdir(parents=True, exist_ok=True)
+    unfinished = folder / f".{FILE}.{os.getpid()}"
+    try:
+        save_file(
+            {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()},
+            unfinished,
+            metadata={"state": json.dumps(state)},
+        )
+        with unfinished.open("rb") as file:
+            os.fsync(file.fileno())
+        unfinished.replace(folder / FILE)
+    except SafetensorError as error:
+        raise OSError(f"the checkpoint could not be written to {folder}: {error}") from error
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def read(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
+    """Tensors and state of the checkpoint in `folder`, or None when there is none.
+
+    Raises ValueError when the file is damaged.
+    """
+    path = folder / FILE
+    if not path.exists():
+        return None
+    try:
+        with safe_open(path, framework="pt") as file:
+            state = json.loads(file.metadata()["state"])
+            return {name: file.get_tensor(name) for name in file.keys()}, state  # noqa: SIM118
+    except (SafetensorError, KeyError, TypeError, json.JSONDecodeError) as error:
+        raise ValueError(f"the checkpoint {path} cannot be read ({error}): delete it to start this run anew") from error

@@ -1,0 +1,174 @@
+"""Per-unit clipped gradient sums from one backward pass, and the noise of DP-SGD.
+
+DP-SGD (Abadi et al. 2016) bounds what one unit can do to a step: the gradient ∇_u of each unit (summed over its
+examples) is scaled by c_u = min(1, C / ‖∇_u‖), the scaled gradients are summed over the logical batch, and Gaussian
+noise of standard deviation σ·C is added to the *sum*, once. `Clipper` does this exactly, after Bu et al. 2023
+("book-keeping"): forward hooks keep every layer's input, one backward pass gives the gradients of the layers'
+*outputs*, both together give each unit's norm, and one weighted matrix product a layer gives the clipped sum. No
+weight gradient is computed twice.
+
+Why not Opacus' optimiser: its `DPOptimizer` wants per-sample gradients on the parameters and its ghost mode refuses
+tied embeddings and needs a second backward pass; what remains of it (a normal draw and a division) is shorter than
+the adapter would be. The accountants, where a mistake would be silent, are Opacus' (`core.training.accounting`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from core.training.layer_gradients import Record, Records, layers_of
+from core.training.units import UnitLayout
+
+
+class TrainingDiverged(ArithmeticError):
+    """A loss or gradient is no longer a finite number."""
+
+
+class Clipper:
+    """Accumulates clipped per-unit gradients of `model` and turns them into one noisy gradient a logical batch.
+
+    Every example is one row of the batch dimension (dimension 0) of every layer's input, and its loss must depend on no
+    other row. GPT-2's and DistilBERT's `position_ids` must therefore be passed with a batch dimension.
+
+    Use: run the model with gradients on, call `accumulate` with one loss an example, repeat for each physical batch of
+    the logical batch, then `noisy_gradient`, then the optimiser's step. `close` (or `with`) removes the hooks.
+    """
+
+    def __init__(self, model: nn.Module, max_grad_norm: float):
+        if not max_grad_norm > 0:
+            raise ValueError(f"the clipping norm C must be above 0, not {max_grad_norm}")
+        self.max_grad_norm = float(max_grad_norm)
+        self._handlers = layers_of(model)
+        self._parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        if not self._parameters:
+            raise ValueError("nothing to train: every parameter of the model is frozen")
+        self._names = {module: name for name, module in model.named_modules()}
+        self._records: Records = {}
+        self._sums: dict[nn.Parameter, Tensor] = {}
+        self._seen: set[int] = set()
+        layers = [layer for handler in self._handlers for layer in handler.layers]
+        self._hooks = [layer.register_forward_hook(self._keep) for layer in layers]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None):
+        self.close()
+
+    def close(self) -> None:
+        """Take the hooks off the model."""
+        for hook in self._hooks:
+            hook.remove()
+        self._hooks, self._records = [], {}
+
+    def _keep(self, layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        """Forward hook: remember one call of `layer`, when gradients are on."""
+        if not torch.is_grad_enabled():
+            return
+        if layer in self._records:
+            self._records = {}
+            raise ValueError(
+                f"the layer {self._names[layer]} ran twice before accumulate(): run the model once a physical batch"
+            )
+        self._records[layer] = Record(inputs[0].detach(), output)
+
+    def accumulate(self, losses: Tensor, unit_ids: Sequence[int] | np.ndarray | Tensor) -> Tensor:
+        """Add the clipped gradients of one physical batch.
+
+        Args:
+            losses: (B,) one loss an example, from the forward pass just run. B = 0 adds nothing.
+            unit_ids: (B,) which unit each example belongs to. All examples of a unit must be in this batch.
+
+        Returns:
+            (U,) the units' gradient norms before clipping, in ascending order of unit id.
+
+        Raises:
+            ValueError: losses that are not one an example (a scalar would clip nothing), or a unit that was already
+                clipped in an earlier physical batch of this logical batch.
+            TrainingDiverged: a norm that is not finite.
+
+        """
+        if losses.dim() != 1 or len(losses) != len(unit_ids):
+            raise ValueError(
+                f"clipping needs one loss an example and one unit id an example, not losses of shape "
+                f"{tuple(losses.shape)} with {len(unit_ids)} unit ids: a summed or averaged loss would clip nothing"
+            )
+        if len(losses) == 0:
+            self._records = {}
+            return losses.new_zeros(0)
+        layout = UnitLayout(unit_ids, losses.device)
+        again = self._seen.intersection(layout.ids.tolist())
+        if again:
+            self._records = {}
+            raise ValueError(
+                f"unit {min(again)} is spread over two physical batches, so it would be clipped twice and count "
+                f"double: keep all examples of a unit in one physical batch"
+            )
+        records = self._backward(losses, layout)
+        norms = self._norms(records, layout)
+        factors = self.max_grad_norm / norms.clamp(min=self.max_grad_norm)  # (U,) min(1, C / norm)
+        per_example = factors.to(losses.dtype)[layout.unit_of_example]
+        with torch.no_grad():
+            sums = self._buffers()
+            for handler in self._handlers:
+                if all(layer in records for layer in handler.layers):
+                    handler.add_clipped_sum(records, layout, per_example, sums)
+        self._seen.update(layout.ids.tolist())
+        return norms[torch.as_tensor(np.argsort(layout.ids), device=norms.device)]
+
+    def _backward(self, losses: Tensor, layout: UnitLayout) -> Records:
+        """The one backward pass: gradients of every layer's output, in the layout's order."""
+        records, self._records = self._records, {}
+        for layer, record in records.items():
+            if len(record.output) != len(losses):
+                raise ValueError(
+                    f"the layer {self._names[layer]} saw {len(record.output)} rows for {len(losses)} losses: "
+                    f"pass inputs with a full batch dimension (position_ids too)"
+                )
+        gradients = torch.autograd.grad(losses.sum(), [record.output for record in records.values()], allow_unused=True)
+        for record, gradient in zip(records.values(), gradients, strict=True):
+            zero = torch.zeros_like(record.output) if gradient is None else gradient
+            record.gradient = layout.arrange(zero)
+            record.input = layout.arrange(record.input)
+        return records
+
+    @torch.no_grad()
+    def _norms(self, records: Records, layout: UnitLayout) -> Tensor:
+        """(U,) gradient norm of each unit over all trainable parameters, float64."""
+        squares = torch.zeros(len(layout), dtype=torch.float64, device=layout.unit_of_example.device)
+        for handler in self._handlers:
+            used = [layer in records for layer in handler.layers]
+            if all(used):
+                squares += handler.squared_norms(records, layout)
+            elif any(used):
+                names = ", ".join(self._names[layer] for layer in handler.layers)
+                raise ValueError(f"only one of the tied layers {names} took part in the forward pass")
+        norms = squares.clamp(min=0.0).sqrt()
+        if not torch.isfinite(norms).all():
+            raise TrainingDiverged("training diverged: a gradient is not a finite number; lower the learning rate")
+        return norms
+
+    def _buffers(self) -> dict[nn.Parameter, Tensor]:
+        """The sums of the current logical batch, zero at its start."""
+        if not self._sums:
+            self._sums = {parameter: torch.zeros_like(parameter) for parameter in self._parameters}
+        return self._sums
+
+    def noisy_gradient(self, noise_multiplier: float, expected_units: float, generator: torch.Generator) -> None:
+        """End the logical batch: set every `p.grad` to (clipped sum + N(0, (σ·C)²)) / expected_units.
+
+        Call it once a logical batch, however many physical batches (also none: a Poisson sample may be empty, and its
+        noise still counts). `expected_units` is the *expected* number of units (q·n), not the realised one, which is
+        private.
+        """
+        std = noise_multiplier * self.max_grad_norm
+        for parameter, total in self._buffers().items():
+            noise = torch.empty_like(total).normal_(0.0, std, generator=generator)
+            parameter.grad = noise.add_(total).div_(expected_units)
+        self._sums, self._seen = {}, set()

@@ -1,0 +1,305 @@
+"""Per-unit gradient norms and clipped gradient sums of each kind of layer, from its input and its output's gradient.
+
+For a layer y = x·W with input rows x_t (d,) and output gradients g_t (p,), the gradient of one unit is Σ_t x_t g_tᵀ.
+Its norm is found without keeping it ("book-keeping", Bu et al. 2023, "Differentially Private Optimization on Large
+Model at Small Cost", and the ghost norm of Li et al. 2022), whichever is cheaper for the shape at hand:
+
+* Gram: ‖Σ_t x_t g_tᵀ‖² = Σ_{t,s} ⟨x_t, x_s⟩⟨g_t, g_s⟩, at L²·(d + p) products for a unit of L rows;
+* direct: form the (d, p) matrix of the unit, take its norm and let it go, at L·d·p products.
+
+Every class here handles one layer (or a tied pair): `squared_norms` returns (U,) float64, `add_clipped_sum` adds
+Σ_u c_u·∇_u to the buffers of its parameters. Tensors arrive in the order of the `UnitLayout`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from transformers.models.bert.modeling_bert import BertLMPredictionHead
+from transformers.pytorch_utils import Conv1D
+
+from core.training.units import UnitLayout
+
+# Floats of a unit's gradients that may exist at once (16 MiB): direct norms go through the units in slices of it.
+SLICE = 4_194_304
+
+Sums = dict[nn.Parameter, Tensor]
+
+
+class UnsupportedLayer(ValueError):
+    """A trainable layer whose per-unit gradients are not known here."""
+
+
+@dataclass
+class Record:
+    """What one call of a layer left behind: its input, its output, and later the gradient of the output."""
+
+    input: Tensor
+    output: Tensor
+    gradient: Tensor | None = None
+
+
+Records = dict[nn.Module, Record]
+
+
+def _rows(values: Tensor) -> Tensor:
+    """(B, …, d) as (B, T, d)."""
+    return values.unsqueeze(1) if values.dim() == 2 else values.flatten(1, -2)
+
+
+def _slices(units: int, floats_a_unit: int) -> Iterator[slice]:
+    """Ranges of units whose matrices together stay under `SLICE` floats."""
+    step = max(1, SLICE // max(1, floats_a_unit))
+    return (slice(first, first + step) for first in range(0, units, step))
+
+
+def _outer_squares(x: Tensor, g: Tensor, *, bias: bool) -> Tensor:
+    """‖Σ_t x_t g_tᵀ‖² (and, with `bias`, + ‖Σ_t g_t‖²) for x (U, L, d) and g (U, L, p). Returns (U,) float64."""
+    units, length, d = x.shape
+    p = g.shape[-1]
+    squares = torch.empty(units, dtype=torch.float64, device=x.device)
+    if length * (d + p) <= d * p:
+        for part in _slices(units, 2 * length * length):
+            products = torch.bmm(x[part], x[part].transpose(1, 2))  # (U, L, L)
+            if bias:
+                products += 1.0
+            gram = torch.bmm(g[part], g[part].transpose(1, 2))
+            squares[part] = products.mul_(gram).sum((1, 2), dtype=torch.float64)
+        return squares
+    for part in _slices(units, d * p):
+        squares[part] = torch.linalg.vector_norm(torch.bmm(x[part].transpose(1, 2), g[part]), dim=(1, 2)).double() ** 2
+        if bias:
+            squares[part] += g[part].sum(1).square_().sum(1, dtype=torch.float64)
+    return squares
+
+
+class LinearGradients:
+    """`nn.Linear` (weight (out, in)) and the `Conv1D` of Hugging Face's GPT-2 (weight (in, out))."""
+
+    def __init__(self, layer: nn.Linear | Conv1D):
+        self.layer = layer
+        self.layers: tuple[nn.Module, ...] = (layer,)
+        self.weight = layer.weight if layer.weight.requires_grad else None
+        self.bias = layer.bias if layer.bias is not None and layer.bias.requires_grad else None
+
+    def squared_norms(self, records: Records, layout: UnitLayout) -> Tensor:
+        """(U,) squared norms of the unit gradients of weight and bias together."""
+        record = records[self.layer]
+        squares = torch.empty(len(layout), dtype=torch.float64, device=record.output.device)
+        for block, (x, g) in layout.split(_rows(record.input), _rows(record.gradient)):
+            part = slice(block.first_unit, block.last_unit)
+            if self.weight is None:
+                squares[part] = g.sum(1).square_().sum(1, dtype=torch.float64)
+            else:
+                squares[part] = _outer_squares(x, g, bias=self.bias is not None)
+        return squares
+
+    def add_clipped_sum(self, records: Records, layout: UnitLayout, factors: Tensor, sums: Sums) -> None:
+        """Add Σ_u c_u·∇_u; `factors` (B,) holds each example's clipping factor."""
+        record = records[self.layer]
+        x, g = _rows(record.input), _rows(record.gradient)
+        scale = factors[:, None, None]
+        if self.bias is not None:
+            g = g * scale
+            sums[self.bias].add_(g.sum((0, 1)))
+        elif x.shape[-1] <= g.shape[-1]:
+            x = x * scale
+        else:
+            g = g * scale
+        if self.weight is not None:
+            x, g = x.flatten(0, 1), g.flatten(0, 1)
+            sums[self.weight].addmm_(*((x.t(), g) if isinstance(self.layer, Conv1D) else (g.t(), x)))
+
+
+class EmbeddingGradients:
+    """`nn.Embedding`: the gradient of row v is the sum of the output gradients where v was looked up."""
+
+    def __init__(self, layer: nn.Embedding):
+        if layer.max_norm is not None or layer.scale_grad_by_freq or layer.sparse:
+            raise UnsupportedLayer(
+                "an embedding with max_norm, scale_grad_by_freq or sparse gradients mixes examples and cannot be "
+                "trained privately: build it without these options"
+            )
+        self.layer = layer
+        self.layers: tuple[nn.Module, ...] = (layer,)
+
+    def gradient(self, records: Records) -> tuple[Tensor, Tensor]:
+        """Token ids (B, T) and output gradients (B, T, d), zero where the padding row was looked up."""
+        record = records[self.layer]
+        ids, g = record.input.flatten(1), _rows(record.gradient)
+        if self.layer.padding_idx is not None:
+            g = g.masked_fill((ids == self.layer.padding_idx).unsqueeze(-1), 0.0)
+        return ids, g
+
+    def squared_norms(self, records: Records, layout: UnitLayout) -> Tensor:
+        """(U,) squared norms: the rows a unit touches are summed first, then squared."""
+        ids, g = self.gradient(records)
+        keys = layout.unit_of_example[:, None] * self.layer.num_embeddings + ids
+        unique, inverse = torch.unique(keys, return_inverse=True)
+        rows = g.new_zeros(len(unique), g.shape[-1]).index_add_(0, inverse.flatten(), g.flatten(0, 1))
+        units = torch.div(unique, self.layer.num_embeddings, rounding_mode="floor")
+        squares = torch.zeros(len(layout), dtype=torch.float64, device=g.device)
+        return squares.index_add_(0, units, rows.square_().sum(1, dtype=torch.float64))
+
+    def add_clipped_sum(self, records: Records, layout: UnitLayout, factors: Tensor, sums: Sums) -> None:
+        """Add Σ_u c_u·∇_u."""
+        ids, g = self.gradient(records)
+        sums[self.layer.weight].index_add_(0, ids.flatten(), (g * factors[:, None, None]).flatten(0, 1))
+
+
+class LayerNormGradients:
+    """`nn.LayerNorm`: ∂scale = Σ_t g_t ⊙ x̂_t and ∂shift = Σ_t g_t, small enough to be kept a unit."""
+
+    def __init__(self, layer: nn.LayerNorm):
+        self.layer = layer
+        self.layers: tuple[nn.Module, ...] = (layer,)
+        self.weight = layer.weight if layer.weight is not None and layer.weight.requires_grad else None
+        self.bias = layer.bias if layer.bias is not None and layer.bias.requires_grad else None
+        self._kept: list[tuple[nn.Parameter, Tensor]] = []
+
+    def squared_norms(self, records: Records, layout: UnitLayout) -> Tensor:
+        """(U,) squared norms; keeps the per-unit gradients (U, d) for `add_clipped_sum`."""
+        record = records[self.layer]
+        g = record.gradient
+        gradients: list[tuple[nn.Parameter, Tensor]] = []
+        if self.weight is not None:
+            normalised = F.layer_norm(record.input, self.layer.normalized_shape, eps=self.layer.eps)
+            gradients.append((self.weight, self._per_example(normalised.mul_(g))))
+        if self.bias is not None:
+            gradients.append((self.bias, self._per_example(g)))
+        squares = torch.zeros(len(layout), dtype=torch.float64, device=g.device)
+        self._kept = []
+        for parameter, per_example in gradients:
+            per_unit = per_example.new_zeros(len(layout), per_example.shape[-1])
+            per_unit.index_add_(0, layout.unit_of_example, per_example)
+            squares += per_unit.square().sum(1, dtype=torch.float64)
+            self._kept.append((parameter, per_example))
+        return squares
+
+    def _per_example(self, values: Tensor) -> Tensor:
+        """(B, …, *normalized_shape) summed to (B, d) with d = the product of normalized_shape."""
+        flat = values.flatten(-len(self.layer.normalized_shape))
+        return _rows(flat).sum(1)
+
+    def add_clipped_sum(self, records: Records, layout: UnitLayout, factors: Tensor, sums: Sums) -> None:
+        """Add Σ_u c_u·∇_u."""
+        for parameter, per_example in self._kept:
+            sums[parameter].add_((factors @ per_example).view_as(parameter))
+        self._kept = []
+
+
+class TiedGradients:
+    """An embedding and the output layer that shares its weight: ‖∇_in + ∇_out‖² has a cross term.
+
+    With inputs A and output gradients G of the output layer, and gradients E of the embedding's output,
+    ⟨∇_in, ∇_out⟩ = Σ_{t,s} ⟨A_t, E_s⟩·G[t, id_s].
+    """
+
+    def __init__(self, embedding: nn.Embedding, output: nn.Linear):
+        self.embedding = EmbeddingGradients(embedding)
+        self.output = LinearGradients(output)
+        self.layers: tuple[nn.Module, ...] = (embedding, output)
+
+    def squared_norms(self, records: Records, layout: UnitLayout) -> Tensor:
+        """(U,) squared norms of the shared weight and of the output layer's bias."""
+        record = records[self.output.layer]
+        ids, e = self.embedding.gradient(records)
+        x, g = _rows(record.input), _rows(record.gradient)
+        squares = torch.empty(len(layout), dtype=torch.float64, device=g.device)
+        by_gram = torch.zeros(len(layout), dtype=torch.bool, device=g.device)
+        for block, (x_u, g_u, e_u, ids_u) in layout.split(x, g, e, ids.unsqueeze(-1)):
+            part = slice(block.first_unit, block.last_unit)
+            length, d, p = x_u.shape[1], x.shape[-1], g.shape[-1]
+            if length * (d + p) + e_u.shape[1] * d <= d * p:
+                by_gram[part] = True
+                squares[part] = _outer_squares(x_u, g_u, bias=self.output.bias is not None)
+                squares[part] += 2.0 * self._cross(x_u, g_u, e_u, ids_u)
+            else:
+                squares[part] = self._direct(x_u, g_u, e_u, ids_u)
+        if by_gram.any():  # the direct way has the embedding's share in it already
+            squares += self.embedding.squared_norms(records, layout) * by_gram
+        return squares
+
+    @staticmethod
+    def _cross(x: Tensor, g: Tensor, e: Tensor, ids: Tensor) -> Tensor:
+        """(U,) ⟨∇_in, ∇_out⟩ from x (U, L, d), g (U, L, V), e (U, S, d), ids (U, S, 1)."""
+        crossed = torch.empty(len(x), dtype=torch.float64, device=x.device)
+        for part in _slices(len(x), 2 * x.shape[1] * e.shape[1]):
+            index = ids[part].transpose(1, 2).expand(-1, x.shape[1], -1)  # (U, L, S)
+            products = torch.bmm(x[part], e[part].transpose(1, 2))
+            crossed[part] = products.mul_(g[part].gather(2, index)).sum((1, 2), dtype=torch.float64)
+        return crossed
+
+    def _direct(self, x: Tensor, g: Tensor, e: Tensor, ids: Tensor) -> Tensor:
+        """(U,) squared norms with each unit's (V, d) gradient formed, measured and let go."""
+        squares = torch.empty(len(x), dtype=torch.float64, device=x.device)
+        for unit in range(len(x)):
+            gradient = (g[unit].t() @ x[unit]).index_add_(0, ids[unit, :, 0], e[unit])
+            squares[unit] = torch.linalg.vector_norm(gradient, dim=1).square_().sum(dtype=torch.float64)
+            if self.output.bias is not None:
+                squares[unit] += g[unit].sum(0).square_().sum(dtype=torch.float64)
+        return squares
+
+    def add_clipped_sum(self, records: Records, layout: UnitLayout, factors: Tensor, sums: Sums) -> None:
+        """Add Σ_u c_u·∇_u of both ends to the shared buffer."""
+        self.output.add_clipped_sum(records, layout, factors, sums)
+        self.embedding.add_clipped_sum(records, layout, factors, sums)
+
+
+LayerGradients = LinearGradients | EmbeddingGradients | LayerNormGradients | TiedGradients
+
+_KINDS: dict[type[nn.Module], type[LinearGradients] | type[EmbeddingGradients] | type[LayerNormGradients]] = {
+    nn.Linear: LinearGradients,
+    Conv1D: LinearGradients,
+    nn.Embedding: EmbeddingGradients,
+    nn.LayerNorm: LayerNormGradients,
+}
+# Layers that hold a parameter of another layer a second time and never use it themselves: BERT's head, its decoder's
+# bias.
+_HOLDERS: tuple[type[nn.Module], ...] = (BertLMPredictionHead,)
+
+
+def layers_of(model: nn.Module) -> list[LayerGradients]:
+    """A handler for every trainable layer of `model`; a tied embedding and output layer share one.
+
+    Raises UnsupportedLayer naming the layer when a trainable parameter belongs to no known kind of layer, or is shared
+    in another way than an embedding with one output layer.
+    """
+    owners: dict[nn.Parameter, list[tuple[str, nn.Module]]] = {}
+    strays: list[tuple[str, nn.Module, nn.Parameter]] = []
+    for name, module in model.named_modules():
+        for parameter in module.parameters(recurse=False):
+            if not parameter.requires_grad:
+                continue
+            if type(module) in _KINDS:
+                owners.setdefault(parameter, []).append((name, module))
+            else:
+                strays.append((name, module, parameter))
+    for name, module, parameter in strays:
+        if parameter not in owners and not isinstance(module, _HOLDERS):
+            raise UnsupportedLayer(
+                f"the layer {name or 'itself'!r} ({type(module).__name__}) is trainable, but gradients cannot be "
+                f"clipped per unit for it: freeze it, or use one of {', '.join(kind.__name__ for kind in _KINDS)}"
+            )
+    handlers: list[LayerGradients] = []
+    tied: set[nn.Module] = set()
+    for shared in (modules for modules in owners.values() if len(modules) > 1):
+        kinds = sorted((module for _, module in shared), key=lambda module: isinstance(module, nn.Linear))
+        if len(kinds) != 2 or type(kinds[0]) is not nn.Embedding or type(kinds[1]) is not nn.Linear:
+            names = " and ".join(name for name, _ in shared)
+            raise UnsupportedLayer(
+                f"the layers {names} share a weight; only an embedding tied to one output layer can be clipped per unit"
+            )
+        handlers.append(TiedGradients(*kinds))
+        tied.update(kinds)
+    seen: set[nn.Module] = set(tied)
+    for modules in owners.values():
+        for _, module in modules:
+            if module not in seen:
+                seen.add(module)
+                handlers.append(_KINDS[type(module)](module))
+    return handlers

@@ -1,0 +1,125 @@
+"""One loss an example, for causal and for masked language models.
+
+The loss of an example is the *mean* over its predicted tokens, in nats: a long note then weighs as much as a short
+one, and the norm of its gradient does not grow with its length, so that one clipping norm C suits both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from transformers import PreTrainedTokenizerBase
+
+from core.models.build import LanguageModel
+
+MASK_SHARE = 0.15  # Devlin et al. 2019: so many tokens are predicted …
+MASKED, RANDOM = 0.8, 0.1  # … of them 80 % are shown as [MASK], 10 % as a random token, 10 % as they are
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A padded physical batch on the model's device.
+
+    `ids` (B, T) are what the model sees, `padding` (B, T) is True at padding, `targets` (B, S) the tokens to predict
+    (-100 = none), `positions` (B, S) where they stand (None for a causal model: position t predicts token t + 1).
+    """
+
+    ids: Tensor
+    padding: Tensor
+    targets: Tensor
+    positions: Tensor | None
+    tokens: int
+
+
+def causal_batch(samples: Sequence[np.ndarray], device: torch.device) -> Batch:
+    """Next-token prediction: right-padded ids, targets shifted by one. A sample of one token has no target."""
+    ids, padding = _pad(samples)
+    targets = np.where(padding[:, 1:], -100, ids[:, 1:])
+    return _batch(ids, padding, targets, None, device)
+
+
+def masked_batch(
+    samples: Sequence[np.ndarray],
+    keys: Sequence[np.ndarray],
+    tokenizer: PreTrainedTokenizerBase,
+    device: torch.device,
+) -> Batch:
+    """Masked-token prediction with 15 % of each sample's ordinary tokens (at least one) as targets.
+
+    `keys` holds, for each sample, two rows of uniform random numbers (2, length): the first row's smallest are
+    masked, the second decides between [MASK], a random token and the token itself. They come from the caller, so that
+    a sample's mask does not depend on the physical batch it is in.
+    """
+    ids, padding = _pad(samples)
+    special = np.isin(ids, tokenizer.all_special_ids) | padding
+    order = np.full(ids.shape, 2.0)
+    fate = np.ones(ids.shape)
+    for row, key in enumerate(keys):
+        order[row, : key.shape[1]], fate[row, : key.shape[1]] = key
+    order[special] = 2.0
+    ordinary = (~special).sum(1)
+    counts = np.where(ordinary > 0, np.maximum(1, np.rint(MASK_SHARE * ordinary)), 0).astype(np.int64)
+    most = max(1, int(counts.max(initial=0)))
+    positions = np.argsort(order, axis=1, kind="stable")[:, :most]  # (B, S)
+    none = np.arange(most)[None, :] >= counts[:, None]
+    targets = np.where(none, -100, np.take_along_axis(ids, positions, 1))
+    choice = np.take_along_axis(fate, positions, 1)
+    words = np.setdiff1d(np.arange(len(tokenizer)), tokenizer.all_special_ids)
+    rescaled = np.clip((choice - MASKED) / RANDOM, 0.0, 1.0 - 1e-9)  # uniform again, given that 0.8 ≤ choice < 0.9
+    shown = np.where(
+        choice < MASKED,
+        tokenizer.mask_token_id,
+        np.where(choice < MASKED + RANDOM, words[(rescaled * len(words)).astype(np.int64)], targets),
+    )
+    shown = np.where(none, np.take_along_axis(ids, positions, 1), shown)
+    inputs = ids.copy()
+    np.put_along_axis(inputs, positions, shown, 1)
+    return _batch(inputs, padding, targets, positions, device)
+
+
+def _pad(samples: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Samples side by side (B, T), with zeros to the right, and where those are."""
+    lengths = np.array([len(sample) for sample in samples])
+    padding = np.arange(lengths.max())[None, :] >= lengths[:, None]
+    ids = np.zeros(padding.shape, dtype=np.int64)
+    ids[~padding] = np.concatenate(samples)
+    return ids, padding
+
+
+def _batch(
+    ids: np.ndarray, padding: np.ndarray, targets: np.ndarray, positions: np.ndarray | None, device: torch.device
+) -> Batch:
+    place = None if positions is None else torch.as_tensor(positions, device=device)
+    return Batch(
+        ids=torch.as_tensor(ids, device=device),
+        padding=torch.as_tensor(padding, device=device),
+        targets=torch.as_tensor(targets, device=device),
+        positions=place,
+        tokens=int((~padding).sum()),
+    )
+
+
+def example_losses(lm: LanguageModel, batch: Batch) -> Tensor:
+    """(B,) mean negative log-likelihood of each example's targets, in nats; 0 for an example without targets.
+
+    Position ids carry the batch dimension, which clipping needs (a batch of one is broadcast, and its gradient is
+    then summed over examples). A masked model's vocabulary projection is computed at the predicted positions only,
+    about 15 % of them, which changes no gradient.
+    """
+    positions = torch.arange(batch.ids.shape[1], device=batch.ids.device).repeat(len(batch.ids), 1)
+    body = lm.model.base_model
+    if lm.causal:
+        # Padding is on the right of a causal model, so no real token ever sees it and no mask is needed.
+        hidden = body(input_ids=batch.ids, position_ids=positions, use_cache=False)[0][:, :-1]
+    else:
+        mask = (~batch.padding).long() if batch.padding.any() else None
+        hidden = body(input_ids=batch.ids, attention_mask=mask, position_ids=positions)[0]
+        hidden = hidden.gather(1, batch.positions.unsqueeze(-1).expand(-1, -1, hidden.shape[-1]))  # (B, S, d)
+    logits = lm.head(hidden)  # (B, S, V)
+    losses = F.cross_entropy(logits.flatten(0, 1), batch.targets.flatten(), ignore_index=-100, reduction="none")
+    return losses.view_as(batch.targets).sum(1) / (batch.targets != -100).sum(1).clamp(min=1)

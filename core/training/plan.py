@@ -1,0 +1,87 @@
+"""What a training run will do, known before it starts: units, sample rate, steps, noise and warnings."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from core.spec import PrivacySpec, TrainingSpec
+from core.training.accounting import Mechanism, noise_multiplier
+
+
+@dataclass(frozen=True)
+class PrivatePlan:
+    """A private run: `sample_rate` q of `units` units a step, `steps` steps, and the whole run's `mechanism`."""
+
+    units: int
+    sample_rate: float
+    steps: int
+    mechanism: Mechanism
+
+    @property
+    def expected_units(self) -> float:
+        """q·n, the number of units a step sees on average; gradients are divided by it."""
+        return self.sample_rate * self.units
+
+    def epoch_ends(self, epochs: int) -> list[int]:
+        """The step after which each epoch (1/q steps, on average one look at every unit) is over."""
+        return [min(self.steps, math.ceil(epoch / self.sample_rate - 1e-9)) for epoch in range(1, epochs + 1)]
+
+
+def check(privacy: PrivacySpec, training: TrainingSpec, *, notes: int, patients: int) -> list[str]:
+    """Sentences to warn the user with; raises ValueError with a sentence for what cannot be trained."""
+    if notes < 1 or patients < 1:
+        raise ValueError("there are no notes to train on: choose a larger cohort")
+    if training.batch_size > notes:
+        raise ValueError(
+            f"the batch size ({training.batch_size}) is larger than the cohort ({notes} training notes): "
+            f"choose a batch of at most {notes}, or more patients"
+        )
+    if not privacy.private:
+        return []
+    warnings = []
+    units = notes if privacy.unit == "note" else patients
+    if privacy.delta >= 1 / units:
+        warnings.append(
+            f"δ = {privacy.delta:g} is not below 1/n (1/{units} {privacy.unit}s = {1 / units:.2g}): a mechanism that "
+            f"publishes one {privacy.unit} at random would pass as private. Choose a smaller δ."
+        )
+    if privacy.accountant == "gdp":
+        warnings.append(
+            "the GDP accountant is an approximation that under-reports ε when σ is small: its ε is no guarantee"
+        )
+    return warnings
+
+
+def plan(privacy: PrivacySpec, training: TrainingSpec, *, notes: int, patients: int) -> PrivatePlan:
+    """The steps and the noise of a private run over `notes` notes of `patients` patients.
+
+    `batch_size` counts notes for either unit: a step samples each unit with q = batch_size / notes, so a
+    patient-level step sees batch_size / notes · patients patients and, on average, as many notes as a note-level
+    step. There are ⌈epochs / q⌉ steps. With a target ε, σ is the smallest that does not exceed it. Raises ValueError
+    as `check` and the accountants do.
+    """
+    check(privacy, training, notes=notes, patients=patients)
+    if not privacy.private:
+        raise ValueError("this run is not private: it has no noise to plan")
+    sample_rate = training.batch_size / notes
+    steps = math.ceil(training.epochs / sample_rate - 1e-9)
+    sigma = privacy.noise_multiplier
+    if sigma is None:
+        sigma = noise_multiplier(
+            target_epsilon=privacy.target_epsilon,
+            sample_rate=sample_rate,
+            steps=steps,
+            delta=privacy.delta,
+            accountant=privacy.accountant,
+        )
+    mechanism = Mechanism(
+        unit=privacy.unit,
+        noise_multiplier=sigma,
+        sample_rate=sample_rate,
+        steps=steps,
+        delta=privacy.delta,
+        max_grad_norm=privacy.max_grad_norm,
+        accountant=privacy.accountant,
+    )
+    return PrivatePlan(notes if privacy.unit == "note" else patients, sample_rate, steps, mechanism)

@@ -1,0 +1,380 @@
+"""One training loop for every kind of model, private or not.
+
+A step is: a logical batch (a shuffled batch, or a Poisson sample of units) → physical batches of about equal length →
+one loss an example → a gradient (plain mean, or `Clipper`'s noisy clipped mean) → AdamW. Models have no dropout here:
+they stay in evaluation mode, so an example's loss depends on nothing but the example.
+
+The losses reported while a private run trains are means over private notes and are not covered by ε: they are for the
+trusted person who trains, not for publication.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor, nn
+
+from core.models.build import LanguageModel
+from core.models.tokenizer import Samples, encode_samples
+from core.spec import PrivacySpec, TrainingSpec
+from core.training import checkpoint as checkpoints
+from core.training.accounting import Mechanism, epsilon_curve
+from core.training.clipping import Clipper, TrainingDiverged
+from core.training.losses import Batch, causal_batch, example_losses, masked_batch
+from core.training.plan import PrivatePlan, check, plan
+from core.training.sampling import Purpose, Units, physical_batches, poisson_batches, shuffled_batches, stream
+from core.training.weights import AveragedWeights, learning_rate, trainable
+
+CHECKPOINT_SECONDS = 20.0
+
+
+@dataclass(frozen=True)
+class StepEvent:
+    """One step is done. `loss` is None when the Poisson sample was empty; `epsilon` is None without privacy.
+
+    `tokens` and `seconds` count from the start of the run, over interruptions.
+    """
+
+    step: int
+    steps: int
+    epoch: int
+    epochs: int
+    loss: float | None
+    epsilon: float | None
+    tokens: int
+    seconds: float
+    eta_seconds: float
+
+
+@dataclass(frozen=True)
+class EpochEvent:
+    """One epoch is done. `loss` is the mean over its steps; `eval_loss` and `canary_exposure` come from `evaluate`."""
+
+    epoch: int
+    step: int
+    loss: float | None
+    eval_loss: float | None
+    epsilon: float | None
+    canary_exposure: dict[str, float]
+
+
+@dataclass(frozen=True)
+class TrainingResult:
+    """What a run leaves besides its weights.
+
+    `history` has one row a step (the columns of the table `history`); `mechanism` says what was spent up to the last
+    step taken, None without privacy; `stopped` is True when `should_stop` ended the run early.
+    """
+
+    history: list[dict[str, Any]]
+    mechanism: Mechanism | None
+    stopped: bool
+
+
+class _Stopped(Exception):
+    """`should_stop` said so in the middle of a logical batch."""
+
+
+def train(
+    lm: LanguageModel,
+    notes: pd.DataFrame,
+    training: TrainingSpec,
+    privacy: PrivacySpec,
+    *,
+    on_step: Callable[[StepEvent], None] | None = None,
+    on_epoch: Callable[[EpochEvent], None] | None = None,
+    should_stop: Callable[[], bool] | None = None,
+    checkpoint: Path | None = None,
+    evaluate: Callable[[LanguageModel], dict[str, Any]] | None = None,
+) -> TrainingResult:
+    """Train `lm` in place on `notes` (columns text, patient_id; already at most so many a patient).
+
+    Args:
+        lm: the model to train, in place. Afterwards it holds the trained (or averaged) weights.
+        notes: one row a note.
+        training: how the weights move.
+        privacy: no privacy, or DP-SGD.
+        on_step: told after every step.
+        on_epoch: told after every epoch, once `evaluate` has run.
+        should_stop: polled before every physical batch; True ends the run after the last whole step.
+        checkpoint: a folder to keep the state in (every epoch and every 20 s) and to go on from when it has one.
+        evaluate: gives `eval_loss` (nats) and `canary_exposure` ({canary_id: bits}) of the model as it is then.
+
+    Raises:
+        ValueError: settings or notes that cannot be trained, or a checkpoint of another run.
+        TrainingDiverged: a loss or gradient stopped being a finite number.
+
+    """
+    if training.epochs == 0:
+        return TrainingResult(history=[], mechanism=None, stopped=False)
+    patients = notes["patient_id"].to_numpy(dtype=object)
+    check(privacy, training, notes=len(notes), patients=len(set(patients)))
+    samples = encode_samples(lm, notes["text"].tolist(), min(training.max_tokens, lm.context))
+    lm.model.eval()
+    with trainable(lm.model, training.trainable) as parameters:
+        run = _Run(lm, samples, patients, training, privacy, parameters, should_stop or (lambda: False))
+        try:
+            return run.go(on_step, on_epoch, checkpoint, evaluate)
+        finally:
+            run.close()
+
+
+class _Run:
+    """The state of one training run."""
+
+    def __init__(
+        self,
+        lm: LanguageModel,
+        samples: Samples,
+        patients: np.ndarray,
+        training: TrainingSpec,
+        privacy: PrivacySpec,
+        parameters: dict[str, nn.Parameter],
+        should_stop: Callable[[], bool],
+    ):
+        self.lm, self.samples, self.training, self.should_stop = lm, samples, training, should_stop
+        self.lengths = np.array([len(ids) for ids in samples.ids])
+        self.parameters = parameters
+        self.optimizer = torch.optim.AdamW(
+            parameters.values(), lr=training.learning_rate, weight_decay=training.weight_decay, fused=True
+        )
+        self.average = AveragedWeights(parameters, training.weight_averaging)
+        self.plan: PrivatePlan | None = None
+        self.clipper: Clipper | None = None
+        if privacy.private:
+            self.plan = plan(privacy, training, notes=len(patients), patients=len(set(patients)))
+            self.units = Units.build(privacy.unit, samples.note_index, patients)
+            self.clipper = Clipper(lm.model, privacy.max_grad_norm)
+            self.steps, self.epoch_ends = self.plan.steps, self.plan.epoch_ends(training.epochs)
+            mechanism = self.plan.mechanism
+            self.curve = epsilon_curve(
+                noise_multiplier=mechanism.noise_multiplier,
+                sample_rate=mechanism.sample_rate,
+                steps=mechanism.steps,
+                delta=mechanism.delta,
+                accountant=mechanism.accountant,
+            )
+        else:
+            per_epoch = math.ceil(len(samples) / training.batch_size)
+            self.steps = per_epoch * training.epochs
+            self.epoch_ends = [per_epoch * epoch for epoch in range(1, training.epochs + 1)]
+        self._epoch_batches: tuple[int, list[np.ndarray]] = (0, [])
+        self.step, self.tokens, self.seconds = 0, 0, 0.0
+        self.history: list[dict[str, Any]] = []
+        self.fingerprint = self._fingerprint(privacy)
+
+    def close(self) -> None:
+        """Take the clipper's hooks off the model."""
+        if self.clipper is not None:
+            self.clipper.close()
+
+    def go(
+        self,
+        on_step: Callable[[StepEvent], None] | None,
+        on_epoch: Callable[[EpochEvent], None] | None,
+        folder: Path | None,
+        evaluate: Callable[[LanguageModel], dict[str, Any]] | None,
+    ) -> TrainingResult:
+        """Steps, epochs and checkpoints until the end or until `should_stop`."""
+        if folder is not None:
+            self._resume(folder)
+        begun, before, first = time.monotonic(), self.seconds, self.step
+        saved = begun
+        while self.step < self.steps:
+            try:
+                loss, tokens = self._step(self.step + 1)
+            except _Stopped:
+                break
+            self.step += 1
+            self.tokens += tokens
+            self.seconds = before + time.monotonic() - begun
+            pace = (time.monotonic() - begun) / (self.step - first)
+            event = self._step_event(loss, pace * (self.steps - self.step))
+            self.history.append(_history_row(event))
+            if on_step is not None:
+                on_step(event)
+            epoch_over = self.step in self.epoch_ends
+            if epoch_over:
+                self._end_epoch(event, on_epoch, evaluate)
+            if folder is not None and (epoch_over or time.monotonic() - saved > CHECKPOINT_SECONDS):
+                self._save(folder)
+                saved = time.monotonic()
+        self.average.apply()
+        mechanism = self.plan.mechanism.model_copy(update={"steps": self.step}) if self.plan else None
+        return TrainingResult(history=self.history, mechanism=mechanism, stopped=self.step < self.steps)
+
+    def _step(self, step: int) -> tuple[float | None, int]:
+        """One logical batch and one move of the weights. Returns the mean loss an example and the tokens seen."""
+        total = torch.zeros((), device=self.lm.device)
+        examples = tokens = 0
+        self.optimizer.zero_grad(set_to_none=True)
+        if self.plan is not None:
+            batches = self._poisson(step)
+            for batch, units in self._padded([rows for rows, _ in batches], step, [names for _, names in batches]):
+                losses = example_losses(self.lm, batch)
+                self.clipper.accumulate(losses, units)
+                total += losses.detach().sum()
+                examples, tokens = examples + len(losses), tokens + batch.tokens
+            noise = torch.Generator(self.lm.device).manual_seed(_torch_seed(self.training.seed, step))
+            self.clipper.noisy_gradient(self.plan.mechanism.noise_multiplier, self.plan.expected_units, noise)
+        else:
+            rows = self._shuffled(step)
+            for batch, _ in self._padded(list(physical_batches(rows, self.training.physical_batch)), step, None):
+                losses = example_losses(self.lm, batch)
+                (losses.sum() / len(rows)).backward()
+                total += losses.detach().sum()
+                examples, tokens = examples + len(losses), tokens + batch.tokens
+        loss = total.item() / examples if examples else None
+        if loss is not None and not math.isfinite(loss):
+            raise TrainingDiverged(
+                f"training diverged at step {step}: the loss is no longer a number. Lower the learning rate "
+                f"({self.training.learning_rate:g})."
+            )
+        for group in self.optimizer.param_groups:
+            group["lr"] = learning_rate(self.training, step, self.steps)
+        self.optimizer.step()
+        self.average.update()
+        return loss, tokens
+
+    def _poisson(self, step: int) -> list[tuple[np.ndarray, np.ndarray]]:
+        rng = stream(self.training.seed, Purpose.SAMPLE, step)
+        return poisson_batches(self.units, self.lengths, self.plan.sample_rate, self.training.physical_batch, rng)
+
+    def _shuffled(self, step: int) -> np.ndarray:
+        """Sample numbers of step `step` of the shuffled epochs."""
+        per_epoch = self.epoch_ends[0]
+        epoch, index = divmod(step - 1, per_epoch)
+        if self._epoch_batches[0] != epoch + 1:
+            rng = stream(self.training.seed, Purpose.SHUFFLE, epoch + 1)
+            self._epoch_batches = (epoch + 1, shuffled_batches(self.lengths, self.training.batch_size, rng))
+        return self._epoch_batches[1][index]
+
+    def _padded(
+        self, batches: list[np.ndarray], step: int, units: list[np.ndarray] | None
+    ) -> Iterator[tuple[Batch, np.ndarray | None]]:
+        """Physical batches as tensors, with their examples' units. Polls `should_stop` before each."""
+        rng = stream(self.training.seed, Purpose.MASK, step)
+        if not batches and self.should_stop():
+            raise _Stopped
+        for number, rows in enumerate(batches):
+            if self.should_stop():
+                raise _Stopped
+            ids = [self.samples.ids[row] for row in rows]
+            if self.lm.causal:
+                batch = causal_batch(ids, self.lm.device)
+            else:
+                keys = [rng.random((2, len(sample))) for sample in ids]
+                batch = masked_batch(ids, keys, self.lm.tokenizer, self.lm.device)
+            yield batch, None if units is None else units[number]
+
+    def _step_event(self, loss: float | None, eta_seconds: float) -> StepEvent:
+        epsilon = None
+        if self.plan is not None:
+            counts, values = self.curve
+            epsilon = float(values[np.searchsorted(counts, self.step)])
+        return StepEvent(
+            step=self.step,
+            steps=self.steps,
+            epoch=1 + int(np.searchsorted(self.epoch_ends, self.step)),
+            epochs=self.training.epochs,
+            loss=loss,
+            epsilon=epsilon,
+            tokens=self.tokens,
+            seconds=self.seconds,
+            eta_seconds=eta_seconds,
+        )
+
+    def _end_epoch(
+        self,
+        event: StepEvent,
+        on_epoch: Callable[[EpochEvent], None] | None,
+        evaluate: Callable[[LanguageModel], dict[str, Any]] | None,
+    ) -> None:
+        """Evaluate the (averaged) weights, complete the step's row of the history and tell `on_epoch`."""
+        found: dict[str, Any] = {}
+        if evaluate is not None:
+            with torch.no_grad(), self.average.applied():
+                found = evaluate(self.lm)
+        losses = [row["loss"] for row in self.history if row["epoch"] == event.epoch and row["loss"] is not None]
+        record = EpochEvent(
+            epoch=event.epoch,
+            step=event.step,
+            loss=float(np.mean(losses)) if losses else None,
+            eval_loss=found.get("eval_loss"),
+            epsilon=event.epsilon,
+            canary_exposure=dict(found.get("canary_exposure") or {}),
+        )
+        self.history[-1].update(eval_loss=record.eval_loss, canary_exposure=record.canary_exposure)
+        if on_epoch is not None:
+            on_epoch(record)
+
+    def _fingerprint(self, privacy: PrivacySpec) -> str:
+        """Digest of everything that decides the steps, so that a checkpoint of another run is not gone on with."""
+        digest = hashlib.sha256(
+            f"{self.lm.kind}|{self.training.model_dump_json()}|{privacy.model_dump_json()}".encode()
+        )
+        digest.update(self.lengths.tobytes())
+        for ids in self.samples.ids:
+            digest.update(ids.tobytes())
+        return digest.hexdigest()
+
+    def _save(self, folder: Path) -> None:
+        tensors: dict[str, Tensor] = {}
+        for name, parameter in self.parameters.items():
+            tensors[f"weight/{name}"] = parameter
+            for key, value in self.optimizer.state[parameter].items():
+                tensors[f"adamw.{key}/{name}"] = value
+        tensors |= {f"average/{name}": total for name, total in self.average.sums.items()}
+        state = {
+            "fingerprint": self.fingerprint,
+            "step": self.step,
+            "tokens": self.tokens,
+            "seconds": self.seconds,
+            "averaged_steps": self.average.steps,
+            "history": self.history,
+        }
+        checkpoints.write(folder, tensors, state)
+
+    @torch.no_grad()
+    def _resume(self, folder: Path) -> None:
+        """Take up the state in `folder`, if there is one."""
+        found = checkpoints.read(folder)
+        if found is None:
+            return
+        tensors, state = found
+        if state["fingerprint"] != self.fingerprint:
+            raise ValueError(
+                f"the checkpoint in {folder} belongs to a run with other settings or notes: delete it to start anew"
+            )
+        for name, parameter in self.parameters.items():
+            parameter.copy_(tensors[f"weight/{name}"])
+            self.optimizer.state[parameter] = {
+                key: tensors[f"adamw.{key}/{name}"].to(parameter.device) for key in ("step", "exp_avg", "exp_avg_sq")
+            }
+        for name, total in self.average.sums.items():
+            total.copy_(tensors[f"average/{name}"])
+        self.average.steps = state["averaged_steps"]
+        self.step, self.tokens, self.seconds = state["step"], state["tokens"], state["seconds"]
+        self.history = state["history"]
+
+
+def _torch_seed(seed: int, step: int) -> int:
+    """A 63-bit seed of the noise of one step."""
+    words = np.random.SeedSequence([seed, int(Purpose.NOISE), step]).generate_state(1, np.uint64)
+    return int(words[0] >> np.uint64(1))
+
+
+def _history_row(event: StepEvent) -> dict[str, Any]:
+    """One row of the table `history`; the last step of an epoch gets its evaluation added."""
+    kept = asdict(event)
+    row = {key: kept[key] for key in ("step", "epoch", "loss", "epsilon", "tokens", "seconds")}
+    return row | {"eval_loss": None, "canary_exposure": {}}
