@@ -1,0 +1,96 @@
+"""A run's diary: `events.jsonl` (append-only) and `status.json` (replaced as a whole), safe to read while written."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+State = Literal["queued", "running", "done", "cancelled", "failed"]
+EVENTS_FILE = "events.jsonl"
+STATUS_FILE = "status.json"
+
+
+class Status(BaseModel):
+    """Where a run stands. Times are Unix seconds; None = not yet."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    state: State
+    message: str = ""
+    submitted: float | None = None
+    started: float | None = None
+    finished: float | None = None
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no infinity or NaN: they become null, as docs/ARCHITECTURE.md says for the ε of a non-private run."""
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    if hasattr(value, "item"):  # a numpy or torch scalar
+        value = value.item()
+    return None if isinstance(value, float) and not (-1e308 <= value <= 1e308) else value
+
+
+def append_event(folder: Path, event: str, **fields: Any) -> dict[str, Any]:
+    """Append one event to the folder's diary in a single write and return it as stored."""
+    record = {"time": time.time(), "event": event, **_finite(fields)}
+    line = json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n"
+    descriptor = os.open(folder / EVENTS_FILE, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    try:
+        os.write(descriptor, line.encode())
+    finally:
+        os.close(descriptor)
+    return record
+
+
+def read_events(folder: Path) -> list[dict[str, Any]]:
+    """All whole events of a folder, oldest first; none when there is no diary yet.
+
+    A line that is cut off (its writer was killed, or is writing right now) is left out.
+    """
+    return list(_parsed(folder / EVENTS_FILE))
+
+
+def _parsed(path: Path) -> Iterator[dict[str, Any]]:
+    try:
+        lines = path.read_bytes().split(b"\n")
+    except FileNotFoundError:
+        return
+    for line in lines:
+        try:
+            record = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(record, dict) and isinstance(record.get("event"), str):
+            yield record
+
+
+def write_status(folder: Path, status: Status) -> None:
+    """Replace `status.json` as a whole: a reader sees the old one or the new one."""
+    replace_text(folder / STATUS_FILE, status.model_dump_json())
+
+
+def read_status(folder: Path) -> Status | None:
+    """The folder's status, or None when it has none that can be read."""
+    try:
+        return Status.model_validate_json((folder / STATUS_FILE).read_text())
+    except (FileNotFoundError, ValidationError, UnicodeDecodeError):
+        return None
+
+
+def replace_text(path: Path, text: str) -> None:
+    """Write `text` beside `path`, then rename: nobody ever reads half a file."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        beside.write_text(text, encoding="utf-8")
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)

@@ -1,0 +1,57 @@
+"""One process makes a run at a time: an advisory lock that the operating system drops when its holder dies."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+POLL_SECONDS = 0.2
+
+
+def _try_lock(path: Path) -> int | None:
+    """Descriptor of the locked file, or None while somebody else holds it (or has just removed it)."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        current = os.fstat(descriptor).st_ino == os.stat(path).st_ino
+    except (BlockingIOError, FileNotFoundError):
+        current = False
+    if current:
+        return descriptor
+    os.close(descriptor)
+    return None
+
+
+@contextmanager
+def held(path: Path, *, should_stop: Callable[[], bool]) -> Iterator[bool]:
+    """Hold the lock file `path`; waits for its holder. Yields False (nothing held) when `should_stop()` came first."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    while (descriptor := _try_lock(path)) is None:
+        if should_stop():
+            yield False
+            return
+        time.sleep(POLL_SECONDS)
+    try:
+        yield True
+    finally:
+        path.unlink(missing_ok=True)
+        os.close(descriptor)
+
+
+def in_use(path: Path) -> bool:
+    """True while a living process holds the lock file `path`."""
+    try:
+        descriptor = os.open(path, os.O_RDWR)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False

@@ -1,0 +1,136 @@
+"""`Run`: one finished run, read from its folder."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+from pydantic import ValidationError
+
+from core.runs.events import Status, read_events, read_status
+from core.runs.tables import SCHEMAS, read_table
+from core.spec import RunSpec
+
+if TYPE_CHECKING:
+    from core.models.build import LanguageModel
+    from core.training.accounting import Mechanism
+
+RUN_ID = re.compile(r"(gpt2|distilbert|bert)-[0-9a-f]{12}")
+SPEC_FILE = "spec.json"
+PRIVACY_FILE = "privacy.json"
+REMEDY = "Delete the folder and train it again."
+
+
+class RunNotFound(LookupError):
+    """No complete run has this id. The text is a sentence."""
+
+
+class RunBroken(ValueError):
+    """A run's folder is missing a file or holds a damaged one. The text is a sentence naming both."""
+
+
+def check_run_id(run_id: str) -> str:
+    """Return `run_id` if it is shaped like one (`gpt2-3f2a9c01d4e7`), else raise RunNotFound: no path gets through."""
+    if not RUN_ID.fullmatch(run_id):
+        raise RunNotFound(
+            f"“{run_id[:60]}” is not a run's name. Names look like gpt2-3f2a9c01d4e7; `python -m core runs` lists them."
+        )
+    return run_id
+
+
+def read_spec(folder: Path) -> RunSpec:
+    """The spec of a run's folder. Raises RunBroken when it is missing, damaged, or not the folder's."""
+    try:
+        spec = RunSpec.model_validate_json((folder / SPEC_FILE).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise RunBroken(f"Run {folder.name} lacks its file {SPEC_FILE}. {REMEDY}") from None
+    except (ValidationError, UnicodeDecodeError):
+        raise RunBroken(f"Run {folder.name}: its file {SPEC_FILE} is damaged or of another version. {REMEDY}") from None
+    if spec.run_id != folder.name:
+        raise RunBroken(
+            f"Run {folder.name} was made by another version (its {SPEC_FILE} means run {spec.run_id} today). {REMEDY}"
+        )
+    return spec
+
+
+@dataclass(frozen=True)
+class Run:
+    """A complete run. `shipped` runs came with the software and are read-only."""
+
+    folder: Path
+    spec: RunSpec
+    status: Status
+    shipped: bool
+
+    @classmethod
+    def open(cls, folder: Path, *, shipped: bool = False) -> Run:
+        """Open a run's folder. Raises RunBroken naming what is missing."""
+        spec = read_spec(folder)
+        status = read_status(folder)
+        if status is None:
+            raise RunBroken(f"Run {folder.name} lacks its file status.json. {REMEDY}")
+        for name in SCHEMAS:
+            if not (folder / "tables" / f"{name}.parquet").exists():
+                raise RunBroken(f"Run {folder.name} lacks its file tables/{name}.parquet. {REMEDY}")
+        return cls(folder=folder, spec=spec, status=status, shipped=shipped)
+
+    @property
+    def id(self) -> str:
+        """Name of the run, for example `gpt2-3f2a9c01d4e7`."""
+        return self.folder.name
+
+    def events(self) -> list[dict[str, Any]]:
+        """The run's diary, oldest first."""
+        return read_events(self.folder)
+
+    def table(self, name: str) -> pd.DataFrame:
+        """One of the tables of core.runs.tables.SCHEMAS. Raises TableMissing, a sentence naming run and file."""
+        return read_table(self.folder / "tables", name, self.id)
+
+    @property
+    def metrics(self) -> pd.DataFrame:
+        """The run's metrics table: metric, arm, value, low, high, n, note."""
+        return self.table("metrics")
+
+    @property
+    def privacy(self) -> Mechanism | None:
+        """The mechanism a private run was trained with; None for the others. Raises RunBroken when its file is bad."""
+        if not self.spec.privacy.private:
+            return None
+        return read_privacy(self.folder)
+
+    @property
+    def has_model(self) -> bool:
+        """True when the run can answer prompts: its weights are kept, or it is the public base model itself."""
+        return self.spec.is_base or (self.folder / "model" / "model.safetensors").exists()
+
+    def model(self) -> LanguageModel:
+        """Load the run's weights (a control run's are the public base model's). Raises RunBroken if none are kept."""
+        from core.models.build import load, load_folder
+
+        if self.spec.is_base:
+            return load(self.spec.model)
+        if not self.has_model:
+            raise RunBroken(
+                f"Run {self.id} keeps no weights (model/model.safetensors): it has tables and cannot be prompted."
+            )
+        return load_folder(self.folder / "model")
+
+
+def read_privacy(folder: Path) -> Mechanism:
+    """The mechanism of a folder's `privacy.json`. Raises RunBroken."""
+    from core.training.accounting import Mechanism
+
+    try:
+        return Mechanism.from_json((folder / PRIVACY_FILE).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise RunBroken(
+            f"Run {folder.name} lacks its file {PRIVACY_FILE}, so its ε cannot be derived. {REMEDY}"
+        ) from None
+    except ValueError:
+        raise RunBroken(
+            f"Run {folder.name}: its file {PRIVACY_FILE} is damaged, so its ε cannot be derived. {REMEDY}"
+        ) from None

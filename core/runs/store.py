@@ -1,0 +1,198 @@
+"""`Workspace`: where runs and cohorts live on disk.
+
+A run is made in `work/<id>/` and renamed to `runs/<id>/` only when complete and synced, so whatever stands under a
+final name is whole. Shipped runs and cohorts (assets/demo) are looked up too and never written.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import tempfile
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from core.corpus.tables import Corpus
+from core.runs.events import Status, read_status, replace_text, write_status
+from core.runs.run import SPEC_FILE, Run, RunBroken, RunNotFound, check_run_id
+from core.spec import CorpusSpec, RunSpec
+
+DEMO = Path(__file__).resolve().parents[2] / "assets" / "demo"
+CORPORA_IN_MEMORY = 4
+
+_corpora: OrderedDict[Path, Corpus] = OrderedDict()
+_corpora_lock = threading.Lock()
+
+
+class DiskFull(OSError):
+    """The disk filled up while a run or cohort was written. The text is a sentence; nothing half-written is left."""
+
+
+@contextmanager
+def full_disk_as_sentence(what: str, folder: Path) -> Iterator[None]:
+    """Turn the operating system's "no space left" into DiskFull."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise DiskFull(
+            f"The disk is full: {what} could not be written to {folder}. Free some space (or set PHILAB_DATA to a "
+            "folder on another disk) and start it again."
+        ) from error
+
+
+class Workspace:
+    """Runs and cohorts under `root` (default: $PHILAB_DATA, else ./data), and the read-only ones of `shared`."""
+
+    def __init__(self, root: Path | str | None = None, shared: Sequence[Path] = (DEMO,)) -> None:
+        self.root = Path(root or os.environ.get("PHILAB_DATA") or "data").resolve()
+        self.shared = tuple(Path(folder) for folder in shared)
+
+    # Cohorts -----------------------------------------------------------------------------------------------------
+
+    def corpus(self, spec: CorpusSpec) -> Corpus:
+        """The cohort of `spec`: from memory, from disk, or built now and stored. Do not change its frames in place."""
+        with _corpora_lock:
+            folder = self._corpus_folder(spec) or self._build_corpus(spec)
+            if folder not in _corpora:
+                _corpora[folder] = Corpus.read(folder)
+            _corpora.move_to_end(folder)
+            while len(_corpora) > CORPORA_IN_MEMORY:
+                _corpora.popitem(last=False)
+            return _corpora[folder]
+
+    def _corpus_folder(self, spec: CorpusSpec) -> Path | None:
+        for root in (self.root, *self.shared):
+            folder = root / "corpora" / spec.digest()
+            if all((folder / f"{name}.parquet").exists() for name in ("patients", "notes", "canaries")):
+                return folder
+        return None
+
+    def _build_corpus(self, spec: CorpusSpec) -> Path:
+        from core.corpus.hospital import build
+
+        corpus = build(spec)
+        final = self.root / "corpora" / spec.digest()
+        with full_disk_as_sentence("the cohort", final.parent):
+            final.parent.mkdir(parents=True, exist_ok=True)
+            beside = Path(tempfile.mkdtemp(prefix=".building-", dir=final.parent))
+            try:
+                corpus.write(beside)
+                _publish(beside, final)
+            finally:
+                shutil.rmtree(beside, ignore_errors=True)
+        return final
+
+    # Complete runs -----------------------------------------------------------------------------------------------
+
+    def _run_folders(self) -> Iterator[tuple[Path, bool]]:
+        """(folder, shipped) of every run; one's own hides a shipped one of the same id."""
+        seen: set[str] = set()
+        for root in (self.root, *self.shared):
+            folders = sorted((root / "runs").glob("*/")) if (root / "runs").is_dir() else []
+            for folder in folders:
+                if folder.name not in seen and not folder.name.startswith("."):
+                    seen.add(folder.name)
+                    yield folder, root != self.root
+
+    def _opened(self) -> Iterator[Run | str]:
+        for folder, shipped in self._run_folders():
+            try:
+                yield Run.open(folder, shipped=shipped)
+            except (RunBroken, OSError) as error:
+                yield str(error)
+
+    def runs(self) -> list[Run]:
+        """Every complete run, newest first. Broken folders are left to `problems`."""
+        runs = [run for run in self._opened() if isinstance(run, Run)]
+        return sorted(runs, key=lambda run: run.status.finished or 0.0, reverse=True)
+
+    def problems(self) -> list[str]:
+        """One sentence for every run folder that cannot be used."""
+        return [problem for problem in self._opened() if isinstance(problem, str)]
+
+    def run(self, run_id: str) -> Run:
+        """The run of that id. Raises RunNotFound or RunBroken, each with a sentence."""
+        check_run_id(run_id)
+        for root in (self.root, *self.shared):
+            folder = root / "runs" / run_id
+            if folder.is_dir():
+                return Run.open(folder, shipped=root != self.root)
+        raise RunNotFound(f"There is no run {run_id} in {self.root}. `python -m core runs` lists those there are.")
+
+    def find(self, spec: RunSpec) -> Run | None:
+        """The complete run of this spec, if there is a usable one."""
+        try:
+            return self.run(spec.run_id)
+        except (RunNotFound, RunBroken):
+            return None
+
+    # Runs being made ---------------------------------------------------------------------------------------------
+
+    def work(self, run_id: str) -> Path:
+        """Where the run of that id is made (whether or not it exists)."""
+        return self.root / "work" / check_run_id(run_id)
+
+    def lock_file(self, run_id: str) -> Path:
+        """The file that whoever makes this run holds locked (core.runs.lock)."""
+        return self.root / "work" / f".{check_run_id(run_id)}.lock"
+
+    def works(self) -> list[Path]:
+        """Folders of runs being made, queued, interrupted or failed, in the order they were submitted."""
+        folder = self.root / "work"
+        found = [path for path in folder.glob("*/") if (path / SPEC_FILE).exists()] if folder.is_dir() else []
+        return sorted(
+            found, key=lambda path: ((read_status(path) or Status(state="failed")).submitted or 0.0, path.name)
+        )
+
+    def begin(self, spec: RunSpec) -> Path:
+        """Make the work folder of `spec` with its spec and a `queued` status, or return the one a stopped run left."""
+        work = self.work(spec.run_id)
+        with full_disk_as_sentence(f"run {spec.run_id}", self.root):
+            work.mkdir(parents=True, exist_ok=True)
+            if not (work / SPEC_FILE).exists():
+                replace_text(work / SPEC_FILE, spec.model_dump_json(indent=2))
+            if read_status(work) is None:
+                write_status(work, Status(state="queued", submitted=time.time()))
+        return work
+
+    def complete(self, work: Path) -> Run:
+        """Sync a finished work folder to disk and rename it to its place among the runs."""
+        final = self.root / "runs" / work.name
+        with full_disk_as_sentence(f"run {work.name}", final.parent):
+            final.parent.mkdir(parents=True, exist_ok=True)
+            _publish(work, final)
+        return Run.open(final)
+
+    def discard(self, work: Path) -> None:
+        """Remove a work folder and everything in it."""
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _publish(made: Path, final: Path) -> None:
+    """Sync every file of `made`, then rename it to `final`; what stood there (broken, or made meanwhile) gives way."""
+    for path in [*made.rglob("*"), made]:
+        _sync(path)
+    made.chmod(0o755)
+    if final.exists():
+        old = Path(tempfile.mkdtemp(prefix=".old-", dir=final.parent))
+        os.rename(final, old / final.name)
+        os.rename(made, final)
+        shutil.rmtree(old, ignore_errors=True)
+    else:
+        os.rename(made, final)
+    _sync(final.parent)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,120 @@
+"""The tables of a run: their Arrow schemas (docs/ARCHITECTURE.md, "Tables of a run"), written and read in one way."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+SCHEMAS: dict[str, pa.Schema] = {
+    "history": pa.schema(
+        [
+            ("step", pa.int64()),
+            ("epoch", pa.int32()),
+            ("loss", pa.float64()),
+            ("eval_loss", pa.float64()),  # null between epochs
+            ("epsilon", pa.float64()),  # null without privacy
+            ("tokens", pa.int64()),
+            ("seconds", pa.float64()),
+            ("canary_exposure", pa.map_(pa.string(), pa.float64())),  # null between epochs
+        ]
+    ),
+    "scores": pa.schema(
+        [
+            ("attack", pa.string()),
+            ("note_id", pa.string()),
+            ("admission_id", pa.string()),
+            ("patient_id", pa.string()),
+            ("split", pa.string()),
+            ("note_type", pa.string()),
+            ("tokens", pa.int32()),
+            ("member", pa.bool_()),
+            ("score", pa.float64()),  # higher = more likely a member
+        ]
+    ),
+    "generations": pa.schema(
+        [
+            ("generation_id", pa.int64()),
+            ("prompt_id", pa.int32()),
+            ("prompt", pa.string()),
+            ("seed", pa.int64()),
+            ("text", pa.string()),  # without the prompt
+        ]
+    ),
+    "hits": pa.schema(
+        [
+            ("generation_id", pa.int64()),
+            ("start", pa.int32()),
+            ("end", pa.int32()),
+            ("field", pa.string()),
+            ("value", pa.string()),
+            ("kind", pa.string()),
+            ("patient_id", pa.string()),
+            ("split", pa.string()),
+            ("rule", pa.string()),
+        ]
+    ),
+    "canaries": pa.schema(
+        [
+            ("canary_id", pa.string()),
+            ("form", pa.string()),
+            ("insertions", pa.int32()),
+            ("inserted", pa.bool_()),
+            ("loss", pa.float64()),
+            ("rank", pa.int64()),
+            ("reference_size", pa.int64()),
+            ("exposure", pa.float64()),
+        ]
+    ),
+    "metrics": pa.schema(
+        [
+            ("metric", pa.string()),
+            ("arm", pa.string()),  # run | heldout | base
+            ("value", pa.float64()),
+            ("low", pa.float64()),
+            ("high", pa.float64()),
+            ("n", pa.int64()),
+            ("note", pa.string()),
+        ]
+    ),
+}
+
+
+class TableMissing(FileNotFoundError):
+    """A run's table is not there or cannot be read. The text is a sentence naming the run and the file."""
+
+
+def write_table(folder: Path, name: str, frame: pd.DataFrame) -> Path:
+    """Write `frame` as `<folder>/<name>.parquet`; columns the frame lacks become null. Raises KeyError for a new name.
+
+    A column that no schema knows is a ValueError: a table never grows in silence.
+    """
+    schema = SCHEMAS[name]
+    unknown = [column for column in frame.columns if column not in schema.names]
+    if unknown:
+        raise ValueError(f"table {name} has no column {', '.join(map(str, unknown))}; its columns: {schema.names}")
+    complete = frame.reindex(columns=schema.names)
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name}.parquet"
+    pq.write_table(pa.Table.from_pandas(complete, schema=schema, preserve_index=False), path, compression="zstd")
+    return path
+
+
+def read_table(folder: Path, name: str, run_id: str) -> pd.DataFrame:
+    """Read a table; maps become dicts. Raises TableMissing (a sentence) when the file is absent or damaged."""
+    if name not in SCHEMAS:
+        raise KeyError(f"a run has no table “{name}”; it has {', '.join(SCHEMAS)}")
+    path = folder / f"{name}.parquet"
+    try:
+        return pq.read_table(path).to_pandas(maps_as_pydicts="strict")
+    except FileNotFoundError:
+        raise TableMissing(
+            f"Run {run_id} lacks its file tables/{name}.parquet. Delete the run's folder and train it again."
+        ) from None
+    except (pa.ArrowInvalid, OSError) as error:
+        raise TableMissing(
+            f"Run {run_id}: its file tables/{name}.parquet cannot be read ({error}). "
+            "Delete the run's folder and train it again."
+        ) from None
