@@ -1,11 +1,14 @@
 """PHI by its shape alone, with no record to compare with: dates, numbers, e-mails, addresses, names after a cue.
 
-Conservative on purpose: a name counts only after a cue ("Patient:", "Mr."), a record number only after "MRN".
+Conservative on purpose: a name counts only after a cue ("Patient:", "Mr.") or before an identifier ("…, MRN"), and a
+record number only after "MRN".
 """
 
 from __future__ import annotations
 
 import re
+
+from faker.providers.address.en_US import Provider as Addresses
 
 from core.phi.dates import full_dates
 from core.phi.normalise import fold
@@ -16,15 +19,13 @@ _NO_NAME = (
     r"(?!(?:Date|Age|Sex|Phone|Record|Admission|Discharge|Born|Address|Email|Room|Ward|Visit|Clinic|Was|Is|Has|The)\b)"
 )
 _NAMES = rf"{_NAME}(?: (?:[A-Z]\.? )?{_NO_NAME}{_NAME}){{1,2}}"
-_STREET = (
-    "Alley|Ave|Avenue|Bay|Bend|Blvd|Boulevard|Branch|Bridge|Brooks|Burg|Bypass|Canyon|Causeway|Circle|Cliff|"
-    "Common|Corner|Court|Cove|Crest|Crossing|Ct|Dale|Divide|Dr|Drive|Estate|Falls|Field|Flats|Ford|Forge|Fork|"
-    "Freeway|Gardens|Gateway|Glen|Groves|Harbor|Haven|Heights|Highway|Hill|Hollow|Inlet|Island|Isle|Isles|"
-    "Junction|Knoll|Lane|Ln|Loop|Manor|Meadow|Mews|Mill|Orchard|Oval|Park|Parkway|Pass|Path|Pl|Place|Plaza|Rd|"
-    "Ridge|Road|Route|Row|Shoal|Shoals|Shore|Shores|Skyway|Spring|Springs|Spur|Spurs|Square|St|Station|Stravenue|"
-    "Stream|Street|Summit|Terrace|Throughway|Trace|Track|Trafficway|Trail|Tunnel|Turnpike|Underpass|Union|Valley|"
-    "Viaduct|View|Village|Vista|Walk|Way|Well|Wells"
+_SUFFIXES = {*Addresses.street_suffixes, "Ave", "Blvd", "Ct", "Dr", "Ln", "Pl", "Rd", "Row", "St", "Way"}
+_STREET = "|".join(sorted(_SUFFIXES))
+_CUE = (
+    r"(?:Patient(?: [Nn]ame)?|PATIENT(?: NAME)?|Pt|PT|Name|NAME|Re|RE|Subject|Regarding|Concerning|[Nn]amed|"
+    r"[Nn]ote for|Mrs?|Ms|Miss)"
 )
+_IDENTIFIER = r"(?:MRN|DOB|SSN|born|date of birth)"
 
 _SHAPES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("email", re.compile(r"(?<![\w.%+-])[A-Za-z0-9][\w.%+-]{0,63}@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+")),
@@ -45,10 +46,11 @@ _SHAPES: tuple[tuple[str, re.Pattern[str]], ...] = (
     (
         "full_name",
         re.compile(
-            r"\b(?:Patient(?: [Nn]ame)?|PATIENT(?: NAME)?|Name|NAME|Re|RE|Mrs?|Ms|Miss)\b(?:[ \t]*[.:][ \t]*|[ \t]+)"
-            rf"(?:(?:Mrs?|Ms|Miss)\.?[ \t]+)?(?P<value>{_NAMES}|{_NAME},[ \t]*{_NAME})"
+            rf"\b{_CUE}\b(?:[ \t]*[.:][ \t]*|[ \t]+)(?:your patient )?(?:(?:Mrs?|Ms|Miss)\.?[ \t]+)?"
+            rf"(?P<value>{_NAMES}|{_NAME},[ \t]*{_NAME})"
         ),
     ),
+    ("full_name", re.compile(rf"\b(?P<value>{_NAMES})(?=,? \(?{_IDENTIFIER}\b)")),
     ("full_name", re.compile(rf"\b(?:Mrs?|Ms|Miss)\.?[ \t]+(?P<value>{_NAME})(?![ \t]+[A-Z][a-z])")),
 )
 
