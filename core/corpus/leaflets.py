@@ -8,21 +8,23 @@ tests/models/test_public_text.py compares the two.
 TRAINING = """
 ## measuring blood pressure at home
 * [Measuring your blood pressure at home|How to use a home pressure monitor|A short guide to home readings]
-* [Sit on a firm chair|Choose a chair with a straight back] and [rest quietly|stay still] for {3..9} minutes before you
-  [press the button|start the monitor].
-* Wrap the cuff around your bare upper arm, about {2..4} cm above the elbow, [snug but not tight|so that one finger fits].
-* Keep [both feet|your feet] flat on the floor and do not [talk|cross your legs|chew gum] while the [cuff fills|machine is
-  working].
+* [Sit on a firm chair|Choose a chair with a straight back] and [rest quietly|stay still] for {3..9} minutes before
+  you [press the button|start the monitor].
+* Wrap the cuff around your bare upper arm, about {2..4} cm above the elbow, [snug but not tight|so that one finger
+  fits].
+* Keep [both feet|your feet] flat on the floor and do not [talk|cross your legs|chew gum] while the [cuff
+  fills|machine is working].
 * Take {2..3} readings, {1..3} minutes apart, and [write every one of them down|keep them all, even the odd ones].
-* Many adults aim for an upper number below {130..140} and a lower number below {80..90} mmHg, but your [own target|goal]
-  may be different.
+* Many adults aim for an upper number below {130..140} and a lower number below {80..90} mmHg, but your [own
+  target|goal] may be different.
 * The upper number is called systolic and the lower one diastolic; [both matter|neither should be ignored].
-* Avoid coffee, [exercise|a cigarette|a heavy meal] for {20..45} minutes beforehand, because each can [raise|lift] the
-  [result|figure] for a while.
+* Avoid coffee, [exercise|a cigarette|a heavy meal] for {20..45} minutes beforehand, because each can [raise|lift]
+  the [result|figure] for a while.
 * If a reading is above {175..185}/{105..115} mmHg, wait, measure again, and [ring for advice|call the advice line].
 * A record could look like this: {1..28} {5..9}:{10..55} am, {110..139}/{70..89}; {1..28} {6..9}:{10..55} pm,
   {110..139}/{70..89}.
-* Monitors should be [checked|calibrated] every {1..3} years; [a pharmacy can often do this|ask the shop that sold it].
+* Monitors should be [checked|calibrated] every {1..3} years; [a pharmacy can often do this|ask the shop that sold
+  it].
 
 ## hand washing
 * [Clean hands save lives|Hand hygiene for everybody on the ward|Wash in, wash out].
@@ -31,7 +33,8 @@ TRAINING = """
 * Rinse [well|until no foam is left] and dry with a paper towel, then use the towel to turn off the tap.
 * Alcohol gel [works well|is enough] when hands look clean, but it does not remove [spores|visible dirt].
 * Staff clean their hands before and after each contact; [you may remind them|feel free to ask].
-* Visitors are asked to use the gel dispenser at the [door|entrance|foot of the bed] when they come and when they go.
+* Visitors are asked to use the gel dispenser at the [door|entrance|foot of the bed] when they come and when they
+  go.
 * Rings, watches and long sleeves [hide germs|make cleaning harder], so they [stay in the locker|are left at home].
 * Audits in {2015..2029} found that compliance rose from {40..60} to {70..95} percent after [posters|training] were
   introduced.
@@ -44,8 +47,8 @@ TRAINING = """
 * Car park B has {80..300} spaces; the first {20..45} minutes are free and each further hour costs {1..4} dollars.
 * Bus lines {2..9} and {10..48} stop outside the east entrance every {8..20} minutes.
 * Please arrive {10..20} minutes early and bring [a list of your tablets|your insurance card|reading glasses].
-* If you cannot come, tell us at least {24..48} hours ahead, so that [somebody else can have the slot|the slot is not
-  lost].
+* If you cannot come, tell us at least {24..48} hours ahead, so that [somebody else can have the slot|the slot is
+  not lost].
 * Write to us at: Outpatient desk, Building {2..9}, Level {1..6}. E-mail: desk{10..99}@clinic.example.
 * The waiting area has water, [toys for small children|free wireless access] and a quiet corner behind the plants.
 
@@ -63,7 +66,8 @@ TRAINING = """
 
 ## eating well
 * [Food for a healthy heart|What goes on the plate|Small changes to meals]
-* Fill half of the plate with vegetables, a quarter with [beans, fish or lean meat|protein] and a quarter with whole grain.
+* Fill half of the plate with vegetables, a quarter with [beans, fish or lean meat|protein] and a quarter with whole
+  grain.
 * Adults need roughly {1600..2600} kcal a day; the [right amount|exact figure] depends on size, age and activity.
 * Choose snacks with less than {90..180} kcal, such as [an apple|carrot sticks|a small pot of plain yoghurt].
 * Salt hides in bread, cheese, [soups|sauces] and crisps: more than {5..6} g a day is too much for most people.
@@ -75,7 +79,8 @@ TRAINING = """
 
 ## medicines at home
 * [Keeping medicines safe|Tablets at home|Store, count, return]
-* Keep every medicine in its box, below {25..30} degrees, and [out of sight and reach of children|in a locked cupboard].
+* Keep every medicine in its box, below {25..30} degrees, and [out of sight and reach of children|in a locked
+  cupboard].
 * A weekly pill box with {14..28} compartments helps if you take [several|more than {4..9}] tablets a day.
 * If you forget a dose and it is less than {4..8} hours late, take it; otherwise [skip it|leave it out].
 * Never double the next dose to [make up|catch up].
@@ -84,7 +89,8 @@ TRAINING = """
 * Liquid antibiotics usually keep for {7..14} days in the fridge; write the [opening|expiry] date on the bottle.
 * Do not split capsules or coated tablets unless the leaflet [allows it|says so].
 * Return what is left over to a pharmacy; [the toilet|the sink] is the wrong place for it.
-* Tell the pharmacist about herbs, [vitamins|teas] and sleep aids as well, because some of them [interact|do not mix].
+* Tell the pharmacist about herbs, [vitamins|teas] and sleep aids as well, because some of them [interact|do not
+  mix].
 
 ## preparing for an operation
 * [Before your operation|Getting ready for surgery|Checklist for the day of the procedure]
@@ -93,7 +99,8 @@ TRAINING = """
 * Blood thinners may have to pause for {2..7} days: the anaesthetist decides, [never stop on your own|do not guess].
 * Bring comfortable clothes, slippers with a closed heel and a [charger|book].
 * You will sign a consent form; read it [slowly|twice] and ask about [risks|other options] before you sign.
-* The side to be treated is marked with a pen while you are awake, and the team reads the checklist aloud {2..3} times.
+* The side to be treated is marked with a pen while you are awake, and the team reads the checklist aloud {2..3}
+  times.
 * Most people spend {40..120} minutes in recovery and then {1..4} hours on the day unit.
 * Somebody must take you home and stay for {12..24} hours; [driving is not allowed|a taxi alone is not enough].
 * Stitches are removed after {5..14} days unless they dissolve by themselves.
@@ -102,10 +109,12 @@ TRAINING = """
 * [Checking your sugar level|Living with sugar in balance|A finger prick in four steps]
 * Wash with warm water, prick the side of a fingertip and touch the strip to the drop.
 * Before meals many people aim at {70..90} to {120..140} mg/dl, and below {160..190} two hours afterwards.
-* A value under {60..70} mg/dl is low: take {15..20} g of fast sugar, for example [juice|glucose tablets], and measure again
-  after {10..15} minutes.
-* Shaking, sweat and [sudden hunger|a racing heart] are typical warnings; [some people notice none|they fade with time].
-* HbA1c tells the average of the last {8..12} weeks; [below {65..75} tenths|a goal near 7 percent] suits many adults.
+* A value under {60..70} mg/dl is low: take {15..20} g of fast sugar, for example [juice|glucose tablets], and
+  measure again after {10..15} minutes.
+* Shaking, sweat and [sudden hunger|a racing heart] are typical warnings; [some people notice none|they fade with
+  time].
+* HbA1c tells the average of the last {8..12} weeks; [below {65..75} tenths|a goal near 7 percent] suits many
+  adults.
 * Insulin in use keeps at room temperature for about {4..6} weeks; spare pens stay in the fridge at {2..8} degrees.
 * Change the site with each injection, moving by {2..3} cm, so that [lumps do not form|the skin stays soft].
 * Have the eyes, the kidneys and the feet [looked at|examined] once a year.
@@ -144,7 +153,8 @@ TRAINING = """
 * Flowers in pots are not allowed on intensive care, [cut flowers neither|because soil carries germs].
 * Each bed has a number, for example {1..4}{10..29}, a lamp, a bell and a drawer with a key.
 * Valuables belong in the safe at the desk; a receipt with {5..8} digits is handed out.
-* Nurses hand over at {6..7}:00, {13..14}:00 and {21..22}:00, so the bell may take [a little|{3..9} minutes] longer then.
+* Nurses hand over at {6..7}:00, {13..14}:00 and {21..22}:00, so the bell may take [a little|{3..9} minutes] longer
+  then.
 * Physiotherapy takes place in room {1..9}.{10..40}; a plan hangs beside the lift.
 
 ## sleep
@@ -153,7 +163,8 @@ TRAINING = """
 * Go to bed and rise at the same time, [also on Sundays|within {30..60} minutes], for at least {3..6} weeks.
 * Caffeine lingers for {5..9} hours, so the last cup should be before {1..3} o'clock.
 * A bedroom of {16..19} degrees, dark and [silent|without screens], invites sleep.
-* If you lie awake for {20..30} minutes, leave the bed, [read something dull|listen to calm music] and return when drowsy.
+* If you lie awake for {20..30} minutes, leave the bed, [read something dull|listen to calm music] and return when
+  drowsy.
 * Loud snoring with pauses of more than {10..20} seconds deserves a sleep study.
 * Naps are best kept to {15..30} minutes and before [the afternoon coffee|three].
 * Alcohol shortens the way into sleep but breaks the second half of the night.
@@ -165,7 +176,8 @@ TRAINING = """
 * Press on the spot for {2..5} minutes with a straight arm, [otherwise a bruise appears|to keep a bruise away].
 * The purple tube is for blood counts, the blue one for clotting and the [yellow|gold] one for most chemistry.
 * Potassium usually lies between 3.{4..6} and 5.{0..2} mmol/l; sodium between {133..136} and {144..146}.
-* Hemoglobin is reported in g/dl; values of {11..13} to {15..17} are usual, [with differences between the sexes|by age].
+* Hemoglobin is reported in g/dl; values of {11..13} to {15..17} are usual, [with differences between the sexes|by
+  age].
 * A result outside the range is not always [a disease|bad news]: one healthy person in {18..22} has one by chance.
 * Urine is collected midstream: let the first {20..40} ml go, then hold the beaker under.
 * Results are ready after {1..3} working days; urgent ones after {40..90} minutes.
@@ -174,7 +186,8 @@ TRAINING = """
 * [How to fill in our form|Example of a completed form|Notes on the registration sheet]
 * Use black ink and capital letters; one box for each [letter|digit].
 * Box 1, surname: print it as in the passport. Box 2, given names: all of them, in order.
-* Box 3, birthday: two digits for the day, two for the month, four for the year, such as 0{1..9}.1{0..2}.{1931..1999}.
+* Box 3, birthday: two digits for the day, two for the month, four for the year, such as
+  0{1..9}.1{0..2}.{1931..1999}.
 * Box 4, country code and telephone: for example 00{30..49} {100..999} {1000..9999}.
 * Box 5, street and house: leave one box empty between them. Box 6, postal code: {10000..98999}.
 * Box 7, person to inform: write [none|a dash] if there is nobody.
@@ -185,29 +198,34 @@ TRAINING = """
 
 ## heart failure
 * [When the heart is weak|Daily checks for a tired heart|Heart failure explained]
-* The heart pumps about {4..7} litres a minute at rest; in heart failure it [manages|moves] less than the body asks for.
+* The heart pumps about {4..7} litres a minute at rest; in heart failure it [manages|moves] less than the body asks
+  for.
 * Weigh yourself every morning after the toilet and before breakfast, [on the same scales|without shoes].
 * Two kilograms more within {2..3} days means that water is being kept: [call the heart nurse|use your action plan].
 * Limit fluids to {1500..2000} ml when you were told to; a thermos jug makes it easy to count.
 * Ejection fraction is given in percent: {52..65} is usual, under {38..41} is reduced.
 * Swollen ankles, [breathlessness on the stairs|a cough when lying flat] and lost appetite are signs to report.
 * Several kinds of tablets work together here, and doses go up [step by step|slowly] over {4..16} weeks.
-* Exercise is allowed: walking for {10..40} minutes, {3..6} days a week, [at a pace that lets you speak|not after meals].
+* Exercise is allowed: walking for {10..40} minutes, {3..6} days a week, [at a pace that lets you speak|not after
+  meals].
 
 ## back pain
 * [Back pain: keep moving|A sore back and what helps|Move it, do not rest it]
-* Nine of ten people with a stiff back feel better within {2..6} weeks, [whatever the treatment|mostly without a scan].
+* Nine of ten people with a stiff back feel better within {2..6} weeks, [whatever the treatment|mostly without a
+  scan].
 * Bed rest beyond {1..2} days makes muscles weak and [slows|delays] recovery.
 * Warmth for {15..25} minutes, a short walk every {1..3} hours and light stretching [ease|calm] the pain.
 * Lift with bent knees, keep the load close and turn with the feet, never with the [spine|waist].
-* Numbness between the legs, loss of bladder control or a weak foot are [red flags|alarm signs]: go to an emergency unit.
-* A scan shows worn discs in {40..80} percent of people without any pain, so pictures can [mislead|frighten] for nothing.
+* Numbness between the legs, loss of bladder control or a weak foot are [red flags|alarm signs]: go to an emergency
+  unit.
+* A scan shows worn discs in {40..80} percent of people without any pain, so pictures can [mislead|frighten] for
+  nothing.
 * Sit no longer than {30..50} minutes; set an alarm, stand up, [reach for the ceiling|shake the legs].
 
 ## stopping smoking
 * [A life without cigarettes|Quit smoking: first two weeks|Leave the packet]
-* After {20..40} minutes the pulse slows; after {8..14} hours carbon monoxide has left; after {1..2} years the risk to the
-  heart is [nearly halved|much lower].
+* After {20..40} minutes the pulse slows; after {8..14} hours carbon monoxide has left; after {1..2} years the risk
+  to the heart is [nearly halved|much lower].
 * Nicotine patches come in {7..10}, 14 and {20..22} mg; heavy smokers begin with the strongest for {4..8} weeks.
 * Cravings last {3..5} minutes: [drink water|delay, breathe and distract yourself].
 * Pick a date, tell [friends|two people], and throw ash trays away the evening before.
@@ -218,7 +236,8 @@ TRAINING = """
 ## infection control
 * [Isolation: what the sign on the door means|Gloves, gown, mask|Precautions for staff and visitors]
 * Put on gown, then mask, then gloves; take them off in the order gloves, gown, mask, and [clean hands|disinfect].
-* Norovirus survives on handles for {5..12} days, and fewer than {20..100} particles are [enough|sufficient] to infect.
+* Norovirus survives on handles for {5..12} days, and fewer than {20..100} particles are [enough|sufficient] to
+  infect.
 * Wipe surfaces with a {500..1000} ppm chlorine solution and leave it wet for {5..10} minutes.
 * Samples with resistant bacteria were found in {1..9}.{1..9} percent of {1000..9000} swabs in {2012..2029}.
 * Masks are changed when [damp|moist] or after {3..8} hours.
@@ -230,10 +249,12 @@ TRAINING = """
 * [Fever in children|A hot child at night|When to worry about a temperature]
 * Fever begins at {38..38}.{0..5} degrees; the number itself says [little|less than the child's looks].
 * Offer drinks every {10..30} minutes and dress the child lightly; cold baths are [no good|out of date].
-* Paracetamol {10..15} mg for each kg, at most {4..4} times a day; a child of {8..30} kg gets one dose from the chart.
+* Paracetamol {10..15} mg for each kg, at most {4..4} times a day; a child of {8..30} kg gets one dose from the
+  chart.
 * Babies under {2..3} months with fever need a doctor the same day, [without exception|even if they look well].
 * Spots that do not fade under a glass, a stiff neck or {10..14} hours without a wet nappy are emergencies.
-* A fit with fever lasts usually less than {2..5} minutes: place the child on the side and [look at the clock|stay calm].
+* A fit with fever lasts usually less than {2..5} minutes: place the child on the side and [look at the clock|stay
+  calm].
 * School is possible again after {24..48} hours without fever.
 
 ## research summaries
@@ -244,17 +265,21 @@ TRAINING = """
 * Side effects were seen in {2..30} of {100..400} people; most were [mild|short-lived].
 * Limits: the groups were [not blinded|small], and {5..30} people left early.
 * The team plans to look again after {2..5} years and to [share the data|publish every result].
-* Odds ratio 1.{10..90}, 95 percent interval 1.{0..9} to 2.{1..9}; [higher means more events|one means no difference].
+* Odds ratio 1.{10..90}, 95 percent interval 1.{0..9} to 2.{1..9}; [higher means more events|one means no
+  difference].
 
 ## pregnancy care
 * [Your visits in pregnancy|Check-ups from week {6..12}|A calendar for expectant parents]
 * The first scan is planned between weeks {10..11} and {13..14}, the second near week {19..22}.
-* Folic acid, {400..800} micrograms a day, is recommended [before conception and|until week {10..12},] and iron only if needed.
+* Folic acid, {400..800} micrograms a day, is recommended [before conception and|until week {10..12},] and iron only
+  if needed.
 * Each visit includes pressure, a urine strip and the height of the womb in [cm|centimetres].
-* A baby usually moves from week {16..22}; fewer movements than usual [should be checked today|are a reason to ring].
+* A baby usually moves from week {16..22}; fewer movements than usual [should be checked today|are a reason to
+  ring].
 * Sugar in pregnancy is tested with {50..75} g of glucose between weeks {24..25} and {26..28}.
 * The bag for the birth: [two nightgowns|a soft shirt], nappies, documents and something to [eat|sip].
-* About {8..30} of 100 births in this region are by caesarean; [the unit publishes its numbers|figures differ widely].
+* About {8..30} of 100 births in this region are by caesarean; [the unit publishes its numbers|figures differ
+  widely].
 * After the birth a midwife calls {3..10} times at home, [free of charge|paid by the insurance].
 
 ## skin and wounds
@@ -270,10 +295,12 @@ TRAINING = """
 ## emergency numbers and first aid
 * [In an emergency|First aid in three lines|Call, press, shock]
 * Dial the emergency number, say where you are, what happened and how many people are hurt, and wait for questions.
-* Press hard in the middle of the chest, {100..120} times a minute and {5..6} cm deep, [until help arrives|without pause].
+* Press hard in the middle of the chest, {100..120} times a minute and {5..6} cm deep, [until help arrives|without
+  pause].
 * After {30..30} pushes give {2..2} breaths if you know how; otherwise [keep pushing|only push].
 * The defibrillator hangs beside the lift on level {0..5}: open, switch on, do what the voice says.
-* Stroke signs are a hanging mouth, a weak arm and [slurred|muddled] speech: note the time and [ring at once|do not wait].
+* Stroke signs are a hanging mouth, a weak arm and [slurred|muddled] speech: note the time and [ring at once|do not
+  wait].
 * Cool a burn under tap water for {10..20} minutes; [ice, butter and flour are myths|do not use ice].
 * Choking: {5..5} blows between the shoulder blades, then {5..5} thrusts above the navel.
 * Poison line: 800-555-01{10..99}, day and night. Have the package at hand.
@@ -282,7 +309,8 @@ TRAINING = """
 HELDOUT = """
 ## hearing aids
 * [Your new hearing aid|Getting used to hearing aids|Small devices, big help]
-* Wear the aid for {1..3} hours on day one and add an hour [daily|each day] until the evening news is [pleasant|clear].
+* Wear the aid for {1..3} hours on day one and add an hour [daily|each day] until the evening news is
+  [pleasant|clear].
 * Batteries of size {10..13} or {312..675} last {5..14} days; peel the sticker and let air in for {60..120} seconds.
 * Ear wax blocks the tube: brush it out [each night|at bedtime] over a tissue, with the opening facing down.
 * Whistling points to a loose fit, so push the mould in or have it [remade|recast] after {3..5} years.
@@ -318,7 +346,8 @@ HELDOUT = """
 
 ## waste and recycling
 * [Sorting rubbish in clinics|Where does it go?|Bins, colours, lids]
-* Black bags take household waste, orange ones infectious dressings, and purple lids [cytotoxic|cancer drug] remains.
+* Black bags take household waste, orange ones infectious dressings, and purple lids [cytotoxic|cancer drug]
+  remains.
 * A hospital bed creates {2..6} kg of rubbish daily, of which {15..25} percent is hazardous.
 * Glass ampoules never enter soft sacks, [they cut porters|even wrapped].
 * Incineration needs {850..1100} degrees, whereas steam treatment manages at {121..138}.

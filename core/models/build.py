@@ -62,7 +62,8 @@ class LanguageModel:
 
     def hidden(self, ids: torch.Tensor, attention_mask: torch.Tensor | None = None) -> torch.Tensor:
         """Last hidden states: (B, T) token ids → (B, T, width). `attention_mask` is 1 for tokens and 0 for padding."""
-        return self.model.base_model(input_ids=ids, attention_mask=attention_mask)[0]
+        cache = {"use_cache": False} if self.causal else {}
+        return self.model.base_model(input_ids=ids, attention_mask=attention_mask, **cache)[0]
 
     def head(self, hidden: torch.Tensor) -> torch.Tensor:
         """Logits of hidden states of any leading shape: (…, width) → (…, vocabulary)."""
@@ -122,8 +123,8 @@ def load(spec: ModelSpec) -> LanguageModel:
         folder = BASE_MODELS / f"{spec.kind}-{spec.size}"
         if not (folder / "config.json").is_file():
             raise ModelNotFound(
-                f"The base model {spec.kind}-{spec.size} is not shipped: {folder / 'config.json'} does not exist. Make it "
-                f"with `python -m core pretrain --model {spec.kind} --size {spec.size} --text FILE…`."
+                f"The base model {spec.kind}-{spec.size} is not shipped: {folder / 'config.json'} does not exist. "
+                f"Make it with `python -m core pretrain --model {spec.kind} --size {spec.size} --text FILE…`."
             )
         lm = load_folder(folder)
     elif Path(spec.base).is_dir():
@@ -161,9 +162,10 @@ def _load_hub(name: str) -> LanguageModel:
     except (OSError, SafetensorError, RuntimeError, KeyError) as error:
         reason = error
     raise ModelNotFound(
-        f"{name!r} is neither 'assets' nor a folder here, and config.json, tokenizer.json and model.safetensors of that "
-        f"name could not be had from the Hugging Face hub or its cache: {_first_line(reason)} On a machine with internet run "
-        f"`hf download {name} config.json tokenizer.json model.safetensors --local-dir DIR`, then give DIR as the base."
+        f"{name!r} is neither 'assets' nor a folder here, and config.json, tokenizer.json and model.safetensors of "
+        f"that name could not be had from the Hugging Face hub or its cache: {_first_line(reason)} On a machine with "
+        f"internet run `hf download {name} config.json tokenizer.json model.safetensors --local-dir DIR`, then give "
+        f"DIR as the base."
     ) from reason
 
 

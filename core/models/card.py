@@ -8,22 +8,24 @@ from pathlib import Path
 
 import yaml
 
+from core.corpus.public_text import training_text
 from core.models.build import LanguageModel
 from core.spec import ModelSize
 
 CARD = """
 # {title}
 
-A {parameters:,}-parameter {kind} language model for PHI Leak Lab: the public starting point of every run, and the control that
-every leak is compared with. It has read no clinical note and no person's record. It is made for teaching and for measuring
-privacy; it is no source of medical knowledge.
+A {parameters:,}-parameter {kind} language model for PHI Leak Lab: the public starting point of every run, and the
+control that every leak is compared with. It has read no clinical note and no person's record. It is made for teaching
+and for measuring privacy; it is no source of medical knowledge.
 
 ## Text
 
 {characters:,} characters: {sources}
 {licences}
-About {own_kilobytes} kB of them are generic health text of this project's own (`core/corpus/public_text.py`, Apache-2.0). The last 5 % of
-every file, and own leaflets on other topics (`heldout_text()`), were held out. None of the text is kept in this repository.
+About {own_kilobytes} kB of them are generic health text of this project's own (`core/corpus/public_text.py`,
+Apache-2.0). The last 5 % of every file, and own leaflets on other topics (`heldout_text()`), were held out. No text of
+others is kept in this repository.
 
 ## Figures
 
@@ -32,8 +34,9 @@ every file, and own leaflets on other topics (`heldout_text()`), were held out. 
 | abstracts | {perplexity_heldout_abstracts:.2f} |
 | own leaflets | {perplexity_heldout_text:.4f} |
 
-{measure_note} {steps:,.0f} steps over {tokens_trained:,.0f} tokens took {seconds:,.0f} s at {tokens_per_second:,.0f} tokens/s on a shared two-core machine.
-Tokens are not those of other models, so the figures compare with no perplexity measured elsewhere.
+{measure_note}
+{steps:,.0f} steps over {tokens_trained:,.0f} tokens took {seconds:,.0f} s on {threads:.0f} threads. Tokens
+are not those of other models, so these figures compare with no perplexity measured elsewhere.
 
 ## Make it again
 
@@ -93,7 +96,6 @@ def write_card(
         measure="perplexity" if lm.causal else "pseudo-perplexity",
         measure_note=CAUSAL_NOTE if lm.causal else MASKED_NOTE,
         command=command(lm.kind, size, text_files, epochs, seed),
-        tokens_per_second=figures["tokens_trained"] / figures["seconds"],
         versions=", ".join(
             f"{name} {version(name)}" for name in ("torch", "transformers", "tokenizers", "safetensors")
         ),
@@ -117,8 +119,6 @@ def command(kind: str, size: str, text_files: Sequence[Path], epochs: int, seed:
 
 def own_kilobytes() -> int:
     """Size of our own training text in kB."""
-    from core.corpus.public_text import training_text
-
     return round(sum(map(len, training_text())) / 1000)
 
 

@@ -130,6 +130,5 @@ def _chosen(logits: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
 
 
 def _by_text(scored: Sequence[np.ndarray], text_index: np.ndarray, texts: int) -> list[np.ndarray]:
-    ends = np.searchsorted(text_index, np.arange(texts), side="right")
-    starts = np.concatenate([[0], ends[:-1]])
-    return [np.concatenate(scored[start:end]) for start, end in zip(starts, ends, strict=True)]
+    bounds = np.searchsorted(text_index, np.arange(texts + 1), side="left")
+    return [np.concatenate(scored[start:end]) for start, end in zip(bounds[:-1], bounds[1:], strict=True)]

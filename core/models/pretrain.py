@@ -108,7 +108,12 @@ def _optimise(
         if on_progress:
             seconds = time.perf_counter() - started
             on_progress({"step": step, "steps": len(batches), "loss": recent, "tokens": tokens, "seconds": seconds})
-    return {"tokens_trained": float(tokens), "steps": float(len(batches)), "seconds": time.perf_counter() - started}
+    return {
+        "tokens_trained": float(tokens),
+        "steps": float(len(batches)),
+        "seconds": time.perf_counter() - started,
+        "threads": float(torch.get_num_threads()),
+    }
 
 
 def pack(lm: LanguageModel, documents: Sequence[np.ndarray], rng: np.random.Generator) -> np.ndarray:

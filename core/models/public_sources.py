@@ -37,7 +37,7 @@ def read_documents(path: Path) -> list[str]:
 
 
 def split_documents(documents: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Training documents and the held-out last 5 % (at least one): neighbours stay together, so no abstract is in both."""
+    """Training documents and the held-out last 5 % (at least one): neighbours stay together."""
     heldout = max(1, round(HELDOUT_SHARE * len(documents)))
     return list(documents[:-heldout]), list(documents[-heldout:])
 
@@ -64,7 +64,7 @@ def detokenize(tokens: Sequence[str]) -> str:
             or (token in _GLUE and text[-1].isalnum())
             or (before in _GLUE and token[0].isalnum() and len(text) > 1 and text[-2].isalnum())
         )
-        if token == '"':
+        if token == '"':  # noqa: S105
             glued, open_quote = open_quote, not open_quote
         elif before == '"':
             glued = open_quote

@@ -27,8 +27,8 @@ MASKED_SPECIALS = {
 # Characters that a masked model must be able to read wherever they stand: without them a name becomes one [UNK].
 _ALPHABET = sorted(
     set(string.ascii_letters + string.digits + string.punctuation)
-    | {chr(code) for code in range(0xC0, 0x180)}
-    | set("°µ±·×–—‘’“”•…≤≥→")
+    | {chr(code) for code in range(0xC0, 0x100)}
+    | set("°µ±·×–—‘’“”•…≤≥→αβγδκμ")
 )
 
 
@@ -99,15 +99,20 @@ def _train_word_pieces(texts: Sequence[str], size: int) -> Tokenizer:
             pre_tokenizers.Digits(individual_digits=True),
         ]
     )
+    # Every character is given an id here: the trainer would number the `##` ones in the order of a hash table, and
+    # ties between merges, hence the vocabulary, would differ from one training to the next.
     base = list(MASKED_SPECIALS.values()) + _ALPHABET + ["##" + character for character in _ALPHABET]
     trainer = trainers.WordPieceTrainer(
-        vocab_size=size, special_tokens=[], limit_alphabet=200, min_frequency=2, show_progress=False
+        vocab_size=size,
+        special_tokens=base,
+        initial_alphabet=_ALPHABET,
+        limit_alphabet=len(_ALPHABET),
+        min_frequency=2,
+        show_progress=False,
     )
     learner.train_from_iterator(texts, trainer)
-    learned = sorted(learner.get_vocab().items(), key=lambda entry: entry[1])
-    entries = list(dict.fromkeys(base + [piece for piece, _ in learned]))[:size]
+    vocabulary = learner.get_vocab()
 
-    vocabulary = {piece: number for number, piece in enumerate(entries)}
     tokenizer = Tokenizer(models.WordPiece(vocab=vocabulary, unk_token="[UNK]", max_input_chars_per_word=200))  # noqa: S106
     tokenizer.add_special_tokens([AddedToken(token, special=True) for token in MASKED_SPECIALS.values()])
     tokenizer.normalizer = normalizer
