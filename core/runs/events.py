@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 State = Literal["queued", "running", "done", "cancelled", "failed"]
 EVENTS_FILE = "events.jsonl"
 STATUS_FILE = "status.json"
+PROGRESS_SECONDS = 0.25
 
 
 class Status(BaseModel):
@@ -71,6 +72,36 @@ def _parsed(path: Path) -> Iterator[dict[str, Any]]:
             continue
         if isinstance(record, dict) and isinstance(record.get("event"), str):
             yield record
+
+
+class Diary:
+    """Writes a run's events as they happen and passes each on to `listener`."""
+
+    def __init__(self, folder: Path, listener: Callable[[dict[str, Any]], None] | None = None) -> None:
+        self.folder = folder
+        self.listener = listener
+        self._stage_began = time.monotonic()
+        self._last_progress = 0.0
+
+    def emit(self, event: str, **fields: Any) -> None:
+        """Append an event (see docs/ARCHITECTURE.md for the fields of each)."""
+        record = append_event(self.folder, event, **fields)
+        if self.listener is not None:
+            self.listener(record)
+
+    def stage(self, stage: str, message: str) -> None:
+        """Say what begins now."""
+        self._stage_began, self._last_progress = time.monotonic(), 0.0
+        self.emit("stage", stage=stage, message=message)
+
+    def progress(self, done: int, total: int) -> None:
+        """Say how far the stage is, at most four times a second; the end is always said."""
+        now = time.monotonic()
+        if done < total and now - self._last_progress < PROGRESS_SECONDS:
+            return
+        self._last_progress = now
+        eta = (now - self._stage_began) * (total - done) / done if done else None
+        self.emit("progress", done=done, total=total, eta_seconds=eta)
 
 
 def write_status(folder: Path, status: Status) -> None:

@@ -97,8 +97,12 @@ def write_table(folder: Path, name: str, frame: pd.DataFrame) -> Path:
         raise ValueError(f"table {name} has no column {', '.join(map(str, unknown))}; its columns: {schema.names}")
     complete = frame.reindex(columns=schema.names)
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{name}.parquet"
-    pq.write_table(pa.Table.from_pandas(complete, schema=schema, preserve_index=False), path, compression="zstd")
+    path, beside = folder / f"{name}.parquet", folder / f".{name}.parquet"
+    try:
+        pq.write_table(pa.Table.from_pandas(complete, schema=schema, preserve_index=False), beside, compression="zstd")
+        beside.replace(path)  # a table that is there is whole
+    finally:
+        beside.unlink(missing_ok=True)
     return path
 
 

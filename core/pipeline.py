@@ -1,0 +1,281 @@
+"""The straight line: spec → cohort → training → attacks → tables → metrics, and nothing else.
+
+Every stage leaves its result in the run's work folder, so an interrupted run goes on where it was: training from its
+checkpoint, the attacks from the first table that is not there yet.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from core.corpus.tables import Corpus
+from core.runs.card import write_card
+from core.runs.events import Diary, State, Status, read_status, write_status
+from core.runs.lock import held
+from core.runs.run import PRIVACY_FILE, Run, read_privacy
+from core.runs.store import Workspace, full_disk_as_sentence
+from core.runs.tables import SCHEMAS, read_table, write_table
+from core.spec import RunSpec
+
+if TYPE_CHECKING:
+    from core.models.build import LanguageModel
+
+EVALUATION_NOTES = 48  # held-out notes whose loss is followed while a model trains
+EventListener = Callable[[dict[str, Any]], None]
+Progress = Callable[[int, int], None]  # (done, total)
+
+
+class Cancelled(Exception):
+    """`should_stop` ended the run; its work folder is gone."""
+
+
+def execute(
+    spec: RunSpec,
+    workspace: Workspace,
+    *,
+    on_event: EventListener | None = None,
+    should_stop: Callable[[], bool] | None = None,
+) -> Run:
+    """Make the run of `spec`, or return it at once when it exists. Its base control is made too where there is none.
+
+    Goes on from the work folder of an interrupted run. If another process makes the same run right now, waits for it.
+
+    Args:
+        spec: everything that decides the run.
+        workspace: where runs live.
+        on_event: told every event that is appended to the run's `events.jsonl` (docs/ARCHITECTURE.md).
+        should_stop: polled between batches; True cancels the run.
+
+    Raises:
+        Cancelled: `should_stop` said so; nothing is left of the run.
+        DiskFull, ModelNotFound, ValueError: a sentence; the work folder stays, marked `failed`, to go on from.
+
+    """
+    stop = should_stop or (lambda: False)
+    if (finished := workspace.find(spec)) is not None:
+        return finished
+    with held(workspace.lock_file(spec.run_id), should_stop=stop) as holding:
+        if not holding:
+            raise Cancelled(f"Run {spec.run_id} was cancelled while another process was making it.")
+        if (finished := workspace.find(spec)) is not None:
+            return finished
+        return _Line(spec, workspace, on_event, stop).run()
+
+
+@dataclass(frozen=True)
+class _Line:
+    """One run on its way through the stages."""
+
+    spec: RunSpec
+    workspace: Workspace
+    on_event: EventListener | None
+    stop: Callable[[], bool]
+
+    def run(self) -> Run:
+        """All stages, with the run's state kept on disk whatever happens."""
+        work = self.workspace.begin(self.spec)
+        diary = Diary(work, self.on_event)
+        self._mark(work, "running")
+        try:
+            with full_disk_as_sentence(f"run {work.name}", work):
+                self._stages(work, diary)
+                self._mark(work, "done")
+                diary.emit("done", message="The run is complete.")
+            return self.workspace.complete(work)
+        except Cancelled as cancelled:
+            diary.emit("cancelled", message=str(cancelled))
+            self.workspace.discard(work)
+            raise
+        except Exception as error:
+            self._failed(work, diary, error)
+            raise
+
+    def _stages(self, work: Path, diary: Diary) -> None:
+        diary.stage("corpus", "Reading the hospital's notes (they are made first where they are not there yet)")
+        corpus = self.workspace.corpus(self.spec.corpus)
+        self._check_stop()
+        lm = self._trained(work, corpus, diary)
+        base = None if self.spec.is_base else self._base_control(diary)
+        self._attacks(work, lm, corpus, diary)
+        diary.stage("saving", "Computing the figures and saving the run")
+        self._summary(work, corpus, base)
+        shutil.rmtree(work / "checkpoint", ignore_errors=True)
+
+    # Training ----------------------------------------------------------------------------------------------------
+
+    def _trained(self, work: Path, corpus: Corpus, diary: Diary) -> LanguageModel:
+        """The trained model: read back when an interrupted run had finished training, else trained now."""
+        from core.models.build import load, load_folder
+
+        if self.spec.is_base:
+            write_table(work / "tables", "history", pd.DataFrame())
+            return load(self.spec.model)
+        if (work / "tables" / "history.parquet").exists():
+            return load_folder(work / "model")
+        diary.stage("training", _training_message(self.spec))
+        lm = load(self.spec.model)
+        history = self._train(lm, work, corpus, diary)
+        self._save_model(lm, work)
+        write_table(work / "tables", "history", pd.DataFrame(history))  # last: it says that training is over
+        return lm
+
+    def _train(self, lm: LanguageModel, work: Path, corpus: Corpus, diary: Diary) -> list[dict[str, Any]]:
+        from core.training.trainer import train
+
+        result = train(
+            lm,
+            corpus.training_notes(self.spec.training.max_notes_per_patient),
+            self.spec.training,
+            self.spec.privacy,
+            on_step=lambda event: diary.emit("step", **asdict(event)),
+            on_epoch=lambda event: diary.emit("epoch", **asdict(event)),
+            should_stop=self.stop,
+            checkpoint=work / "checkpoint",
+            evaluate=_evaluator(corpus, self.spec),
+        )
+        if result.stopped:
+            raise self._cancelled()
+        if result.mechanism is not None:
+            (work / PRIVACY_FILE).write_text(result.mechanism.to_json(), encoding="utf-8")
+        return result.history
+
+    @staticmethod
+    def _save_model(lm: LanguageModel, work: Path) -> None:
+        shutil.rmtree(work / "model", ignore_errors=True)
+        (work / "model").mkdir()
+        lm.save(work / "model")
+
+    # The control, the attacks and the figures --------------------------------------------------------------------
+
+    def _base_control(self, diary: Diary) -> Run:
+        """The public base model's run on the same cohort; its stages are told as progress of this one."""
+        diary.stage("base control", "The same attacks on the public base model, which saw none of the notes")
+
+        def tell(event: dict[str, Any]) -> None:
+            if event["event"] == "stage":
+                diary.stage("base control", f"Control: {event['message']}")
+            elif event["event"] == "progress":
+                diary.progress(event["done"], event["total"])
+
+        return execute(self.spec.base_spec(), self.workspace, on_event=tell, should_stop=self.stop)
+
+    def _attacks(self, work: Path, lm: LanguageModel, corpus: Corpus, diary: Diary) -> None:
+        """The quick audit. A table that an interrupted run left is not made again."""
+        for stage, message, names, attack in (
+            ("audit: extraction", "Asking the model 14 prompts, many times each", ("generations", "hits"), _extract),
+            ("audit: membership", "Comparing its loss on members' and on other patients' notes", ("scores",), _score),
+            ("audit: exposure", "Ranking the planted canaries among all they might have been", ("canaries",), _expose),
+        ):
+            if all((work / "tables" / f"{name}.parquet").exists() for name in names):
+                continue
+            diary.stage(stage, message)
+            for name, frame in zip(names, attack(lm, corpus, self.spec, self._progress(diary)), strict=True):
+                write_table(work / "tables", name, frame)
+
+    def _summary(self, work: Path, corpus: Corpus, base: Run | None) -> None:
+        """The metrics table, a pure function of the other tables and of the control's, and the model card."""
+        from core.evaluation.summary import summarise
+
+        run = {name: read_table(work / "tables", name, work.name) for name in SCHEMAS if name != "metrics"}
+        control = None if base is None else {name: base.table(name) for name in run}
+        metrics = summarise(run, control, corpus=corpus, audit=self.spec.audit)
+        write_table(work / "tables", "metrics", metrics)
+        mechanism = read_privacy(work) if self.spec.privacy.private else None
+        write_card(work, self.spec, mechanism, metrics)
+
+    # State and stopping ------------------------------------------------------------------------------------------
+
+    def _progress(self, diary: Diary) -> Progress:
+        def report(done: int, total: int) -> None:
+            self._check_stop()
+            diary.progress(done, total)
+
+        return report
+
+    def _check_stop(self) -> None:
+        if self.stop():
+            raise self._cancelled()
+
+    def _cancelled(self) -> Cancelled:
+        return Cancelled(f"Run {self.spec.run_id} was cancelled.")
+
+    @staticmethod
+    def _mark(work: Path, state: State, message: str = "") -> None:
+        """Change the run's state on disk, keeping when it was submitted and started."""
+        old = read_status(work) or Status(state="queued", submitted=time.time())
+        now = time.time()
+        started = old.started or now if state == "running" else old.started
+        finished = now if state in ("done", "failed") else None
+        write_status(
+            work, Status(state=state, message=message, submitted=old.submitted, started=started, finished=finished)
+        )
+
+    def _failed(self, work: Path, diary: Diary, error: Exception) -> None:
+        """Record a failure; what was trained stays, so that starting the run again goes on from there."""
+        try:
+            self._mark(work, "failed", str(error))
+            diary.emit("failed", message=str(error))
+        except OSError:  # not even a line fits on the disk: leave nothing behind that looks like a run
+            self.workspace.discard(work)
+
+
+def _training_message(spec: RunSpec) -> str:
+    how = "without privacy"
+    if spec.privacy.target_epsilon is not None:
+        how = f"with differential privacy, ε = {spec.privacy.target_epsilon:g} for one {spec.privacy.unit}"
+    elif spec.privacy.noise_multiplier is not None:
+        how = f"with differential privacy, σ = {spec.privacy.noise_multiplier:g}"
+    return f"Training {spec.model.kind} {how}"
+
+
+def _evaluator(corpus: Corpus, spec: RunSpec) -> Callable[[LanguageModel], dict[str, Any]]:
+    """What each epoch records: the loss on a fixed sample of held-out notes, and the exposure of three canaries."""
+    from core.attacks.exposure import canary_exposures
+    from core.models.likelihood import perplexity
+
+    heldout = corpus.notes_of("heldout")["text"]
+    texts = heldout.sample(min(EVALUATION_NOTES, len(heldout)), random_state=0).tolist()
+    tracked = tracked_canaries(corpus.canaries)
+
+    def evaluate(lm: LanguageModel) -> dict[str, Any]:
+        found = canary_exposures(lm, tracked, mask_draws=1, seed=spec.audit.seed)
+        return {
+            "eval_loss": float(np.log(perplexity(lm, texts, mask_draws=spec.audit.mask_draws, seed=spec.audit.seed))),
+            "canary_exposure": dict(zip(found["canary_id"], found["exposure"].astype(float), strict=True)),
+        }
+
+    return evaluate
+
+
+def tracked_canaries(canaries: pd.DataFrame) -> pd.DataFrame:
+    """The canaries followed while a model trains: the most and the least often planted one, and one never planted."""
+    sentences = canaries[canaries["form"] != "patient"].sort_values(["insertions", "canary_id"])
+    planted, absent = sentences[sentences["inserted"]], sentences[~sentences["inserted"]]
+    return pd.concat([planted.tail(1), planted.iloc[:-1].head(1), absent.head(1)]).reset_index(drop=True)
+
+
+def _extract(lm: LanguageModel, corpus: Corpus, spec: RunSpec, report: Progress) -> tuple[pd.DataFrame, ...]:
+    from core.attacks.extraction import extract, index_of
+
+    return extract(lm, corpus, index_of(corpus), spec.audit, on_progress=report)
+
+
+def _score(lm: LanguageModel, corpus: Corpus, spec: RunSpec, report: Progress) -> tuple[pd.DataFrame, ...]:
+    from core.attacks.membership import loss_scores
+
+    return (loss_scores(lm, corpus.notes, spec.audit, on_progress=report),)
+
+
+def _expose(lm: LanguageModel, corpus: Corpus, spec: RunSpec, report: Progress) -> tuple[pd.DataFrame, ...]:
+    from core.attacks.exposure import canary_exposures
+
+    audit = spec.audit
+    return (canary_exposures(lm, corpus.canaries, mask_draws=audit.mask_draws, seed=audit.seed, on_progress=report),)
