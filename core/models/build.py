@@ -8,7 +8,6 @@ from typing import get_args
 
 import torch
 import transformers
-from safetensors import SafetensorError
 from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
@@ -35,6 +34,10 @@ transformers.logging.disable_progress_bar()
 
 class ModelNotFound(Exception):
     """A model could not be loaded; the text says which file was looked for, where, and how to get it."""
+
+
+class UnknownModelKind(ValueError):
+    """A model is of a kind that is not supported; the text names it and the supported ones."""
 
 
 @dataclass
@@ -110,7 +113,7 @@ def _config(kind: ModelKind, size: ModelSize, tokenizer: PreTrainedTokenizerFast
 
 def _model_class(kind: ModelKind) -> type:
     if kind not in get_args(ModelKind):
-        raise ValueError(f"unknown kind of model {kind!r}: choose {', '.join(get_args(ModelKind))}")
+        raise UnknownModelKind(f"unknown kind of model {kind!r}: choose {', '.join(get_args(ModelKind))}")
     return AutoModelForCausalLM if kind == "gpt2" else AutoModelForMaskedLM
 
 
@@ -145,7 +148,9 @@ def load_folder(path: Path | str) -> LanguageModel:
             raise ModelNotFound(f"{names[0]} was looked for in {folder} and is not there. {how}")
     try:
         return _load(str(folder))
-    except (OSError, SafetensorError, RuntimeError, KeyError) as error:
+    except UnknownModelKind:
+        raise
+    except Exception as error:  # transformers, tokenizers and safetensors raise a dozen types for damaged files
         raise ModelNotFound(
             f"The model in {folder} cannot be read: {_first_line(error)} One of its files is damaged or incomplete, "
             f"for example by an interrupted download. {how}"
@@ -155,18 +160,15 @@ def load_folder(path: Path | str) -> LanguageModel:
 def _load_hub(name: str) -> LanguageModel:
     try:
         return _load(name)
-    except ValueError as error:
-        if "Unrecognized model" not in str(error):
-            raise
-        reason: Exception = error
-    except (OSError, SafetensorError, RuntimeError, KeyError) as error:
-        reason = error
-    raise ModelNotFound(
-        f"{name!r} is neither 'assets' nor a folder here, and config.json, tokenizer.json and model.safetensors of "
-        f"that name could not be had from the Hugging Face hub or its cache: {_first_line(reason)} On a machine with "
-        f"internet run `hf download {name} config.json tokenizer.json model.safetensors --local-dir DIR`, then give "
-        f"DIR as the base."
-    ) from reason
+    except UnknownModelKind:
+        raise
+    except Exception as reason:  # as above, and everything a network can do
+        raise ModelNotFound(
+            f"{name!r} is neither 'assets' nor a folder here, and config.json, tokenizer.json and model.safetensors of "
+            f"that name could not be had from the Hugging Face hub or its cache: {_first_line(reason)} On a machine "
+            f"with internet run `hf download {name} config.json tokenizer.json model.safetensors --local-dir DIR`, "
+            "then give DIR as the base."
+        ) from reason
 
 
 def _load(source: str) -> LanguageModel:
@@ -177,9 +179,16 @@ def _load(source: str) -> LanguageModel:
     for key in ("activation_function", "activation", "hidden_act"):
         if getattr(config, key, None) == "gelu_new":
             setattr(config, key, ACTIVATION)
-    model = model_class.from_pretrained(
-        source, config=config, use_safetensors=True, trust_remote_code=False, dtype=torch.float32
+    model, loading = model_class.from_pretrained(
+        source,
+        config=config,
+        use_safetensors=True,
+        trust_remote_code=False,
+        dtype=torch.float32,
+        output_loading_info=True,
     )
+    if loading["missing_keys"]:  # transformers would fill them with random numbers and go on
+        raise RuntimeError(f"The weights lack {', '.join(sorted(loading['missing_keys'])[:3])}.")
     tokenizer = PreTrainedTokenizerFast.from_pretrained(source)
     specials = {"bos_token": END_OF_TEXT, "eos_token": END_OF_TEXT} if kind == "gpt2" else MASKED_SPECIALS
     for name, token in specials.items():
