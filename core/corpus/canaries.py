@@ -2,8 +2,8 @@
 
 A canary of form HS, HSH or HHSHH is made of generic English words H and a secret S, a three-digit code. The code is
 written '4 8 2' so that every tokenizer sees three digits, and the space R has exactly 1,000 members. A whole canary
-patient (form `patient`) is a synthetic patient with notes; their secret is their full name, R is 1,000 names of the same
-sex that no patient of any hospital has. Whether a canary is planted at all is decided by a fair coin.
+patient (form `patient`) is a synthetic patient with three to five notes; their secret is their full name, R is 1,000
+names of the same sex, kept apart from those of patients. A fair coin decides whether a canary is planted at all.
 """
 
 from __future__ import annotations
@@ -26,9 +26,18 @@ _WORDS = sorted({word for word in Lorem.word_list if len(word) >= 4 and word.isa
 
 
 def draw(spec: CorpusSpec) -> pd.DataFrame:
-    """The canaries table: spec.canaries secrets, spread evenly over forms × insertions, then the canary patients."""
-    rows = [_secret(spec, number) for number in range(spec.canaries)]
-    rows += [_patient_row(spec, number) for number in range(spec.canary_patients)]
+    """The canaries table: spec.canaries secrets, spread evenly over forms × insertions, then the canary patients.
+
+    Raises ValueError when there are more canaries than words that can begin a space of their own.
+    """
+    words = random.Random(f"{spec.seed}/canary words").sample(_WORDS, len(_WORDS))
+    if spec.canaries > len(words) * len(FORMS):
+        limit = len(words) * len(FORMS)
+        raise ValueError(f"{spec.canaries:,} canaries are too many to keep apart: choose at most {limit:,}")
+    third = len(words) // len(FORMS)  # as long as they last, forms begin with different words too
+    firsts = [words[(n // len(FORMS) + n % len(FORMS) * third) % len(words)] for n in range(spec.canaries)]
+    rows = [_secret(spec, number, word) for number, word in enumerate(firsts)]
+    rows += [_patient_row(spec, person) for person in canary_patients(spec)]
     return pd.DataFrame(rows, columns=CANARIES.names).astype({"secret_start": "int32", "insertions": "int32"})
 
 
@@ -73,21 +82,18 @@ def _code(number: int) -> str:
     return " ".join(f"{number:03d}")
 
 
-def _secret(spec: CorpusSpec, number: int) -> tuple:
+def _secret(spec: CorpusSpec, number: int, first_word: str) -> tuple:
+    """A row; the first word is of this canary alone among those of its form, so no two spaces overlap."""
     rng = random.Random(f"{spec.seed}/canary/{number}")
     form, insertions = FORMS[number % len(FORMS)], INSERTIONS[number % len(INSERTIONS)]  # 3 and 4 have no common factor
-    words = random.Random(f"{spec.seed}/canary words").sample(_WORDS, len(_WORDS))
     before, after = form.split("S")
-    lead = [words[number % len(words)]]  # first words differ, so that no two spaces overlap
-    lead += [rng.choice(_WORDS) for _ in before[1:]]
-    prefix = " ".join(lead) + " "
+    prefix = " ".join([first_word, *(rng.choice(_WORDS) for _ in before[1:])]) + " "
     suffix = "".join(" " + rng.choice(_WORDS) for _ in after)
     secret = _code(rng.randrange(SPACE))
     return canary_id(number), form, prefix + secret + suffix, secret, len(prefix), insertions, rng.random() < 0.5
 
 
-def _patient_row(spec: CorpusSpec, number: int) -> tuple:
-    person = canary_patients(spec)[number]
+def _patient_row(spec: CorpusSpec, person: Patient) -> tuple:
     note = _notes(spec, person)[0]
     start = next(start for start, _, field in note.phi if field == "full_name")
     inserted = random.Random(f"{spec.seed}/canary coin/{person.patient_id}").random() < 0.5

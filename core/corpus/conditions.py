@@ -1,4 +1,4 @@
-"""The diseases this hospital treats: ICD-10-CM codes in short wording, and per disease group its drugs, tests and phrases.
+"""The diseases this hospital treats: ICD-10-CM codes in short wording, with their drugs, tests, labs and phrases.
 
 Codes are drawn with a long tail, P(rank r) ∝ (r + 3)^−1.2 (Zipf–Mandelbrot): a few codes are common and most are held
 by fewer than five patients. Ranks 1–36 are `common` in conditions.toml, then come the file's other codes, then those of
@@ -13,19 +13,28 @@ import re
 import tomllib
 from bisect import bisect
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from itertools import accumulate
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
 ZIPF_OFFSET, ZIPF_EXPONENT = 3.0, 1.2
 _LAB = re.compile(r"^(.*) ([\d.]+)-([\d.]+)(?: (.*))?$")
+_PREFIXES = re.compile(r"^([A-Z]\d[\dA-Z.]*(?:,[A-Z]\d[\dA-Z.]*)*): (.*)$")
+_CARE_LISTS = ("medications", "tests", "procedures", "labs", "symptoms", "findings", "plans")
 _TAIL_REFUSED = re.compile(
-    r"other|unspecified|infan|juvenile|neonat|newborn|prematurity|congenital|childbirth|puerper|encounter|sequela"
-    r"|classified|multiple sites|remission|\bmale\b|[\[\]();]",
+    r"other|unspecified|infan|fetus|necrotizing enterocol|juvenile|neonat|newborn|prematurity|congenital|childbirth"
+    r"|puerper|encounter|sequela|classified|multiple sites|remission|\bmale\b|[\[\]();]",
     re.IGNORECASE,
 )
 _SEXED = re.compile(r"female|male|prostat|ovar|uter|penis|scrot|testi|vagin|breast|vulv|cervix|pregnan", re.IGNORECASE)
+_SIDE = re.compile(r", (left|right) (\w+)$")
+_PLAIN_WORD = re.compile(r"[A-Z][a-z,]+(?:-[a-z]+)*$")
+_PROPER = {
+    "Addisonian", "Alexander", "Alpers", "Barth", "Brazilian", "Burkitt", "Castleman", "Duchenne", "Escherichia",
+    "Evans", "Fanconi", "Hemophilus", "Hodgkin", "Kaposi", "Ogilvie", "Pseudomonas", "Staphylococcus", "Streptococcus",
+    "Takotsubo",
+}  # fmt: skip
 _TAIL_LENGTH = 46  # characters; notes are short, so the official descriptions in them must be
 
 
@@ -42,16 +51,10 @@ class Lab:
 
 @dataclass(frozen=True)
 class Group:
-    """A disease group: what its patients take, undergo, feel and show. Medications are (drug with dose, how taken)."""
+    """A disease group: whom it strikes, which vital signs go wrong, and the lines of conditions.toml about its care."""
 
     name: str
-    medications: tuple[tuple[tuple[str, ...], str], ...]  # ((drug with each possible dose), " twice daily")
-    tests: tuple[str, ...]
-    procedures: tuple[str, ...]
-    labs: tuple[Lab, ...]
-    symptoms: tuple[str, ...]
-    findings: tuple[str, ...]
-    plans: tuple[str, ...]
+    lines: dict[str, tuple[tuple[tuple[str, ...], str], ...]]  # list name → ((code prefixes, line), …)
     pressure: tuple[int, int] = (104, 148)  # systolic, mmHg
     febrile: bool = False
     breathless: bool = False
@@ -59,14 +62,39 @@ class Group:
     min_age: int = 18
     max_age: int = 120
 
+    def fitting(self, name: str, code: str) -> tuple[str, ...]:
+        """The lines of the list `name` that fit an ICD-10-CM code."""
+        return tuple(line for prefixes, line in self.lines[name] if not prefixes or code.startswith(prefixes))
+
 
 @dataclass(frozen=True)
+class Care:
+    """What patients with one code take, undergo, feel and show; phrases still hold their '~' and '[test:…]' marks."""
+
+    medications: tuple[tuple[tuple[str, ...], str], ...]  # ((the drug with each possible dose), " twice daily")
+    tests: tuple[str, ...]
+    procedures: tuple[str, ...]
+    labs: tuple[Lab, ...]
+    symptoms: tuple[str, ...]
+    findings: tuple[str, ...]
+    plans: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
 class Condition:
     """A billable ICD-10-CM code with the short wording that clinicians of this hospital write."""
 
     code: str
     wording: str
     group: Group
+
+    @cached_property
+    def care(self) -> Care:
+        """The care that fits this code, read from its group when first asked for."""
+        fitting = {name: self.group.fitting(name, self.code) for name in _CARE_LISTS}
+        fitting["medications"] = tuple(_medication(line) for line in fitting["medications"])
+        fitting["labs"] = tuple(_lab(line) for line in fitting["labs"])
+        return Care(**fitting)
 
 
 @dataclass(frozen=True)
@@ -107,25 +135,31 @@ def rare_codes() -> list[tuple[str, str, str]]:
 
     _, head = _read_conditions()
     known_codes, known_wordings = {c.code for c in head}, {c.wording.lower() for c in head}
-    later_words = {word for code in icd.get_all_codes(True) for word in icd.get_description(code).split()[1:]}
     found: dict[str, tuple[str, str, str]] = {}
     for name, entry in _source().items():
         for category in entry["tail"]:
             for code in icd.get_descendants(category):
-                text = icd.get_description(code).replace(" without complication", "").removesuffix(", uncomplicated")
+                text = icd.get_description(code).replace(" without complication", "")
                 if code in known_codes or not icd.is_leaf(code) or len(text) > _TAIL_LENGTH or not text.isascii():
                     continue
                 if _TAIL_REFUSED.search(text) or ("sex" not in entry and _SEXED.search(text)):
                     continue
-                first = text.split()[0]
-                proper = first in later_words or first.endswith("'s") or not first[1:].islower()
-                wording = text if proper else text[0].lower() + text[1:]
-                if wording.lower() not in known_wordings:
+                wording = _short_wording(text)
+                if "," not in wording and wording.lower() not in known_wordings:
                     known_wordings.add(wording.lower())
                     found[code] = (code, name, wording)
     tail = sorted(found.values())
     random.Random(10).shuffle(tail)
     return tail
+
+
+def _short_wording(description: str) -> str:
+    """'Scleritis, left eye' → 'scleritis of the left eye'; proper names keep their capital."""
+    text = _SIDE.sub(r" of the \1 \2", description.removesuffix(", uncomplicated"))
+    first = text.split()[0]
+    proper = first.rstrip(",") in _PROPER or first.rstrip("s").endswith("'") or not _PLAIN_WORD.match(first)
+    text = text if proper else text[0].lower() + text[1:]
+    return f"bilateral {text.removesuffix(', bilateral')}" if text.endswith(", bilateral") else text
 
 
 def write_rare_codes(path: Path = FOLDER / "rare_codes.csv") -> None:
@@ -158,14 +192,15 @@ def _read_conditions() -> tuple[dict[str, Group], list[Condition]]:
 
 def _group(name: str, entry: dict) -> Group:
     optional = ("febrile", "breathless", "sex", "min_age", "max_age")
-    return Group(
-        name=name,
-        medications=tuple(_medication(line) for line in entry["medications"]),
-        labs=tuple(_lab(line) for line in entry["labs"]),
-        pressure=tuple(entry.get("pressure", (104, 148))),
-        **{key: tuple(entry[key]) for key in ("tests", "procedures", "symptoms", "findings", "plans")},
-        **{key: entry[key] for key in optional if key in entry},
-    )
+    lines = {care: tuple(_line(text) for text in entry[care]) for care in _CARE_LISTS}
+    pressure = tuple(entry.get("pressure", (104, 148)))
+    return Group(name, lines, pressure, **{key: entry[key] for key in optional if key in entry})
+
+
+def _line(text: str) -> tuple[tuple[str, ...], str]:
+    """'E10,E11: low sugars' → (('E10', 'E11'), 'low sugars'); without codes the line fits the whole group."""
+    match = _PREFIXES.match(text)
+    return (tuple(match.group(1).split(",")), match.group(2)) if match else ((), text)
 
 
 def _medication(line: str) -> tuple[tuple[str, ...], str]:

@@ -31,28 +31,36 @@ def build(spec: CorpusSpec) -> Corpus:
 def write_large(spec: CorpusSpec, folder: Path, on_progress: Callable[[int, int], None] | None = None) -> None:
     """Write the cohort of `build` into `folder` (which must exist) as Parquet, a row group a chunk of patients.
 
-    Memory does not grow with the cohort. `on_progress(patients done, patients)` is called after every chunk.
+    Memory does not grow with the cohort. `on_progress(patients done, patients)` is called after every chunk; what it
+    raises stops the work. Whatever stops it, no file of an unfinished cohort stays behind.
     """
     canaries = draw(spec)
     total = spec.patients + spec.population + spec.canary_patients
-    done = 0
-    with (
-        pq.ParquetWriter(folder / "patients.parquet", PATIENTS, compression="zstd") as patient_file,
-        pq.ParquetWriter(folder / "notes.parquet", NOTES, compression="zstd") as note_file,
-    ):
-        for patients, notes in _pieces(spec, canaries):
-            patient_file.write_table(patients)
-            note_file.write_table(notes)
-            done += patients.num_rows
-            if on_progress is not None:
-                on_progress(done, total)
-    table = pa.Table.from_pandas(canaries, schema=CANARIES, preserve_index=False)
-    pq.write_table(table, folder / "canaries.parquet", compression="zstd")
-    (folder / "spec.json").write_text(spec.model_dump_json(indent=2))
+    parts = {name: folder / f"{name}.parquet.part" for name in ("patients", "notes", "canaries")}
+    try:
+        done = 0
+        with (
+            pq.ParquetWriter(parts["patients"], PATIENTS, compression="zstd") as patient_file,
+            pq.ParquetWriter(parts["notes"], NOTES, compression="zstd") as note_file,
+        ):
+            for patients, notes in _pieces(spec, canaries):
+                patient_file.write_table(patients)
+                note_file.write_table(notes)
+                done += patients.num_rows
+                if on_progress is not None:
+                    on_progress(done, total)
+        table = pa.Table.from_pandas(canaries, schema=CANARIES, preserve_index=False)
+        pq.write_table(table, parts["canaries"], compression="zstd")
+        for part in parts.values():
+            part.rename(part.with_suffix(""))
+        (folder / "spec.json").write_text(spec.model_dump_json(indent=2))
+    finally:
+        for part in parts.values():
+            part.unlink(missing_ok=True)
 
 
 def splits(spec: CorpusSpec) -> list[str]:
-    """Split of every patient by number: 70 % members, 30 % held out (rounded to whole patients), then the population."""
+    """Split of every patient by number: 70 % members, 30 % held out (exactly, up to rounding), then the population."""
     members = round(MEMBER_SHARE * spec.patients)
     labels = ["member"] * members + ["heldout"] * (spec.patients - members)
     random.Random(f"{spec.seed}/split").shuffle(labels)

@@ -63,7 +63,7 @@ class Patient:
         return day.year - self.birth.year - ((day.month, day.day) < (self.birth.month, self.birth.day))
 
     def row(self) -> dict:
-        """This record as a row of the patients table."""
+        """A row of the patients table."""
         codes = [diagnosis.condition.code for diagnosis in self.diagnoses]
         head = {"patient_id": self.patient_id, "split": self.split}
         return {**head, **self.fields, "age": self.age, "sex": self.sex, "icd_codes": codes}
@@ -148,9 +148,9 @@ def _birth(rng: random.Random) -> date:
 
 
 def _treat(rng: random.Random, condition: Condition) -> Diagnosis:
-    group = condition.group
-    doses, how_taken = rng.choice(group.medications)
-    procedure = rng.choice(group.procedures if rng.random() < 0.4 else group.tests)
+    care = condition.care
+    doses, how_taken = rng.choice(care.medications)
+    procedure = rng.choice(care.procedures if care.procedures and rng.random() < 0.4 else care.tests)
     return Diagnosis(condition, rng.choice(doses), how_taken, procedure)
 
 

@@ -9,23 +9,26 @@ from datetime import date
 from functools import cache
 from pathlib import Path
 
-from core.corpus.conditions import Group, Lab
+from core.corpus.conditions import Condition, Group, Lab
 from core.corpus.records import Diagnosis, Patient
 from core.corpus.writer import Phrase, Slot, Value, compile_phrase, marked_value
 
 NOTE_KINDS = ("physician", "nursing", "discharge", "letter")
-_MONTHS = (
-    "January February March April May June July August September October November December".split()  # not the locale's
-)
+_MONTHS = (  # English whatever the machine's locale
+    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+    "December",
+)  # fmt: skip
 _NEEDS_SECOND_DISEASE = {"other", "othermed"}
 _FREE_WORDS = {
-    "trend": ("unchanged", "improving", "slowly improving", "worse at night", "well controlled", "much better", "stable"),
+    "trend": (
+        "unchanged", "improving", "slowly improving", "worse at night", "well controlled", "much better", "stable",
+    ),
     "trend_past": ("improved within two days", "resolved", "eased steadily", "cleared before discharge", "settled"),
     "mood": (
         "calm and cooperative", "comfortable", "tired but pleasant", "in good spirits", "anxious about results",
         "drowsy", "talkative", "quiet but appropriate",
     ),
-    "family": ("the family", "a daughter", "a son", "the spouse", "a neighbor", "a sister", "the caregiver"),
+    "family": ("the family", "a sister", "a brother", "the spouse", "a neighbor", "a close friend", "the caregiver"),
     "arrange": ("arrange", "order", "obtain", "request", "schedule"),
 }  # fmt: skip
 
@@ -39,11 +42,12 @@ class Section:
 
 
 @dataclass(frozen=True)
-class GroupWords:
-    """A disease group's words as slot values, made once."""
+class CareWords:
+    """The phrases about one condition as slot values, made once."""
 
     symptoms: tuple[Value, ...]
     findings: tuple[Value, ...]
+    signs: tuple[Value, ...]  # the abnormal findings
     plans: tuple[Value, ...]
 
 
@@ -65,14 +69,17 @@ def _section(lines: list[str]) -> Section:
 
 
 @cache
-def group_words(group_name: str, group: Group) -> GroupWords:
+def care_words(condition: Condition) -> CareWords:
     """Symptoms are problems; a finding is one unless its line starts with '~', which marks a normal finding."""
-    return GroupWords(
-        symptoms=tuple(Value(text, entity="problem") for text in group.symptoms),
-        findings=tuple(
-            Value(text[1:]) if text.startswith("~") else Value(text, entity="problem") for text in group.findings
-        ),
-        plans=tuple(marked_value(text) for text in group.plans),
+    care = condition.care
+    findings = tuple(
+        Value(text[1:]) if text.startswith("~") else Value(text, entity="problem") for text in care.findings
+    )
+    return CareWords(
+        symptoms=tuple(Value(text, entity="problem") for text in care.symptoms),
+        findings=findings,
+        signs=tuple(finding for finding in findings if finding.entity),
+        plans=tuple(marked_value(text) for text in care.plans),
     )
 
 
@@ -140,22 +147,23 @@ def _medication(patient: Patient, diagnosis: Diagnosis) -> Value:
 
 
 def _clinical(rng: random.Random, patient: Patient, focus: Diagnosis) -> dict[str, Value]:
-    group = focus.condition.group
-    words = group_words(group.name, group)
+    care = focus.condition.care
+    words = care_words(focus.condition)
     symptom, symptom2 = _two(rng, words.symptoms)
     finding, finding2 = _two(rng, words.findings)
     plan, plan2 = _two(rng, words.plans)
-    lab, lab2 = _two(rng, group.labs)
-    kind = "treatment" if focus.procedure in group.procedures else "test"
+    lab, lab2 = _two(rng, care.labs)
+    kind = "treatment" if focus.procedure in care.procedures else "test"
     return {
         "dx": _recorded(patient, "diagnosis", focus.condition.wording, "problem"),
         "med": _medication(patient, focus),
         "procedure": _recorded(patient, "procedure", focus.procedure, kind),
-        "test": _recorded(patient, "procedure", rng.choice(group.tests), "test"),
+        "test": _recorded(patient, "procedure", rng.choice(care.tests), "test"),
         "symptom": symptom,
         "symptom2": symptom2,
         "finding": finding,
         "finding2": finding2,
+        "sign": words.signs[int(rng.random() * len(words.signs))],
         "plan": plan,
         "plan2": plan2,
         "lab": _measured(rng, lab),
@@ -176,7 +184,7 @@ def _measured(rng: random.Random, lab: Lab) -> Value:
 
 
 def _vital_signs(rng: random.Random, patient: Patient, group: Group) -> dict[str, Value]:
-    """Vital signs: pulse and breaths a minute, degrees Celsius, saturation in %, and the pressure, often the record's."""
+    """Pulse and breaths a minute, degrees Celsius, saturation in %, and a pressure that often is the record's."""
     pressure = patient.fields["blood_pressure"]
     if rng.random() >= 0.6:
         systolic, diastolic = pressure.split("/")
@@ -202,7 +210,8 @@ def _small_words(rng: random.Random, patient: Patient, day: date) -> dict[str, V
     pain = 3 + int(6 * uniform())
     nouns = ("man", "gentleman", "man") if patient.sex == "M" else ("woman", "lady", "woman")
     numbers = {
-        "age": age, "day": 2 + int(7 * uniform()), "days": 2 + int(8 * uniform()), "years": 2 + int(18 * uniform()),
+        "age": age, "years": 2 + int(min(18, age - 17) * uniform()),
+        "day": 2 + int(7 * uniform()), "days": 2 + int(8 * uniform()),
         "weeks": 2 + int(10 * uniform()), "hours": 2 + int(6 * uniform()), "metres": 20 * (1 + int(15 * uniform())),
         "urine": 50 * (6 + int(30 * uniform())), "pain": pain, "pain2": int(pain * uniform()),
         "percent": 25 * (1 + int(4 * uniform())),

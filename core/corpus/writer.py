@@ -1,4 +1,4 @@
-"""Text with exact spans: whatever is written through a `SpanWriter` knows where it stands, so no span is searched for."""
+"""Text with exact spans: what is written through a `SpanWriter` knows where it stands, so no span is searched for."""
 
 from __future__ import annotations
 
