@@ -28,6 +28,7 @@ def test_a_span_says_what_whose_and_how_serious(index):
         *("Keller, the clerk", "Maria. Keller was late", "Maria and Keller", "Maria Kellerman", "Anna-Maria Keller"),
         *("Maria Keller-Jones", "03/22/57", "1957-03-23", "9514-22-9078", "514-22-90781", "514-22-907"),
         *("id 15142290789", "441093", "x44109371", "BP 142/88", "171 cm, 82 kg", "xmaria.keller57@example.org"),
+        *("readings 51 42 29 07 8", "joint ------ aspiration", "joint\n\n\n\n\naspiration"),
         *("maria.keller57@example.organic", "maria.keller57 at example", "1870 Harmon", "Harmon Isle"),
     ],
 )
