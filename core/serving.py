@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 MODELS_IN_MEMORY = 6
 GATHER_SECONDS = 0.03  # two columns of one page, or a class pressing Enter together, meet in this window
+LOOK_SECONDS = 0.03  # between two looks at a stream that is iterated
 MOST_ROWS = 128  # samples in one batch
 LONGEST_PROMPT = 20_000  # characters; nothing longer is worth tokenizing, contexts are some hundred tokens
 MASK = "[MASK]"
@@ -76,6 +77,13 @@ class Stream:
     task: str = "write"  # "write": continue the prompt; "fill": rank words for each mask; "load": nothing more
     _finished: threading.Event = field(default_factory=threading.Event, repr=False)
 
+    @classmethod
+    def failed(cls, run_id: str, prompt: str, error: str) -> Stream:
+        """A stream that ended before it began, with the sentence that says why."""
+        stream = cls(run_id, prompt, (), Sampling())
+        stream.finish(error)
+        return stream
+
     @property
     def done(self) -> bool:
         """True once nothing more will come."""
@@ -101,8 +109,15 @@ class Stream:
 
     def __iter__(self) -> Iterator[list[str]]:
         """Snapshots of `texts`, each time they grew. Raises ServingError when the model fails."""
-        for (snapshot,) in together([self]):
-            yield snapshot
+        shown: list[str] | None = None
+        while True:
+            finished, now = self.done, list(self.texts)
+            if now != shown:
+                shown = now
+                yield now
+            if finished:
+                break
+            self.wait(LOOK_SECONDS)
         self.result(0)
 
     def update(self, row: int, text: str) -> bool:
@@ -116,23 +131,6 @@ class Stream:
         if not self.done:
             self.error = error
             self._finished.set()
-
-
-def together(streams: Sequence[Stream], seconds: float = 0.05) -> Iterator[list[list[str]]]:
-    """Snapshots of several streams' texts whenever one grew, until all are done. A failed one just ends."""
-    shown: list[list[str]] | None = None
-    while True:
-        finished = all(stream.done for stream in streams)
-        now = [list(stream.texts) for stream in streams]
-        if now != shown:
-            shown = now
-            yield now
-        if finished:
-            return
-        for stream in streams:
-            if not stream.done:
-                stream.wait(seconds)
-                break
 
 
 class Server:

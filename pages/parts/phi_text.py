@@ -32,9 +32,12 @@ def visible(text: str) -> str:
     return "".join("␦" if unicodedata.category(c) in _UNSEEN and c not in _KEPT else c for c in text)
 
 
-def text_html(text: str, *, prompt: str = "") -> str:
-    """Plain text as escaped HTML, after the prompt that asked for it (drawn apart: what was typed never counts)."""
-    return _block(_typed(prompt) + _escape(text))
+def text_html(text: str, *, prompt: str = "", growing: bool = False) -> str:
+    """Plain text as escaped HTML, after the prompt that asked for it (drawn apart: what was typed never counts).
+
+    `growing` puts a writing mark at its end.
+    """
+    return _block(_typed(prompt) + _escape(text) + ('<span class="phi-growing">▍</span>' if growing else ""))
 
 
 def leaks_html(text: str, spans: Iterable[Any], *, prompt: str = "") -> str:
@@ -57,10 +60,10 @@ def fields_html(text: str, spans: Iterable[Mapping[str, Any]]) -> str:
 def legend_html() -> str:
     """What the four kinds of mark mean."""
     items = (
-        f'<li><mark class="phi {style}"><b>{html.escape(kind)}</b></mark> {html.escape(meaning)}</li>'
+        f'<span><mark class="phi {style}"><b>{html.escape(kind)}</b></mark> {html.escape(meaning)}</span>'
         for kind, (style, meaning) in KINDS.items()
     )
-    return f'<ul class="phi-legend">{"".join(items)}</ul>'
+    return f'<div class="phi-legend">{"".join(items)}</div>'
 
 
 def _marked(text: str, marks: list[tuple[int, int, str, str]]) -> str:

@@ -1,0 +1,99 @@
+"""Choosing a run: its name in words, always with ε's unit, and which two runs make a fair pair."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from core.runs.run import Run
+from core.runs.tables import TableMissing
+from core.spec import CORPUS_PRESETS, RunSpec
+from pages.parts.charts import MODEL_NAMES
+from pages.parts.shell import workspace
+
+
+def privacy_label(run: Run) -> str:
+    """`no privacy`, `ε = 8 per note · DP`, or that it is the public model; a raw σ also tells the ε it came to."""
+    privacy = run.spec.privacy
+    if run.spec.is_base:
+        return "public model, read no notes"
+    if not privacy.private:
+        return "no privacy"
+    if privacy.target_epsilon is not None:
+        return f"ε = {privacy.target_epsilon:.3g} per {privacy.unit} · DP"
+    spent = _epsilon_spent(run)
+    told = "ε not recorded" if spent is None else f"ε = {spent:.3g} per {privacy.unit}"
+    return f"{told} · DP, σ = {privacy.noise_multiplier:.3g}"
+
+
+def _epsilon_spent(run: Run) -> float | None:
+    """ε after the last step, as the trainer recorded it."""
+    try:
+        spent = run.table("history")["epsilon"].dropna()
+    except TableMissing:
+        return None
+    return float(spent.iloc[-1]) if len(spent) else None
+
+
+def label(run: Run) -> str:
+    """A run's name in words: model, privacy, and what sets it apart from the shipped classroom runs."""
+    spec = run.spec
+    parts = [MODEL_NAMES[spec.model.kind], privacy_label(run)]
+    if spec.model.size != "tiny" or spec.model.base != "assets":
+        parts.append(spec.model.size if spec.model.base == "assets" else spec.model.base)
+    if spec.corpus != CORPUS_PRESETS["classroom"]:
+        parts.append(_cohort(spec))
+    if spec.training.seed:
+        parts.append(f"seed {spec.training.seed}")
+    parts.append("shipped" if run.shipped else "made here")
+    return " · ".join(parts)
+
+
+def _cohort(spec: RunSpec) -> str:
+    for name, preset in CORPUS_PRESETS.items():
+        if preset == spec.corpus:
+            return f"{name} cohort"
+    return f"{spec.corpus.patients:,} patients"
+
+
+def labels(runs: Sequence[Run]) -> dict[str, str]:
+    """Label of every run by its id; labels that would be the same end with the id."""
+    named = {run.id: label(run) for run in runs}
+    seen = list(named.values())
+    return {run_id: name if seen.count(name) == 1 else f"{name} · {run_id}" for run_id, name in named.items()}
+
+
+def promptable() -> list[Run]:
+    """Every run that keeps its weights: shipped ones first, then the newest."""
+    return sorted((run for run in workspace().runs() if run.has_model), key=lambda run: not run.shipped)
+
+
+def default_pair(runs: Sequence[Run]) -> tuple[Run | None, Run | None]:
+    """A run without privacy, and the private run that differs from it least: same model and cohort, ε next to 8."""
+    open_runs = [run for run in runs if not run.spec.privacy.private and not run.spec.is_base]
+    private = [run for run in runs if run.spec.privacy.private]
+    left = next(iter(sorted(open_runs, key=lambda run: run.spec.model.kind != "gpt2")), None)
+    if left is None:
+        return (private[0], None) if private else (runs[0] if runs else None, None)
+
+    def distance(run: Run) -> tuple:
+        other = (run.spec.model != left.spec.model, run.spec.corpus != left.spec.corpus)
+        return (*other, abs((run.spec.privacy.target_epsilon or float("inf")) - 8.0))
+
+    return left, min(private, key=distance, default=None)
+
+
+def pick(title: str, runs: Sequence[Run], default: Run | None, *, key: str) -> Run | None:
+    """A select box over `runs`; the choice is kept in the link as `?key=<run id>`."""
+    ids = [run.id for run in runs]
+    names = labels(runs)
+    chosen = st.selectbox(
+        title,
+        ids,
+        index=ids.index(default.id) if default is not None else 0,
+        format_func=names.__getitem__,
+        key=key,
+        bind="query-params",
+    )
+    return next((run for run in runs if run.id == chosen), None)

@@ -1,0 +1,213 @@
+"""One prompt, several models, the same seeds: text streams into columns, and PHI is marked once it is written.
+
+Home and Playground draw with this. Everything typed or generated reaches the page through `phi_text`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from core.phi.fields import DIRECT
+from core.runs.run import Run
+from core.serving import MASK, PromptError, Sampling, Server, ServingError, Stream, clean_prompt
+from core.spec import CorpusSpec
+from pages.parts import phi_text
+from pages.parts.shell import workspace
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from core.phi.index import PhiIndex
+    from core.phi.spans import Span
+
+REFRESH_SECONDS = 0.08  # how often growing text is drawn again
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one model wrote for one prompt: a text and its spans for each seed, or the reason why not."""
+
+    run_id: str
+    seeds: tuple[int, ...]
+    texts: tuple[str, ...] = ()
+    spans: tuple[tuple[Span, ...], ...] = ()
+    ranked: tuple[tuple[tuple[str, float], ...], ...] = ()  # for each mask, best first
+    error: str | None = None
+    stopped: bool = False
+
+    @property
+    def samples_with_leak(self) -> int:
+        """Samples that hold a direct identifier of somebody in the training notes (metric `attempts_with_leak`)."""
+        return sum(any(span.kind == "leak" for span in spans) for spans in self.spans)
+
+    @property
+    def samples_with_control(self) -> int:
+        """Samples that hold a direct identifier of somebody who was never trained on: what chance gives."""
+        return sum(any(span.kind == "coincidence" and span.field in DIRECT for span in spans) for spans in self.spans)
+
+    @property
+    def leaked(self) -> Counter[str]:
+        """Patients whose direct identifier was written, with the number of samples it stands in."""
+        return Counter(
+            patient_id
+            for spans in self.spans
+            for patient_id in {patient for span in spans if span.kind == "leak" for patient in span.patient_ids}
+        )
+
+
+@dataclass(frozen=True)
+class Try:
+    """One prompt and every model's answer to it."""
+
+    prompt: str
+    answers: tuple[Answer, ...]
+    removed: int = 0  # control characters that were taken out of what was typed
+
+
+@st.cache_resource(max_entries=2, show_spinner=False)
+def _server(root: str) -> Server:
+    return Server(workspace())
+
+
+def server() -> Server:
+    """The one server of this process, shared by all browsers."""
+    return _server(str(workspace().root))
+
+
+@st.cache_resource(max_entries=4, show_spinner=False)
+def phi_index(spec: CorpusSpec) -> PhiIndex:
+    """The search index of a cohort; shared by all browsers, read-only."""
+    from core.attacks.extraction import index_of
+
+    return index_of(workspace().corpus(spec))
+
+
+@st.cache_resource(max_entries=4, show_spinner=False)
+def patients(spec: CorpusSpec) -> pd.DataFrame:
+    """A cohort's patients by id; shared by all browsers, read-only."""
+    return workspace().corpus(spec).patients.set_index("patient_id")
+
+
+def ask(
+    prompt: str, runs: Sequence[Run], seeds: Sequence[int], sampling: Sampling, slots: Sequence[DeltaGenerator]
+) -> Try:
+    """Ask every run the same with the same seeds and draw the growing texts into `slots`, one a run.
+
+    Raises PromptError when nobody can be asked this. When the script is interrupted (Stop, another click), what was
+    written until then is kept in `st.session_state["interrupted"]`, and the exception goes on.
+    """
+    prompt, removed = clean_prompt(prompt)
+    streams = [_start(prompt, run, seeds, sampling) for run in runs]
+    try:
+        _watch(streams, slots)
+    except BaseException:
+        for stream in streams:
+            stream.cancel()
+        st.session_state["interrupted"] = Try(prompt, _collect(streams, runs), removed)
+        raise
+    return Try(prompt, _collect(streams, runs), removed)
+
+
+def _start(prompt: str, run: Run, seeds: Sequence[int], sampling: Sampling) -> Stream:
+    """A masked model fills the masks of a prompt that has some; all others write on. Never raises."""
+    try:
+        if MASK in prompt and run.spec.model.kind != "gpt2":
+            return server().fill(run.id, prompt)
+        return server().generate(run.id, prompt, seeds=seeds, sampling=sampling)
+    except (PromptError, ServingError, LookupError, ValueError) as error:
+        return Stream.failed(run.id, prompt, str(error))
+
+
+def _watch(streams: Sequence[Stream], slots: Sequence[DeltaGenerator]) -> None:
+    """Draw every stream's texts until all are done; at each drawing Streamlit may interrupt the script."""
+    while True:
+        finished = all(stream.done for stream in streams)
+        for stream, slot in zip(streams, slots, strict=True):
+            slot.html("".join(phi_text.text_html(text, prompt=stream.prompt, growing=True) for text in stream.texts))
+        if finished:
+            return
+        time.sleep(REFRESH_SECONDS)
+
+
+def _collect(streams: Sequence[Stream], runs: Sequence[Run]) -> tuple[Answer, ...]:
+    """Every stream as it is now, with its PHI found."""
+    answers = []
+    for stream, run in zip(streams, runs, strict=True):
+        texts = tuple(stream.texts) if stream.error is None and stream.ranked is None else ()
+        answers.append(
+            Answer(
+                run_id=stream.run_id,
+                seeds=stream.seeds,
+                texts=texts,
+                spans=_spans(texts, stream.prompt, run),
+                ranked=tuple(tuple(mask) for mask in stream.ranked or ()),
+                error=stream.error,
+                stopped=stream.cancelled,
+            )
+        )
+    return tuple(answers)
+
+
+def _spans(texts: Sequence[str], prompt: str, run: Run) -> tuple[tuple[Span, ...], ...]:
+    if not any(texts):
+        return tuple(() for _ in texts)
+    from core.phi.leaks import find_many
+
+    return tuple(tuple(spans) for spans in find_many(texts, phi_index(run.spec.corpus), [prompt] * len(texts)))
+
+
+def draw(prompt: str, answer: Answer, slot: DeltaGenerator) -> None:
+    """An answer with its PHI marked and said in words."""
+    with slot.container():
+        if answer.error:
+            st.error(answer.error, icon=":material/error:")
+        if answer.ranked:
+            _ranked(answer)
+        if answer.texts:
+            st.html(
+                "".join(
+                    phi_text.leaks_html(text, spans, prompt=prompt)
+                    for text, spans in zip(answer.texts, answer.spans, strict=True)
+                )
+            )
+            st.markdown(_verdict(answer))
+
+
+def _verdict(answer: Answer) -> str:
+    samples, leaks = len(answer.texts), answer.samples_with_leak
+    seeds = f"seed {answer.seeds[0]}" if samples == 1 else f"seeds {answer.seeds[0]} to {answer.seeds[-1]}"
+    stopped = " · stopped early" if answer.stopped else ""
+    if leaks:
+        patients_named = len(answer.leaked)
+        many = f"{leaks} of {samples} samples leak" if samples > 1 else "leaks"
+        return (
+            f":red-badge[:material/warning: {many}: {patients_named} patient{'s' * (patients_named > 1)}] "
+            f":small[{seeds}{stopped}]"
+        )
+    return f":green-badge[:material/check: no leak] :small[{seeds}{stopped}]"
+
+
+def _ranked(answer: Answer) -> None:
+    """Candidates for every mask, best first, with their probabilities."""
+    import pandas as pd
+
+    for number, candidates in enumerate(answer.ranked, start=1):
+        frame = pd.DataFrame(
+            [(phi_text.visible(piece), chance) for piece, chance in candidates], columns=["word piece", "probability"]
+        )
+        st.dataframe(
+            frame,
+            hide_index=True,
+            column_config={
+                "word piece": st.column_config.TextColumn(f"mask {number}"),
+                "probability": st.column_config.ProgressColumn(format="percent", min_value=0, max_value=1),
+            },
+            alt=f"Candidates for mask {number} with their probabilities",
+        )
