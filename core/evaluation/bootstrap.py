@@ -1,0 +1,155 @@
+"""Intervals by resampling patients.
+
+Notes of one patient resemble each other, so notes are not independent trials: patients are. Every interval here draws
+patients with replacement, members and held-out patients each among themselves, and takes all notes of a drawn patient
+together (cluster bootstrap, percentile interval; Efron & Tibshirani 1993, ch. 13; Davison & Hinkley 1997, §3.8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+_CELLS = 4_000_000  # weights held at once (32 MB of float64), whatever the cohort's size
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A figure with its percentile interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+# A weighted statistic: weights (B, n) of n notes in B resamples → (B,) values.
+WeightedStatistic = Callable[[np.ndarray], np.ndarray]
+
+
+def patient_bootstrap(
+    statistic: WeightedStatistic,
+    patients: Sequence[str],
+    strata: Sequence[object] | None = None,
+    *,
+    resamples: int = 1_000,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> Interval:
+    """Value and interval of a statistic of notes, resampling patients within strata.
+
+    `statistic` maps weights (B, n), how often each note was drawn, to values (B,). `patients` (n,) says whose each note
+    is, `strata` (n,) which group each patient is drawn within (default: one group). A patient lies in one stratum.
+    Raises ValueError when there are no notes or fewer than 10 resamples.
+    """
+    codes = np.unique(np.asarray(patients), return_inverse=True)[1]
+    if codes.size == 0:
+        raise ValueError("an interval over patients needs at least one patient's note, and there are none")
+    if resamples < 10:
+        raise ValueError(f"an interval by resampling needs at least 10 resamples, not {resamples}")
+    groups = (
+        np.zeros(codes.size, dtype=int) if strata is None else np.unique(np.asarray(strata), return_inverse=True)[1]
+    )
+    value = float(statistic(np.ones((1, codes.size)))[0])
+    drawn = [statistic(weights) for weights in _weights(codes, groups, resamples, seed)]
+    values = np.concatenate(drawn)
+    values = values[np.isfinite(values)]
+    if values.size == 0:
+        return Interval(value, np.nan, np.nan)
+    tail = (1 - confidence) / 2
+    low, high = np.quantile(values, [tail, 1 - tail])
+    return Interval(value, float(low), float(high))
+
+
+def _weights(codes: np.ndarray, groups: np.ndarray, resamples: int, seed: int) -> Iterator[np.ndarray]:
+    """Weights of notes (B, n), in chunks that fit in memory; the stream of draws does not depend on the chunk size."""
+    group_of_patient = np.zeros(codes.max() + 1, dtype=int)
+    group_of_patient[codes] = groups
+    pools = [np.flatnonzero(group_of_patient == group) for group in np.unique(groups)]
+    generator = np.random.default_rng(seed)
+    chunk = max(1, _CELLS // codes.size)
+    for start in range(0, resamples, chunk):
+        rows = min(chunk, resamples - start)
+        counts = np.zeros((rows, len(group_of_patient)))
+        for row in range(rows):
+            for pool in pools:
+                counts[row, pool] = np.bincount(generator.integers(len(pool), size=len(pool)), minlength=len(pool))
+        yield counts[:, codes]
+
+
+def weighted_auc(scores: Sequence[float], member: Sequence[bool]) -> WeightedStatistic:
+    """Statistic for `patient_bootstrap`: Mann–Whitney AUC, ties ½. Scores (n,) are sorted once for all resamples.
+
+    AUC = Σ_members w · (weight of lower non-members + ½ weight of tied ones) / (Σ_members w · Σ_non-members w).
+    Raises ValueError when members or non-members are missing.
+    """
+    values, flags = _both_groups(scores, member)
+    order = np.argsort(values, kind="stable")
+    flags = flags[order]
+    first, last = _tie_bounds(values[order])
+
+    def statistic(weights: np.ndarray) -> np.ndarray:
+        ordered = weights[:, order]
+        below = np.zeros((len(ordered), len(order) + 1))  # below[:, i] = weight of non-members before place i
+        np.cumsum(np.where(flags, 0.0, ordered), axis=1, out=below[:, 1:])
+        beaten = (below[:, first] + below[:, last]) / 2
+        members = np.where(flags, ordered, 0.0)
+        return _ratio((members * beaten).sum(axis=1), members.sum(axis=1) * below[:, -1])
+
+    return statistic
+
+
+def weighted_leakage(scores: Sequence[float], member: Sequence[bool]) -> WeightedStatistic:
+    """Statistic for `patient_bootstrap`: PL of S-BBA, whose threshold (mean member score) moves with the resample.
+
+    A note is called a member when its score > the weighted mean score of the members (loss < mean training loss).
+    """
+    values, flags = _both_groups(scores, member)
+    order = np.argsort(values, kind="stable")
+    values, flags = values[order], flags[order]
+
+    def rate_above(weights: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
+        total = np.zeros((len(weights), weights.shape[1] + 1))
+        np.cumsum(weights, axis=1, out=total[:, 1:])
+        at = np.searchsorted(values, thresholds, side="right")
+        return _ratio(total[:, -1] - total[np.arange(len(weights)), at], total[:, -1])
+
+    def statistic(weights: np.ndarray) -> np.ndarray:
+        ordered = weights[:, order]
+        members, others = np.where(flags, ordered, 0.0), np.where(flags, 0.0, ordered)
+        thresholds = _ratio(members @ values, members.sum(axis=1))
+        return rate_above(members, thresholds) - rate_above(others, thresholds)
+
+    return statistic
+
+
+def weighted_perplexity(losses: Sequence[float], tokens: Sequence[int]) -> WeightedStatistic:
+    """Statistic for `patient_bootstrap`: exp of the mean nats a token, from mean losses (n,) and lengths (n,)."""
+    lengths = np.asarray(tokens, dtype=float)
+    nats = np.asarray(losses, dtype=float) * lengths
+    return lambda weights: np.exp(_ratio(weights @ nats, weights @ lengths))
+
+
+def weighted_share(hits: Sequence[float], trials: Sequence[float]) -> WeightedStatistic:
+    """Statistic for `patient_bootstrap`: Σ hits / Σ trials over what was drawn, for any kind of cluster."""
+    counted, of = np.asarray(hits, dtype=float), np.asarray(trials, dtype=float)
+    return lambda weights: _ratio(weights @ counted, weights @ of)
+
+
+def _ratio(above: np.ndarray, below: np.ndarray) -> np.ndarray:
+    return np.divide(above, below, out=np.full(np.shape(above), np.nan), where=below > 0)
+
+
+def _both_groups(scores: Sequence[float], member: Sequence[bool]) -> tuple[np.ndarray, np.ndarray]:
+    values, flags = np.asarray(scores, dtype=float), np.asarray(member, dtype=bool)
+    if np.isnan(values).any():
+        raise ValueError(f"{int(np.isnan(values).sum())} of {values.size} scores are not numbers")
+    if flags.all() or not flags.any():
+        raise ValueError("an attack is judged on members and non-members, and one of the two groups is empty")
+    return values, flags
+
+
+def _tie_bounds(ordered: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """For each place of a sorted array: the first place and one past the last place with an equal value."""
+    return np.searchsorted(ordered, ordered, side="left"), np.searchsorted(ordered, ordered, side="right")

@@ -1,0 +1,202 @@
+"""The metrics table of a run: every figure with its interval, its n and its controls, from the other tables alone.
+
+Arms: `run` is the figure itself, `heldout` the same figure for held-out patients, whom no model was trained on, `base`
+the same figure for the public base model. A leak is what exceeds its control. docs/METHODS.md has the formulas.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from core.attacks.membership import LOSS, PUBLIC_LOSS
+from core.corpus.tables import Corpus
+from core.evaluation.bootstrap import (
+    Interval,
+    WeightedStatistic,
+    patient_bootstrap,
+    weighted_auc,
+    weighted_leakage,
+    weighted_perplexity,
+)
+from core.evaluation.known_words import hospital_words, known_share, public_words, words
+from core.evaluation.statistics import mean_interval, proportion_interval
+from core.phi.fields import DIRECT, FIELDS
+from core.spec import AuditSpec
+
+METRIC_COLUMNS = {
+    "metric": "str",
+    "arm": "str",
+    "value": "float64",
+    "low": "float64",
+    "high": "float64",
+    "n": "int64",
+    "note": "str",
+}
+SPLIT_OF_ARM = {"run": "member", "heldout": "heldout"}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of the metrics table. `n` counts the trials behind the figure; `note` says what they are."""
+
+    metric: str
+    arm: str
+    value: float
+    low: float
+    high: float
+    n: int
+    note: str
+
+
+def summarise(
+    run_tables: Mapping[str, pd.DataFrame],
+    base_tables: Mapping[str, pd.DataFrame] | None,
+    *,
+    corpus: Corpus,
+    audit: AuditSpec,
+) -> pd.DataFrame:
+    """The metrics table (docs/ARCHITECTURE.md) of a run, a pure function of its tables and those of its base control.
+
+    Tables used: scores, generations, hits, canaries. `base_tables` is None for the base model itself, which then has no
+    `base` arm. Intervals are 95 %: Wilson where trials are independent, else by resampling patients
+    (`audit.bootstrap` times, seeded by `audit.seed`). Raises ValueError when a table is missing or empty.
+    """
+    rows = list(_figures(run_tables, corpus, audit))
+    if base_tables is not None:
+        rows += [
+            Row(row.metric, "base", row.value, row.low, row.high, row.n, row.note)
+            for row in _figures(base_tables, corpus, audit)
+            if row.arm == "run"
+        ]
+    frame = pd.DataFrame(rows, columns=list(METRIC_COLUMNS)).astype(METRIC_COLUMNS)
+    arms = {"run": 0, "heldout": 1, "base": 2}
+    first_seen = {metric: place for place, metric in enumerate(dict.fromkeys(frame["metric"]))}
+    order = frame["metric"].map(first_seen) * len(arms) + frame["arm"].map(arms)
+    return frame.iloc[np.argsort(order.to_numpy(), kind="stable")].reset_index(drop=True)
+
+
+def _figures(tables: Mapping[str, pd.DataFrame], corpus: Corpus, audit: AuditSpec) -> Iterator[Row]:
+    """Rows of arms `run` and `heldout` for one model's tables."""
+    for name in ("scores", "generations", "hits", "canaries"):
+        if name not in tables:
+            raise ValueError(f"the summary of a run needs its table “{name}”, which is not there")
+    yield from _language(tables["scores"], audit)
+    yield from _membership(tables["scores"], audit)
+    yield from _extraction(tables["generations"], tables["hits"], corpus)
+    yield from _exposure(tables["canaries"])
+    yield _known_words(tables["generations"], corpus, audit)
+
+
+# Language and membership ---------------------------------------------------------------------------------------------
+
+
+def _language(scores: pd.DataFrame, audit: AuditSpec) -> Iterator[Row]:
+    notes = scores[scores["attack"] == LOSS]
+    for metric, rows, unit in (
+        ("perplexity_heldout", notes[notes["split"] == "heldout"], "patient_id"),
+        ("perplexity_member", notes[notes["split"] == "member"], "patient_id"),
+        ("perplexity_public", scores[scores["attack"] == PUBLIC_LOSS], "note_id"),
+    ):
+        if len(rows):
+            statistic = weighted_perplexity(-rows["score"].to_numpy(), rows["tokens"].to_numpy())
+            what = "held-out public texts resampled" if unit == "note_id" else "patients resampled"
+            yield _resampled(metric, statistic, rows[unit], None, audit, what)
+
+
+def _membership(scores: pd.DataFrame, audit: AuditSpec) -> Iterator[Row]:
+    notes = scores[scores["attack"] == LOSS]
+    score, member = notes["score"].to_numpy(), notes["member"].to_numpy(dtype=bool)
+    for metric, statistic, blind in (
+        ("auc_loss", weighted_auc(score, member), "0.5"),
+        ("privacy_leakage_loss", weighted_leakage(score, member), "0"),
+    ):
+        note = f"patients resampled; a blind guess gets {blind}"
+        yield _resampled(metric, statistic, notes["patient_id"], member, audit, note)
+
+
+def _resampled(
+    metric: str, statistic: WeightedStatistic, unit: pd.Series, strata: np.ndarray | None, audit: AuditSpec, note: str
+) -> Row:
+    found: Interval = patient_bootstrap(statistic, unit.to_numpy(), strata, resamples=audit.bootstrap, seed=audit.seed)
+    return Row(metric, "run", found.value, found.low, found.high, int(unit.nunique()), note)
+
+
+# Extraction ----------------------------------------------------------------------------------------------------------
+
+
+def _extraction(generations: pd.DataFrame, hits: pd.DataFrame, corpus: Corpus) -> Iterator[Row]:
+    by_value, by_old_rule = hits[hits["rule"] == "value"], hits[hits["rule"] == "old"]
+    pool = {arm: int((corpus.patients["split"] == split).sum()) for arm, split in SPLIT_OF_ARM.items()}
+    groups = [("full_name_patients", ("full_name",)), ("direct_patients", DIRECT)]
+    groups += [(f"field_patients:{field.name}", (field.name,)) for field in FIELDS if field.role != "physical"]
+    for metric, fields in groups:
+        found = by_value[by_value["field"].isin(fields)]
+        for arm, split in SPLIT_OF_ARM.items():
+            named = found.loc[found["split"] == split, "patient_id"].nunique()
+            yield _share(metric, arm, named, pool[arm], f"of {split} patients; {len(generations):,} generations")
+    yield from _attempts(by_value[by_value["field"].isin(DIRECT)], len(generations), pool)
+    for arm, split in SPLIT_OF_ARM.items():
+        caught = by_old_rule.loc[by_old_rule["split"] == split, "generation_id"].nunique()
+        yield _share("old_rule_attempts", arm, caught, len(generations), f"each against one {split} patient's record")
+
+
+def _attempts(direct: pd.DataFrame, generations: int, pool: Mapping[str, int]) -> Iterator[Row]:
+    """Share of generations with anybody's direct identifier, and a control as large as the figure it controls.
+
+    With fewer held-out patients there is less to hit, so the held-out share s is raised to what a pool as large as the
+    members' would give: 1 − (1 − s)^(members / held-out), each part of the larger pool hit as independently.
+    """
+    counts = {
+        arm: direct.loc[direct["split"] == split, "generation_id"].nunique() for arm, split in SPLIT_OF_ARM.items()
+    }
+    yield _share("attempts_with_leak", "run", counts["run"], generations, "generations")
+    raw = _share("attempts_with_leak_uncorrected", "heldout", counts["heldout"], generations, "generations")
+    ratio = pool["run"] / pool["heldout"]
+    value, low, high = (scale_to_pool(share, ratio) for share in (raw.value, raw.low, raw.high))
+    note = f"generations; scaled from {pool['heldout']} held-out patients to {pool['run']}, as many as members"
+    yield Row("attempts_with_leak", "heldout", value, low, high, generations, note)
+    yield raw
+
+
+def scale_to_pool(share: float, ratio: float) -> float:
+    """Share of attempts that hit somebody if the pool of people were `ratio` times as large: 1 − (1 − share)^ratio."""
+    return 1.0 - (1.0 - share) ** ratio
+
+
+def _share(metric: str, arm: str, successes: int, trials: int, note: str) -> Row:
+    if trials == 0:
+        raise ValueError(f"{metric} ({arm}) is a share of nothing: there are no trials ({note})")
+    low, high = proportion_interval(successes, trials)
+    return Row(metric, arm, successes / trials, low, high, trials, note)
+
+
+# Canaries and words --------------------------------------------------------------------------------------------------
+
+
+def _exposure(canaries: pd.DataFrame) -> Iterator[Row]:
+    """Mean bits of the canaries of each insertion count; those that the coin kept out are the held-out arm."""
+    ranked = canaries[canaries["exposure"].notna()]
+    for insertions in sorted(ranked["insertions"].unique()):
+        same = ranked[ranked["insertions"] == insertions]
+        for arm, rows in (
+            ("run", same[same["inserted"].astype(bool)]),
+            ("heldout", same[~same["inserted"].astype(bool)]),
+        ):
+            if len(rows):
+                ceiling = math.log2(rows["reference_size"].max())
+                mean, low, high = mean_interval(rows["exposure"])
+                note = "canaries " + ("planted" if arm == "run" else "never planted") + f"; at most {ceiling:.2f} bits"
+                yield Row(f"exposure:{insertions}", arm, mean, *np.clip([low, high], 0.0, ceiling), len(rows), note)
+
+
+def _known_words(generations: pd.DataFrame, corpus: Corpus, audit: AuditSpec) -> Row:
+    if not any(map(words, generations["text"])):
+        return Row("known_words", "run", math.nan, math.nan, math.nan, len(generations), "the model wrote no words")
+    vocabulary = public_words() | hospital_words(corpus)
+    found = known_share(generations["text"].tolist(), vocabulary, resamples=audit.bootstrap, seed=audit.seed)
+    return Row("known_words", "run", found.value, found.low, found.high, len(generations), "generations resampled")
