@@ -102,7 +102,7 @@ def _admissions(rng: random.Random, total: int) -> list[tuple[str, int, date]]:
     for admission, (size, day) in enumerate(zip(sizes, _days(rng, len(sizes)), strict=True), start=1):
         for place, kind in enumerate(_kinds(rng, size)):
             plan.append((kind, admission, date.fromordinal(day.toordinal() + place)))
-    return plan
+    return sorted(plan, key=lambda note: note[2])  # stays that overlap are told day by day
 
 
 def _kinds(rng: random.Random, size: int) -> list[str]:
