@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Collection
 
@@ -101,9 +102,7 @@ def _matching_patients(patients: pd.DataFrame, patient: str, code: str) -> pd.Se
         keep &= ids | patients["full_name"].str.contains(patient, case=False, regex=False).fillna(False)
     if code:
         wanted = code.strip().upper()
-        keep &= [
-            any(str(held).upper().startswith(wanted) for held in held_codes) for held_codes in patients["icd_codes"]
-        ]
+        keep &= patients["icd_codes"].map(lambda held: any(str(one).upper().startswith(wanted) for one in held))
     return patients.loc[keep, "patient_id"]
 
 
@@ -113,11 +112,8 @@ def spreadsheet_csv(frame: pd.DataFrame) -> bytes:
     A cell that begins with = + - @ tab or carriage return gets an apostrophe in front (OWASP, "CSV injection");
     numbers stay numbers, negative ones too.
     """
-    return (
-        frame.apply(lambda column: column if _is_number(column) else column.map(_safe_cell))
-        .to_csv(index=False)
-        .encode()
-    )
+    safe = frame.apply(lambda column: column if _is_number(column) else column.map(_safe_cell))
+    return safe.to_csv(index=False, quoting=csv.QUOTE_NONNUMERIC).encode()
 
 
 def _is_number(column: pd.Series) -> bool:

@@ -93,7 +93,7 @@ def describe(spec: CorpusSpec) -> str:
     """One line on what a spec will build."""
     return (
         f"{spec.patients:,} patients (70 % members, 30 % held out) and {spec.population:,} population patients, about "
-        f"{_notes(spec):,} notes; {spec.naming_rate:.0%} of the notes name their patient; "
+        f"{_notes(spec):,} notes; {100 * spec.naming_rate:.0f} % of the notes name their patient; "
         f"{spec.canaries:,} canary sentences; seed {spec.seed}."
     )
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import io
 import math
 
-import altair as alt
 import pandas as pd
+import plotly.graph_objects as go
 import pyarrow as pa
 import pyarrow.parquet as pq
 import streamlit as st
@@ -14,10 +14,12 @@ import streamlit as st
 from core.corpus import profile
 from core.corpus.tables import NOTES, Corpus
 from pages.parts import charts
+from pages.parts.numbers import csv_button, numbers
 from pages.parts.phi_text import fields_html
 
 NOTES_A_PAGE = 4
 FEW_HOLDERS = 5  # a code held by fewer patients than this can point at somebody
+ROLE_COLOURS = {"direct": charts.RISK, "health": charts.OKABE_ITO["purple"], "physical": charts.OKABE_ITO["sky"]}
 SPLITS = {
     "member": "members (trained on)",
     "heldout": "held out (never trained on)",
@@ -85,32 +87,28 @@ def _note_card(note: object, *, entities: bool) -> None:
 
 def fields(corpus: Corpus) -> None:
     """Which fields the notes write, and for how many patients."""
-    table = profile.field_profile(corpus)
-    st.markdown("In how many patients' notes does each field stand at least once?")
-    chart = (
-        alt.Chart(table)
-        .mark_bar()
-        .encode(
-            x=alt.X("share:Q", title="share of patients", axis=alt.Axis(format="%"), scale=alt.Scale(domain=[0, 1])),
-            y=alt.Y("field:N", title=None, sort="-x", axis=alt.Axis(labelLimit=260)),
-            color=alt.Color(
-                "role:N",
-                title="role",
-                scale=alt.Scale(
-                    domain=["direct", "health", "physical"],
-                    range=[charts.RISK, charts.OKABE_ITO["blue"], charts.CONTROL],
-                ),
-            ),
-            tooltip=["field", "role", alt.Tooltip("share", format=".1%"), "mentions", "patients_named", "distinct"],
-        )
-        .properties(height=alt.Step(28))
+    table = profile.field_profile(corpus).sort_values("share")
+    st.markdown(
+        "For how many patients do the notes write each field? **Direct** identifiers say who somebody is by "
+        "themselves, **health** details only beside an identity, **physical** ones never."
     )
-    charts.show(chart, alt_text="Share of patients in whose notes each PHI field stands", key="fields-chart")
-    st.caption(
-        "Direct identifiers say who somebody is by themselves; health details do so only beside an identity; "
-        "physical ones never do."
+    figure = go.Figure()
+    for role, colour in ROLE_COLOURS.items():
+        part = table[table["role"] == role]
+        figure.add_bar(
+            x=part["share"], y=part["field"], name=role, orientation="h", marker_color=colour,
+            customdata=part[["mentions", "patients_named"]],
+            hovertemplate="%{y}: %{x:.1%} of patients (%{customdata[1]}), %{customdata[0]} times<extra></extra>",
+        )  # fmt: skip
+    figure.update_layout(
+        xaxis={"title": "share of patients with notes", "tickformat": ".0%", "range": [0, 1.02]},
+        yaxis={"categoryorder": "array", "categoryarray": table["field"].tolist()},
+        legend={"orientation": "h", "y": 1.08},
+        height=480,
+        margin={"t": 30, "b": 10, "l": 10, "r": 10},
     )
-    charts.numbers(table, name="fields")
+    charts.show(figure, key="fields-chart", alt="Share of patients in whose notes each PHI field stands")
+    numbers(table.iloc[::-1], name="fields")
 
 
 def codes(corpus: Corpus) -> None:
@@ -122,45 +120,55 @@ def codes(corpus: Corpus) -> None:
         f"**{rare.sum()} of {len(table)} codes** are held by fewer than {FEW_HOLDERS} of {len(patients):,} patients. "
         "A rare code is nearly a name: whoever learns it has few people left to choose from."
     )
-    few, many = f"fewer than {FEW_HOLDERS} holders", f"{FEW_HOLDERS} holders or more"
-    chart = (
-        alt.Chart(table.assign(group=rare.map({True: few, False: many})))
-        .mark_area(interpolate="step")
-        .encode(
-            x=alt.X("rank:Q", title="codes, most common first", scale=alt.Scale(nice=False)),
-            y=alt.Y(
-                "holders:Q",
-                title="patients who hold it",
-                scale=alt.Scale(type="symlog", constant=1, nice=False),
-                axis=alt.Axis(values=[0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 10_000]),
-            ),
-            color=alt.Color(
-                "group:N", title=None, scale=alt.Scale(domain=[many, few], range=[charts.CONTROL, charts.RISK])
-            ),
-            tooltip=["code", "holders", "rank"],
-        )
-        .properties(height=320)
+    figure = go.Figure()
+    for part, name, colour in (
+        (table[~rare], f"{FEW_HOLDERS} holders or more", charts.CONTROL),
+        (table[rare], f"fewer than {FEW_HOLDERS} holders", charts.RISK),
+    ):
+        figure.add_bar(
+            x=part["rank"], y=part["holders"], name=name, marker={"color": colour, "line_width": 0},
+            customdata=part["code"], hovertemplate="%{customdata}: %{y} patients<extra></extra>",
+        )  # fmt: skip
+    figure.update_layout(
+        xaxis={"title": "codes, most common first"},
+        yaxis={
+            "title": "patients who hold it (log scale)",
+            "type": "log",
+            "tickvals": [1, 2, 5, 10, 20, 50, 100, 1_000],
+        },
+        legend={"orientation": "h", "y": 1.1},
+        bargap=0,
+        height=380,
+        margin={"t": 30, "b": 10, "l": 10, "r": 10},
     )
-    charts.show(
-        chart, alt_text="Patients per ICD-10 code: a few common codes and a long tail of rare ones", key="codes-chart"
-    )
-    charts.numbers(table, name="codes")
+    charts.show(figure, key="codes-chart", alt="Patients per ICD-10 code: few common codes, a long tail of rare ones")
+    numbers(table, name="codes")
 
 
 def lengths(corpus: Corpus) -> None:
     """How many notes of each kind there are, and how long they run."""
     table = profile.length_profile(corpus.notes)
-    st.markdown("How many notes of each kind are there, and how long are they? Bars: the middle half of the notes.")
-    row = alt.Chart(table).encode(y=alt.Y("note_type:N", title=None, axis=alt.Axis(labelLimit=260)))
-    tooltip = ["note_type", "notes", "shortest", "p5", "p25", "median", "p75", "p95", "longest"]
-    words = alt.X("p5:Q", title="words a note (line: 5th to 95th percentile)", scale=alt.Scale(zero=True))
-    chart = (
-        row.mark_rule(strokeWidth=2).encode(x=words, x2="p95", tooltip=tooltip)
-        + row.mark_bar(size=22, color=charts.OKABE_ITO["blue"]).encode(x="p25", x2="p75", tooltip=tooltip)
-        + row.mark_tick(size=30, thickness=4, color=charts.OKABE_ITO["orange"]).encode(x="median", tooltip=tooltip)
-    ).properties(height=alt.Step(46))
-    charts.show(chart, alt_text="Words a note, by kind of note", key="lengths-chart")
-    charts.numbers(table, name="note-lengths")
+    st.markdown("How many notes of each kind are there, and how long are they?")
+    figure = go.Figure(
+        go.Box(
+            y=[f"{row.note_type} ({row.notes:,})" for row in table.itertuples()],
+            lowerfence=table["p5"],
+            q1=table["p25"],
+            median=table["median"],
+            q3=table["p75"],
+            upperfence=table["p95"],
+            orientation="h",
+            marker_color=charts.UTILITY,
+        )
+    )
+    figure.update_layout(
+        xaxis={"title": "words a note (box: middle half; whiskers: 5th to 95th percentile)", "rangemode": "tozero"},
+        yaxis={"autorange": "reversed"},
+        height=110 + 60 * len(table),
+        margin={"t": 10, "b": 10, "l": 10, "r": 10},
+    )
+    charts.show(figure, key="lengths-chart", alt="Words a note, by kind of note")
+    numbers(table, name="note-lengths")
 
 
 def canaries(corpus: Corpus) -> None:
@@ -189,7 +197,7 @@ def canaries(corpus: Corpus) -> None:
         },
         alt="Every canary, its form, secret, copies, and whether the coin planted it",
     )
-    _csv_button(shown, "canaries")
+    csv_button(shown, name="canaries")
 
 
 def downloads(corpus: Corpus) -> None:
@@ -200,7 +208,7 @@ def downloads(corpus: Corpus) -> None:
         "apostrophe."
     )
     with st.container(horizontal=True):
-        _csv_button(corpus.notes, "notes", label="Notes (CSV)")
+        csv_button(corpus.notes, name="notes", label="Notes (CSV)")
         st.download_button(
             "Notes (Parquet)",
             data=lambda: _parquet(corpus.notes),
@@ -210,19 +218,7 @@ def downloads(corpus: Corpus) -> None:
             on_click="ignore",
             key="parquet-notes",
         )
-        _csv_button(corpus.patients, "patients", label="Patients (CSV)")
-
-
-def _csv_button(table: pd.DataFrame, name: str, label: str = "CSV") -> None:
-    st.download_button(
-        label,
-        data=lambda: profile.spreadsheet_csv(table),
-        file_name=f"{name}.csv",
-        mime="text/csv",
-        icon=":material/download:",
-        on_click="ignore",
-        key=f"csv-{name}",
-    )
+        csv_button(corpus.patients, name="patients", label="Patients (CSV)")
 
 
 def _parquet(notes: pd.DataFrame) -> bytes:

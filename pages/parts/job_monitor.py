@@ -1,0 +1,231 @@
+"""Jobs as every browser sees them: one watched live, and the list of all that wait, run or have ended."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from core.runs.progress import Progress
+from core.runs.run import Run, RunNotFound
+from core.spec import CORPUS_PRESETS, RunSpec
+from pages.parts import charts, shell
+from pages.parts.live_strips import strips
+
+if TYPE_CHECKING:
+    from core.jobs.engine import Engine, Job
+
+POLL_SECONDS, IDLE_SECONDS = 1.0, 5.0  # while something waits or runs; and else, for what other browsers ask for
+FINISHED_SHOWN = 8
+BADGES = {
+    "queued": ("waiting", ":material/hourglass_empty:", "gray"),
+    "running": ("running", ":material/play_arrow:", "blue"),
+    "done": ("done", ":material/check:", "green"),
+    "cancelled": ("cancelled", ":material/block:", "orange"),
+    "failed": ("failed", ":material/error:", "red"),
+    "interrupted": ("interrupted", ":material/pause:", "orange"),
+}
+
+
+def engine() -> Engine:
+    """The one job engine of this server, shared by every browser; its worker starts with the first job."""
+    from core.jobs.engine import Engine
+
+    return Engine.connect(workspace=shell.workspace())
+
+
+def train_button(spec: RunSpec) -> bool:
+    """'Train', or the news that this very run exists already or is under way. True when it was clicked."""
+    job = _status(spec.run_id)
+    if job is not None and job.state == "done":
+        st.success("Already trained: the same settings always give the same run.", icon=":material/check:")
+        links(spec)
+        return False
+    if job is not None and job.active:
+        st.info("This run is on its way: watch it here.", icon=":material/hourglass_empty:")
+        return False
+    label = "Go on training" if job is not None and job.state == "interrupted" else "Train"
+    return st.button(label, type="primary", icon=":material/model_training:", width="stretch", key="train")
+
+
+def submit(spec: RunSpec) -> bool:
+    """Hand a run to the engine and watch it. Never waits; a refusal is shown as a sentence, and False returned."""
+    from core.jobs.engine import EngineFailed
+
+    try:
+        st.session_state["watched"] = engine().submit(spec).run_id
+    except (EngineFailed, ValueError, OSError) as error:
+        st.error(str(error), icon=":material/error:")
+        return False
+    return True
+
+
+def watch() -> None:
+    """The watched job's strips and progress, renewed every second while anything waits or runs."""
+    st.fragment(run_every=_pace())(_watch)()
+
+
+def queue() -> None:
+    """All jobs, renewed every second while anything waits or runs."""
+    st.fragment(run_every=_pace())(_queue)()
+
+
+def _pace() -> float:
+    return POLL_SECONDS if any(job.active for job in engine().jobs()) else IDLE_SECONDS
+
+
+def _status(run_id: str) -> Job | None:
+    try:
+        return engine().status(run_id)
+    except RunNotFound:
+        return None
+
+
+def _watch() -> None:
+    jobs = engine().jobs()
+    _rerun_when_news(jobs)
+    job = _watched(jobs)
+    if job is None:
+        st.info("Nothing is being trained. Set the knobs and press Train.", icon=":material/model_training:")
+        return
+    st.markdown(f"**{title(job.spec)}**")
+    progress = engine().progress(job.run_id)
+    _progress_bar(job, progress)
+    privacy = job.spec.privacy
+    if progress.steps_taken:
+        figure = strips(progress, budget=privacy.target_epsilon, private=privacy.private)
+        charts.show(figure, key="strips", alt=f"Loss, ε spent and canary exposure of {title(job.spec)}, against steps")
+    if job.state == "done":
+        links(job.spec)
+
+
+def _rerun_when_news(jobs: Sequence[Job]) -> None:
+    """When a job began, ended or was added in any browser, the whole page has news: run it again."""
+    now = {(job.run_id, job.state) for job in jobs}
+    before = st.session_state.get("jobs_seen")
+    st.session_state["jobs_seen"] = now
+    if before is not None and before != now:
+        st.rerun()
+
+
+def _watched(jobs: Sequence[Job]) -> Job | None:
+    """The job chosen in this browser (it may be done by now), else the one that runs or is first in line."""
+    chosen = st.session_state.get("watched")
+    job = _status(chosen) if chosen else None
+    return job or next((job for job in jobs if job.active), None)
+
+
+def _progress_bar(job: Job, progress: Progress) -> None:
+    """Stage in words, n of N, time left; Cancel while it can be cancelled."""
+    share = {"running": progress.share, "done": 1.0}.get(job.state, 0.0)
+    if not job.active:
+        _badge(job.state)
+        if job.message and job.state in ("failed", "interrupted"):
+            st.error(job.message, icon=":material/error:")
+        return
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.progress(share, text=stage_in_words(job, progress))
+        _cancel_button(job, "watch")
+
+
+def stage_in_words(job: Job, progress: Progress) -> str:
+    """What a job does right now: stage, n of N, ε so far, time left."""
+    if job.state == "queued":
+        return f"Waiting: {job.position} before it" if job.position else "Waiting: next in line"
+    if not progress.stage:
+        return "Starting"
+    stage = progress.stage.capitalize()
+    if progress.stage == "training" and progress.step:
+        words = f"{stage}: step {progress.step:,} of {progress.steps:,}, epoch {progress.epoch} of {progress.epochs}"
+        if progress.epsilon and progress.epsilon[-1] is not None:
+            words += f" · ε {progress.epsilon[-1]:.3g}"
+    elif progress.total:
+        words = f"{stage}: {progress.done:,} of {progress.total:,}"
+    else:
+        words = f"{stage} …"
+    return words + _time_left(progress.eta_seconds)
+
+
+def _time_left(seconds: float | None) -> str:
+    if seconds is None:
+        return ""
+    return f" · {seconds / 60:.0f} min left" if seconds >= 90 else f" · {max(1, seconds):.0f} s left"
+
+
+def _cancel_button(job: Job, where: str) -> None:
+    if st.button("Cancel", icon=":material/cancel:", key=f"cancel-{where}-{job.run_id}"):
+        engine().cancel(job.run_id)
+        st.rerun()
+
+
+def _queue() -> None:
+    jobs = engine().jobs()
+    finished = [run for run in shell.workspace().runs() if not run.shipped and not run.spec.is_base]
+    if not jobs and not finished:
+        st.caption("No jobs yet. Everybody who opens this page sees the same list.")
+        return
+    active = sum(job.active for job in jobs)
+    st.caption(f"{active} waiting or running, {len(finished)} finished here. Every browser sees this list.")
+    for job in jobs:
+        _job_row(job)
+    for run in finished[:FINISHED_SHOWN]:
+        _run_row(run)
+
+
+def _job_row(job: Job) -> None:
+    with st.container(horizontal=True, vertical_alignment="center", border=True):
+        _badge(job.state)
+        st.markdown(title(job.spec), width="stretch")
+        st.caption(stage_in_words(job, engine().progress(job.run_id)) if job.active else job.message, width="content")
+        _watch_button(job.run_id)
+        if job.active:
+            _cancel_button(job, "queue")
+
+
+def _run_row(run: Run) -> None:
+    with st.container(horizontal=True, vertical_alignment="center", border=True):
+        _badge("done")
+        st.markdown(title(run.spec), width="stretch")
+        if run.status.finished:
+            st.caption(time.strftime("%d %b %H:%M", time.localtime(run.status.finished)), width="content")
+        _watch_button(run.id)
+        links(run.spec)
+
+
+def _watch_button(run_id: str) -> None:
+    if st.button("Watch", key=f"watch-{run_id}", icon=":material/visibility:"):
+        st.session_state["watched"] = run_id
+        st.rerun()
+
+
+def _badge(state: str) -> None:
+    words, icon, colour = BADGES[state]
+    st.badge(words, icon=icon, color=colour)
+
+
+def links(spec: RunSpec) -> None:
+    """Where a finished run can be seen."""
+    pages = shell.pages()
+    run, kind = {"right": spec.run_id}, {"model": spec.model.kind}
+    with st.container(horizontal=True, width="content"):
+        st.page_link(pages["playground"], label="Open in Playground", icon=":material/forum:", query_params=run)
+        st.page_link(pages["tradeoff"], label="See in trade-off", icon=":material/balance:", query_params=kind)
+
+
+def title(spec: RunSpec) -> str:
+    """A run in words: model, privacy with its unit, cohort, epochs, seed."""
+    privacy = spec.privacy
+    if spec.is_base:
+        promise = "public model, no training"
+    elif privacy.target_epsilon is not None:
+        promise = f"ε = {privacy.target_epsilon:g} per {privacy.unit}"
+    elif privacy.noise_multiplier is not None:
+        promise = f"σ = {privacy.noise_multiplier:g} per {privacy.unit}"
+    else:
+        promise = "no privacy"
+    preset = next((name for name, known in CORPUS_PRESETS.items() if known == spec.corpus), None)
+    cohort = f"{preset} hospital" if preset else f"hospital of {spec.corpus.patients:,} patients"
+    epochs = f"{spec.training.epochs} epoch{'s' if spec.training.epochs != 1 else ''}"
+    return f"{charts.MODEL_NAMES[spec.model.kind]} · {promise} · {cohort} · {epochs} · seed {spec.training.seed}"

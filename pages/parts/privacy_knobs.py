@@ -1,0 +1,218 @@
+"""The knobs of a training run, each with its consequence in plain words, and what they cost before anything runs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import pandas as pd
+import plotly.graph_objects as go
+import streamlit as st
+from pydantic import ValidationError
+
+from core.spec import CorpusSpec, ModelSpec, PrivacySpec, RunSpec, TrainingSpec, recipe
+from pages.parts import charts
+from pages.parts.cohort_choice import sentence
+
+EPSILONS = ("0.5", "1", "2", "5", "8", "10", "∞")
+KINDS = {
+    "gpt2": "writes on, word by word, from what you type",
+    "distilbert": "fills gaps in a text; smaller than BERT",
+    "bert": "fills gaps in a text",
+}
+ACCOUNTANTS = {
+    "prv": "PRV: tight upper bound (recommended)",
+    "rdp": "RDP: looser upper bound",
+    "gdp": "GDP: approximation, can under-report",
+}
+PROMISES_NOTHING = 1_000.0  # e^1000-fold odds: no bound at all
+KEEP = {"bind": "query-params"}
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What a run will do, known before it starts. `sigma` and the rest are None without privacy."""
+
+    steps: int
+    warnings: tuple[str, ...]
+    sigma: float | None = None
+    sample_rate: float | None = None
+    epsilon: float | None = None
+    answered_by: str | None = None  # the accountant that gave ε, when it is not the one asked for
+    curve: tuple[tuple[int, ...], tuple[float, ...]] | None = None
+
+
+def choose_run(corpus: CorpusSpec) -> RunSpec | None:
+    """The knobs. None when a setting cannot be used (a sentence says which)."""
+    kind = st.segmented_control(
+        "Model",
+        list(KINDS),
+        default="gpt2",
+        required=True,
+        format_func=charts.MODEL_NAMES.__getitem__,
+        key="kind",
+        **KEEP,
+    )
+    st.caption(f"{charts.MODEL_NAMES[kind]} {KINDS[kind]}.")
+    try:
+        privacy = _privacy()
+        training = _training(kind, private=privacy.private)
+        return RunSpec(corpus=corpus, model=ModelSpec(kind=kind), privacy=privacy, training=training)
+    except ValidationError as error:
+        st.error(sentence(error), icon=":material/error:")
+        return None
+
+
+def _privacy() -> PrivacySpec:
+    mode = st.segmented_control(
+        "Privacy", ["budget", "noise"], default="budget", required=True, key="privacy", **KEEP,
+        format_func={"budget": "choose ε", "noise": "choose σ (expert)"}.__getitem__,
+        help="Either say how private the model must be (ε), or how much noise to add (σ). Each decides the other.",
+    )  # fmt: skip
+    target = sigma = None
+    if mode == "noise":
+        sigma = st.number_input("σ, noise multiplier", value=1.0, format="%g", key="sigma", **KEEP)
+        st.caption("Noise added to each clipped step, in units of the clipping norm. More noise, smaller ε.")
+    else:
+        chosen = st.select_slider(
+            "ε, privacy budget: ← more private · more useful →", EPSILONS, "8", key="epsilon", **KEEP
+        )
+        target = None if chosen == "∞" else float(chosen)
+        st.caption(_meaning(target))
+    private = target is not None or sigma is not None
+    unit, delta, accountant = "note", 1e-5, "prv"
+    if private:
+        unit = st.radio(
+            "What is protected", ["note", "patient"], key="unit", horizontal=True, **KEEP,
+            format_func={"note": "each note", "patient": "all of a patient's notes"}.__getitem__,
+        )  # fmt: skip
+        st.caption(
+            "A patient with many notes is protected less than one note is."
+            if unit == "note"
+            else "The stronger promise: it covers everything written about somebody."
+        )
+        with st.expander("δ and accountant"):
+            delta = st.number_input("δ, chance that the promise fails", value=1e-5, format="%g", key="delta", **KEEP)
+            accountant = st.selectbox(
+                "Accountant", list(ACCOUNTANTS), format_func=ACCOUNTANTS.__getitem__, key="accountant", **KEEP
+            )
+    return PrivacySpec(target_epsilon=target, noise_multiplier=sigma, delta=delta, unit=unit, accountant=accountant)
+
+
+def _meaning(target: float | None) -> str:
+    """What an ε promises: the most that one unit can move anybody's odds."""
+    if target is None:
+        return "No privacy: training is not limited at all. Use it to see what leaks."
+    factor = math.exp(target)
+    size = f"{factor:,.1f}" if factor < 100 else f"{factor:,.0f}"
+    weak = " That is a weak promise on paper; the audit shows what happens in practice." if target >= 8 else ""
+    return f"Whatever somebody suspects about one protected unit, the model moves their odds at most {size}-fold.{weak}"
+
+
+def _training(kind: str, *, private: bool) -> TrainingSpec:
+    """Epochs and batch; their defaults are the measured recipe's, which differs with and without privacy."""
+    default = recipe(kind, private=private)
+    mode = "private" if private else "plain"
+    left, right = st.columns(2)
+    epochs = left.number_input("Epochs", value=default.epochs, step=1, key=f"epochs_{mode}", **KEEP)
+    batch = right.number_input("Notes a batch", value=default.batch_size, step=32, key=f"batch_{mode}", **KEEP)
+    st.caption(
+        "More epochs: learns more, but needs more noise for the same ε. Larger batches: noise averages out, steps take "
+        "longer."
+        if private
+        else "Epochs: how often every note is read. Each further time, more of it is memorised."
+    )
+    with st.expander("Learning rate and seed"):
+        rate = st.number_input("Learning rate", value=default.learning_rate, format="%g", key=f"rate_{mode}", **KEEP)
+        seed = st.number_input("Training seed", value=0, step=1, key="training_seed", **KEEP)
+    settings = default.model_dump() | {"epochs": epochs, "batch_size": batch, "learning_rate": rate, "seed": seed}
+    return TrainingSpec(**settings)
+
+
+@st.cache_data(max_entries=200, show_spinner=False)
+def preview(privacy: PrivacySpec, training: TrainingSpec, *, notes: int, patients: int) -> Preview:
+    """σ, steps and expected ε of a run over so many training notes. Raises ValueError with a sentence."""
+    from core.training import plan
+    from core.training.accounting import epsilon_curve
+
+    warnings = plan.check(privacy, training, notes=notes, patients=patients)
+    if not privacy.private:
+        return Preview(steps=training.epochs * math.ceil(notes / training.batch_size), warnings=tuple(warnings))
+    planned = plan.plan(privacy, training, notes=notes, patients=patients)
+    mechanism = planned.mechanism
+    spent, answered_by = mechanism.epsilon_with_method()
+    counts, values = epsilon_curve(
+        noise_multiplier=mechanism.noise_multiplier,
+        sample_rate=mechanism.sample_rate,
+        steps=mechanism.steps,
+        delta=mechanism.delta,
+        accountant=mechanism.accountant,
+    )
+    return Preview(
+        steps=planned.steps,
+        warnings=tuple(warnings),
+        sigma=mechanism.noise_multiplier,
+        sample_rate=planned.sample_rate,
+        epsilon=spent,
+        answered_by=None if answered_by == privacy.accountant else answered_by,
+        curve=(tuple(counts.tolist()), tuple(values.tolist())),
+    )
+
+
+def show_preview(spec: RunSpec, coming: Preview, *, most_notes: int) -> None:
+    """What will happen, in figures, the expected ε curve, and what to beware of."""
+    privacy = spec.privacy
+    with st.grid(4, min_column_width=120):
+        st.metric("steps", f"{coming.steps:,}", help=None if privacy.private else "about: long notes are cut in two")
+        if privacy.private:
+            st.metric("noise σ", f"{coming.sigma:.3g}")
+            st.metric(f"share of {privacy.unit}s a step", f"{coming.sample_rate:.1%}")
+            st.metric(f"ε a {privacy.unit}", f"{coming.epsilon:.3g}")
+    for warning in coming.warnings:
+        st.warning(f"{warning[0].upper()}{warning[1:].rstrip('.')}.", icon=":material/warning:")
+    if not privacy.private:
+        return
+    if coming.answered_by:
+        st.warning(
+            f"The {privacy.accountant.upper()} accountant has no answer here; {coming.answered_by.upper()} gave ε.",
+            icon=":material/warning:",
+        )
+    _curve(coming, privacy)
+    _group_line(coming.epsilon, privacy, most_notes)
+
+
+def _curve(coming: Preview, privacy: PrivacySpec) -> None:
+    data = pd.DataFrame({"step": coming.curve[0], "epsilon": coming.curve[1]})
+    if not data["epsilon"].map(math.isfinite).all() or data["epsilon"].max() > PROMISES_NOTHING:
+        st.warning(
+            f"With σ = {coming.sigma:g} there is next to no noise: ε = {coming.epsilon:.3g} promises nothing.",
+            icon=":material/warning:",
+        )
+        return
+    figure = go.Figure(
+        go.Scatter(
+            x=data["step"], y=data["epsilon"], mode="lines", fill="tozeroy", line={"color": charts.BUDGET, "width": 3},
+            hovertemplate="after step %{x}: ε = %{y:.3f}<extra></extra>",
+        )
+    )  # fmt: skip
+    figure.update_layout(
+        xaxis={"title": "step", "range": [0, coming.steps]},
+        yaxis={"title": "expected ε", "rangemode": "tozero"},
+        height=230,
+        margin={"t": 10, "b": 10, "l": 10, "r": 10},
+    )
+    charts.show(figure, key="expected-epsilon", alt=f"Expected ε against steps, ending at {coming.epsilon:.3g}")
+
+
+def _group_line(epsilon: float, privacy: PrivacySpec, most_notes: int) -> None:
+    """Row J7: what the promise for one note means for a patient with many."""
+    if privacy.unit == "patient" or most_notes < 2 or not math.isfinite(epsilon):
+        return
+    from core.training.accounting import group_epsilon
+
+    group, delta = group_epsilon(epsilon, privacy.delta, most_notes)
+    promise = "so nothing is promised to them" if delta >= 0.5 else f"with δ = {delta:.2g}"
+    st.caption(
+        f"The patient with the most training notes has {most_notes}. For all of these together this run promises only "
+        f"ε = {group:,.3g}, {promise}. To protect whole patients, choose “all of a patient's notes”."
+    )

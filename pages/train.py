@@ -1,0 +1,64 @@
+"""Train: what does privacy cost, and what does training without it give away?"""
+
+import streamlit as st
+
+from core.corpus.tables import Corpus
+from core.runs.store import DiskFull
+from core.spec import RunSpec
+from pages.parts import job_monitor, shell
+from pages.parts.cohort_choice import choose_cohort, describe, show_command, too_large_to_build
+from pages.parts.privacy_knobs import choose_run, preview, show_preview
+
+shell.page(
+    "Train",
+    "What does a promise of privacy cost, and what does training without one give away?",
+    icon=":material/model_training:",
+)
+
+
+def cohort() -> Corpus | None:
+    """The hospital to train on, chosen here or on the Cohort page; None when there is none (a sentence says why)."""
+    with st.popover("Choose the hospital", icon=":material/groups:"):
+        spec = choose_cohort()
+        shell.link("cohort", "Read its notes", icon=":material/menu_book:")
+    if spec is None:
+        return None
+    st.caption(describe(spec))
+    if too_large_to_build(spec):
+        show_command(spec)
+        return None
+    try:
+        return shell.workspace().corpus(spec)
+    except DiskFull as error:
+        st.error(str(error), icon=":material/hard_drive:")
+        return None
+
+
+def before_training(corpus: Corpus, spec: RunSpec) -> bool:
+    """Show what the run will cost; False when its settings cannot be trained."""
+    notes = corpus.training_notes(spec.training.max_notes_per_patient)
+    per_patient = notes["patient_id"].value_counts()
+    try:
+        with st.skeleton(height=260):
+            coming = preview(spec.privacy, spec.training, notes=len(notes), patients=len(per_patient))
+    except ValueError as error:
+        st.error(f"This cannot be trained: {error}.", icon=":material/error:")
+        return False
+    show_preview(spec, coming, most_notes=int(per_patient.max()))
+    return True
+
+
+left, right = st.columns([2, 3], gap="large")
+with left:
+    corpus = cohort()
+    spec = choose_run(corpus.spec) if corpus is not None else None
+    asked = spec is not None and job_monitor.train_button(spec)
+with right:
+    st.subheader("Before training")
+    if spec is not None and before_training(corpus, spec) and asked and job_monitor.submit(spec):
+        st.rerun()
+    st.subheader("While training")
+    job_monitor.watch()
+st.subheader("Everybody's jobs")
+job_monitor.queue()
+job_monitor.engine().warm()
