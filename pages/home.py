@@ -1,5 +1,91 @@
-"""home."""
+"""Home: what this is in three pictures, a leak at once, and where to go next."""
 
-from pages.parts import shell
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
-shell.page("home", "")
+from core.attacks.prompts import PROMPTS
+from core.runs.run import Run
+from core.serving import Sampling
+from pages.parts import asking, phi_text, pictures, run_picker, shell, side_by_side
+
+CHIPS = [prompt.text for prompt in PROMPTS[:5]]
+SAMPLES = 3  # a column; each with its own seed
+SAMPLING = Sampling(new_tokens=40)  # some two lines a sample
+DOORS = (
+    ("Teach", "Train a model and watch its loss, its privacy budget and its secrets live.", "train", "Train"),
+    ("Decide", "Move ε and see what it costs and what it saves, with intervals.", "tradeoff", "ε trade-off"),
+    ("Inspect", "Read the synthetic notes, then press two models for what they remember.", "cohort", "Cohort"),
+)
+
+
+def pair_of(runs: list[Run]) -> list[Run]:
+    """The two models Home asks: one without privacy and one with; a single one where there is no pair."""
+    return [run for run in run_picker.default_pair(runs) if run is not None]
+
+
+def columns(pair: list[Run]) -> list[DeltaGenerator]:
+    """A column a model: its name, and a place for its text."""
+    names = run_picker.labels(pair)
+    latest = asking.tries()[-1] if asking.tries() else None
+    slots = []
+    for column, run in zip(st.columns(2, gap="large"), pair, strict=False):
+        with column:
+            st.markdown(f"**{names[run.id]}**")
+            slots.append(st.empty())
+            slots[-1].caption("Pick a prompt: the answer appears here.")
+            for answer in latest.answers if latest else ():
+                if answer.run_id == run.id:
+                    side_by_side.draw(latest.prompt, answer, slots[-1])
+    return slots
+
+
+def three_pictures(pair: list[Run]) -> None:
+    """What this app is about, with the figures of the models that are here."""
+    plain = next((run for run in pair if not run.spec.privacy.private and not run.spec.is_base), None)
+    private = next((run for run in pair if run.spec.privacy.private), None)
+    told = f"Clipped, noisy steps hide each note ({run_picker.privacy_label(private)})." if private else ""
+    first, second, third = st.columns(3, gap="large")
+    first.html(pictures.reading(pictures.patients_of(pair[0]) if pair else None))
+    second.html(
+        pictures.named("2. Trained as usual", plain, "pic-open", "Asked in the right way, it may recite patients.")
+    )
+    third.html(
+        pictures.named(
+            "3. Trained with differential privacy",
+            private,
+            "pic-private",
+            told or "Clipped, noisy steps hide each note.",
+        )
+    )
+
+
+def doors() -> None:
+    """Where each kind of user goes next."""
+    for column, (title, sentence, name, label) in zip(st.columns(3, gap="large"), DOORS, strict=True):
+        with column, st.container(border=True, height="stretch"):
+            st.markdown(f"**{title}**  \n{sentence}")
+            shell.link(name, label, icon=":material/arrow_forward:")
+            if name == "cohort":
+                shell.link("playground", "Playground", icon=":material/arrow_forward:")
+
+
+shell.page("PHI Leak Lab", "A language model read patients' notes. What does it give away, and what stops it? Ask it.")
+asking.begin()
+pair = pair_of(run_picker.promptable())
+if pair:
+    asking.chips("See a leak now: pick a prompt, both models continue it", CHIPS, key="home_chips")
+    notice = st.empty()
+    slots = columns(pair)
+    st.html(phi_text.legend_html())
+else:
+    st.info("No trained model is here yet, so there is nothing to ask. Train one first: a small one takes minutes.")
+    shell.link("train", "Train a model", icon=":material/model_training:")
+three_pictures(pair)
+doors()
+if pair:
+    if asking.waiting():
+        seed = st.session_state.next_seed
+        asking.answer_queued(pair, slots, notice, samples=SAMPLES, first_seed=seed, sampling=SAMPLING)
+    else:
+        for run in pair:
+            side_by_side.server().warm(run.id)

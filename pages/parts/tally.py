@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+import pandas as pd
 import streamlit as st
 
 from core.evaluation.statistics import proportion_interval
@@ -14,54 +15,59 @@ from core.runs.tables import TableMissing
 from pages.parts.side_by_side import Answer, patients
 
 MOST_CHIPS = 12
+NBSP = "\u00a0"
 
 
 def percent(share: float) -> str:
     """A share in words that keep small ones apart from none: `0 %`, `0.07 %`, `3.2 %`, `38 %`."""
     value = 100 * share
     digits = 0 if value == 0 or value >= 9.95 else 1 if value >= 0.95 else 2
-    return f"{value:.{digits}f} %"
+    return f"{value:.{digits}f}{NBSP}%"
 
 
-def counted(hits: int, tries: int) -> str:
-    """`3 of 8 (38 %, 95 % interval 14 % to 69 %)`: Wilson's interval."""
-    low, high = proportion_interval(hits, tries)
-    return f"{hits} of {tries} ({percent(hits / tries)}, 95 % interval {percent(low)} to {percent(high)})"
+def interval(low: float, high: float) -> str:
+    """A 95 % interval of a share; nothing where there is none."""
+    return f" ({percent(low).removesuffix(NBSP + '%')} to {percent(high)})" if low == low and high == high else ""
 
 
-def session(answers: Sequence[Answer]) -> None:
-    """What one model did in this session: samples with a leak, and the same count for patients it never saw."""
+def counts(answers: Sequence[Answer], run: Run) -> None:
+    """Samples with a leak, in this session and in the run's stored audit, each beside its controls."""
+    rows = [row for row in (_session(answers), _audit(run)) if row]
+    if rows:
+        head = "".join(f"<th>{title}</th>" for title in ("samples with a leak", "share (95 % interval)", "controls"))
+        body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
+        st.html(f'<table class="tally"><tr><th></th>{head}</tr>{body}</table>')
+
+
+def _session(answers: Sequence[Answer]) -> tuple[str, str, str, str] | None:
+    """What the model did in this session: leaks, and the same count for patients it never saw."""
     samples = sum(len(answer.texts) for answer in answers)
     if not samples:
-        return
+        return None
     leaks = sum(answer.samples_with_leak for answer in answers)
     chance = sum(answer.samples_with_control for answer in answers)
-    st.markdown(
-        f"**This session:** samples with a leak **{counted(leaks, samples)}**  \n"
-        f"Control, identifiers of held-out patients only: {counted(chance, samples)}"
-    )
+    share = f"<b>{percent(leaks / samples)}</b>{interval(*proportion_interval(leaks, samples))}"
+    return "this session", f"<b>{leaks}</b> of {samples}", share, f"held-out patients {chance} of {samples}"
 
 
-def audit(run: Run) -> None:
-    """The stored audit of the run: the share of attempts with a leak, beside its two controls."""
+def _audit(run: Run) -> tuple[str, str, str, str] | None:
+    """The stored audit: metric `attempts_with_leak` of the run, of held-out patients and of the public model."""
     try:
         metrics = run.metrics
-    except TableMissing as error:
-        st.caption(str(error))
-        return
+    except TableMissing:
+        return None
     rows = metrics[metrics["metric"] == "attempts_with_leak"].set_index("arm")
     if "run" not in rows.index:
-        return
+        return None
     row = rows.loc["run"]
-    told = f"**Audit, {int(row['n']):,} samples:** {percent(row['value'])} with a leak"
-    if row["low"] == row["low"]:
-        told += f" (95 % interval {percent(row['low'])} to {percent(row['high'])})"
     controls = [
         f"{name} {percent(rows.loc[arm, 'value'])}"
         for arm, name in (("heldout", "held-out patients"), ("base", "public model"))
-        if arm in rows.index
+        if arm in rows.index and pd.notna(rows.loc[arm, "value"])
     ]
-    st.markdown(told + (f"  \nControls: {', '.join(controls)}" if controls else ""))
+    share = f"{percent(row['value'])}{interval(row['low'], row['high'])}"
+    leaks = f"{round(row['value'] * row['n']):,} of {int(row['n']):,}"
+    return "stored audit", leaks, share, ", ".join(controls) or "none stored"
 
 
 def who_leaked(answers: Sequence[Answer], run: Run, *, key: str) -> None:
@@ -69,17 +75,17 @@ def who_leaked(answers: Sequence[Answer], run: Run, *, key: str) -> None:
     leaked: Counter[str] = sum((answer.leaked for answer in answers), Counter())
     if not leaked:
         return
-    st.markdown(f"**Who leaked:** {len(leaked)} patient{'s' * (len(leaked) > 1)}")
-    with st.container(horizontal=True, gap="small"):
+    with st.container(horizontal=True, gap="small", vertical_alignment="center"):
+        st.markdown(f"**Who leaked:** {len(leaked)} patient{'s' * (len(leaked) > 1)}", width="content")
         for patient_id, times in leaked.most_common(MOST_CHIPS):
-            with st.popover(f"{patient_id} ×{times}", key=f"{key}-{patient_id}"):
+            with st.popover(f"{patient_id} ×{times}", key=f"{key}-{patient_id}", type="tertiary"):
                 _card(patient_id, answers, run)
     if len(leaked) > MOST_CHIPS:
         st.caption(f"and {len(leaked) - MOST_CHIPS} more")
 
 
 def _card(patient_id: str, answers: Sequence[Answer], run: Run) -> None:
-    """What the model wrote of one patient, beside their record."""
+    """The patient's record, with what the model wrote of it marked."""
     written = {
         span.field
         for answer in answers
@@ -92,14 +98,13 @@ def _card(patient_id: str, answers: Sequence[Answer], run: Run) -> None:
         return
     row = record.loc[patient_id]
     lines = [
-        f"- {'**' if name in written else ''}{FIELD[name].label}: {_plain(row[name])}"
-        f"{'** :red-badge[written]' if name in written else ''}"
+        f"- {FIELD[name].label}: {_plain(row[name])}{' :red-badge[written]' if name in written else ''}"
         for name in (*DIRECT, "diagnosis", "medication")
         if isinstance(row[name], str)
     ]
-    st.markdown(f"**Patient {patient_id}** (synthetic, {row['split']})\n" + "\n".join(lines))
+    st.markdown(f"**Patient {patient_id}** (synthetic, {row['split']})\n\n" + "\n".join(lines))
 
 
 def _plain(text: str) -> str:
-    """Record values in Markdown, taken literally."""
+    """A record's value in Markdown, taken literally."""
     return "".join(f"\\{character}" if character in "\\`*_{}[]()<>#+-.!|~:$" else character for character in text)

@@ -1,0 +1,100 @@
+"""A session's tries: prompts are queued by chips or a box and answered at the end of the run, when the page stands.
+
+State of a browser session: `tries` (newest last), `next_seed`, and while something is asked `queued` or `interrupted`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from core.runs.run import Run
+from core.serving import PromptError, Sampling
+from pages.parts import side_by_side
+from pages.parts.side_by_side import Answer, Try
+
+USUAL = Sampling()
+KEPT_TRIES = 200  # the tally forgets older ones
+
+
+def begin() -> None:
+    """Make the session's state, and take in a try that a click interrupted: its partial text stays."""
+    st.session_state.setdefault("tries", [])
+    st.session_state.setdefault("next_seed", 0)
+    interrupted = st.session_state.pop("interrupted", None)
+    if interrupted is not None:
+        _remember(interrupted)
+
+
+def forget() -> None:
+    """Empty the tally and start again at seed 0."""
+    st.session_state.tries, st.session_state.next_seed = [], 0
+
+
+def tries() -> list[Try]:
+    """Every try of this session that is remembered, newest last."""
+    return st.session_state.tries
+
+
+def answers_of(run: Run) -> list[Answer]:
+    """Everything this run answered in this session."""
+    return [answer for attempt in tries() for answer in attempt.answers if answer.run_id == run.id]
+
+
+def queue(prompt: str) -> None:
+    """Ask this at the end of the run."""
+    st.session_state.queued = prompt
+
+
+def waiting() -> bool:
+    """True when a prompt will be asked at the end of this run."""
+    return "queued" in st.session_state
+
+
+def chips(label: str, prompts: Sequence[str], *, key: str, label_shown: bool = True) -> None:
+    """Prompts to click on. A chip lets go at once, so that it can be clicked again for another seed."""
+
+    def picked() -> None:
+        if st.session_state[key]:
+            queue(st.session_state[key])
+            st.session_state[key] = None
+
+    st.pills(label, prompts, key=key, on_change=picked, label_visibility="visible" if label_shown else "collapsed")
+
+
+def answer_queued(
+    pair: Sequence[Run],
+    slots: Sequence[DeltaGenerator],
+    notice: DeltaGenerator,
+    *,
+    samples: int,
+    first_seed: int,
+    sampling: Sampling = USUAL,
+) -> None:
+    """Ask the models what is queued, with a Stop button while they write; then draw the page anew with its counts.
+
+    Call it last on a page: where Streamlit interrupts it, everything else already stands. A refused prompt is told in
+    `notice`.
+    """
+    prompt = st.session_state.pop("queued", None)
+    if prompt is None:
+        return
+    places: dict[str, tuple[Run, DeltaGenerator]] = {}
+    for run, slot in zip(pair, slots, strict=True):
+        places.setdefault(run.id, (run, slot))
+    runs, where = zip(*places.values(), strict=True)
+    notice.button("Stop", icon=":material/stop_circle:", key="stop", help="What is written so far stays.")
+    st.session_state.next_seed = first_seed + samples
+    seeds = range(first_seed, first_seed + samples)
+    try:
+        _remember(side_by_side.ask(prompt, runs, seeds, sampling, where))
+    except PromptError as error:
+        notice.error(str(error), icon=":material/error:")
+        return
+    st.rerun()
+
+
+def _remember(attempt: Try) -> None:
+    st.session_state.tries = [*st.session_state.tries, attempt][-KEPT_TRIES:]
