@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
 from typing import Literal, Self
 
 import numpy as np
@@ -31,7 +30,6 @@ from opacus.accountants.analysis.prv import (
     discretize,
 )
 from pydantic import BaseModel, ConfigDict, Field
-from scipy.optimize import brentq
 
 from core.spec import Accountant, Unit
 
@@ -40,7 +38,7 @@ RDP_ORDERS: tuple[float, ...] = (1.01, 1.02, 1.05, *RDPAccountant.DEFAULT_ALPHAS
 COARSE_ORDERS: tuple[int, ...] = (2, 3, 4, 6, 8, 12, 16, 24, 32, 64, 128, 256, 1024)  # for a first guess: 50 × faster
 PRV_LARGEST_LOSS = 650.0  # e^t overflows float64 beyond 709
 PRV_LARGEST_GRID = 8_000_000  # points; about 0.5 GB while it is computed
-LEAST_NOISE, MOST_NOISE = 1e-3, 1e7  # σ that `noise_multiplier` searches
+LEAST_NOISE, MOST_NOISE = 1e-3, 1e7  # σ where `noise_multiplier` begins, and gives up
 
 
 def epsilon(
@@ -122,39 +120,44 @@ def noise_multiplier(
     if steps == 0:
         raise ValueError("a run of no steps spends no privacy: there is no noise to be found for it")
 
-    def spent(sigma: float) -> float:
-        return epsilon(noise_multiplier=sigma, sample_rate=sample_rate, steps=steps, delta=delta, accountant=accountant)
-
     def excess(log_sigma: float) -> float:
-        return math.log(max(spent(math.exp(log_sigma)), 1e-300)) - aim
+        """ln(ε(σ) / target): nearly a straight line in ln σ, so a secant finds its root in three or four steps."""
+        value = epsilon(
+            noise_multiplier=math.exp(log_sigma),
+            sample_rate=sample_rate,
+            steps=steps,
+            delta=delta,
+            accountant=accountant,
+        )
+        return math.log(value / target_epsilon) if value > 0 else -math.inf
 
-    aim = math.log(target_epsilon * (1 - 4e-4))
-    low, high = _bracket(target_epsilon, sample_rate, steps, delta, excess)
-    sigma = math.exp(brentq(excess, low, high, xtol=1e-4, rtol=1e-10))
-    while spent(sigma) > target_epsilon:
-        sigma *= 1.0005
-    return sigma
+    at, slope = _rdp_guess(target_epsilon, sample_rate, steps, delta), -1.5
+    found = excess(at)
+    for _ in range(12):
+        if -8e-4 <= found <= 0:
+            return math.exp(at)
+        there = at - (max(found, -20.0) + 4e-4) / slope
+        if there > math.log(MOST_NOISE):
+            raise ValueError(
+                f"ε = {target_epsilon:g} cannot be reached in {steps} steps at δ = {delta:g}: ask for a larger ε"
+            )
+        value = excess(there)
+        slope = min(-0.3, max(-10.0, (value - found) / (there - at)))
+        at, found = there, value
+    while found > 0:  # where one accountant hands over to another, ε jumps and no root need exist: stay below
+        at += 1e-3
+        found = excess(at)
+    return math.exp(at)
 
 
-def _bracket(
-    target: float, rate: float, steps: int, delta: float, excess: Callable[[float], float]
-) -> tuple[float, float]:
-    """Log σ with too much and with too little ε: RDP is cheap and near, so the search starts at its answer."""
+def _rdp_guess(target: float, rate: float, steps: int, delta: float) -> float:
+    """The ln σ that meets the target by Rényi DP at a few orders: cheap, and near every accountant's answer."""
     low, high = math.log(LEAST_NOISE), math.log(MOST_NOISE)
     for _ in range(24):
         middle = (low + high) / 2
         too_much = _rdp(math.exp(middle), rate, steps, delta, COARSE_ORDERS) > target
         low, high = (middle, high) if too_much else (low, middle)
-    low, high, width = low - 0.15, high + 0.02, 0.1
-    while excess(high) > 0:
-        low, high, width = high, high + width, 2 * width
-        if high > math.log(MOST_NOISE):
-            raise ValueError(f"ε = {target:g} cannot be reached in {steps} steps at δ = {delta:g}: ask for a larger ε")
-    while excess(low) < 0:
-        low, width = low - width, 2 * width
-        if low < math.log(LEAST_NOISE) - 50:
-            raise ValueError(f"no noise multiplier was found for ε = {target:g}: give σ itself instead")
-    return low, high
+    return high
 
 
 def _check_arguments(sigma: float, rate: float, steps: int, delta: float, accountant: str) -> None:

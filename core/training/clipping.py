@@ -132,9 +132,10 @@ class Clipper:
                     f"pass inputs with a full batch dimension (position_ids too)"
                 )
         gradients = torch.autograd.grad(losses.sum(), [record.output for record in records.values()], allow_unused=True)
-        for record, gradient in zip(records.values(), gradients, strict=True):
-            zero = torch.zeros_like(record.output) if gradient is None else gradient
-            record.gradient = layout.arrange(zero)
+        for (layer, record), gradient in zip(records.items(), gradients, strict=True):
+            if gradient is None:  # taken for zero, a gradient that autograd lost track of would escape the clipping
+                raise ValueError(f"the layer {self._names[layer]} ran, but the losses do not depend on it: freeze it")
+            record.gradient = layout.arrange(gradient)
             record.input = layout.arrange(record.input)
         return records
 

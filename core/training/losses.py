@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from core.models.build import LanguageModel
 
 MASK_SHARE = 0.15  # Devlin et al. 2019: so many tokens are predicted …
+CACHED_FLOATS = 1 << 19  # 2 MiB
 MASKED, RANDOM = 0.8, 0.1  # … of them 80 % are shown as [MASK], 10 % as a random token, 10 % as they are
 
 
@@ -121,5 +121,38 @@ def example_losses(lm: LanguageModel, batch: Batch) -> Tensor:
         hidden = body(input_ids=batch.ids, attention_mask=mask, position_ids=positions)[0]
         hidden = hidden.gather(1, batch.positions.unsqueeze(-1).expand(-1, -1, hidden.shape[-1]))  # (B, S, d)
     logits = lm.head(hidden)  # (B, S, V)
-    losses = F.cross_entropy(logits.flatten(0, 1), batch.targets.flatten(), ignore_index=-100, reduction="none")
+    losses: Tensor = _TokenLosses.apply(logits.flatten(0, 1), batch.targets.flatten())
     return losses.view_as(batch.targets).sum(1) / (batch.targets != -100).sum(1).clamp(min=1)
+
+
+class _TokenLosses(torch.autograd.Function):
+    """Cross-entropy of each row, as `F.cross_entropy(logits, targets, ignore_index=-100, reduction="none")`.
+
+    The probabilities that the backward pass needs take the place of the logits, a slice that fits the cache at a
+    time, and become the logits' gradient in place. The logits are by far the largest tensor of a step; with torch's
+    own function there are four of them. Nothing else may read the logits afterwards (no layer keeps its own output).
+    """
+
+    @staticmethod
+    def forward(ctx: torch.autograd.function.FunctionCtx, logits: Tensor, targets: Tensor) -> Tensor:
+        """(N, V) logits, (N,) targets → (N,) losses in nats, 0 where the target is -100."""
+        rows = logits.data  # not detach(): autograd would see the logits change and lose track of the layer's output
+        losses = rows.new_empty(len(rows))
+        index = targets.clamp(min=0).unsqueeze(1)
+        step = max(1, CACHED_FLOATS // rows.shape[1])
+        for first in range(0, len(rows), step):
+            part = slice(first, first + step)
+            log_probabilities = torch.log_softmax(rows[part], dim=1)
+            losses[part] = log_probabilities.gather(1, index[part]).squeeze(1)
+            torch.exp(log_probabilities, out=rows[part])
+        ctx.probabilities, ctx.index, ctx.ignored = rows, index, targets == -100
+        return losses.neg_().masked_fill_(ctx.ignored, 0.0)
+
+    @staticmethod
+    def backward(ctx: torch.autograd.function.FunctionCtx, upstream: Tensor) -> tuple[Tensor, None]:
+        """(probabilities − one-hot targets)·upstream, in the memory of the logits."""
+        scale = upstream.masked_fill(ctx.ignored, 0.0).unsqueeze(1)
+        gradient = ctx.probabilities.mul_(scale)
+        gradient.scatter_add_(1, ctx.index, -scale)
+        ctx.probabilities = None
+        return gradient, None
