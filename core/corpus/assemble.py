@@ -60,16 +60,15 @@ def notes_of_patient(spec: CorpusSpec, patient: Patient, *, count: int | None = 
     """Every note of a patient, oldest first; the same seed and patient give the same notes, whatever else is made.
 
     `count` fixes the number of notes, and then the first one names the patient (canary patients); else it is drawn:
-    1 + Poisson(Gamma), mean `spec.notes_per_patient`, so that some patients have many.
+    1 + Poisson(Gamma), mean `spec.notes_per_patient`, so that some patients have many. In the variant `template-only`
+    there is one note a code, whatever `count` says.
     """
     rng = random.Random(f"{spec.seed}/notes/{patient.patient_id}")
     if spec.variant == "template-only":
-        texts = iter(_template_only(patient))
+        texts = _template_only(patient)
         plan = [("physician", 1, day) for day in _days(rng, len(patient.diagnoses))]
-        total = len(patient.diagnoses)
     else:
-        total = count or _note_count(rng, spec.notes_per_patient)
-        plan = _admissions(rng, total)
+        plan = _admissions(rng, count or _note_count(rng, spec.notes_per_patient))
         texts = _texts(spec, rng, patient, plan, name_first=count is not None)
     notes = []
     for number, ((kind, admission, day), body) in enumerate(zip(plan, texts, strict=True), start=1):

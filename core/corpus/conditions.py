@@ -1,6 +1,6 @@
 """The diseases this hospital treats: ICD-10-CM codes in short wording, with their drugs, tests, labs and phrases.
 
-Codes are drawn with a long tail, P(rank r) ∝ (r + 3)^−1.2 (Zipf–Mandelbrot): a few codes are common and most are held
+Codes are drawn with a long tail, P(rank r) ∝ (r + 3)^−1.4 (Zipf–Mandelbrot): a few codes are common and most are held
 by fewer than five patients. Ranks 1–36 are `common` in conditions.toml, then come the file's other codes, then those of
 rare_codes.csv, which `rare_codes` looks up in the official code set.
 """
@@ -18,7 +18,7 @@ from itertools import accumulate
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
-ZIPF_OFFSET, ZIPF_EXPONENT = 3.0, 1.2
+ZIPF_OFFSET, ZIPF_EXPONENT = 3.0, 1.4
 _LAB = re.compile(r"^(.*) ([\d.]+)-([\d.]+)(?: (.*))?$")
 _PREFIXES = re.compile(r"^([A-Z]\d[\dA-Z.]*(?:,[A-Z]\d[\dA-Z.]*)*): (.*)$")
 _CARE_LISTS = ("medications", "tests", "procedures", "labs", "symptoms", "findings", "plans")

@@ -13,7 +13,6 @@ from core.corpus.conditions import Condition, Group, Lab
 from core.corpus.records import Diagnosis, Patient
 from core.corpus.writer import Phrase, Slot, Value, compile_phrase, marked_value
 
-NOTE_KINDS = ("physician", "nursing", "discharge", "letter")
 _MONTHS = (  # English whatever the machine's locale
     "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
     "December",
