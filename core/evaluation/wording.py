@@ -1,0 +1,156 @@
+"""Plain sentences and plainly written numbers, from figures alone. No markup: pages decide how they look."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+Verdict = Literal["exceeds its control", "cannot be told from its control", "below its control"]
+
+EXPLANATIONS: dict[str, str] = {
+    "perplexity_heldout": "How many equally likely tokens the model hesitates between in notes of patients it never "
+    "saw; lower is more useful.",
+    "perplexity_member": "The same for notes it was trained on. Far below the held-out figure means memorising.",
+    "perplexity_public": "The same for public health text, which training must not make it forget.",
+    "auc_loss": "How often the attacker tells a note that was trained on from one that was not, given one of each. "
+    "0.5 is tossing a coin.",
+    "privacy_leakage_loss": "Share of members the attacker finds, less that of others wrongly accused. 0 is blind.",
+    "full_name_patients": "Share of patients whose full name the model wrote.",
+    "direct_patients": "Share of patients of whom the model wrote any direct identifier.",
+    "attempts_with_leak": "Share of generated texts with a direct identifier of a patient of that arm; the held-out "
+    "figure is scaled to a pool as large as the members'.",
+    "attempts_with_leak_uncorrected": "The held-out control before it is scaled to as many patients as are members.",
+    "old_rule_attempts": "Share of generated texts that a loose rule calls a leak: one word of a name, a bare year, "
+    "a common diagnosis.",
+    "field_patients": "Share of patients of whom the model wrote this field (a health detail: beside their identity).",
+    "exposure": "How far up the model ranks a planted secret among all it might have been, in bits; about 1.4 if it "
+    "never saw it.",
+    "known_words": "Share of the words it writes that occur in public text or in the hospital's own notes.",
+}
+
+
+def explain(metric: str) -> str:
+    """One plain sentence about a metric of the metrics table; of `exposure:4` about `exposure`. KeyError for others."""
+    return EXPLANATIONS[metric.partition(":")[0]]
+
+
+# Numbers -------------------------------------------------------------------------------------------------------------
+
+
+def epsilon_text(epsilon: float) -> str:
+    """`0.5`, `8`, `1,000`; `∞ (no privacy)`."""
+    if math.isinf(epsilon):
+        return "∞ (no privacy)"
+    return f"{epsilon:,.0f}" if epsilon >= 100 else f"{epsilon:.3g}"
+
+
+def perplexity_text(perplexity: float) -> str:
+    """Three digits: `4.21`, `61.8`, `9,644`."""
+    if perplexity >= 99.95:
+        return f"{perplexity:,.0f}"
+    return f"{perplexity:.1f}" if perplexity >= 9.995 else f"{perplexity:.2f}"
+
+
+def percent(share: float) -> str:
+    """`0 %`, `0.07 %`, `3.2 %`, `38 %`: small shares stay apart from none, and nearly all from all."""
+    value = 100 * share
+    if 0 < value < 0.005:
+        return "< 0.01 %"
+    if 99.5 <= value < 100:
+        return f"{min(value, 99.99):.2f} %"
+    digits = 0 if value == 0 or value >= 9.95 else 1 if value >= 0.95 else 2
+    return f"{value:.{digits}f} %"
+
+
+def p_value_text(p_value: float) -> str:
+    """`p < 0.001`, `p = 0.032`, `p = 0.41`."""
+    if p_value < 0.001:
+        return "p < 0.001"
+    return f"p = {p_value:.3f}" if p_value < 0.1 else f"p = {p_value:.2f}"
+
+
+def interval_text(low: float, high: float, number=percent) -> str:
+    """`95 % interval 1.2 % to 3.4 %`, or that there is none (one canary or one seed has no spread)."""
+    if math.isnan(low) or math.isnan(high):
+        return "no interval: only one value"
+    return f"95 % interval {number(low)} to {number(high)}"
+
+
+# What a guarantee means ----------------------------------------------------------------------------------------------
+
+
+def most_right_guesses(epsilon: float, delta: float = 0.0) -> float:
+    """Largest chance that a guess "in or out", prior ½, is right under (ε, δ)-DP: (e^ε + δ)/(1 + e^ε).
+
+    From FPR + FNR ≥ 2(1 − δ)/(1 + e^ε) (Kairouz, Oh & Viswanath 2015). ε = ∞ gives 1.
+    """
+    if not epsilon >= 0:
+        raise ValueError(f"ε must be at least 0, not {epsilon}")
+    return 1 - (1 - delta) / (1 + math.exp(min(epsilon, 700.0)))
+
+
+def odds_sentence(epsilon: float, delta: float = 0.0, unit: Literal["note", "patient"] = "patient") -> str:
+    """What (ε, δ) promises, as attackers out of 100 (or more, where 100 could not tell it from all of them)."""
+    whom = "a patient was in the data" if unit == "patient" else "one particular note was in the data"
+    if math.isinf(epsilon):
+        return f"Trained without privacy: nothing limits how many attackers rightly guess whether {whom}."
+    chance = most_right_guesses(epsilon, delta)
+    for crowd in (100, 1_000, 10_000, 100_000, 1_000_000):
+        right = math.ceil(crowd * chance - 1e-9)
+        if right < crowd:
+            return (
+                f"Of {crowd:,} attackers who guess whether {whom}, at most {right:,} would be right "
+                f"({crowd // 2:,} by tossing a coin)."
+            )
+    return f"The promise is empty in practice: all but one in a million attackers may rightly guess whether {whom}."
+
+
+def auc_sentence(auc: float) -> str:
+    """AUC as pairs: out of 100 pairs of a note that was trained on and one that was not."""
+    return (
+        f"Shown 100 pairs of a note that was trained on and one that was not, this attacker picks the right one "
+        f"{100 * auc:.0f} times (50 by tossing a coin)."
+    )
+
+
+# Verdicts ------------------------------------------------------------------------------------------------------------
+
+
+def verdict(low: float, high: float, control_low: float, control_high: float) -> Verdict:
+    """A figure against its control by their 95 % intervals: only intervals that do not touch are called different.
+
+    Stricter than a test at 5 %. Raises ValueError when an interval is missing (NaN): without it there is no verdict.
+    """
+    if any(math.isnan(end) for end in (low, high, control_low, control_high)):
+        raise ValueError("a verdict needs the intervals of the figure and of its control, and one is missing")
+    if low > control_high:
+        return "exceeds its control"
+    return "below its control" if high < control_low else "cannot be told from its control"
+
+
+def leak_sentence(
+    value: float, low: float, high: float, control: float, control_low: float, control_high: float
+) -> str:
+    """A leak rate, its control and the verdict in one sentence."""
+    found = verdict(low, high, control_low, control_high)
+    ending = {
+        "exceeds its control": "that is more than chance: the model memorised patients.",
+        "cannot be told from its control": "no sign of memorising.",
+        "below its control": "less than chance, no sign of memorising.",
+    }[found]
+    return (
+        f"{percent(value)} ({interval_text(low, high)}) against {percent(control)} "
+        f"({interval_text(control_low, control_high)}) for held-out patients: {ending}"
+    )
+
+
+def audit_sentence(bound: float, promised: float) -> str:
+    """An empirical lower bound on ε against the promised ε; above it is an alarm."""
+    if math.isinf(promised):
+        return f"An attack proves that ε is at least {epsilon_text(bound)}; no limit was promised."
+    if bound > promised:
+        return (
+            f"Alarm: an attack proves ε ≥ {epsilon_text(bound)}, above the promised {epsilon_text(promised)}. "
+            "There is a bug, or the guarantee is broken."
+        )
+    return f"The attacks prove ε ≥ {epsilon_text(bound)}, which is within the promised {epsilon_text(promised)}."
