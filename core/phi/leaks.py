@@ -126,7 +126,8 @@ def _labelled(match: Match, index: PhiIndex, identified: set[int]) -> Span:
     candidates.sort(key=lambda candidate: candidate[:2])
     rank, _, best, _ = candidates[0]
     holders = set().union(*(holders for _, _, value, holders in candidates if value.field == best.field))
-    ids = tuple(index.patient_ids[holder] for holder in sorted(holders))
+    trained_first = sorted(holders, key=lambda holder: (not index.members[holder], holder))
+    ids = tuple(index.patient_ids[holder] for holder in trained_first)
     return Span(match.start, match.end, best.field, best.stored, KINDS[rank], ids)
 
 

@@ -18,8 +18,8 @@ class Span:
     """Characters [start, end) of a text that hold a PHI value.
 
     `value` is the value as the record writes it (the text's own characters may differ in case and punctuation); for an
-    invented value it is the text itself. `patient_ids` are the patients it belongs to: every holder of a direct
-    identifier, and of a health detail only those who are identified in the same text (else none).
+    invented value it is the text itself. `patient_ids` are the patients it belongs to, those who were trained on first:
+    every holder of a direct identifier, and of a health detail only those identified in the same text (else none).
     """
 
     start: int
