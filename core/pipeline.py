@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 EVALUATION_NOTES = 48  # held-out notes whose loss is followed while a model trains
 EventListener = Callable[[dict[str, Any]], None]
 Progress = Callable[[int, int], None]  # (done, total)
+Stop = Callable[[], bool]
 
 
 class Cancelled(Exception):
@@ -77,7 +78,7 @@ class _Line:
     spec: RunSpec
     workspace: Workspace
     on_event: EventListener | None
-    stop: Callable[[], bool]
+    stop: Stop
 
     def run(self) -> Run:
         """All stages, with the run's state kept on disk whatever happens."""
@@ -177,7 +178,7 @@ class _Line:
             if all((work / "tables" / f"{name}.parquet").exists() for name in names):
                 continue
             diary.stage(stage, message)
-            for name, frame in zip(names, attack(lm, corpus, self.spec, self._progress(diary)), strict=True):
+            for name, frame in zip(names, attack(lm, corpus, self.spec, self._progress(diary), self.stop), strict=True):
                 write_table(work / "tables", name, frame)
 
     def _summary(self, work: Path, corpus: Corpus, base: Run | None) -> None:
@@ -246,7 +247,7 @@ def _evaluator(corpus: Corpus, spec: RunSpec) -> Callable[[LanguageModel], dict[
     tracked = tracked_canaries(corpus.canaries)
 
     def evaluate(lm: LanguageModel) -> dict[str, Any]:
-        found = canary_exposures(lm, tracked, mask_draws=1, seed=spec.audit.seed)
+        found = canary_exposures(lm, tracked)
         return {
             "eval_loss": float(np.log(perplexity(lm, texts, mask_draws=spec.audit.mask_draws, seed=spec.audit.seed))),
             "canary_exposure": dict(zip(found["canary_id"], found["exposure"].astype(float), strict=True)),
@@ -262,20 +263,24 @@ def tracked_canaries(canaries: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([planted.tail(1), planted.iloc[:-1].head(1), absent.head(1)]).reset_index(drop=True)
 
 
-def _extract(lm: LanguageModel, corpus: Corpus, spec: RunSpec, report: Progress) -> tuple[pd.DataFrame, ...]:
-    from core.attacks.extraction import extract, index_of
+def _extract(
+    lm: LanguageModel, corpus: Corpus, spec: RunSpec, report: Progress, stop: Stop
+) -> tuple[pd.DataFrame, ...]:
+    from core.attacks.extraction import ExtractionStopped, extract, index_of
 
-    return extract(lm, corpus, index_of(corpus), spec.audit, on_progress=report)
+    try:
+        return extract(lm, corpus, index_of(corpus), spec.audit, on_progress=report, should_stop=stop)
+    except ExtractionStopped as stopped:
+        raise Cancelled(str(stopped)) from stopped
 
 
-def _score(lm: LanguageModel, corpus: Corpus, spec: RunSpec, report: Progress) -> tuple[pd.DataFrame, ...]:
-    from core.attacks.membership import loss_scores
+def _score(lm: LanguageModel, corpus: Corpus, spec: RunSpec, report: Progress, stop: Stop) -> tuple[pd.DataFrame, ...]:
+    from core.attacks.membership import loss_scores, public_scores
 
-    return (loss_scores(lm, corpus.notes, spec.audit, on_progress=report),)
+    return (pd.concat([loss_scores(lm, corpus.notes, spec.audit, on_progress=report), public_scores(lm, spec.audit)]),)
 
 
-def _expose(lm: LanguageModel, corpus: Corpus, spec: RunSpec, report: Progress) -> tuple[pd.DataFrame, ...]:
+def _expose(lm: LanguageModel, corpus: Corpus, spec: RunSpec, report: Progress, stop: Stop) -> tuple[pd.DataFrame, ...]:
     from core.attacks.exposure import canary_exposures
 
-    audit = spec.audit
-    return (canary_exposures(lm, corpus.canaries, mask_draws=audit.mask_draws, seed=audit.seed, on_progress=report),)
+    return (canary_exposures(lm, corpus.canaries, on_progress=report),)

@@ -13,6 +13,7 @@ import os
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # two cores are shared with a browser and a worker process
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # no test reaches out
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -24,8 +25,7 @@ from core.spec import CORPUS_PRESETS, AuditSpec, PrivacySpec, RunSpec, TrainingS
 SMOKE_AUDIT = AuditSpec(samples_per_prompt=4, new_tokens=24, mask_draws=1, bootstrap=50)
 
 
-def smoke_spec(*, epsilon: float | None = None, epochs: int = 2, seed: int = 0) -> RunSpec:
-    """A run that takes seconds: the `smoke` cohort, two epochs and a small audit."""
+def _smoke_spec(*, epsilon: float | None = None, epochs: int = 2, seed: int = 0) -> RunSpec:
     return RunSpec(
         corpus=CORPUS_PRESETS["smoke"],
         privacy=PrivacySpec(target_epsilon=epsilon, delta=1e-3),
@@ -35,10 +35,16 @@ def smoke_spec(*, epsilon: float | None = None, epochs: int = 2, seed: int = 0) 
 
 
 @pytest.fixture(scope="session")
+def smoke_spec() -> Callable[..., RunSpec]:
+    """Makes the spec of a run that takes seconds: `smoke_spec(epsilon=None, epochs=2, seed=0)`; its control exists."""
+    return _smoke_spec
+
+
+@pytest.fixture(scope="session")
 def smoke_specs() -> dict[str, RunSpec]:
     """The specs of the runs in `smoke_workspace`: `base`, `plain` and `dp`."""
-    plain = smoke_spec()
-    return {"base": plain.base_spec(), "plain": plain, "dp": smoke_spec(epsilon=8.0)}
+    plain = _smoke_spec()
+    return {"base": plain.base_spec(), "plain": plain, "dp": _smoke_spec(epsilon=8.0)}
 
 
 @pytest.fixture(scope="session")

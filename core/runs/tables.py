@@ -96,6 +96,10 @@ def write_table(folder: Path, name: str, frame: pd.DataFrame) -> Path:
     if unknown:
         raise ValueError(f"table {name} has no column {', '.join(map(str, unknown))}; its columns: {schema.names}")
     complete = frame.reindex(columns=schema.names)
+    for field in schema:
+        if pa.types.is_map(field.type):
+            pairs = [list(value.items()) if value else None for value in frame.get(field.name, [None] * len(frame))]
+            complete[field.name] = pd.Series(pairs, index=complete.index, dtype=object)
     folder.mkdir(parents=True, exist_ok=True)
     path, beside = folder / f"{name}.parquet", folder / f".{name}.parquet"
     try:

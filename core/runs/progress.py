@@ -1,0 +1,84 @@
+"""What a run's diary says so far, in the shape a screen draws. Works for runs being made and for finished ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass
+class Progress:
+    """Where a run stands. Lists run parallel: `steps_taken[i]` had the loss `loss[i]` and had spent `epsilon[i]`.
+
+    `loss` holds None for a step whose Poisson sample was empty; `epsilon` holds None without privacy. At the step
+    `epoch_steps[i]`, `eval_loss[i]` (nats a token, held-out notes) and `exposure[canary_id][i]` (bits) were measured.
+    """
+
+    stage: str = ""
+    message: str = ""
+    step: int = 0
+    steps: int = 0
+    epoch: int = 0
+    epochs: int = 0
+    tokens: int = 0
+    done: int = 0  # within an audit stage
+    total: int = 0
+    eta_seconds: float | None = None  # of the stage that is under way
+    updated: float | None = None  # Unix seconds of the last event
+    steps_taken: list[int] = field(default_factory=list)
+    loss: list[float | None] = field(default_factory=list)
+    epsilon: list[float | None] = field(default_factory=list)
+    epoch_steps: list[int] = field(default_factory=list)
+    eval_loss: list[float | None] = field(default_factory=list)
+    exposure: dict[str, list[float]] = field(default_factory=dict)
+
+    @property
+    def share(self) -> float:
+        """Done share of the stage under way, 0 to 1."""
+        done, total = (self.step, self.steps) if self.stage == "training" else (self.done, self.total)
+        return min(1.0, done / total) if total else 0.0
+
+
+def progress_of(events: Iterable[dict[str, Any]]) -> Progress:
+    """Read a diary from its start. Steps that were repeated after an interruption count once, as last taken."""
+    progress = Progress()
+    for event in events:
+        progress.updated = event.get("time")
+        match event["event"]:
+            case "stage":
+                progress.stage, progress.message = event["stage"], event["message"]
+                progress.done = progress.total = 0
+                progress.eta_seconds = None
+            case "step":
+                _step(progress, event)
+            case "epoch":
+                _epoch(progress, event)
+            case "progress":
+                progress.done, progress.total = event["done"], event["total"]
+                progress.eta_seconds = event["eta_seconds"]
+            case "done" | "cancelled" | "failed":
+                progress.stage, progress.message, progress.eta_seconds = event["event"], event["message"], None
+    return progress
+
+
+def _step(progress: Progress, event: dict[str, Any]) -> None:
+    while progress.steps_taken and progress.steps_taken[-1] >= event["step"]:
+        for values in (progress.steps_taken, progress.loss, progress.epsilon):
+            values.pop()
+    while progress.epoch_steps and progress.epoch_steps[-1] >= event["step"]:
+        for values in (progress.epoch_steps, progress.eval_loss, *progress.exposure.values()):
+            values.pop()
+    progress.steps_taken.append(event["step"])
+    progress.loss.append(event["loss"])
+    progress.epsilon.append(event["epsilon"])
+    progress.step, progress.steps = event["step"], event["steps"]
+    progress.epoch, progress.epochs = event["epoch"], event["epochs"]
+    progress.tokens, progress.eta_seconds = event["tokens"], event["eta_seconds"]
+
+
+def _epoch(progress: Progress, event: dict[str, Any]) -> None:
+    progress.epoch_steps.append(event["step"])
+    progress.eval_loss.append(event["eval_loss"])
+    for canary_id, bits in event["canary_exposure"].items():
+        progress.exposure.setdefault(canary_id, []).append(bits)

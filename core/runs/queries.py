@@ -1,0 +1,77 @@
+"""One question to every run at once: DuckDB over the runs' Parquet files, each row beside the settings of its run."""
+
+from __future__ import annotations
+
+import math
+
+import duckdb
+import pandas as pd
+
+from core.runs.run import Run
+from core.runs.store import Workspace
+from core.runs.tables import SCHEMAS
+
+SETTINGS = (
+    *("run_id", "shipped", "is_base", "kind", "size", "base", "epsilon", "sigma", "delta", "unit"),
+    *("epochs", "seed", "corpus", "finished"),
+)
+
+
+def settings(runs: list[Run]) -> pd.DataFrame:
+    """One row a run: the columns of SETTINGS.
+
+    `epsilon` is the target ε, ∞ for training without privacy, 0 for the public base model (it holds nothing of the
+    notes), and missing (NaN) for a run that was given σ instead. `corpus` is the cohort's digest.
+    """
+    return pd.DataFrame([_row(run) for run in runs], columns=list(SETTINGS))
+
+
+def _row(run: Run) -> tuple:
+    spec, privacy = run.spec, run.spec.privacy
+    if spec.is_base:
+        epsilon = 0.0
+    elif not privacy.private:
+        epsilon = math.inf
+    else:
+        epsilon = privacy.target_epsilon if privacy.target_epsilon is not None else math.nan
+    return (
+        run.id, run.shipped, spec.is_base, spec.model.kind, spec.model.size, spec.model.base, epsilon,
+        privacy.noise_multiplier, privacy.delta, privacy.unit, spec.training.epochs, spec.training.seed,
+        spec.corpus.digest(), run.status.finished,
+    )  # fmt: skip
+
+
+def table(workspace: Workspace, name: str, where: str = "true", parameters: tuple = ()) -> pd.DataFrame:
+    """Table `name` of every usable run, with the run's settings in front of its columns.
+
+    `name` is one of core.runs.tables.SCHEMAS; `where` is a DuckDB condition over the columns of `t` (the table) and `s`
+    (the settings), with a `?` for each of `parameters`: it is written in the code, never typed by a user. With no run,
+    an empty frame with all columns.
+    """
+    schema = SCHEMAS[name]
+    runs = workspace.runs()
+    if not runs:
+        return pd.DataFrame(columns=[*SETTINGS, *schema.names])
+    files = [str(run.folder / "tables" / f"{name}.parquet") for run in runs]
+    frame = settings(runs).assign(file=files)
+    columns = ", ".join(f't."{column}"' for column in schema.names)
+    chosen = ", ".join(f's."{column}"' for column in SETTINGS)
+    query = (
+        f"SELECT {chosen}, {columns} FROM read_parquet(?, filename = true) t "  # noqa: S608 — names are ours
+        f"JOIN settings_of_runs s ON s.file = t.filename WHERE {where}"
+    )
+    with duckdb.connect() as database:
+        database.register("settings_of_runs", frame)
+        return database.execute(query, [files, *parameters]).df()
+
+
+def metrics(workspace: Workspace) -> pd.DataFrame:
+    """Every run's metrics (metric, arm, value, low, high, n, note) beside its settings."""
+    return table(workspace, "metrics")
+
+
+def hits(workspace: Workspace, *, patient_id: str | None = None) -> pd.DataFrame:
+    """Every run's finds by value, or those of one patient. The old rule's are left out: they are not finds."""
+    if patient_id is None:
+        return table(workspace, "hits", "t.rule = 'value'")
+    return table(workspace, "hits", "t.rule = 'value' AND t.patient_id = ?", (patient_id,))
