@@ -1,0 +1,63 @@
+"""What a run will do, said before it starts."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from core.spec import PrivacySpec, TrainingSpec, recipe
+from core.training.plan import check, plan
+from core.training.weights import learning_rate, trainable
+
+
+def test_both_units_take_the_same_rate_and_steps_and_differ_in_units() -> None:
+    training = recipe("gpt2", private=True)
+    by_note = plan(PrivacySpec(target_epsilon=8.0), training, notes=1_500, patients=300)
+    by_patient = plan(PrivacySpec(target_epsilon=8.0, unit="patient"), training, notes=1_500, patients=300)
+    assert by_note.sample_rate == by_patient.sample_rate == training.batch_size / 1_500
+    assert by_note.steps == by_patient.steps == 24  # ⌈8 / (512/1500)⌉
+    assert by_note.mechanism.noise_multiplier == by_patient.mechanism.noise_multiplier
+    assert by_note.mechanism.epsilon() <= 8.0
+    assert by_note.expected_units == pytest.approx(512) and by_patient.expected_units == pytest.approx(102.4)
+    assert by_note.epoch_ends(8)[0] == 3 and by_note.epoch_ends(8)[-1] == 24
+
+
+def test_a_given_sigma_is_taken_as_it_is() -> None:
+    planned = plan(PrivacySpec(noise_multiplier=1e-20), TrainingSpec(batch_size=10, epochs=3), notes=100, patients=20)
+    assert planned.mechanism.noise_multiplier == 1e-20 and planned.steps == 30
+
+
+def test_warnings() -> None:
+    training = TrainingSpec(batch_size=10)
+    assert check(PrivacySpec(), training, notes=100, patients=20) == []
+    assert check(PrivacySpec(target_epsilon=1.0), training, notes=100, patients=20) == []
+    (loose,) = check(PrivacySpec(target_epsilon=1.0, delta=0.01), training, notes=100, patients=20)
+    assert "δ = 0.01 is not below 1/n" in loose and "100 notes" in loose
+    (loose,) = check(PrivacySpec(target_epsilon=1.0, delta=0.05, unit="patient"), training, notes=100, patients=20)
+    assert "20 patients" in loose
+    (approximate,) = check(PrivacySpec(target_epsilon=1.0, accountant="gdp"), training, notes=100, patients=20)
+    assert "under-reports" in approximate
+    with pytest.raises(ValueError, match="larger than the cohort"):
+        check(PrivacySpec(), TrainingSpec(batch_size=101), notes=100, patients=20)
+    with pytest.raises(ValueError, match="not private"):
+        plan(PrivacySpec(), training, notes=100, patients=20)
+
+
+def test_the_rate_rises_and_falls() -> None:
+    rates = [learning_rate(TrainingSpec(learning_rate=1.0, warmup=0.2), step, 20) for step in range(1, 21)]
+    assert rates[:5] == pytest.approx([0.2, 0.4, 0.6, 0.8, 1.0])
+    assert rates[4:] == sorted(rates[4:], reverse=True) and rates[-1] == pytest.approx(1 / 16)
+    assert learning_rate(TrainingSpec(learning_rate=1.0, warmup=0.0), 1, 1) == 1.0
+    assert learning_rate(TrainingSpec(learning_rate=1.0, warmup=1.0), 4, 4) > 0
+
+
+def test_freezing_takes_the_tied_output_with_it() -> None:
+    model = nn.ModuleDict({"tokens": nn.Embedding(5, 4), "body": nn.Linear(4, 4), "head": nn.Linear(4, 5, bias=False)})
+    model["head"].weight = model["tokens"].weight
+    with trainable(model, "no-embeddings") as parameters:
+        assert set(parameters) == {"body.weight", "body.bias"}
+    with trainable(model, "all") as parameters:
+        assert set(parameters) == {"tokens.weight", "body.weight", "body.bias"}
+    assert all(parameter.requires_grad for parameter in model.parameters())
+    assert isinstance(model["tokens"].weight, torch.nn.Parameter)
