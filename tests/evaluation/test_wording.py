@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import math
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from core.evaluation import wording
+from core.evaluation.wording import (
+    auc_sentence,
+    audit_sentence,
+    epsilon_text,
+    explain,
+    interval_text,
+    leak_sentence,
+    most_right_guesses,
+    odds_sentence,
+    p_value_text,
+    percent,
+    perplexity_text,
+    verdict,
+)
+
+
+def test_most_right_guesses_known_answers():
+    assert most_right_guesses(0.0) == 0.5
+    assert most_right_guesses(math.log(3)) == pytest.approx(0.75)  # randomised response
+    assert most_right_guesses(0.0, 0.2) == pytest.approx(0.6)  # (e^0 + 0.2)/(1 + e^0)
+    assert most_right_guesses(math.inf) == 1.0
+    with pytest.raises(ValueError, match="at least 0"):
+        most_right_guesses(-1.0)
+
+
+@given(st.floats(0, 6), st.floats(0, 0.5))
+@settings(max_examples=60, deadline=None)
+def test_no_attack_on_the_worst_mechanism_beats_the_odds(epsilon, delta):
+    """The most distinguishing (ε, δ)-DP mechanism has four outcomes (Kairouz et al. 2015); the best guess is known."""
+    both = (1 - delta) / (1 + math.exp(epsilon))
+    inside = np.array([delta, 0.0, both * math.exp(epsilon), both])
+    outside = np.array([0.0, delta, both, both * math.exp(epsilon)])
+    assert inside.sum() == pytest.approx(1.0)
+    assert (np.maximum(inside, outside) / 2).sum() == pytest.approx(most_right_guesses(epsilon, delta))
+
+
+def test_odds_in_words():
+    assert odds_sentence(1.0, 1e-5) == (
+        "Of 100 attackers who guess whether a patient was in the data, "
+        "at most 74 would be right (50 by tossing a coin)."
+    )
+    assert "one particular note was in the data, at most 74" in odds_sentence(1.0, unit="note")
+    assert "Of 10,000 attackers" in odds_sentence(8.0, 1e-5) and "at most 9,997" in odds_sentence(8.0, 1e-5)
+    assert "empty in practice" in odds_sentence(40.0)
+    assert "nothing limits" in odds_sentence(math.inf)
+
+
+@given(st.floats(0, 30), st.floats(0, 0.1))
+@settings(max_examples=60, deadline=None)
+def test_odds_never_promise_more_than_the_guarantee(epsilon, delta):
+    sentence = odds_sentence(epsilon, delta)
+    if "at most" in sentence:
+        crowd, right = (int(n.replace(",", "")) for n in re.search(r"Of ([\d,]+) .* most ([\d,]+)", sentence).groups())
+        assert right / crowd >= most_right_guesses(epsilon, delta) - 1e-9 and right < crowd
+
+
+def test_verdict_needs_intervals_that_do_not_touch():
+    assert verdict(0.3, 0.5, 0.0, 0.2) == "exceeds its control"
+    assert verdict(0.2, 0.5, 0.0, 0.2) == "cannot be told from its control"
+    assert verdict(0.0, 0.1, 0.2, 0.4) == "below its control"
+    with pytest.raises(ValueError, match="missing"):
+        verdict(math.nan, 0.5, 0.0, 0.2)
+
+
+def test_leak_sentences():
+    found = leak_sentence(0.1, 0.07, 0.14, 0.008, 0.001, 0.04)
+    assert found.startswith("10 % (95 % interval 7.0 % to 14 %) against 0.80 %") and "memorised patients" in found
+    assert "no sign of memorising" in leak_sentence(0.01, 0.0, 0.03, 0.008, 0.001, 0.04)
+
+
+def test_auc_and_audit_sentences():
+    assert "picks the right one 62 times" in auc_sentence(0.62)
+    assert audit_sentence(2.0, 1.0).startswith("Alarm: an attack proves ε ≥ 2, above the promised 1.")
+    assert "within the promised 8" in audit_sentence(0.4, 8.0) and "Alarm" not in audit_sentence(8.0, 8.0)
+    assert "no limit was promised" in audit_sentence(3.0, math.inf)
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda: epsilon_text(8.0), "8"),
+        (lambda: epsilon_text(0.5), "0.5"),
+        (lambda: epsilon_text(1234.5), "1,234"),
+        (lambda: epsilon_text(math.inf), "∞ (no privacy)"),
+        (lambda: perplexity_text(4.213), "4.21"),
+        (lambda: perplexity_text(61.84), "61.8"),
+        (lambda: perplexity_text(9.997), "10.0"),
+        (lambda: perplexity_text(9644.2), "9,644"),
+        (lambda: percent(0.0), "0 %"),
+        (lambda: percent(0.0007), "0.07 %"),
+        (lambda: percent(0.00001), "< 0.01 %"),
+        (lambda: percent(0.032), "3.2 %"),
+        (lambda: percent(0.38), "38 %"),
+        (lambda: percent(0.99966), "99.97 %"),
+        (lambda: percent(0.9999999), "99.99 %"),
+        (lambda: percent(1.0), "100 %"),
+        (lambda: p_value_text(0.0), "p < 0.001"),
+        (lambda: p_value_text(0.032), "p = 0.032"),
+        (lambda: p_value_text(0.41), "p = 0.41"),
+        (lambda: interval_text(0.0, 0.2), "95 % interval 0 % to 20 %"),
+        (lambda: interval_text(4.0, 5.0, perplexity_text), "95 % interval 4.00 to 5.00"),
+        (lambda: interval_text(math.nan, math.nan), "no interval: only one value"),
+    ],
+)
+def test_numbers_are_written_plainly(call, text):
+    assert call() == text
+
+
+def test_every_metric_is_explained():
+    assert explain("exposure:8") == wording.EXPLANATIONS["exposure"]
+    assert explain("field_patients:ssn") == wording.EXPLANATIONS["field_patients"]
+    with pytest.raises(KeyError):
+        explain("nothing")
