@@ -11,13 +11,10 @@ from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
-import torch
 
+from core.attacks.secret_loss import secret_losses
 from core.corpus.canaries import reference_texts
 from core.models.build import LanguageModel
-from core.models.likelihood import BATCH_TOKENS, token_log_likelihoods
-from core.models.masking import masked_logits
-from core.models.tokenizer import encode_samples
 
 CANARY_COLUMNS = {
     "canary_id": "str",
@@ -64,9 +61,9 @@ def canary_exposures(
 ) -> pd.DataFrame:
     """The canaries table of docs/ARCHITECTURE.md: every canary ranked by enumeration among all members of its space.
 
-    `loss` is in nats: of the whole text, end mark included, for a causal model; the pseudo-likelihood of the secret for
-    a masked one (see `secret_losses`). Whole canary patients (form `patient`) have no enumerable secret: their loss,
-    rank and exposure are null. `on_progress(done, total)` counts canaries.
+    `loss` is in nats: of the whole text, end mark included, for a causal model; of the secret's pseudo-likelihood for a
+    masked one (`core.attacks.secret_loss`). Whole canary patients (form `patient`) are not ranked, their secret is
+    spread over several notes: loss, rank and exposure are null. `on_progress(done, total)` counts canaries.
     """
     rows = []
     for number, row in enumerate(canaries.to_dict("records"), start=1):
@@ -85,67 +82,3 @@ def _expose(lm: LanguageModel, row: dict) -> tuple[float, int, int, float]:
     others = np.delete(losses, own)
     ranks, size = _ranks(losses[[own]], others)
     return float(losses[own]), int(ranks[0]), size, float(np.log2(size) - np.log2(ranks[0]))
-
-
-def secret_losses(lm: LanguageModel, texts: list[str]) -> np.ndarray:
-    """Loss in nats, (texts,), of texts that differ in their secret only.
-
-    Causal: −log p of the whole text. Masked: −Σ log p(token | all other tokens) over the secret's tokens, one hidden
-    at a time (pseudo-likelihood, Salazar et al. 2020; the alternative energy of row M2). Random masks would seldom hide
-    the secret and rank it by chance.
-    """
-    if lm.causal:
-        return np.array([-found.sum() for found in token_log_likelihoods(lm, texts)])
-    samples = encode_samples(lm, texts, lm.context)
-    if len(samples) != len(texts):
-        raise ValueError(f"a canary is longer than the model's context of {lm.context} tokens and cannot be ranked")
-    return _pseudo_losses(lm, samples.ids)
-
-
-def _pseudo_losses(lm: LanguageModel, rows: list[np.ndarray]) -> np.ndarray:
-    """Pseudo-likelihood loss of the tokens between what all rows begin with and what all rows end with.
-
-    Hiding one digit of three leaves only 100 different questions for 1,000 secrets, so each is asked once.
-    """
-    before, after = _shared(rows), _shared([row[::-1] for row in rows])
-    questions: dict[tuple[int, bytes], list[tuple[int, int]]] = {}  # (place, masked row) → [(text, true token)]
-    for text, row in enumerate(rows):
-        for place in range(before, len(row) - min(after, len(row) - before)):
-            masked = row.copy()
-            masked[place] = lm.tokenizer.mask_token_id
-            questions.setdefault((place, masked.tobytes()), []).append((text, int(row[place])))
-    losses = np.zeros(len(rows))
-    for length, keys in _by_length(questions).items():
-        step = max(1, BATCH_TOKENS // length)
-        for start in range(0, len(keys), step):
-            _ask(lm, keys[start : start + step], questions, losses)
-    return losses
-
-
-def _ask(lm: LanguageModel, keys: list[tuple[int, bytes]], questions: dict, losses: np.ndarray) -> None:
-    """Add −log p of every true token of a batch of equally long questions to `losses`."""
-    ids = torch.from_numpy(np.stack([np.frombuffer(masked, dtype=np.int64) for _, masked in keys])).to(lm.device)
-    places = torch.tensor([place for place, _ in keys], device=lm.device)
-    mask = torch.zeros_like(ids, dtype=torch.bool)
-    mask[torch.arange(len(keys), device=lm.device), places] = True
-    with torch.inference_mode():
-        logits = masked_logits(lm, ids, torch.ones_like(ids), mask)
-        logprobs = torch.log_softmax(logits.float(), dim=-1).double().cpu().numpy()  # (questions, vocabulary)
-    for found, key in zip(logprobs, keys, strict=True):
-        for text, token in questions[key]:
-            losses[text] -= found[token]
-
-
-def _by_length(questions: dict[tuple[int, bytes], list]) -> dict[int, list[tuple[int, bytes]]]:
-    lengths: dict[int, list[tuple[int, bytes]]] = {}
-    for key in questions:
-        lengths.setdefault(len(key[1]) // 8, []).append(key)  # 8 bytes a token (int64)
-    return lengths
-
-
-def _shared(rows: list[np.ndarray]) -> int:
-    """How many tokens all rows begin with in common."""
-    shortest = min(map(len, rows))
-    stacked = np.stack([row[:shortest] for row in rows])
-    differs = (stacked != stacked[0]).any(axis=0)
-    return int(differs.argmax()) if differs.any() else shortest

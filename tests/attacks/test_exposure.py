@@ -9,9 +9,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.attacks.exposure import canary_exposures, exposure, secret_losses
+from core.attacks import secret_loss
+from core.attacks.exposure import canary_exposures, exposure
+from core.attacks.secret_loss import secret_losses
 from core.corpus import canaries as planted
 from core.corpus.canaries import reference_texts
+from core.models.likelihood import token_log_likelihoods
 from core.models.tokenizer import encode_samples
 from core.runs.tables import SCHEMAS, write_table
 from core.spec import CorpusSpec
@@ -100,6 +103,31 @@ def test_the_canarys_own_text_ranks_among_all_thousand(untrained):
     own = all_losses[texts.index(row["text"])]
     assert found["loss"] == pytest.approx(own)
     assert found["rank"] == (all_losses <= own).sum()  # itself included once
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_sharing_beginnings_changes_no_loss(untrained, number, monkeypatch):
+    """HS ends with its secret, HSH and HHSHH go on after it; the plain likelihood of every text is the oracle."""
+    lm = untrained["gpt2"]
+    texts = reference_texts(planted.draw(SPEC).iloc[number])[::7]
+    expected = [-found.sum() for found in token_log_likelihoods(lm, texts)]
+    np.testing.assert_allclose(secret_losses(lm, texts), expected, atol=1e-4)
+    monkeypatch.setattr(secret_loss, "BATCH_TOKENS", 100)
+    np.testing.assert_allclose(secret_losses(lm, texts), expected, atol=1e-4)
+    np.testing.assert_allclose(secret_losses(lm, texts[:3]), expected[:3], atol=1e-4)  # nothing worth sharing
+
+
+def test_secrets_of_different_lengths_are_scored_too(untrained):
+    texts = ["alpha 4 8 2", "alpha 9 0", "alpha 1"]
+    for kind in ("gpt2", "distilbert"):
+        assert np.isfinite(secret_losses(untrained[kind], texts)).all()
+    expected = [-found.sum() for found in token_log_likelihoods(untrained["gpt2"], texts)]
+    np.testing.assert_allclose(secret_losses(untrained["gpt2"], texts), expected)
+
+
+def test_a_canary_that_fits_in_no_sample_is_refused(untrained):
+    with pytest.raises(ValueError, match="longer than 192 tokens"):
+        secret_losses(untrained["gpt2"], ["4 8 2 " * 200, "4 8 3 " * 200])
 
 
 @pytest.mark.parametrize("kind", ["distilbert", "bert"])
