@@ -18,10 +18,12 @@ from __future__ import annotations
 
 import math
 import warnings
+from functools import lru_cache
 from typing import Literal, Self
 
 import numpy as np
 from opacus.accountants import GaussianAccountant, PRVAccountant, RDPAccountant
+from opacus.accountants.analysis import rdp as rdp_analysis
 from opacus.accountants.analysis.prv import (
     DiscretePRV,
     PoissonSubsampledGaussianPRV,
@@ -87,24 +89,19 @@ def epsilon_curve(
     """
     _check_arguments(noise_multiplier, sample_rate, steps, delta, accountant)
     counts = np.unique(np.linspace(min(1, steps), steps, num=max(2, points)).round().astype(np.int64))
+    values = np.full(len(counts), math.inf)
     if accountant == "prv" and steps:
         values = np.array(_Prv.curve(noise_multiplier, sample_rate, counts.tolist(), delta))
-        if np.isfinite(values).all():
-            return counts, np.maximum.accumulate(values)
-    single = "rdp" if accountant == "prv" else accountant
-    values = np.array(
-        [
-            epsilon(
-                noise_multiplier=noise_multiplier,
-                sample_rate=sample_rate,
-                steps=int(count),
-                delta=delta,
-                accountant=single,
-            )
-            for count in counts
-        ]
-    )
-    return counts, np.maximum.accumulate(values)
+    single: Accountant = "rdp" if accountant == "prv" and not math.isfinite(values[-1]) else accountant
+    for index in np.flatnonzero(~np.isfinite(values)):
+        values[index] = epsilon(
+            noise_multiplier=noise_multiplier,
+            sample_rate=sample_rate,
+            steps=int(counts[index]),
+            delta=delta,
+            accountant=single,
+        )
+    return counts, np.minimum.accumulate(values[::-1])[::-1]  # what bounds a longer run bounds a shorter one too
 
 
 def noise_multiplier(
@@ -175,14 +172,19 @@ def _check_arguments(sigma: float, rate: float, steps: int, delta: float, accoun
 
 def _rdp(sigma: float, rate: float, steps: int, delta: float, orders: tuple[float, ...] = RDP_ORDERS) -> float:
     """ε by Rényi DP; inf where α/(2σ²) overflows."""
-    accountant = RDPAccountant()
-    accountant.history = [(sigma, rate, steps)]
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # "optimal order is the smallest alpha": the bound is loose there, not wrong
         try:
-            return float(accountant.get_epsilon(delta=delta, alphas=list(orders)))
+            divergences = _rdp_of_a_step(sigma, rate, orders) * steps
+            return float(rdp_analysis.get_privacy_spent(orders=orders, rdp=divergences, delta=delta)[0])
         except (OverflowError, ZeroDivisionError, ValueError):
             return math.inf
+
+
+@lru_cache(maxsize=64)
+def _rdp_of_a_step(sigma: float, rate: float, orders: tuple[float, ...]) -> np.ndarray:
+    """Rényi divergences of one step at every order. Slow for orders that are not whole numbers."""
+    return rdp_analysis.compute_rdp(q=rate, noise_multiplier=sigma, steps=1, orders=orders)
 
 
 def _gdp(sigma: float, rate: float, steps: int, delta: float) -> float:

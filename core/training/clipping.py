@@ -22,7 +22,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from core.training.layer_gradients import Record, Records, layers_of
+from core.training.layer_gradients import Record, Records
+from core.training.layers import layers_of
 from core.training.units import UnitLayout
 
 

@@ -14,7 +14,6 @@ import hashlib
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,57 +26,15 @@ from core.models.build import LanguageModel
 from core.models.tokenizer import Samples, encode_samples
 from core.spec import PrivacySpec, TrainingSpec
 from core.training import checkpoint as checkpoints
-from core.training.accounting import Mechanism, epsilon_curve
+from core.training.accounting import epsilon_curve
 from core.training.clipping import Clipper, TrainingDiverged
+from core.training.events import EpochEvent, StepEvent, TrainingResult
 from core.training.losses import Batch, causal_batch, example_losses, masked_batch
 from core.training.plan import PrivatePlan, check, plan
 from core.training.sampling import Purpose, Units, physical_batches, poisson_batches, shuffled_batches, stream
 from core.training.weights import AveragedWeights, learning_rate, trainable
 
 CHECKPOINT_SECONDS = 20.0
-
-
-@dataclass(frozen=True)
-class StepEvent:
-    """One step is done. `loss` is None when the Poisson sample was empty; `epsilon` is None without privacy.
-
-    `tokens` and `seconds` count from the start of the run, over interruptions.
-    """
-
-    step: int
-    steps: int
-    epoch: int
-    epochs: int
-    loss: float | None
-    epsilon: float | None
-    tokens: int
-    seconds: float
-    eta_seconds: float
-
-
-@dataclass(frozen=True)
-class EpochEvent:
-    """One epoch is done. `loss` is the mean over its steps; `eval_loss` and `canary_exposure` come from `evaluate`."""
-
-    epoch: int
-    step: int
-    loss: float | None
-    eval_loss: float | None
-    epsilon: float | None
-    canary_exposure: dict[str, float]
-
-
-@dataclass(frozen=True)
-class TrainingResult:
-    """What a run leaves besides its weights.
-
-    `history` has one row a step (the columns of the table `history`); `mechanism` says what was spent up to the last
-    step taken, None without privacy; `stopped` is True when `should_stop` ended the run early.
-    """
-
-    history: list[dict[str, Any]]
-    mechanism: Mechanism | None
-    stopped: bool
 
 
 class _Stopped(Exception):
@@ -199,7 +156,7 @@ class _Run:
             self.seconds = before + time.monotonic() - begun
             pace = (time.monotonic() - begun) / (self.step - first)
             event = self._step_event(loss, pace * (self.steps - self.step))
-            self.history.append(_history_row(event))
+            self.history.append(event.history_row())
             if on_step is not None:
                 on_step(event)
             epoch_over = self.step in self.epoch_ends
@@ -371,10 +328,3 @@ def _torch_seed(seed: int, step: int) -> int:
     """A 63-bit seed of the noise of one step."""
     words = np.random.SeedSequence([seed, int(Purpose.NOISE), step]).generate_state(1, np.uint64)
     return int(words[0] >> np.uint64(1))
-
-
-def _history_row(event: StepEvent) -> dict[str, Any]:
-    """One row of the table `history`; the last step of an epoch gets its evaluation added."""
-    kept = asdict(event)
-    row = {key: kept[key] for key in ("step", "epoch", "loss", "epsilon", "tokens", "seconds")}
-    return row | {"eval_loss": None, "canary_exposure": {}}

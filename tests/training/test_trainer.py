@@ -16,7 +16,8 @@ from core.spec import PrivacySpec, TrainingSpec
 from core.training import checkpoint
 from core.training.accounting import epsilon
 from core.training.clipping import Clipper, TrainingDiverged
-from core.training.trainer import EpochEvent, StepEvent, TrainingResult, train
+from core.training.events import EpochEvent, StepEvent, TrainingResult
+from core.training.trainer import train
 
 PLAIN = PrivacySpec()
 COHORT = notes()

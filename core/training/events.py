@@ -1,0 +1,57 @@
+"""What a training run tells while it goes on, and what it leaves besides its weights."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from core.training.accounting import Mechanism
+
+
+@dataclass(frozen=True)
+class StepEvent:
+    """One step is done. `loss` is None when the Poisson sample was empty; `epsilon` is None without privacy.
+
+    `tokens` and `seconds` count from the start of the run, over interruptions.
+    """
+
+    step: int
+    steps: int
+    epoch: int
+    epochs: int
+    loss: float | None
+    epsilon: float | None
+    tokens: int
+    seconds: float
+    eta_seconds: float
+
+    def history_row(self) -> dict[str, Any]:
+        """One row of the table `history`; the last step of an epoch gets its evaluation added."""
+        kept = asdict(self)
+        row = {key: kept[key] for key in ("step", "epoch", "loss", "epsilon", "tokens", "seconds")}
+        return row | {"eval_loss": None, "canary_exposure": {}}
+
+
+@dataclass(frozen=True)
+class EpochEvent:
+    """One epoch is done. `loss` is the mean over its steps; `eval_loss` and `canary_exposure` come from `evaluate`."""
+
+    epoch: int
+    step: int
+    loss: float | None
+    eval_loss: float | None
+    epsilon: float | None
+    canary_exposure: dict[str, float]
+
+
+@dataclass(frozen=True)
+class TrainingResult:
+    """What a run leaves besides its weights.
+
+    `history` has one row a step (the columns of the table `history`); `mechanism` says what was spent up to the last
+    step taken, None without privacy; `stopped` is True when `should_stop` ended the run early.
+    """
+
+    history: list[dict[str, Any]]
+    mechanism: Mechanism | None
+    stopped: bool
