@@ -8,13 +8,15 @@ closed, that is, when the server ends for whatever reason.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sys
 import tempfile
 
 import dask
+from dask.system import CPU_COUNT
 from distributed import LocalCluster
-from distributed.system import CPU_COUNT, MEMORY_LIMIT
+from distributed.system import MEMORY_LIMIT
 
 MEMORY_SHARE = 0.7  # of the machine; beyond it the nanny restarts the worker, and the job goes on from its checkpoint
 DEATHS_ALLOWED = 5  # workers a job may outlive before it counts as failed
@@ -53,7 +55,7 @@ def serve() -> None:
             dashboard_address=None,
             memory_limit=int(MEMORY_LIMIT * MEMORY_SHARE),
             local_directory=folder,
-            silence_logs="error",
+            silence_logs=logging.ERROR,
         ) as cluster,
     ):
         print(json.dumps({"scheduler": cluster.scheduler_address}), flush=True)

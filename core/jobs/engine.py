@@ -65,10 +65,11 @@ class Engine:
     def __init__(self, workspace: Workspace, scheduler_address: str | None = None) -> None:
         self.workspace = workspace
         self.scheduler_address = scheduler_address
-        self._lock = threading.RLock()
+        self._lock = threading.RLock()  # the dictionaries below; never held while something is started
+        self._starting = threading.Lock()
         self._process: subprocess.Popen | None = None
         self._client: Client | None = None
-        self._futures: dict[str, Future] = {}
+        self._futures: dict[str, Future | None] = {}  # in the order of submission; None = not handed over yet
         self._ended: dict[str, Job] = {}  # cancelled ones: nothing of them is on disk
         self._submissions = 0
 
@@ -86,14 +87,27 @@ class Engine:
 
     def warm(self) -> None:
         """Start the worker in the background and let it import what training needs: a click is answered fast."""
-        threading.Thread(target=self._started, name="phi-leak-lab-engine", daemon=True).start()
+        threading.Thread(target=self._hand_over, name="phi-leak-lab-engine", daemon=True).start()
+
+    def _hand_over(self) -> None:
+        """Give the scheduler every job that it does not have yet; starts it where there is none."""
+        try:
+            client = self._started()
+        except (EngineFailed, OSError) as error:
+            self._give_up(str(error))
+            return
+        with self._lock:
+            for run_id, future in self._futures.items():
+                if future is None:
+                    self._futures[run_id] = self._send(client, run_id)
 
     def _started(self) -> Client:
         """The client, connected to a living cluster; starts one where there is none. Raises EngineFailed."""
-        with self._lock:
+        with self._starting:
             if self._client is not None and (self._process is None or self._process.poll() is None):
                 return self._client
-            self._futures.clear()  # those of a cluster that died: their folders show as interrupted
+            with self._lock:  # the jobs of a cluster that died show as interrupted
+                self._futures = {run_id: None for run_id, future in self._futures.items() if future is None}
             address = self.scheduler_address or self._start_cluster()
             try:
                 self._client = Client(address, set_as_default=False, timeout=START_SECONDS)
@@ -101,6 +115,34 @@ class Engine:
                 raise EngineFailed(f"The job scheduler at {address} does not answer ({error}).") from error
             self._client.submit(get_ready, key="get-ready", priority=1_000_000)
             return self._client
+
+    def _send(self, client: Client, run_id: str) -> Future:
+        self._submissions += 1
+        future = client.submit(
+            make_run,
+            read_spec(self.workspace.work(run_id)).model_dump_json(),
+            str(self.workspace.root),
+            tuple(map(str, self.workspace.shared)),
+            key=f"{run_id}-{os.getpid()}-{self._submissions}",
+            pure=False,
+            priority=-self._submissions,
+        )
+        future.add_done_callback(lambda ended: self._note_end(run_id, ended))
+        return future
+
+    def _give_up(self, message: str) -> None:
+        with self._lock:
+            waiting = [run_id for run_id, future in self._futures.items() if future is None]
+            for run_id in waiting:
+                del self._futures[run_id]
+                self._fail(run_id, message)
+
+    def _fail(self, run_id: str, message: str) -> None:
+        work = self.workspace.work(run_id)
+        if work.exists():
+            submitted = (read_status(work) or Status(state="failed")).submitted
+            write_status(work, Status(state="failed", message=message, submitted=submitted, finished=time.time()))
+            append_event(work, "failed", message=message)
 
     def _start_cluster(self) -> str:
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
@@ -117,12 +159,12 @@ class Engine:
 
     def close(self) -> None:
         """End the client and the local cluster. Running jobs show as interrupted afterwards."""
-        with self._lock:
+        with self._starting, self._lock:
             if self._client is not None:
                 self._client.close(timeout=5)
             if self._process is not None:
                 self._process.stdin.close()
-                self._process.wait(timeout=30)
+                self._process.wait(timeout=60)
             self._client = self._process = None
             self._futures.clear()
         with self._engines_lock:
@@ -131,46 +173,33 @@ class Engine:
     # Jobs --------------------------------------------------------------------------------------------------------
 
     def submit(self, spec: RunSpec) -> Job:
-        """Ask for a run. Asking again changes nothing: a finished run is not made twice, nor a queued one queued twice.
+        """Ask for a run; returns at once. Asking again changes nothing: no run is made or queued twice.
 
-        Raises EngineFailed, or DiskFull when not even the job's folder can be written.
+        Raises DiskFull when not even the job's folder can be written.
         """
+        run_id = spec.run_id
         with self._lock:
-            run_id = spec.run_id
             job = self._find(run_id)
             if job is not None and job.state in ("queued", "running", "done"):
                 return job
-            client = self._started()
             work = self.workspace.begin(spec)
             (work / CANCEL_FILE).unlink(missing_ok=True)
             write_status(work, Status(state="queued", submitted=time.time()))
             self._ended.pop(run_id, None)
-            self._submissions += 1
-            future = client.submit(
-                make_run,
-                spec.model_dump_json(),
-                str(self.workspace.root),
-                tuple(map(str, self.workspace.shared)),
-                key=f"{run_id}-{os.getpid()}-{self._submissions}",
-                pure=False,
-                priority=-self._submissions,
-            )
-            self._futures[run_id] = future
-            future.add_done_callback(lambda ended: self._note_end(run_id, ended))
-            return self.status(run_id)
+            self._futures.pop(run_id, None)
+            self._futures[run_id] = None
+            job = self.status(run_id)
+        self.warm()
+        return job
 
     def _note_end(self, run_id: str, future: Future) -> None:
         """Write down what no worker could: that a job has outlived too many workers."""
-        if future.status != "error":
-            return
-        work = self.workspace.work(run_id)
-        message = (
-            "The worker process died again and again while it made this run, most likely for lack of memory. "
-            "Choose a smaller physical batch or model, and start it again: it goes on from its checkpoint."
-        )
-        if work.exists():
-            write_status(work, Status(state="failed", message=message, finished=time.time()))
-            append_event(work, "failed", message=message)
+        if future.status == "error":
+            self._fail(
+                run_id,
+                "The worker process died again and again while it made this run, most likely for lack of memory. "
+                "Choose a smaller physical batch or model, and start it again: it goes on from its checkpoint.",
+            )
 
     def jobs(self) -> list[Job]:
         """Every job that is not done, running and queued ones first in their order, then the others, newest first."""
@@ -223,7 +252,7 @@ class Engine:
                 future = self._futures.pop(run_id, None)
                 if future is not None:
                     future.cancel()
-                if not in_use(self.workspace.lock_file(run_id)):
+                if not self._is_made(run_id):
                     self.workspace.discard(work)
             return self.status(run_id)
 
@@ -252,12 +281,19 @@ class Engine:
         return Job(work.name, spec, state, status.message, status.submitted, position)
 
     def _state(self, run_id: str, status: Status) -> JobState:
-        future = self._futures.get(run_id)
-        alive = (future is not None and not future.done()) or in_use(self.workspace.lock_file(run_id))
-        if status.state in ("queued", "running") and not alive:
+        if status.state in ("queued", "running") and not (self._waits(run_id) or self._is_made(run_id)):
             return "interrupted"
         return "running" if status.state == "done" else status.state  # done, and about to be moved to its place
 
+    def _waits(self, run_id: str) -> bool:
+        """Is it in the queue of this engine, or in its worker's hands?"""
+        future = self._futures.get(run_id)
+        return run_id in self._futures and (future is None or not future.done())
+
+    def _is_made(self, run_id: str) -> bool:
+        """Is any living process making it?"""
+        return in_use(self.workspace.lock_file(run_id))
+
     def _position(self, run_id: str) -> int:
-        waiting = [name for name, future in self._futures.items() if not future.done()]
+        waiting = [name for name in self._futures if self._waits(name)]
         return waiting.index(run_id) if run_id in waiting else 0

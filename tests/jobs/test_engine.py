@@ -1,0 +1,130 @@
+"""The job engine with a real cluster and a real worker process, which one of the tests kills."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from core.jobs.engine import Engine, Job
+from core.runs.events import Status, read_events, write_status
+from core.runs.lock import held
+from core.runs.run import RunNotFound
+from core.runs.store import Workspace
+from core.spec import AuditSpec, RunSpec
+
+SECONDS = 240  # patience of a test on a slow, busy machine; nothing here waits for it when all is well
+
+
+@pytest.fixture(scope="module")
+def engine(
+    smoke_workspace: Path, smoke_specs: dict[str, RunSpec], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Engine]:
+    root = tmp_path_factory.mktemp("jobs")
+    shutil.copytree(smoke_workspace / "corpora", root / "corpora")
+    base = smoke_specs["base"].run_id
+    shutil.copytree(smoke_workspace / "runs" / base, root / "runs" / base)
+    engine = Engine.connect(workspace=Workspace(root, shared=()))
+    yield engine
+    engine.close()
+
+
+def wait_for(engine: Engine, run_id: str, good: Callable[[Job], bool]) -> Job:
+    """Poll until `good`, as a page does."""
+    pause = threading.Event()
+    for _ in range(SECONDS * 10):
+        job = engine.status(run_id)
+        if good(job):
+            return job
+        assert job.state != "failed", job.message
+        pause.wait(0.1)
+    raise AssertionError(f"{run_id} is still {job.state} after {SECONDS} s: {engine.progress(run_id)}")
+
+
+def test_one_engine_serves_all_sessions(engine: Engine) -> None:
+    assert Engine.connect(workspace=Workspace(engine.workspace.root, shared=())) is engine
+
+
+def test_queue_positions_cancel_and_a_killed_worker(
+    engine: Engine, smoke_spec: Callable[..., RunSpec], smoke_workspace: Path
+) -> None:
+    first, second, third = smoke_spec(epsilon=8.0), smoke_spec(seed=1), smoke_spec(seed=2)
+    for spec in (first, second, third):
+        assert engine.submit(spec).active
+    again = engine.submit(second)
+    assert again.state == "queued" and again.position == 1
+    jobs = engine.jobs()
+    assert [job.run_id for job in jobs] == [first.run_id, second.run_id, third.run_id]
+    assert [job.position for job in jobs] == [0, 1, 2]
+
+    assert engine.cancel(second.run_id).state == "cancelled"  # it waits: it is taken out at once
+    assert not engine.workspace.work(second.run_id).exists()
+    assert engine.status(third.run_id).position == 1
+
+    wait_for(engine, first.run_id, lambda job: engine.progress(first.run_id).epoch >= 2)
+    (pid,) = engine._client.run(os.getpid).values()
+    os.kill(pid, signal.SIGKILL)
+    assert wait_for(engine, first.run_id, lambda job: not job.active).state == "done"
+    events = read_events(engine.run(first.run_id).folder)
+    assert [e["stage"] for e in events if e["event"] == "stage"].count("training") == 2, "it was not killed in training"
+    assert [e["step"] for e in events if e["event"] == "step"].count(1) == 1, "it went on from its checkpoint"
+    whole = Workspace(smoke_workspace, shared=()).run(first.run_id)
+    assert engine.run(first.run_id).privacy.epsilon() == whole.privacy.epsilon()
+    progress = engine.progress(first.run_id)
+    assert progress.steps_taken == list(range(1, progress.steps + 1))
+
+    wait_for(engine, third.run_id, lambda job: engine.progress(third.run_id).step > 0)
+    assert engine.cancel(third.run_id).active in (True, False)
+    assert wait_for(engine, third.run_id, lambda job: not job.active).state == "cancelled"
+    assert not engine.workspace.work(third.run_id).exists()
+    assert engine.submit(first).state == "done"
+
+
+def test_a_failure_is_a_sentence_and_can_be_removed(engine: Engine, smoke_spec: Callable[..., RunSpec]) -> None:
+    spec = smoke_spec(seed=5)
+    spec = spec.model_copy(update={"training": spec.training.model_copy(update={"batch_size": 9_999})})
+    engine.submit(spec)
+    pause = threading.Event()
+    while engine.status(spec.run_id).active:
+        pause.wait(0.1)
+    job = engine.status(spec.run_id)
+    assert job.state == "failed" and "9999" in job.message.replace(",", "")
+    assert engine.cancel(spec.run_id).state == "cancelled"
+    assert not engine.workspace.work(spec.run_id).exists()
+
+
+def test_what_a_dead_server_left_is_interrupted(tmp_path: Path, smoke_spec: Callable[..., RunSpec]) -> None:
+    engine = Engine(Workspace(tmp_path, shared=()))  # never started: looking needs no worker
+    spec = smoke_spec()
+    work = engine.workspace.begin(spec)
+    write_status(work, Status(state="running", submitted=1.0, started=2.0))
+    assert engine.status(spec.run_id).state == "interrupted"
+    with held(engine.workspace.lock_file(spec.run_id), should_stop=lambda: False):
+        assert engine.status(spec.run_id).state == "running", "another living process makes it"
+    assert [job.state for job in engine.jobs()] == ["interrupted"]
+    assert engine.cancel(spec.run_id).state == "cancelled" and not work.exists()
+
+
+def test_unknown_and_unsafe_names(tmp_path: Path) -> None:
+    engine = Engine(Workspace(tmp_path, shared=()))
+    for name in ("gpt2-000000000000", "../../etc/passwd", ""):
+        with pytest.raises(RunNotFound):
+            engine.status(name)
+
+
+def test_a_cluster_that_cannot_be_reached_fails_the_job_with_a_sentence(
+    tmp_path: Path, smoke_spec: Callable[..., RunSpec], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("core.jobs.engine.START_SECONDS", 1)
+    engine = Engine(Workspace(tmp_path, shared=()), scheduler_address="tcp://127.0.0.1:9")
+    spec = smoke_spec().model_copy(update={"audit": AuditSpec(seed=9)})
+    engine.submit(spec)
+    pause = threading.Event()
+    while engine.status(spec.run_id).active:
+        pause.wait(0.1)
+    assert "tcp://127.0.0.1:9" in engine.status(spec.run_id).message
