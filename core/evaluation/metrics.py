@@ -51,7 +51,7 @@ class Roc:
         """
         if not 0 <= fpr <= 1:
             raise ValueError(f"a false-positive rate is between 0 and 1, not {fpr}")
-        allowed = int(np.searchsorted(self.fpr, fpr + 1e-12, side="right")) - 1
+        allowed = int(np.searchsorted(self.fpr, fpr, side="right")) - 1
         return OperatingPoint(
             tpr=float(self.tpr[allowed]), fpr=float(self.fpr[allowed]), threshold=float(self.thresholds[allowed])
         )
@@ -64,8 +64,8 @@ def roc(member_scores: Sequence[float], nonmember_scores: Sequence[float]) -> Ro
     """
     members, nonmembers = _checked(member_scores, "members"), _checked(nonmember_scores, "non-members")
     thresholds = np.unique(np.concatenate([members, nonmembers]))[::-1]  # falling
-    tpr = 1 - np.searchsorted(np.sort(members), thresholds, side="left") / len(members)
-    fpr = 1 - np.searchsorted(np.sort(nonmembers), thresholds, side="left") / len(nonmembers)
+    tpr = (len(members) - np.searchsorted(np.sort(members), thresholds, side="left")) / len(members)
+    fpr = (len(nonmembers) - np.searchsorted(np.sort(nonmembers), thresholds, side="left")) / len(nonmembers)
     return Roc(
         fpr=np.concatenate([[0.0], fpr]),
         tpr=np.concatenate([[0.0], tpr]),

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 from sklearn.metrics import roc_auc_score
 
 from core.evaluation import bootstrap
@@ -78,6 +79,20 @@ def test_clusters_widen_the_interval():
     by_note = patient_bootstrap(weighted_auc(scores, member), np.arange(400), member, resamples=400)
     assert by_patient.value == by_note.value
     assert by_patient.high - by_patient.low > 2 * (by_note.high - by_note.low)
+
+
+def test_ends_are_expanded_percentiles():
+    """With 5 patients Student's t(4) = 2.776 and √(5/4) put 0.096 % of resamples beyond each end, not 2.5 %."""
+    values = np.arange(100_000.0)
+    found = patient_bootstrap(lambda w: values[: len(w)], list("abcde"), resamples=100_000)
+    tail = stats.norm.sf(2.776445 * np.sqrt(1.25))
+    assert tail == pytest.approx(0.00096, abs=1e-5)
+    assert (found.low, found.high) == pytest.approx((99_999 * tail, 99_999 * (1 - tail)), abs=0.5)
+
+
+def test_a_single_patient_in_a_group_gives_a_figure_without_an_interval():
+    found = patient_bootstrap(weighted_auc([1.0, 2.0, 0.0], [True, True, False]), ["a", "b", "c"], [1, 1, 0])
+    assert found.value == 1.0 and np.isnan(found.low) and np.isnan(found.high)
 
 
 def test_random_members_give_an_auc_interval_over_one_half():
