@@ -28,6 +28,12 @@ def words(text: str) -> list[str]:
     return _WORD.findall(text.lower())
 
 
+def whole_words(generation: str) -> list[str]:
+    """Words that a model wrote to their end: a word that touches the end of the text may be cut by the length limit."""
+    found = words(generation)
+    return found[:-1] if re.search(r"[^\W\d_]{2,}$", generation) else found
+
+
 @cache
 def public_words(path: Path = PUBLIC_WORDS) -> frozenset[str]:
     """Words of the public text that base models were trained on, one a line, plain or gzip-compressed (`.gz`).
@@ -56,10 +62,10 @@ def hospital_words(corpus: Corpus) -> frozenset[str]:
 def known_share(texts: Sequence[str], vocabulary: frozenset[str], *, resamples: int = 1_000, seed: int = 0) -> Interval:
     """Share of all words in `texts` that `vocabulary` holds, with a bootstrap interval over texts (generations).
 
-    Each occurrence counts. Where the length limit cuts a generation off mid-word, that piece counts as it stands.
+    Each occurrence counts; `whole_words` says which.
     Raises ValueError when the texts hold no word at all.
     """
-    found = [words(text) for text in texts]
+    found = [whole_words(text) for text in texts]
     written = np.array([len(one) for one in found])
     if written.sum() == 0:
         raise ValueError("the generations hold no words, so there is no share of known ones")

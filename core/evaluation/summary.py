@@ -23,7 +23,7 @@ from core.evaluation.bootstrap import (
     weighted_leakage,
     weighted_perplexity,
 )
-from core.evaluation.known_words import hospital_words, known_share, public_words, words
+from core.evaluation.known_words import hospital_words, known_share, public_words, whole_words
 from core.evaluation.statistics import mean_interval, proportion_interval
 from core.phi.fields import DIRECT, FIELDS
 from core.spec import AuditSpec
@@ -195,7 +195,7 @@ def _exposure(canaries: pd.DataFrame) -> Iterator[Row]:
 
 
 def _known_words(generations: pd.DataFrame, corpus: Corpus, audit: AuditSpec) -> Row:
-    if not any(map(words, generations["text"])):
+    if not any(map(whole_words, generations["text"])):
         return Row("known_words", "run", math.nan, math.nan, math.nan, len(generations), "the model wrote no words")
     vocabulary = public_words() | hospital_words(corpus)
     found = known_share(generations["text"].tolist(), vocabulary, resamples=audit.bootstrap, seed=audit.seed)

@@ -5,7 +5,7 @@ import gzip
 import pytest
 
 from core.corpus.hospital import build
-from core.evaluation.known_words import WordListMissing, hospital_words, known_share, public_words, words
+from core.evaluation.known_words import WordListMissing, hospital_words, known_share, public_words, whole_words, words
 from core.spec import CORPUS_PRESETS
 
 
@@ -13,16 +13,21 @@ def test_words_are_letters_only_of_at_least_two():
     assert words("A 5-mg dose; II-5b, Zoë's x2y metoprolol12 O2") == ["mg", "dose", "ii", "zoë", "metoprolol"]
 
 
+def test_a_word_cut_off_by_the_length_limit_is_not_judged():
+    assert whole_words("no acute distr") == ["no", "acute"] == whole_words("no acute 3 ") == whole_words("No acute.")
+    assert whole_words("dose of 5") == ["dose", "of"] and whole_words("was X") == ["was"] and whole_words("") == []
+
+
 def test_share_counts_every_occurrence():
-    found = known_share(["The dog runs", "xqz the THE"], frozenset({"the", "dog"}), resamples=50)
+    found = known_share(["The dog runs.", "xqz the THE."], frozenset({"the", "dog"}), resamples=50)
     assert found.value == pytest.approx(4 / 6) and 0 <= found.low <= found.value <= found.high <= 1
-    assert known_share(["ab ab"] * 5, frozenset({"ab"}), resamples=50).low == 1.0
+    assert known_share(["ab ab ab"] * 5, frozenset({"ab"}), resamples=50).low == 1.0
 
 
 def test_the_interval_resamples_generations_not_words():
     vocabulary = frozenset({"yes"})
-    split = known_share(["yes yes yes yes", "no no no no"] * 5, vocabulary)
-    mixed = known_share(["yes no yes no"] * 10, vocabulary)
+    split = known_share(["yes yes yes yes.", "no no no no."] * 5, vocabulary)
+    mixed = known_share(["yes no yes no."] * 10, vocabulary)
     assert split.value == mixed.value == 0.5
     assert mixed.low == mixed.high == 0.5 and split.low < 0.4 < 0.6 < split.high
 
