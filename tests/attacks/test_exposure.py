@@ -8,6 +8,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 from core.attacks import secret_loss
 from core.attacks.exposure import canary_exposures, exposure
@@ -51,9 +52,17 @@ def test_known_exposures():
 def test_a_uniform_rank_gives_about_one_over_ln_2_bits():
     losses = np.random.default_rng(0).random((4_000, 1_000))
     bits = exposure(losses[:, 0], losses[:, 1:])
-    exact = math.log2(1000) - np.log2(np.arange(1, 1001)).mean()  # 1.437: tends to 1/ln 2 = 1.4427
+    exact = math.log2(1000) - np.log2(np.arange(1, 1001)).mean()  # 1.436: tends to 1/ln 2 = 1.4427
     assert abs(exact - 1 / math.log(2)) < 0.01
     assert bits.mean() == pytest.approx(exact, abs=4 * bits.std() / math.sqrt(4_000))
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "distilbert"])
+def test_a_model_that_saw_no_canary_ranks_them_uniformly(untrained, kind):
+    table = planted.draw(SPEC.model_copy(update={"canaries": 60, "canary_patients": 0}))
+    found = canary_exposures(untrained[kind], table)
+    assert stats.kstest(found["rank"].astype(float) / 1000, "uniform").pvalue > 1e-3
+    assert abs(found["exposure"].mean() - 1.436) < 4 * 1.44 / math.sqrt(60)
 
 
 @pytest.mark.parametrize(
