@@ -170,15 +170,12 @@ class _Line:
 
     def _attacks(self, work: Path, lm: LanguageModel, corpus: Corpus, diary: Diary) -> None:
         """The quick audit. A table that an interrupted run left is not made again."""
-        for stage, message, names, attack in (
-            ("audit: extraction", "Asking the model 14 prompts, many times each", ("generations", "hits"), _extract),
-            ("audit: membership", "Comparing its loss on members' and on other patients' notes", ("scores",), _score),
-            ("audit: exposure", "Ranking the planted canaries among all they might have been", ("canaries",), _expose),
-        ):
-            if all((work / "tables" / f"{name}.parquet").exists() for name in names):
+        for attack in ATTACKS:
+            if all((work / "tables" / f"{name}.parquet").exists() for name in attack.tables):
                 continue
-            diary.stage(stage, message)
-            for name, frame in zip(names, attack(lm, corpus, self.spec, self._progress(diary), self.stop), strict=True):
+            diary.stage(attack.stage, attack.message)
+            frames = attack.make(lm, corpus, self.spec, self._progress(diary), self.stop)
+            for name, frame in zip(attack.tables, frames, strict=True):
                 write_table(work / "tables", name, frame)
 
     def _summary(self, work: Path, corpus: Corpus, base: Run | None) -> None:
@@ -284,3 +281,20 @@ def _expose(lm: LanguageModel, corpus: Corpus, spec: RunSpec, report: Progress, 
     from core.attacks.exposure import canary_exposures
 
     return (canary_exposures(lm, corpus.canaries, on_progress=report),)
+
+
+@dataclass(frozen=True)
+class Attack:
+    """One stage of the quick audit: `make(lm, corpus, spec, report, stop)` gives its `tables`, in that order."""
+
+    stage: str
+    message: str
+    tables: tuple[str, ...]
+    make: Callable[[LanguageModel, Corpus, RunSpec, Progress, Stop], tuple[pd.DataFrame, ...]]
+
+
+ATTACKS = (
+    Attack("audit: extraction", "Asking the model 14 prompts, many times each", ("generations", "hits"), _extract),
+    Attack("audit: membership", "Comparing its loss on members' and on other patients' notes", ("scores",), _score),
+    Attack("audit: exposure", "Ranking the planted canaries among all they might have been", ("canaries",), _expose),
+)

@@ -25,7 +25,7 @@ from core.spec import CorpusSpec, RunSpec
 DEMO = Path(__file__).resolve().parents[2] / "assets" / "demo"
 CORPORA_IN_MEMORY = 4
 
-_corpora: OrderedDict[Path, Corpus] = OrderedDict()
+_corpora: OrderedDict[tuple[Path, str], Corpus] = OrderedDict()
 _corpora_lock = threading.Lock()
 
 
@@ -56,16 +56,22 @@ class Workspace:
 
     # Cohorts -----------------------------------------------------------------------------------------------------
 
-    def corpus(self, spec: CorpusSpec) -> Corpus:
-        """The cohort of `spec`: from memory, from disk, or built now and stored. Do not change its frames in place."""
+    def corpus(self, spec: CorpusSpec, *, store: bool = True) -> Corpus:
+        """The cohort of `spec`: from memory, from disk, or built now and stored. Do not change its frames in place.
+
+        With `store=False` nothing is written: for looking at a cohort before anything is decided.
+        """
+        key = (self.root, spec.digest())
         with _corpora_lock:
-            folder = self._corpus_folder(spec) or self._build_corpus(spec)
-            if folder not in _corpora:
-                _corpora[folder] = Corpus.read(folder)
-            _corpora.move_to_end(folder)
+            folder = self._corpus_folder(spec)
+            if key not in _corpora:
+                _corpora[key] = Corpus.read(folder) if folder else _build(spec)
+            _corpora.move_to_end(key)
             while len(_corpora) > CORPORA_IN_MEMORY:
                 _corpora.popitem(last=False)
-            return _corpora[folder]
+            if folder is None and store:
+                self._store_corpus(_corpora[key], spec)
+            return _corpora[key]
 
     def _corpus_folder(self, spec: CorpusSpec) -> Path | None:
         for root in (self.root, *self.shared):
@@ -74,10 +80,7 @@ class Workspace:
                 return folder
         return None
 
-    def _build_corpus(self, spec: CorpusSpec) -> Path:
-        from core.corpus.hospital import build
-
-        corpus = build(spec)
+    def _store_corpus(self, corpus: Corpus, spec: CorpusSpec) -> None:
         final = self.root / "corpora" / spec.digest()
         with full_disk_as_sentence("the cohort", final.parent):
             final.parent.mkdir(parents=True, exist_ok=True)
@@ -87,7 +90,6 @@ class Workspace:
                 _publish(beside, final)
             finally:
                 shutil.rmtree(beside, ignore_errors=True)
-        return final
 
     # Complete runs -----------------------------------------------------------------------------------------------
 
@@ -173,6 +175,12 @@ class Workspace:
     def discard(self, work: Path) -> None:
         """Remove a work folder and everything in it."""
         shutil.rmtree(work, ignore_errors=True)
+
+
+def _build(spec: CorpusSpec) -> Corpus:
+    from core.corpus.hospital import build
+
+    return build(spec)
 
 
 def _publish(made: Path, final: Path) -> None:

@@ -1,0 +1,151 @@
+"""Commands that make cohorts and models, count privacy, and run benchmarks."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from core.cli.output import AsJson, BadInput, DataFolder, answer, errors_as_sentences, say
+from core.cli.settings import corpus_spec, model_spec
+
+ROOT = Path(__file__).resolve().parents[2]
+IN_MEMORY = 5_000  # patients; a larger cohort is streamed to disk
+
+
+def corpus(
+    out: Annotated[Path, typer.Option(metavar="DIR", help="A new folder for patients, notes and canaries (Parquet).")],
+    preset: Annotated[str, typer.Option(help="A preset, or a JSON file of a cohort's spec.")] = "classroom",
+    patients: Annotated[int | None, typer.Option(help="Instead of the preset's.")] = None,
+    notes_per_patient: Annotated[float | None, typer.Option(help="Instead of the preset's.")] = None,
+    naming_rate: Annotated[float | None, typer.Option(help="Instead of the preset's.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Instead of the preset's.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make a synthetic hospital and write it as Parquet."""
+    with errors_as_sentences():
+        changes = {
+            "patients": patients, "notes_per_patient": notes_per_patient, "naming_rate": naming_rate, "seed": seed,
+        }  # fmt: skip
+        chosen = corpus_spec(preset)
+        spec = type(chosen)(
+            **{**chosen.model_dump(), **{key: value for key, value in changes.items() if value is not None}}
+        )
+        if out.exists() and (not out.is_dir() or any(out.iterdir())):
+            raise BadInput(f"--out: {out} exists and is not an empty folder. Choose another name.")
+        _write_corpus(spec, out)
+        counts = _count(out)
+        text = f"{out}: {counts['patients']:,} patients, {counts['notes']:,} notes, {counts['canaries']:,} canaries"
+        answer({"folder": str(out), "spec": spec.model_dump(mode="json"), **counts}, text, as_json=as_json)
+
+
+def _write_corpus(spec, out: Path) -> None:
+    """Write beside `out`, then rename: the folder is whole or not there."""
+    import shutil
+    import tempfile
+
+    from core.corpus.hospital import write_large
+    from core.runs.store import full_disk_as_sentence
+
+    with full_disk_as_sentence("the cohort", out.parent):
+        out.parent.mkdir(parents=True, exist_ok=True)
+        beside = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
+        try:
+            write_large(spec, beside, lambda done, total: say(f"  {done:,} of {total:,} patients"))
+            if out.exists():
+                out.rmdir()
+            beside.chmod(0o755)
+            beside.rename(out)
+        finally:
+            shutil.rmtree(beside, ignore_errors=True)
+
+
+def _count(folder: Path) -> dict[str, int]:
+    import pyarrow.parquet as pq
+
+    return {name: pq.read_metadata(folder / f"{name}.parquet").num_rows for name in ("patients", "notes", "canaries")}
+
+
+def account(
+    sample_rate: Annotated[float, typer.Option(help="q: each unit's chance to be in a step.")],
+    steps: Annotated[int, typer.Option(help="Number of steps.")],
+    delta: Annotated[float, typer.Option(help="δ")] = 1e-5,
+    noise_multiplier: Annotated[float | None, typer.Option(help="σ; gives ε.")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="Target ε; gives σ.")] = None,
+    accountant: Annotated[str, typer.Option(help="prv, rdp or gdp.")] = "prv",
+    as_json: AsJson = False,
+) -> None:
+    """ε of a mechanism (--noise-multiplier), or the noise that an ε needs (--epsilon)."""
+    with errors_as_sentences():
+        from core.training import accounting
+
+        if (noise_multiplier is None) == (epsilon is None):
+            raise BadInput("Give either --noise-multiplier (to get ε) or --epsilon (to get σ).")
+        if accountant not in ("prv", "rdp", "gdp"):
+            raise BadInput(f"--accountant: “{accountant}” is not one of prv, rdp, gdp.")
+        given = {"sample_rate": sample_rate, "steps": steps, "delta": delta, "accountant": accountant}
+        sigma = noise_multiplier
+        if sigma is None:
+            sigma = accounting.noise_multiplier(target_epsilon=epsilon, **given)
+        value, by = accounting.epsilon_with_method(noise_multiplier=sigma, **given)
+        text = (
+            f"ε = {value:.6g} at δ = {delta:g} (σ = {sigma:.6g}, q = {sample_rate:g}, {steps} steps; accountant {by})"
+        )
+        if by != accountant:
+            text += f"\n{accountant} has no finite answer here, so {by} was used."
+        data = {"epsilon": value, "noise_multiplier": sigma, **given, "accountant_used": by}
+        answer(data, text, as_json=as_json)
+
+
+def pretrain(
+    text: Annotated[list[Path], typer.Option("--text", help="A file of public text; give the option once a file.")],
+    model: Annotated[str, typer.Option("--model", "--kind", help="gpt2, distilbert or bert.")] = "gpt2",
+    size: Annotated[str, typer.Option(help="tiny or small.")] = "tiny",
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Default: assets/base/MODEL-SIZE.")] = None,
+    epochs: Annotated[int, typer.Option(min=1)] = 12,
+    seed: Annotated[int, typer.Option(min=0)] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Train a public base model on public text alone."""
+    with errors_as_sentences():
+        missing = [str(path) for path in text if not path.is_file()]
+        if missing:
+            raise BadInput(f"--text: there is no file {', '.join(missing)}.")
+        spec = model_spec(model, size, "assets")
+        from core.models.build import BASE_MODELS
+        from core.models.pretrain import pretrain as make
+
+        folder = out or BASE_MODELS / f"{spec.kind}-{spec.size}"
+
+        def report(event: dict) -> None:
+            if event["step"] % 50 == 0 or event["step"] == event["steps"]:
+                say(f"  step {event['step']}/{event['steps']}, loss {event['loss']:.3f}")
+
+        figures = make(spec.kind, spec.size, text, folder, epochs=epochs, seed=seed, on_progress=report)
+        lines = "\n".join(f"  {name} {value:.5g}" for name, value in figures.items())
+        answer({"folder": str(folder), **figures}, f"{folder}\n{lines}", as_json=as_json)
+
+
+def bench(
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Which benchmark; none lists them.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run a benchmark of bench/ and print what it measured."""
+    with errors_as_sentences():
+        names = sorted(path.stem for path in (ROOT / "bench").glob("*.py") if not path.stem.startswith("_"))
+        if name is None:
+            answer(names, "\n".join(names) or "There are no benchmarks.", as_json=as_json)
+            return
+        if name not in names:
+            raise BadInput(f"There is no benchmark “{name}”. There are: {', '.join(names) or 'none'}.")
+        importlib.import_module(f"bench.{name}").main(json=as_json)
+
+
+def demo(data: DataFolder = None, as_json: AsJson = False) -> None:
+    """Train the shipped demonstration again: the runs of assets/demo."""
+    with errors_as_sentences():
+        from core.demo import main
+
+        main(data=data, json=as_json)

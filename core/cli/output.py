@@ -1,0 +1,80 @@
+"""What every command shares: answers as text or JSON, and errors as one line with the right exit code."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+import typer
+
+BAD_INPUT, FAILURE = 2, 1
+
+AsJson = Annotated[bool, typer.Option("--json", help="Answer with one JSON document on standard output.")]
+DataFolder = Annotated[
+    str | None,
+    typer.Option("--data", metavar="DIR", help="Where runs and cohorts live (default: $PHILAB_DATA or ./data)."),
+]
+
+
+class BadInput(ValueError):
+    """Something the caller typed cannot be used. The text is a sentence."""
+
+
+@contextmanager
+def errors_as_sentences() -> Iterator[None]:
+    """Exit 2 for bad input and 1 for failures, each with one line on standard error and no traceback."""
+    from pydantic import ValidationError
+
+    try:
+        yield
+    except ValidationError as error:
+        _leave(BAD_INPUT, _sentence(error))
+    except (ValueError, LookupError, FileNotFoundError) as error:
+        _leave(BAD_INPUT, str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error))
+    except KeyboardInterrupt:
+        _leave(130, "Interrupted. What was done so far is kept: the same command goes on from there.")
+    except Exception as error:
+        if type(error).__name__ == "ModelNotFound":  # its class would import torch
+            _leave(BAD_INPUT, str(error))
+        _leave(FAILURE, str(error) or type(error).__name__)
+
+
+def _leave(code: int, message: str) -> None:
+    print("Error: " + " ".join(message.split()), file=sys.stderr)
+    raise typer.Exit(code)
+
+
+def _sentence(error: Any) -> str:
+    """The first complaint of a pydantic error in plain words, with the option it is about."""
+    first = error.errors()[0]
+    message = first["msg"].removeprefix("Value error, ")
+    where = "--" + str(first["loc"][-1]).replace("_", "-") if first["loc"] else ""
+    given = first.get("input")
+    shown = f" (given: {given})" if where and isinstance(given, (int, float, str)) else ""
+    return f"{where}: {message}{shown}" if where else message
+
+
+def answer(data: Any, text: str, *, as_json: bool) -> None:
+    """Print `data` as JSON (∞ as "inf", NaN as null) or `text`."""
+    print(json.dumps(_plain(data), ensure_ascii=False, indent=2) if as_json else text)
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "item"):  # a numpy scalar
+        value = value.item()
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else ("inf" if value > 0 else "-inf")
+    return value
+
+
+def say(message: str) -> None:
+    """A word of progress for people; standard output stays clean for the answer."""
+    print(message, file=sys.stderr, flush=True)

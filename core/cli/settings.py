@@ -1,0 +1,84 @@
+"""Options → specs. Checks everything before anything is written."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import get_args
+
+from pydantic import ValidationError
+
+from core.cli.output import BadInput
+from core.spec import (
+    CORPUS_PRESETS,
+    AuditSpec,
+    CorpusSpec,
+    ModelKind,
+    ModelSpec,
+    PrivacySpec,
+    RunSpec,
+    TrainingSpec,
+    recipe,
+)
+
+
+def corpus_spec(given: str) -> CorpusSpec:
+    """A preset's name, a folder that `python -m core corpus` wrote, or a JSON file of a CorpusSpec."""
+    if given in CORPUS_PRESETS:
+        return CORPUS_PRESETS[given]
+    path = Path(given)
+    file = path / "spec.json" if path.is_dir() else path
+    if not file.is_file():
+        raise BadInput(
+            f"--corpus: “{given}” is neither a preset ({', '.join(CORPUS_PRESETS)}) nor a folder or "
+            "file with a cohort's spec."
+        )
+    try:
+        return CorpusSpec.model_validate_json(file.read_text(encoding="utf-8"))
+    except (ValidationError, UnicodeDecodeError) as error:
+        raise BadInput(f"--corpus: {file} does not hold a cohort's spec ({str(error).splitlines()[0]}).") from None
+
+
+def epsilon_value(given: str | None) -> float | None:
+    """`8` → 8.0; `inf`, `none` or nothing → None, training without privacy. Anything else is BadInput."""
+    if given is None or given.strip().lower() in ("inf", "infinity", "∞", "none"):
+        return None
+    try:
+        value = float(given)
+    except ValueError:
+        value = math.nan
+    if not (math.isfinite(value) and value > 0):
+        raise BadInput(f"--epsilon: “{given}” is not a number above 0. Give for example 8, or inf for no privacy.")
+    return value
+
+
+def model_spec(kind: str, size: str, base: str) -> ModelSpec:
+    """The public model to start from. BadInput for a kind nobody knows."""
+    if kind not in get_args(ModelKind):
+        raise BadInput(f"--model: there is no model “{kind}”. Choose {', '.join(get_args(ModelKind))}.")
+    return ModelSpec(kind=kind, size=size, base=base)
+
+
+def training_spec(
+    kind: ModelKind, privacy: PrivacySpec, epochs: int | None, seed: int, **changes: object
+) -> TrainingSpec:
+    """The measured recipe for this kind of model, with what the caller set instead."""
+    chosen = recipe(kind, private=privacy.private, seed=seed)
+    given = {"epochs": epochs, **changes}
+    return TrainingSpec(
+        **{**chosen.model_dump(), **{name: value for name, value in given.items() if value is not None}}
+    )
+
+
+def fitting(spec: RunSpec, training_notes: int, batch_given: bool) -> RunSpec:
+    """The recipe's batch is for the classroom cohort: on a smaller one it shrinks, unless the caller chose it."""
+    if batch_given or spec.training.batch_size <= training_notes:
+        return spec
+    smaller = spec.training.model_copy(update={"batch_size": max(1, training_notes // 4)})
+    return spec.model_copy(update={"training": smaller})
+
+
+def audit_spec(samples_per_prompt: int | None, seed: int | None = None) -> AuditSpec:
+    """The quick audit, as large as asked for."""
+    given = {"samples_per_prompt": samples_per_prompt, "seed": seed}
+    return AuditSpec(**{name: value for name, value in given.items() if value is not None})

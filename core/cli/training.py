@@ -1,0 +1,198 @@
+"""Commands that make runs: `train` and `sweep`."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from core.cli.output import AsJson, DataFolder, answer, errors_as_sentences, say
+from core.cli.settings import audit_spec, corpus_spec, epsilon_value, fitting, model_spec, training_spec
+from core.spec import PrivacySpec, RunSpec
+
+if TYPE_CHECKING:
+    from core.runs.run import Run
+    from core.runs.store import Workspace
+
+SAY_SECONDS = 2.0
+
+Model = Annotated[str, typer.Option("--model", help="gpt2, distilbert or bert.")]
+Size = Annotated[str, typer.Option(help="Size of the shipped base model.")]
+Base = Annotated[str, typer.Option(help="Where training starts: assets, a folder, or a hub name.")]
+Cohort = Annotated[str, typer.Option("--corpus", help="A preset (classroom, study, …), or a folder of `corpus --out`.")]
+Delta = Annotated[float, typer.Option(help="δ of (ε, δ)-differential privacy.")]
+Unit = Annotated[str, typer.Option(help="What is protected: note or patient.")]
+Accountant = Annotated[str, typer.Option(help="prv, rdp or gdp.")]
+Norm = Annotated[float, typer.Option("--max-grad-norm", help="The clipping norm C.")]
+Epochs = Annotated[int | None, typer.Option(help="Default: the measured recipe's.")]
+Batch = Annotated[int | None, typer.Option("--batch-size", help="Expected notes a step. Default: the recipe's.")]
+Rate = Annotated[float | None, typer.Option("--learning-rate", help="Default: the recipe's.")]
+Samples = Annotated[int | None, typer.Option("--samples-per-prompt", help="Size of the audit (14 prompts × this).")]
+
+
+def train(
+    model: Model = "gpt2",
+    size: Size = "tiny",
+    base: Base = "assets",
+    corpus: Cohort = "classroom",
+    epsilon: Annotated[str | None, typer.Option(help="Target ε; inf or nothing: no privacy.")] = None,
+    noise_multiplier: Annotated[float | None, typer.Option(help="σ instead of a target ε.")] = None,
+    unit: Unit = "note",
+    delta: Delta = 1e-5,
+    accountant: Accountant = "prv",
+    max_grad_norm: Norm = 1.0,
+    epochs: Epochs = None,
+    batch_size: Batch = None,
+    learning_rate: Rate = None,
+    seed: Annotated[int, typer.Option(help="Seed of the training.")] = 0,
+    samples_per_prompt: Samples = None,
+    data: DataFolder = None,
+    as_json: AsJson = False,
+) -> None:
+    """Train a model on a cohort, with or without privacy, and audit it. The same settings are never trained twice."""
+    with errors_as_sentences():
+        from core.runs.store import Workspace
+
+        workspace = Workspace(data)
+        privacy = PrivacySpec(
+            target_epsilon=epsilon_value(epsilon), noise_multiplier=noise_multiplier, delta=delta,
+            max_grad_norm=max_grad_norm, unit=unit, accountant=accountant,
+        )  # fmt: skip
+        spec = RunSpec(
+            corpus=corpus_spec(corpus),
+            model=model_spec(model, size, base),
+            privacy=privacy,
+            training=training_spec(model, privacy, epochs, seed, batch_size=batch_size, learning_rate=learning_rate),
+            audit=audit_spec(samples_per_prompt),
+        )
+        (spec,) = checked(workspace, [spec], batch_given=batch_size is not None)
+        run = _execute(spec, workspace)
+        answer(described(run), _summary_text(run), as_json=as_json)
+
+
+def sweep(
+    epsilon: Annotated[str, typer.Option(help="Comma-separated values of ε; inf = no privacy.")],
+    model: Model = "gpt2",
+    size: Size = "tiny",
+    base: Base = "assets",
+    corpus: Cohort = "classroom",
+    seeds: Annotated[int, typer.Option(min=1, help="Runs of each ε, with seeds 0, 1, …")] = 1,
+    unit: Unit = "note",
+    delta: Delta = 1e-5,
+    accountant: Accountant = "prv",
+    epochs: Epochs = None,
+    batch_size: Batch = None,
+    samples_per_prompt: Samples = None,
+    scheduler: Annotated[
+        str | None, typer.Option(help="A dask scheduler (tcp://host:port) that shares the data folder.")
+    ] = None,
+    data: DataFolder = None,
+    as_json: AsJson = False,
+) -> None:
+    """Train a model at several ε and seeds: what the trade-off page is drawn from."""
+    with errors_as_sentences():
+        from core.runs.store import Workspace
+
+        workspace = Workspace(data)
+        cohort, start, audit = corpus_spec(corpus), model_spec(model, size, base), audit_spec(samples_per_prompt)
+        specs = []
+        for value in [epsilon_value(part) for part in epsilon.split(",")]:
+            privacy = PrivacySpec(target_epsilon=value, delta=delta, unit=unit, accountant=accountant)
+            for seed in range(seeds):
+                training = training_spec(start.kind, privacy, epochs, seed, batch_size=batch_size)
+                specs.append(RunSpec(corpus=cohort, model=start, privacy=privacy, training=training, audit=audit))
+        specs = checked(workspace, specs, batch_given=batch_size is not None)
+        make = (
+            _by_scheduler(workspace, scheduler)
+            if scheduler
+            else lambda chosen: [_execute(s, workspace) for s in chosen]
+        )
+        runs = make(list(dict.fromkeys(specs)))
+        answer([described(run) for run in runs], "\n\n".join(map(_summary_text, runs)), as_json=as_json)
+
+
+def checked(workspace: Workspace, specs: list[RunSpec], *, batch_given: bool) -> list[RunSpec]:
+    """The specs, fitted to their cohort; raises ValueError for what cannot be trained, before anything is written."""
+    from core.models.build import load
+    from core.training.plan import check
+
+    corpus = workspace.corpus(specs[0].corpus, store=False)
+    load(specs[0].model)  # ModelNotFound now, not after minutes
+    fitted = []
+    for spec in specs:
+        notes = corpus.training_notes(spec.training.max_notes_per_patient)
+        spec = fitting(spec, len(notes), batch_given)
+        if not spec.is_base:
+            warnings = check(spec.privacy, spec.training, notes=len(notes), patients=notes["patient_id"].nunique())
+            for warning in warnings:
+                say(f"Warning: {warning}")
+        fitted.append(spec)
+    return fitted
+
+
+def _execute(spec: RunSpec, workspace: Workspace) -> Run:
+    from core.pipeline import execute
+
+    return execute(spec, workspace, on_event=_reporter(spec))
+
+
+def _reporter(spec: RunSpec) -> Callable[[dict[str, Any]], None]:
+    """Says stages at once, and steps every two seconds."""
+    said = 0.0
+
+    def report(event: dict[str, Any]) -> None:
+        nonlocal said
+        if event["event"] == "stage":
+            say(f"{spec.run_id}: {event['message']}")
+        elif event["event"] == "step" and (time.monotonic() - said > SAY_SECONDS or event["step"] == event["steps"]):
+            said = time.monotonic()
+            loss = "–" if event["loss"] is None else f"{event['loss']:.3f}"
+            spent = "" if event["epsilon"] is None else f", ε {event['epsilon']:.3g}"
+            say(f"  step {event['step']}/{event['steps']}, loss {loss}{spent}, {event['eta_seconds']:.0f} s left")
+
+    return report
+
+
+def _by_scheduler(workspace: Workspace, address: str) -> Callable[[list[RunSpec]], list[Run]]:
+    """Makes runs on the workers of a dask scheduler and waits for them."""
+    from core.jobs.engine import Engine
+
+    def make(specs: list[RunSpec]) -> list[Run]:
+        engine = Engine.connect(address, workspace)
+        for spec in specs:
+            engine.submit(spec)
+        pause = threading.Event()
+        for spec in specs:
+            while (job := engine.status(spec.run_id)).active:
+                pause.wait(0.5)
+            if job.state != "done":
+                raise RuntimeError(f"Run {spec.run_id} is {job.state}: {job.message or 'its worker is gone.'}")
+            say(f"{spec.run_id}: done")
+        runs = [engine.run(spec.run_id) for spec in specs]
+        engine.close()
+        return runs
+
+    return make
+
+
+def described(run: Run) -> dict[str, Any]:
+    """A run as JSON: id, folder, spec, the ε that was spent, metrics."""
+    mechanism = run.privacy
+    return {
+        "run": run.id,
+        "folder": str(run.folder),
+        "shipped": run.shipped,
+        "epsilon": mechanism.epsilon() if mechanism else (0.0 if run.spec.is_base else float("inf")),
+        "spec": run.spec.model_dump(mode="json"),
+        "metrics": run.metrics.to_dict("records"),
+    }
+
+
+def _summary_text(run: Run) -> str:
+    lines = [f"{run.id}  {run.folder}"]
+    for row in run.metrics.itertuples():
+        lines.append(f"  {row.metric:<34} {row.arm:<8} {row.value:10.4g}   [{row.low:.4g}, {row.high:.4g}]  n={row.n}")
+    return "\n".join(lines)
