@@ -59,31 +59,50 @@ def _slices(units: int, floats_a_unit: int) -> Iterator[slice]:
     return (slice(first, first + step) for first in range(0, units, step))
 
 
-def _outer_squares(x: Tensor, g: Tensor, *, bias: bool) -> Tensor:
-    """‖Σ_t x_t g_tᵀ‖² (and, with `bias`, + ‖Σ_t g_t‖²) for x (U, L, d) and g (U, L, p). Returns (U,) float64."""
+def _outer_squares(x: Tensor, g: Tensor) -> Tensor:
+    """‖Σ_t x_t g_tᵀ‖² for x (U, L, d) and g (U, L, p), by the cheaper way. Returns (U,) float64."""
     units, length, d = x.shape
     p = g.shape[-1]
     if GRAM_COST * length * (d + p) <= d * p:
-        return _gram_squares(x, g, bias=bias)
+        return _gram_squares(x, g)
     squares = torch.empty(units, dtype=torch.float64, device=x.device)
     for part in _slices(units, d * p):
         squares[part] = torch.linalg.vector_norm(torch.bmm(x[part].transpose(1, 2), g[part]), dim=(1, 2)).double() ** 2
-        if bias:
-            squares[part] += g[part].sum(1).square_().sum(1, dtype=torch.float64)
     return squares
 
 
-def _gram_squares(x: Tensor, g: Tensor, *, bias: bool) -> Tensor:
+def _gram_squares(x: Tensor, g: Tensor) -> Tensor:
     """As `_outer_squares`, by products of Gram matrices."""
     units, length, _ = x.shape
     squares = torch.empty(units, dtype=torch.float64, device=x.device)
     for part in _slices(units, 2 * length * length):
         products = torch.bmm(x[part], x[part].transpose(1, 2))  # (U, L, L)
-        if bias:
-            products += 1.0  # Σ_{t,s} ⟨g_t, g_s⟩ = ‖Σ_t g_t‖²
         gram = torch.bmm(g[part], g[part].transpose(1, 2))
         squares[part] = products.mul_(gram).sum((1, 2), dtype=torch.float64)
     return squares
+
+
+class _Vectors:
+    """Gradients of biases and scales: vectors, so small that each example's is kept from the norm to the sum."""
+
+    def __init__(self) -> None:
+        self._kept: list[tuple[nn.Parameter, Tensor]] = []
+
+    def squared_norms(self, layout: UnitLayout, gradients: list[tuple[nn.Parameter, Tensor]]) -> Tensor:
+        """(U,) squared norms of the units' sums of per-example gradients (B, d)."""
+        self._kept = gradients
+        squares = torch.zeros(len(layout), dtype=torch.float64, device=layout.unit_of_example.device)
+        for _, per_example in gradients:
+            per_unit = per_example.new_zeros(len(layout), per_example.shape[-1])
+            per_unit.index_add_(0, layout.unit_of_example, per_example)
+            squares += per_unit.square_().sum(1, dtype=torch.float64)
+        return squares
+
+    def add_clipped_sum(self, factors: Tensor, sums: Sums) -> None:
+        """Add Σ_b c_b·∇_b and let the kept gradients go."""
+        for parameter, per_example in self._kept:
+            sums[parameter].add_((factors @ per_example).view_as(parameter))
+        self._kept = []
 
 
 class LinearGradients:
@@ -94,30 +113,33 @@ class LinearGradients:
         self.layers: tuple[nn.Module, ...] = (layer,)
         self.weight = layer.weight if layer.weight.requires_grad else None
         self.bias = layer.bias if layer.bias is not None and layer.bias.requires_grad else None
+        self._vectors = _Vectors()
 
     def squared_norms(self, records: Records, layout: UnitLayout) -> Tensor:
         """(U,) squared norms of the unit gradients of weight and bias together."""
         record = records[self.layer]
-        squares = torch.empty(len(layout), dtype=torch.float64, device=record.output.device)
-        for block, (x, g) in layout.split(_rows(record.input), _rows(record.gradient)):
-            part = slice(block.first_unit, block.last_unit)
-            if self.weight is None:
-                squares[part] = g.sum(1).square_().sum(1, dtype=torch.float64)
-            else:
-                squares[part] = _outer_squares(x, g, bias=self.bias is not None)
+        squares = self.bias_squares(records, layout)
+        if self.weight is not None:
+            for block, (x, g) in layout.split(_rows(record.input), _rows(record.gradient)):
+                squares[block.first_unit : block.last_unit] += _outer_squares(x, g)
         return squares
+
+    def bias_squares(self, records: Records, layout: UnitLayout) -> Tensor:
+        """(U,) squared norms of the bias alone."""
+        g = _rows(records[self.layer].gradient)
+        return self._vectors.squared_norms(layout, [] if self.bias is None else [(self.bias, g.sum(1))])
 
     def add_clipped_sum(self, records: Records, layout: UnitLayout, factors: Tensor, sums: Sums) -> None:
         """Add Σ_u c_u·∇_u; `factors` (B,) holds each example's clipping factor."""
+        self._vectors.add_clipped_sum(factors, sums)
+        if self.weight is None:
+            return
         record = records[self.layer]
-        x, g = _rows(record.input), _rows(record.gradient)
-        scale = factors[:, None, None]
-        if self.bias is not None:
-            sums[self.bias].addmv_(g.flatten(0, 1).t(), factors.repeat_interleave(g.shape[1]))
-        if self.weight is not None:
-            x, g = (x * scale, g) if x.shape[-1] <= g.shape[-1] else (x, g * scale)  # the smaller one is scaled
-            x, g = x.flatten(0, 1), g.flatten(0, 1)
-            sums[self.weight].addmm_(*((x.t(), g) if isinstance(self.layer, Conv1D) else (g.t(), x)))
+        x, g, scale = _rows(record.input), _rows(record.gradient), factors[:, None, None]
+        x, g = (x * scale, g) if x.shape[-1] <= g.shape[-1] else (x, g * scale)  # the smaller one is scaled
+        total = sums[self.weight]
+        total = total if isinstance(self.layer, Conv1D) else total.t()  # (in, out); BLAS is faster this way round
+        total.addmm_(x.flatten(0, 1).t(), g.flatten(0, 1))
 
 
 class EmbeddingGradients:
@@ -157,44 +179,33 @@ class EmbeddingGradients:
 
 
 class LayerNormGradients:
-    """`nn.LayerNorm`: ∂scale = Σ_t g_t ⊙ x̂_t and ∂shift = Σ_t g_t, small enough to be kept a unit."""
+    """`nn.LayerNorm`: ∂scale = Σ_t g_t ⊙ x̂_t and ∂shift = Σ_t g_t."""
 
     def __init__(self, layer: nn.LayerNorm):
         self.layer = layer
         self.layers: tuple[nn.Module, ...] = (layer,)
         self.weight = layer.weight if layer.weight is not None and layer.weight.requires_grad else None
         self.bias = layer.bias if layer.bias is not None and layer.bias.requires_grad else None
-        self._kept: list[tuple[nn.Parameter, Tensor]] = []
+        self._vectors = _Vectors()
 
     def squared_norms(self, records: Records, layout: UnitLayout) -> Tensor:
-        """(U,) squared norms; keeps the per-unit gradients (U, d) for `add_clipped_sum`."""
+        """(U,) squared norms of scale and shift together."""
         record = records[self.layer]
-        g = record.gradient
         gradients: list[tuple[nn.Parameter, Tensor]] = []
         if self.weight is not None:
             normalised = F.layer_norm(record.input, self.layer.normalized_shape, eps=self.layer.eps)
-            gradients.append((self.weight, self._per_example(normalised.mul_(g))))
+            gradients.append((self.weight, self._per_example(normalised.mul_(record.gradient))))
         if self.bias is not None:
-            gradients.append((self.bias, self._per_example(g)))
-        squares = torch.zeros(len(layout), dtype=torch.float64, device=g.device)
-        self._kept = []
-        for parameter, per_example in gradients:
-            per_unit = per_example.new_zeros(len(layout), per_example.shape[-1])
-            per_unit.index_add_(0, layout.unit_of_example, per_example)
-            squares += per_unit.square().sum(1, dtype=torch.float64)
-            self._kept.append((parameter, per_example))
-        return squares
+            gradients.append((self.bias, self._per_example(record.gradient)))
+        return self._vectors.squared_norms(layout, gradients)
 
     def _per_example(self, values: Tensor) -> Tensor:
         """(B, …, *normalized_shape) summed to (B, d) with d = the product of normalized_shape."""
-        flat = values.flatten(-len(self.layer.normalized_shape))
-        return _rows(flat).sum(1)
+        return _rows(values.flatten(-len(self.layer.normalized_shape))).sum(1)
 
     def add_clipped_sum(self, records: Records, layout: UnitLayout, factors: Tensor, sums: Sums) -> None:
         """Add Σ_u c_u·∇_u."""
-        for parameter, per_example in self._kept:
-            sums[parameter].add_((factors @ per_example).view_as(parameter))
-        self._kept = []
+        self._vectors.add_clipped_sum(factors, sums)
 
 
 class TiedGradients:
@@ -214,17 +225,17 @@ class TiedGradients:
         record = records[self.output.layer]
         ids, e = self.embedding.gradient(records)
         x, g = _rows(record.input), _rows(record.gradient)
-        squares = torch.empty(len(layout), dtype=torch.float64, device=g.device)
+        squares = self.output.bias_squares(records, layout)
         by_gram = torch.zeros(len(layout), dtype=torch.bool, device=g.device)
         for block, (x_u, g_u, e_u, ids_u) in layout.split(x, g, e, ids.unsqueeze(-1)):
             part = slice(block.first_unit, block.last_unit)
             length, d, p = x_u.shape[1], x.shape[-1], g.shape[-1]
             if length * (d + p) + e_u.shape[1] * d <= d * p:
                 by_gram[part] = True
-                squares[part] = _gram_squares(x_u, g_u, bias=self.output.bias is not None)
+                squares[part] += _gram_squares(x_u, g_u)
                 squares[part] += 2.0 * self._cross(x_u, g_u, e_u, ids_u)
             else:
-                squares[part] = self._direct(x_u, g_u, e_u, ids_u)
+                squares[part] += self._direct(x_u, g_u, e_u, ids_u)
         if by_gram.any():  # the direct way has the embedding's share in it already
             squares += self.embedding.squared_norms(records, layout) * by_gram
         return squares
@@ -239,14 +250,13 @@ class TiedGradients:
             crossed[part] = products.mul_(g[part].gather(2, index)).sum((1, 2), dtype=torch.float64)
         return crossed
 
-    def _direct(self, x: Tensor, g: Tensor, e: Tensor, ids: Tensor) -> Tensor:
+    @staticmethod
+    def _direct(x: Tensor, g: Tensor, e: Tensor, ids: Tensor) -> Tensor:
         """(U,) squared norms with each unit's (V, d) gradient formed, measured and let go."""
         squares = torch.empty(len(x), dtype=torch.float64, device=x.device)
         for unit in range(len(x)):
-            gradient = (g[unit].t() @ x[unit]).index_add_(0, ids[unit, :, 0], e[unit])
+            gradient = (x[unit].t() @ g[unit]).t().index_add_(0, ids[unit, :, 0], e[unit])
             squares[unit] = torch.linalg.vector_norm(gradient, dim=1).square_().sum(dtype=torch.float64)
-            if self.output.bias is not None:
-                squares[unit] += g[unit].sum(0).square_().sum(dtype=torch.float64)
         return squares
 
     def add_clipped_sum(self, records: Records, layout: UnitLayout, factors: Tensor, sums: Sums) -> None:
