@@ -84,9 +84,9 @@ class _Line:
         """All stages, with the run's state kept on disk whatever happens."""
         work = self.workspace.begin(self.spec)
         diary = Diary(work, self.on_event)
-        self._mark(work, "running")
         try:
             with full_disk_as_sentence(f"run {work.name}", work):
+                self._mark(work, "running")
                 self._stages(work, diary)
                 self._mark(work, "done")
                 diary.emit("done", message="The run is complete.")

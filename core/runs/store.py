@@ -35,16 +35,22 @@ class DiskFull(OSError):
 
 @contextmanager
 def full_disk_as_sentence(what: str, folder: Path) -> Iterator[None]:
-    """Turn the operating system's "no space left" into DiskFull."""
+    """Turn "no space left", whoever reports it, into DiskFull."""
     try:
         yield
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+    except Exception as error:
+        if not _says_full(error):
             raise
         raise DiskFull(
             f"The disk is full: {what} could not be written to {folder}. Free some space (or set PHILAB_DATA to a "
             "folder on another disk) and start it again."
         ) from error
+
+
+def _says_full(error: BaseException) -> bool:
+    """The writers of weights report the system's error as text alone."""
+    full = (errno.ENOSPC, errno.EDQUOT)
+    return getattr(error, "errno", None) in full or any(os.strerror(code) in str(error) for code in full)
 
 
 class Workspace:
@@ -156,12 +162,18 @@ class Workspace:
     def begin(self, spec: RunSpec) -> Path:
         """Make the work folder of `spec` with its spec and a `queued` status, or return the one a stopped run left."""
         work = self.work(spec.run_id)
-        with full_disk_as_sentence(f"run {spec.run_id}", self.root):
-            work.mkdir(parents=True, exist_ok=True)
-            if not (work / SPEC_FILE).exists():
-                replace_text(work / SPEC_FILE, spec.model_dump_json(indent=2))
-            if read_status(work) is None:
-                write_status(work, Status(state="queued", submitted=time.time()))
+        new = not work.exists()
+        try:
+            with full_disk_as_sentence(f"run {spec.run_id}", self.root):
+                work.mkdir(parents=True, exist_ok=True)
+                if not (work / SPEC_FILE).exists():
+                    replace_text(work / SPEC_FILE, spec.model_dump_json(indent=2))
+                if read_status(work) is None:
+                    write_status(work, Status(state="queued", submitted=time.time()))
+        except OSError:
+            if new:
+                self.discard(work)
+            raise
         return work
 
     def complete(self, work: Path) -> Run:

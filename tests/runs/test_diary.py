@@ -1,0 +1,119 @@
+"""Events, status, progress and locks of runs that are being made."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from core.runs.events import EVENTS_FILE, Diary, Status, append_event, read_events, read_status, write_status
+from core.runs.lock import held, in_use
+from core.runs.progress import progress_of
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def step(number: int, **changes: object) -> dict:
+    place = {"step": number, "steps": 4, "epoch": 1 + (number > 2), "epochs": 2}
+    figures = {"loss": 5.0 - number, "epsilon": number / 10, "tokens": 10 * number, "seconds": 0.1, "eta_seconds": 1.0}
+    return {"event": "step", "time": float(number)} | place | figures | changes
+
+
+def epoch(number: int, at: int, bits: float) -> dict:
+    figures = {"loss": 1.0, "eval_loss": 2.0, "epsilon": None, "canary_exposure": {"C1": bits}}
+    return {"event": "epoch", "epoch": number, "step": at} | figures
+
+
+def test_a_cut_off_line_and_rubbish_are_left_out(tmp_path: Path) -> None:
+    assert read_events(tmp_path) == []
+    append_event(tmp_path, "stage", stage="corpus", message="„Grüße“\nzwei")
+    append_event(tmp_path, "step", loss=np.float32(1.5), epsilon=math.inf, canary_exposure={"C1": np.float64(2)})
+    with (tmp_path / EVENTS_FILE).open("ab") as file:
+        file.write(b'[1]\n"x"\n{"event": 5}\n\xff\xfe\n{"event": "step", "lo')
+    first, second = read_events(tmp_path)
+    assert first["message"] == "„Grüße“\nzwei"
+    assert (second["loss"], second["epsilon"], second["canary_exposure"]) == (1.5, None, {"C1": 2.0})
+    assert all(json.loads(line) for line in (tmp_path / EVENTS_FILE).read_text(errors="replace").splitlines()[:2])
+
+
+def test_progress_is_said_seldom_but_its_end_always(tmp_path: Path) -> None:
+    heard: list[dict] = []
+    diary = Diary(tmp_path, heard.append)
+    diary.stage("audit: membership", "…")
+    for done in range(1, 1_001):
+        diary.progress(done, 1_000)
+    said = [event["done"] for event in heard if event["event"] == "progress"]
+    assert len(said) < 100 and said[-1] == 1_000
+    assert heard == read_events(tmp_path)
+
+
+def test_status_survives_being_damaged(tmp_path: Path) -> None:
+    assert read_status(tmp_path) is None
+    write_status(tmp_path, Status(state="running", submitted=1.0))
+    assert read_status(tmp_path) == Status(state="running", submitted=1.0)
+    (tmp_path / "status.json").write_text('{"state": "asleep"}')
+    assert read_status(tmp_path) is None
+
+
+def test_repeated_steps_count_once() -> None:
+    events = [
+        {"event": "stage", "stage": "training", "message": "Training"},
+        *(step(1), step(2), epoch(1, 2, 3.0), step(3), epoch(2, 4, 9.0)),
+        *(step(2), epoch(1, 2, 4.0), step(3, loss=None), step(4)),
+    ]
+    progress = progress_of(events)
+    assert progress.steps_taken == [1, 2, 3, 4] and progress.loss == [4.0, 3.0, None, 1.0]
+    assert progress.epsilon == [0.1, 0.2, 0.3, 0.4]
+    assert progress.epoch_steps == [2] and progress.exposure == {"C1": [4.0]}
+    assert progress.share == 1.0 and progress.tokens == 40
+
+
+def test_stages_have_their_own_share() -> None:
+    events = [{"event": "stage", "stage": "training", "message": "T"}, step(1)]
+    assert progress_of(events).share == 0.25
+    events += [{"event": "stage", "stage": "audit: extraction", "message": "E"}]
+    assert progress_of(events).share == 0.0
+    events += [{"event": "progress", "done": 3, "total": 4, "eta_seconds": 1.0}]
+    assert (progress_of(events).share, progress_of(events).eta_seconds) == (0.75, 1.0)
+    ended = progress_of([*events, {"event": "failed", "message": "no"}])
+    assert (ended.stage, ended.message, ended.eta_seconds) == ("failed", "no", None)
+
+
+def test_one_holder_at_a_time_and_waiting_can_be_stopped(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / ".lock"
+    assert not in_use(path)
+    with held(path, should_stop=lambda: False) as first:
+        assert first and in_use(path)
+        with held(path, should_stop=lambda: True) as second:
+            assert not second
+        order: list[str] = []
+
+        def wait() -> None:
+            with held(path, should_stop=lambda: False):
+                order.append("waited")
+
+        waiter = threading.Thread(target=wait)
+        waiter.start()
+        order.append("first")
+    waiter.join(timeout=30)
+    assert order == ["first", "waited"] and not path.exists() and not in_use(path)
+
+
+def test_a_dead_holder_holds_nothing(tmp_path: Path) -> None:
+    code = (
+        "import os, pathlib, sys\nfrom core.runs.lock import held\n"
+        "with held(pathlib.Path(sys.argv[1]), should_stop=lambda: False):\n"
+        " print('held', flush=True)\n os.kill(os.getpid(), 9)"
+    )
+    path = tmp_path / ".lock"
+    done = subprocess.run([sys.executable, "-c", code, str(path)], cwd=ROOT, capture_output=True, text=True)  # noqa: S603
+    assert done.stdout.strip() == "held" and path.exists()
+    assert not in_use(path)
+    with held(path, should_stop=lambda: pytest.fail("waited for the dead")) as holding:
+        assert holding
