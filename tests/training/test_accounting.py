@@ -53,6 +53,11 @@ def test_one_step_without_sampling_is_the_gaussian_mechanism() -> None:
             assert delta(spent - 0.03) > 1e-5  # … and PRV's is a close one
 
 
+def test_gdp_under_reports_for_small_noise() -> None:
+    run = {"noise_multiplier": 0.55, "sample_rate": 0.002, "steps": 5_000, "delta": 1e-5}
+    assert epsilon(**run, accountant="gdp") < 0.7 * epsilon(**run, accountant="prv")
+
+
 def test_row_p_claims_forty_times_too_much() -> None:
     report = {"noise_multiplier": 2.28287, "sample_rate": 4 / 1500, "steps": 3_000, "delta": 1e-5}
     assert old_report_epsilon(**report) == pytest.approx(9.9438, abs=1e-4)  # as printed in the report
