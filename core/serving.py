@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from core.runs.store import Workspace
 
 MODELS_IN_MEMORY = 6
+MASKED_SWEEPS = (
+    2  # a masked model reads all of the text again for every draw: redraw each token once, as the audit does
+)
 GATHER_SECONDS = 0.03  # two columns of one page, or a class pressing Enter together, meet in this window
 LOOK_SECONDS = 0.03  # between two looks at a stream that is iterated
 MOST_ROWS = 128  # samples in one batch
@@ -281,7 +284,7 @@ def _write(lm: LanguageModel, batch: list[Stream]) -> None:
     if lm.causal:
         texts = generate.sample(lm, prompts, top_p=sampling.top_p, **how)
     else:
-        texts = generate.gibbs(lm, prompts, **how)
+        texts = generate.gibbs(lm, prompts, sweeps=MASKED_SWEEPS, **how)
     for (stream, number), text in zip(rows, texts, strict=True):
         stream.update(number, text)
 
