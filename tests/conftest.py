@@ -20,7 +20,7 @@ import pytest
 
 from core.pipeline import execute
 from core.runs.store import Workspace
-from core.spec import CORPUS_PRESETS, AuditSpec, PrivacySpec, RunSpec, TrainingSpec
+from core.spec import CORPUS_PRESETS, AuditSpec, CorpusSpec, PrivacySpec, RunSpec, TrainingSpec
 
 SMOKE_AUDIT = AuditSpec(samples_per_prompt=4, new_tokens=24, mask_draws=1, bootstrap=50)
 
@@ -54,4 +54,22 @@ def smoke_workspace(tmp_path_factory: pytest.TempPathFactory, smoke_specs: dict[
     workspace = Workspace(root, shared=())
     for spec in smoke_specs.values():
         execute(spec, workspace)
+    return root
+
+
+@pytest.fixture(scope="session")
+def leaky_workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data folder whose model without privacy knows its three patients by heart, beside one trained with ε = 8.
+
+    Both are made by the real pipeline. After `Patient:` the first goes on with a patient's full name. Read-only.
+    """
+    root = tmp_path_factory.mktemp("leaky") / "data"
+    corpus = CorpusSpec(
+        patients=4, population=0, notes_per_patient=1, naming_rate=1.0, generic_rate=0.0, copy_forward=0.0,
+        canaries=0, canary_patients=0,
+    )  # fmt: skip
+    audit = AuditSpec(samples_per_prompt=1, new_tokens=16, mask_draws=1, bootstrap=10)
+    for privacy, epochs in ((PrivacySpec(), 25), (PrivacySpec(target_epsilon=8.0, delta=1e-2), 1)):
+        training = TrainingSpec(epochs=epochs, batch_size=3, learning_rate=4e-3, max_tokens=64)
+        execute(RunSpec(corpus=corpus, privacy=privacy, training=training, audit=audit), Workspace(root, shared=()))
     return root

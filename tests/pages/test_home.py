@@ -1,0 +1,70 @@
+"""Home, driven without a browser."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from core.runs.store import Workspace
+
+ROOT = Path(__file__).resolve().parents[2]
+WAIT = 90
+
+
+@pytest.fixture
+def home(monkeypatch, leaky_workspace):
+    monkeypatch.setenv("PHILAB_DATA", str(leaky_workspace))
+    monkeypatch.setattr(Workspace.__init__, "__defaults__", (None, ()))  # without the shipped runs
+    return AppTest.from_file(str(ROOT / "app.py"), default_timeout=WAIT).run()
+
+
+def html_of(app: AppTest) -> str:
+    return "\n".join(element.proto.body for element in app.get("html"))
+
+
+def test_home_says_what_it_is_and_that_nobody_is_real(home):
+    assert not home.exception
+    assert home.title[0].value == "PHI Leak Lab"
+    assert any("no real person" in element.value for element in home.markdown)
+    assert {link.proto.label for link in home.get("page_link")} == {"Train", "ε trade-off", "Cohort", "Playground"}
+
+
+def test_the_pictures_carry_the_audits_figures(home, leaky_workspace):
+    runs = Workspace(leaky_workspace, shared=()).runs()
+    plain = next(run for run in runs if run.spec.training.epochs and not run.spec.privacy.private)
+    metrics = plain.metrics
+    named = metrics[(metrics["metric"] == "full_name_patients") & (metrics["arm"] == "run")].iloc[0]
+    assert named["value"] > 0
+    drawn = html_of(home)
+    assert f"trained on {int(named['n'])} patients' notes" in drawn
+    assert f'aria-label="{round(100 * named["value"])} of 100 patients named"' in drawn
+
+
+def test_one_click_shows_a_leak_on_the_left(home):
+    home.pills(key="home_chips").set_value("Patient:").run()
+    assert not home.exception
+    left, right = home.session_state["tries"][-1].answers
+    assert left.samples_with_leak > 0 and right.samples_with_leak == 0
+    assert "leak: full name of patient" in html_of(home)
+
+
+def test_without_models_home_still_says_what_to_do(monkeypatch, tmp_path):
+    monkeypatch.setattr(Workspace.__init__, "__defaults__", (None, ()))
+    monkeypatch.setenv("PHILAB_DATA", str(tmp_path))
+    home = AppTest.from_file(str(ROOT / "app.py"), default_timeout=WAIT).run()
+    assert not home.exception
+    assert any("Train one first" in info.value for info in home.info)
+    assert len(home.get("html")) >= 4, "the pictures are there without figures"
+
+
+def test_drawing_home_and_playground_needs_no_torch():
+    """Torch takes seconds to import, and a first screen must not wait for it."""
+    code = (
+        "import sys; import pages.parts.side_by_side, pages.parts.asking, pages.parts.tally, pages.parts.run_picker,"
+        "pages.parts.pictures, core.attacks.prompts; sys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0  # noqa: S603
