@@ -21,7 +21,7 @@ def pick_pair(runs: list[Run]) -> list[Run]:
         chosen = run_picker.pick("Left model", runs, left, key="left")
     with second:
         other = run_picker.pick("Right model", runs, right or left, key="right")
-    return [chosen or runs[0], other or runs[0]]
+    return [chosen, other]
 
 
 def settings() -> tuple[int, int]:

@@ -84,16 +84,20 @@ def default_pair(runs: Sequence[Run]) -> tuple[Run | None, Run | None]:
     return left, min(private, key=distance, default=None)
 
 
-def pick(title: str, runs: Sequence[Run], default: Run | None, *, key: str) -> Run | None:
-    """A select box over `runs`; the choice is kept in the link as `?key=<run id>`."""
+def pick(title: str, runs: Sequence[Run], default: Run | None, *, key: str) -> Run:
+    """A select box over `runs` (not empty). The choice is kept in the session and in the link (`?key=<run id>`).
+
+    `bind="query-params"` would put the label into the link, which changes when further runs appear; ids do not.
+    """
     ids = [run.id for run in runs]
-    names = labels(runs)
+    names, widget, last = labels(runs), f"pick_{key}", f"picked_{key}"
+    asked = next((run_id for run_id in (st.query_params.get(key), st.session_state.get(last)) if run_id in ids), None)
+
+    def share() -> None:
+        st.session_state[last] = st.query_params[key] = st.session_state[widget]
+
+    start = asked or (default.id if default is not None else ids[0])
     chosen = st.selectbox(
-        title,
-        ids,
-        index=ids.index(default.id) if default is not None else 0,
-        format_func=names.__getitem__,
-        key=key,
-        bind="query-params",
+        title, ids, index=ids.index(start), format_func=names.__getitem__, key=widget, on_change=share
     )
-    return next((run for run in runs if run.id == chosen), None)
+    return runs[ids.index(chosen)] if chosen in ids else runs[ids.index(start)]

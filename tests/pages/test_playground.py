@@ -15,11 +15,13 @@ ROOT = Path(__file__).resolve().parents[2]
 WAIT = 90  # seconds; loading torch and a model on a busy core
 
 
-def opened(monkeypatch, data: Path, page: str = "pages/playground.py") -> AppTest:
+def opened(monkeypatch, data: Path, **query: str) -> AppTest:
     monkeypatch.setenv("PHILAB_DATA", str(data))
     monkeypatch.setattr(Workspace.__init__, "__defaults__", (None, ()))  # without the shipped runs
     app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=WAIT).run()
-    app.switch_page(str(ROOT / page))
+    app.switch_page(str(ROOT / "pages/playground.py"))
+    for name, value in query.items():
+        app.query_params[name] = value
     return app.run()
 
 
@@ -33,11 +35,22 @@ def page(monkeypatch, leaky_workspace):
 
 
 def test_the_open_pair_is_without_privacy_left_and_with_it_right(page):
-    left, right = page.selectbox(key="left"), page.selectbox(key="right")
+    left, right = page.selectbox(key="pick_left"), page.selectbox(key="pick_right")
     assert not page.exception
     assert left.options[left.index].startswith("GPT-2 · no privacy")
     assert right.options[right.index].startswith("GPT-2 · ε = 8 per note · DP")
     assert page.session_state["tries"] == []
+
+
+def test_a_link_names_its_runs_and_a_choice_is_put_into_the_link(monkeypatch, leaky_workspace):
+    runs = Workspace(leaky_workspace, shared=()).runs()
+    base = next(run for run in runs if run.spec.is_base)
+    page = opened(monkeypatch, leaky_workspace, left=base.id, right="gpt2-000000000000")
+    assert page.selectbox(key="pick_left").value == base.id
+    assert not page.exception, "an unknown run in the link is passed over"
+    other = next(run for run in runs if run.spec.privacy.private)
+    page.selectbox(key="pick_left").set_value(other.id).run()
+    assert page.query_params["left"] == other.id
 
 
 def test_a_typed_prompt_leaks_left_and_the_leak_is_said_in_words(page, leaky_workspace):
@@ -118,7 +131,7 @@ def test_a_run_that_lost_its_weights_is_not_offered(monkeypatch, leaky_workspace
     )
     (plain.folder / "model" / "config.json").unlink()
     page = opened(monkeypatch, data)
-    page.selectbox(key="left").set_value(plain.id).run()
+    page.selectbox(key="pick_left").set_value(plain.id).run()
     page.chat_input[0].set_value("Patient:").run()
     assert not page.exception
     assert any("config.json was looked for" in error.value for error in page.error)
