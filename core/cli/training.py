@@ -14,6 +14,7 @@ from core.cli.settings import audit_spec, corpus_spec, epsilon_value, fitting, m
 from core.spec import PrivacySpec, RunSpec
 
 if TYPE_CHECKING:
+    from core.jobs.engine import Engine
     from core.runs.run import Run
     from core.runs.store import Workspace
 
@@ -162,20 +163,24 @@ def _by_scheduler(workspace: Workspace, address: str) -> Callable[[list[RunSpec]
 
     def make(specs: list[RunSpec]) -> list[Run]:
         engine = Engine.connect(address, workspace)
-        for spec in specs:
-            engine.submit(spec)
-        pause = threading.Event()
-        for spec in specs:
-            while (job := engine.status(spec.run_id)).active:
-                pause.wait(0.5)
-            if job.state != "done":
-                raise RuntimeError(f"Run {spec.run_id} is {job.state}: {job.message or 'its worker is gone.'}")
-            say(f"{spec.run_id}: done")
-        runs = [engine.run(spec.run_id) for spec in specs]
-        engine.close()
-        return runs
+        try:
+            for spec in specs:
+                engine.submit(spec)
+            return [_awaited(engine, spec) for spec in specs]
+        finally:
+            engine.close()
 
     return make
+
+
+def _awaited(engine: Engine, spec: RunSpec) -> Run:
+    pause = threading.Event()
+    while (job := engine.status(spec.run_id)).active:
+        pause.wait(0.5)
+    if job.state != "done":
+        raise RuntimeError(f"Run {spec.run_id} is {job.state}: {job.message or 'its worker is gone.'}")
+    say(f"{spec.run_id}: done")
+    return engine.run(spec.run_id)
 
 
 def described(run: Run) -> dict[str, Any]:

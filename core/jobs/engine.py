@@ -69,6 +69,7 @@ class Engine:
         self._starting = threading.Lock()
         self._process: subprocess.Popen | None = None
         self._client: Client | None = None
+        self._ready: Future | None = None
         self._futures: dict[str, Future | None] = {}  # in the order of submission; None = not handed over yet
         self._ended: dict[str, Job] = {}  # cancelled ones: nothing of them is on disk
         self._submissions = 0
@@ -113,7 +114,9 @@ class Engine:
                 self._client = Client(address, set_as_default=False, timeout=START_SECONDS)
             except (OSError, TimeoutError) as error:
                 raise EngineFailed(f"The job scheduler at {address} does not answer ({error}).") from error
-            self._client.submit(get_ready, key="get-ready", priority=1_000_000)
+            self._ready = self._client.submit(
+                get_ready, key="get-ready", priority=1_000_000
+            )  # dropped, it would not run
             return self._client
 
     def _send(self, client: Client, run_id: str) -> Future:
@@ -151,6 +154,7 @@ class Engine:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=environment,
+            start_new_session=True,  # Ctrl-C in the terminal is for the server; the cluster ends with it, in order
         )
         line = self._process.stdout.readline()
         if not line:
@@ -165,7 +169,7 @@ class Engine:
             if self._process is not None:
                 self._process.stdin.close()
                 self._process.wait(timeout=60)
-            self._client = self._process = None
+            self._client = self._process = self._ready = None
             self._futures.clear()
         with self._engines_lock:
             self._engines.pop((self.scheduler_address, self.workspace.root), None)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from core.__main__ import main
 from core.jobs.engine import Engine, Job
 from core.runs.events import Status, read_events, write_status
 from core.runs.lock import held
@@ -18,6 +22,7 @@ from core.runs.run import RunNotFound
 from core.runs.store import Workspace
 from core.spec import AuditSpec, RunSpec
 
+ROOT = Path(__file__).resolve().parents[2]
 SECONDS = 240  # patience of a test on a slow, busy machine; nothing here waits for it when all is well
 
 
@@ -128,3 +133,37 @@ def test_a_cluster_that_cannot_be_reached_fails_the_job_with_a_sentence(
     while engine.status(spec.run_id).active:
         pause.wait(0.1)
     assert "tcp://127.0.0.1:9" in engine.status(spec.run_id).message
+
+
+def test_a_sweep_on_somebody_elses_scheduler(
+    engine: Engine, smoke_workspace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(smoke_workspace / "corpora", tmp_path / "corpora")
+    address = engine._started().scheduler.address
+    options = ["--corpus", "smoke", "--epochs", "1", "--samples-per-prompt", "1", "--data", str(tmp_path), "--json"]
+    assert main(["sweep", "--epsilon", "inf", "--scheduler", address, *options]) == 0
+    (made,) = json.loads(capsys.readouterr().out)
+    assert Workspace(tmp_path).run(made["run"]).folder == Path(made["folder"])
+    assert main(["sweep", "--epsilon", "inf", *options]) == 0, "here it is found, not made again"
+    assert json.loads(capsys.readouterr().out) == [made]
+
+
+def test_no_worker_outlives_its_server(tmp_path: Path) -> None:
+    code = (
+        "import os, sys\nfrom core.jobs.engine import Engine\nfrom core.runs.store import Workspace\n"
+        "engine = Engine(Workspace(sys.argv[1]))\n"
+        "print(*engine._started().run(os.getpid).values(), flush=True)\nsys.stdin.read()"
+    )
+    server = subprocess.Popen(  # noqa: S603
+        [sys.executable, "-c", code, str(tmp_path)], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    worker = int(server.stdout.readline())
+    assert Path(f"/proc/{worker}").exists()
+    server.kill()
+    server.wait()
+    pause = threading.Event()
+    for _ in range(600):
+        if not Path(f"/proc/{worker}").exists():
+            return
+        pause.wait(0.1)
+    raise AssertionError("the worker process is still there a minute after its server was killed")
