@@ -50,7 +50,9 @@ class Clipper:
         if not self._parameters:
             raise ValueError("nothing to train: every parameter of the model is frozen")
         self._names = {module: name for name, module in model.named_modules()}
-        self._records: Records = {}
+        self._calls: dict[nn.Module, tuple[Tensor, Tensor]] = {}  # of the forward pass that has just run
+        self._records: Records = {}  # of the pieces of the physical batch
+        self._pieces: list[Sequence[int] | np.ndarray | Tensor] = []  # their unit ids
         self._sums: dict[nn.Parameter, Tensor] = {}
         self._seen: set[int] = set()
         layers = [layer for handler in self._handlers for layer in handler.layers]
@@ -66,79 +68,99 @@ class Clipper:
         """Take the hooks off the model."""
         for hook in self._hooks:
             hook.remove()
-        self._hooks, self._records = [], {}
+        self._hooks, self._calls, self._records, self._pieces = [], {}, {}, []
 
     def _keep(self, layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
         """Forward hook: remember one call of `layer`, when gradients are on."""
         if not torch.is_grad_enabled():
             return
-        if layer in self._records:
-            self._records = {}
+        if layer in self._calls:
+            self._calls = {}
             raise ValueError(
-                f"the layer {self._names[layer]} ran twice before accumulate(): run the model once a physical batch"
+                f"the layer {self._names[layer]} ran twice before accumulate(): run the model once a piece of a batch"
             )
-        self._records[layer] = Record(inputs[0].detach(), output)
+        self._calls[layer] = (inputs[0].detach(), output)
 
     def accumulate(self, losses: Tensor, unit_ids: Sequence[int] | np.ndarray | Tensor) -> Tensor:
-        """Add the clipped gradients of one physical batch.
+        """Add the clipped gradients of one physical batch that ran through the model in one piece.
+
+        The same as `backward` followed by `clip`, see there.
+        """
+        self.backward(losses, unit_ids)
+        return self.clip()
+
+    def backward(self, losses: Tensor, unit_ids: Sequence[int] | np.ndarray | Tensor) -> None:
+        """The backward pass of one piece of a physical batch. Nothing is added to the sum before `clip`.
 
         Args:
             losses: (B,) one loss an example, from the forward pass just run. B = 0 adds nothing.
-            unit_ids: (B,) which unit each example belongs to. All examples of a unit must be in this batch.
-
-        Returns:
-            (U,) the units' gradient norms before clipping, in ascending order of unit id.
+            unit_ids: (B,) which unit each example belongs to. A unit may lie in several pieces before one `clip`.
 
         Raises:
-            ValueError: losses that are not one an example (a scalar would clip nothing), or a unit that was already
-                clipped in an earlier physical batch of this logical batch.
-            TrainingDiverged: a norm that is not finite.
+            ValueError: losses that are not one an example (a scalar would clip nothing), or a layer that did not see
+                one row an example.
 
         """
+        calls, self._calls = self._calls, {}
         if losses.dim() != 1 or len(losses) != len(unit_ids):
             raise ValueError(
                 f"clipping needs one loss an example and one unit id an example, not losses of shape "
                 f"{tuple(losses.shape)} with {len(unit_ids)} unit ids: a summed or averaged loss would clip nothing"
             )
         if len(losses) == 0:
-            self._records = {}
-            return losses.new_zeros(0)
-        layout = UnitLayout(unit_ids, losses.device)
+            return
+        for layer, (_, output) in calls.items():
+            if len(output) != len(losses):
+                raise ValueError(
+                    f"the layer {self._names[layer]} saw {len(output)} rows for {len(losses)} losses: "
+                    f"pass inputs with a full batch dimension (position_ids too)"
+                )
+        outputs = [output for _, output in calls.values()]
+        gradients = torch.autograd.grad(losses.sum(), outputs, allow_unused=True)
+        for layer, gradient in zip(calls, gradients, strict=True):
+            if gradient is None:  # taken for zero, a gradient that autograd lost track of would escape the clipping
+                raise ValueError(f"the layer {self._names[layer]} ran, but the losses do not depend on it: freeze it")
+            record = self._records.setdefault(layer, Record([], []))
+            record.inputs.append(calls[layer][0])
+            record.gradients.append(gradient)
+        self._pieces.append(unit_ids)
+
+    def clip(self) -> Tensor:
+        """Clip the gradients of the units whose pieces `backward` has seen, and add them to the sum.
+
+        Returns:
+            (U,) the units' gradient norms before clipping, in ascending order of unit id.
+
+        Raises:
+            ValueError: a unit that was already clipped in this logical batch, or a layer that ran in some pieces only.
+            TrainingDiverged: a norm that is not finite.
+
+        """
+        records, self._records = self._records, {}
+        pieces, self._pieces = self._pieces, []
+        if not pieces:
+            return torch.zeros(0, dtype=torch.float64)
+        layout = UnitLayout(pieces, next(iter(records.values())).gradients[0].device)
         again = self._seen.intersection(layout.ids.tolist())
         if again:
-            self._records = {}
             raise ValueError(
                 f"unit {min(again)} is spread over two physical batches, so it would be clipped twice and count "
                 f"double: keep all examples of a unit in one physical batch"
             )
-        records = self._backward(losses, layout)
+        for layer, record in records.items():
+            if len(record.inputs) != len(pieces):
+                raise ValueError(f"the layer {self._names[layer]} took part in some pieces of the batch only")
+            record.inputs = [layout.arrange(piece, x) for piece, x in enumerate(record.inputs)]
+            record.gradients = [layout.arrange(piece, g) for piece, g in enumerate(record.gradients)]
         norms = self._norms(records, layout)
-        factors = self.max_grad_norm / norms.clamp(min=self.max_grad_norm)  # (U,) min(1, C / norm)
-        per_example = factors.to(losses.dtype)[layout.unit_of_example]
+        factors = (self.max_grad_norm / norms.clamp(min=self.max_grad_norm)).float()  # (U,) min(1, C / norm)
         with torch.no_grad():
             sums = self._buffers()
             for handler in self._handlers:
                 if all(layer in records for layer in handler.layers):
-                    handler.add_clipped_sum(records, layout, per_example, sums)
+                    handler.add_clipped_sum(records, [factors[units] for units in layout.unit_of_examples], sums)
         self._seen.update(layout.ids.tolist())
         return norms[torch.as_tensor(np.argsort(layout.ids), device=norms.device)]
-
-    def _backward(self, losses: Tensor, layout: UnitLayout) -> Records:
-        """The one backward pass: gradients of every layer's output, in the layout's order."""
-        records, self._records = self._records, {}
-        for layer, record in records.items():
-            if len(record.output) != len(losses):
-                raise ValueError(
-                    f"the layer {self._names[layer]} saw {len(record.output)} rows for {len(losses)} losses: "
-                    f"pass inputs with a full batch dimension (position_ids too)"
-                )
-        gradients = torch.autograd.grad(losses.sum(), [record.output for record in records.values()], allow_unused=True)
-        for (layer, record), gradient in zip(records.items(), gradients, strict=True):
-            if gradient is None:  # taken for zero, a gradient that autograd lost track of would escape the clipping
-                raise ValueError(f"the layer {self._names[layer]} ran, but the losses do not depend on it: freeze it")
-            record.gradient = layout.arrange(gradient)
-            record.input = layout.arrange(record.input)
-        return records
 
     @torch.no_grad()
     def _norms(self, records: Records, layout: UnitLayout) -> Tensor:

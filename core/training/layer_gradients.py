@@ -21,15 +21,16 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
-from core.training.units import UnitLayout
+from core.training.units import Pieces, UnitLayout
 
 # A product of Gram matrices takes this much longer than one of a direct norm (measured, T = 60…150, widths 128…512).
 GRAM_COST = 1.3
 
-# Floats of a unit's gradients that may exist at once (16 MiB): direct norms go through the units in slices of it.
+# Floats of units' gradients that may exist at once (2 MiB): direct norms go through the units in slices of it.
 SLICE = 524_288
 
 Sums = dict[nn.Parameter, Tensor]
+Factors = list[Tensor]  # (B_piece,) each example's clipping factor, one tensor a piece
 
 
 class UnsupportedLayer(ValueError):
@@ -38,11 +39,15 @@ class UnsupportedLayer(ValueError):
 
 @dataclass
 class Record:
-    """What one call of a layer left behind: its input, its output, and later the gradient of the output."""
+    """What a layer left behind in each piece of a physical batch: its inputs and the gradients of its outputs."""
 
-    input: Tensor
-    output: Tensor
-    gradient: Tensor | None = None
+    inputs: list[Tensor]
+    gradients: list[Tensor]
+
+    @property
+    def rows(self) -> tuple[Pieces, Pieces]:
+        """Inputs (B, T, d) and output gradients (B, T, p) of every piece."""
+        return [_rows(x) for x in self.inputs], [_rows(g) for g in self.gradients]
 
 
 Records = dict[nn.Module, Record]
@@ -92,16 +97,16 @@ class _Vectors:
         """(U,) squared norms of the units' sums of per-example gradients (B, d)."""
         self._kept = gradients
         squares = torch.zeros(len(layout), dtype=torch.float64, device=layout.unit_of_example.device)
-        for _, per_example in gradients:
+        for _, per_example in gradients:  # (B, d), all pieces
             per_unit = per_example.new_zeros(len(layout), per_example.shape[-1])
             per_unit.index_add_(0, layout.unit_of_example, per_example)
             squares += per_unit.square_().sum(1, dtype=torch.float64)
         return squares
 
-    def add_clipped_sum(self, factors: Tensor, sums: Sums) -> None:
+    def add_clipped_sum(self, factors: Factors, sums: Sums) -> None:
         """Add Σ_b c_b·∇_b and let the kept gradients go."""
         for parameter, per_example in self._kept:
-            sums[parameter].add_((factors @ per_example).view_as(parameter))
+            sums[parameter].add_((torch.cat(factors) @ per_example).view_as(parameter))
         self._kept = []
 
 
@@ -117,29 +122,30 @@ class LinearGradients:
 
     def squared_norms(self, records: Records, layout: UnitLayout) -> Tensor:
         """(U,) squared norms of the unit gradients of weight and bias together."""
-        record = records[self.layer]
         squares = self.bias_squares(records, layout)
         if self.weight is not None:
-            for block, (x, g) in layout.split(_rows(record.input), _rows(record.gradient)):
-                squares[block.first_unit : block.last_unit] += _outer_squares(x, g)
+            for part, (x, g) in layout.split(*records[self.layer].rows):
+                squares[part] += _outer_squares(x, g)
         return squares
 
     def bias_squares(self, records: Records, layout: UnitLayout) -> Tensor:
         """(U,) squared norms of the bias alone."""
-        g = _rows(records[self.layer].gradient)
-        return self._vectors.squared_norms(layout, [] if self.bias is None else [(self.bias, g.sum(1))])
+        if self.bias is None:
+            return self._vectors.squared_norms(layout, [])
+        _, gradients = records[self.layer].rows
+        return self._vectors.squared_norms(layout, [(self.bias, torch.cat([g.sum(1) for g in gradients]))])
 
-    def add_clipped_sum(self, records: Records, layout: UnitLayout, factors: Tensor, sums: Sums) -> None:
-        """Add Σ_u c_u·∇_u; `factors` (B,) holds each example's clipping factor."""
+    def add_clipped_sum(self, records: Records, factors: Factors, sums: Sums) -> None:
+        """Add Σ_u c_u·∇_u to the buffers."""
         self._vectors.add_clipped_sum(factors, sums)
         if self.weight is None:
             return
-        record = records[self.layer]
-        x, g, scale = _rows(record.input), _rows(record.gradient), factors[:, None, None]
-        x, g = (x * scale, g) if x.shape[-1] <= g.shape[-1] else (x, g * scale)  # the smaller one is scaled
         total = sums[self.weight]
         total = total if isinstance(self.layer, Conv1D) else total.t()  # (in, out); BLAS is faster this way round
-        total.addmm_(x.flatten(0, 1).t(), g.flatten(0, 1))
+        for x, g, factor in zip(*records[self.layer].rows, factors, strict=True):
+            scale = factor[:, None, None]
+            x, g = (x * scale, g) if x.shape[-1] <= g.shape[-1] else (x, g * scale)  # the smaller one is scaled
+            total.addmm_(x.flatten(0, 1).t(), g.flatten(0, 1))
 
 
 class EmbeddingGradients:
@@ -154,28 +160,35 @@ class EmbeddingGradients:
         self.layer = layer
         self.layers: tuple[nn.Module, ...] = (layer,)
 
-    def gradient(self, records: Records) -> tuple[Tensor, Tensor]:
-        """Token ids (B, T) and output gradients (B, T, d), zero where the padding row was looked up."""
+    def gradient(self, records: Records) -> tuple[Pieces, Pieces]:
+        """Token ids (B, T, 1) and output gradients (B, T, d) a piece, zero where the padding row was looked up."""
         record = records[self.layer]
-        ids, g = record.input.flatten(1), _rows(record.gradient)
+        ids = [tokens.flatten(1).unsqueeze(-1) for tokens in record.inputs]
+        gradients = [_rows(g) for g in record.gradients]
         if self.layer.padding_idx is not None:
-            g = g.masked_fill((ids == self.layer.padding_idx).unsqueeze(-1), 0.0)
-        return ids, g
+            gradients = [
+                g.masked_fill(tokens == self.layer.padding_idx, 0.0) for tokens, g in zip(ids, gradients, strict=True)
+            ]
+        return ids, gradients
 
     def squared_norms(self, records: Records, layout: UnitLayout) -> Tensor:
         """(U,) squared norms: the rows a unit touches are summed first, then squared."""
-        ids, g = self.gradient(records)
-        keys = layout.unit_of_example[:, None] * self.layer.num_embeddings + ids
-        unique, inverse = torch.unique(keys, return_inverse=True)
-        rows = g.new_zeros(len(unique), g.shape[-1]).index_add_(0, inverse.flatten(), g.flatten(0, 1))
-        units = torch.div(unique, self.layer.num_embeddings, rounding_mode="floor")
+        ids, gradients = self.gradient(records)
+        size = self.layer.num_embeddings
+        keys = [
+            (u[:, None] * size + t.squeeze(-1)).flatten() for u, t in zip(layout.unit_of_examples, ids, strict=True)
+        ]
+        g = torch.cat([piece.flatten(0, 1) for piece in gradients])
+        unique, inverse = torch.unique(torch.cat(keys), return_inverse=True)
+        rows = g.new_zeros(len(unique), g.shape[-1]).index_add_(0, inverse, g)
+        units = torch.div(unique, size, rounding_mode="floor")
         squares = torch.zeros(len(layout), dtype=torch.float64, device=g.device)
         return squares.index_add_(0, units, rows.square_().sum(1, dtype=torch.float64))
 
-    def add_clipped_sum(self, records: Records, layout: UnitLayout, factors: Tensor, sums: Sums) -> None:
-        """Add Σ_u c_u·∇_u."""
-        ids, g = self.gradient(records)
-        sums[self.layer.weight].index_add_(0, ids.flatten(), (g * factors[:, None, None]).flatten(0, 1))
+    def add_clipped_sum(self, records: Records, factors: Factors, sums: Sums) -> None:
+        """Add Σ_u c_u·∇_u to the buffer."""
+        for ids, g, factor in zip(*self.gradient(records), factors, strict=True):
+            sums[self.layer.weight].index_add_(0, ids.flatten(), (g * factor[:, None, None]).flatten(0, 1))
 
 
 class LayerNormGradients:
@@ -193,18 +206,22 @@ class LayerNormGradients:
         record = records[self.layer]
         gradients: list[tuple[nn.Parameter, Tensor]] = []
         if self.weight is not None:
-            normalised = F.layer_norm(record.input, self.layer.normalized_shape, eps=self.layer.eps)
-            gradients.append((self.weight, self._per_example(normalised.mul_(record.gradient))))
+            scaled = [
+                F.layer_norm(x, self.layer.normalized_shape, eps=self.layer.eps).mul_(g)
+                for x, g in zip(record.inputs, record.gradients, strict=True)
+            ]
+            gradients.append((self.weight, self._per_example(scaled)))
         if self.bias is not None:
-            gradients.append((self.bias, self._per_example(record.gradient)))
+            gradients.append((self.bias, self._per_example(record.gradients)))
         return self._vectors.squared_norms(layout, gradients)
 
-    def _per_example(self, values: Tensor) -> Tensor:
-        """(B, …, *normalized_shape) summed to (B, d) with d = the product of normalized_shape."""
-        return _rows(values.flatten(-len(self.layer.normalized_shape))).sum(1)
+    def _per_example(self, pieces: list[Tensor]) -> Tensor:
+        """Pieces (B_piece, …, *normalized_shape) summed to (B, d) with d = the product of normalized_shape."""
+        dimensions = len(self.layer.normalized_shape)
+        return torch.cat([_rows(values.flatten(-dimensions)).sum(1) for values in pieces])
 
-    def add_clipped_sum(self, records: Records, layout: UnitLayout, factors: Tensor, sums: Sums) -> None:
-        """Add Σ_u c_u·∇_u."""
+    def add_clipped_sum(self, records: Records, factors: Factors, sums: Sums) -> None:
+        """Add Σ_u c_u·∇_u to the buffers."""
         self._vectors.add_clipped_sum(factors, sums)
 
 
@@ -222,20 +239,17 @@ class TiedGradients:
 
     def squared_norms(self, records: Records, layout: UnitLayout) -> Tensor:
         """(U,) squared norms of the shared weight and of the output layer's bias."""
-        record = records[self.output.layer]
-        ids, e = self.embedding.gradient(records)
-        x, g = _rows(record.input), _rows(record.gradient)
         squares = self.output.bias_squares(records, layout)
-        by_gram = torch.zeros(len(layout), dtype=torch.bool, device=g.device)
-        for block, (x_u, g_u, e_u, ids_u) in layout.split(x, g, e, ids.unsqueeze(-1)):
-            part = slice(block.first_unit, block.last_unit)
-            length, d, p = x_u.shape[1], x.shape[-1], g.shape[-1]
-            if length * (d + p) + e_u.shape[1] * d <= d * p:
+        by_gram = torch.zeros_like(squares, dtype=torch.bool)
+        places = (*records[self.output.layer].rows, *self.embedding.gradient(records))
+        for part, (x, g, ids, e) in layout.split(*places):
+            length, d, p = x.shape[1], x.shape[-1], g.shape[-1]
+            if length * (d + p) + e.shape[1] * d <= d * p:
                 by_gram[part] = True
-                squares[part] += _gram_squares(x_u, g_u)
-                squares[part] += 2.0 * self._cross(x_u, g_u, e_u, ids_u)
+                squares[part] += _gram_squares(x, g)
+                squares[part] += 2.0 * self._cross(x, g, e, ids)
             else:
-                squares[part] += self._direct(x_u, g_u, e_u, ids_u)
+                squares[part] += self._direct(x, g, e, ids)
         if by_gram.any():  # the direct way has the embedding's share in it already
             squares += self.embedding.squared_norms(records, layout) * by_gram
         return squares
@@ -259,7 +273,7 @@ class TiedGradients:
             squares[unit] = torch.linalg.vector_norm(gradient, dim=1).square_().sum(dtype=torch.float64)
         return squares
 
-    def add_clipped_sum(self, records: Records, layout: UnitLayout, factors: Tensor, sums: Sums) -> None:
+    def add_clipped_sum(self, records: Records, factors: Factors, sums: Sums) -> None:
         """Add Σ_u c_u·∇_u of both ends to the shared buffer."""
-        self.output.add_clipped_sum(records, layout, factors, sums)
-        self.embedding.add_clipped_sum(records, layout, factors, sums)
+        self.output.add_clipped_sum(records, factors, sums)
+        self.embedding.add_clipped_sum(records, factors, sums)

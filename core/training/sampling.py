@@ -18,6 +18,9 @@ from core.spec import Unit
 BUCKET = 50  # batches that are sorted by length together; within such a bucket padding is next to nothing
 
 
+SMALLEST_PIECE = 6  # samples; below that, matrix products are too small to be worth less padding
+
+
 class Purpose(IntEnum):
     """What a random stream is for; part of its seed."""
 
@@ -83,6 +86,23 @@ def poisson_batches(
 
 def _joined(rows: list[np.ndarray], names: list[int]) -> tuple[np.ndarray, np.ndarray]:
     return np.concatenate(rows), np.repeat(names, [len(row) for row in rows])
+
+
+def pieces(samples: np.ndarray, units: np.ndarray, lengths: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Cut one physical batch (B,) into pieces of similar length, longest first, where padding would be wasteful.
+
+    A patient has short and long notes, and all of them must be in one physical batch: in one piece, half of it would be
+    padding. One piece with less than 10 % of padding stays whole.
+    """
+    sizes = lengths[samples]
+    if sizes.max() * len(sizes) <= 1.1 * sizes.sum():
+        return [(samples, units)]
+    order = np.argsort(-sizes, kind="stable")
+    cuts = [0]
+    for place, size in enumerate(sizes[order]):
+        if place - cuts[-1] >= SMALLEST_PIECE and size < 0.85 * sizes[order[cuts[-1]]]:
+            cuts.append(place)
+    return [(samples[part], units[part]) for part in np.split(order, cuts[1:])]
 
 
 def shuffled_batches(lengths: np.ndarray, batch_size: int, rng: np.random.Generator) -> list[np.ndarray]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ from core.training.clipping import Clipper, TrainingDiverged
 from core.training.events import EpochEvent, StepEvent, TrainingResult
 from core.training.losses import Batch, causal_batch, example_losses, masked_batch
 from core.training.plan import PrivatePlan, check, plan
-from core.training.sampling import Purpose, Units, physical_batches, poisson_batches, shuffled_batches, stream
+from core.training.sampling import Purpose, Units, physical_batches, pieces, poisson_batches, shuffled_batches, stream
 from core.training.weights import AveragedWeights, learning_rate, trainable
 
 CHECKPOINT_SECONDS = 20.0
@@ -171,21 +171,28 @@ class _Run:
 
     def _step(self, step: int) -> tuple[float | None, int]:
         """One logical batch and one move of the weights. Returns the mean loss an example and the tokens seen."""
+        self._poll()  # also before a step that samples nobody
         total = torch.zeros((), device=self.lm.device)
         examples = tokens = 0
         self.optimizer.zero_grad(set_to_none=True)
         if self.plan is not None:
-            batches = self._poisson(step)
-            for batch, units in self._padded([rows for rows, _ in batches], step, [names for _, names in batches]):
-                losses = example_losses(self.lm, batch)
-                self.clipper.accumulate(losses, units)
-                total += losses.detach().sum()
-                examples, tokens = examples + len(losses), tokens + batch.tokens
+            physical = self._poisson(step)
+            keys = self._mask_keys([rows for rows, _ in physical], step)
+            for rows, units in physical:
+                for piece, names in pieces(rows, units, self.lengths):
+                    batch = self._padded(piece, keys)
+                    losses = example_losses(self.lm, batch)
+                    self.clipper.backward(losses, names)
+                    total += losses.detach().sum()
+                    examples, tokens = examples + len(losses), tokens + batch.tokens
+                self.clipper.clip()
             noise = torch.Generator(self.lm.device).manual_seed(_torch_seed(self.training.seed, step))
             self.clipper.noisy_gradient(self.plan.mechanism.noise_multiplier, self.plan.expected_units, noise)
         else:
             rows = self._shuffled(step)
-            for batch, _ in self._padded(list(physical_batches(rows, self.training.physical_batch)), step, None):
+            keys = self._mask_keys([rows], step)
+            for piece in physical_batches(rows, self.training.physical_batch):
+                batch = self._padded(piece, keys)
                 losses = example_losses(self.lm, batch)
                 (losses.sum() / len(rows)).backward()
                 total += losses.detach().sum()
@@ -215,23 +222,25 @@ class _Run:
             self._epoch_batches = (epoch + 1, shuffled_batches(self.lengths, self.training.batch_size, rng))
         return self._epoch_batches[1][index]
 
-    def _padded(
-        self, batches: list[np.ndarray], step: int, units: list[np.ndarray] | None
-    ) -> Iterator[tuple[Batch, np.ndarray | None]]:
-        """Physical batches as tensors, with their examples' units. Polls `should_stop` before each."""
-        rng = stream(self.training.seed, Purpose.MASK, step)
-        if not batches and self.should_stop():
+    def _mask_keys(self, batches: list[np.ndarray], step: int) -> dict[int, np.ndarray]:
+        """Random numbers (2, length) of each sample of a logical batch, whatever physical batch it is in."""
+        if self.lm.causal or not batches:
+            return {}
+        rows = np.sort(np.concatenate(batches))
+        drawn = stream(self.training.seed, Purpose.MASK, step).random((2, int(self.lengths[rows].sum())))
+        return dict(zip(rows.tolist(), np.split(drawn, np.cumsum(self.lengths[rows])[:-1], axis=1), strict=True))
+
+    def _padded(self, rows: np.ndarray, keys: dict[int, np.ndarray]) -> Batch:
+        """A piece of a physical batch as tensors. Polls `should_stop` first."""
+        self._poll()
+        ids = [self.samples.ids[row] for row in rows]
+        if self.lm.causal:
+            return causal_batch(ids, self.lm.device)
+        return masked_batch(ids, [keys[int(row)] for row in rows], self.lm.tokenizer, self.lm.device)
+
+    def _poll(self) -> None:
+        if self.should_stop():
             raise _Stopped
-        for number, rows in enumerate(batches):
-            if self.should_stop():
-                raise _Stopped
-            ids = [self.samples.ids[row] for row in rows]
-            if self.lm.causal:
-                batch = causal_batch(ids, self.lm.device)
-            else:
-                keys = [rng.random((2, len(sample))) for sample in ids]
-                batch = masked_batch(ids, keys, self.lm.tokenizer, self.lm.device)
-            yield batch, None if units is None else units[number]
 
     def _step_event(self, loss: float | None, eta_seconds: float) -> StepEvent:
         epsilon = None

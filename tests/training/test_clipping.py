@@ -9,7 +9,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tiny import KINDS, batch, language_model, samples
+from tiny import KINDS, batch, language_model, merged, samples
 from torch import Tensor, nn
 
 from core.models.build import LanguageModel
@@ -75,6 +75,28 @@ def test_the_sum_equals_one_unit_at_a_time(kind: str, tied: bool, cohort: tuple,
     np.testing.assert_allclose(norms.numpy(), expected_norms, rtol=1e-5)
 
 
+@pytest.mark.parametrize("tied", [True, False], ids=["tied", "untied"])
+@pytest.mark.parametrize("kind", KINDS)
+@SLOW
+@given(cohort=cohorts(), cuts=st.sets(st.integers(1, 6), max_size=3))
+def test_pieces_of_a_physical_batch_make_no_difference(kind: str, tied: bool, cohort: tuple, cuts: set[int]) -> None:
+    lengths, units, norm, seed = cohort
+    lm = language_model(kind, tied=tied, seed=seed)
+    ids = samples(lm, lengths, seed)
+    expected, expected_norms = naive(lm, ids, units, norm, seed)
+    edges = [0, *sorted(cut for cut in cuts if cut < len(ids)), len(ids)]
+    _, alone = batch(lm, ids, seed)
+    with Clipper(lm.model, norm) as clipper:
+        for first, last in zip(edges, edges[1:], strict=False):
+            piece = merged(alone[first:last])
+            clipper.backward(example_losses(lm, piece), units[first:last])
+        norms = clipper.clip()
+        clipper.noisy_gradient(0.0, 1.0, torch.Generator())
+    found = flat([parameter.grad for parameter in lm.model.parameters() if parameter.requires_grad])
+    assert (found - expected).abs().max() <= 1e-5
+    np.testing.assert_allclose(norms.numpy(), expected_norms, rtol=1e-5)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_repeated_padding_token_in_the_text_is_counted_as_torch_counts_it(kind: str) -> None:
     lm = language_model(kind)
@@ -113,18 +135,8 @@ def test_one_unit_moves_the_sum_by_at_most_c_and_two_c(kind: str, unit: str, mon
     assert max(added) <= norm * (1 + 1e-5)
     assert max(replaced) <= 2 * norm * (1 + 1e-5)
     # The bound means something: without clipping (what a scalar loss would do) the same cohorts break it.
-    monkeypatch.setattr(Clipper, "_norms", lambda self, records, layout: torch.zeros(len(layout), dtype=torch.float64))
-    real = Clipper._backward
-
-    def backward(self: Clipper, losses: Tensor, layout: object) -> dict:
-        records = real(self, losses, layout)
-        for handler in self._handlers:  # LayerNorm keeps what its norm needed
-            if all(layer in records for layer in handler.layers):
-                with torch.no_grad():
-                    handler.squared_norms(records, layout)
-        return records
-
-    monkeypatch.setattr(Clipper, "_backward", backward)
+    real = Clipper._norms
+    monkeypatch.setattr(Clipper, "_norms", lambda self, records, layout: 0 * real(self, records, layout))
     added, replaced = moves()
     assert max(added) > 2 * norm and max(replaced) > 2 * norm
 

@@ -11,6 +11,7 @@ from core.training.sampling import (
     Purpose,
     Units,
     physical_batches,
+    pieces,
     poisson_batches,
     shuffled_batches,
     stream,
@@ -84,3 +85,16 @@ def test_epochs_differ_and_streams_are_their_own() -> None:
 
 def test_physical_batches_cut_without_loss() -> None:
     assert [piece.tolist() for piece in physical_batches(np.arange(5), 2)] == [[0, 1], [2, 3], [4]]
+
+
+def test_pieces_save_a_patients_padding_and_lose_nobody() -> None:
+    rng = np.random.default_rng(0)
+    lengths = rng.integers(8, 190, 64)
+    units = np.sort(rng.integers(0, 8, 64))
+    cut = pieces(np.arange(64), units, lengths)
+    assert sorted(np.concatenate([rows for rows, _ in cut])) == list(range(64))
+    assert all((units[rows] == names).all() and len(rows) >= 1 for rows, names in cut)
+    padded = sum(lengths[rows].max() * len(rows) for rows, _ in cut)
+    assert padded < 1.15 * lengths.sum() < 1.7 * lengths.sum() < lengths.max() * 64
+    even = np.full(64, 50)
+    assert len(pieces(np.arange(64), units, even)) == 1

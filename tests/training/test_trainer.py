@@ -129,7 +129,7 @@ def test_the_physical_batch_changes_memory_and_not_the_result(kind: str, unit: s
 
 
 def test_noise_is_added_once_a_logical_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: dict[str, int] = {"accumulate": 0, "noisy_gradient": 0}
+    calls: dict[str, int] = {"clip": 0, "noisy_gradient": 0}
     for name in calls:
         real = getattr(Clipper, name)
 
@@ -140,7 +140,7 @@ def test_noise_is_added_once_a_logical_batch(monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.setattr(Clipper, name, counted)
     _, result = trained("gpt2", spec(batch_size=12, physical_batch=3), PrivacySpec(noise_multiplier=1.0, delta=1e-3))
     assert calls["noisy_gradient"] == len(result.history) == 4
-    assert calls["accumulate"] > 8
+    assert calls["clip"] > 8
 
 
 @pytest.mark.parametrize(

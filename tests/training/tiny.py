@@ -85,3 +85,19 @@ def batch(lm: LanguageModel, ids: list[np.ndarray], seed: int = 0) -> tuple[Batc
     keys = [np.random.default_rng([seed, row]).random((2, len(one))) for row, one in enumerate(ids)]
     alone = [masked_batch([one], [key], lm.tokenizer, CPU) for one, key in zip(ids, keys, strict=True)]
     return masked_batch(ids, keys, lm.tokenizer, CPU), alone
+
+
+def merged(batches: list[Batch]) -> Batch:
+    """Batches of one example each, padded to one batch."""
+
+    def padded(tensors: list[torch.Tensor], fill: int | bool) -> torch.Tensor:
+        width = max(tensor.shape[1] for tensor in tensors)
+        return torch.cat([torch.nn.functional.pad(one, (0, width - one.shape[1]), value=fill) for one in tensors])
+
+    return Batch(
+        ids=padded([one.ids for one in batches], 0),
+        padding=padded([one.padding for one in batches], True),
+        targets=padded([one.targets for one in batches], -100),
+        positions=None if batches[0].positions is None else padded([one.positions for one in batches], 0),
+        tokens=sum(one.tokens for one in batches),
+    )
