@@ -19,9 +19,9 @@ from typing import Literal
 from distributed import Client, Future
 
 from core.jobs.task import CANCEL_FILE, get_ready, make_run
-from core.runs.events import Status, append_event, read_events, read_status, write_status
+from core.runs.events import Status, append_event, read_status, write_status
 from core.runs.lock import in_use
-from core.runs.progress import Progress, progress_of
+from core.runs.progress import Progress, ProgressReader, progress_of
 from core.runs.run import Run, RunBroken, RunNotFound, read_spec
 from core.runs.store import Workspace
 from core.spec import RunSpec
@@ -71,6 +71,7 @@ class Engine:
         self._client: Client | None = None
         self._ready: Future | None = None
         self._futures: dict[str, Future | None] = {}  # in the order of submission; None = not handed over yet
+        self._readers: dict[str, ProgressReader] = {}
         self._ended: dict[str, Job] = {}  # cancelled ones: nothing of them is on disk
         self._submissions = 0
 
@@ -234,13 +235,16 @@ class Engine:
     def progress(self, run_id: str) -> Progress:
         """Losses, ε, exposures, stage and time left of a job or of a finished run."""
         work = self.workspace.work(run_id)
-        events = read_events(work)
-        if not events:  # queued, or finished and moved to its place
-            try:
-                events = self.workspace.run(run_id).events()
-            except (RunNotFound, RunBroken):
-                events = []
-        return progress_of(events)
+        with self._lock:
+            reader = self._readers.setdefault(run_id, ProgressReader(work))
+        if work.exists():
+            return reader.read()
+        with self._lock:
+            self._readers.pop(run_id, None)
+        try:
+            return progress_of(self.workspace.run(run_id).events())
+        except (RunNotFound, RunBroken):
+            return Progress()
 
     def cancel(self, run_id: str) -> Job:
         """Take a job out of the queue, stop it within about 2 s while it runs, or forget a failed or broken-off one."""

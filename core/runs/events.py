@@ -57,15 +57,23 @@ def read_events(folder: Path) -> list[dict[str, Any]]:
 
     A line that is cut off (its writer was killed, or is writing right now) is left out.
     """
-    return list(_parsed(folder / EVENTS_FILE))
+    return read_events_from(folder, 0)[0]
 
 
-def _parsed(path: Path) -> Iterator[dict[str, Any]]:
+def read_events_from(folder: Path, offset: int) -> tuple[list[dict[str, Any]], int]:
+    """Events from a byte offset on, and the offset to go on from next time (the end of the last whole line)."""
     try:
-        lines = path.read_bytes().split(b"\n")
+        with (folder / EVENTS_FILE).open("rb") as file:
+            file.seek(offset)
+            text = file.read()
     except FileNotFoundError:
-        return
-    for line in lines:
+        return [], 0
+    whole = text.rfind(b"\n") + 1
+    return list(_parsed(text[:whole])), offset + whole
+
+
+def _parsed(text: bytes) -> Iterator[dict[str, Any]]:
+    for line in text.split(b"\n"):
         try:
             record = json.loads(line)
         except ValueError:

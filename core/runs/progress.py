@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import copy
+import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
+
+from core.runs.events import EVENTS_FILE, read_events_from
 
 
 @dataclass
@@ -44,22 +49,55 @@ def progress_of(events: Iterable[dict[str, Any]]) -> Progress:
     """Read a diary from its start. Steps that were repeated after an interruption count once, as last taken."""
     progress = Progress()
     for event in events:
-        progress.updated = event.get("time")
-        match event["event"]:
-            case "stage":
-                progress.stage, progress.message = event["stage"], event["message"]
-                progress.done = progress.total = 0
-                progress.eta_seconds = None
-            case "step":
-                _step(progress, event)
-            case "epoch":
-                _epoch(progress, event)
-            case "progress":
-                progress.done, progress.total = event["done"], event["total"]
-                progress.eta_seconds = event["eta_seconds"]
-            case "done" | "cancelled" | "failed":
-                progress.stage, progress.message, progress.eta_seconds = event["event"], event["message"], None
+        _read(progress, event)
     return progress
+
+
+class ProgressReader:
+    """Follows a diary that grows: each look reads only what was added. Threads may share one."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._lock = threading.Lock()
+        self._start_again(None)
+
+    def read(self) -> Progress:
+        """The progress so far, as a copy of its own."""
+        with self._lock:
+            file = self._file()
+            if file != self._seen:  # cancelled and begun anew
+                self._start_again(file)
+            events, self._offset = read_events_from(self.folder, self._offset)
+            for event in events:
+                _read(self._progress, event)
+            return copy.deepcopy(self._progress)
+
+    def _file(self) -> int | None:
+        try:
+            return (self.folder / EVENTS_FILE).stat().st_ino
+        except FileNotFoundError:
+            return None
+
+    def _start_again(self, file: int | None) -> None:
+        self._seen, self._offset, self._progress = file, 0, Progress()
+
+
+def _read(progress: Progress, event: dict[str, Any]) -> None:
+    progress.updated = event.get("time")
+    match event["event"]:
+        case "stage":
+            progress.stage, progress.message = event["stage"], event["message"]
+            progress.done = progress.total = 0
+            progress.eta_seconds = None
+        case "step":
+            _step(progress, event)
+        case "epoch":
+            _epoch(progress, event)
+        case "progress":
+            progress.done, progress.total = event["done"], event["total"]
+            progress.eta_seconds = event["eta_seconds"]
+        case "done" | "cancelled" | "failed":
+            progress.stage, progress.message, progress.eta_seconds = event["event"], event["message"], None
 
 
 def _step(progress: Progress, event: dict[str, Any]) -> None:

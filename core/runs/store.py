@@ -26,6 +26,7 @@ DEMO = Path(__file__).resolve().parents[2] / "assets" / "demo"
 CORPORA_IN_MEMORY = 4
 
 _corpora: OrderedDict[tuple[Path, str], Corpus] = OrderedDict()
+_corpora_making: dict[tuple[Path, str], threading.Lock] = {}
 _corpora_lock = threading.Lock()
 
 
@@ -69,15 +70,18 @@ class Workspace:
         """
         key = (self.root, spec.digest())
         with _corpora_lock:
+            making = _corpora_making.setdefault(key, threading.Lock())
+        with making:  # two sessions do not make one cohort twice, and nobody waits for another's
             folder = self._corpus_folder(spec)
-            if key not in _corpora:
-                _corpora[key] = Corpus.read(folder) if folder else _build(spec)
+            corpus = _corpora.get(key) or (Corpus.read(folder) if folder else _build(spec))
+            if folder is None and store:
+                self._store_corpus(corpus, spec)
+        with _corpora_lock:
+            _corpora[key] = corpus
             _corpora.move_to_end(key)
             while len(_corpora) > CORPORA_IN_MEMORY:
                 _corpora.popitem(last=False)
-            if folder is None and store:
-                self._store_corpus(_corpora[key], spec)
-            return _corpora[key]
+        return corpus
 
     def _corpus_folder(self, spec: CorpusSpec) -> Path | None:
         for root in (self.root, *self.shared):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import subprocess
 import sys
 import threading
@@ -14,7 +15,7 @@ import pytest
 
 from core.runs.events import EVENTS_FILE, Diary, Status, append_event, read_events, read_status, write_status
 from core.runs.lock import held, in_use
-from core.runs.progress import progress_of
+from core.runs.progress import Progress, ProgressReader, progress_of
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -72,6 +73,23 @@ def test_repeated_steps_count_once() -> None:
     assert progress.epsilon == [0.1, 0.2, 0.3, 0.4]
     assert progress.epoch_steps == [2] and progress.exposure == {"C1": [4.0]}
     assert progress.share == 1.0 and progress.tokens == 40
+
+
+def test_following_a_growing_diary_gives_what_reading_it_whole_gives(tmp_path: Path) -> None:
+    reader = ProgressReader(tmp_path)
+    assert reader.read() == Progress()
+    for event in (step(1), step(2), epoch(1, 2, 3.0), step(3), step(2), step(3), {"event": "done", "message": "."}):
+        append_event(tmp_path, **event)
+        with (tmp_path / EVENTS_FILE).open("ab") as file:
+            file.write(b'{"event": "step", "lo')  # a look in the middle of a line
+        taken = reader.read()
+        os.truncate(tmp_path / EVENTS_FILE, (tmp_path / EVENTS_FILE).stat().st_size - len(b'{"event": "step", "lo'))
+        assert taken == progress_of(read_events(tmp_path))
+    taken.loss.clear()
+    assert reader.read().loss, "what a page does with its copy is its own business"
+    (tmp_path / EVENTS_FILE).rename(tmp_path / "old")
+    append_event(tmp_path, **step(1))
+    assert reader.read().steps_taken == [1]
 
 
 def test_stages_have_their_own_share() -> None:
