@@ -10,7 +10,6 @@ trusted person who trains, not for publication.
 
 from __future__ import annotations
 
-import hashlib
 import math
 import time
 from collections.abc import Callable
@@ -29,9 +28,10 @@ from core.training import checkpoint as checkpoints
 from core.training.accounting import epsilon_curve
 from core.training.clipping import Clipper, TrainingDiverged
 from core.training.events import EpochEvent, StepEvent, TrainingResult
-from core.training.losses import Batch, causal_batch, example_losses, masked_batch
+from core.training.feed import Feed
+from core.training.losses import example_losses
 from core.training.plan import PrivatePlan, check, plan
-from core.training.sampling import Purpose, Units, physical_batches, pieces, poisson_batches, shuffled_batches, stream
+from core.training.sampling import Purpose, Units
 from core.training.weights import AveragedWeights, learning_rate, trainable
 
 CHECKPOINT_SECONDS = 20.0
@@ -98,8 +98,8 @@ class _Run:
         parameters: dict[str, nn.Parameter],
         should_stop: Callable[[], bool],
     ):
-        self.lm, self.samples, self.training, self.should_stop = lm, samples, training, should_stop
-        self.lengths = np.array([len(ids) for ids in samples.ids])
+        self.lm, self.training, self.should_stop = lm, training, should_stop
+        self.feed = Feed(lm, samples, training)
         self.parameters = parameters
         self.optimizer = torch.optim.AdamW(
             parameters.values(), lr=training.learning_rate, weight_decay=training.weight_decay, fused=True
@@ -110,7 +110,6 @@ class _Run:
         if privacy.private:
             self.plan = plan(privacy, training, notes=len(patients), patients=len(set(patients)))
             self.units = Units.build(privacy.unit, samples.note_index, patients)
-            self.clipper = Clipper(lm.model, privacy.max_grad_norm)
             self.steps, self.epoch_ends = self.plan.steps, self.plan.epoch_ends(training.epochs)
             mechanism = self.plan.mechanism
             self.curve = epsilon_curve(
@@ -120,14 +119,14 @@ class _Run:
                 delta=mechanism.delta,
                 accountant=mechanism.accountant,
             )
+            self.clipper = Clipper(lm.model, privacy.max_grad_norm)
         else:
             per_epoch = math.ceil(len(samples) / training.batch_size)
             self.steps = per_epoch * training.epochs
             self.epoch_ends = [per_epoch * epoch for epoch in range(1, training.epochs + 1)]
-        self._epoch_batches: tuple[int, list[np.ndarray]] = (0, [])
         self.step, self.tokens, self.seconds = 0, 0, 0.0
         self.history: list[dict[str, Any]] = []
-        self.fingerprint = self._fingerprint(privacy)
+        self.fingerprint = self.feed.fingerprint(privacy)
 
     def close(self) -> None:
         """Take the clipper's hooks off the model."""
@@ -176,11 +175,9 @@ class _Run:
         examples = tokens = 0
         self.optimizer.zero_grad(set_to_none=True)
         if self.plan is not None:
-            physical = self._poisson(step)
-            keys = self._mask_keys([rows for rows, _ in physical], step)
-            for rows, units in physical:
-                for piece, names in pieces(rows, units, self.lengths):
-                    batch = self._padded(piece, keys)
+            for physical in self.feed.sampled(step, self.units, self.plan.sample_rate):
+                for batch, names in physical:
+                    self._poll()
                     losses = example_losses(self.lm, batch)
                     self.clipper.backward(losses, names)
                     total += losses.detach().sum()
@@ -189,12 +186,11 @@ class _Run:
             noise = torch.Generator(self.lm.device).manual_seed(_torch_seed(self.training.seed, step))
             self.clipper.noisy_gradient(self.plan.mechanism.noise_multiplier, self.plan.expected_units, noise)
         else:
-            rows = self._shuffled(step)
-            keys = self._mask_keys([rows], step)
-            for piece in physical_batches(rows, self.training.physical_batch):
-                batch = self._padded(piece, keys)
+            size, physical = self.feed.shuffled(step, self.epoch_ends[0])
+            for batch in physical:
+                self._poll()
                 losses = example_losses(self.lm, batch)
-                (losses.sum() / len(rows)).backward()
+                (losses.sum() / size).backward()
                 total += losses.detach().sum()
                 examples, tokens = examples + len(losses), tokens + batch.tokens
         loss = total.item() / examples if examples else None
@@ -208,35 +204,6 @@ class _Run:
         self.optimizer.step()
         self.average.update()
         return loss, tokens
-
-    def _poisson(self, step: int) -> list[tuple[np.ndarray, np.ndarray]]:
-        rng = stream(self.training.seed, Purpose.SAMPLE, step)
-        return poisson_batches(self.units, self.lengths, self.plan.sample_rate, self.training.physical_batch, rng)
-
-    def _shuffled(self, step: int) -> np.ndarray:
-        """Sample numbers of step `step` of the shuffled epochs."""
-        per_epoch = self.epoch_ends[0]
-        epoch, index = divmod(step - 1, per_epoch)
-        if self._epoch_batches[0] != epoch + 1:
-            rng = stream(self.training.seed, Purpose.SHUFFLE, epoch + 1)
-            self._epoch_batches = (epoch + 1, shuffled_batches(self.lengths, self.training.batch_size, rng))
-        return self._epoch_batches[1][index]
-
-    def _mask_keys(self, batches: list[np.ndarray], step: int) -> dict[int, np.ndarray]:
-        """Random numbers (2, length) of each sample of a logical batch, whatever physical batch it is in."""
-        if self.lm.causal or not batches:
-            return {}
-        rows = np.sort(np.concatenate(batches))
-        drawn = stream(self.training.seed, Purpose.MASK, step).random((2, int(self.lengths[rows].sum())))
-        return dict(zip(rows.tolist(), np.split(drawn, np.cumsum(self.lengths[rows])[:-1], axis=1), strict=True))
-
-    def _padded(self, rows: np.ndarray, keys: dict[int, np.ndarray]) -> Batch:
-        """A piece of a physical batch as tensors. Polls `should_stop` first."""
-        self._poll()
-        ids = [self.samples.ids[row] for row in rows]
-        if self.lm.causal:
-            return causal_batch(ids, self.lm.device)
-        return masked_batch(ids, [keys[int(row)] for row in rows], self.lm.tokenizer, self.lm.device)
 
     def _poll(self) -> None:
         if self.should_stop():
@@ -282,16 +249,6 @@ class _Run:
         self.history[-1].update(eval_loss=record.eval_loss, canary_exposure=record.canary_exposure)
         if on_epoch is not None:
             on_epoch(record)
-
-    def _fingerprint(self, privacy: PrivacySpec) -> str:
-        """Digest of everything that decides the steps, so that a checkpoint of another run is not gone on with."""
-        digest = hashlib.sha256(
-            f"{self.lm.kind}|{self.training.model_dump_json()}|{privacy.model_dump_json()}".encode()
-        )
-        digest.update(self.lengths.tobytes())
-        for ids in self.samples.ids:
-            digest.update(ids.tobytes())
-        return digest.hexdigest()
 
     def _save(self, folder: Path) -> None:
         tensors: dict[str, Tensor] = {}
