@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from core.runs.store import Workspace
 
 ROOT = Path(__file__).resolve().parents[2]
+ICON = str(ROOT / "assets/icon.svg")
 SYNTHETIC = "Every name, number and diagnosis here is made up: no real person's data is in this app."
 _REGISTERED = "shell_navigation_registered"
 
@@ -50,7 +51,11 @@ def pages() -> dict[str, st.Page]:
 
 
 def navigation() -> st.Page:
-    """Register the pages with Streamlit and return the one the address asks for."""
+    """Register the pages with Streamlit and return the one the address asks for.
+
+    The tab's icon is set first: otherwise the browser would fetch the menu's icon for it from a font host on the net.
+    """
+    st.set_page_config(page_title="PHI Leak Lab", page_icon=ICON, layout="wide")
     current = st.navigation(list(pages().values()), position="top")
     st.session_state[_REGISTERED] = True
     return current
@@ -58,7 +63,7 @@ def navigation() -> st.Page:
 
 def page(title: str, question: str, *, icon: str | None = None) -> None:
     """Open a page: title, the question it answers in one sentence, the synthetic-patients note and the glossary."""
-    st.set_page_config(page_title=f"{title} · PHI Leak Lab", page_icon=":material/healing:", layout="wide")
+    st.set_page_config(page_title=f"{title} · PHI Leak Lab", page_icon=ICON, layout="wide")
     if not st.session_state.get(_REGISTERED):
         navigation()
         st.rerun()

@@ -1,0 +1,72 @@
+"""A link straight to a page works on a server that has not drawn anything yet, and looks right in light and dark."""
+
+from __future__ import annotations
+
+import pytest
+from conftest import WAIT, no_traceback, serving, settled
+from playwright.sync_api import expect
+
+PAGES = {
+    "": "PHI Leak Lab",
+    "cohort": "Cohort",
+    "train": "Train",
+    "playground": "Playground",
+    "tradeoff": "ε trade-off",
+}
+MENU = ["Home", "Cohort", "Train", "Playground", "ε trade-off"]
+
+
+def check(page, path: str) -> None:
+    """Title, the whole menu with this page marked in it, the note on synthetic patients, and no traceback."""
+    expect(page.get_by_role("heading", level=1, name=PAGES[path])).to_be_visible(timeout=WAIT)
+    settled(page)
+    links = page.locator("[data-testid=stTopNavLink]")
+    expect(links).to_have_count(len(MENU), timeout=WAIT)
+    assert [name.split("\n")[-1] for name in links.all_inner_texts()] == MENU
+    expect(page.get_by_text("Synthetic patients: no real person").first).to_be_visible()
+    assert page.url.split("?")[0].rstrip("/").endswith(path)
+    no_traceback(page)
+
+
+@pytest.mark.parametrize("path", ["playground", "cohort"])
+def test_the_first_request_after_a_start_may_be_a_deep_link(tab, data, tmp_path, path):
+    with serving(data, tmp_path / "log.txt") as address:
+        tab.goto(f"{address}/{path}")
+        check(tab, path)
+        tab.get_by_role("link", name="Home").first.click()
+        check(tab, "")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("path", PAGES)
+def test_every_page_opens_by_its_link_in_light_and_dark(chromium, server, shot, path, theme):
+    page = chromium.new_page(viewport={"width": 1280, "height": 800}, color_scheme=theme)
+    page.set_default_timeout(WAIT)
+    page.goto(f"{server}/{path}")
+    check(page, path)
+    shot(page, f"{path or 'home'}-{theme}", full=True)
+    background = page.evaluate("getComputedStyle(document.querySelector('[data-testid=stApp]')).backgroundColor")
+    assert background == {"light": "rgb(255, 255, 255)", "dark": "rgb(16, 22, 29)"}[theme]
+    page.close()
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_nothing_is_cut_off_on_a_narrow_screen(chromium, server, shot, path):
+    page = chromium.new_page(viewport={"width": 420, "height": 860})
+    page.set_default_timeout(WAIT)
+    page.goto(f"{server}/{path}")
+    expect(page.get_by_role("heading", level=1, name=PAGES[path])).to_be_visible()
+    settled(page)
+    shot(page, f"{path or 'home'}-narrow")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 420
+    no_traceback(page)
+    page.close()
+
+
+def test_nothing_is_fetched_from_elsewhere(tab, server):
+    asked: list[str] = []
+    tab.on("request", lambda request: asked.append(request.url))
+    tab.goto(f"{server}/playground")
+    check(tab, "playground")
+    foreign = [url for url in asked if not url.startswith((server, "data:", "blob:", server.replace("http", "ws")))]
+    assert foreign == []
