@@ -11,7 +11,7 @@ from core.models.build import LanguageModel
 from core.models.masking import draw_mask, masked_logits
 from core.models.tokenizer import encode_samples
 
-BATCH_TOKENS = 8_192  # tokens held at once, padding included
+BATCH_TOKENS = 2_048  # tokens held at once, padding included: larger ones only move more memory for the logits
 MAX_TOKENS = 192
 
 
