@@ -208,7 +208,7 @@ def _badge(state: str) -> None:
 def links(spec: RunSpec) -> None:
     """Where a finished run can be seen."""
     pages = shell.pages()
-    run, kind = {"right": spec.run_id}, {"model": spec.model.kind}
+    run, kind = {"right": spec.run_id}, {"model": charts.MODEL_NAMES[spec.model.kind]}
     with st.container(horizontal=True, width="content"):
         st.page_link(pages["playground"], label="Open in Playground", icon=":material/forum:", query_params=run)
         st.page_link(pages["tradeoff"], label="See in trade-off", icon=":material/balance:", query_params=kind)

@@ -1,0 +1,134 @@
+"""ε trade-off: how useful and how risky is a model, and what does moving ε change?"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import pandas as pd
+import streamlit as st
+
+from core.evaluation.comparable import Family, families
+from pages.parts import charts, job_monitor, shell, tradeoff_text
+from pages.parts.numbers import numbers
+from pages.parts.tradeoff_charts import PERPLEXITY, epsilon_label, linked_pair, risks
+
+if TYPE_CHECKING:
+    from core.evaluation.tradeoff import Estimate
+
+shell.page(
+    "ε trade-off",
+    "How useful and how risky is a model, and what does moving ε change?",
+    icon=":material/balance:",
+)
+
+# About even steps on a log scale, round values among them.
+GRID = (0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.2, 1.5, 1.8, 2, 2.5, 3, 3.5, 4, 4.5, 5, 5.5, 6, 7, 8, 9, 10, math.inf)
+KEEP = {"bind": "query-params"}
+
+
+@st.cache_data(max_entries=50, show_spinner=False)
+def curves_of(root: str, run_ids: tuple[str, ...]) -> pd.DataFrame:
+    """The points of a family's runs in the data folder `root`. A run never changes, so neither does this."""
+    from core.evaluation.tradeoff import points
+    from core.runs import queries
+
+    metrics = queries.metrics(shell.workspace())
+    return points(metrics[metrics["run_id"].isin(run_ids)])
+
+
+def choose_family(found: list[Family]) -> Family:
+    """The model, and where its runs fall into several families, which of them."""
+    kinds = [kind for kind in charts.MODEL_NAMES if any(family.model.kind == kind for family in found)]
+    left, right = st.columns([1, 2], vertical_alignment="bottom")
+    kind = left.segmented_control(
+        "Model", kinds, default=kinds[0], required=True, format_func=charts.MODEL_NAMES.__getitem__, key="model", **KEEP
+    )
+    same = [family for family in found if family.model.kind == kind]
+    names = tradeoff_text.family_names(same)
+    chosen = right.selectbox(
+        "Runs", names, key=f"runs-{kind}", help="Only runs that differ in ε and seed are compared."
+    )
+    return same[names.index(chosen)]
+
+
+def choose_epsilon(measured: list[float]) -> float:
+    """The slider; a click on a marker of the charts moves it too."""
+    options = {epsilon_label(epsilon): epsilon for epsilon in sorted({*map(float, GRID), *measured})}
+    default = "8" if "8" in options else epsilon_label(measured[0])
+    chosen = st.select_slider("ε: ← more private · more useful →", list(options), default, key="at", **KEEP)
+    return options[chosen]
+
+
+def move_to_clicked() -> None:
+    """A click on a marker puts the slider on its ε."""
+    clicked = st.session_state["tradeoff-chart"].selection.points
+    labels = [point["customdata"][0] for point in clicked if point.get("customdata")]
+    if labels and isinstance(labels[0], str):
+        st.session_state["at"] = labels[0]
+
+
+def at_slider(curves: pd.DataFrame, metric: str, arm: str, epsilon: float) -> Estimate | None:
+    """A figure at the slider's ε; None where no run has it."""
+    from core.evaluation.tradeoff import interpolate
+
+    rows = curves[(curves["metric"] == metric) & (curves["arm"] == arm)]
+    return None if rows.empty else interpolate(rows, epsilon)
+
+
+def train_this(family: Family, epsilon: float) -> None:
+    """Queue the run that would turn an interpolated figure into a measured one."""
+    spec = family.spec(None if math.isinf(epsilon) else epsilon)
+    if shell.workspace().find(spec) is not None:
+        return
+    with st.container(horizontal=True, vertical_alignment="center"):
+        label = "Train without privacy" if math.isinf(epsilon) else f"Train ε = {epsilon_label(epsilon)}"
+        if st.button(label, icon=":material/model_training:", key="train-this") and job_monitor.submit(spec):
+            st.success("It is in the queue. This page shows it once it is done.", icon=":material/check:")
+        shell.link("train", "Watch the queue", icon=":material/visibility:")
+
+
+def draw(family: Family) -> None:
+    """Slider, sentence, charts and numbers of one family."""
+    with st.skeleton(height=700):
+        curves = curves_of(str(shell.workspace().root), family.run_ids)
+    known = risks(set(curves.loc[curves["arm"] == "run", "metric"]))
+    risk_name = st.segmented_control(
+        "Risk", list(known), default=next(iter(known)), required=True, key="risk", **KEEP,
+        format_func=lambda name: known[name].label,
+    )  # fmt: skip
+    measured = sorted(set(curves["epsilon"]))
+    epsilon = choose_epsilon(measured)
+    here = {
+        (metric, arm): at_slider(curves, metric, arm, epsilon)
+        for metric in (PERPLEXITY, risk_name)
+        for arm in ("run", "heldout", "base")
+    }
+    plain = at_slider(curves, PERPLEXITY, "run", math.inf)
+    tradeoff_text.sentences(family, epsilon, (risk_name, known[risk_name]), here, plain)
+    if epsilon not in measured:
+        train_this(family, epsilon)
+    charts.show(
+        linked_pair(
+            curves, risk_name, known[risk_name], {name: here[name, "run"] for name in (PERPLEXITY, risk_name)}, epsilon
+        ),
+        key="tradeoff-chart",
+        alt=f"Perplexity above and {known[risk_name].label} below, against ε, each with its control",
+        on_select=move_to_clicked,
+    )
+    st.caption(tradeoff_text.caption(curves, risk_name))
+    shown = curves[curves["metric"].isin([PERPLEXITY, risk_name])]
+    numbers(tradeoff_text.wide(shown), name="tradeoff")
+    numbers(curves, name="tradeoff-all", label="Every measured figure of these runs")
+
+
+runs = shell.workspace().runs()
+found = families(runs)
+if found:
+    draw(choose_family(found))
+else:
+    st.info(
+        "There is no trained run to draw yet. Train one without privacy and one at some ε; both appear here.",
+        icon=":material/balance:",
+    )
+    shell.link("train", "Train a model", icon=":material/model_training:")
