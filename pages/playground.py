@@ -81,6 +81,7 @@ shell.page(
     "Playground",
     "Does a model repeat the patients it was trained on, and does privacy training stop it? "
     "Both columns get the same prompt and the same seed.",
+    icon=":material/forum:",
 )
 asking.begin()
 runs = run_picker.promptable()

@@ -1,6 +1,6 @@
 """A session's tries: prompts are queued by chips or a box and answered at the end of the run, when the page stands.
 
-State of a browser session: `tries` (newest last), `next_seed`, and while something is asked `queued` or `interrupted`.
+State of a browser session: `tries` (newest last), `next_seed`, `queued` before a prompt is asked, `live` while it is.
 """
 
 from __future__ import annotations
@@ -23,9 +23,7 @@ def begin() -> None:
     """Make the session's state, and take in a try that a click interrupted: its partial text stays."""
     st.session_state.setdefault("tries", [])
     st.session_state.setdefault("next_seed", 0)
-    interrupted = st.session_state.pop("interrupted", None)
-    if interrupted is not None:
-        _remember(interrupted)
+    _take_live()
 
 
 def forget() -> None:
@@ -89,12 +87,17 @@ def answer_queued(
     st.session_state.next_seed = first_seed + samples
     seeds = range(first_seed, first_seed + samples)
     try:
-        _remember(side_by_side.ask(prompt, runs, seeds, sampling, where))
+        st.session_state.live = side_by_side.start(prompt, runs, seeds, sampling)
     except PromptError as error:
         notice.error(str(error), icon=":material/error:")
         return
+    side_by_side.watch(st.session_state.live.streams, where)
+    _take_live()
     st.rerun()
 
 
-def _remember(attempt: Try) -> None:
-    st.session_state.tries = [*st.session_state.tries, attempt][-KEPT_TRIES:]
+def _take_live() -> None:
+    """Move the try that is being answered to the session's tries, finished or not."""
+    live = st.session_state.pop("live", None)
+    if live is not None:
+        st.session_state.tries = [*st.session_state.tries, live.ended()][-KEPT_TRIES:]

@@ -95,24 +95,29 @@ def patients(spec: CorpusSpec) -> pd.DataFrame:
     return workspace().corpus(spec).patients.set_index("patient_id")
 
 
-def ask(
-    prompt: str, runs: Sequence[Run], seeds: Sequence[int], sampling: Sampling, slots: Sequence[DeltaGenerator]
-) -> Try:
-    """Ask every run the same with the same seeds and draw the growing texts into `slots`, one a run.
+@dataclass(frozen=True)
+class Live:
+    """A try that is being answered. It is kept in the session's state, because Streamlit may abandon the script:
 
-    Raises PromptError when nobody can be asked this. When the script is interrupted (Stop, another click), what was
-    written until then is kept in `st.session_state["interrupted"]`, and the exception goes on.
+    a click while a script runs starts the next run at once in another thread, before the old one can save anything.
     """
-    prompt, removed = clean_prompt(prompt)
-    streams = [_start(prompt, run, seeds, sampling) for run in runs]
-    try:
-        _watch(streams, slots)
-    except BaseException:
-        for stream in streams:
+
+    prompt: str
+    removed: int
+    runs: tuple[Run, ...]
+    streams: tuple[Stream, ...]
+
+    def ended(self) -> Try:
+        """The try as it is now; what still was being written is cancelled, and its text kept."""
+        for stream in self.streams:
             stream.cancel()
-        st.session_state["interrupted"] = Try(prompt, _collect(streams, runs), removed)
-        raise
-    return Try(prompt, _collect(streams, runs), removed)
+        return Try(self.prompt, _collect(self.streams, self.runs), self.removed)
+
+
+def start(prompt: str, runs: Sequence[Run], seeds: Sequence[int], sampling: Sampling) -> Live:
+    """Ask every run the same with the same seeds. Raises PromptError when nobody can be asked this."""
+    prompt, removed = clean_prompt(prompt)
+    return Live(prompt, removed, tuple(runs), tuple(_start(prompt, run, seeds, sampling) for run in runs))
 
 
 def _start(prompt: str, run: Run, seeds: Sequence[int], sampling: Sampling) -> Stream:
@@ -125,7 +130,7 @@ def _start(prompt: str, run: Run, seeds: Sequence[int], sampling: Sampling) -> S
         return Stream.failed(run.id, prompt, str(error))
 
 
-def _watch(streams: Sequence[Stream], slots: Sequence[DeltaGenerator]) -> None:
+def watch(streams: Sequence[Stream], slots: Sequence[DeltaGenerator]) -> None:
     """Draw every stream's texts until all are done; at each drawing Streamlit may interrupt the script."""
     while True:
         finished = all(stream.done for stream in streams)
@@ -140,11 +145,14 @@ def _collect(streams: Sequence[Stream], runs: Sequence[Run]) -> tuple[Answer, ..
     """Every stream as it is now, with its PHI found."""
     answers = []
     for stream, run in zip(streams, runs, strict=True):
-        texts = tuple(stream.texts) if stream.error is None and stream.ranked is None else ()
+        rows = list(zip(stream.seeds, stream.texts, strict=True)) if not (stream.error or stream.task == "fill") else []
+        if stream.cancelled:  # a sample that was stopped before its first word is none
+            rows = [row for row in rows if row[1]]
+        texts = tuple(text for _, text in rows)
         answers.append(
             Answer(
                 run_id=stream.run_id,
-                seeds=stream.seeds,
+                seeds=tuple(seed for seed, _ in rows),
                 texts=texts,
                 spans=_spans(texts, stream.prompt, run),
                 ranked=tuple(tuple(mask) for mask in stream.ranked or ()),
@@ -170,6 +178,8 @@ def draw(prompt: str, answer: Answer, slot: DeltaGenerator) -> None:
             st.error(answer.error, icon=":material/error:")
         if answer.ranked:
             _ranked(answer)
+        if answer.stopped and not answer.texts:
+            st.caption("Stopped before the first word.")
         if answer.texts:
             st.html(
                 "".join(

@@ -9,7 +9,9 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.runs.store import Workspace
+from core.serving import Sampling, Stream
 from pages.parts import phi_text, run_picker
+from pages.parts.side_by_side import Live
 
 ROOT = Path(__file__).resolve().parents[2]
 WAIT = 90  # seconds; loading torch and a model on a busy core
@@ -155,3 +157,12 @@ def test_marks_never_overlap_and_every_character_is_escaped():
     assert drawn.count("<mark") == drawn.count("</mark>") == 1
     assert "&lt;b&gt;&quot;" not in drawn.split("<mark")[1].split(">")[0]
     assert "\u202e" not in drawn and '<b>"' not in drawn
+
+
+def test_an_abandoned_try_keeps_its_words_and_counts_only_samples_that_have_some(monkeypatch, leaky_workspace):
+    monkeypatch.setenv("PHILAB_DATA", str(leaky_workspace))
+    run = Workspace(leaky_workspace, shared=()).runs()[0]
+    stream = Stream(run.id, "Zq", (5, 6), Sampling(), texts=["nobody here", ""])
+    answer = Live("Zq", 0, (run,), (stream,)).ended().answers[0]
+    assert answer.stopped and stream.done
+    assert (answer.seeds, answer.texts, answer.samples_with_leak) == ((5,), ("nobody here",), 0)

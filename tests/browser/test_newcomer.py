@@ -1,0 +1,136 @@
+"""A newcomer's first minutes: a leak on Home, more of it in the Playground, a tiny private model of their own."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+
+from conftest import WAIT, no_traceback, settled
+from playwright.sync_api import Page, expect
+
+from core.runs.store import Workspace
+
+LEAK = ".phi-text mark.phi-leak"
+TRAINED = 300_000  # milliseconds for a run of one epoch and both audits on a busy core
+
+
+def chip(page: Page, prompt: str):
+    """A prompt's chip."""
+    return page.locator("[data-testid=stButtonGroup] button").filter(has_text=re.compile(f"^{re.escape(prompt)}$"))
+
+
+def to_page(page: Page, name: str, title: str) -> None:
+    """Go by the menu."""
+    page.locator("[data-testid=stTopNavLink]").filter(has_text=name).click()
+    expect(page.get_by_role("heading", level=1, name=title)).to_be_visible(timeout=WAIT)
+    settled(page)
+
+
+def say(page: Page, prompt: str) -> None:
+    """Type a prompt and send it."""
+    box = page.locator("[data-testid=stChatInputTextArea]")
+    box.fill(prompt)
+    box.press("Enter")
+
+
+def test_a_leak_on_home_then_more_of_it_in_the_playground(tab, server, shot):
+    tab.goto(server)
+    for _ in range(8):  # samples are drawn: not every one leaks
+        settled(tab)
+        chip(tab, "Patient:").click()
+        expect(tab.get_by_text(re.compile("^seeds? ")).first).to_be_visible(timeout=WAIT)
+        settled(tab)
+        if tab.locator(LEAK).count():
+            break
+    expect(tab.locator(LEAK).first).to_contain_text(re.compile(r"leak: [a-z -]+ of patients? \S+"))
+    left, right = tab.locator("[data-testid=stColumn]").nth(0), tab.locator("[data-testid=stColumn]").nth(1)
+    assert "no privacy" in left.inner_text() and "ε = 8 per note" in right.inner_text()
+    assert left.locator(LEAK).count() > right.locator(LEAK).count()
+    shot(tab, "newcomer-1-home", full=True)
+
+    to_page(tab, "Playground", "Playground")
+    expect(tab.locator(LEAK).first).to_be_visible()
+    say(tab, "Re:")
+    expect(tab.get_by_text("Earlier tries (", exact=False)).to_be_visible(timeout=WAIT)
+    expect(tab.locator(".tally").first).to_contain_text("this session")
+    expect(tab.locator(".tally").first).to_contain_text("held-out patients")
+    shot(tab, "newcomer-2-playground", full=True)
+    no_traceback(tab)
+
+
+def test_rude_prompts_are_shown_as_text(tab, server):
+    tab.goto(f"{server}/playground")
+    fired: list[str] = []
+    tab.on("dialog", lambda dialog: (fired.append(dialog.message), dialog.dismiss()))
+    say(tab, '<img src=x onerror="alert(1)"><script>alert(2)</script>\u202e👩‍⚕️ Patient:')
+    typed = tab.locator(".phi-prompt").first
+    expect(typed).to_contain_text('<img src=x onerror="alert(1)"><script>alert(2)</script>␦👩‍⚕️ Patient:', timeout=WAIT)
+    assert tab.locator(".phi-text img, .phi-text script").count() == 0
+    say(tab, "x" * 100_000)
+    expect(tab.get_by_text("The prompt has 100,000 characters", exact=False)).to_be_visible(timeout=WAIT)
+    assert fired == []
+    no_traceback(tab)
+
+
+def test_stop_keeps_what_was_written(tab, server):
+    tab.goto(f"{server}/playground")
+    settled(tab)
+    tab.get_by_role("button", name="Settings").click()
+    tab.get_by_role("radio", name="16").click()
+    tab.keyboard.press("Escape")
+    settled(tab)
+    say(tab, "The patient was seen today and")
+    stop = tab.locator(".st-key-stop button").first
+    expect(stop).to_be_visible(timeout=WAIT)
+    stop.click()
+    expect(tab.get_by_text(re.compile("stopped early|Stopped before")).first).to_be_visible(timeout=WAIT)
+    settled(tab)
+    expect(stop).to_be_hidden()
+    no_traceback(tab)
+
+
+def private_run_of_smoke(data: Path, before: set[str]) -> str:
+    """Id of the private run that was not there before, once it is complete."""
+    end = time.monotonic() + TRAINED / 1000
+    while time.monotonic() < end:
+        for run in Workspace(data, shared=()).runs():
+            if run.id not in before and run.spec.privacy.private:
+                return run.id
+        time.sleep(0.5)
+    raise AssertionError("the run was not finished in time")
+
+
+def test_a_tiny_private_run_is_trained_and_appears_in_the_tradeoff(tab, server, data, shot):
+    before = {run.id for run in Workspace(data, shared=()).runs()}
+    tab.goto(f"{server}/train")
+    settled(tab)
+    tab.get_by_role("button", name="Choose the hospital").click()
+    tab.get_by_role("radio", name="tiny").click()
+    tab.keyboard.press("Escape")
+    settled(tab)
+    for label, value in (("Epochs", "1"), ("Notes a batch", "32")):
+        box = tab.get_by_label(label, exact=True)
+        box.fill(value)
+        box.press("Enter")
+        settled(tab)
+    tab.locator(".st-key-train button").click()
+    expect(tab.locator("[data-testid=stProgress]").first).to_be_visible(timeout=WAIT)
+    shot(tab, "newcomer-3-training")
+    open_it = tab.locator(f"a[href*='right={private_run_of_smoke(data, before)}']").first
+    expect(open_it).to_be_visible(timeout=TRAINED)
+    shot(tab, "newcomer-4-trained", full=True)
+
+    open_it.click()
+    expect(tab.get_by_role("heading", level=1, name="Playground")).to_be_visible(timeout=WAIT)
+    chosen = tab.get_by_role("combobox", name="Right model")
+    expect(chosen).to_have_value(re.compile("ε = 8 per note · DP · smoke cohort"), timeout=WAIT)
+
+    tab.go_back()
+    see_it = tab.get_by_role("link", name="See in trade-off").first
+    expect(see_it).to_be_visible(timeout=WAIT)
+    see_it.click()
+    expect(tab.get_by_role("heading", level=1, name="ε trade-off")).to_be_visible(timeout=WAIT)
+    settled(tab)
+    shot(tab, "newcomer-5-tradeoff", full=True)
+    no_traceback(tab)
