@@ -8,8 +8,9 @@ import streamlit as st
 
 from core.runs.run import Run
 from core.runs.tables import TableMissing
-from core.spec import CORPUS_PRESETS, RunSpec
+from core.spec import CORPUS_PRESETS
 from pages.parts.charts import MODEL_NAMES
+from pages.parts.cohort_choice import hospital_name
 from pages.parts.shell import workspace
 
 
@@ -43,18 +44,11 @@ def label(run: Run) -> str:
     if spec.model.size != "tiny" or spec.model.base != "assets":
         parts.append(spec.model.size if spec.model.base == "assets" else spec.model.base)
     if spec.corpus != CORPUS_PRESETS["classroom"]:
-        parts.append(_cohort(spec))
+        parts.append(hospital_name(spec.corpus))
     if spec.training.seed:
         parts.append(f"seed {spec.training.seed}")
     parts.append("shipped" if run.shipped else "made here")
     return " · ".join(parts)
-
-
-def _cohort(spec: RunSpec) -> str:
-    for name, preset in CORPUS_PRESETS.items():
-        if preset == spec.corpus:
-            return f"{name} cohort"
-    return f"{spec.corpus.patients:,} patients"
 
 
 def labels(runs: Sequence[Run]) -> dict[str, str]:

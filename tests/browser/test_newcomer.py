@@ -119,12 +119,12 @@ def test_a_tiny_private_run_is_trained_and_appears_in_the_tradeoff(tab, server, 
     shot(tab, "newcomer-3-training")
     open_it = tab.locator(f"a[href*='right={private_run_of_smoke(data, before)}']").first
     expect(open_it).to_be_visible(timeout=TRAINED)
-    shot(tab, "newcomer-4-trained", full=True)
+    shot(tab, "newcomer-4-trained")
 
     open_it.click()
     expect(tab.get_by_role("heading", level=1, name="Playground")).to_be_visible(timeout=WAIT)
     chosen = tab.get_by_role("combobox", name="Right model")
-    expect(chosen).to_have_value(re.compile("ε = 8 per note · DP · smoke cohort"), timeout=WAIT)
+    expect(chosen).to_have_value(re.compile("ε = 8 per note · DP · tiny hospital"), timeout=WAIT)
 
     tab.go_back()
     see_it = tab.get_by_role("link", name="See in trade-off").first
@@ -132,5 +132,11 @@ def test_a_tiny_private_run_is_trained_and_appears_in_the_tradeoff(tab, server, 
     see_it.click()
     expect(tab.get_by_role("heading", level=1, name="ε trade-off")).to_be_visible(timeout=WAIT)
     settled(tab)
-    shot(tab, "newcomer-5-tradeoff", full=True)
+    tab.get_by_role("combobox", name="Runs").click()
+    tab.get_by_role("option", name=re.compile("^tiny hospital")).click()
+    expect(tab.get_by_text("At ε = 8 per note", exact=False).first).to_be_visible(timeout=WAIT)
+    expect(tab.get_by_text("measured (1 seed)", exact=False).first).to_be_visible(timeout=WAIT)
+    expect(tab.locator("[data-testid=stPlotlyChart]").first).to_be_visible(timeout=WAIT)
+    tab.set_viewport_size({"width": 1280, "height": 1700})
+    shot(tab, "newcomer-5-tradeoff")
     no_traceback(tab)
