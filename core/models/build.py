@@ -19,6 +19,7 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
+from core.models.locality import look_around
 from core.models.tokenizer import END_OF_TEXT, MASKED_SPECIALS
 from core.spec import ModelKind, ModelSize, ModelSpec
 
@@ -84,10 +85,14 @@ class LanguageModel:
 
 
 def new(kind: ModelKind, size: ModelSize, tokenizer: PreTrainedTokenizerFast) -> LanguageModel:
-    """A model with random weights (torch's global generator), no dropout and tied embeddings."""
-    return LanguageModel(
-        model=_model_class(kind).from_config(_config(kind, size, tokenizer)), tokenizer=tokenizer, kind=kind
-    )
+    """A model with random weights (torch's global generator), no dropout and tied embeddings.
+
+    The masked kinds begin with a first layer that looks at neighbouring tokens (`core.models.locality`).
+    """
+    model = _model_class(kind).from_config(_config(kind, size, tokenizer))
+    if kind != "gpt2":
+        look_around(model, kind)
+    return LanguageModel(model=model, tokenizer=tokenizer, kind=kind)
 
 
 def _config(kind: ModelKind, size: ModelSize, tokenizer: PreTrainedTokenizerFast) -> transformers.PretrainedConfig:

@@ -19,16 +19,16 @@ from core.models import build
 from core.models.build import LanguageModel
 from core.models.card import write_card
 from core.models.likelihood import perplexity
-from core.models.masking import draw_mask, masked_logits
+from core.models.masking import MASK_SHARE, draw_mask, masked_logits
 from core.models.public_sources import public_words, read_documents, split_documents
 from core.models.tokenizer import encode, train
 from core.spec import ModelKind, ModelSize
 
-BATCH_BLOCKS = 32
-PEAK_RATE = 2e-3
+BATCH_BLOCKS: dict[ModelKind, int] = {"gpt2": 32, "distilbert": 16, "bert": 16}
+PEAK_RATE: dict[ModelKind, float] = {"gpt2": 2e-3, "distilbert": 1.5e-3, "bert": 1.5e-3}
 WARMUP_SHARE = 0.03
 WEIGHT_DECAY = 0.05
-PRETRAINING_MASK_SHARE = 0.3  # more to learn from a step than with the 15 % of scoring
+MASK_SHARES = (0.4, MASK_SHARE)  # at the first and last step: more to learn from at first, as in scoring at the end
 CHAIN = 0.5  # chance that a block goes on where the last one ended; else it begins with a document
 
 
@@ -88,16 +88,17 @@ def _optimise(
     rng = np.random.default_rng(seed)
     encoded = [np.asarray(ids, dtype=np.int64) for ids in encode(lm, documents)]
     special = np.asarray(lm.tokenizer.all_special_ids)
-    batches = [batch for _ in range(epochs) for batch in _batches(pack(lm, encoded, rng), rng)]
+    batches = [batch for _ in range(epochs) for batch in _batches(pack(lm, encoded, rng), BATCH_BLOCKS[lm.kind], rng)]
     decayed = [weight for weight in lm.model.parameters() if weight.dim() > 1]
     others = [weight for weight in lm.model.parameters() if weight.dim() <= 1]
     groups = [{"params": decayed, "weight_decay": WEIGHT_DECAY}, {"params": others, "weight_decay": 0.0}]
-    optimizer = torch.optim.AdamW(groups, lr=PEAK_RATE, betas=(0.9, 0.98), fused=True)
+    optimizer = torch.optim.AdamW(groups, lr=PEAK_RATE[lm.kind], betas=(0.9, 0.98), fused=True)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _rate(step, len(batches)))
     lm.model.train()
     started, tokens, recent = time.perf_counter(), 0, math.nan
     for step, blocks in enumerate(batches, start=1):
-        loss = _loss(lm, blocks, special, rng)
+        share = MASK_SHARES[0] + (MASK_SHARES[1] - MASK_SHARES[0]) * step / len(batches)
+        loss = _loss(lm, blocks, special, rng, share)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(lm.model.parameters(), 1.0)
@@ -143,10 +144,10 @@ def pack(lm: LanguageModel, documents: Sequence[np.ndarray], rng: np.random.Gene
     return np.asarray(blocks, dtype=np.int64)
 
 
-def _batches(blocks: np.ndarray, rng: np.random.Generator) -> Iterator[np.ndarray]:
+def _batches(blocks: np.ndarray, size: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
     order = rng.permutation(len(blocks))
-    for start in range(0, len(blocks), BATCH_BLOCKS):
-        yield blocks[order[start : start + BATCH_BLOCKS]]
+    for start in range(0, len(blocks), size):
+        yield blocks[order[start : start + size]]
 
 
 def _rate(step: int, steps: int) -> float:
@@ -157,13 +158,15 @@ def _rate(step: int, steps: int) -> float:
     return 0.5 * (1 + math.cos(math.pi * (step - warmup) / max(1, steps - warmup)))
 
 
-def _loss(lm: LanguageModel, blocks: np.ndarray, special: np.ndarray, rng: np.random.Generator) -> torch.Tensor:
-    """Mean nats: of every next token (causal), or of the tokens under a fresh random mask."""
+def _loss(
+    lm: LanguageModel, blocks: np.ndarray, special: np.ndarray, rng: np.random.Generator, share: float
+) -> torch.Tensor:
+    """Mean nats: of every next token (causal), or of the tokens under a fresh random mask of that share."""
     ids = torch.from_numpy(blocks)
     if lm.causal:
         logits = lm.head(lm.hidden(ids)[:, :-1])
         return functional.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten())
-    mask = torch.from_numpy(np.stack([draw_mask(row, special, rng, PRETRAINING_MASK_SHARE) for row in blocks]))
+    mask = torch.from_numpy(np.stack([draw_mask(row, special, rng, share) for row in blocks]))
     return functional.cross_entropy(masked_logits(lm, ids, torch.ones_like(ids), mask), ids[mask])
 
 
