@@ -62,18 +62,18 @@ def _shape_hospital() -> CorpusSpec | None:
             )
             seed = st.number_input("Seed", 0, 1_000_000, default.seed, 1, key="cohort_seed", **keep)
     try:
-        return CorpusSpec(
-            patients=patients,
-            population=population,
-            notes_per_patient=notes,
-            naming_rate=naming / 100,
-            generic_rate=generic / 100,
-            copy_forward=copied / 100,
-            variant=variant,
-            canaries=canaries,
-            canary_patients=default.canary_patients,
-            seed=seed,
-        )
+        shaped = {
+            "patients": patients,
+            "population": population,
+            "notes_per_patient": notes,
+            "naming_rate": naming / 100,
+            "generic_rate": generic / 100,
+            "copy_forward": copied / 100,
+            "variant": variant,
+            "canaries": canaries,
+            "seed": seed,
+        }
+        return CorpusSpec(**default.model_dump() | shaped)
     except ValidationError as error:
         st.error(sentence(error), icon=":material/error:")
         return None
@@ -96,6 +96,12 @@ def describe(spec: CorpusSpec) -> str:
         f"{_notes(spec):,} notes; {100 * spec.naming_rate:.0f} % of the notes name their patient; "
         f"{spec.canaries:,} canary sentences; seed {spec.seed}."
     )
+
+
+def hospital_name(spec: CorpusSpec) -> str:
+    """`classroom hospital`, or `hospital of 60 patients` for one that was shaped."""
+    preset = next((name for name, known in CORPUS_PRESETS.items() if known == spec), None)
+    return f"{PRESETS[preset]} hospital" if preset else f"hospital of {spec.patients:,} patients"
 
 
 def too_large_to_build(spec: CorpusSpec) -> bool:

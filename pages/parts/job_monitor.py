@@ -10,8 +10,9 @@ import streamlit as st
 
 from core.runs.progress import Progress
 from core.runs.run import Run, RunNotFound
-from core.spec import CORPUS_PRESETS, RunSpec
+from core.spec import RunSpec
 from pages.parts import charts, shell
+from pages.parts.cohort_choice import hospital_name
 from pages.parts.live_strips import strips
 
 if TYPE_CHECKING:
@@ -225,7 +226,6 @@ def title(spec: RunSpec) -> str:
         promise = f"σ = {privacy.noise_multiplier:g} per {privacy.unit}"
     else:
         promise = "no privacy"
-    preset = next((name for name, known in CORPUS_PRESETS.items() if known == spec.corpus), None)
-    cohort = f"{preset} hospital" if preset else f"hospital of {spec.corpus.patients:,} patients"
+    cohort = hospital_name(spec.corpus)
     epochs = f"{spec.training.epochs} epoch{'s' if spec.training.epochs != 1 else ''}"
     return f"{charts.MODEL_NAMES[spec.model.kind]} · {promise} · {cohort} · {epochs} · seed {spec.training.seed}"

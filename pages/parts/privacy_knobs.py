@@ -168,6 +168,11 @@ def show_preview(spec: RunSpec, coming: Preview, *, most_notes: int) -> None:
             st.metric("noise σ", f"{coming.sigma:.3g}")
             st.metric(f"share of {privacy.unit}s a step", f"{coming.sample_rate:.1%}")
             st.metric(f"ε a {privacy.unit}", f"{coming.epsilon:.3g}")
+    if privacy.private:
+        counted = coming.answered_by or privacy.accountant
+        st.caption(
+            f"ε = {coming.epsilon:.3g} per {privacy.unit} at δ = {privacy.delta:g}, counted by {counted.upper()}."
+        )
     for warning in coming.warnings:
         st.warning(f"{warning[0].upper()}{warning[1:].rstrip('.')}.", icon=":material/warning:")
     if not privacy.private:

@@ -11,7 +11,7 @@ import streamlit as st
 
 from core.evaluation import wording
 from core.evaluation.comparable import Family
-from core.spec import CORPUS_PRESETS
+from pages.parts.cohort_choice import hospital_name
 from pages.parts.tradeoff_charts import PERPLEXITY, Risk, epsilon_label
 
 if TYPE_CHECKING:
@@ -24,8 +24,7 @@ def family_names(families: list[Family]) -> list[str]:
     """One name a family: cohort, unit and δ, recipe, how many runs; made different where two would be the same."""
     names: list[str] = []
     for family in families:
-        preset = next((name for name, known in CORPUS_PRESETS.items() if known == family.corpus), None)
-        cohort = f"{preset} hospital" if preset else f"hospital of {family.corpus.patients:,} patients"
+        cohort = hospital_name(family.corpus)
         training = family.training or family.plain_training
         promise = f"per {family.privacy.unit}, δ = {family.privacy.delta:g}" if family.training else "without privacy"
         size = len(family.run_ids)

@@ -1,0 +1,74 @@
+"""Only runs that differ in ε and seed share a curve."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from core.evaluation.comparable import families
+from core.runs.events import Status
+from core.runs.run import Run
+from core.spec import AuditSpec, CorpusSpec, ModelSpec, PrivacySpec, RunSpec, TrainingSpec
+
+
+def run(*, epsilon=None, sigma=None, finished=0.0, kind="gpt2", corpus_seed=0, unit="note", **training) -> Run:
+    spec = RunSpec(
+        corpus=CorpusSpec(seed=corpus_seed),
+        model=ModelSpec(kind=kind),
+        privacy=PrivacySpec(target_epsilon=epsilon, noise_multiplier=sigma, unit=unit),
+        training=TrainingSpec(**training),
+        audit=AuditSpec(),
+    )
+    return Run(Path("runs") / spec.run_id, spec, Status(state="done", finished=finished), shipped=False)
+
+
+def test_seeds_and_epsilons_of_one_recipe_are_one_family():
+    runs = [run(epsilon=epsilon, seed=seed) for epsilon in (1, 8, None) for seed in (0, 1)]
+    (family,) = families(runs)
+    assert set(family.run_ids) == {one.id for one in runs}
+
+
+def test_another_recipe_unit_kind_or_cohort_is_another_family():
+    private = [
+        run(epsilon=8),
+        run(epsilon=8, batch_size=64),
+        run(epsilon=8, unit="patient"),
+        run(epsilon=8, kind="bert"),
+        run(epsilon=8, corpus_seed=1),
+    ]
+    assert [len(family.run_ids) for family in families(private)] == [1] * 5
+
+
+def test_runs_without_privacy_join_every_family_of_their_cohort_and_model():
+    plain = run(finished=3.0, epochs=20)
+    found = families([run(epsilon=8), run(epsilon=8, unit="patient"), plain, run(kind="bert")])
+    assert sum(plain.id in family.run_ids for family in found) == 2
+    assert sum(family.training is None for family in found) == 1, "BERT has no private run here"
+
+
+def test_of_several_recipes_without_privacy_one_counts():
+    """The one with most runs, then the latest: a curve has one end."""
+    few, many = run(finished=9.0, epochs=3), [run(epochs=5, seed=seed) for seed in (0, 1)]
+    (family,) = families([run(epsilon=8), few, *many])
+    assert few.id not in family.run_ids and {one.id for one in many} < set(family.run_ids)
+    later = run(finished=10.0, epochs=4)
+    (family,) = families([run(epsilon=8), few, later])
+    assert later.id in family.run_ids and few.id not in family.run_ids
+
+
+def test_base_models_and_raw_sigmas_are_on_no_curve():
+    base, sigma = run(epochs=0), run(sigma=1.0)
+    assert families([base, sigma]) == []
+
+
+def test_the_largest_family_comes_first():
+    runs = [run(epsilon=8, unit="patient"), run(epsilon=8), run(epsilon=1)]
+    assert [len(family.run_ids) for family in families(runs)] == [2, 1]
+
+
+def test_a_family_names_the_run_it_lacks():
+    have = [run(epsilon=8, batch_size=64, seed=2), run(epochs=5)]
+    (family,) = families(have)
+    assert family.spec(8.0, seed=2) == have[0].spec
+    assert family.spec(None) == have[1].spec
+    lacking = family.spec(3.0)
+    assert lacking.privacy.target_epsilon == 3.0 and lacking.training.batch_size == 64

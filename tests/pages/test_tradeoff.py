@@ -1,0 +1,110 @@
+"""ε trade-off, driven without a browser, over runs that the real pipeline made."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from core.evaluation.comparable import families
+from core.evaluation.wording import perplexity_text
+from core.jobs.engine import Engine, Job
+from core.runs.store import Workspace
+from pages.parts.tradeoff_charts import EpsilonAxis, epsilon_label
+
+ROOT = Path(__file__).resolve().parents[2]
+WAIT = 90
+SUBMITTED = Job("gpt2-000000000000", None, "queued", "", 0.0, 0)
+
+
+@pytest.fixture
+def data(monkeypatch, smoke_workspace):
+    monkeypatch.setattr(Workspace.__init__, "__defaults__", (None, ()))  # without the shipped runs
+    monkeypatch.setenv("PHILAB_DATA", str(smoke_workspace))
+    return smoke_workspace
+
+
+def opened(**query: str) -> AppTest:
+    app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=WAIT).run()
+    for name, value in query.items():
+        app.query_params[name] = value
+    app.switch_page("pages/tradeoff.py").run()
+    assert not app.exception
+    return app
+
+
+def said(app: AppTest, start: str) -> str:
+    return next(element.value for element in app.markdown if element.value.startswith(start))
+
+
+def perplexity(data: Path, spec, arm: str) -> str:
+    metrics = Workspace(data, shared=()).run(spec.run_id).metrics
+    row = metrics[(metrics["metric"] == "perplexity_heldout") & (metrics["arm"] == arm)].iloc[0]
+    return perplexity_text(row["value"])
+
+
+def test_without_runs_it_says_what_to_do(monkeypatch, tmp_path):
+    monkeypatch.setattr(Workspace.__init__, "__defaults__", (None, ()))
+    monkeypatch.setenv("PHILAB_DATA", str(tmp_path))
+    app = opened()
+    assert any("Train one without privacy" in info.value for info in app.info)
+
+
+def test_a_measured_epsilon_tells_the_runs_own_figures(data, smoke_specs):
+    app = opened(at="8")
+    told = said(app, "**Usefulness:**")
+    assert f"perplexity {perplexity(data, smoke_specs['dp'], 'run')}" in told
+    assert f"no privacy {perplexity(data, smoke_specs['plain'], 'run')}" in told
+    assert f"public base model {perplexity(data, smoke_specs['dp'], 'base')}" in told
+    assert "95 % interval" in told and "measured (1 seed)" in told
+    assert said(app, "**At ε = 8 per note:**")
+    assert "for held-out patients" in said(app, "**Risk:**"), "a risk stands beside its control"
+    assert not app.button, "what is measured need not be trained"
+
+
+def test_the_other_end_is_no_privacy(data, smoke_specs):
+    app = opened(at="∞")
+    assert said(app, "Trained without privacy")
+    assert f"perplexity {perplexity(data, smoke_specs['plain'], 'run')}" in said(app, "**Usefulness:**")
+
+
+def test_where_no_run_is_nothing_is_claimed_and_training_is_offered(data, monkeypatch):
+    asked = []
+    monkeypatch.setattr(Engine, "submit", lambda self, spec: asked.append(spec) or replace(SUBMITTED, spec=spec))
+    app = opened(at="2")
+    assert "not known: no run at or below ε = 2" in said(app, "**Usefulness:**")
+    app.button(key="train-this").click().run()
+    assert not app.exception
+    family = families(Workspace(data, shared=()).runs())[0]
+    assert asked == [family.spec(2.0)]
+    assert asked[0].privacy.target_epsilon == 2.0
+    assert any("in the queue" in success.value for success in app.success)
+
+
+@pytest.mark.parametrize("risk", ["any identifier", "attempts with a leak", "membership (AUC)"])
+def test_every_risk_is_drawn_with_an_interval(data, risk):
+    app = opened(risk=risk, at="8")
+    assert "95 % interval" in said(app, "**Risk:**")
+    assert len(app.get("plotly_chart")) == 1
+    table = app.dataframe[0].value
+    assert {"metric", "epsilon", "value", "low", "high", "seeds", "base value"} <= set(table.columns)
+    assert len(app.get("download_button")) == 2
+
+
+def test_one_run_alone_can_be_drawn(data, smoke_specs, monkeypatch, tmp_path):
+    alone = tmp_path / "alone"
+    shutil.copytree(data / "runs" / smoke_specs["dp"].run_id, alone / "runs" / smoke_specs["dp"].run_id)
+    monkeypatch.setenv("PHILAB_DATA", str(alone))
+    app = opened()
+    assert "measured (1 seed)" in said(app, "**Usefulness:**")
+
+
+def test_the_axis_puts_infinity_after_every_number():
+    axis = EpsilonAxis([0.1, 8.0, 20.0, math.inf])
+    places = [axis.place(epsilon) for epsilon in (0.1, 0.5, 8.0, 20.0, math.inf)]
+    assert places == sorted(places) and len(set(places)) == 5
+    assert epsilon_label(math.inf) == "∞" and epsilon_label(0.5) == "0.5" and epsilon_label(8.0) == "8"

@@ -1,0 +1,217 @@
+"""Train, driven without a browser; the engine is replaced where a real worker would only cost time."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from core.jobs.engine import Engine, EngineFailed, Job
+from core.runs.events import Status, append_event, write_status
+from core.runs.lock import held
+from core.runs.progress import Progress, progress_of
+from core.runs.store import DiskFull, Workspace
+from core.spec import CORPUS_PRESETS, PrivacySpec, RunSpec, recipe
+from core.training.accounting import epsilon
+from pages.parts.job_monitor import stage_in_words, title
+from pages.parts.live_strips import MOST_POINTS, strips
+
+ROOT = Path(__file__).resolve().parents[2]
+WAIT = 90
+TINY = {"cohort": "tiny", "batch_private": "16", "epochs_private": "2"}
+
+
+@pytest.fixture
+def data(monkeypatch, tmp_path):
+    monkeypatch.setattr(Workspace.__init__, "__defaults__", (None, ()))  # without the shipped runs
+    monkeypatch.setattr(Engine, "warm", lambda self: None)
+    monkeypatch.setenv("PHILAB_DATA", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """What was submitted; nothing is trained."""
+    specs: list[RunSpec] = []
+
+    def submit(self, spec):
+        specs.append(spec)
+        return Job(spec.run_id, spec, "queued", "", 0.0, 0)
+
+    monkeypatch.setattr(Engine, "submit", submit)
+    return specs
+
+
+def opened(**query: str) -> AppTest:
+    app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=WAIT).run()
+    for name, value in query.items():
+        app.query_params[name] = value
+    app.switch_page("pages/train.py").run()
+    assert not app.exception
+    return app
+
+
+def figures(app: AppTest) -> dict[str, str]:
+    return {metric.label: metric.value for metric in app.metric}
+
+
+def test_the_cost_is_known_before_training(data):
+    app = opened(epsilon="2", **TINY)
+    shown = figures(app)
+    notes = len(Workspace(data, shared=()).corpus(CORPUS_PRESETS["smoke"]).training_notes())
+    assert shown["steps"] == f"{-(-2 * notes // 16)}"
+    assert shown["share of notes a step"] == f"{16 / notes:.1%}"
+    spent = epsilon(
+        noise_multiplier=float(shown["noise σ"]), sample_rate=16 / notes, steps=int(shown["steps"]), delta=1e-5
+    )
+    assert spent == pytest.approx(2.0, rel=0.02), "σ as shown, in three digits, gives the ε that was asked for"
+    assert len(app.get("plotly_chart")) == 1, "the expected ε is drawn"
+    assert any("ε = 2 per note at δ = 1e-05, counted by PRV" in caption.value for caption in app.caption)
+    assert any("patient with the most training notes" in caption.value for caption in app.caption)
+
+
+def test_training_submits_what_the_knobs_say(data, asked):
+    app = opened(epsilon="2", **TINY)
+    app.number_input(key="delta").set_value(1e-3).run()
+    app.radio(key="unit").set_value("patient").run()
+    app.button(key="train").click().run()
+    assert not app.exception
+    (spec,) = asked
+    expected = PrivacySpec(target_epsilon=2.0, delta=1e-3, unit="patient")
+    training = recipe("gpt2", private=True).model_copy(update={"batch_size": 16, "epochs": 2})
+    assert (spec.corpus, spec.privacy, spec.training) == (CORPUS_PRESETS["smoke"], expected, training)
+
+
+def test_no_privacy_has_no_sigma_and_says_so(data, asked):
+    app = opened(cohort="tiny", epsilon="∞")
+    assert set(figures(app)) == {"steps"}
+    assert any("No privacy" in caption.value for caption in app.caption)
+    app.button(key="train").click().run()
+    assert not asked[0].privacy.private
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "sentence"),
+    [
+        ("batch_private", 100_000, "larger than the cohort"),
+        ("batch_private", 0, "batch size"),
+        ("epochs_private", 0, "at least one epoch"),
+        ("epochs_private", -3, "epochs"),
+        ("delta", 1.5, "delta"),
+        ("rate_private", 0.0, "learning rate"),
+    ],
+)
+def test_bad_input_is_a_sentence_and_trains_nothing(data, asked, key, value, sentence):
+    app = opened(epsilon="2", **TINY)
+    app.number_input(key=key).set_value(value).run()
+    assert not app.exception
+    assert any(sentence in error.value for error in app.error), [error.value for error in app.error]
+    if app.button:
+        app.button(key="train").click().run()
+    assert not app.exception and asked == []
+
+
+@pytest.mark.parametrize("sigma", [0.0, -1.0])
+def test_a_sigma_that_is_no_noise_is_refused(data, asked, sigma):
+    app = opened(privacy="choose σ (expert)", **TINY)
+    app.number_input(key="sigma").set_value(sigma).run()
+    assert any("σ must be a number above 0" in error.value for error in app.error)
+
+
+def test_warnings_for_a_large_delta_gdp_and_next_to_no_noise(data):
+    app = opened(privacy="choose σ (expert)", **TINY)
+    app.number_input(key="delta").set_value(0.1).run()
+    assert any("not below 1/n" in warning.value for warning in app.warning)
+    app.selectbox(key="accountant").set_value("gdp").run()
+    assert any("under-reports" in warning.value for warning in app.warning)
+    app.number_input(key="sigma").set_value(1e-20).run()
+    assert not app.exception
+    assert any("promises nothing" in warning.value for warning in app.warning)
+
+
+@pytest.mark.parametrize("refusal", [EngineFailed("The worker is gone."), DiskFull("The disk is full: free some.")])
+def test_a_refusal_of_the_engine_is_a_sentence(data, monkeypatch, refusal):
+    def refuse(self, spec):
+        raise refusal
+
+    monkeypatch.setattr(Engine, "submit", refuse)
+    app = opened(epsilon="2", **TINY)
+    app.button(key="train").click().run()
+    assert not app.exception
+    assert any(str(refusal) in error.value for error in app.error)
+
+
+def spec_of(**privacy) -> RunSpec:
+    training = recipe("gpt2", private=True).model_copy(update={"batch_size": 16, "epochs": 2})
+    return RunSpec(corpus=CORPUS_PRESETS["smoke"], privacy=PrivacySpec(**privacy), training=training)
+
+
+def test_every_browser_sees_a_running_job_live(data):
+    spec = spec_of(target_epsilon=2.0)
+    workspace = Workspace(data, shared=())
+    work = workspace.begin(spec)
+    write_status(work, Status(state="running", submitted=1.0))
+    append_event(work, "stage", stage="training", message="Training")
+    for step in (1, 2, 3):
+        append_event(
+            work, "step", step=step, steps=9, epoch=1, epochs=2, loss=4.0, epsilon=0.5 * step, tokens=1, seconds=1.0,
+            eta_seconds=30.0,
+        )  # fmt: skip
+    with held(workspace.lock_file(spec.run_id), should_stop=lambda: False):  # as its worker would
+        for app in (opened(), opened()):
+            assert any(title(spec) in element.value for element in app.markdown)
+            assert app.progress[0].text == "Training: step 3 of 9, epoch 1 of 2 · ε 1.5 · 30 s left"
+            assert app.progress[0].value == 33
+            assert app.button(key=f"cancel-watch-{spec.run_id}")
+            assert len(app.get("plotly_chart")) == 2, "the expected curve and the live strips"
+        own = opened(epsilon="2", **TINY)
+        assert any("on its way" in info.value for info in own.info), "the same run is not asked for twice"
+        app.button(key=f"cancel-queue-{spec.run_id}").click().run()
+        assert not app.exception
+        assert (work / "cancel").exists()
+
+
+def test_a_run_that_exists_is_not_trained_again(data, smoke_workspace, smoke_specs):
+    shutil.copytree(smoke_workspace, data, dirs_exist_ok=True)
+    app = opened()
+    finished = [element.value for element in app.markdown if element.value == title(smoke_specs["dp"])]
+    assert len(finished) == 1, "finished runs are listed"
+    assert {"Open in Playground", "See in trade-off"} <= {link.proto.label for link in app.get("page_link")}
+    made = Workspace(data, shared=()).run(smoke_specs["plain"].run_id).spec
+    folder = data / "runs" / made.run_id
+    asked_now = RunSpec(corpus=made.corpus, training=recipe("gpt2", private=False))
+    folder.rename(data / "runs" / asked_now.run_id)
+    (data / "runs" / asked_now.run_id / "spec.json").write_text(asked_now.model_dump_json())
+    app = opened(cohort="tiny", epsilon="∞")
+    assert any("Already trained" in success.value for success in app.success)
+    assert "train" not in {button.key for button in app.button}
+
+
+def test_a_job_says_what_it_does_in_words():
+    waiting = Job("gpt2-000000000000", spec_of(target_epsilon=1.0), "queued", "", 0.0, 2)
+    assert stage_in_words(waiting, Progress()) == "Waiting: 2 before it"
+    events = [{"event": "stage", "stage": "audit: membership", "message": ""}]
+    events.append({"event": "progress", "done": 3, "total": 12, "eta_seconds": 200})
+    running = Job("gpt2-000000000000", spec_of(target_epsilon=1.0), "running", "", 0.0, 0)
+    assert stage_in_words(running, progress_of(events)) == "Audit: membership: 3 of 12 · 3 min left"
+
+
+def test_the_strips_stay_small_and_keep_the_last_step():
+    steps = 10 * MOST_POINTS + 7
+    progress = Progress(
+        step=steps,
+        steps=steps,
+        steps_taken=list(range(1, steps + 1)),
+        loss=[None, *[1.0] * (steps - 1)],
+        epsilon=[0.1] * steps,
+        epoch_steps=[steps],
+        eval_loss=[2.0],
+        exposure={"C0000": [1.0], "C0001": [2.0], "C0002": [3.0]},
+    )
+    figure = strips(progress, budget=2.0, private=True)
+    drawn = {trace.name: list(trace.x) for trace in figure.data}
+    assert len(drawn["ε spent"]) <= MOST_POINTS + 1 and drawn["ε spent"][-1] == steps
+    assert {"canary C0000", "canary C0001", "canary C0002", "loss on held-out notes"} <= set(drawn)
+    assert "ε spent" not in {trace.name for trace in strips(progress, budget=None, private=False).data}
