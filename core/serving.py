@@ -171,8 +171,10 @@ class Server:
         return self._submit(run_id, text, (0,), Sampling(), "fill")
 
     def warm(self, run_id: str) -> None:
-        """Load a run's model in the background, so that the first prompt does not wait for it."""
-        with contextlib.suppress(LookupError, ValueError):
+        """Load a run's model in the background, so that the first prompt does not wait for it. Never raises."""
+        if run_id in self._models:
+            return
+        with contextlib.suppress(LookupError, ValueError, ServingError):
             self._submit(run_id, "warm", (0,), Sampling(), "load")
 
     def close(self) -> None:

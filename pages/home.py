@@ -83,9 +83,5 @@ else:
 three_pictures(pair)
 doors()
 if pair:
-    if asking.waiting():
-        seed = st.session_state.next_seed
-        asking.answer_queued(pair, slots, notice, samples=SAMPLES, first_seed=seed, sampling=SAMPLING)
-    else:
-        for run in pair:
-            side_by_side.server().warm(run.id)
+    seed = st.session_state.next_seed
+    asking.answer_queued(pair, slots, notice, samples=SAMPLES, first_seed=seed, sampling=SAMPLING)

@@ -46,11 +46,6 @@ def queue(prompt: str) -> None:
     st.session_state.queued = prompt
 
 
-def waiting() -> bool:
-    """True when a prompt will be asked at the end of this run."""
-    return "queued" in st.session_state
-
-
 def chips(label: str, prompts: Sequence[str], *, key: str, label_shown: bool = True) -> None:
     """Prompts to click on. A chip lets go at once, so that it can be clicked again for another seed."""
 
@@ -74,10 +69,12 @@ def answer_queued(
     """Ask the models what is queued, with a Stop button while they write; then draw the page anew with its counts.
 
     Call it last on a page: where Streamlit interrupts it, everything else already stands. A refused prompt is told in
-    `notice`.
+    `notice`. With nothing queued, the models are loaded in the background.
     """
     prompt = st.session_state.pop("queued", None)
     if prompt is None:
+        for run in pair:
+            side_by_side.server().warm(run.id)
         return
     places: dict[str, tuple[Run, DeltaGenerator]] = {}
     for run, slot in zip(pair, slots, strict=True):

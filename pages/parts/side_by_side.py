@@ -208,11 +208,12 @@ def _ranked(answer: Answer) -> None:
     """Candidates for every mask, best first, with their probabilities."""
     import pandas as pd
 
+    columns = st.columns(min(len(answer.ranked), 2))
     for number, candidates in enumerate(answer.ranked, start=1):
         frame = pd.DataFrame(
             [(phi_text.visible(piece), chance) for piece, chance in candidates], columns=["word piece", "probability"]
         )
-        st.dataframe(
+        columns[(number - 1) % len(columns)].dataframe(
             frame,
             hide_index=True,
             column_config={

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 import pandas as pd
 import streamlit as st
 
-from core.evaluation.statistics import proportion_interval
 from core.phi.fields import DIRECT, FIELD
 from core.runs.run import Run
 from core.runs.tables import TableMissing
@@ -41,6 +40,8 @@ def counts(answers: Sequence[Answer], run: Run) -> None:
 
 def _session(answers: Sequence[Answer]) -> tuple[str, str, str, str] | None:
     """What the model did in this session: leaks, and the same count for patients it never saw."""
+    from core.evaluation.statistics import proportion_interval  # scipy takes a second to import: not at first paint
+
     samples = sum(len(answer.texts) for answer in answers)
     if not samples:
         return None

@@ -61,10 +61,10 @@ def test_without_models_home_still_says_what_to_do(monkeypatch, tmp_path):
     assert len(home.get("html")) >= 4, "the pictures are there without figures"
 
 
-def test_drawing_home_and_playground_needs_no_torch():
-    """Torch takes seconds to import, and a first screen must not wait for it."""
+def test_drawing_home_and_playground_needs_neither_torch_nor_scipy():
+    """Both take seconds to import, and a first screen must not wait for them."""
     code = (
         "import sys; import pages.parts.side_by_side, pages.parts.asking, pages.parts.tally, pages.parts.run_picker,"
-        "pages.parts.pictures, core.attacks.prompts; sys.exit('torch' in sys.modules)"
+        "pages.parts.pictures, core.attacks.prompts; sys.exit(bool({'torch', 'scipy.stats'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0  # noqa: S603

@@ -8,8 +8,12 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from core.corpus.public_text import training_text
+from core.models import build, tokenizer
+from core.pipeline import execute
 from core.runs.store import Workspace
 from core.serving import Sampling, Stream
+from core.spec import AuditSpec, CorpusSpec, ModelSpec, RunSpec
 from pages.parts import phi_text, run_picker
 from pages.parts.side_by_side import Live
 
@@ -166,3 +170,32 @@ def test_an_abandoned_try_keeps_its_words_and_counts_only_samples_that_have_some
     answer = Live("Zq", 0, (run,), (stream,)).ended().answers[0]
     assert answer.stopped and stream.done
     assert (answer.seeds, answer.texts, answer.samples_with_leak) == ((5,), ("nobody here",), 0)
+
+
+@pytest.fixture
+def masked_page(monkeypatch, tmp_path):
+    """The page with one run: the audited public model, here an untrained DistilBERT of 2 layers × 32."""
+    monkeypatch.setitem(build._SHAPES, "tiny", (2, 32, 4))
+    monkeypatch.setattr(build, "BASE_MODELS", tmp_path / "base")
+    lm = build.new("distilbert", "tiny", tokenizer.train("distilbert", training_text()[:60], 600))
+    (tmp_path / "base" / "distilbert-tiny").mkdir(parents=True)
+    lm.save(tmp_path / "base" / "distilbert-tiny")
+    corpus = CorpusSpec(patients=4, population=0, notes_per_patient=1, canaries=0, canary_patients=0)
+    audit = AuditSpec(samples_per_prompt=1, new_tokens=4, mask_draws=1, bootstrap=10)
+    spec = RunSpec(corpus=corpus, model=ModelSpec(kind="distilbert"), audit=audit).base_spec()
+    execute(spec, Workspace(tmp_path / "data", shared=()))
+    return opened(monkeypatch, tmp_path / "data")
+
+
+def test_a_masked_model_ranks_words_for_blanks_and_writes_on(masked_page):
+    assert masked_page.selectbox(key="pick_left").options[0].startswith("DistilBERT · public model")
+    masked_page.pills(key="blanks").set_value("Patient name: [MASK] [MASK]").run()
+    assert not masked_page.exception
+    answer = masked_page.session_state["tries"][-1].answers[0]
+    assert len(answer.ranked) == 2 and not answer.texts
+    shown = [frame.value["probability"].tolist() for frame in masked_page.dataframe]
+    assert shown == [[chance for _, chance in mask] for mask in answer.ranked]
+    masked_page.chat_input[0].set_value("Patient:").run()
+    assert not masked_page.exception
+    written = masked_page.session_state["tries"][-1].answers[0]
+    assert len(written.texts) == 1 and not written.ranked
