@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 
@@ -146,10 +146,12 @@ def _texts(
         if name_first and number == 0:
             generic, named = False, True
         if generic:
-            paragraphs = [_generic(rng)]
+            paragraphs = [_generic(rng, (3, 4, 5) if spec.note_length == "full" else (1, 2))]
         else:
             slots, second = note_values(rng, patient, constant, day, named)
-            body = _body(rng, kind, slots, second)
+            body = (
+                _body(rng, kind, slots, second) if spec.note_length == "full" else _brief_body(rng, kind, slots, second)
+            )
             if before and rng.random() < spec.copy_forward:
                 body[int(rng.random() * len(body))] = before[int(rng.random() * len(before))]
             before = [paragraph for paragraph in body if not _names(paragraph)]
@@ -200,9 +202,21 @@ def _body(rng: random.Random, kind: str, slots: dict[str, Value], second: bool) 
     return paragraphs
 
 
-def _generic(rng: random.Random) -> Paragraph:
+def _brief_body(rng: random.Random, kind: str, slots: dict[str, Value], second: bool) -> list[Paragraph]:
+    """One paragraph of two sentences: how the note opens, and one other thing that a note of its kind tells."""
+    opening, *others = (name for layout in _LAYOUT[kind] for name, _ in layout)
+    writer = SpanWriter()
+    for name in (opening, others[int(rng.random() * len(others))]):
+        section = sections(kind)[name]
+        phrases = section.phrases if second else section.alone
+        writer.space()
+        writer.write(phrases[int(rng.random() * len(phrases))], slots)
+    return [writer.paragraph()]
+
+
+def _generic(rng: random.Random, lengths: Sequence[int]) -> Paragraph:
     """A note about the ward and no patient."""
-    sentences = rng.sample(sections("generic")["sentences"].phrases, rng.choice((3, 4, 5)))
+    sentences = rng.sample(sections("generic")["sentences"].phrases, rng.choice(lengths))
     writer = SpanWriter()
     for sentence in sentences:
         writer.space()
