@@ -1,0 +1,73 @@
+"""The shipped demonstration: which runs it is made of, and how they get into `assets/demo`.
+
+`python -m core demo` trains what is missing (seed by seed, so that a part of it is already a whole sweep) and then
+copies every finished run of the sweep: its tables always, its weights only for the runs that Home and the Playground
+open with.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from core.pipeline import execute
+from core.runs.run import Run
+from core.runs.store import DEMO, Workspace
+from core.spec import CORPUS_PRESETS, ModelKind, ModelSpec, PrivacySpec, RunSpec, recipe
+
+KINDS: tuple[ModelKind, ...] = ("gpt2", "distilbert")
+EPSILONS: tuple[float | None, ...] = (None, 8.0, 1.0, 2.0, 5.0, 10.0, 0.5)  # None = no privacy; the first two open Home
+SEEDS = (0, 1, 2)
+WEIGHTS: tuple[tuple[ModelKind, float | None], ...] = (("gpt2", None), ("gpt2", 8.0), ("distilbert", None))
+
+
+def demo_spec(kind: ModelKind, epsilon: float | None, seed: int) -> RunSpec:
+    """One run of the sweep: the classroom cohort with the measured recipe."""
+    return RunSpec(
+        corpus=CORPUS_PRESETS["classroom"],
+        model=ModelSpec(kind=kind),
+        privacy=PrivacySpec(target_epsilon=epsilon),
+        training=recipe(kind, private=epsilon is not None, seed=seed),
+    )
+
+
+def demo_specs() -> list[RunSpec]:
+    """The whole sweep, seed by seed."""
+    return [demo_spec(kind, epsilon, seed) for seed in SEEDS for kind in KINDS for epsilon in EPSILONS]
+
+
+def main(data: Path | str | None = None, json: bool = False) -> None:
+    """Train the runs of the sweep that are missing, then write `assets/demo` anew."""
+    workspace = Workspace(data, shared=())  # the shipped runs themselves do not count as made
+    specs = demo_specs()
+    for number, spec in enumerate(specs, start=1):
+        run = execute(spec, workspace)
+        print(f"{number}/{len(specs)} {run.id}", file=sys.stderr, flush=True)
+    export(workspace)
+
+
+def export(workspace: Workspace, out: Path = DEMO) -> list[str]:
+    """Replace `out` by the sweep's finished runs, their controls and their cohort. Returns the run ids."""
+    specs = demo_specs()
+    wanted = {spec.run_id: spec for spec in [*specs, *(spec.base_spec() for spec in specs)]}
+    runs = [run for spec in wanted.values() if (run := workspace.find(spec)) is not None]
+    with_weights = {demo_spec(kind, epsilon, SEEDS[0]).run_id for kind, epsilon in WEIGHTS}
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=out.parent, prefix=".demo-") as temporary:
+        made = Path(temporary) / "demo"
+        for run in runs:
+            _copy_run(run, made / "runs" / run.id, weights=run.id in with_weights)
+            cohort = run.spec.corpus.digest()
+            shutil.copytree(workspace.root / "corpora" / cohort, made / "corpora" / cohort, dirs_exist_ok=True)
+        if out.exists():
+            shutil.rmtree(out)
+        made.rename(out)
+    return [run.id for run in runs]
+
+
+def _copy_run(run: Run, folder: Path, *, weights: bool) -> None:
+    """A run's folder without its weights, unless they are shipped."""
+    ignore = None if weights else shutil.ignore_patterns("model")
+    shutil.copytree(run.folder, folder, ignore=ignore)
