@@ -3,12 +3,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from core.corpus.public_text import heldout_text, training_text
 from core.models import build, pretrain
 from core.models.build import load_folder
 from core.models.card import stated_perplexity
-from core.models.likelihood import perplexity
+from core.models.likelihood import note_losses, perplexity
 from core.models.public_sources import detokenize, public_words, read_documents, split_documents
 from core.models.tokenizer import encode
 
@@ -147,3 +148,17 @@ def test_nothing_is_written_when_it_fails(micro, tmp_path, text_file):
     with pytest.raises(ValueError, match="does not hold a model"):
         pretrain.pretrain("gpt2", "tiny", [text_file], text_file.parent, epochs=1)
     assert text_file.exists()
+
+
+@pytest.mark.parametrize("kind", ["distilbert", "bert"])
+def test_masked_models_start_at_the_loss_of_a_word_count(models, kind):
+    torch.manual_seed(0)
+    lm = build.new(kind, "tiny", models[kind].tokenizer)
+    documents = [np.asarray(ids) for ids in encode(lm, training_text()[:80])]
+    counts = np.bincount(np.concatenate(documents))
+    shares = counts[counts > 0] / counts.sum()
+    entropy = -(shares * np.log(shares)).sum()
+    flat = np.mean(note_losses(lm, training_text()[:80]))
+    pretrain.start_from_counts(lm, documents)
+    assert np.mean(note_losses(lm, training_text()[:80])) == pytest.approx(entropy, abs=0.15)
+    assert flat > entropy + 0.3
