@@ -51,7 +51,7 @@ def before_training(corpus: Corpus, spec: RunSpec) -> bool:
 left, right = st.columns([2, 3], gap="large")
 with left:
     corpus = cohort()
-    spec = choose_run(corpus.spec) if corpus is not None else None
+    spec = choose_run(corpus.spec, notes=len(corpus.training_notes())) if corpus is not None else None
     asked = spec is not None and job_monitor.train_button(spec)
 with right:
     st.subheader("Before training")

@@ -42,8 +42,8 @@ class Preview:
     curve: tuple[tuple[int, ...], tuple[float, ...]] | None = None
 
 
-def choose_run(corpus: CorpusSpec) -> RunSpec | None:
-    """The knobs. None when a setting cannot be used (a sentence says which)."""
+def choose_run(corpus: CorpusSpec, *, notes: int) -> RunSpec | None:
+    """The knobs of a run over so many training notes. None when a setting cannot be used (a sentence says which)."""
     kind = st.segmented_control(
         "Model",
         list(KINDS),
@@ -56,7 +56,7 @@ def choose_run(corpus: CorpusSpec) -> RunSpec | None:
     st.caption(f"{charts.MODEL_NAMES[kind]} {KINDS[kind]}.")
     try:
         privacy = _privacy()
-        training = _training(kind, private=privacy.private)
+        training = _training(kind, private=privacy.private, notes=notes)
         return RunSpec(corpus=corpus, model=ModelSpec(kind=kind), privacy=privacy, training=training)
     except ValidationError as error:
         st.error(sentence(error), icon=":material/error:")
@@ -109,10 +109,16 @@ def _meaning(target: float | None) -> str:
     return f"Whatever somebody suspects about one protected unit, the model moves their odds at most {size}-fold.{weak}"
 
 
-def _training(kind: str, *, private: bool) -> TrainingSpec:
-    """Epochs and batch; their defaults are the measured recipe's, which differs with and without privacy."""
+def _training(kind: str, *, private: bool, notes: int) -> TrainingSpec:
+    """Epochs and batch; their defaults are the measured recipe's, which differs with and without privacy.
+
+    In a cohort too small for the recipe's batch a quarter of its notes is a batch.
+    """
     default = recipe(kind, private=private)
     mode = "private" if private else "plain"
+    if default.batch_size > notes:
+        default = default.model_copy(update={"batch_size": max(1, notes // 4)})
+        mode += "_small"
     left, right = st.columns(2)
     epochs = left.number_input("Epochs", value=default.epochs, step=1, key=f"epochs_{mode}", **KEEP)
     batch = right.number_input("Notes a batch", value=default.batch_size, step=32, key=f"batch_{mode}", **KEEP)

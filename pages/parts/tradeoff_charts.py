@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 PERPLEXITY = "perplexity_heldout"
 NICE = [1, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 40, 60, 80, 100, 150, 200, 300, 500, 1_000, 2_000, 5_000, 10_000]
 GAP = 0.32  # of a decade of ε between the largest ε and ∞, which has no place on a log axis
+CROWDED = 0.12  # of a decade: nearer to a measured ε than this, a round tick only crowds its label
 DODGE = 0.014  # of a decade: a control stands beside its figure, so that neither hides the other
 
 
@@ -58,7 +59,10 @@ class EpsilonAxis:
         finite = [epsilon for epsilon in epsilons if math.isfinite(epsilon)]
         self.low, self.high = min([0.5, *finite]), max([10.0, *finite])
         self.infinity = math.log10(self.high) + GAP
-        ticks = sorted({0.5, 1.0, 2.0, 5.0, 10.0, *finite})
+        round_ones = (
+            tick for tick in (0.5, 1.0, 2.0, 5.0, 10.0) if all(abs(math.log10(tick / e)) > CROWDED for e in finite)
+        )
+        ticks = sorted({*finite, *round_ones})
         self.layout = {
             "tickvals": [*map(math.log10, ticks), self.infinity],
             "ticktext": [*map(epsilon_label, ticks), "∞"],
@@ -201,11 +205,11 @@ def _dress(figure: go.Figure, axis: EpsilonAxis, points: pd.DataFrame, risk_name
         row=1,
     )
     shown = points[(points["metric"] == risk_name)]
-    top = max([risk.floor, *shown["high"].dropna(), *shown["value"].dropna()]) * 1.08
     least = 0.05 if risk.share else (0.62 if risk_name == "auc_loss" else 2.0)
-    top = max(top, least)
+    top = max([least, *shown["high"].dropna(), *shown["value"].dropna()]) * 1.05
+    bottom = min([risk.floor, *shown["low"].dropna()])
     figure.update_yaxes(
-        title="<br>".join(_wrapped(risk.axis)), range=[risk.floor - 0.03 * (top - risk.floor), top],
+        title="<br>".join(_wrapped(risk.axis)), range=[bottom - 0.03 * (top - bottom), top],
         tickformat=".0%" if risk.share else None, row=2,
     )  # fmt: skip
     figure.update_layout(

@@ -68,7 +68,7 @@ def _risk(risk: str, drawn: Risk, here: Figures) -> str:
         limits = wording.interval_text(now.low, now.high, "{:.1f}".format)
         against = "" if control is None else f"; canaries never planted {control.value:.1f} bits"
         return f"planted canaries stand {now.value:.1f} bits up the ranking ({limits}{against}); {_source(now)}."
-    return f"{drawn.axis}: {_against_control(now, control)} ({_source(now)})"
+    return f"{drawn.axis}: {_against_control(now, control)} {_source(now, opening=True)}."
 
 
 def _against_control(now: Estimate, control: Estimate | None) -> str:
@@ -77,8 +77,10 @@ def _against_control(now: Estimate, control: Estimate | None) -> str:
     return wording.leak_sentence(now.value, now.low, now.high, control.value, control.low, control.high)
 
 
-def _source(estimate: Estimate) -> str:
-    return f"**{estimate.note}**" if estimate.interpolated else estimate.note
+def _source(estimate: Estimate, *, opening: bool = False) -> str:
+    """`measured (3 seeds)`, or between which ε it is interpolated, in bold; `opening` a sentence or not."""
+    note = estimate.note[0].upper() + estimate.note[1:] if opening else estimate.note
+    return f"**{note}**" if estimate.interpolated else note
 
 
 def _unknown(estimate: Estimate | None) -> str:

@@ -20,7 +20,7 @@ from pages.parts.live_strips import MOST_POINTS, strips
 
 ROOT = Path(__file__).resolve().parents[2]
 WAIT = 90
-TINY = {"cohort": "tiny", "batch_private": "16", "epochs_private": "2"}
+TINY = {"cohort": "tiny", "batch_private_small": "16", "epochs_private_small": "2"}
 
 
 @pytest.fixture
@@ -84,6 +84,14 @@ def test_training_submits_what_the_knobs_say(data, asked):
     assert (spec.corpus, spec.privacy, spec.training) == (CORPUS_PRESETS["smoke"], expected, training)
 
 
+def test_a_cohort_smaller_than_the_recipes_batch_can_be_trained_as_it_opens(data, asked):
+    app = opened(cohort="tiny", epsilon="2")
+    assert not app.error
+    app.button(key="train").click().run()
+    notes = len(Workspace(data, shared=()).corpus(CORPUS_PRESETS["smoke"]).training_notes())
+    assert asked[0].training.batch_size == notes // 4
+
+
 def test_no_privacy_has_no_sigma_and_says_so(data, asked):
     app = opened(cohort="tiny", epsilon="∞")
     assert set(figures(app)) == {"steps"}
@@ -95,12 +103,12 @@ def test_no_privacy_has_no_sigma_and_says_so(data, asked):
 @pytest.mark.parametrize(
     ("key", "value", "sentence"),
     [
-        ("batch_private", 100_000, "larger than the cohort"),
-        ("batch_private", 0, "batch size"),
-        ("epochs_private", 0, "at least one epoch"),
-        ("epochs_private", -3, "epochs"),
+        ("batch_private_small", 100_000, "larger than the cohort"),
+        ("batch_private_small", 0, "batch size"),
+        ("epochs_private_small", 0, "at least one epoch"),
+        ("epochs_private_small", -3, "epochs"),
         ("delta", 1.5, "delta"),
-        ("rate_private", 0.0, "learning rate"),
+        ("rate_private_small", 0.0, "learning rate"),
     ],
 )
 def test_bad_input_is_a_sentence_and_trains_nothing(data, asked, key, value, sentence):
