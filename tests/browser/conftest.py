@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import shutil
-import socket
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
+from served import WAIT, serving
 
-ROOT = Path(__file__).resolve().parents[2]
 SHOTS = Path(__file__).resolve().parent / "shots"
-WAIT = 120_000  # milliseconds: torch, a worker process and a browser may share one busy core
 FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync", "--no-first-run")
 
 
@@ -25,36 +18,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(item.fspath).parent == Path(__file__).parent:
             item.add_marker(pytest.mark.browser)
-
-
-@contextlib.contextmanager
-def serving(data: Path, log: Path) -> Iterator[str]:
-    """The app on a free port with `data` as its data folder; yields its address and ends it (and its workers) after."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "streamlit", "run", "app.py", "--server.port", str(port)]
-    environment = {**os.environ, "PHILAB_DATA": str(data), "OMP_NUM_THREADS": "1"}
-    with log.open("w") as output:
-        server = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=output, stderr=subprocess.STDOUT)  # noqa: S603
-    try:
-        _wait_for(port, server, log)
-        yield f"http://localhost:{port}"
-    finally:
-        server.terminate()
-        try:
-            server.wait(20)
-        except subprocess.TimeoutExpired:
-            server.kill()
-
-
-def _wait_for(port: int, server: subprocess.Popen, log: Path) -> None:
-    end = time.monotonic() + WAIT / 1000
-    while time.monotonic() < end and server.poll() is None:
-        with contextlib.suppress(OSError), socket.create_connection(("localhost", port), timeout=1):
-            return
-        time.sleep(0.1)
-    pytest.fail(f"the server did not start:\n{log.read_text()}")
 
 
 @pytest.fixture(scope="session")
@@ -102,15 +65,3 @@ def shot():
         page.screenshot(path=SHOTS / f"{name}.png", full_page=full)
 
     return keep
-
-
-def settled(page: Page) -> None:
-    """Wait until Streamlit has drawn the page and no script runs."""
-    page.locator("[data-testid=stApp][data-test-script-state=notRunning]").wait_for()
-
-
-def no_traceback(page: Page) -> None:
-    """No exception box anywhere on the page."""
-    assert page.locator("[data-testid=stException]").count() == 0, page.locator(
-        "[data-testid=stException]"
-    ).inner_text()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from conftest import WAIT, no_traceback, serving, settled
 from playwright.sync_api import expect
+from served import WAIT, no_traceback, serving, settled
 
 PAGES = {
     "": "PHI Leak Lab",

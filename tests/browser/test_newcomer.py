@@ -6,8 +6,8 @@ import re
 import time
 from pathlib import Path
 
-from conftest import WAIT, no_traceback, settled
 from playwright.sync_api import Page, expect
+from served import WAIT, no_traceback, settled
 
 from core.runs.store import Workspace
 

@@ -8,7 +8,6 @@ from core.models.card import stated_perplexity
 from core.models.likelihood import perplexity
 from core.spec import ModelSpec
 
-
 SHIPPED = sorted(folder.name.removesuffix("-tiny") for folder in BASE_MODELS.glob("*-tiny"))
 
 

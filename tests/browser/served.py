@@ -1,0 +1,60 @@
+"""What browser tests share: a server of their own, and how to tell that a page is drawn."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page
+
+ROOT = Path(__file__).resolve().parents[2]
+WAIT = 120_000  # milliseconds: torch, a worker process and a browser may share one busy core
+
+
+@contextlib.contextmanager
+def serving(data: Path, log: Path) -> Iterator[str]:
+    """The app on a free port with `data` as its data folder; yields its address and ends it (and its workers) after."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [sys.executable, "-m", "streamlit", "run", "app.py", "--server.port", str(port)]
+    environment = {**os.environ, "PHILAB_DATA": str(data), "OMP_NUM_THREADS": "1"}
+    with log.open("w") as output:
+        server = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=output, stderr=subprocess.STDOUT)  # noqa: S603
+    try:
+        _wait_for(port, server, log)
+        yield f"http://localhost:{port}"
+    finally:
+        server.terminate()
+        try:
+            server.wait(20)
+        except subprocess.TimeoutExpired:
+            server.kill()
+
+
+def _wait_for(port: int, server: subprocess.Popen, log: Path) -> None:
+    end = time.monotonic() + WAIT / 1000
+    while time.monotonic() < end and server.poll() is None:
+        with contextlib.suppress(OSError), socket.create_connection(("localhost", port), timeout=1):
+            return
+        time.sleep(0.1)
+    pytest.fail(f"the server did not start:\n{log.read_text()}")
+
+
+def settled(page: Page) -> None:
+    """Wait until Streamlit has drawn the page and no script runs."""
+    page.locator("[data-testid=stApp][data-test-script-state=notRunning]").wait_for()
+
+
+def no_traceback(page: Page) -> None:
+    """No exception box anywhere on the page."""
+    assert page.locator("[data-testid=stException]").count() == 0, page.locator(
+        "[data-testid=stException]"
+    ).inner_text()

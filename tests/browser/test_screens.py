@@ -1,0 +1,95 @@
+"""Cohort, Train and the trade-off as a browser shows them: clicks on charts, every view, light, dark and narrow."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import expect
+from served import WAIT, no_traceback, settled
+
+NARROW = {"width": 420, "height": 900}
+WIDE = {"width": 1280, "height": 1400}
+
+
+def cut_texts(page) -> list[str]:
+    """Labels of charts that reach beyond their chart."""
+    return page.evaluate(
+        """() => [...document.querySelectorAll('.main-svg')].flatMap(svg => {
+            const box = svg.getBoundingClientRect();
+            return [...svg.querySelectorAll('text')].filter(text => {
+                const own = text.getBoundingClientRect();
+                return own.width && (own.left < box.left - 2 || own.right > box.right + 2);
+            }).map(text => text.textContent);
+        })"""
+    )
+
+
+@pytest.mark.parametrize("view", ["Notes", "Fields", "Codes", "Lengths", "Canaries", "Download"])
+def test_every_view_of_a_cohort(tab, server, shot, view):
+    tab.set_viewport_size(WIDE)
+    tab.goto(f"{server}/cohort?cohort=tiny")
+    tab.get_by_role("tab", name=view).click()
+    settled(tab)
+    if view in ("Fields", "Codes", "Lengths"):
+        expect(tab.locator(".main-svg").first).to_be_visible(timeout=WAIT)
+    shot(tab, f"cohort-{view.lower()}")
+    assert cut_texts(tab) == []
+    tab.set_viewport_size(NARROW)
+    shot(tab, f"cohort-{view.lower()}-narrow")
+    assert tab.evaluate("document.documentElement.scrollWidth") <= NARROW["width"]
+    no_traceback(tab)
+
+
+def test_the_hospital_chosen_on_cohort_is_the_one_train_uses(tab, server):
+    tab.goto(f"{server}/cohort")
+    tab.get_by_role("radio", name="tiny").click()
+    settled(tab)
+    tab.get_by_role("link", name="Train a model on this hospital").click()
+    expect(tab.get_by_role("heading", level=1, name="Train")).to_be_visible(timeout=WAIT)
+    expect(tab.get_by_text("24 patients (70 % members")).to_be_visible(timeout=WAIT)
+    assert "cohort=tiny" in tab.url
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_what_training_will_cost_is_drawn_before_it(chromium, server, shot, scheme):
+    page = chromium.new_page(viewport=WIDE, color_scheme=scheme)
+    page.set_default_timeout(WAIT)
+    page.goto(f"{server}/train?cohort=tiny&epsilon=2")
+    expect(page.locator(".main-svg").first).to_be_visible(timeout=WAIT)
+    settled(page)
+    expect(page.get_by_text("counted by PRV")).to_be_visible(timeout=WAIT)
+    shot(page, f"train-cost-{scheme}")
+    assert cut_texts(page) == []
+    page.set_viewport_size(NARROW)
+    shot(page, f"train-cost-{scheme}-narrow")
+    assert page.evaluate("document.documentElement.scrollWidth") <= NARROW["width"]
+    no_traceback(page)
+    page.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_pair_of_charts(chromium, server, shot, scheme):
+    page = chromium.new_page(viewport=WIDE, color_scheme=scheme)
+    page.set_default_timeout(WAIT)
+    page.goto(f"{server}/tradeoff?at=∞&risk=membership (AUC)")
+    expect(page.locator(".main-svg").first).to_be_visible(timeout=WAIT)
+    settled(page)
+    shot(page, f"tradeoff-auc-{scheme}")
+    assert cut_texts(page) == []
+    page.set_viewport_size(NARROW)
+    shot(page, f"tradeoff-auc-{scheme}-narrow")
+    assert page.evaluate("document.documentElement.scrollWidth") <= NARROW["width"]
+    no_traceback(page)
+    page.close()
+
+
+def test_a_click_on_a_marker_moves_the_slider_and_the_sentence(tab, server):
+    tab.set_viewport_size(WIDE)
+    tab.goto(f"{server}/tradeoff?at=3")
+    expect(tab.get_by_text("At ε = 3 per note")).to_be_visible(timeout=WAIT)
+    markers = tab.locator(".scatterlayer .points path.point")
+    expect(markers.first).to_be_visible(timeout=WAIT)
+    settled(tab)
+    box = markers.first.bounding_box()  # the only measured ε: 8
+    tab.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    expect(tab.get_by_text("At ε = 8 per note")).to_be_visible(timeout=WAIT)
+    no_traceback(tab)
