@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from pathlib import Path
 
 import pandas as pd
 import plotly.graph_objects as go
@@ -15,10 +16,15 @@ from pages.parts import charts
 from pages.parts.cohort_choice import sentence
 
 EPSILONS = ("0.5", "1", "2", "5", "8", "10", "∞")
+BASES = Path(__file__).resolve().parents[2] / "assets" / "base"
 KINDS = {
-    "gpt2": "writes on, word by word, from what you type",
-    "distilbert": "fills gaps in a text; smaller than BERT",
-    "bert": "fills gaps in a text",
+    kind: what
+    for kind, what in {
+        "gpt2": "writes on, word by word, from what you type",
+        "distilbert": "fills gaps in a text; smaller than BERT",
+        "bert": "fills gaps in a text",
+    }.items()
+    if (BASES / f"{kind}-tiny" / "model.safetensors").exists()  # only what can be trained here and now is offered
 }
 ACCOUNTANTS = {
     "prv": "PRV: tight upper bound (recommended)",
