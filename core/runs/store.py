@@ -55,9 +55,14 @@ def _says_full(error: BaseException) -> bool:
 
 
 class Workspace:
-    """Runs and cohorts under `root` (default: $PHILAB_DATA, else ./data), and the read-only ones of `shared`."""
+    """Runs and cohorts under `root` (default: $PHILAB_DATA, else ./data), and the read-only ones of `shared`.
 
-    def __init__(self, root: Path | str | None = None, shared: Sequence[Path] = (DEMO,)) -> None:
+    `shared` defaults to the folder of $PHILAB_SHIPPED, else to assets/demo.
+    """
+
+    def __init__(self, root: Path | str | None = None, shared: Sequence[Path] | None = None) -> None:
+        if shared is None:
+            shared = (Path(os.environ.get("PHILAB_SHIPPED") or DEMO),)
         self.root = Path(root or os.environ.get("PHILAB_DATA") or "data").resolve()
         self.shared = tuple(Path(folder) for folder in shared)
 

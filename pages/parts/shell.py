@@ -86,4 +86,4 @@ def workspace() -> Workspace:
     """The runs and cohorts of this server: those made here (`data/`, or `PHILAB_DATA`) and those shipped."""
     from core.runs.store import Workspace
 
-    return Workspace(Path(os.environ.get("PHILAB_DATA", ROOT / "data")), shared=[ROOT / "assets/demo"])
+    return Workspace(Path(os.environ.get("PHILAB_DATA", ROOT / "data")))
