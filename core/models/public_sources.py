@@ -48,7 +48,7 @@ def public_words(texts: Iterable[str]) -> list[str]:
     for text in texts:
         for word in re.findall(r"[^\W\d_]+", text.lower()):
             counts[word] = counts.get(word, 0) + 1
-    return sorted(word for word, count in counts.items() if count > 1)
+    return sorted(word for word, count in counts.items() if count > 1 and word.isalpha())  # `m²` is no word
 
 
 def detokenize(tokens: Sequence[str]) -> str:
