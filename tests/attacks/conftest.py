@@ -36,7 +36,7 @@ def teach() -> Teach:
 
     def train(kind: str, texts: list[str], steps: int) -> LanguageModel:
         lm = _new(kind)
-        optimizer = torch.optim.AdamW(lm.model.parameters(), lr=1e-2)
+        optimizer = torch.optim.AdamW(lm.model.parameters(), lr=3e-3)
         rng = np.random.default_rng(0)
         samples = tokenizer.encode_samples(lm, texts, 128).ids
         special = np.asarray(lm.tokenizer.all_special_ids)

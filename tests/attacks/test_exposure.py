@@ -78,7 +78,7 @@ def test_what_cannot_be_ranked_is_refused(canary, references):
 def test_a_canary_learned_by_heart_has_full_exposure_and_an_unseen_one_has_not(teach, kind):
     table = planted.draw(SPEC)
     known = table.iloc[0]
-    lm = teach(kind, [known["text"]], 60)
+    lm = teach(kind, [known["text"]], 150)
     found = canary_exposures(lm, table[table["form"] == known["form"]]).set_index("canary_id")
     assert found.loc[known["canary_id"], "rank"] == 1
     assert found.loc[known["canary_id"], "exposure"] == pytest.approx(math.log2(1000))

@@ -6,13 +6,13 @@ import pytest
 import torch
 from torch import nn
 
-from core.spec import PrivacySpec, TrainingSpec, recipe
+from core.spec import PrivacySpec, TrainingSpec
 from core.training.plan import check, plan
 from core.training.weights import learning_rate, trainable
 
 
 def test_both_units_take_the_same_rate_and_steps_and_differ_in_units() -> None:
-    training = recipe("gpt2", private=True)
+    training = TrainingSpec(epochs=8, batch_size=512)
     by_note = plan(PrivacySpec(target_epsilon=8.0), training, notes=1_500, patients=300)
     by_patient = plan(PrivacySpec(target_epsilon=8.0, unit="patient"), training, notes=1_500, patients=300)
     assert by_note.sample_rate == by_patient.sample_rate == training.batch_size / 1_500
