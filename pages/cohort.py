@@ -3,7 +3,7 @@
 import streamlit as st
 
 from core.corpus.tables import Corpus
-from core.runs.store import DiskFull, Workspace
+from core.runs.store import DiskFull
 from pages.parts import cohort_view, shell
 from pages.parts.cohort_choice import choose_cohort, describe, show_command, too_large_to_build
 
@@ -38,7 +38,7 @@ elif spec is not None:
         shell.link("train", "Train a model on this hospital", icon=":material/model_training:")
     try:
         with st.skeleton(height=400):
-            cohort = Workspace().corpus(spec)
+            cohort = shell.workspace().corpus(spec)
         look_at(cohort)
     except DiskFull as error:
         st.error(str(error), icon=":material/hard_drive:")

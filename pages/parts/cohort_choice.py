@@ -9,6 +9,7 @@ from core.spec import CORPUS_PRESETS, CorpusSpec
 
 LIVE_NOTES = 60_000  # a few seconds; a larger hospital is a command, not a click
 PRESETS = {"classroom": "classroom", "study": "study", "mimic-scale": "MIMIC scale", "smoke": "tiny", "own": "my own"}
+LENGTHS = {"full": "full notes", "brief": "two sentences each"}
 VARIANTS = {
     "regular": "notes as written",
     "name-insertion": "the patient's name before every note",
@@ -42,6 +43,10 @@ def _shape_hospital() -> CorpusSpec | None:
             patients = st.number_input("Patients", 4, 200_000, default.patients, 10, key="patients", **keep)
             notes = st.slider("Notes a patient (mean)", 1.0, 30.0, default.notes_per_patient, 0.5, key="notes", **keep)
             variant = st.selectbox("Wording", list(VARIANTS), format_func=VARIANTS.__getitem__, key="wording", **keep)
+            length = st.selectbox(
+                "Length of a note", list(LENGTHS), list(LENGTHS).index(default.note_length),
+                format_func=LENGTHS.__getitem__, key="length", **keep,
+            )  # fmt: skip
         with middle:
             naming = st.slider(
                 "Notes that name the patient", 0, 100, round(100 * default.naming_rate), 5,
@@ -70,6 +75,7 @@ def _shape_hospital() -> CorpusSpec | None:
             "generic_rate": generic / 100,
             "copy_forward": copied / 100,
             "variant": variant,
+            "note_length": length,
             "canaries": canaries,
             "seed": seed,
         }
@@ -91,9 +97,10 @@ def sentence(error: ValidationError) -> str:
 
 def describe(spec: CorpusSpec) -> str:
     """One line on what a spec will build."""
+    kind = "short notes" if spec.note_length == "brief" else "notes"
     return (
         f"{spec.patients:,} patients (70 % members, 30 % held out) and {spec.population:,} population patients, about "
-        f"{_notes(spec):,} notes; {100 * spec.naming_rate:.0f} % of the notes name their patient; "
+        f"{_notes(spec):,} {kind}; {100 * spec.naming_rate:.0f} % of the notes name their patient; "
         f"{spec.canaries:,} canary sentences; seed {spec.seed}."
     )
 

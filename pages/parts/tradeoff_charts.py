@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from core.evaluation.tradeoff import Estimate
 
 PERPLEXITY = "perplexity_heldout"
-NICE = [1, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 40, 60, 80, 100, 150, 200, 300, 500, 1_000, 2_000, 5_000, 10_000]
 GAP = 0.32  # of a decade of ε between the largest ε and ∞, which has no place on a log axis
 CROWDED = 0.12  # of a decade: nearer to a measured ε than this, a round tick only crowds its label
 DODGE = 0.014  # of a decade: a control stands beside its figure, so that neither hides the other
@@ -197,11 +196,12 @@ def _here(figure: go.Figure, x: float, estimate: Estimate, *, row: int, colour: 
 def _dress(figure: go.Figure, axis: EpsilonAxis, points: pd.DataFrame, risk_name: str, risk: Risk) -> None:
     figure.update_xaxes(**axis.layout)
     figure.update_xaxes(title="ε  (← private · useful →)", row=2)
+    ticks = _round_numbers(points.loc[points["metric"] == PERPLEXITY, "value"])
     figure.update_yaxes(
         title="perplexity<br>(lower: more useful)",
         type="log",
-        tickvals=NICE,
-        ticktext=[f"{tick:,g}" for tick in NICE],
+        tickvals=ticks,
+        ticktext=[f"{tick:,g}" for tick in ticks],
         row=1,
     )
     shown = points[(points["metric"] == risk_name)]
@@ -219,6 +219,12 @@ def _dress(figure: go.Figure, axis: EpsilonAxis, points: pd.DataFrame, risk_name
         clickmode="event+select",
         dragmode=False,
     )
+
+
+def _round_numbers(values: pd.Series) -> list[float]:
+    """Ticks of a log axis that do not crowd: 1, 2, 5 over more than a decade, every digit within less."""
+    digits = (1, 2, 5) if values.max() > 8 * values.min() else (1, 1.5, 2, 3, 4, 5, 6, 8)
+    return [digit * 10**power for power in range(6) for digit in digits]
 
 
 def _wrapped(text: str, width: int = 24) -> list[str]:

@@ -10,7 +10,6 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.corpus.hospital import build
-from core.runs.store import Workspace
 from core.spec import CORPUS_PRESETS
 from pages.parts.cohort_view import NOTES_A_PAGE
 
@@ -22,7 +21,6 @@ WAIT = 90
 def cohort(monkeypatch, tmp_path):
     """Opens the page with the given query parameters."""
     monkeypatch.setenv("PHILAB_DATA", str(tmp_path))
-    monkeypatch.setattr(Workspace.__init__, "__defaults__", (None, ()))  # without the shipped runs
 
     def opened(**query: str) -> AppTest:
         app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=WAIT).run()

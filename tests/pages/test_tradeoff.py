@@ -23,7 +23,6 @@ SUBMITTED = Job("gpt2-000000000000", None, "queued", "", 0.0, 0)
 
 @pytest.fixture
 def data(monkeypatch, smoke_workspace):
-    monkeypatch.setattr(Workspace.__init__, "__defaults__", (None, ()))  # without the shipped runs
     monkeypatch.setenv("PHILAB_DATA", str(smoke_workspace))
     return smoke_workspace
 
@@ -48,7 +47,6 @@ def perplexity(data: Path, spec, arm: str) -> str:
 
 
 def test_without_runs_it_says_what_to_do(monkeypatch, tmp_path):
-    monkeypatch.setattr(Workspace.__init__, "__defaults__", (None, ()))
     monkeypatch.setenv("PHILAB_DATA", str(tmp_path))
     app = opened()
     assert any("Train one without privacy" in info.value for info in app.info)

@@ -25,7 +25,6 @@ TINY = {"cohort": "tiny", "batch_private_small": "16", "epochs_private_small": "
 
 @pytest.fixture
 def data(monkeypatch, tmp_path):
-    monkeypatch.setattr(Workspace.__init__, "__defaults__", (None, ()))  # without the shipped runs
     monkeypatch.setattr(Engine, "warm", lambda self: None)
     monkeypatch.setenv("PHILAB_DATA", str(tmp_path))
     return tmp_path
