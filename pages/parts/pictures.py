@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from core.runs.run import Run
 from core.runs.tables import TableMissing
+from pages.parts.run_picker import metrics
 from pages.parts.tally import percent
 
 
@@ -32,7 +33,7 @@ def named(title: str, run: Run | None, style: str, sentence: str) -> str:
 def metric(run: Run, name: str) -> dict[str, float]:
     """A metric's value by arm (`run`, `heldout`, `base`); empty where the run has none."""
     try:
-        rows = run.metrics
+        rows = metrics(run)
     except TableMissing:
         return {}
     rows = rows[(rows["metric"] == name) & rows["value"].notna()]
@@ -42,7 +43,7 @@ def metric(run: Run, name: str) -> dict[str, float]:
 def patients_of(run: Run) -> int | None:
     """How many patients the run was trained on, as its metrics count them."""
     try:
-        rows = run.metrics
+        rows = metrics(run)
     except TableMissing:
         return None
     rows = rows[(rows["metric"] == "full_name_patients") & (rows["arm"] == "run") & rows["n"].notna()]

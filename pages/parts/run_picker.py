@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pandas as pd
 import streamlit as st
 
 from core.runs.run import Run
@@ -56,6 +57,16 @@ def labels(runs: Sequence[Run]) -> dict[str, str]:
     named = {run.id: label(run) for run in runs}
     seen = list(named.values())
     return {run_id: name if seen.count(name) == 1 else f"{name} · {run_id}" for run_id, name in named.items()}
+
+
+def metrics(run: Run) -> pd.DataFrame:
+    """A run's metrics table, read once: a finished run never changes. Raises TableMissing; not to be changed."""
+    return _metrics(str(run.folder), run.status.finished, run)
+
+
+@st.cache_resource(max_entries=128, show_spinner=False)
+def _metrics(folder: str, finished: float | None, _run: Run) -> pd.DataFrame:
+    return _run.metrics
 
 
 def promptable() -> list[Run]:

@@ -11,6 +11,7 @@ import streamlit as st
 from core.phi.fields import DIRECT, FIELD
 from core.runs.run import Run
 from core.runs.tables import TableMissing
+from pages.parts import run_picker
 from pages.parts.side_by_side import Answer, patients
 
 MOST_CHIPS = 12
@@ -40,11 +41,11 @@ def counts(answers: Sequence[Answer], run: Run) -> None:
 
 def _session(answers: Sequence[Answer]) -> tuple[str, str, str, str] | None:
     """What the model did in this session: leaks, and the same count for patients it never saw."""
-    from core.evaluation.statistics import proportion_interval  # scipy takes a second to import: not at first paint
-
     samples = sum(len(answer.texts) for answer in answers)
     if not samples:
         return None
+    from core.evaluation.statistics import proportion_interval  # scipy takes a second to import: not at first paint
+
     leaks = sum(answer.samples_with_leak for answer in answers)
     chance = sum(answer.samples_with_control for answer in answers)
     share = f"<b>{percent(leaks / samples)}</b>{interval(*proportion_interval(leaks, samples))}"
@@ -54,10 +55,10 @@ def _session(answers: Sequence[Answer]) -> tuple[str, str, str, str] | None:
 def _audit(run: Run) -> tuple[str, str, str, str] | None:
     """The stored audit: metric `attempts_with_leak` of the run, of held-out patients and of the public model."""
     try:
-        metrics = run.metrics
+        rows = run_picker.metrics(run)
     except TableMissing:
         return None
-    rows = metrics[metrics["metric"] == "attempts_with_leak"].set_index("arm")
+    rows = rows[rows["metric"] == "attempts_with_leak"].set_index("arm")
     if "run" not in rows.index:
         return None
     row = rows.loc["run"]
