@@ -18,7 +18,6 @@ WAIT = 90
 @pytest.fixture
 def home(monkeypatch, leaky_workspace):
     monkeypatch.setenv("PHILAB_DATA", str(leaky_workspace))
-    monkeypatch.setattr(Workspace.__init__, "__defaults__", (None, ()))  # without the shipped runs
     return AppTest.from_file(str(ROOT / "app.py"), default_timeout=WAIT).run()
 
 
@@ -53,7 +52,6 @@ def test_one_click_shows_a_leak_on_the_left(home):
 
 
 def test_without_models_home_still_says_what_to_do(monkeypatch, tmp_path):
-    monkeypatch.setattr(Workspace.__init__, "__defaults__", (None, ()))
     monkeypatch.setenv("PHILAB_DATA", str(tmp_path))
     home = AppTest.from_file(str(ROOT / "app.py"), default_timeout=WAIT).run()
     assert not home.exception

@@ -23,7 +23,6 @@ WAIT = 90  # seconds; loading torch and a model on a busy core
 
 def opened(monkeypatch, data: Path, **query: str) -> AppTest:
     monkeypatch.setenv("PHILAB_DATA", str(data))
-    monkeypatch.setattr(Workspace.__init__, "__defaults__", (None, ()))  # without the shipped runs
     app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=WAIT).run()
     app.switch_page(str(ROOT / "pages/playground.py"))
     for name, value in query.items():
