@@ -112,7 +112,7 @@ def _meaning(target: float | None) -> str:
     factor = math.exp(target)
     size = f"{factor:,.1f}" if factor < 100 else f"{factor:,.0f}"
     weak = " That is a weak promise on paper; the audit shows what happens in practice." if target >= 8 else ""
-    return f"Whatever somebody suspects about one protected unit, the model moves their odds at most {size}-fold (but for δ).{weak}"
+    return f"Whatever somebody suspects about one protected unit, their odds move at most {size}-fold, but for δ.{weak}"
 
 
 def _training(kind: str, *, private: bool, notes: int) -> TrainingSpec:
