@@ -43,7 +43,9 @@ def three_pictures(pair: list[Run]) -> None:
     """What this app is about, with the figures of the models that are here."""
     plain = next((run for run in pair if not run.spec.privacy.private and not run.spec.is_base), None)
     private = next((run for run in pair if run.spec.privacy.private), None)
-    told = f"Clipped, noisy steps hide each note ({run_picker.privacy_label(private)})." if private else ""
+    hidden = "all notes of a patient" if private and private.spec.privacy.unit == "patient" else "each note"
+    told = f"Clipped, noisy steps hide {hidden}"
+    told += f" ({run_picker.privacy_label(private)})." if private else "."
     first, second, third = st.columns(3, gap="large")
     first.html(pictures.reading(pictures.patients_of(pair[0]) if pair else None))
     second.html(
