@@ -139,14 +139,17 @@ def _extraction(generations: pd.DataFrame, hits: pd.DataFrame, corpus: Corpus) -
         for arm, split in SPLIT_OF_ARM.items():
             named = found.loc[found["split"] == split, "patient_id"].nunique()
             yield _share(metric, arm, named, pool[arm], f"of {split} patients; {len(generations):,} generations")
-    yield from _attempts(by_value[by_value["field"].isin(DIRECT)], len(generations), pool)
+    yield from attempts_with_leak(by_value[by_value["field"].isin(DIRECT)], len(generations), pool)
     for arm, split in SPLIT_OF_ARM.items():
         caught = by_old_rule.loc[by_old_rule["split"] == split, "generation_id"].nunique()
         yield _share("old_rule_attempts", arm, caught, len(generations), f"each against one {split} patient's record")
 
 
-def _attempts(direct: pd.DataFrame, generations: int, pool: Mapping[str, int]) -> Iterator[Row]:
+def attempts_with_leak(direct: pd.DataFrame, generations: int, pool: Mapping[str, int]) -> Iterator[Row]:
     """Share of generations with anybody's direct identifier, and a control as large as the figure it controls.
+
+    `direct` has one row a hit on a direct identifier (columns generation_id, split of the patient), `pool` the number
+    of patients of the arms `run` and `heldout`. Yields `attempts_with_leak` of both arms and the uncorrected control.
 
     With fewer held-out patients there is less to hit, so the held-out share s is raised to what a pool as large as the
     members' would give: 1 − (1 − s)^(members / held-out), each part of the larger pool hit as independently.

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from core.phi.fields import DIRECT
 from core.runs.run import Run
 from core.serving import MASK, PromptError, Sampling, Server, ServingError, Stream, clean_prompt
 from core.spec import CorpusSpec
@@ -44,13 +43,8 @@ class Answer:
 
     @property
     def samples_with_leak(self) -> int:
-        """Samples that hold a direct identifier of somebody in the training notes (metric `attempts_with_leak`)."""
+        """Samples that hold a direct identifier of somebody in the training notes, planted canary patients included."""
         return sum(any(span.kind == "leak" for span in spans) for spans in self.spans)
-
-    @property
-    def samples_with_control(self) -> int:
-        """Samples that hold a direct identifier of somebody who was never trained on: what chance gives."""
-        return sum(any(span.kind == "coincidence" and span.field in DIRECT for span in spans) for spans in self.spans)
 
     @property
     def leaked(self) -> Counter[str]:

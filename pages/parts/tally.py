@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import pandas as pd
 import streamlit as st
@@ -13,6 +14,9 @@ from core.runs.run import Run
 from core.runs.tables import TableMissing
 from pages.parts import run_picker
 from pages.parts.side_by_side import Answer, patients
+
+if TYPE_CHECKING:
+    from core.evaluation.summary import Row as MetricRow
 
 MOST_CHIPS = 12
 NBSP = "\u00a0"
@@ -32,24 +36,47 @@ def interval(low: float, high: float) -> str:
 
 def counts(answers: Sequence[Answer], run: Run) -> None:
     """Samples with a leak, in this session and in the run's stored audit, each beside its controls."""
-    rows = [row for row in (_session(answers), _audit(run)) if row]
+    rows = [row for row in (_session(answers, run), _audit(run)) if row]
     if rows:
-        head = "".join(f"<th>{title}</th>" for title in ("samples with a leak", "share (95 % interval)", "controls"))
+        members = int((patients(run.spec.corpus)["split"] == "member").sum())
+        titles = ("samples with a leak", "share (95 % interval)", f"controls, each for {members:,} patients")
+        head = "".join(f"<th>{title}</th>" for title in titles)
         body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
         st.html(f'<table class="tally"><tr><th></th>{head}</tr>{body}</table>')
 
 
-def _session(answers: Sequence[Answer]) -> tuple[str, str, str, str] | None:
+def attempts(answers: Sequence[Answer], splits: pd.Series) -> dict[str, MetricRow]:
+    """The session's metric `attempts_with_leak`, computed as in a stored audit: arms `run` and `heldout`, and `raw`.
+
+    `splits` gives each patient's split by id. `heldout` is scaled to as many patients as are members, `raw` is not.
+    """
+    from core.evaluation.summary import attempts_with_leak  # imports torch and scipy: seconds, not at first paint
+
+    samples = [spans for answer in answers for spans in answer.spans]
+    hits = [
+        (number, splits[patient_id])
+        for number, spans in enumerate(samples)
+        for span in spans
+        if span.field in DIRECT
+        for patient_id in span.patient_ids
+    ]
+    pool = {arm: int((splits == split).sum()) for arm, split in (("run", "member"), ("heldout", "heldout"))}
+    rows = attempts_with_leak(pd.DataFrame(hits, columns=["generation_id", "split"]), len(samples), pool)
+    return {"raw" if row.metric.endswith("uncorrected") else row.arm: row for row in rows}
+
+
+def _session(answers: Sequence[Answer], run: Run) -> tuple[str, str, str, str] | None:
     """What the model did in this session: leaks, and the same count for patients it never saw."""
     samples = sum(len(answer.texts) for answer in answers)
     if not samples:
         return None
-    from core.evaluation.statistics import proportion_interval  # scipy takes a second to import: not at first paint
-
-    leaks = sum(answer.samples_with_leak for answer in answers)
-    chance = sum(answer.samples_with_control for answer in answers)
-    share = f"<b>{percent(leaks / samples)}</b>{interval(*proportion_interval(leaks, samples))}"
-    return "this session", f"<b>{leaks}</b> of {samples}", share, f"held-out patients {chance} of {samples}"
+    rows = attempts(answers, patients(run.spec.corpus)["split"])
+    leaks, control, raw = rows["run"], rows["heldout"], rows["raw"]
+    share = f"<b>{percent(leaks.value)}</b>{interval(leaks.low, leaks.high)}"
+    seen = round(raw.value * samples)
+    scaled = f" ({seen} of {samples} before scaling)" if seen else f" (0 of {samples})"
+    told = f"held-out patients {percent(control.value)}{scaled}"
+    return "this session", f"<b>{round(leaks.value * samples)}</b> of {samples}", share, told
 
 
 def _audit(run: Run) -> tuple[str, str, str, str] | None:

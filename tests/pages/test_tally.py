@@ -1,0 +1,68 @@
+"""The live tally counts what a stored audit counts, and its control is scaled in the same way."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+
+from core.attacks.extraction import index_of, value_hits
+from core.corpus.hospital import build
+from core.evaluation.summary import attempts_with_leak
+from core.phi.fields import DIRECT
+from core.phi.leaks import find_many
+from core.spec import CORPUS_PRESETS
+from pages.parts.side_by_side import Answer
+from pages.parts.tally import attempts
+
+
+@pytest.fixture(scope="module")
+def corpus():
+    return build(CORPUS_PRESETS["smoke"])
+
+
+def texts_of(corpus) -> list[str]:
+    """Members' names twice, a held-out patient's once, both once, somebody planted, and nobody."""
+    names = {split: rows["full_name"].tolist() for split, rows in corpus.patients.groupby("split")}
+    member, heldout, planted = names["member"], names["heldout"], names["canary"]
+    return [
+        f"Seen today: {member[0]}.",
+        f"{member[1]} came with a cough.",
+        f"{heldout[0]} went home.",
+        f"{heldout[1]} and {member[2]} shared a room.",
+        f"{planted[0]} was never a patient.",
+        "Nobody is named here.",
+    ]
+
+
+def answers_of(corpus, texts) -> list[Answer]:
+    spans = [tuple(found) for found in find_many(texts, index_of(corpus))]
+    first = Answer("r", (0, 1), tuple(texts[:2]), tuple(spans[:2]))
+    return [first, Answer("r", tuple(range(2, len(texts))), tuple(texts[2:]), tuple(spans[2:]))]
+
+
+def test_the_session_counts_as_a_stored_audit_does(corpus):
+    texts = texts_of(corpus)
+    splits = corpus.patients.set_index("patient_id")["split"]
+    found = attempts(answers_of(corpus, texts), splits)
+    generations = pd.DataFrame({"generation_id": range(len(texts)), "prompt": "", "text": texts})
+    hits = value_hits(generations, index_of(corpus))
+    pool = {"run": int((splits == "member").sum()), "heldout": int((splits == "heldout").sum())}
+    stored = list(attempts_with_leak(hits[hits["field"].isin(DIRECT)], len(texts), pool))
+    assert list(found.values()) == stored
+
+
+def test_its_figures_are_those_counted_by_hand(corpus):
+    splits = corpus.patients.set_index("patient_id")["split"]
+    found = attempts(answers_of(corpus, texts_of(corpus)), splits)
+    assert found["run"].value == pytest.approx(3 / 6), "a planted canary patient is no member of the hospital"
+    assert found["raw"].value == pytest.approx(2 / 6)
+    members, heldout = (splits == "member").sum(), (splits == "heldout").sum()
+    assert members > heldout
+    assert found["heldout"].value == pytest.approx(1 - (1 - 2 / 6) ** (members / heldout))
+
+
+def test_a_session_without_hits_has_a_control_of_nought(corpus):
+    splits = corpus.patients.set_index("patient_id")["split"]
+    found = attempts([Answer("r", (0,), ("Nothing.",), ((),))], splits)
+    assert (found["run"].value, found["heldout"].value) == (0.0, 0.0)
+    assert found["run"].n == 1 and found["run"].high > 0.5
