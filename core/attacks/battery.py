@@ -1,0 +1,8 @@
+"""Every attack there is: importing this module fills `core.attacks.registry.REGISTRY`, in the order below."""
+
+from __future__ import annotations
+
+from core.attacks import membership_attacks
+from core.attacks.registry import REGISTRY, applicable
+
+__all__ = ["REGISTRY", "applicable", "membership_attacks"]
