@@ -6,8 +6,8 @@ unit (a note or a patient) more than the other. The accountants are Opacus':
 * `prv`: numerical composition of privacy-loss random variables (Gopi et al. 2021), an upper bound within about 1 % of
   ε;
 * `rdp`: Rényi DP (Mironov 2017, 2019; conversion of Balle et al. 2020), an upper bound, looser;
-* `gdp`: Gaussian DP by a central limit theorem (Bu et al. 2020). It is an approximation and *under-reports* ε for
-  small σ.
+* `gdp`: Gaussian DP by a central limit theorem (Bu et al. 2020). It is an approximation that *under-reports* ε for
+  most σ, worst around σ = 0.5 to 0.9, and over-reports it for smaller ones (docs/METHODS.md has figures).
 
 PRV has no answer for very large ε (its grid grows with ε) and GDP none for very small σ; RDP then answers instead,
 and `epsilon_with_method` says so. `old_report_epsilon` is the faulty accountant of row P, kept to be shown and

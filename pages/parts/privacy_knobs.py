@@ -29,7 +29,7 @@ KINDS = {
 ACCOUNTANTS = {
     "prv": "PRV: tight upper bound (recommended)",
     "rdp": "RDP: looser upper bound",
-    "gdp": "GDP: approximation, can under-report",
+    "gdp": "GDP: approximation, mostly under-reports ε",
 }
 PROMISES_NOTHING = 1_000.0  # e^1000-fold odds: no bound at all
 KEEP = {"bind": "query-params"}
