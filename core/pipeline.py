@@ -138,6 +138,7 @@ class _Line:
             self.spec.privacy,
             on_step=lambda event: diary.emit("step", **asdict(event)),
             on_epoch=lambda event: diary.emit("epoch", **asdict(event)),
+            on_progress=lambda event: diary.emit("progress_in_step", **asdict(event)),
             should_stop=self.stop,
             checkpoint=work / "checkpoint",
             evaluate=_evaluator(corpus, self.spec),

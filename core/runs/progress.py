@@ -27,8 +27,9 @@ class Progress:
     epoch: int = 0
     epochs: int = 0
     tokens: int = 0
-    done: int = 0  # within an audit stage
+    done: int = 0  # within an audit stage, or examples within the training step under way
     total: int = 0
+    step_loss: float | None = None  # mean over the `done` examples of the training step under way
     eta_seconds: float | None = None  # of the stage that is under way
     updated: float | None = None  # Unix seconds of the last event
     steps_taken: list[int] = field(default_factory=list)
@@ -41,8 +42,10 @@ class Progress:
     @property
     def share(self) -> float:
         """Done share of the stage under way, 0 to 1."""
-        done, total = (self.step, self.steps) if self.stage == "training" else (self.done, self.total)
-        return min(1.0, done / total) if total else 0.0
+        within = self.done / self.total if self.total else 0.0
+        if self.stage != "training":
+            return min(1.0, within)
+        return min(1.0, (self.step + within) / self.steps) if self.steps else 0.0
 
 
 def progress_of(events: Iterable[dict[str, Any]]) -> Progress:
@@ -88,9 +91,12 @@ def _read(progress: Progress, event: dict[str, Any]) -> None:
         case "stage":
             progress.stage, progress.message = event["stage"], event["message"]
             progress.done = progress.total = 0
-            progress.eta_seconds = None
+            progress.step_loss = progress.eta_seconds = None
         case "step":
             _step(progress, event)
+        case "progress_in_step":
+            progress.done, progress.total, progress.step_loss = event["done"], event["total"], event["loss"]
+            progress.steps, progress.epoch, progress.epochs = event["steps"], event["epoch"], event["epochs"]
         case "epoch":
             _epoch(progress, event)
         case "progress":
@@ -113,6 +119,7 @@ def _step(progress: Progress, event: dict[str, Any]) -> None:
     progress.step, progress.steps = event["step"], event["steps"]
     progress.epoch, progress.epochs = event["epoch"], event["epochs"]
     progress.tokens, progress.eta_seconds = event["tokens"], event["eta_seconds"]
+    progress.done, progress.total, progress.step_loss = 0, 0, None
 
 
 def _epoch(progress: Progress, event: dict[str, Any]) -> None:

@@ -33,6 +33,19 @@ class StepEvent:
 
 
 @dataclass(frozen=True)
+class InStepEvent:
+    """A logical batch is being worked through: `done` of its `total` examples were read, with the mean loss `loss`."""
+
+    step: int
+    steps: int
+    epoch: int
+    epochs: int
+    done: int
+    total: int
+    loss: float
+
+
+@dataclass(frozen=True)
 class EpochEvent:
     """One epoch is done. `loss` is the mean over its steps; `eval_loss` and `canary_exposure` come from `evaluate`."""
 

@@ -32,13 +32,16 @@ class Feed:
         self._lengths = np.array([len(ids) for ids in samples.ids])
         self._epoch: tuple[int, list[np.ndarray]] = (0, [])
 
-    def sampled(self, step: int, units: Units, sample_rate: float) -> Iterator[Iterator[UnitPiece]]:
-        """The physical batches of one Poisson sample, each as its pieces; none when nobody was sampled."""
+    def sampled(self, step: int, units: Units, sample_rate: float) -> tuple[int, Iterator[Iterator[UnitPiece]]]:
+        """The size of one Poisson sample and its physical batches, each as its pieces; none when nobody was sampled."""
         rng = stream(self._training.seed, Purpose.SAMPLE, step)
         physical = poisson_batches(units, self._lengths, sample_rate, self._training.physical_batch, rng)
         keys = self._mask_keys([rows for rows, _ in physical], step)
-        for rows, names in physical:
-            yield ((self._padded(piece, keys), of) for piece, of in pieces(rows, names, self._lengths))
+        batches = (
+            ((self._padded(piece, keys), of) for piece, of in pieces(rows, names, self._lengths))
+            for rows, names in physical
+        )
+        return sum(len(rows) for rows, _ in physical), batches
 
     def shuffled(self, step: int, steps_an_epoch: int) -> tuple[int, Iterator[Batch]]:
         """The size and the physical batches of a step of the shuffled epochs."""

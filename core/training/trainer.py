@@ -27,7 +27,7 @@ from core.spec import PrivacySpec, TrainingSpec
 from core.training import checkpoint as checkpoints
 from core.training.accounting import epsilon_curve
 from core.training.clipping import Clipper, TrainingDiverged
-from core.training.events import EpochEvent, StepEvent, TrainingResult
+from core.training.events import EpochEvent, InStepEvent, StepEvent, TrainingResult
 from core.training.feed import Feed
 from core.training.losses import example_losses
 from core.training.plan import PrivatePlan, check, plan
@@ -35,6 +35,7 @@ from core.training.sampling import Purpose, Units
 from core.training.weights import AveragedWeights, learning_rate, trainable
 
 CHECKPOINT_SECONDS = 20.0
+IN_STEP_SECONDS = 0.5  # a large logical batch takes seconds: so often its progress is told
 
 
 class _Stopped(Exception):
@@ -49,6 +50,7 @@ def train(
     *,
     on_step: Callable[[StepEvent], None] | None = None,
     on_epoch: Callable[[EpochEvent], None] | None = None,
+    on_progress: Callable[[InStepEvent], None] | None = None,
     should_stop: Callable[[], bool] | None = None,
     checkpoint: Path | None = None,
     evaluate: Callable[[LanguageModel], dict[str, Any]] | None = None,
@@ -62,6 +64,7 @@ def train(
         privacy: no privacy, or DP-SGD.
         on_step: told after every step.
         on_epoch: told after every epoch, once `evaluate` has run.
+        on_progress: told within a step, after its first examples if it is the first and then at most every 0.5 s.
         should_stop: polled before every physical batch; True ends the run after the last whole step.
         checkpoint: a folder to keep the state in (every epoch and every 20 s) and to go on from when it has one.
         evaluate: gives `eval_loss` (nats) and `canary_exposure` ({canary_id: bits}) of the model as it is then.
@@ -80,7 +83,7 @@ def train(
     with trainable(lm.model, training.trainable) as parameters:
         run = _Run(lm, samples, patients, training, privacy, parameters, should_stop or (lambda: False))
         try:
-            return run.go(on_step, on_epoch, checkpoint, evaluate)
+            return run.go(on_step, on_epoch, on_progress, checkpoint, evaluate)
         finally:
             run.close()
 
@@ -126,6 +129,8 @@ class _Run:
             self.epoch_ends = [per_epoch * epoch for epoch in range(1, training.epochs + 1)]
         self.step, self.tokens, self.seconds = 0, 0, 0.0
         self.history: list[dict[str, Any]] = []
+        self.on_progress: Callable[[InStepEvent], None] | None = None
+        self.told = -math.inf  # when anything was last told
         self.fingerprint = self.feed.fingerprint(privacy)
 
     def close(self) -> None:
@@ -137,6 +142,7 @@ class _Run:
         self,
         on_step: Callable[[StepEvent], None] | None,
         on_epoch: Callable[[EpochEvent], None] | None,
+        on_progress: Callable[[InStepEvent], None] | None,
         folder: Path | None,
         evaluate: Callable[[LanguageModel], dict[str, Any]] | None,
     ) -> TrainingResult:
@@ -145,6 +151,7 @@ class _Run:
             self._resume(folder)
         begun, before, first = time.monotonic(), self.seconds, self.step
         saved = begun
+        self.on_progress = on_progress
         while self.step < self.steps:
             try:
                 loss, tokens = self._step(self.step + 1)
@@ -152,7 +159,8 @@ class _Run:
                 break
             self.step += 1
             self.tokens += tokens
-            self.seconds = before + time.monotonic() - begun
+            self.told = time.monotonic()
+            self.seconds = before + self.told - begun
             pace = (time.monotonic() - begun) / (self.step - first)
             event = self._step_event(loss, pace * (self.steps - self.step))
             self.history.append(event.history_row())
@@ -175,13 +183,15 @@ class _Run:
         examples = tokens = 0
         self.optimizer.zero_grad(set_to_none=True)
         if self.plan is not None:
-            for physical in self.feed.sampled(step, self.units, self.plan.sample_rate):
+            size, sample = self.feed.sampled(step, self.units, self.plan.sample_rate)
+            for physical in sample:
                 for batch, names in physical:
                     self._poll()
                     losses = example_losses(self.lm, batch)
                     self.clipper.backward(losses, names)
                     total += losses.detach().sum()
                     examples, tokens = examples + len(losses), tokens + batch.tokens
+                    self._tell(step, total, examples, size)
                 self.clipper.clip()
             noise = torch.Generator(self.lm.device).manual_seed(_torch_seed(self.training.seed, step))
             self.clipper.noisy_gradient(self.plan.mechanism.noise_multiplier, self.plan.expected_units, noise)
@@ -193,6 +203,7 @@ class _Run:
                 (losses.sum() / size).backward()
                 total += losses.detach().sum()
                 examples, tokens = examples + len(losses), tokens + batch.tokens
+                self._tell(step, total, examples, size)
         loss = total.item() / examples if examples else None
         if loss is not None and not math.isfinite(loss):
             raise TrainingDiverged(
@@ -209,6 +220,26 @@ class _Run:
         if self.should_stop():
             raise _Stopped
 
+    def _tell(self, step: int, total: Tensor, done: int, size: int) -> None:
+        """Say how far the logical batch of a step is, unless something was said a moment ago."""
+        if self.on_progress is None or time.monotonic() - self.told < IN_STEP_SECONDS:
+            return
+        self.told = time.monotonic()
+        self.on_progress(
+            InStepEvent(
+                step=step,
+                steps=self.steps,
+                epoch=self._epoch_of(step),
+                epochs=self.training.epochs,
+                done=done,
+                total=size,
+                loss=total.item() / done,
+            )
+        )
+
+    def _epoch_of(self, step: int) -> int:
+        return 1 + int(np.searchsorted(self.epoch_ends, step))
+
     def _step_event(self, loss: float | None, eta_seconds: float) -> StepEvent:
         epsilon = None
         if self.plan is not None:
@@ -217,7 +248,7 @@ class _Run:
         return StepEvent(
             step=self.step,
             steps=self.steps,
-            epoch=1 + int(np.searchsorted(self.epoch_ends, self.step)),
+            epoch=self._epoch_of(self.step),
             epochs=self.training.epochs,
             loss=loss,
             epsilon=epsilon,

@@ -138,15 +138,29 @@ def stage_in_words(job: Job, progress: Progress) -> str:
     if not progress.stage:
         return "Starting"
     stage = progress.stage.capitalize()
-    if progress.stage == "training" and progress.step:
-        words = f"{stage}: step {progress.step:,} of {progress.steps:,}, epoch {progress.epoch} of {progress.epochs}"
-        if progress.epsilon and progress.epsilon[-1] is not None:
-            words += f" · ε {progress.epsilon[-1]:.3g}"
+    if progress.stage == "training" and progress.steps:
+        words = f"{stage}: {_step_in_words(progress)}"
     elif progress.total:
         words = f"{stage}: {progress.done:,} of {progress.total:,}"
     else:
         words = f"{stage} …"
     return words + _time_left(progress.eta_seconds)
+
+
+def _step_in_words(progress: Progress) -> str:
+    """The step under way, as far as it is and with its loss so far; else the last one with its loss; epoch and ε."""
+    within, losses = bool(progress.total), [loss for loss in progress.loss[-1:] if loss is not None]
+    words = f"step {progress.step + within:,} of {progress.steps:,}"
+    if within:
+        words += f" ({progress.done:,} of {progress.total:,} texts)"
+    words += f", epoch {progress.epoch} of {progress.epochs}"
+    if within and progress.step_loss is not None:
+        words += f" · loss {progress.step_loss:.2f} so far"
+    elif losses:
+        words += f" · loss {losses[0]:.2f}"
+    if progress.epsilon and progress.epsilon[-1] is not None:
+        words += f" · ε {progress.epsilon[-1]:.3g}"
+    return words
 
 
 def _time_left(seconds: float | None) -> str:

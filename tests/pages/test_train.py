@@ -169,7 +169,7 @@ def test_every_browser_sees_a_running_job_live(data):
     with held(workspace.lock_file(spec.run_id), should_stop=lambda: False):  # as its worker would
         for app in (opened(), opened()):
             assert any(title(spec) in element.value for element in app.markdown)
-            assert app.progress[0].text == "Training: step 3 of 9, epoch 1 of 2 · ε 1.5 · 30 s left"
+            assert app.progress[0].text == "Training: step 3 of 9, epoch 1 of 2 · loss 4.00 · ε 1.5 · 30 s left"
             assert app.progress[0].value == 33
             assert app.button(key=f"cancel-watch-{spec.run_id}")
             assert len(app.get("plotly_chart")) == 2, "the expected curve and the live strips"
@@ -203,6 +203,26 @@ def test_a_job_says_what_it_does_in_words():
     events.append({"event": "progress", "done": 3, "total": 12, "eta_seconds": 200})
     running = Job("gpt2-000000000000", spec_of(target_epsilon=1.0), "running", "", 0.0, 0)
     assert stage_in_words(running, progress_of(events)) == "Audit: membership: 3 of 12 · 3 min left"
+
+
+def test_a_loss_is_told_before_the_first_step_is_over():
+    running = Job("gpt2-000000000000", spec_of(target_epsilon=1.0), "running", "", 0.0, 0)
+    events = [{"event": "stage", "stage": "training", "message": ""}]
+    assert stage_in_words(running, progress_of(events)) == "Training …"
+    place = {"steps": 46, "epoch": 1, "epochs": 4}
+    events.append({"event": "progress_in_step", "step": 1, "done": 128, "total": 251, "loss": 4.712} | place)
+    assert stage_in_words(running, progress_of(events)) == (
+        "Training: step 1 of 46 (128 of 251 texts), epoch 1 of 4 · loss 4.71 so far"
+    )
+    figures = {"loss": 4.8, "epsilon": 0.52, "tokens": 9, "seconds": 3.0, "eta_seconds": 20.0}
+    events.append({"event": "step", "step": 1} | place | figures)
+    assert stage_in_words(running, progress_of(events)) == (
+        "Training: step 1 of 46, epoch 1 of 4 · loss 4.80 · ε 0.52 · 20 s left"
+    )
+    events.append({"event": "progress_in_step", "step": 2, "done": 9, "total": 260, "loss": None} | place)
+    assert stage_in_words(running, progress_of(events)) == (
+        "Training: step 2 of 46 (9 of 260 texts), epoch 1 of 4 · loss 4.80 · ε 0.52 · 20 s left"
+    )
 
 
 def test_the_strips_stay_small_and_keep_the_last_step():

@@ -75,6 +75,19 @@ def test_repeated_steps_count_once() -> None:
     assert progress.share == 1.0 and progress.tokens == 40
 
 
+def test_progress_within_a_step_counts_until_the_step_is_over() -> None:
+    within = {"event": "progress_in_step", "steps": 4, "epoch": 1, "epochs": 2, "loss": 4.5}
+    events = [{"event": "stage", "stage": "training", "message": "Training"}]
+    events.append(within | {"step": 1, "done": 16, "total": 64})
+    first = progress_of(events)
+    assert (first.step, first.done, first.total, first.step_loss, first.share) == (0, 16, 64, 4.5, 1 / 16)
+    assert first.steps == 4 and first.loss == []
+    after = progress_of([*events, step(1)])
+    assert (after.done, after.total, after.step_loss, after.share) == (0, 0, None, 1 / 4)
+    second = progress_of([*events, step(1), within | {"step": 2, "done": 32, "total": 64}])
+    assert second.share == pytest.approx(1.5 / 4) and second.loss == [4.0]
+
+
 def test_following_a_growing_diary_gives_what_reading_it_whole_gives(tmp_path: Path) -> None:
     reader = ProgressReader(tmp_path)
     assert reader.read() == Progress()

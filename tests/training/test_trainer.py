@@ -13,10 +13,10 @@ import torch
 from tiny import KINDS, language_model, notes
 
 from core.spec import PrivacySpec, TrainingSpec
-from core.training import checkpoint
+from core.training import checkpoint, trainer
 from core.training.accounting import epsilon
 from core.training.clipping import Clipper, TrainingDiverged
-from core.training.events import EpochEvent, StepEvent, TrainingResult
+from core.training.events import EpochEvent, InStepEvent, StepEvent, TrainingResult
 from core.training.trainer import train
 
 PLAIN = PrivacySpec()
@@ -84,6 +84,31 @@ def test_events_tell_the_steps_and_the_epsilon(unit: str) -> None:
     assert set(rows[1]) == {
         "step", "epoch", "loss", "epsilon", "tokens", "seconds", "eval_loss", "canary_exposure"
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("privacy", [PLAIN, PrivacySpec(noise_multiplier=1.0, delta=1e-3)], ids=["plain", "private"])
+def test_progress_within_a_step_ends_at_the_steps_own_loss(
+    monkeypatch: pytest.MonkeyPatch, privacy: PrivacySpec
+) -> None:
+    monkeypatch.setattr(trainer, "IN_STEP_SECONDS", 0.0)
+    steps: list[StepEvent] = []
+    told: list[InStepEvent] = []
+    settings = spec(epochs=2, batch_size=12, physical_batch=3)
+    trained("gpt2", settings, privacy, on_step=steps.append, on_progress=told.append)
+    for step in (step for step in steps if step.loss is not None):
+        own = [event for event in told if event.step == step.step]
+        done = [event.done for event in own]
+        assert len(own) > 1 and done == sorted(set(done)), "a logical batch is read in pieces"
+        assert done[-1] == own[-1].total and {event.total for event in own} == {own[-1].total}
+        assert own[-1].loss == pytest.approx(step.loss)
+        assert {(event.epoch, event.steps, event.epochs) for event in own} == {(step.epoch, step.steps, step.epochs)}
+
+
+def test_the_first_progress_comes_at_once_and_the_next_not_too_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trainer, "IN_STEP_SECONDS", 3600.0)
+    told: list[InStepEvent] = []
+    trained("gpt2", spec(epochs=1, batch_size=12, physical_batch=3), on_progress=told.append)
+    assert [(event.step, event.done) for event in told] == [(1, 3)]
 
 
 def test_a_plain_epoch_sees_every_sample_once() -> None:
