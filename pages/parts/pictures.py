@@ -5,7 +5,7 @@ from __future__ import annotations
 from core.runs.run import Run
 from core.runs.tables import TableMissing
 from pages.parts.run_picker import metrics
-from pages.parts.tally import percent
+from pages.parts.tally import share_html
 
 
 def reading(patients: int | None) -> str:
@@ -25,8 +25,8 @@ def named(title: str, run: Run | None, style: str, sentence: str) -> str:
     if "run" not in figures:
         return _picture(_people(0, style), title, sentence)
     share, control = figures["run"], figures.get("heldout")
-    told = f"In its audit it wrote the full name of <b>{percent(share)}</b> of its patients"
-    told += f" (control, patients it never saw: {percent(control)})." if control is not None else "."
+    told = f"In its audit it wrote the full name of <b>{share_html(share)}</b> of its patients"
+    told += f" (control, patients it never saw: {share_html(control)})." if control is not None else "."
     return _picture(_people(round(100 * share), style), title, f"{sentence} {told}")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 import streamlit as st
 
+from core.evaluation.wording import percent
 from core.phi.fields import DIRECT, FIELD
 from core.runs.run import Run
 from core.runs.tables import TableMissing
@@ -22,16 +24,14 @@ MOST_CHIPS = 12
 NBSP = "\u00a0"
 
 
-def percent(share: float) -> str:
-    """A share in words that keep small ones apart from none: `0 %`, `0.07 %`, `3.2 %`, `38 %`."""
-    value = 100 * share
-    digits = 0 if value == 0 or value >= 9.95 else 1 if value >= 0.95 else 2
-    return f"{value:.{digits}f}{NBSP}%"
+def share_html(share: float) -> str:
+    """A share as HTML that is never broken over two lines."""
+    return html.escape(percent(share)).replace(" ", NBSP)
 
 
-def interval(low: float, high: float) -> str:
+def _interval(low: float, high: float) -> str:
     """A 95 % interval of a share; nothing where there is none."""
-    return f" ({percent(low).removesuffix(NBSP + '%')} to {percent(high)})" if low == low and high == high else ""
+    return f" ({share_html(low).removesuffix(NBSP + '%')} to {share_html(high)})" if low == low and high == high else ""
 
 
 def counts(answers: Sequence[Answer], run: Run) -> None:
@@ -72,10 +72,10 @@ def _session(answers: Sequence[Answer], run: Run) -> tuple[str, str, str, str] |
         return None
     rows = attempts(answers, patients(run.spec.corpus)["split"])
     leaks, control, raw = rows["run"], rows["heldout"], rows["raw"]
-    share = f"<b>{percent(leaks.value)}</b>{interval(leaks.low, leaks.high)}"
+    share = f"<b>{share_html(leaks.value)}</b>{_interval(leaks.low, leaks.high)}"
     seen = round(raw.value * samples)
     scaled = f" ({seen} of {samples} before scaling)" if seen else f" (0 of {samples})"
-    told = f"held-out patients {percent(control.value)}{scaled}"
+    told = f"held-out patients {share_html(control.value)}{scaled}"
     return "this session", f"<b>{round(leaks.value * samples)}</b> of {samples}", share, told
 
 
@@ -90,11 +90,11 @@ def _audit(run: Run) -> tuple[str, str, str, str] | None:
         return None
     row = rows.loc["run"]
     controls = [
-        f"{name} {percent(rows.loc[arm, 'value'])}"
+        f"{name} {share_html(rows.loc[arm, 'value'])}"
         for arm, name in (("heldout", "held-out patients"), ("base", "public model"))
         if arm in rows.index and pd.notna(rows.loc[arm, "value"])
     ]
-    share = f"{percent(row['value'])}{interval(row['low'], row['high'])}"
+    share = f"{share_html(row['value'])}{_interval(row['low'], row['high'])}"
     leaks = f"{round(row['value'] * row['n']):,} of {int(row['n']):,}"
     return "stored audit", leaks, share, ", ".join(controls) or "none stored"
 
