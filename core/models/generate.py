@@ -172,10 +172,10 @@ def gibbs(
     prompts: Sequence[str],
     *,
     new_tokens: int,
+    seeds: Sequence[int],
     sweeps: int = 3,
     temperature: float = 0.8,
     top_k: int = 50,
-    seeds: Sequence[int],
     on_tokens: OnTokens | None = None,
     should_stop: Callable[[], bool] | None = None,
 ) -> list[str]:

@@ -98,12 +98,7 @@ def _address_forms(value: str) -> tuple[str, list[Form]]:
     return " ".join(words(street)), [Form(line) for line in sorted(lines)]
 
 
-_NAME_GAP = re.compile(r"\s+|\s?[-']\s?")
-_AFTER_INITIAL = re.compile(r"\.?\s+")
-_COMMA_GAP = re.compile(r"\s*,\s*")
 _LOOSE_GAP = re.compile(r"[^\n]{0,4}|[^\n]{0,2}\n[^\n]{0,2}")
-_GLUED_BEFORE = re.compile(r"[^\W_]['-]\Z")
-_GLUED_AFTER = re.compile(r"-[^\W_]|\s?@")
 _EMAIL_BEFORE = re.compile(r"[\w.%+-]\Z")
 _EMAIL_AFTER = re.compile(r"[\w-]|\.[^\W_]")
 
@@ -137,6 +132,13 @@ def judge(field: str, text: FoldedText, start: int, end: int, stored: str, comma
 def _closing(stored: str, folded: str, end: int) -> str:
     """A closing bracket that ends the value belongs to it: "Diabetes (type 2)"."""
     return ")" if stored.endswith(")") and folded[end : end + 1] == ")" else ""
+
+
+_NAME_GAP = re.compile(r"\s+|\s?[-']\s?")
+_AFTER_INITIAL = re.compile(r"\.?\s+")
+_COMMA_GAP = re.compile(r"\s*,\s*")
+_GLUED_BEFORE = re.compile(r"[^\W_]['-]\Z")
+_GLUED_AFTER = re.compile(r"-[^\W_]|\s?@")
 
 
 def _is_name(folded: str, spans: list[tuple[int, int]], gaps: list[str], comma_before: int) -> bool:

@@ -22,32 +22,23 @@ ROOT = Path(__file__).resolve().parents[2]
 ICON = str(ROOT / "assets/icon.svg")
 SYNTHETIC = "Every name, number and diagnosis here is made up: no real person's data is in this app."
 _REGISTERED = "shell_navigation_registered"
+_PAGES = (  # short name, title, icon, what one finds there
+    ("home", "Home", "home", "What this is in three pictures, and a first leak on screen."),
+    ("cohort", "Cohort", "groups", "Shape a synthetic hospital and read its notes with identifiers highlighted."),
+    ("train", "Train", "model_training", "Train a model with or without differential privacy and watch it live."),
+    ("playground", "Playground", "forum", "One prompt, two models side by side, leaks marked."),
+    ("tradeoff", "ε trade-off", "balance", "Move ε and see usefulness and risk move together."),
+)
 
 
 def pages() -> dict[str, st.Page]:
     """Every page by its short name, in the order of the menu. The name is also the path in the address."""
     return {
-        "home": st.Page(
-            ROOT / "pages/home.py", title="Home", icon=":material/home:", default=True,
-            help="What this is in three pictures, and a first leak on screen.",
-        ),
-        "cohort": st.Page(
-            ROOT / "pages/cohort.py", title="Cohort", icon=":material/groups:", url_path="cohort",
-            help="Shape a synthetic hospital and read its notes with identifiers highlighted.",
-        ),
-        "train": st.Page(
-            ROOT / "pages/train.py", title="Train", icon=":material/model_training:", url_path="train",
-            help="Train a model with or without differential privacy and watch it live.",
-        ),
-        "playground": st.Page(
-            ROOT / "pages/playground.py", title="Playground", icon=":material/forum:", url_path="playground",
-            help="One prompt, two models side by side, leaks marked.",
-        ),
-        "tradeoff": st.Page(
-            ROOT / "pages/tradeoff.py", title="ε trade-off", icon=":material/balance:", url_path="tradeoff",
-            help="Move ε and see usefulness and risk move together.",
-        ),
-    }  # fmt: skip
+        name: st.Page(
+            ROOT / "pages" / f"{name}.py", title=title, icon=f":material/{icon}:", help=about, default=name == "home"
+        )
+        for name, title, icon, about in _PAGES
+    }
 
 
 def navigation() -> st.Page:
