@@ -1,6 +1,6 @@
 """Generic health text of our own, so that a base model has seen colons, digits, units and short instructions.
 
-It is made from the sentence templates of `core.corpus.leaflets` and is about nobody. Training and held-out text have no
+It is made from the sentence templates of leaflets.toml and is about nobody. Training and held-out text have no
 template in common, so held-out perplexity is measured on wording that the model has never read.
 """
 
@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import random
 import re
+import tomllib
+from pathlib import Path
+from typing import Literal
 
-from core.corpus.leaflets import HELDOUT, TRAINING
-
+Part = Literal["training", "heldout"]
 Topic = list[str]  # a title, then sentence templates in reading order
 
 _TRAINING_DOCUMENTS = 520
@@ -21,27 +23,24 @@ _NUMBER = re.compile(r"\{(\d+)\.\.(\d+)\}")
 
 def training_text() -> list[str]:
     """About 250 kB of leaflets for pretraining, the same on every call; one string a document."""
-    return _documents(TRAINING, _TRAINING_DOCUMENTS, seed=1)
+    return _documents("training", _TRAINING_DOCUMENTS, seed=1)
 
 
 def heldout_text() -> list[str]:
     """About 15 kB of leaflets on other topics, from other sentences, for held-out perplexity."""
-    return _documents(HELDOUT, _HELDOUT_DOCUMENTS, seed=2)
+    return _documents("heldout", _HELDOUT_DOCUMENTS, seed=2)
 
 
-def topics(source: str) -> list[Topic]:
-    """Split a text of `core.corpus.leaflets` into topics; the first template of each is its title."""
-    found = []
-    for block in source.split("\n## ")[1:]:
-        _, *sentences = re.split(r"\n\* ", block)
-        found.append([" ".join(sentence.split()) for sentence in sentences])
-    return found
+def topics(part: Part) -> list[Topic]:
+    """The topics of one part of leaflets.toml; the first template of each is its title."""
+    source = tomllib.loads((Path(__file__).parent / "leaflets.toml").read_text(encoding="utf-8"))
+    return list(source[part].values())
 
 
-def _documents(source: str, count: int, seed: int) -> list[str]:
+def _documents(part: Part, count: int, seed: int) -> list[str]:
     rng = random.Random(seed)
-    sources = topics(source)
-    return [_document(sources[number % len(sources)], rng) for number in range(count)]
+    of_part = topics(part)
+    return [_document(of_part[number % len(of_part)], rng) for number in range(count)]
 
 
 def _document(topic: Topic, rng: random.Random) -> str:

@@ -19,6 +19,7 @@ from core.corpus.hospital import build, splits, write_large
 from core.corpus.records import name_space
 from core.corpus.tables import Corpus
 from core.phi.fields import DIRECT, FIELDS
+from core.runs.store import DEMO
 from core.spec import CORPUS_PRESETS, CorpusSpec
 
 SMOKE = CORPUS_PRESETS["smoke"]
@@ -251,6 +252,18 @@ def test_the_same_spec_gives_the_same_bytes_in_any_process(tmp_path):
         assert len(files) == 4
         digests.add(hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest())
     assert len(digests) == 1
+
+
+def test_the_shipped_cohort_is_still_what_its_spec_makes():
+    """Else a run trained today and a shipped one would speak of other patients under the same digest."""
+    folders = sorted((DEMO / "corpora").iterdir())
+    assert folders
+    for folder in folders:
+        shipped = Corpus.read(folder)
+        made = build(shipped.spec)
+        assert folder.name == shipped.spec.digest()
+        for name in ("patients", "notes", "canaries"):
+            pd.testing.assert_frame_equal(getattr(made, name), getattr(shipped, name))
 
 
 def test_streaming_gives_what_building_gives(tmp_path, monkeypatch):

@@ -1,11 +1,19 @@
 """Our own public text: deterministic, apart from its held-out part, and never worded like the hospital."""
 
+import hashlib
 import re
 
+import pytest
+
 from core.corpus.hospital import build
-from core.corpus.leaflets import HELDOUT, TRAINING
 from core.corpus.public_text import heldout_text, topics, training_text
-from core.spec import CORPUS_PRESETS
+from core.spec import CORPUS_PRESETS, CorpusSpec
+
+HOSPITALS = {  # every way the hospital writes
+    "brief notes": CORPUS_PRESETS["classroom"],
+    "full notes": CorpusSpec(seed=3, naming_rate=0.4),
+    "one sentence a code": CorpusSpec(variant="template-only"),
+}
 
 
 def five_grams(texts: list[str]) -> set[tuple[str, ...]]:
@@ -18,12 +26,13 @@ def five_grams(texts: list[str]) -> set[tuple[str, ...]]:
     return found
 
 
-def test_no_wording_is_shared_with_the_hospital():
-    corpus = build(CORPUS_PRESETS["classroom"])
+@pytest.mark.parametrize("spec", HOSPITALS.values(), ids=list(HOSPITALS))
+def test_no_wording_is_shared_with_the_hospital(spec):
+    corpus = build(spec)
     hospital = five_grams([*corpus.notes["text"], *corpus.canaries["text"]])
-    assert len(hospital) > 10_000
-    assert not five_grams(training_text()) & hospital
-    assert not five_grams(heldout_text()) & hospital
+    assert len(hospital) > (2_000 if spec.variant == "template-only" else 50_000)
+    assert five_grams(training_text()) & hospital == set()
+    assert five_grams(heldout_text()) & hospital == set()
 
 
 def test_the_comparison_would_find_a_shared_phrase():
@@ -32,17 +41,22 @@ def test_the_comparison_would_find_a_shared_phrase():
     assert not five_grams(["1 2 3 4 5 6"])
 
 
-def test_the_text_is_the_same_every_time_and_of_the_promised_size():
-    assert training_text() == training_text() and heldout_text() == heldout_text()
+def test_the_text_is_the_one_that_the_shipped_base_models_have_read():
+    """Whoever changes leaflets.toml must pretrain the models of assets/base anew, and then write the new digests."""
+    digests = [hashlib.sha256("\0".join(text).encode()).hexdigest()[:16] for text in (training_text(), heldout_text())]
+    assert digests == ["7e9f751b280666ce", "a98b9d8c301ec90f"]
+
+
+def test_the_text_has_the_promised_size():
     assert 150_000 <= sum(map(len, training_text())) <= 300_000
     assert 10_000 <= sum(map(len, heldout_text())) <= 20_000
     assert len(set(training_text())) == len(training_text())
 
 
 def test_held_out_sentences_come_from_other_templates():
-    templates = [{sentence for topic in topics(source) for sentence in topic} for source in (TRAINING, HELDOUT)]
+    templates = [{sentence for topic in topics(part) for sentence in topic} for part in ("training", "heldout")]
     assert not templates[0] & templates[1]
-    assert len(topics(TRAINING)) > 20 and len(topics(HELDOUT)) == 5
+    assert len(topics("training")) > 20 and len(topics("heldout")) == 5
     shared = five_grams(training_text()) & five_grams(heldout_text())
     assert len(shared) <= 0.005 * len(five_grams(heldout_text()))
 
