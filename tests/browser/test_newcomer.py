@@ -34,6 +34,14 @@ def say(page: Page, prompt: str) -> None:
     box.press("Enter")
 
 
+def choose_in(page: Page, opener: str, choice: str) -> None:
+    """Pick a choice in what a button opens, and close it."""
+    page.get_by_role("button", name=opener).click()
+    page.get_by_role("radio", name=choice).click()
+    page.keyboard.press("Escape")
+    settled(page)
+
+
 def test_a_leak_on_home_then_more_of_it_in_the_playground(tab, server, shot):
     tab.goto(server)
     for _ in range(8):  # samples are drawn: not every one leaks
@@ -76,10 +84,7 @@ def test_rude_prompts_are_shown_as_text(tab, server):
 def test_stop_keeps_what_was_written(tab, server):
     tab.goto(f"{server}/playground")
     settled(tab)
-    tab.get_by_role("button", name="Settings").click()
-    tab.get_by_role("radio", name="16").click()
-    tab.keyboard.press("Escape")
-    settled(tab)
+    choose_in(tab, "Settings", "16")
     say(tab, "The patient was seen today and")
     stop = tab.locator(".st-key-stop button").first
     expect(stop).to_be_visible(timeout=WAIT)
@@ -105,10 +110,7 @@ def test_a_tiny_private_run_is_trained_and_appears_in_the_tradeoff(tab, server, 
     before = {run.id for run in Workspace(data, shared=()).runs()}
     tab.goto(f"{server}/train")
     settled(tab)
-    tab.get_by_role("button", name="Choose the hospital").click()
-    tab.get_by_role("radio", name="tiny").click()
-    tab.keyboard.press("Escape")
-    settled(tab)
+    choose_in(tab, "Choose the hospital", "tiny")
     for label, value in (("Epochs", "1"), ("Notes a batch", "32")):
         box = tab.get_by_label(label, exact=True)
         box.fill(value)

@@ -23,6 +23,32 @@ def cut_texts(page) -> list[str]:
     )
 
 
+def keep_wide_and_narrow(page, shot, name: str) -> None:
+    """Screenshots at both widths; nothing is cut off in the one, nothing scrolls sideways in the other."""
+    shot(page, name)
+    assert cut_texts(page) == []
+    page.set_viewport_size(NARROW)
+    shot(page, f"{name}-narrow")
+    assert page.evaluate("document.documentElement.scrollWidth") <= NARROW["width"]
+    no_traceback(page)
+
+
+@pytest.fixture(params=["light", "dark"])
+def themed(request, chromium):
+    """A wide tab in each colour scheme, and the scheme's name."""
+    page = chromium.new_page(viewport=WIDE, color_scheme=request.param)
+    page.set_default_timeout(WAIT)
+    yield page, request.param
+    page.close()
+
+
+def with_charts(page, address: str) -> None:
+    """Open a page and wait until its charts are drawn."""
+    page.goto(address)
+    expect(page.locator(".main-svg").first).to_be_visible(timeout=WAIT)
+    settled(page)
+
+
 @pytest.mark.parametrize("view", ["Notes", "Fields", "Codes", "Lengths", "Canaries", "Download"])
 def test_every_view_of_a_cohort(tab, server, shot, view):
     tab.set_viewport_size(WIDE)
@@ -31,12 +57,7 @@ def test_every_view_of_a_cohort(tab, server, shot, view):
     settled(tab)
     if view in ("Fields", "Codes", "Lengths"):
         expect(tab.locator(".main-svg").first).to_be_visible(timeout=WAIT)
-    shot(tab, f"cohort-{view.lower()}")
-    assert cut_texts(tab) == []
-    tab.set_viewport_size(NARROW)
-    shot(tab, f"cohort-{view.lower()}-narrow")
-    assert tab.evaluate("document.documentElement.scrollWidth") <= NARROW["width"]
-    no_traceback(tab)
+    keep_wide_and_narrow(tab, shot, f"cohort-{view.lower()}")
 
 
 def test_the_hospital_chosen_on_cohort_is_the_one_train_uses(tab, server):
@@ -49,37 +70,17 @@ def test_the_hospital_chosen_on_cohort_is_the_one_train_uses(tab, server):
     assert "cohort=tiny" in tab.url
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_what_training_will_cost_is_drawn_before_it(chromium, server, shot, scheme):
-    page = chromium.new_page(viewport=WIDE, color_scheme=scheme)
-    page.set_default_timeout(WAIT)
-    page.goto(f"{server}/train?cohort=tiny&epsilon=2")
-    expect(page.locator(".main-svg").first).to_be_visible(timeout=WAIT)
-    settled(page)
+def test_what_training_will_cost_is_drawn_before_it(themed, server, shot):
+    page, scheme = themed
+    with_charts(page, f"{server}/train?cohort=tiny&epsilon=2")
     expect(page.get_by_text("counted by PRV")).to_be_visible(timeout=WAIT)
-    shot(page, f"train-cost-{scheme}")
-    assert cut_texts(page) == []
-    page.set_viewport_size(NARROW)
-    shot(page, f"train-cost-{scheme}-narrow")
-    assert page.evaluate("document.documentElement.scrollWidth") <= NARROW["width"]
-    no_traceback(page)
-    page.close()
+    keep_wide_and_narrow(page, shot, f"train-cost-{scheme}")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_pair_of_charts(chromium, server, shot, scheme):
-    page = chromium.new_page(viewport=WIDE, color_scheme=scheme)
-    page.set_default_timeout(WAIT)
-    page.goto(f"{server}/tradeoff?at=∞&risk=membership (AUC)")
-    expect(page.locator(".main-svg").first).to_be_visible(timeout=WAIT)
-    settled(page)
-    shot(page, f"tradeoff-auc-{scheme}")
-    assert cut_texts(page) == []
-    page.set_viewport_size(NARROW)
-    shot(page, f"tradeoff-auc-{scheme}-narrow")
-    assert page.evaluate("document.documentElement.scrollWidth") <= NARROW["width"]
-    no_traceback(page)
-    page.close()
+def test_the_pair_of_charts(themed, server, shot):
+    page, scheme = themed
+    with_charts(page, f"{server}/tradeoff?at=∞&risk=membership (AUC)")
+    keep_wide_and_narrow(page, shot, f"tradeoff-auc-{scheme}")
 
 
 def test_a_click_on_a_marker_moves_the_slider_and_the_sentence(tab, server):
