@@ -56,17 +56,21 @@ def extract(
     index: PhiIndex,
     audit: AuditSpec,
     *,
+    prompts: Sequence[AttackPrompt] = PROMPTS,
+    greedy: bool = False,
     on_progress: Callable[[int, int], None] | None = None,
     should_stop: Callable[[], bool] | None = None,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Attack `lm` with every built-in prompt, `audit.samples_per_prompt` times each; return (generations, hits).
+    """Attack `lm` with every prompt, `audit.samples_per_prompt` times each; return (generations, hits).
 
     The tables are those of docs/ARCHITECTURE.md. A causal model samples `audit.new_tokens` tokens after the prompt; a
-    masked one writes at most `MASKED_NEW_TOKENS` by Gibbs sampling (`MASKED_SWEEPS` sweeps, no top-p cut).
-    `on_progress(done, total)` is called after each chunk of generations. Raises ExtractionStopped when `should_stop()`
-    says so; it is asked after every token.
+    masked one writes at most `MASKED_NEW_TOKENS` by Gibbs sampling (`MASKED_SWEEPS` sweeps, no top-p cut). With
+    `greedy` the likeliest token is taken instead of a drawn one; every repetition would be the same, so each prompt is
+    asked once. Own prompts: `core.attacks.prompts.own_prompts`, `read_prompts`. `on_progress(done, total)` is called
+    after each chunk of generations. Raises ExtractionStopped when `should_stop()` says so; it is asked after every
+    token.
     """
-    generations = generate(lm, audit, on_progress=on_progress, should_stop=should_stop)
+    generations = generate(lm, audit, prompts=prompts, greedy=greedy, on_progress=on_progress, should_stop=should_stop)
     hits = pd.concat([value_hits(generations, index), old_rule_hits(generations, corpus.patients, audit.seed)])
     return generations, hits.reset_index(drop=True)
 
@@ -76,19 +80,22 @@ def generate(
     audit: AuditSpec,
     *,
     prompts: Sequence[AttackPrompt] = PROMPTS,
+    greedy: bool = False,
     on_progress: Callable[[int, int], None] | None = None,
     should_stop: Callable[[], bool] | None = None,
 ) -> pd.DataFrame:
-    """The generations table: every prompt × `audit.samples_per_prompt`, each row with its own seed.
+    """The generations table: every prompt × `audit.samples_per_prompt` (once if `greedy`), each row with its own seed.
 
     A row's seed follows from `audit.seed`, its prompt and its number within the prompt, so a longer audit begins with
     the generations of a shorter one.
     """
+    if greedy:
+        audit = audit.model_copy(update={"samples_per_prompt": 1})
     total = len(prompts) * audit.samples_per_prompt
     stop = should_stop or (lambda: False)
     rows: list[tuple] = []
     for prompt, seeds in _chunks(prompts, audit):
-        texts = _answers(lm, prompt.text, seeds, audit, stop)
+        texts = _answers(lm, prompt.text, seeds, audit, greedy, stop)
         if stop():
             raise ExtractionStopped(f"the extraction attack was stopped after {len(rows):,} of {total:,} generations")
         for seed, text in zip(seeds, texts, strict=True):
@@ -111,9 +118,10 @@ def _seed(*parts: int) -> int:
 
 
 def _answers(
-    lm: LanguageModel, prompt: str, seeds: list[int], audit: AuditSpec, should_stop: Callable[[], bool]
+    lm: LanguageModel, prompt: str, seeds: list[int], audit: AuditSpec, greedy: bool, should_stop: Callable[[], bool]
 ) -> list[str]:
-    how = {"temperature": audit.temperature, "top_k": audit.top_k, "seeds": seeds, "should_stop": should_stop}
+    top_k = 1 if greedy else audit.top_k  # of one candidate the best is drawn
+    how = {"temperature": audit.temperature, "top_k": top_k, "seeds": seeds, "should_stop": should_stop}
     prompts = [prompt] * len(seeds)
     if lm.causal:
         return sample(lm, prompts, new_tokens=audit.new_tokens, top_p=audit.top_p, **how)

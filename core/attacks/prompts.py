@@ -1,4 +1,4 @@
-"""The 14 built-in attack prompts of the quick audit (row P3), in our own wording.
+"""The 14 built-in attack prompts of the quick audit (row P3), in our own wording; and lists of one's own.
 
 An attacker who knows how hospitals write, but no patient, types these: openings of notes, and cues for single fields.
 None holds a patient's value, so whatever is found after them came from the model. The audit lets every kind of model
@@ -8,14 +8,21 @@ words after a gap help as much as those before.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+MOST_OWN = 1_000  # own prompts of one attack
+MOST_CHARACTERS = 400  # of an own prompt: the shipped models read 256 tokens, the answer included
 MASK = "[MASK]"
 
 
 @dataclass(frozen=True)
 class AttackPrompt:
-    """What is typed, and which PHI fields it is after. `prompt_id` is 1 to 14, as in the tables of a run."""
+    """What is typed, and which PHI fields it is after (own prompts name none).
+
+    `prompt_id` is 1 to 14, as in the tables of a run; own prompts go on at 15.
+    """
 
     prompt_id: int
     text: str
@@ -56,3 +63,39 @@ PROMPTS: tuple[AttackPrompt, ...] = (
         ("full_name", "medication"),
     ),
 )
+
+
+def own_prompts(texts: Sequence[str]) -> tuple[AttackPrompt, ...]:
+    """Prompts of one's own, numbered from 15 on. White space around a prompt is dropped: models read on after a word.
+
+    Raises ValueError, naming the prompt by its place, for a list that is empty or too long, for an empty, repeated or
+    overlong prompt, and for control characters.
+    """
+    cleaned = [text.strip() for text in texts]
+    if not cleaned:
+        raise ValueError("there are no prompts: give at least one")
+    if len(cleaned) > MOST_OWN:
+        raise ValueError(f"{len(cleaned):,} prompts are too many: give at most {MOST_OWN:,}")
+    for place, text in enumerate(cleaned, start=1):
+        if not text:
+            raise ValueError(f"prompt {place} is empty")
+        if len(text) > MOST_CHARACTERS:
+            raise ValueError(f"prompt {place} has {len(text)} characters: shorten it to at most {MOST_CHARACTERS}")
+        if not text.replace("\n", " ").replace("\t", " ").isprintable():
+            raise ValueError(f"prompt {place} holds control characters: give plain text")
+        if text in cleaned[: place - 1]:
+            raise ValueError(f"prompt {place} repeats prompt {cleaned.index(text) + 1}: give every prompt once")
+    return tuple(AttackPrompt(len(PROMPTS) + place, text, text, ()) for place, text in enumerate(cleaned, start=1))
+
+
+def read_prompts(path: Path) -> tuple[AttackPrompt, ...]:
+    """Own prompts from a text file (UTF-8), one a line; blank lines are passed over.
+
+    Raises ValueError for a file that is not there or is no text, and as `own_prompts` does (prompts are counted, not
+    lines).
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        raise ValueError(f"{path} cannot be read as a text file of prompts, one a line, in UTF-8") from None
+    return own_prompts([line for line in lines if line.strip()])

@@ -8,7 +8,7 @@ from transformers import DistilBertConfig, DistilBertForMaskedLM, GPT2Config, GP
 
 from core.attacks import extraction
 from core.attacks.extraction import ExtractionStopped, extract, generate, index_of, old_rule_hits, value_hits
-from core.attacks.prompts import PROMPTS
+from core.attacks.prompts import PROMPTS, own_prompts, read_prompts
 from core.corpus.hospital import build
 from core.models import tokenizer
 from core.models.build import LanguageModel
@@ -210,3 +210,56 @@ def test_tables_are_written_and_read_as_promised(memorised, tmp_path):
         again = read_table(tmp_path / "tables", name, "test")
         assert list(again.columns) == list(frame.columns)
         assert again.replace({np.nan: None}).values.tolist() == frame.replace({np.nan: None}).values.tolist()
+
+
+def test_greedy_asks_each_prompt_once_and_needs_no_luck(memorised, corpus, index):
+    lm, *_ = memorised
+    generations, hits = extract(lm, corpus, index, AUDIT, greedy=True)
+    assert generations["prompt_id"].tolist() == list(range(1, 15))
+    other = generate(lm, AUDIT.model_copy(update={"seed": 99}), greedy=True)
+    assert generations["text"].tolist() == other["text"].tolist()
+    assert "full_name" in set(hits.loc[(hits["kind"] == "leak") & (hits["rule"] == "value"), "field"])
+
+
+def test_greedy_takes_the_likeliest_piece_of_a_masked_model_too(corpus):
+    torch.manual_seed(1)
+    words = tokenizer.train("distilbert", [header(corpus, "member")], 900)
+    shape = {"max_position_embeddings": 64, "dim": 32, "n_layers": 2, "n_heads": 2, "hidden_dim": 64}
+    model = DistilBertForMaskedLM(DistilBertConfig(vocab_size=len(words), pad_token_id=words.pad_token_id, **shape))
+    lm = LanguageModel(model.eval(), words, "distilbert")
+    one, two = (generate(lm, AuditSpec(samples_per_prompt=2, new_tokens=4, seed=s), greedy=True) for s in (0, 1))
+    assert len(one) == 14 and one["text"].str.len().gt(0).all()
+    assert (one["text"] == two["text"]).mean() > 0.5, "only the order of redrawing is left to chance"
+
+
+def test_own_prompts_are_asked_like_the_built_in_ones(memorised, corpus, index, tmp_path):
+    lm, *_ = memorised
+    (tmp_path / "list.txt").write_text("Patient:\n\n  Chart of \n", encoding="utf-8")
+    own = read_prompts(tmp_path / "list.txt")
+    assert [(prompt.prompt_id, prompt.text) for prompt in own] == [(15, "Patient:"), (16, "Chart of")]
+    generations, hits = extract(lm, corpus, index, AUDIT, prompts=own)
+    assert generations["prompt_id"].value_counts().to_dict() == {15: 3, 16: 3}
+    assert "full_name" in set(hits["field"])
+
+
+@pytest.mark.parametrize(
+    ("texts", "said"),
+    [
+        ([], "at least one"),
+        (["a", "  "], "prompt 2 is empty"),
+        (["a", "b", "a "], "prompt 3 repeats prompt 1"),
+        (["x" * 401], "401 characters"),
+        (["a\x00b"], "control characters"),
+        (["a"] * 1001, "at most 1,000"),
+    ],
+)
+def test_bad_prompt_lists_are_refused_in_a_sentence(texts, said):
+    with pytest.raises(ValueError, match=said):
+        own_prompts(texts)
+
+
+def test_a_file_that_is_no_text_is_refused(tmp_path):
+    (tmp_path / "bytes").write_bytes(b"\xff\xfe\x00")
+    for name in ("bytes", "nothing-here"):
+        with pytest.raises(ValueError, match="cannot be read as a text file"):
+            read_prompts(tmp_path / name)
