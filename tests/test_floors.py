@@ -16,7 +16,7 @@ FLOORS: list[tuple[str, ...]] = [
     ("core.attacks", "core.training"),
     ("core.runs",),
     ("core.evaluation", "core.serving"),
-    ("core.pipeline",),
+    ("core.pipeline", "core.audit"),
     ("core.jobs",),
     ("pages",),
     ("app", "core.__main__", "core.cli", "core.demo", "bench"),

@@ -14,6 +14,8 @@ from core.attacks.registry import KINDS, Attack, Report, Tables, Target, registe
 
 register_table("scores", SCORE_COLUMNS)
 
+OWN_THRESHOLDS: dict[str, float] = {}  # attacks that decide by themselves, at this score; others: the training mean
+
 
 def scores_of(attack: str, notes: pd.DataFrame, score: np.ndarray) -> dict[str, pd.DataFrame]:
     """The `scores` table of one attack: one row a judged note. Raises ValueError for a score that is not a number."""

@@ -93,6 +93,7 @@ class Attack:
     sentence: str  # for a student
     tables: tuple[str, ...]
     run: Callable[[Target, Report], Tables]
+    version: int = 1  # raise it when code changes what the attack computes: stored results are then made again
 
 
 TABLES: dict[str, dict[str, str]] = {}  # table → {column: pandas dtype}

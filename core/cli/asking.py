@@ -32,13 +32,33 @@ def runs(data: DataFolder = None, as_json: AsJson = False) -> None:
         answer({"runs": frame.to_dict("records"), "problems": problems}, "\n".join([text, *problems]), as_json=as_json)
 
 
-def audit(run: RunId, data: DataFolder = None, as_json: AsJson = False) -> None:
-    """Attack a stored run again (the quick audit) and print its figures. The stored run is not changed."""
+def audit(
+    run: RunId,
+    suite: Annotated[
+        str, typer.Option(help="quick: the run's own figures anew. full: every attack there is.")
+    ] = "quick",
+    attack: Annotated[
+        list[str] | None, typer.Option("--attack", help="Of the full suite only this one; may be given several times.")
+    ] = None,
+    again: Annotated[bool, typer.Option("--again", help="Repeat attacks of the full suite that are done.")] = False,
+    data: DataFolder = None,
+    as_json: AsJson = False,
+) -> None:
+    """Attack a stored run and print the figures. The stored run is not changed; a full audit is kept beside it."""
     with errors_as_sentences():
         from core.runs.store import Workspace
 
+        if suite not in ("quick", "full"):
+            raise BadInput(f"--suite: “{suite}” is not one of quick, full.")
+        if suite == "quick" and (attack or again):
+            raise BadInput(
+                "--attack and --again belong to --suite full: the quick audit is always made anew, as a whole."
+            )
         workspace = Workspace(data)
         found = workspace.run(run)
+        if suite == "full":
+            _full(found, workspace, attack, again, as_json=as_json)
+            return
         metrics = audited(found, workspace)
         same = _same(metrics, found.metrics)
         columns = ["metric", "arm", "value", "low", "high", "n"]
@@ -46,6 +66,33 @@ def audit(run: RunId, data: DataFolder = None, as_json: AsJson = False) -> None:
         verdict = "The figures equal the stored ones." if same else "The figures differ from the stored ones."
         data_out = {"run": found.id, "equals_stored": same, "metrics": metrics.to_dict("records")}
         answer(data_out, f"{text}\n{verdict}", as_json=as_json)
+
+
+def _full(run: Run, workspace: Workspace, attacks: list[str] | None, again: bool, *, as_json: bool) -> None:
+    """The full suite: every attack's outcome, and the summary tables (not the scores of single notes)."""
+    from core.audit import audit as attack_run
+    from core.audit import summaries
+
+    stored = attack_run(run, workspace, attacks=attacks, again=again, on_event=_tell)
+    outcomes = list(stored.outcomes().values())
+    tables = {summary.name: stored.table(summary.name) for summary in summaries()}
+    lines = [f"{one.state:<7}{one.seconds:8.1f} s  {one.attack}  {one.message}" for one in outcomes]
+    for summary in summaries():
+        table = tables[summary.name]
+        shown = table.query(summary.headline) if summary.headline and len(table) else table
+        lines += ["", summary.name, shown.to_string(index=False, float_format=lambda value: f"{value:.4g}")]
+    rows = {name: table.to_dict("records") for name, table in tables.items()}
+    out = {"run": run.id, "folder": str(stored.folder), "attacks": [asdict(one) for one in outcomes], **rows}
+    answer(out, "\n".join(lines), as_json=as_json)
+
+
+def _tell(event: dict[str, Any]) -> None:
+    if event["event"] == "attack":
+        say(f"[{event['number']}/{event['of']}] {event['attack']}")
+    elif event["event"] == "progress" and event["eta_seconds"] is not None:
+        say(f"  {event['done']} of {event['total']}, {event['eta_seconds']:.0f} s left")
+    elif event["event"] == "outcome" and event["state"] == "failed":
+        say(f"  failed: {event['message']}")
 
 
 def audited(run: Run, workspace: Workspace) -> pd.DataFrame:

@@ -60,12 +60,29 @@ def patient_bootstrap(
     if smallest < 2:
         return Interval(value, np.nan, np.nan)
     drawn = [statistic(weights) for weights in _weights(codes, groups, resamples, seed)]
-    values = np.concatenate(drawn)
-    values = values[np.isfinite(values)]
-    if values.size == 0:
+    return percentile_interval(value, np.concatenate(drawn), smallest, confidence)
+
+
+def patient_weights(member: Sequence[bool], *, resamples: int, seed: int) -> np.ndarray:
+    """How often each patient was drawn in each resample, (resamples, patients): members and others among themselves.
+
+    For statistics that share their resamples; `percentile_interval` turns their values into intervals.
+    """
+    flags = np.asarray(member, dtype=bool).astype(int)
+    return np.concatenate(list(_weights(np.arange(len(flags)), flags, resamples, seed)))
+
+
+def percentile_interval(value: float, drawn: np.ndarray, patients: int, confidence: float = 0.95) -> Interval:
+    """The expanded percentile interval of a statistic from its values in resamples, (resamples,).
+
+    `patients` is the number of patients in the smallest stratum: with fewer than 2 there is no spread and no interval.
+    Values that are not finite (a resample in which the statistic is not defined) are left out.
+    """
+    drawn = drawn[np.isfinite(drawn)]
+    if patients < 2 or drawn.size == 0:
         return Interval(value, np.nan, np.nan)
-    tail = _expanded_tail(smallest, confidence)
-    low, high = np.quantile(values, [tail, 1 - tail])
+    tail = _expanded_tail(patients, confidence)
+    low, high = np.quantile(drawn, [tail, 1 - tail])
     return Interval(value, float(low), float(high))
 
 

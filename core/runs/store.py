@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from core.corpus.tables import Corpus
+from core.runs.audits import StoredAudit
 from core.runs.events import Status, read_status, replace_text, write_status
 from core.runs.run import SPEC_FILE, Run, RunBroken, RunNotFound, check_run_id
 from core.spec import CorpusSpec, RunSpec
@@ -149,6 +150,23 @@ class Workspace:
             return self.run(spec.run_id)
         except (RunNotFound, RunBroken):
             return None
+
+    # Audits ------------------------------------------------------------------------------------------------------
+
+    def audit(self, run_id: str) -> StoredAudit:
+        """What audits of a run have left so far, here and among the shipped ones; nothing has to be there yet."""
+        check_run_id(run_id)
+        folders = [root / "audits" / run_id for root in (self.root, *self.shared)]
+        return StoredAudit(run_id, folders[0], tuple(folders[1:]))
+
+    def audit_lock_file(self, run_id: str) -> Path:
+        """The file that whoever audits this run holds locked (core.runs.lock)."""
+        return self.root / "audits" / f".{check_run_id(run_id)}.lock"
+
+    @property
+    def references(self) -> Path:
+        """Where reference models of attacks are kept: they depend on the cohort and not on the run under attack."""
+        return self.root / "references"
 
     # Runs being made ---------------------------------------------------------------------------------------------
 

@@ -1,0 +1,95 @@
+"""Reference models of the attacker's own: trained like the target, on patients who are nobody's members (row M1).
+
+`population` is trained on all notes of the population's reference part; `shadow 0` … are trained on a random half of
+its patients each, for attacks that compare with several models (RMIA). They depend on the cohort, the kind of model and
+the plain recipe alone, so every run of a cohort shares them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from core.attacks.judged import reference_patients
+from core.attacks.registry import Report, Target
+from core.models.build import LanguageModel, load, load_folder
+from core.spec import FORMAT, PrivacySpec, TrainingSpec, recipe
+
+POPULATION = "population"
+SHADOWS = tuple(f"shadow {number}" for number in range(4))
+_STREAM = 13
+
+
+def reference_models(target: Target, folder: Path) -> dict[str, Callable[[Report], LanguageModel]]:
+    """Loaders of every reference model by role, for `Target.models`; each is trained on first use and kept in `folder`.
+
+    A loader raises ValueError when the cohort has no population to train on.
+    """
+    return {role: partial(_reference, target, folder, role) for role in (POPULATION, *SHADOWS)}
+
+
+def reference_notes(target: Target, role: str) -> pd.DataFrame:
+    """The notes a reference model is trained on. Raises ValueError when the population's reference part is empty."""
+    patients = np.array(sorted(reference_patients(target)), dtype=object)
+    if role != POPULATION:
+        rng = np.random.default_rng([target.spec.audit.seed, _STREAM, SHADOWS.index(role)])
+        patients = rng.permutation(patients)[: max(1, len(patients) // 2)] if len(patients) else patients
+    notes = target.corpus.notes_of("population")
+    notes = notes[notes["patient_id"].isin(set(patients))].reset_index(drop=True)
+    if notes.empty:
+        raise ValueError(
+            "A reference model is trained on patients who are nobody's members, and this cohort has too small a "
+            "population for that: choose a cohort with more `population` patients."
+        )
+    return notes
+
+
+def reference_training(target: Target) -> TrainingSpec:
+    """How reference models are trained: the plain recipe, and samples as long as the target's."""
+    chosen = recipe(target.kind, private=False, seed=target.spec.audit.seed)
+    return chosen.model_copy(update={"max_tokens": target.spec.training.max_tokens})
+
+
+def _reference(target: Target, folder: Path, role: str, report: Report) -> LanguageModel:
+    from core.training.trainer import train
+
+    notes, training = reference_notes(target, role), reference_training(target)
+    place = folder / _name(target, training, notes)
+    if (place / "model.safetensors").exists():
+        return load_folder(place)
+    lm = load(target.spec.model)
+    train(lm, notes, training, PrivacySpec(), on_step=lambda event: report(event.step, event.steps))
+    _store(lm, place)
+    return lm
+
+
+def _name(target: Target, training: TrainingSpec, notes: pd.DataFrame) -> str:
+    """A folder's name that stands for everything the model depends on."""
+    content = hashlib.sha256("\0".join(notes["note_id"] + "\1" + notes["text"]).encode()).hexdigest()
+    settings = [FORMAT, target.spec.model.model_dump(mode="json"), training.model_dump(mode="json"), content]
+    return f"{target.kind}-{hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:12]}"
+
+
+def _store(lm: LanguageModel, place: Path) -> None:
+    """Write the model beside its place and rename it: what stands there is whole, whoever was first."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    beside = Path(tempfile.mkdtemp(prefix=".training-", dir=place.parent))
+    try:
+        lm.save(beside)
+        beside.chmod(0o755)
+        if not place.exists():
+            os.rename(beside, place)
+    except OSError:
+        if not (place / "model.safetensors").exists():  # another audit was quicker: its model is the same
+            raise
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)

@@ -1,0 +1,181 @@
+"""The full audit of a run: every attack of the battery that makes sense for its model, each stored as soon as it ends.
+
+One attack's failure is a line of the audit and costs nothing of the others. What is done is not done again. Attacks of
+one audit share what is costly (`core.attacks.registry.Target`): a note is read once by each model.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from core.evaluation.audit_summaries import Audited, Summary
+from core.pipeline import Cancelled
+from core.runs.audits import Outcome, StoredAudit
+from core.runs.lock import held
+from core.runs.run import Run
+from core.runs.store import Workspace, full_disk_as_sentence
+
+if TYPE_CHECKING:
+    from core.attacks.registry import Attack, Report, Target
+
+EVENT_SECONDS = 0.5  # at most so often is progress told
+SUMMARY = "summary: "  # in front of a summary's name, where attacks have theirs
+EventListener = Callable[[dict[str, Any]], None]
+
+
+def target_of(run: Run, workspace: Workspace) -> Target:
+    """The run as attacks see it, with its models loaded when an attack first asks for them."""
+    from core.attacks.reference import reference_models
+    from core.attacks.registry import Target
+    from core.models.build import load
+
+    models = {"target": lambda report: run.model(), "base": lambda report: load(run.spec.model)}
+    target = Target(run.spec, workspace.corpus(run.spec.corpus, store=False), run.table, models)
+    models.update(reference_models(target, workspace.references))
+    return target
+
+
+def audit(
+    run: Run,
+    workspace: Workspace,
+    *,
+    attacks: Sequence[str] | None = None,
+    again: bool = False,
+    on_event: EventListener | None = None,
+    should_stop: Callable[[], bool] | None = None,
+) -> StoredAudit:
+    """Run the battery on a run, and return what is stored. Attacks that are done are left alone, unless `again`.
+
+    Args:
+        run: a complete run that keeps its weights.
+        workspace: where audits are stored, beside the runs.
+        attacks: names of the registry; all that apply to the run's kind of model by default.
+        again: repeat attacks that are done, too.
+        on_event: told `{"event": "attack", "attack", "number", "of"}` before each attack, `{"event": "progress",
+            "attack", "done", "total", "eta_seconds"}` within it and `{"event": "outcome", "attack", "state", "seconds",
+            "message"}` after it.
+        should_stop: polled between batches; True ends the audit, and what is done stays.
+
+    Raises:
+        Cancelled: `should_stop` said so.
+        ValueError: an attack that does not exist or does not apply, or a run without weights.
+
+    """
+    chosen = chosen_attacks(run, attacks)
+    if not run.has_model:
+        raise ValueError(f"Run {run.id} keeps no weights, so it cannot be attacked: it has the quick audit's tables.")
+    stop = should_stop or (lambda: False)
+    with held(workspace.audit_lock_file(run.id), should_stop=stop) as holding:
+        if not holding:
+            raise Cancelled(f"The audit of run {run.id} was cancelled while another process was at it.")
+        return _Battery(run, workspace, on_event or (lambda event: None), stop).go(chosen, again)
+
+
+def chosen_attacks(run: Run, names: Sequence[str] | None) -> list[Attack]:
+    """The attacks of those names that apply to a run (all without names). Raises ValueError with a sentence."""
+    from core.attacks.battery import REGISTRY, applicable
+
+    possible = applicable(run.spec.model.kind)
+    if names is None:
+        return possible
+    for name in names:
+        if name not in REGISTRY:
+            raise ValueError(f"There is no attack “{name}”. There are: {', '.join(REGISTRY)}.")
+        if REGISTRY[name] not in possible:
+            kinds = ", ".join(REGISTRY[name].kinds)
+            raise ValueError(f"The attack “{name}” is for {kinds}, and run {run.id} is a {run.spec.model.kind} model.")
+    return [attack for attack in possible if attack.name in names]
+
+
+@dataclass(frozen=True)
+class _Battery:
+    """One audit on its way."""
+
+    run: Run
+    workspace: Workspace
+    tell: EventListener
+    stop: Callable[[], bool]
+
+    def go(self, attacks: Sequence[Attack], again: bool) -> StoredAudit:
+        stored = self.workspace.audit(self.run.id)
+        before = stored.outcomes()
+        open_ones = [attack for attack in attacks if again or not _is_done(attack, before.get(attack.name))]
+        if open_ones:
+            target = target_of(self.run, self.workspace)
+            for number, attack in enumerate(open_ones, start=1):
+                self.tell({"event": "attack", "attack": attack.name, "number": number, "of": len(open_ones)})
+                self._attack(stored, attack, target)
+        for summary in summaries():
+            name = SUMMARY + summary.name
+            if open_ones or name not in before:
+                self._keep(stored, name, lambda summary=summary: self._summarised(stored, summary), version=1)
+        return stored
+
+    def _attack(self, stored: StoredAudit, attack: Attack, target: Target) -> None:
+        from core.attacks.registry import checked
+
+        report = self._report(attack.name)
+        self._keep(stored, attack.name, lambda: checked(attack, attack.run(target, report)), attack.version)
+
+    def _summarised(self, stored: StoredAudit, summary: Summary) -> dict[str, pd.DataFrame]:
+        corpus = self.workspace.corpus(self.run.spec.corpus, store=False)
+        frame = summary.frame(Audited(self.run, corpus, stored))
+        return {} if frame is None else {summary.name: frame}
+
+    def _keep(self, stored: StoredAudit, name: str, make: Callable[[], dict[str, pd.DataFrame]], version: int) -> None:
+        """Store what `make` returns, or that it failed and why."""
+        self._check_stop()
+        begun = time.monotonic()
+        tables: dict[str, pd.DataFrame] = {}
+        state, message = "done", ""
+        try:
+            tables = make()
+        except Cancelled:
+            raise
+        except Exception as error:  # whatever went wrong in one attack is that attack's own affair
+            state, message = "failed", f"{type(error).__name__}: {error}"
+        seconds = time.monotonic() - begun
+        with full_disk_as_sentence(f"the audit of run {self.run.id}", stored.folder):
+            stored.record(Outcome(name, state, round(seconds, 3), message, tuple(tables), version, time.time()), tables)
+        self.tell({"event": "outcome", "attack": name, "state": state, "seconds": seconds, "message": message})
+
+    def _report(self, attack: str) -> Report:
+        """Progress of one attack with the time that is left, told now and then; raises when the audit is stopped.
+
+        An attack may count through several things one after the other (models, then notes): each count starts anew.
+        """
+        begun, told, last = time.monotonic(), 0.0, 0
+
+        def report(done: int, total: int) -> None:
+            nonlocal begun, told, last
+            self._check_stop()
+            now = time.monotonic()
+            if done < last or done == 0:
+                begun = now
+            last = done
+            if now - told >= EVENT_SECONDS or done == total:
+                told = now
+                left = (now - begun) / done * (total - done) if done else None
+                self.tell({"event": "progress", "attack": attack, "done": done, "total": total, "eta_seconds": left})
+
+        return report
+
+    def _check_stop(self) -> None:
+        if self.stop():
+            raise Cancelled(f"The audit of run {self.run.id} was cancelled; the attacks that were done are kept.")
+
+
+def _is_done(attack: Attack, outcome: Outcome | None) -> bool:
+    return outcome is not None and outcome.state == "done" and outcome.version == attack.version
+
+
+def summaries() -> tuple[Summary, ...]:
+    """The tables that are made of the attacks' tables, in the order in which they are made."""
+    from core.evaluation.membership_summary import MEMBERSHIP
+
+    return (MEMBERSHIP,)

@@ -1,0 +1,129 @@
+"""What a full audit of a run left: one small table file an attack, and one line an attack about how it went.
+
+A run is complete and never changes, and shipped runs are read-only, so audits stand beside the runs, in
+`audits/<run id>/` of the data folder or of a shared one: `attacks.json` and `tables/<table>/<attack>.parquet`. Every
+file is replaced as a whole, so an audit that is stopped at any moment has lost only the attack it was at.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from core.runs.events import replace_text
+
+ATTACKS_FILE = "attacks.json"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How one attack went. `version` is that of the attack's code, `finished` is in Unix seconds."""
+
+    attack: str
+    state: Literal["done", "failed"]
+    seconds: float
+    message: str
+    tables: tuple[str, ...]
+    version: int
+    finished: float
+
+
+class AuditBroken(ValueError):
+    """A file of a stored audit is damaged. The text is a sentence naming it."""
+
+
+@dataclass(frozen=True)
+class StoredAudit:
+    """The audit of one run: its own folder first, then those of shipped audits, which are only read.
+
+    An attack that was run here hides a shipped result of the same attack.
+    """
+
+    run_id: str
+    folder: Path
+    shared: tuple[Path, ...] = ()
+
+    def outcomes(self) -> dict[str, Outcome]:
+        """How every attack went, by name, in the order in which they ended. Raises AuditBroken."""
+        found: dict[str, Outcome] = {}
+        for folder in (self.folder, *self.shared):
+            for name, outcome in self._outcomes_in(folder).items():
+                if name not in found or (found[name].state == "failed" and outcome.state == "done"):
+                    found[name] = outcome
+        return dict(sorted(found.items(), key=lambda item: item[1].finished))
+
+    def _outcomes_in(self, folder: Path) -> dict[str, Outcome]:
+        try:
+            rows = json.loads((folder / ATTACKS_FILE).read_text(encoding="utf-8"))
+            return {row["attack"]: Outcome(**{**row, "tables": tuple(row["tables"])}) for row in rows}
+        except FileNotFoundError:
+            return {}
+        except (ValueError, TypeError, KeyError):
+            raise AuditBroken(
+                f"The audit of run {self.run_id}: its file {folder / ATTACKS_FILE} is damaged. Delete the folder "
+                f"{folder} and audit the run again."
+            ) from None
+
+    def table(self, name: str) -> pd.DataFrame:
+        """The rows that all attacks (or a summary) wrote to a table, in the attacks' order; empty when none did.
+
+        An empty frame has no columns. Raises AuditBroken.
+        """
+        frames = [
+            self.table_of(outcome.attack, name) for outcome in self.outcomes().values() if outcome.state == "done"
+        ]
+        frames = [frame for frame in frames if frame is not None]
+        return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
+
+    def table_of(self, attack: str, name: str) -> pd.DataFrame | None:
+        """The rows of one attack in a table; None when it wrote none. Raises AuditBroken."""
+        for folder in (self.folder, *self.shared):
+            outcome = self._outcomes_in(folder).get(attack)
+            if outcome is None or outcome.state != "done":
+                continue
+            if name not in outcome.tables:
+                return None
+            path = _path(folder, name, attack)
+            try:
+                return pq.read_table(path).to_pandas()
+            except (OSError, pa.ArrowInvalid):
+                raise AuditBroken(
+                    f"The audit of run {self.run_id}: its file {path} is missing or damaged. Audit the run again with "
+                    "--again."
+                ) from None
+        return None
+
+    def record(self, outcome: Outcome, tables: Mapping[str, pd.DataFrame]) -> None:
+        """Keep an attack's tables, then its line. Tables come first: a line that says `done` has all its files."""
+        for name, frame in tables.items():
+            _write(_path(self.folder, name, outcome.attack), frame)
+        rows = [row for row in self._outcomes_in(self.folder).values() if row.attack != outcome.attack]
+        self.folder.mkdir(parents=True, exist_ok=True)
+        replace_text(self.folder / ATTACKS_FILE, json.dumps([asdict(row) for row in (*rows, outcome)], indent=1))
+
+
+def _path(folder: Path, table: str, attack: str) -> Path:
+    return folder / "tables" / table / f"{file_name(attack)}.parquet"
+
+
+def file_name(attack: str) -> str:
+    """A file's name for an attack: `min-k++ 20 %` → `min-k-plus-plus-20`."""
+    return re.sub(r"[^a-z0-9]+", "-", attack.lower().replace("+", "-plus")).strip("-")
+
+
+def _write(path: Path, frame: pd.DataFrame) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}")
+    try:
+        pq.write_table(pa.Table.from_pandas(frame, preserve_index=False), beside, compression="zstd")
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
