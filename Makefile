@@ -1,9 +1,14 @@
-# make run   the app on http://localhost:8501        make test   lint and every test
-# make demo  train the shipped results again          make lint   ruff alone          make clean   remove what these made
+# make run    the app on http://localhost:8501, for this computer alone
+# make class  the same for everybody on this network      (another port: make run PORT=8600)
+# make test   lint and every test                          make lint   ruff alone
+# make demo   train the shipped results again              make clean  remove what these made
 .DEFAULT_GOAL := run
-.PHONY: run test demo lint clean
+.PHONY: run class test demo lint clean
 
 PORT ?= 8501
+ADDRESS := localhost
+HERE = localhost
+WHO = this computer alone; make class opens it to the network
 PYTHON ?= python3
 VENV := .venv
 PY := $(VENV)/bin/python
@@ -11,9 +16,16 @@ PIP := $(PY) -m pip install --disable-pip-version-check --progress-bar off
 
 run: $(VENV)/.installed
 	@echo
-	@echo "PHI Leak Lab serves on http://localhost:$(PORT)  (Ctrl-C stops it)"
+	@echo "PHI Leak Lab serves on http://$(HERE):$(PORT)  (Ctrl-C stops it)"
+	@echo "for $(WHO)"
 	@echo
-	@$(PY) -m streamlit run app.py --server.port $(PORT) --server.headless true --browser.gatherUsageStats false
+	@$(PY) -m streamlit run app.py --server.address $(ADDRESS) --server.port $(PORT) --browser.serverAddress $(HERE)
+
+# Listens on every network card; HERE is the address that others type, which Streamlit must know to accept their browsers.
+class: ADDRESS := 0.0.0.0
+class: HERE = $(or $(firstword $(shell hostname -I 2>/dev/null)),localhost)
+class: WHO = everybody on this network: they see what is trained here, and can train
+class: run ;
 
 test: lint
 	@.ci/browser $(PY)
