@@ -52,11 +52,14 @@ left, right = st.columns([2, 3], gap="large")
 with left:
     corpus = cohort()
     spec = choose_run(corpus.spec, notes=len(corpus.training_notes())) if corpus is not None else None
-    asked = spec is not None and job_monitor.train_button(spec)
+    button = st.empty()
+    with button.container():
+        asked = spec is not None and job_monitor.train_button(spec)
 with right:
     st.subheader("Before training")
     if spec is not None and before_training(corpus, spec) and asked and job_monitor.submit(spec):
-        st.rerun()
+        with button:  # no second run of the page: the news is on screen sooner
+            job_monitor.on_its_way()
     st.subheader("While training")
     job_monitor.watch()
 st.subheader("Everybody's jobs")

@@ -41,7 +41,12 @@ def show(figure: go.Figure, *, key: str, alt: str, on_select: str = "ignore") ->
 
     With `on_select="rerun"` the selection (clicked points) is returned. Lines need markers to be clickable.
     """
+    return st.plotly_chart(dressed(figure), width="stretch", key=key, alt=alt, config=CONFIG, on_select=on_select)
+
+
+def dressed(figure: go.Figure) -> go.Figure:
+    """The figure itself, with type that a last row can read."""
     figure.update_layout(font={"size": TEXT_SIZE}, hoverlabel={"font": {"size": TEXT_SIZE}})
     figure.update_xaxes(title_font={"size": TEXT_SIZE}, tickfont={"size": TEXT_SIZE - 1})
     figure.update_yaxes(title_font={"size": TEXT_SIZE}, tickfont={"size": TEXT_SIZE - 1})
-    return st.plotly_chart(figure, width="stretch", key=key, alt=alt, config=CONFIG, on_select=on_select)
+    return figure

@@ -6,11 +6,12 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import plotly.graph_objects as go
 import streamlit as st
 
 from core.runs.progress import Progress
 from core.runs.run import Run, RunNotFound
-from core.spec import RunSpec
+from core.spec import PrivacySpec, RunSpec
 from pages.parts import charts, shell
 from pages.parts.cohort_choice import hospital_name
 from pages.parts.live_strips import strips
@@ -18,7 +19,7 @@ from pages.parts.live_strips import strips
 if TYPE_CHECKING:
     from core.jobs.engine import Engine, Job
 
-POLL_SECONDS, IDLE_SECONDS = 1.0, 5.0  # while something waits or runs; and else, for what other browsers ask for
+POLL_SECONDS, IDLE_SECONDS = 0.5, 5.0  # while something waits or runs; and else, for what other browsers ask for
 FINISHED_SHOWN = 8
 BADGES = {
     "queued": ("waiting", ":material/hourglass_empty:", "gray"),
@@ -45,10 +46,15 @@ def train_button(spec: RunSpec) -> bool:
         links(spec)
         return False
     if job is not None and job.active:
-        st.info("This run is on its way: watch it here.", icon=":material/hourglass_empty:")
+        on_its_way()
         return False
     label = "Go on training" if job is not None and job.state == "interrupted" else "Train"
     return st.button(label, type="primary", icon=":material/model_training:", width="stretch", key="train")
+
+
+def on_its_way() -> None:
+    """Said in the place of the button while the run of these settings waits or runs."""
+    st.info("This run is on its way: watch it here.", icon=":material/hourglass_empty:")
 
 
 def submit(spec: RunSpec) -> bool:
@@ -64,12 +70,13 @@ def submit(spec: RunSpec) -> bool:
 
 
 def watch() -> None:
-    """The watched job's strips and progress, renewed every second while anything waits or runs."""
+    """The watched job's strips and progress, renewed twice a second while anything waits or runs."""
+    _is_news(engine().jobs())  # this run of the page draws them: no further run is needed for these
     st.fragment(run_every=_pace())(_watch)()
 
 
 def queue() -> None:
-    """All jobs, renewed every second while anything waits or runs."""
+    """All jobs, renewed twice a second while anything waits or runs."""
     st.fragment(run_every=_pace())(_queue)()
 
 
@@ -86,7 +93,8 @@ def _status(run_id: str) -> Job | None:
 
 def _watch() -> None:
     jobs = engine().jobs()
-    _rerun_when_news(jobs)
+    if _is_news(jobs):
+        st.rerun()
     job = _watched(jobs)
     if job is None:
         st.info("Nothing is being trained. Set the knobs and press Train.", icon=":material/model_training:")
@@ -96,19 +104,24 @@ def _watch() -> None:
     _progress_bar(job, progress)
     privacy = job.spec.privacy
     if progress.steps_taken:
-        figure = strips(progress, budget=privacy.target_epsilon, private=privacy.private)
+        figure = _strips(job.run_id, progress.updated, progress, privacy)
         charts.show(figure, key="strips", alt=f"Loss, ε spent and canary exposure of {title(job.spec)}, against steps")
     if job.state == "done":
         links(job.spec)
 
 
-def _rerun_when_news(jobs: Sequence[Job]) -> None:
-    """When a job began, ended or was added in any browser, the whole page has news: run it again."""
+@st.cache_resource(max_entries=16, show_spinner=False)
+def _strips(run_id: str, updated: float | None, _progress: Progress, privacy: PrivacySpec) -> go.Figure:
+    """The strips as of the last event, made once for all browsers that watch."""
+    return charts.dressed(strips(_progress, budget=privacy.target_epsilon, private=privacy.private))
+
+
+def _is_news(jobs: Sequence[Job]) -> bool:
+    """True when a job began, ended or was added in any browser since this one drew the page."""
     now = {(job.run_id, job.state) for job in jobs}
     before = st.session_state.get("jobs_seen")
     st.session_state["jobs_seen"] = now
-    if before is not None and before != now:
-        st.rerun()
+    return before is not None and before != now
 
 
 def _watched(jobs: Sequence[Job]) -> Job | None:
