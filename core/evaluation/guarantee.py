@@ -121,7 +121,7 @@ def group_sizes(canaries: pd.DataFrame, unit: Unit) -> np.ndarray:
 
 
 def guesses(canaries: pd.DataFrame, share: float = GUESS_IN) -> np.ndarray:
-    """Guess for each ranked canary whether it was planted, (canaries,) bool: is its rank within the best `share` of its space?
+    """Guess for each ranked canary, (canaries,) bool, whether it was planted: is it in the best `share` of its space?
 
     Depends on the ranks alone, never on the coins, and was fixed without them.
     """
