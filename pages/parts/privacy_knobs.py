@@ -21,8 +21,8 @@ KINDS = {
     kind: what
     for kind, what in {
         "gpt2": "writes on, word by word, from what you type",
-        "distilbert": "fills gaps in a text; smaller than BERT",
-        "bert": "fills gaps in a text",
+        "distilbert": "fills gaps in a text",
+        "bert": "fills gaps in a text; at this size nearly the same model as DistilBERT",
     }.items()
     if (BASES / f"{kind}-tiny" / "model.safetensors").exists()  # only what can be trained here and now is offered
 }
