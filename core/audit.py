@@ -177,5 +177,7 @@ def _is_done(attack: Attack, outcome: Outcome | None) -> bool:
 def summaries() -> tuple[Summary, ...]:
     """The tables that are made of the attacks' tables, in the order in which they are made."""
     from core.evaluation.membership_summary import MEMBERSHIP
+    from core.evaluation.memorisation_summary import MEMORISATION
+    from core.evaluation.probes import PROBE_FIGURES
 
-    return (MEMBERSHIP,)
+    return (MEMBERSHIP, *MEMORISATION, PROBE_FIGURES)

@@ -1,0 +1,189 @@
+"""Names in text that the model writes by itself (row L7): whose are they, and do their conditions stand beside them?
+
+The texts are the run's own generations (Gibbs sampling for masked models, Wang & Cho 2019; sampling for GPT-2). Names
+are found by shape (`core.phi.shaped`), as an attacker without any record must. Each distinct name is scored where it
+first occurs: mean over its tokens of log p under the model − log p under the public comparator model, each token hidden
+by itself (paper §6.6); names high in that order are likely memorised. Then, in every sentence and every text that has a
+patient's name and any condition: does the patient have one of them, and how often would another patient have one?
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import ahocorasick
+import numpy as np
+import pandas as pd
+
+from core.attacks.probes.cloze import cloze_scores
+from core.attacks.probes.table import PROBES, rows
+from core.attacks.registry import KINDS, Attack, Report, Tables, Target, no_report, register
+from core.corpus.conditions import catalogue
+from core.models.build import LanguageModel
+from core.phi.shaped import find_shaped
+
+NAMES, PAIRS = "generated names", "generated pairs"
+METHOD = "comparator"
+ONE_SENTENCE, ONE_TEXT = "one sentence", "one text"
+MOST_NAMES = 1_000  # distinct names that are scored
+_SENTENCE_END = re.compile(r"(?<!\bMr)(?<!\bMrs)(?<!\bMs)(?<!\bDr)[.!?](?=\s)|\n")
+
+
+@dataclass(frozen=True)
+class Named:
+    """A name in a generated text: offsets in prompt + text."""
+
+    generation: int  # row of the generations
+    start: int
+    end: int
+    name: str  # lower-case words, the first name first
+
+
+def names_written(wholes: Sequence[str], typed: Sequence[int]) -> list[Named]:
+    """Full names of two words or more that begin in what was generated; `typed` is how long each text's prompt is."""
+    found = []
+    for row, (whole, begin) in enumerate(zip(wholes, typed, strict=True)):
+        for span in find_shaped(whole):
+            name = plain_name(span.value)
+            if span.field == "full_name" and span.start >= begin and " " in name:
+                found.append(Named(row, span.start, span.end, name))
+    return found
+
+
+def plain_name(name: str) -> str:
+    """“Keller, Maria” and “Maria  Keller” → “maria keller”."""
+    head, comma, tail = name.partition(",")
+    return " ".join((f"{tail} {head}" if comma else name).lower().split())
+
+
+def name_scores(lm: LanguageModel, wholes: Sequence[str], found: Sequence[Named]) -> np.ndarray:
+    """Mean log p in nats of the tokens of each name where it stands, each hidden by itself: (names,)."""
+    texts, places, owners = [], [], []
+    backend = lm.tokenizer.backend_tokenizer
+    for number, one in enumerate(found):
+        encoding = backend.encode(wholes[one.generation], add_special_tokens=False)
+        inside = [
+            place
+            for place, (start, end) in enumerate(encoding.offsets[: lm.context - 2])
+            if start < one.end and end > one.start
+        ]
+        for place in inside:
+            texts.append(encoding.ids[: lm.context - 2])
+            places.append([place])
+            owners.append(number)
+    if not texts:
+        return np.zeros(len(found))
+    scores = cloze_scores(lm, texts, places)
+    counts = np.bincount(owners, minlength=len(found))
+    return np.bincount(owners, weights=scores, minlength=len(found)) / np.maximum(counts, 1)
+
+
+class Conditions:
+    """Finds the hospital's conditions in a text by their wording, whole words only, the longest where two overlap."""
+
+    def __init__(self, conditions: Sequence[tuple[str, str]]) -> None:
+        self._automaton = ahocorasick.Automaton()
+        for code, wording in conditions:
+            self._automaton.add_word(wording.lower(), (code, len(wording)))
+        self._automaton.make_automaton()
+
+    def codes(self, text: str) -> set[str]:
+        """Codes of the conditions that stand in `text`."""
+        lower = text.lower()
+        taken: list[tuple[int, int, str]] = []
+        for end, (code, length) in self._automaton.iter(lower):
+            start = end + 1 - length
+            if not (lower[start - 1 : start].isalnum() or lower[end + 1 : end + 2].isalnum()):
+                taken.append((start, end + 1, code))
+        inside = {a for a in taken for b in taken if a != b and b[0] <= a[0] and a[1] <= b[1]}
+        return {code for *_, code in set(taken) - inside}
+
+
+def pair_rows(
+    wholes: Sequence[str], typed: Sequence[int], found: Sequence[Named], patients: pd.DataFrame, conditions: Conditions
+) -> pd.DataFrame | None:
+    """Rows of “generated pairs”, one a patient and the sentence or text that names them beside any condition.
+
+    `label`: the patient has one of those conditions. `score`: the share of all others of their split who have one,
+    which is what shuffling conditions over patients gives. None when no text pairs a patient with a condition.
+    """
+    held = {row.patient_id: set(row.icd_codes) for row in patients.itertuples()}
+    pools = {split: list(group["patient_id"]) for split, group in patients.groupby("split")}
+    owner = {plain_name(row.full_name): (row.patient_id, row.split) for row in patients.itertuples()}
+    lines = []
+    for kind, start, one, end in _units(wholes, typed, found):
+        patient_id, split = owner.get(one.name, (None, None))
+        codes = conditions.codes(wholes[one.generation][start:end]) if patient_id else set()
+        if codes:
+            others = [bool(held[person] & codes) for person in pools[split] if person != patient_id]
+            chance = float(np.mean(others)) if others else 0.0
+            lines.append((kind, patient_id, split, f"{one.generation}", chance, bool(held[patient_id] & codes)))
+    if not lines:
+        return None
+    bins, ids, splits, texts, chances, right = zip(*dict.fromkeys(lines), strict=True)
+    return rows(
+        PAIRS, METHOD, patient_id=ids, split=splits, target=list(texts), bin=list(bins), score=chances, label=right
+    )
+
+
+def _units(
+    wholes: Sequence[str], typed: Sequence[int], found: Sequence[Named]
+) -> Iterator[tuple[str, int, Named, int]]:
+    """(kind, start, name, end): for every name the sentence it stands in, and the whole generated text."""
+    for one in found:
+        whole = wholes[one.generation]
+        ends = [match.start() for match in _SENTENCE_END.finditer(whole)]
+        start = max([end + 1 for end in ends if end < one.start], default=0)
+        end = min([end for end in ends if end >= one.end], default=len(whole))
+        yield ONE_SENTENCE, max(start, typed[one.generation]), one, end
+        yield ONE_TEXT, typed[one.generation], one, len(whole)
+
+
+def generated_names(target: Target, report: Report = no_report) -> Tables:
+    """Rows of both probes. Raises ValueError when no full name was written at all."""
+    texts = target.tables("generations")
+    wholes = (texts["prompt"] + texts["text"]).tolist()
+    typed = texts["prompt"].str.len().tolist()
+    found = names_written(wholes, typed)
+    report(1, 4)
+    first = list({one.name: one for one in reversed(found)}.values())[::-1][:MOST_NAMES]
+    if not first:
+        raise ValueError(f"none of the {len(texts):,} generated texts holds a full name, so there is nothing to rank")
+    own = name_scores(target.lm, wholes, first)
+    report(2, 4)
+    scores = np.zeros(len(first)) if target.spec.is_base else own - name_scores(target.base, wholes, first)
+    report(3, 4)
+    people = target.corpus.patients[target.corpus.patients["split"].isin(["member", "heldout"])]
+    owner = {plain_name(row.full_name): (row.patient_id, row.split) for row in people.itertuples()}
+    whose = [owner.get(one.name, (None, None)) for one in first]
+    frames = [
+        rows(
+            NAMES,
+            METHOD,
+            patient_id=[patient_id for patient_id, _ in whose],
+            split=[split for _, split in whose],
+            target=[one.name for one in first],
+            score=scores,
+            label=[split == "member" for _, split in whose],
+        )
+    ]
+    conditions = Conditions([(condition.code, condition.wording) for condition in catalogue().conditions])
+    pairs = pair_rows(wholes, typed, found, people, conditions)
+    report(4, 4)
+    return {PROBES: pd.concat([*frames, pairs] if pairs is not None else frames, ignore_index=True)}
+
+
+register(
+    Attack(
+        name=NAMES,
+        row="L7",
+        access="grey-box",
+        kinds=KINDS,
+        cost="cheap",
+        sentence="Let the model write, collect the names in it, and put those first that the public model finds odd.",
+        tables=(PROBES,),
+        run=generated_names,
+    )
+)

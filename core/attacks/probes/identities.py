@@ -1,0 +1,148 @@
+"""Whom the probes ask about and for what: named patients, the conditions there are, who has which.
+
+As in the paper (§3, §4) only members who are named in a note the model was trained on are asked about, since nobody
+can recover a name that was never read, and the conditions are those that such members have. Held-out patients, whose
+names and notes no model read, are asked the same questions: they are the control.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from core.attacks.probes.table import PUBLIC, TARGET
+from core.attacks.registry import Target
+from core.corpus.conditions import catalogue
+from core.models.build import LanguageModel
+
+MOST_PATIENTS = 320  # of each split; a larger hospital is sampled
+MOST_CONDITIONS = 400
+_STREAM = 47  # of random numbers, so that no other choice shares these draws
+
+
+@dataclass(frozen=True)
+class Identities:
+    """`patients`: patient_id, split, first, last, title, age; `has`: bool (patients, conditions).
+
+    `frequency` (conditions,) counts the named members who have a condition, over all of them, not only those
+    sampled. `other` (patients,) is each patient's place of somebody else of the same split and title, whose name they
+    get in the control “another name”.
+    """
+
+    patients: pd.DataFrame
+    codes: tuple[str, ...]
+    wordings: tuple[str, ...]
+    has: np.ndarray
+    frequency: np.ndarray
+    other: np.ndarray
+
+    @property
+    def names(self) -> list[str]:
+        """Full names in the order of `patients`."""
+        return (self.patients["first"] + " " + self.patients["last"]).tolist()
+
+    @property
+    def swapped(self) -> pd.DataFrame:
+        """`patients`, each with the name of `other` in place of their own."""
+        borrowed = self.patients[["first", "last"]].iloc[self.other].reset_index(drop=True)
+        return self.patients.assign(first=borrowed["first"], last=borrowed["last"])
+
+    @property
+    def members(self) -> np.ndarray:
+        """Which patients were trained on: bool (patients,)."""
+        return (self.patients["split"] == "member").to_numpy()
+
+
+def identities(target: Target) -> Identities:
+    """The patients and conditions of a target's cohort, made once. Raises ValueError when there are none."""
+    return target.once("probes: identities", lambda: _identities(target))
+
+
+def _identities(target: Target) -> Identities:
+    training = target.corpus.training_notes(target.spec.training.max_notes_per_patient)
+    everybody = target.corpus.patients
+    members = everybody[(everybody["split"] == "member") & everybody["patient_id"].isin(named_in(training, everybody))]
+    heldout = everybody[everybody["split"] == "heldout"]
+    for frame, what in ((members, "members whose name stands in a training note"), (heldout, "held-out patients")):
+        if frame.empty:
+            raise ValueError(f"the identity probes need {what}, and this cohort has none")
+    wording = {condition.code: condition.wording for condition in catalogue().conditions}
+    counts = members["icd_codes"].explode().value_counts()
+    known = sorted(code for code in counts.index if code in wording)
+    if not known:
+        raise ValueError("the identity probes ask about conditions, and no code of this cohort has a known wording")
+    rng = np.random.default_rng([target.spec.audit.seed, _STREAM])
+    codes = _sampled(known, MOST_CONDITIONS, rng)
+    asked = pd.concat(
+        [frame.iloc[_sampled(range(len(frame)), MOST_PATIENTS, rng)] for frame in (members, heldout)],
+        ignore_index=True,
+    )
+    has = np.array([[code in set(held) for code in codes] for held in asked["icd_codes"]], dtype=bool)
+    patients = _with_names(asked)
+    return Identities(
+        patients=patients,
+        codes=tuple(codes),
+        wordings=tuple(wording[code] for code in codes),
+        has=has,
+        frequency=counts.reindex(codes).to_numpy(dtype=float),
+        other=somebody_else(patients, rng),
+    )
+
+
+def somebody_else(patients: pd.DataFrame, rng: np.random.Generator) -> np.ndarray:
+    """For each patient the place of another of the same split and title (of the same split if there is none): (n,).
+
+    Drawn as one random ring through each group, so everybody lends their name exactly once.
+    """
+    other = np.arange(len(patients))
+    for keys in (["split"], ["split", "title"]):
+        for places in patients.groupby(keys, sort=True).indices.values():
+            if len(places) > 1:
+                ring = rng.permutation(places)
+                other[ring] = np.roll(ring, 1)
+    return other
+
+
+def first_of_each_split(asked: Identities, most: int) -> np.ndarray:
+    """Places of at most `most` patients of each split: for probes too dear for all."""
+    order = asked.patients.groupby("split", sort=False).cumcount()
+    return np.flatnonzero((order < most).to_numpy())
+
+
+def models_of(target: Target) -> list[tuple[str, LanguageModel]]:
+    """The model under attack and, as its control, the public one it started from; one alone when they are the same."""
+    if target.spec.is_base:
+        return [(TARGET, target.lm)]
+    return [(TARGET, target.lm), (PUBLIC, target.base)]
+
+
+def named_in(notes: pd.DataFrame, patients: pd.DataFrame) -> set[str]:
+    """Ids of the patients whose full name stands in one of their own `notes`."""
+    names = patients.set_index("patient_id")["full_name"]
+    own = notes["patient_id"].map(names)
+    pairs = zip(notes["patient_id"], own, notes["text"], strict=True)
+    return {patient_id for patient_id, name, text in pairs if isinstance(name, str) and name in text}
+
+
+def _sampled(items, most: int, rng: np.random.Generator) -> list:
+    """At most `most` items drawn at random, in their order."""
+    items = list(items)
+    if len(items) <= most:
+        return items
+    return [items[place] for place in np.sort(rng.permutation(len(items))[:most])]
+
+
+def _with_names(patients: pd.DataFrame) -> pd.DataFrame:
+    parts = patients["full_name"].str.split(n=1, expand=True)
+    return pd.DataFrame(
+        {
+            "patient_id": patients["patient_id"],
+            "split": patients["split"],
+            "first": parts[0],
+            "last": parts[1] if parts.shape[1] > 1 else parts[0],
+            "age": patients["age"],
+            "title": np.where(patients["sex"] == "M", "Mr.", "Mrs."),
+        }
+    ).reset_index(drop=True)

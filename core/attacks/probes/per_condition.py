@@ -1,0 +1,96 @@
+"""One probe a condition (row L3, Table 5): without its shortcut through common conditions, what is left?
+
+For a single condition the sentence “Mr. First Last is a patient with Condition” differs between patients in the name
+alone, so a network can only tell them apart by what the model knows of the name. It learns on the half of the members
+that all probes learn from, positives repeated until both classes are as many (A.6), and is judged on the other half
+and on held-out patients, of whom nothing can be known: their AUC shows what sex and chance give. `bin` is the paper's
+bin of frequency: how many named members have the condition.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from core.attacks.probes.fill_in import NAME
+from core.attacks.probes.identities import Identities, identities
+from core.attacks.probes.mlp import learning_members, probe_scores, sentences
+from core.attacks.probes.table import PROBES, rows
+from core.attacks.probes.vectors import vectors
+from core.attacks.registry import KINDS, Attack, Report, Tables, Target, no_report, register
+
+PROBE = "one probe a condition"
+BINS = ((2, 5), (6, 10), (11, 20), (21, None))  # members who have the condition; None: no upper end
+CONDITIONS_A_BIN = 8  # the paper draws 50
+_STREAM = 50
+
+
+def bin_name(low: int, high: int | None) -> str:
+    """“2–5”, “21 or more”."""
+    return f"{low} or more" if high is None else f"{low}–{high}"
+
+
+def chosen_conditions(asked: Identities, learning: np.ndarray, rng: np.random.Generator) -> list[tuple[int, str]]:
+    """(condition place, bin): random conditions of each bin that both halves of the members have and lack."""
+    judged = np.setdiff1d(np.flatnonzero(asked.members), learning)
+    both = np.ones(len(asked.codes), dtype=bool)
+    for places in (learning, judged):
+        having = asked.has[places].sum(0)
+        both &= (having > 0) & (having < len(places))
+    chosen = []
+    for low, high in BINS:
+        inside = both & (asked.frequency >= low) & (asked.frequency <= (high or np.inf))
+        drawn = rng.permutation(np.flatnonzero(inside))[:CONDITIONS_A_BIN]
+        chosen += [(int(place), bin_name(low, high)) for place in drawn]
+    return chosen
+
+
+def balanced(labels: np.ndarray) -> np.ndarray:
+    """Rows to learn from, those of the rarer class repeated in turn until both are as many: (rows,)."""
+    yes, no = np.flatnonzero(labels), np.flatnonzero(~labels)
+    most = max(len(yes), len(no))
+    return np.concatenate([np.resize(yes, most), np.resize(no, most)])
+
+
+def one_probe_a_condition(target: Target, report: Report = no_report) -> Tables:
+    """Rows of the probe: judged members and held-out patients under each condition's own network."""
+    asked, lm, seed = identities(target), target.lm, target.spec.audit.seed
+    learning = learning_members(target, asked)
+    judged = np.setdiff1d(np.arange(len(asked.patients)), learning)
+    chosen = chosen_conditions(asked, learning, np.random.default_rng([seed, _STREAM]))
+    if not chosen:
+        raise ValueError("no condition is had by members of both halves, so there is no single condition to probe")
+    patients = asked.patients.iloc[judged]
+    frames = []
+    for done, (condition, bin_) in enumerate(chosen):
+        read = vectors(lm, sentences(asked.patients, [asked.wordings[condition]]), "cls")
+        labels = asked.has[:, condition]
+        learned = learning[balanced(labels[learning])]
+        frames.append(
+            rows(
+                PROBE,
+                NAME,
+                patient_id=patients["patient_id"],
+                split=patients["split"],
+                target=asked.codes[condition],
+                bin=bin_,
+                score=probe_scores(read[learned], labels[learned], read[judged], seed),
+                label=labels[judged],
+            )
+        )
+        report(done + 1, len(chosen))
+    return {PROBES: pd.concat(frames, ignore_index=True)}
+
+
+register(
+    Attack(
+        name=PROBE,
+        row="L3",
+        access="white-box",
+        kinds=KINDS,
+        cost="moderate",
+        sentence="Train one small network for each disease, so that knowing which diseases are common does not help.",
+        tables=(PROBES,),
+        run=one_probe_a_condition,
+    )
+)
