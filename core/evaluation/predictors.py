@@ -8,7 +8,6 @@ of its tokens occur in the training notes. Precision and recall are judged on no
 from __future__ import annotations
 
 import warnings
-from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -55,31 +54,14 @@ def memorised_notes(member_scores: Sequence[float], nonmember_scores: Sequence[f
     return np.asarray(member_scores, dtype=float) > others[others.size - allowed - 1]
 
 
-def features(texts: Sequence[str], tokens: Sequence[Sequence[int]], training: Sequence[Sequence[int]]) -> pd.DataFrame:
-    """The features of every text, one row each; `tokens` are its token ids, `training` those of all training notes.
-
-    The three rarest are taken among a text's different tokens; a text with fewer repeats its rarest.
-    """
-    counts = Counter(token for ids in training for token in ids)
-    rows = []
-    for text, ids in zip(texts, tokens, strict=True):
-        rare = sorted(counts[token] for token in set(ids)) or [0]
-        rare = rare[:3] + rare[:1] * (3 - len(rare))
-        digits = sum(character.isdigit() for character in text)
-        others = sum(not (character.isalnum() or character.isspace()) for character in text)
-        rows.append((digits, len(ids), others, *sorted(rare)))
-    names = ["digits", "tokens", "others", "rarest", "second_rarest", "third_rarest"]
-    return pd.DataFrame(rows, columns=names).astype(float)
-
-
 def predict_memorised(
     table: pd.DataFrame, memorised: Sequence[bool], patients: Sequence[str], *, seed: int = 0, resamples: int = 500
 ) -> pd.DataFrame:
     """Precision and recall of each feature set on both halves, with `PREDICTOR_COLUMNS`.
 
-    `table` has the columns of `features`, one row a training note. Patients are split in two at random, so that no
-    patient's notes are in both halves. Intervals resample patients. Raises ValueError where the notes of the fitted
-    half are all memorised or none is: then there is nothing to tell apart.
+    `table` has the features of `core.attacks.text_features`, one row a training note. Patients are split in two at
+    random, so that no patient's notes are in both halves. Intervals resample patients. Raises ValueError where the
+    notes of the fitted half are all memorised or none is: then there is nothing to tell apart.
     """
     flags, owners = np.asarray(memorised, dtype=bool), np.asarray(patients)
     fitted = _half(owners, seed)
