@@ -64,7 +64,7 @@ class StoredAudit:
         try:
             rows = json.loads((folder / ATTACKS_FILE).read_text(encoding="utf-8"))
             return {row["attack"]: Outcome(**{**row, "tables": tuple(row["tables"])}) for row in rows}
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return {}
         except (ValueError, TypeError, KeyError):
             raise AuditBroken(
