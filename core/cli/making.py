@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 from pathlib import Path
 from typing import Annotated
 
@@ -130,9 +131,13 @@ def pretrain(
 
 def bench(
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Which benchmark; none lists them.")] = None,
+    rounds: Annotated[int | None, typer.Option(min=1, help="How often each side is measured; an odd number.")] = None,
+    device: Annotated[str | None, typer.Option(help="cpu or cuda.")] = None,
+    shape: Annotated[str | None, typer.Option(help="tiny, or gpt2 (124 million parameters).")] = None,
+    write: Annotated[str | None, typer.Option(metavar="FILE", help="With `all`: put the table into this file.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run a benchmark of bench/ and print what it measured."""
+    """Run a benchmark of bench/ (or all) and print what it measured."""
     with errors_as_sentences():
         names = sorted(path.stem for path in (ROOT / "bench").glob("*.py") if not path.stem.startswith("_"))
         if name is None:
@@ -140,7 +145,14 @@ def bench(
             return
         if name not in names:
             raise BadInput(f"There is no benchmark “{name}”. There are: {', '.join(names) or 'none'}.")
-        importlib.import_module(f"bench.{name}").main(json=as_json)
+        if rounds is not None and rounds % 2 == 0:
+            raise BadInput(f"--rounds must be odd, so that one of them is the median (given: {rounds}).")
+        main = importlib.import_module(f"bench.{name}").main
+        options = {"rounds": rounds, "device": device, "shape": shape, "write": write}
+        given = {key: value for key, value in options.items() if value is not None}
+        if unknown := sorted(set(given) - set(inspect.signature(main).parameters)):
+            raise BadInput(f"The benchmark {name} has no option --{unknown[0]}.")
+        main(json=as_json, **given)
 
 
 def demo(data: DataFolder = None, as_json: AsJson = False) -> None:

@@ -1,0 +1,53 @@
+"""Scoring notes for membership: `python -m core bench scoring --json`.
+
+10,000 notes by GPT-2, full ones (52 words on average) of a cohort like `study` with a few patients more. One side
+pads batches of 32 in file order and takes `transformers`' logits; the other is `core.models.likelihood.note_losses`.
+Both tokenize, and both give a mean loss a note; that they agree is checked before anything is timed. Notes of more
+than 192 tokens are left out, since ours scores those in samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from bench import _bare
+from bench._models import check_device
+from bench._ratio import Figures, figure, in_turns, show
+from core.corpus.hospital import build
+from core.models.build import LanguageModel, load
+from core.models.likelihood import MAX_TOKENS, note_losses
+from core.models.tokenizer import encode
+from core.spec import CORPUS_PRESETS, CorpusSpec, ModelSpec
+
+NOTES, BATCH = 10_000, 32
+COHORT = CORPUS_PRESETS["study"].model_copy(update={"patients": 1_800})
+
+
+def main(json: bool = False, rounds: int = 3, device: str = "cpu") -> None:
+    """Print the figure of scoring."""
+    check_device(device)
+    lm = load(ModelSpec())
+    lm.model.to(device)
+    show(measure(rounds, lm=lm, texts=notes(lm, NOTES)), json=json)
+
+
+def notes(lm: LanguageModel, count: int, corpus: CorpusSpec = COHORT) -> list[str]:
+    """The first `count` notes of a cohort that fit into one sample, in file order. Raises ValueError for too few."""
+    texts = build(corpus).notes["text"].tolist()
+    fitting = [text for text, ids in zip(texts, encode(lm, texts), strict=True) if len(ids) + 2 <= MAX_TOKENS]
+    if len(fitting) < count:
+        raise ValueError(f"the cohort has {len(fitting):,} notes of one sample, not {count:,}: choose a larger one")
+    return fitting[:count]
+
+
+def measure(rounds: int, *, lm: LanguageModel, texts: Sequence[str]) -> Figures:
+    """The figure, over `texts`. Raises ValueError when the two sides do not give the same losses."""
+    padded = _bare.scores(lm, texts, batch_size=BATCH)
+    some = texts[: 4 * BATCH]
+    if not np.allclose(note_losses(lm, some), _bare.scores(lm, some, batch_size=BATCH)().cpu(), atol=1e-4):
+        raise ValueError("the two ways of scoring do not agree: their times mean nothing")
+    sides = {"padded": padded, "ours": lambda: note_losses(lm, texts)}
+    seconds = in_turns(sides, rounds, warm_up=0)
+    return figure("scoring_padded_over_ours", seconds["padded"], seconds["ours"])

@@ -1,0 +1,67 @@
+"""Thirty students at once: `python -m core bench serving --json`.
+
+One prompt through `core.serving.Server`, to its last token, against thirty different prompts submitted at once, to the
+end of the last. The shipped GPT-2 answers, with 60 new tokens and the Playground's sampling; both times hold the
+server's wait for company, and every token is streamed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from bench._models import check_device
+from bench._ratio import Figures, figure, in_turns, show
+from core.models.build import LanguageModel, load
+from core.serving import Sampling, Server
+from core.spec import ModelSpec
+
+PROMPTS = 30
+RUN = "gpt2-000000000000"  # the name by which the server asks for its one model
+OPENINGS = ("Patient name:", "Discharge summary:", "The patient was admitted with", "Date of birth:", "Address:")
+
+
+def main(json: bool = False, rounds: int = 9, device: str = "cpu") -> None:
+    """Print the figure of serving."""
+    check_device(device)
+    lm = load(ModelSpec())
+    lm.model.to(device)
+    show(measure(rounds, lm=lm), json=json)
+
+
+@dataclass(frozen=True)
+class _OneModel:
+    """What the server needs of a workspace, with a single run whose model is loaded already."""
+
+    lm: LanguageModel
+
+    def run(self, run_id: str) -> _OneModel:
+        """The only run."""
+        return self
+
+    def model(self) -> LanguageModel:
+        """Its model."""
+        return self.lm
+
+
+def measure(rounds: int, *, lm: LanguageModel, prompts: int = PROMPTS, new_tokens: int = 60) -> Figures:
+    """The figure, for so many prompts."""
+    server, sampling = Server(_OneModel(lm)), Sampling(new_tokens=new_tokens)
+    try:
+        sides = {"together": _asked(server, prompts, sampling), "alone": _asked(server, 1, sampling)}
+        seconds = in_turns(sides, rounds)
+    finally:
+        server.close()
+    return figure("thirty_prompts_over_one", seconds["together"], seconds["alone"])
+
+
+def _asked(server: Server, prompts: int, sampling: Sampling) -> Callable[[], None]:
+    def run() -> None:
+        streams = [
+            server.generate(RUN, f"{OPENINGS[number % len(OPENINGS)]} {number}", seeds=[number], sampling=sampling)
+            for number in range(prompts)
+        ]
+        for stream in streams:
+            stream.result(600)
+
+    return run
