@@ -7,6 +7,7 @@ import importlib
 import inspect
 import re
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, get_args
 
@@ -14,8 +15,10 @@ import pytest
 
 from core.evaluation.wording import EXPLANATIONS
 from core.jobs.engine import JobState
+from core.pipeline import ATTACKS
 from core.runs.events import State
 from core.runs.tables import SCHEMAS
+from core.training.events import EpochEvent, InStepEvent, StepEvent
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENT = (ROOT / "docs" / "ARCHITECTURE.md").read_text(encoding="utf-8")
@@ -79,9 +82,13 @@ def test_the_document_names_every_file_and_no_other():
         str(path.relative_to(ROOT))
         for folder in ("core", "bench", "pages")
         for path in (ROOT / folder).rglob("*.py")
-        if path.name != "__init__.py"
+        if not path.name.startswith("_") or path.name == "__main__.py"
     }
-    assert files | {"app.py"} == set(PROMISES)
+    folders = tuple(path for path in PROMISES if path.endswith("/"))
+    assert all((ROOT / folder).is_dir() for folder in folders)
+    named = set(PROMISES) - set(folders) - {"app.py"}
+    assert named - files == set()
+    assert {path for path in files - named if not path.startswith(folders)} == set()
     assert len(NAMES) > 100
 
 
@@ -114,6 +121,16 @@ def test_tables_have_the_columns_that_are_written_down():
         if table in SCHEMAS
     }
     assert written == {table: schema.names for table, schema in SCHEMAS.items()}
+
+
+def test_events_have_the_keys_that_are_written_down():
+    rows = dict(re.findall(r"^\| `(\w+)` \| (.+) \|$", DOCUMENT, flags=re.MULTILINE))
+    for event, kind in (("step", StepEvent), ("progress_in_step", InStepEvent), ("epoch", EpochEvent)):
+        written = re.findall(r"`(\w+)`", re.sub(r"\([^()]*\)", "", rows[event]))
+        assert written == [field.name for field in fields(kind)], event
+    stages = re.findall(r"`([\w :]+)`", rows["stage"].split("(")[1].split(")")[0])
+    audits = [attack.stage for attack in ATTACKS]
+    assert stages == ["corpus", "base control", "training", *audits, "saving"]
 
 
 def test_metrics_and_states_are_those_of_the_code():
