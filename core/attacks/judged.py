@@ -9,19 +9,23 @@ notes by heart, their ratios would be too low, and a threshold "at 10 % false po
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TypeVar
 
 import numpy as np
 import pandas as pd
 
 from core.attacks.registry import Report, Target, no_report
 from core.models.build import LanguageModel
-from core.models.likelihood import log_likelihoods
+from core.models.likelihood import log_likelihoods, token_moments
 from core.models.tokenizer import encode
 
 REFERENCE_SHARE = 0.6  # of the population's patients
 MASK_DRAWS = 10  # row M2: K = 10 random masks
+MOST = 12_000  # notes that are judged: of a larger cohort, as many whole patients as hold about so many
 CHUNK = 256  # notes scored between two reports of progress
-ROLES = ("member", "heldout", "population")
+SPLITS = ("member", "heldout", "population")
+T = TypeVar("T")
 _STREAM = {"population": 11, "sample": 12}  # streams of random numbers, so that no two choices share their draws
 
 
@@ -51,20 +55,22 @@ def judged_notes(target: Target, limit: int | None = None) -> pd.DataFrame:
 
 def _judged(target: Target) -> pd.DataFrame:
     trained = set(target.corpus.training_notes(target.spec.training.max_notes_per_patient)["note_id"])
-    notes = target.corpus.notes_of(*ROLES)
+    notes = target.corpus.notes_of(*SPLITS)
     keep = (notes["split"] == "heldout") | notes["note_id"].isin(trained)
     keep |= (notes["split"] == "population") & ~notes["patient_id"].isin(reference_patients(target))
     notes = notes[keep & (notes["text"].str.len() > 0)].reset_index(drop=True)
     for split in ("member", "heldout"):
         if not (notes["split"] == split).any():
             raise ValueError(f"membership cannot be judged: the cohort holds no notes of the split “{split}”")
+    if len(notes) > MOST:
+        notes = _sampled(notes, MOST, target.spec.audit.seed).reset_index(drop=True)
     return notes.assign(tokens=[len(tokens) + 1 for tokens in encode(target.lm, notes["text"].tolist())])
 
 
 def _sampled(notes: pd.DataFrame, limit: int, seed: int) -> pd.DataFrame:
     rng = np.random.default_rng([seed, _STREAM["sample"]])
     kept: list[str] = []
-    for split in ROLES:
+    for split in SPLITS:
         sizes = notes.loc[notes["split"] == split, "patient_id"].value_counts().sort_index()
         drawn = sizes.iloc[rng.permutation(len(sizes))]
         share = limit * sizes.sum() / len(notes)
@@ -80,10 +86,22 @@ def token_log_probabilities(target: Target, role: str = "target", report: Report
     """
 
     def score() -> list[np.ndarray]:
-        texts = judged_notes(target)["text"].tolist()
-        return in_chunks(texts, lambda lm, part, seed: _scored(lm, part, seed), target.model(role), report, target)
+        if role == "target" and target.lm.causal:
+            return [found[0] for found in moments(target, report)]
+        lm = target.model(role, report)
+        return in_chunks(judged_notes(target)["text"].tolist(), partial(_scored, lm), report, target.spec.audit.seed)
 
     return target.once(("token log-probabilities", role), score)
+
+
+def moments(target: Target, report: Report = no_report) -> list[np.ndarray]:
+    """`core.models.likelihood.token_moments` of every judged note under a causal target, (3, tokens) each."""
+
+    def score() -> list[np.ndarray]:
+        texts = judged_notes(target)["text"].tolist()
+        return in_chunks(texts, lambda part, seed: token_moments(target.lm, part), report, target.spec.audit.seed)
+
+    return target.once("token moments", score)
 
 
 def _scored(lm: LanguageModel, texts: list[str], seed: int) -> list[np.ndarray]:
@@ -91,18 +109,13 @@ def _scored(lm: LanguageModel, texts: list[str], seed: int) -> list[np.ndarray]:
 
 
 def in_chunks(
-    texts: Sequence[str],
-    score: Callable[[LanguageModel, list[str], int], list],
-    lm: LanguageModel,
-    report: Report,
-    target: Target,
-) -> list:
-    """`score(lm, texts, seed)` over chunks of the texts, with progress. A seed a chunk: no two notes share masks."""
-    found: list = []
-    for start in range(0, len(texts), CHUNK):
-        chunk = list(texts[start : start + CHUNK])
+    texts: Sequence[str], score: Callable[[list[str], int], list[T]], report: Report, seed: int, chunk: int = CHUNK
+) -> list[T]:
+    """`score(texts, seed)` over chunks of the texts, with progress. A seed a chunk: no two notes share their masks."""
+    found: list[T] = []
+    for start in range(0, len(texts), chunk):
         report(start, len(texts))
-        found += score(lm, chunk, target.spec.audit.seed + start)
+        found += score(list(texts[start : start + chunk]), seed + start)
     report(len(texts), len(texts))
     return found
 

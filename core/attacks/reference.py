@@ -53,16 +53,18 @@ def reference_notes(target: Target, role: str) -> pd.DataFrame:
     return notes
 
 
-def reference_training(target: Target) -> TrainingSpec:
-    """How reference models are trained: the plain recipe, and samples as long as the target's."""
+def reference_training(target: Target, notes: pd.DataFrame) -> TrainingSpec:
+    """How a reference model is trained: the plain recipe, samples as long as the target's, a batch the notes fill."""
     chosen = recipe(target.kind, private=False, seed=target.spec.audit.seed)
-    return chosen.model_copy(update={"max_tokens": target.spec.training.max_tokens})
+    batch = min(chosen.batch_size, len(notes))
+    return chosen.model_copy(update={"max_tokens": target.spec.training.max_tokens, "batch_size": batch})
 
 
 def _reference(target: Target, folder: Path, role: str, report: Report) -> LanguageModel:
     from core.training.trainer import train
 
-    notes, training = reference_notes(target, role), reference_training(target)
+    notes = reference_notes(target, role)
+    training = reference_training(target, notes)
     place = folder / _name(target, training, notes)
     if (place / "model.safetensors").exists():
         return load_folder(place)

@@ -28,12 +28,36 @@ def token_log_likelihoods(lm: LanguageModel, texts: Sequence[str], *, max_tokens
     samples = encode_samples(lm, texts, max_tokens)
     scored: list[np.ndarray] = [np.empty(0)] * len(samples)
     with torch.inference_mode():
-        for batch, ids, _ in _buckets(lm, samples.ids):
+        for batch, ids, _ in buckets(lm, samples.ids):
             logits = lm.head(lm.hidden(ids)[:, :-1]).float()  # (B, T − 1, V)
             found = _chosen(logits, ids[:, 1:]).double().cpu().numpy()
             for row, sample in enumerate(batch):
                 scored[sample] = found[row, : len(samples.ids[sample]) - 1]
-    return _by_text(scored, samples.note_index, len(texts))
+    return by_text(scored, samples.note_index, len(texts))
+
+
+def token_moments(lm: LanguageModel, texts: Sequence[str], *, max_tokens: int = MAX_TOKENS) -> list[np.ndarray]:
+    """How surprising each token is beside what was expected there: float64 of shape (3, tokens), one array a text.
+
+    The rows are log p(token), and mean and standard deviation of log p over the whole vocabulary under the model's own
+    prediction at that place: μ = Σ_v p_v log p_v and σ² = Σ_v p_v (log p_v)² − μ² (Zhang et al. 2025, eq. 2), in nats.
+    Tokens as in `token_log_likelihoods`; causal models only.
+    """
+    if not lm.causal:
+        raise ValueError(f"a {lm.kind} model predicts no next token")
+    samples = encode_samples(lm, texts, max_tokens)
+    scored: list[np.ndarray] = [np.empty((3, 0))] * len(samples)
+    with torch.inference_mode():
+        for batch, ids, _ in buckets(lm, samples.ids):
+            logprobs = torch.log_softmax(lm.head(lm.hidden(ids)[:, :-1]).float(), dim=-1)  # (B, T − 1, V)
+            chosen = logprobs.gather(-1, ids[:, 1:].unsqueeze(-1)).squeeze(-1)
+            shares = logprobs.exp()
+            mean = (shares * logprobs).sum(-1)
+            variance = logprobs.sub_(mean.unsqueeze(-1)).square_().mul_(shares).sum(-1)
+            found = torch.stack([chosen, mean, variance.sqrt()], dim=1).double().cpu().numpy()  # (B, 3, T − 1)
+            for row, sample in enumerate(batch):
+                scored[sample] = found[row, :, : len(samples.ids[sample]) - 1]
+    return by_text(scored, samples.note_index, len(texts))
 
 
 def masked_log_likelihoods(
@@ -54,16 +78,45 @@ def masked_log_likelihoods(
         for sample, ids in enumerate(samples.ids)
         for draw in range(mask_draws)
     ]
+    scored = _hidden_log_likelihoods(lm, rows, masks)
+    return by_text(scored, np.repeat(samples.note_index, mask_draws), len(texts))
+
+
+def pseudo_log_likelihoods(
+    lm: LanguageModel, texts: Sequence[str], *, max_tokens: int = MAX_TOKENS
+) -> list[np.ndarray]:
+    """Log p in nats of every token given all others of its sample, hidden one at a time: (tokens,), one array a text.
+
+    The alternative energy of row M2 (“normalised energy”; pseudo-likelihood, Salazar et al. 2020). It costs a forward
+    pass a token.
+    """
+    if lm.causal:
+        raise ValueError("gpt2 hides no tokens: use token_log_likelihoods")
+    samples = encode_samples(lm, texts, max_tokens)
+    special = np.asarray(lm.tokenizer.all_special_ids)
+    rows, masks, of_text = [], [], []
+    for ids, text in zip(samples.ids, samples.note_index, strict=True):
+        for place in np.flatnonzero(~np.isin(ids, special)):
+            rows.append(ids)
+            masks.append(np.arange(len(ids)) == place)
+            of_text.append(text)
+    return by_text(_hidden_log_likelihoods(lm, rows, masks), np.array(of_text, dtype=np.int64), len(texts))
+
+
+def _hidden_log_likelihoods(
+    lm: LanguageModel, rows: Sequence[np.ndarray], masks: Sequence[np.ndarray]
+) -> list[np.ndarray]:
+    """Log p of the hidden tokens of each row of ids, (hidden tokens,), all hidden at once."""
     scored: list[np.ndarray] = [np.empty(0)] * len(rows)
     with torch.inference_mode():
-        for batch, ids, attention in _buckets(lm, rows):
+        for batch, ids, attention in buckets(lm, rows):
             mask = torch.from_numpy(_pad([masks[row] for row in batch], False)).to(lm.device)
             if mask.any():
                 found = _chosen(masked_logits(lm, ids, attention, mask).float(), ids[mask]).double().cpu().numpy()
                 ends = np.cumsum([int(masks[row].sum()) for row in batch])
                 for row, part in zip(batch, np.split(found, ends[:-1]), strict=True):
                     scored[row] = part
-    return _by_text(scored, np.repeat(samples.note_index, mask_draws), len(texts))
+    return scored
 
 
 def log_likelihoods(
@@ -102,8 +155,11 @@ def perplexity(
     return float(np.exp(-sum(one.sum() for one in found) / tokens))
 
 
-def _buckets(lm: LanguageModel, rows: Sequence[np.ndarray]) -> Iterator[tuple[list[int], torch.Tensor, torch.Tensor]]:
-    """Batches of rows of like length: (row numbers, (B, T) ids, (B, T) attention mask)."""
+def buckets(lm: LanguageModel, rows: Sequence[np.ndarray]) -> Iterator[tuple[list[int], torch.Tensor, torch.Tensor]]:
+    """Batches of rows of like length, at most `BATCH_TOKENS` tokens each where a row is shorter than that.
+
+    Yields (row numbers, (B, T) ids, (B, T) attention mask).
+    """
     order = sorted(range(len(rows)), key=lambda row: (len(rows[row]), row))
     start = 0
     while start < len(order):
@@ -129,6 +185,10 @@ def _chosen(logits: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
     return logits.gather(-1, ids.unsqueeze(-1)).squeeze(-1) - torch.logsumexp(logits, dim=-1)
 
 
-def _by_text(scored: Sequence[np.ndarray], text_index: np.ndarray, texts: int) -> list[np.ndarray]:
+def by_text(scored: Sequence[np.ndarray], text_index: np.ndarray, texts: int) -> list[np.ndarray]:
+    """What was found for each sample, (…, tokens), put together for each text along its tokens."""
     bounds = np.searchsorted(text_index, np.arange(texts + 1), side="left")
-    return [np.concatenate(scored[start:end]) for start, end in zip(bounds[:-1], bounds[1:], strict=True)]
+    return [
+        np.concatenate(scored[start:end], axis=-1) if end > start else np.empty(0)
+        for start, end in zip(bounds[:-1], bounds[1:], strict=True)
+    ]

@@ -136,22 +136,15 @@ class Clipper:
             TrainingDiverged: a norm that is not finite.
 
         """
-        records, self._records = self._records, {}
-        pieces, self._pieces = self._pieces, []
-        if not pieces:
+        if not self._pieces:
             return torch.zeros(0, dtype=torch.float64)
-        layout = UnitLayout(pieces, next(iter(records.values())).gradients[0].device)
+        records, layout = self._arranged()
         again = self._seen.intersection(layout.ids.tolist())
         if again:
             raise ValueError(
                 f"unit {min(again)} is spread over two physical batches, so it would be clipped twice and count "
                 f"double: keep all examples of a unit in one physical batch"
             )
-        for layer, record in records.items():
-            if len(record.inputs) != len(pieces):
-                raise ValueError(f"the layer {self._names[layer]} took part in some pieces of the batch only")
-            record.inputs = [layout.arrange(piece, x) for piece, x in enumerate(record.inputs)]
-            record.gradients = [layout.arrange(piece, g) for piece, g in enumerate(record.gradients)]
         norms = self._norms(records, layout)
         factors = (self.max_grad_norm / norms.clamp(min=self.max_grad_norm)).float()  # (U,) min(1, C / norm)
         with torch.no_grad():
@@ -162,17 +155,53 @@ class Clipper:
         self._seen.update(layout.ids.tolist())
         return norms[torch.as_tensor(np.argsort(layout.ids), device=norms.device)]
 
+    def layer_squares(self) -> Tensor:
+        """The units' squared gradient norms a layer, instead of `clip`: (U, layers) float64, nothing is added up.
+
+        Units are in ascending order of unit id, layers in the order of `layer_names`; 0 for a layer that did not run.
+        Raises ValueError when `backward` has seen no example.
+        """
+        if not self._pieces:
+            raise ValueError("there are no gradients: call backward() first")
+        records, layout = self._arranged()
+        squares = self._squares(records, layout).clamp_(min=0.0)
+        return squares[torch.as_tensor(np.argsort(layout.ids), device=squares.device)]
+
+    @property
+    def layer_names(self) -> list[str]:
+        """Name of every trainable layer; tied layers have one together."""
+        return ["+".join(self._names[layer] for layer in handler.layers) for handler in self._handlers]
+
+    def _arranged(self) -> tuple[Records, UnitLayout]:
+        """The records of the physical batch in the order of its units; the clipper forgets them."""
+        records, self._records = self._records, {}
+        pieces, self._pieces = self._pieces, []
+        layout = UnitLayout(pieces, next(iter(records.values())).gradients[0].device)
+        for layer, record in records.items():
+            if len(record.inputs) != len(pieces):
+                raise ValueError(f"the layer {self._names[layer]} took part in some pieces of the batch only")
+            record.inputs = [layout.arrange(piece, x) for piece, x in enumerate(record.inputs)]
+            record.gradients = [layout.arrange(piece, g) for piece, g in enumerate(record.gradients)]
+        return records, layout
+
     @torch.no_grad()
-    def _norms(self, records: Records, layout: UnitLayout) -> Tensor:
-        """(U,) gradient norm of each unit over all trainable parameters, float64."""
-        squares = torch.zeros(len(layout), dtype=torch.float64, device=layout.unit_of_example.device)
-        for handler in self._handlers:
+    def _squares(self, records: Records, layout: UnitLayout) -> Tensor:
+        """(U, layers) squared gradient norm of each unit in each layer, float64."""
+        squares = torch.zeros(
+            len(layout), len(self._handlers), dtype=torch.float64, device=layout.unit_of_example.device
+        )
+        for column, handler in enumerate(self._handlers):
             used = [layer in records for layer in handler.layers]
             if all(used):
-                squares += handler.squared_norms(records, layout)
+                squares[:, column] = handler.squared_norms(records, layout)
             elif any(used):
                 names = ", ".join(self._names[layer] for layer in handler.layers)
                 raise ValueError(f"only one of the tied layers {names} took part in the forward pass")
+        return squares
+
+    def _norms(self, records: Records, layout: UnitLayout) -> Tensor:
+        """(U,) gradient norm of each unit over all trainable parameters, float64."""
+        squares = sum(self._squares(records, layout).unbind(1))  # in the layers' order: every bit of it reproducible
         norms = squares.clamp(min=0.0).sqrt()
         if not torch.isfinite(norms).all():
             raise TrainingDiverged("training diverged: a gradient is not a finite number; lower the learning rate")
