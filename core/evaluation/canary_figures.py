@@ -1,0 +1,66 @@
+"""What the pictures of the canaries are drawn from: exposure by copies with its control, and its race over epochs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from core.evaluation.statistics import mean_interval
+
+FORMS = ("HS", "HSH", "HHSHH")
+BLIND = 1 / math.log(2)  # mean exposure of a canary that nobody read, in a large space (docs/METHODS.md, "Exposure")
+
+EXPOSURE_COLUMNS = {
+    "arm": "str",  # run (planted so often) | heldout (left out by the coin, whatever its number of copies)
+    "insertions": "int32",  # 0 for the control
+    "exposure": "float64",
+    "low": "float64",
+    "high": "float64",
+    "canaries": "int32",
+}
+RACE_COLUMNS = {
+    "canary_id": "str",
+    "copies": "int32",  # 0: never planted
+    "epoch": "int32",
+    "step": "int64",
+    "exposure": "float64",
+}
+
+
+def exposure_by_copies(
+    canaries: pd.DataFrame, *, column: str = "exposure", forms: Sequence[str] = FORMS, most: float | None = None
+) -> pd.DataFrame:
+    """Mean exposure of planted canaries by number of copies, and of those left out, with EXPOSURE_COLUMNS.
+
+    `canaries` is a run's table canaries (column `exposure`) or an audit's table exposures (`skew_exposure`). Intervals
+    are Student's t over canaries, cut to 0 … `most`; a single canary has none.
+    """
+    ranked = canaries[canaries["form"].isin(forms) & canaries[column].notna()]
+    planted = ranked["inserted"].astype(bool)
+    groups = [("heldout", 0, ranked.loc[~planted, column])]
+    groups += [("run", copies, part[column]) for copies, part in ranked[planted].groupby("insertions")]
+    rows = []
+    for arm, copies, values in groups:
+        if len(values):
+            mean, low, high = mean_interval(values.to_numpy(dtype=float))
+            ends = np.clip([low, high], 0.0, math.inf if most is None else most)
+            rows.append((arm, copies, mean, *ends, len(values)))
+    return pd.DataFrame(rows, columns=list(EXPOSURE_COLUMNS)).astype(EXPOSURE_COLUMNS)
+
+
+def race(history: pd.DataFrame, canaries: pd.DataFrame) -> pd.DataFrame:
+    """Exposure of the tracked canaries at the end of each epoch, with RACE_COLUMNS; from a run's history and canaries.
+
+    Empty for a run without epochs.
+    """
+    copies = canaries.set_index("canary_id")
+    rows = [
+        (canary, int(copies.loc[canary, "insertions"]) if copies.loc[canary, "inserted"] else 0, epoch, step, bits)
+        for step, epoch, found in history[["step", "epoch", "canary_exposure"]].itertuples(index=False, name=None)
+        for canary, bits in (found.items() if isinstance(found, dict) else ())
+        if canary in copies.index
+    ]
+    return pd.DataFrame(rows, columns=list(RACE_COLUMNS)).astype(RACE_COLUMNS)

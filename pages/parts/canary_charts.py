@@ -1,0 +1,191 @@
+"""The pictures of the Canaries page: exposure against copies and epochs, word-for-word rates, bounds, risk."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import pandas as pd
+import plotly.graph_objects as go
+
+from core.evaluation.canary_figures import BLIND
+from pages.parts import charts
+
+COLOURS = (charts.RISK, charts.PRIVATE)  # the left run and the right one
+SYMBOLS = ("circle", "diamond")
+LAYOUT = {
+    "margin": {"t": 10, "b": 10, "l": 10, "r": 10},
+    "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
+    "dragmode": False,
+}
+_PARTS = {
+    "prompt": ("prompt extraction", charts.OKABE_ITO["vermillion"]),
+    "membership": ("membership", charts.OKABE_ITO["blue"]),
+    "canary": ("canaries", charts.OKABE_ITO["purple"]),
+    "memorisation": ("word for word", charts.OKABE_ITO["green"]),
+}
+
+
+def exposure(figures: Mapping[str, pd.DataFrame], *, most: float | None) -> go.Figure:
+    """Exposure against copies of each run (name → `exposure_by_copies`); its control stands left of the first copy."""
+    figure = go.Figure()
+    copies = sorted({int(n) for table in figures.values() for n in table.loc[table["arm"] == "run", "insertions"]})
+    places = {0: 0.0} | {n: at + 1.0 for at, n in enumerate(copies)}
+    for number, (name, table) in enumerate(figures.items()):
+        shift = 0.06 * (2 * number - len(figures) + 1)
+        for arm, colour, width in (("heldout", charts.CONTROL, 0), ("run", COLOURS[number], 3)):
+            rows = table[table["arm"] == arm]
+            figure.add_scatter(
+                x=[places[int(n)] + shift for n in rows["insertions"]], y=rows["exposure"],
+                name=name if arm == "run" else f"{name}: left out", mode="lines+markers" if width else "markers",
+                line={"color": colour, "width": width}, marker={"size": 12, "symbol": SYMBOLS[number]},
+                error_y={
+                    "array": (rows["high"] - rows["exposure"]).fillna(0),
+                    "arrayminus": (rows["exposure"] - rows["low"]).fillna(0), "color": colour, "thickness": 1.5,
+                },
+                customdata=rows[["low", "high", "canaries"]], showlegend=arm == "run",
+                hovertemplate="%{y:.2f} bits, 95 % interval %{customdata[0]:.2f} to %{customdata[1]:.2f}, "
+                f"canaries: %{{customdata[2]}}<extra>{name}</extra>",
+            )  # fmt: skip
+    _level(figure, BLIND, f"never read: {BLIND:.2f}")
+    if most is not None:
+        _level(figure, most, f"first of all: {most:.2f}", below=True)
+    figure.update_xaxes(
+        tickvals=list(places.values()), ticktext=["left out", *map(str, copies)],
+        title="copies of the secret in the training notes", range=[-0.4, len(copies) + 0.4], zeroline=False,
+    )  # fmt: skip
+    figure.update_yaxes(title="exposure, bits", rangemode="tozero")
+    figure.update_layout(height=460, **LAYOUT)
+    return figure
+
+
+def race(races: Mapping[str, pd.DataFrame]) -> go.Figure:
+    """Exposure of the tracked canaries against epochs; one colour a run, one dash a number of copies."""
+    figure = go.Figure()
+    for number, (name, table) in enumerate(races.items()):
+        for canary, rows in table.groupby("canary_id", sort=False):
+            copies = int(rows["copies"].iloc[0])
+            told = f"{copies} {'copy' if copies == 1 else 'copies'}" if copies else "never planted"
+            figure.add_scatter(
+                x=rows["epoch"], y=rows["exposure"], name=f"{name}: {told}", mode="lines+markers",
+                line={
+                    "color": COLOURS[number] if copies else charts.CONTROL,
+                    "width": 3, "dash": {0: "dot", 1: "dash"}.get(copies, "solid"),
+                },
+                marker={"size": 10, "symbol": SYMBOLS[number]},
+                hovertemplate=f"epoch %{{x}}: %{{y:.2f}} bits<extra>{name}, {told} ({canary})</extra>",
+            )  # fmt: skip
+    _level(figure, BLIND, f"never read: {BLIND:.2f}")
+    figure.update_xaxes(title="epoch (times that the training notes were read)", dtick=1)
+    figure.update_yaxes(title="exposure, bits", rangemode="tozero")
+    figure.update_layout(height=500, **{**LAYOUT, "legend": {"orientation": "h", "y": -0.22, "yanchor": "top"}})
+    return figure
+
+
+def verbatim(rates: Mapping[str, pd.DataFrame]) -> go.Figure:
+    """Share of notes that come back word for word against the tokens shown, of each run and its controls."""
+    figure = go.Figure()
+    styles = {"run": ("members", "solid"), "heldout": ("held-out", "dash"), "base": ("public model", "dot")}
+    for number, (name, table) in enumerate(rates.items()):
+        for arm, (told, dash) in styles.items():
+            rows = table[table["arm"] == arm].sort_values("prefix_tokens")
+            colour = COLOURS[number] if arm == "run" else charts.CONTROL
+            figure.add_scatter(
+                x=rows["prefix_tokens"], y=rows["verbatim"], name=f"{name}: {told}", mode="lines+markers",
+                line={"color": colour, "dash": dash, "width": 3 if arm == "run" else 2},
+                marker={"size": 11, "symbol": SYMBOLS[number]},
+                error_y={
+                    "array": rows["high"] - rows["verbatim"], "arrayminus": rows["verbatim"] - rows["low"],
+                    "color": colour, "thickness": 1.5,
+                },
+                customdata=rows[["found", "notes", "low", "high"]],
+                hovertemplate="%{customdata[0]} of %{customdata[1]} notes, 95 % interval %{customdata[2]:.2%} to "
+                f"%{{customdata[3]:.2%}}<extra>{name}: {told}</extra>",
+            )  # fmt: skip
+    figure.update_xaxes(title="tokens of the note that the model is shown", tickvals=[8, 16, 32])
+    figure.update_yaxes(title="rest word for word", tickformat=".1%", rangemode="tozero")
+    figure.update_layout(height=460, **{**LAYOUT, "legend": {"orientation": "h", "y": -0.22, "yanchor": "top"}})
+    return figure
+
+
+def bounds(table: pd.DataFrame) -> go.Figure:
+    """Each audit of one run: what it proved (full), what it could have proved (open), and what was promised (line)."""
+    figure = go.Figure()
+    rows = table.iloc[::-1]
+    names = ["<br>".join(wrapped(name)) for name in rows["audit"]]
+    for place, row in enumerate(rows.itertuples()):
+        figure.add_scatter(
+            x=[0, row.ceiling], y=[place, place], mode="lines", showlegend=False, hoverinfo="skip",
+            line={"color": charts.CONTROL, "width": 2, "dash": "dot"},
+        )  # fmt: skip
+    figure.add_scatter(
+        x=rows["ceiling"], y=list(range(len(rows))), mode="markers", name="the most these trials can prove",
+        marker={"symbol": "line-ns-open", "size": 22, "color": charts.CONTROL, "line": {"width": 3}},
+        hovertemplate="ceiling ε = %{x:.2f}<extra></extra>",
+    )  # fmt: skip
+    colours = [charts.RISK if alarm else charts.OKABE_ITO["green"] for alarm in rows["alarm"]]
+    figure.add_scatter(
+        x=rows["epsilon"], y=list(range(len(rows))), mode="markers", name="proved: ε is at least",
+        marker={"size": 15, "color": colours}, customdata=rows[["correct", "trials", "confidence"]],
+        hovertemplate="ε ≥ %{x:.2f}: %{customdata[0]} of %{customdata[1]} right, confidence %{customdata[2]:.3f}"
+        "<extra></extra>",
+    )  # fmt: skip
+    promised = float(rows["promised"].iloc[0])
+    if math.isfinite(promised):
+        figure.add_vline(x=promised, line={"color": charts.BUDGET, "width": 3})
+        figure.add_scatter(x=[None], y=[None], mode="lines", name=f"promised: ε = {promised:.2f}",
+                           line={"color": charts.BUDGET, "width": 3})  # fmt: skip
+    figure.update_xaxes(title="ε of one protected unit", rangemode="tozero")
+    figure.update_yaxes(tickvals=list(range(len(rows))), ticktext=names, range=[-0.6, len(rows) - 0.4])
+    figure.update_layout(height=170 + 62 * len(rows), **LAYOUT)
+    return figure
+
+
+def risk(scores: Mapping[str, pd.DataFrame]) -> go.Figure:
+    """Row P5's score, old and calibrated, of each run, stacked by part; whiskers are of the sum."""
+    figure = go.Figure()
+    labels = [f"{name}<br>{version}" for version in ("old", "calibrated") for name in scores]
+    for part, (told, colour) in _PARTS.items():
+        values = []
+        for version in ("old", "calibrated"):
+            for table in scores.values():
+                row = table[(table["version"] == version) & (table["part"] == part)]
+                values.append(float((row["weight"] * row["value"]).sum()))
+        figure.add_bar(x=values, y=labels, name=told, orientation="h", marker_color=colour,
+                       hovertemplate=f"{told}: %{{x:.3f}}<extra></extra>")  # fmt: skip
+    sums = [
+        table[(table["version"] == version) & (table["part"] == "score")].iloc[0]
+        for version in ("old", "calibrated")
+        for table in scores.values()
+    ]
+    figure.add_scatter(
+        x=[row["value"] for row in sums], y=labels, mode="markers+text", name="score",
+        text=[f"  {row['value']:.2f}" for row in sums], textposition="middle right", cliponaxis=False,
+        marker={"color": charts.CONTROL, "size": 10, "symbol": "diamond"},
+        error_x={
+            "array": [row["high"] - row["value"] for row in sums],
+            "arrayminus": [row["value"] - row["low"] for row in sums], "color": charts.CONTROL,
+        },
+        hovertemplate="score %{x:.3f}<extra></extra>",
+    )  # fmt: skip
+    figure.update_xaxes(title="risk score")
+    figure.update_yaxes(autorange="reversed")
+    figure.update_layout(height=120 + 75 * len(labels), barmode="relative", **LAYOUT)
+    return figure
+
+
+def wrapped(text: str, width: int = 20) -> Sequence[str]:
+    """Lines of at most about `width` characters: a label beside an axis must leave room for the picture."""
+    lines = [""]
+    for word in text.split():
+        if lines[-1] and len(lines[-1]) + len(word) > width:
+            lines.append("")
+        lines[-1] = f"{lines[-1]} {word}".strip()
+    return lines
+
+
+def _level(figure: go.Figure, y: float, told: str, *, below: bool = False) -> None:
+    figure.add_hline(
+        y=y, line={"color": charts.CONTROL, "dash": "dot", "width": 2}, annotation_text=told,
+        annotation_position="bottom right" if below else "top right",
+    )  # fmt: skip

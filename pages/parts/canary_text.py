@@ -1,0 +1,76 @@
+"""The words of the Canaries page: what was computed and how, highlighted notes, what a bound means."""
+
+from __future__ import annotations
+
+import html
+import math
+
+import pandas as pd
+import streamlit as st
+
+from core.evaluation import wording
+from pages.parts.canary_how import HOW
+from pages.parts.phi_text import visible
+
+
+def how(view: str) -> None:
+    """The fold that says how a picture is computed."""
+    with st.expander("How is this computed?"):
+        st.markdown(HOW[view])
+
+
+def note_html(text: str, prefix_end: int, matched_end: int, rest_end: int | None = None) -> str:
+    """A note with what the model was shown, what it repeated word for word (marked), and the rest; all escaped."""
+
+    def part(start: int, end: int | None) -> str:
+        return html.escape(visible(text[start:end]))
+
+    repeated = part(prefix_end, matched_end)
+    mark = f'<mark class="phi phi-leak">{repeated}<b>word for word</b></mark>' if repeated else ""
+    return (
+        f'<div class="phi-text"><span class="phi-prompt">{part(0, prefix_end)}</span>{mark}'
+        f"{part(matched_end, rest_end)}</div>"
+    )
+
+
+def exposure_answer(figures: pd.DataFrame) -> str:
+    """After how many copies the mean exposure leaves its control behind (intervals apart), in a sentence."""
+    control = figures[figures["arm"] == "heldout"]
+    above = figures[(figures["arm"] == "run") & (figures["low"] > float(control["high"].max()))]
+    if control.empty or above.empty:
+        return "At no number of copies does it rise above the canaries that were left out."
+    row = above.loc[above["insertions"].idxmin()]
+    copies = int(row["insertions"])
+    return (
+        f"{copies} {'copy is' if copies == 1 else 'copies are'} enough: {row['exposure']:.1f} bits on average, against "
+        f"{control['exposure'].iloc[0]:.1f} for canaries that were left out."
+    )
+
+
+def bound_sentences(table: pd.DataFrame, unit: str) -> None:
+    """What the audit fixed beforehand proved, what it could have proved, and an alarm where any bound exceeds ε."""
+    if table.empty:
+        st.info("This run has neither ranked canaries nor enough patients, so nothing can be proved about its ε.")
+        return
+    first = table.iloc[0]
+    promised = float(first["promised"])
+    worst = table.loc[table["epsilon"].idxmax()]
+    sentence = wording.audit_sentence(float(worst["epsilon"]), promised)
+    if table["alarm"].any():
+        st.error(f"{sentence} (ε per {unit})", icon=":material/warning:")
+    else:
+        st.markdown(f"**{sentence}** (ε per {unit})")
+    trials, best = int(first["trials"]), float(table["ceiling"].max())
+    told = ""
+    if first["looks"] == 1:
+        told = (
+            f"The audit fixed beforehand had {trials} canaries that are one {unit} each and guessed "
+            f"{int(first['correct'])} right; at most it could have proved ε ≥ "
+            f"{wording.epsilon_text(float(first['ceiling']))}. "
+        )
+    if math.isfinite(promised) and best < promised:
+        told += (
+            f"No audit in this picture could have contradicted the promise of {wording.epsilon_text(promised)}: they "
+            f"end at {wording.epsilon_text(best)}. Silence is no proof; more canaries reach further."
+        )
+    st.markdown(told)

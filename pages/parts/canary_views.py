@@ -1,0 +1,233 @@
+"""The views of the Canaries page, each drawn for the two runs that were chosen (name → run)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pandas as pd
+import streamlit as st
+
+from core.evaluation.audit import one_run_ceiling
+from core.evaluation.canary_figures import FORMS, exposure_by_copies, race
+from core.evaluation.memorised import longest
+from core.runs.run import Run
+from pages.parts import canary_charts, canary_text, charts, guess, shell
+from pages.parts.numbers import numbers
+
+SPACE_BITS = math.log2(1_000)  # a canary that ranks first of 1,000
+SHOWN = 60  # notes offered for reading
+
+
+def audit_table(run: Run, name: str) -> pd.DataFrame:
+    """A table of the run's full audit; empty where there is none."""
+    return shell.workspace().audit(run.id).table(name)
+
+
+def no_audit(run: Run, name: str, attack: str) -> None:
+    """Say how to get what only a full audit has."""
+    weights = "" if run.has_model else " This run keeps no weights: train it again here first."
+    st.info(
+        f"“{name}” has not had this attack yet.{weights} In a terminal: "
+        f'`python -m core audit {run.id} --suite full --attack "{attack}"`',
+        icon=":material/terminal:",
+    )
+
+
+def together(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
+    """Tables of several runs as one, with the run's name in front."""
+    return pd.concat([table.assign(run=name) for name, table in tables.items()])[
+        ["run", *next(iter(tables.values())).columns]
+    ]
+
+
+def exposure_view(chosen: dict[str, Run]) -> None:
+    """Exposure against copies, by rank or fitted, of all forms or one."""
+    fits = {name: audit_table(run, "exposures") for name, run in chosen.items()}
+    left, right = st.columns(2)
+    form = left.segmented_control("Form of the secret", ["all", *FORMS], default="all", required=True, key="form")
+    measures = ["rank"] if any(table.empty for table in fits.values()) else ["rank", "fitted curve"]
+    measure = right.segmented_control("Exposure by", measures, default="rank", required=True, key="measure")
+    fitted = measure == "fitted curve"
+    forms = FORMS if form == "all" else (form,)
+    figures = {
+        name: exposure_by_copies(
+            fits[name] if fitted else run.table("canaries"), column="skew_exposure" if fitted else "exposure",
+            forms=forms, most=None if fitted else SPACE_BITS,
+        )
+        for name, run in chosen.items()
+    }  # fmt: skip
+    subject = next(iter(chosen))
+    answer = guess.first(
+        f"How many copies of a secret does the model “{subject}” need before it remembers it?",
+        ["1", "2", "4", "8", "it never does"], key="copies",
+    )  # fmt: skip
+    if answer is None:
+        return
+    guess.told(answer, canary_text.exposure_answer(figures[subject]))
+    charts.show(
+        canary_charts.exposure(figures, most=None if fitted else SPACE_BITS), key="exposure-chart",
+        alt="Exposure in bits against the number of copies planted, with the canaries that were left out",
+    )  # fmt: skip
+    numbers(together(figures), name="canary-exposure")
+    every = fits if fitted else {name: run.table("canaries") for name, run in chosen.items()}
+    numbers(together(every), name="canaries", label="Every canary")
+    canary_text.how("exposure")
+
+
+def race_view(chosen: dict[str, Run]) -> None:
+    """Exposure of three canaries while each model was trained."""
+    races = {name: race(run.table("history"), run.table("canaries")) for name, run in chosen.items()}
+    races = {name: table for name, table in races.items() if len(table)}
+    if not races:
+        st.info("Neither model was trained for an epoch, so there is no race to show.")
+        return
+    answer = guess.first(
+        "Without privacy, how often must the notes be read before a secret planted once is known?",
+        ["once", "2 or 3 times", "more often", "never"], key="epochs",
+    )  # fmt: skip
+    if answer is None:
+        return
+    guess.told(answer, "The lines tell: watch the dashed one (planted least) leave the dotted one (never planted).")
+    charts.show(canary_charts.race(races), key="race-chart", alt="Exposure of three canaries after every epoch")
+    numbers(together(races), name="canary-race")
+    canary_text.how("race")
+
+
+def words_view(chosen: dict[str, Run]) -> None:
+    """Notes that come back word for word: rates with controls, and the notes themselves."""
+    rates = {name: audit_table(run, "memorised") for name, run in chosen.items()}
+    for name, table in rates.items():
+        if table.empty:
+            if chosen[name].spec.model.kind != "gpt2":
+                st.info(f"“{name}” fills gaps and does not continue a text: this attack is for GPT-2.")
+            else:
+                no_audit(chosen[name], name, "prefix")
+    rates = {name: table for name, table in rates.items() if not table.empty}
+    if not rates:
+        canary_text.how("words")
+        return
+    answer = guess.first(
+        "Shown the first 32 tokens of a training note, how often does the model write the rest word for word?",
+        ["never", "1 to 5 % of notes", "a fifth", "half of them"], key="words",
+    )  # fmt: skip
+    if answer is None:
+        return
+    for name, table in rates.items():
+        rows = table[table["prefix_tokens"] == table["prefix_tokens"].max()].set_index("arm")
+        own, control = rows.loc["run"], rows.loc["heldout"]
+        right = (
+            f"**{name}**: {own['found']} of {own['notes']} training notes ({own['verbatim']:.1%}), and "
+            f"{control['found']} of {control['notes']} notes of held-out patients ({control['verbatim']:.1%})."
+        )
+        guess.told(answer if name == next(iter(rates)) else "", right)
+    charts.show(canary_charts.verbatim(rates), key="words-chart", alt="Share of notes repeated word for word")
+    numbers(together(rates), name="memorised")
+    read_notes({name: chosen[name] for name in rates})
+    canary_text.how("words")
+
+
+def read_notes(chosen: dict[str, Run]) -> None:
+    """One note with the part that came back highlighted, from the longest on."""
+    st.subheader("Read what it repeats")
+    left, middle, right = st.columns([2, 2, 1], vertical_alignment="bottom")
+    name = left.selectbox("Model", list(chosen), key="words-model")
+    split = middle.segmented_control(
+        "Notes of", ["member", "heldout"], default="member", required=True, key="words-split",
+        format_func={"member": "training patients", "heldout": "held-out patients (control)"}.__getitem__,
+    )  # fmt: skip
+    run = chosen[name]
+    found = longest(audit_table(run, "prefixes"), split).head(SHOWN)
+    if found.empty:
+        st.caption("No note was asked for.")
+        return
+    place = right.number_input(f"Note, 1 to {len(found)}", 1, len(found), 1, key="words-note")
+    row = found.iloc[int(place) - 1]
+    texts = shell.workspace().corpus(run.spec.corpus, store=False).notes.set_index("note_id")["text"]
+    st.markdown(
+        f"Note {row['note_id']}: after {row['prefix_tokens']} tokens (dotted) the model wrote the next "
+        f"**{row['matched_tokens']} of {row['rest_tokens']}** word for word."
+    )
+    st.html(canary_text.note_html(texts[row["note_id"]], int(row["prefix_end"]), int(row["matched_end"])))
+    numbers(found, name="longest-continuations", label="The longest continuations")
+
+
+@st.cache_data(max_entries=60, show_spinner=False)
+def bounds_table(folder: str, finished: float | None, audited: float, _run: Run) -> pd.DataFrame:
+    """The bounds of a run, from its full audit or else from its own tables. Neither changes once it is finished."""
+    from core.evaluation.memorisation_summary import bounds_of
+
+    stored = audit_table(_run, "bounds")
+    return bounds_of(_run) if stored.empty else stored
+
+
+@st.cache_data(max_entries=60, show_spinner=False)
+def risk_table(folder: str, finished: float | None, audited: float, _run: Run) -> pd.DataFrame:
+    """Both risk scores of a run, from its full audit or else from its own tables."""
+    from core.evaluation.risk import risk_scores
+
+    stored = audit_table(_run, "risk")
+    if not stored.empty:
+        return stored
+    return risk_scores(_run.metrics, _run.table("scores"), _run.table("canaries"), None, resamples=300)
+
+
+def of_run(make: Callable[..., pd.DataFrame], run: Run) -> pd.DataFrame:
+    """A cached table of a run, made anew when a further audit of it was stored."""
+    latest = max((one.finished for one in shell.workspace().audit(run.id).outcomes().values()), default=0.0)
+    return make(str(run.folder), run.status.finished, latest, run)
+
+
+def guarantee_view(chosen: dict[str, Run]) -> None:
+    """Empirical against promised ε, with the ceiling."""
+    answer = guess.first(
+        "Twelve canaries, each planted by a coin, all twelve guessed right: how large an ε does that prove?",
+        ["0.1", "1.3", "8", "any"], key="ceiling",
+    )  # fmt: skip
+    if answer is None:
+        return
+    proved = one_run_ceiling(12)
+    guess.told(answer, f"Twelve right by luck: once in {2**12:,} times. They prove ε ≥ {proved:.2f}, at 95 %.")
+    for number, (name, run) in enumerate(chosen.items()):
+        st.subheader(name)
+        table = of_run(bounds_table, run)
+        canary_text.bound_sentences(table, run.spec.privacy.unit)
+        if not table.empty:
+            charts.show(canary_charts.bounds(table), key=f"bounds-chart-{number}", alt=f"Proved and promised ε, {name}")
+            numbers(table, name=f"bounds-{number}")
+    canary_text.how("guarantee")
+
+
+def risk_view(chosen: dict[str, Run]) -> None:
+    """Row P5's score, old and calibrated."""
+    answer = guess.first(
+        "A published score counts leaks without a control. How far does it fall from the first model to the second?",
+        ["to nearly 0", "by half", "hardly at all"], key="score",
+    )  # fmt: skip
+    if answer is None:
+        return
+    scores = {name: of_run(risk_table, run) for name, run in chosen.items()}
+    sums = {
+        version: [
+            float(table[(table["version"] == version) & (table["part"] == "score")]["value"].iloc[0])
+            for table in scores.values()
+        ]
+        for version in ("old", "calibrated")
+    }
+    told = {version: " → ".join(f"{value:.2f}" for value in values) for version, values in sums.items()}
+    guess.told(answer, f"The old score: {told['old']}. Every part less its control: {told['calibrated']}.")
+    charts.show(canary_charts.risk(scores), key="risk-chart", alt="Risk scores, old and calibrated, by part")
+    missing = {"memorisation"} - set().union(*(set(table["part"]) for table in scores.values()))
+    if missing:
+        st.caption("Without a full audit the part “word for word” is missing; the other weights are scaled up.")
+    numbers(together(scores), name="risk")
+    canary_text.how("risk")
+
+
+VIEWS: dict[str, Callable[[dict[str, Run]], None]] = {
+    "Copies": exposure_view,
+    "Epochs": race_view,
+    "Word for word": words_view,
+    "Guarantee": guarantee_view,
+    "Risk score": risk_view,
+}
