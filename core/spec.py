@@ -187,7 +187,7 @@ CORPUS_PRESETS: dict[str, CorpusSpec] = {
 def recipe(kind: ModelKind, *, private: bool, epochs: int | None = None, seed: int = 0) -> TrainingSpec:
     """Training settings chosen by measurement for the `classroom` cohort (docs/METHODS.md, “Choosing a recipe”)."""
     if private:
-        chosen = TrainingSpec(epochs=4, batch_size=256, learning_rate=5e-3, warmup=0.0)
+        chosen = TrainingSpec(epochs=4, batch_size=256, learning_rate=5e-3 if kind == "gpt2" else 2e-3, warmup=0.0)
     else:  # a masked model is asked for 15 % of the tokens an epoch, so it takes longer to know a note
         chosen = TrainingSpec(epochs=8 if kind == "gpt2" else 16, batch_size=16, learning_rate=2e-3)
     return chosen.model_copy(update={"seed": seed, **({"epochs": epochs} if epochs else {})})
