@@ -56,6 +56,9 @@ def choose_epsilon(measured: list[float]) -> float:
     """The slider; a click on a marker of the charts moves it too."""
     options = {epsilon_label(epsilon): epsilon for epsilon in sorted({*map(float, GRID), *measured})}
     default = "8" if "8" in options else epsilon_label(measured[0])
+    clicked = st.session_state.pop("clicked", None)
+    if clicked in options:
+        st.session_state["at"], default = clicked, None  # Streamlit warns of a default beside a value that is set
     chosen = st.select_slider("ε: ← more private · more useful →", list(options), default, key="at", **KEEP)
     return options[chosen]
 
@@ -65,7 +68,7 @@ def move_to_clicked() -> None:
     clicked = st.session_state["tradeoff-chart"].selection.points
     labels = [point["customdata"][0] for point in clicked if point.get("customdata")]
     if labels and isinstance(labels[0], str):
-        st.session_state["at"] = labels[0]
+        st.session_state["clicked"] = labels[0]
 
 
 def at_slider(curves: pd.DataFrame, metric: str, arm: str, epsilon: float) -> Estimate | None:

@@ -42,7 +42,10 @@ def train_button(spec: RunSpec) -> bool:
     """'Train', or the news that this very run exists already or is under way. True when it was clicked."""
     job = _status(spec.run_id)
     if job is not None and job.state == "done":
-        st.success("Already trained: the same settings always give the same run.", icon=":material/check:")
+        st.success(
+            "Already trained: the same settings always give the same run. Change a knob to train another one.",
+            icon=":material/check:",
+        )
         links(spec)
         return False
     if job is not None and job.active:

@@ -28,17 +28,22 @@ _PAGES = (  # short name, title, icon, what one finds there
     ("train", "Train", "model_training", "Train a model with or without differential privacy and watch it live."),
     ("playground", "Playground", "forum", "One prompt, two models side by side, leaks marked."),
     ("tradeoff", "ε trade-off", "balance", "Move ε and see usefulness and risk move together."),
+    ("canaries", "Canaries", "key", "Planted secrets: how well they are remembered, and what the guarantee is worth."),
 )
 
 
 def pages() -> dict[str, st.Page]:
-    """Every page by its short name, in the order of the menu. The name is also the path in the address."""
+    """Every page by its short name, in the order of the menu. The name is also the path in the address.
+
+    Home is at `/`: Streamlit gives its first page no other path. `navigation` leads `/home` there.
+    """
     return {
         name: st.Page(
-            ROOT / "pages" / f"{name}.py", title=title, icon=f":material/{icon}:", help=about, default=name == "home"
+            ROOT / "pages" / f"{name}.py", title=title, icon=f":material/{icon}:", help=about, default=name == "home",
+            url_path="start" if name == "home" else name,
         )
         for name, title, icon, about in _PAGES
-    }
+    }  # fmt: skip
 
 
 def navigation() -> st.Page:
@@ -47,9 +52,14 @@ def navigation() -> st.Page:
     The tab's icon is set first: otherwise the browser would fetch the menu's icon for it from a font host on the net.
     """
     st.set_page_config(page_title="PHI Leak Lab", page_icon=ICON, layout="wide")
-    current = st.navigation(list(pages().values()), position="top")
+    alias = st.Page(_to_home, title="Home", url_path="home", visibility="hidden")
+    current = st.navigation([*pages().values(), alias], position="top")
     st.session_state[_REGISTERED] = True
     return current
+
+
+def _to_home() -> None:
+    st.switch_page(pages()["home"])
 
 
 def page(title: str, question: str, *, icon: str | None = None) -> None:

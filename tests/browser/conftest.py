@@ -42,8 +42,11 @@ def data(leaky_workspace: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
 @pytest.fixture(scope="session")
 def server(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Address of a server that all tests share."""
-    with serving(data, tmp_path_factory.mktemp("server") / "log.txt") as address:
+    log = tmp_path_factory.mktemp("server") / "log.txt"
+    with serving(data, log) as address:
         yield address
+    told = log.read_text()
+    assert "was created with a default value but also had" not in told, "a widget has two values to start from"
 
 
 @pytest.fixture

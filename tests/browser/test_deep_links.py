@@ -6,14 +6,10 @@ import pytest
 from playwright.sync_api import expect
 from served import WAIT, no_traceback, serving, settled
 
-PAGES = {
-    "": "PHI Leak Lab",
-    "cohort": "Cohort",
-    "train": "Train",
-    "playground": "Playground",
-    "tradeoff": "ε trade-off",
-}
-MENU = ["Home", "Cohort", "Train", "Playground", "ε trade-off"]
+from pages.parts import shell
+
+MENU = [title for _, title, _, _ in shell._PAGES]  # a page that is added is tested too
+PAGES = {"" if path == "home" else path: title for path, title, _, _ in shell._PAGES} | {"": "PHI Leak Lab"}
 
 
 def check(page, path: str) -> None:
@@ -28,11 +24,12 @@ def check(page, path: str) -> None:
     no_traceback(page)
 
 
-@pytest.mark.parametrize("path", ["playground", "cohort"])
+@pytest.mark.parametrize("path", ["playground", "cohort", "home"])
 def test_the_first_request_after_a_start_may_be_a_deep_link(tab, data, tmp_path, path):
     with serving(data, tmp_path / "log.txt") as address:
         tab.goto(f"{address}/{path}")
-        check(tab, path)
+        check(tab, "" if path == "home" else path)
+        expect(tab.get_by_role("dialog")).to_have_count(0)  # Streamlit's “page not found”
         tab.get_by_role("link", name="Home").first.click()
         check(tab, "")
 
