@@ -93,6 +93,7 @@ def audit_guarantee(
     """
     first, further = _canary_looks(canaries, unit)
     further += _patient_looks(scores, unit, seed)
+    further = [look for look in further if _ceiling(look, CONFIDENCE) > 0]  # too few trials, whatever the guesses
     rows = [_bound(look, unit, delta, promised, 1) for look in first]
     rows += [_bound(look, unit, delta, promised, len(further)) for look in further]
     return pd.DataFrame(rows, columns=list(BOUND_COLUMNS)).astype(BOUND_COLUMNS)
@@ -103,15 +104,21 @@ def _bound(look: _Look, unit: Unit, delta: float, promised: float, looks: int) -
     how = {"delta": delta, "confidence": confidence, "group": look.group}
     if look.evidence == ONE_RUN:
         epsilon = one_run_epsilon(canaries=counts.trials, guesses=counts.trials, correct=counts.correct, **how)
-        ceiling = one_run_ceiling(counts.trials, confidence, look.group)
     else:
         epsilon = epsilon_lower_bound(tp=counts.tp, fn=counts.fn, fp=counts.fp, tn=counts.tn, **how)
-        perfect = {"tp": counts.tp + counts.fn, "fn": 0, "fp": 0, "tn": counts.fp + counts.tn}
-        ceiling = epsilon_lower_bound(**perfect, **(how | {"delta": 0.0}))
     return (
         look.audit, look.evidence, unit, look.group, counts.trials, counts.correct, *astuple(counts),
-        confidence, looks, epsilon, ceiling, promised, epsilon > promised,
+        confidence, looks, epsilon, _ceiling(look, confidence), promised, epsilon > promised,
     )  # fmt: skip
+
+
+def _ceiling(look: _Look, confidence: float) -> float:
+    """What the look would have proved with every guess right and δ = 0."""
+    counts = look.counts
+    if look.evidence == ONE_RUN:
+        return one_run_ceiling(counts.trials, confidence, look.group)
+    perfect = {"tp": counts.tp + counts.fn, "fn": 0, "fp": 0, "tn": counts.fp + counts.tn}
+    return epsilon_lower_bound(**perfect, confidence=confidence, group=look.group)
 
 
 def group_sizes(canaries: pd.DataFrame, unit: Unit) -> np.ndarray:

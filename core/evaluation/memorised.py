@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from typing import Any
+
 import numpy as np
 import pandas as pd
 
@@ -59,3 +62,12 @@ def longest(prefixes: pd.DataFrame, split: str = "member") -> pd.DataFrame:
     rows = prefixes[(prefixes["model"] == "target") & (prefixes["split"] == split)]
     rows = rows.sort_values(["matched_tokens", "prefix_tokens", "note_id"], ascending=[False, True, True])
     return rows.drop_duplicates("note_id").reset_index(drop=True)
+
+
+def fields_within(phi_spans: Iterable[Mapping[str, Any]], start: int, end: int) -> list[str]:
+    """Names of the PHI fields of which a whole span lies in the characters [start, end) of a note, each once.
+
+    `phi_spans` is a cell of the notes table: mappings of `start`, `end` and `field`.
+    """
+    whole = [span["field"] for span in phi_spans if start <= span["start"] and span["end"] <= end]
+    return list(dict.fromkeys(whole))

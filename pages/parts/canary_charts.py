@@ -52,7 +52,7 @@ def exposure(figures: Mapping[str, pd.DataFrame], *, most: float | None) -> go.F
         _level(figure, most, f"first of all: {most:.2f}", below=True)
     figure.update_xaxes(
         tickvals=list(places.values()), ticktext=["left out", *map(str, copies)],
-        title="copies of the secret in the training notes", range=[-0.4, len(copies) + 0.4], zeroline=False,
+        title="copies of the secret in the training notes", range=[-0.4, len(copies) + 1.1], zeroline=False,
     )  # fmt: skip
     figure.update_yaxes(title="exposure, bits", rangemode="tozero")
     figure.update_layout(height=460, **LAYOUT)
@@ -91,7 +91,7 @@ def verbatim(rates: Mapping[str, pd.DataFrame]) -> go.Figure:
             rows = table[table["arm"] == arm].sort_values("prefix_tokens")
             colour = COLOURS[number] if arm == "run" else charts.CONTROL
             figure.add_scatter(
-                x=rows["prefix_tokens"], y=rows["verbatim"], name=f"{name}: {told}", mode="lines+markers",
+                x=rows["prefix_tokens"].astype(str), y=rows["verbatim"], name=f"{name}: {told}", mode="lines+markers",
                 line={"color": colour, "dash": dash, "width": 3 if arm == "run" else 2},
                 marker={"size": 11, "symbol": SYMBOLS[number]},
                 error_y={
@@ -102,7 +102,7 @@ def verbatim(rates: Mapping[str, pd.DataFrame]) -> go.Figure:
                 hovertemplate="%{customdata[0]} of %{customdata[1]} notes, 95 % interval %{customdata[2]:.2%} to "
                 f"%{{customdata[3]:.2%}}<extra>{name}: {told}</extra>",
             )  # fmt: skip
-    figure.update_xaxes(title="tokens of the note that the model is shown", tickvals=[8, 16, 32])
+    figure.update_xaxes(title="tokens of the note that the model is shown", type="category")
     figure.update_yaxes(title="rest word for word", tickformat=".1%", rangemode="tozero")
     figure.update_layout(height=460, **{**LAYOUT, "legend": {"orientation": "h", "y": -0.22, "yanchor": "top"}})
     return figure
@@ -123,10 +123,10 @@ def bounds(table: pd.DataFrame) -> go.Figure:
         marker={"symbol": "line-ns-open", "size": 22, "color": charts.CONTROL, "line": {"width": 3}},
         hovertemplate="ceiling ε = %{x:.2f}<extra></extra>",
     )  # fmt: skip
-    colours = [charts.RISK if alarm else charts.OKABE_ITO["green"] for alarm in rows["alarm"]]
+    colours = [charts.RISK if alarm else charts.EXPOSURE for alarm in rows["alarm"]]
     figure.add_scatter(
         x=rows["epsilon"], y=list(range(len(rows))), mode="markers", name="proved: ε is at least",
-        marker={"size": 15, "color": colours}, customdata=rows[["correct", "trials", "confidence"]],
+        marker={"size": 15, "color": colours}, cliponaxis=False, customdata=rows[["correct", "trials", "confidence"]],
         hovertemplate="ε ≥ %{x:.2f}: %{customdata[0]} of %{customdata[1]} right, confidence %{customdata[2]:.3f}"
         "<extra></extra>",
     )  # fmt: skip
@@ -135,7 +135,8 @@ def bounds(table: pd.DataFrame) -> go.Figure:
         figure.add_vline(x=promised, line={"color": charts.BUDGET, "width": 3})
         figure.add_scatter(x=[None], y=[None], mode="lines", name=f"promised: ε = {promised:.2f}",
                            line={"color": charts.BUDGET, "width": 3})  # fmt: skip
-    figure.update_xaxes(title="ε of one protected unit", rangemode="tozero")
+    furthest = max([*rows["ceiling"], *rows["epsilon"], promised if math.isfinite(promised) else 0.0])
+    figure.update_xaxes(title="ε of one protected unit", range=[-0.02 * furthest, 1.05 * furthest or 1.0])
     figure.update_yaxes(tickvals=list(range(len(rows))), ticktext=names, range=[-0.6, len(rows) - 0.4])
     figure.update_layout(height=170 + 62 * len(rows), **LAYOUT)
     return figure
@@ -159,8 +160,7 @@ def risk(scores: Mapping[str, pd.DataFrame]) -> go.Figure:
         for table in scores.values()
     ]
     figure.add_scatter(
-        x=[row["value"] for row in sums], y=labels, mode="markers+text", name="score",
-        text=[f"  {row['value']:.2f}" for row in sums], textposition="middle right", cliponaxis=False,
+        x=[row["value"] for row in sums], y=labels, mode="markers", name="score",
         marker={"color": charts.CONTROL, "size": 10, "symbol": "diamond"},
         error_x={
             "array": [row["high"] - row["value"] for row in sums],
@@ -168,7 +168,13 @@ def risk(scores: Mapping[str, pd.DataFrame]) -> go.Figure:
         },
         hovertemplate="score %{x:.3f}<extra></extra>",
     )  # fmt: skip
-    figure.update_xaxes(title="risk score")
+    for label, row in zip(labels, sums, strict=True):
+        if not math.isnan(row["value"]):
+            figure.add_annotation(
+                x=max(row["high"], row["value"]), y=label, text=f"<b>{row['value']:.2f}</b>", showarrow=False,
+                xanchor="left", xshift=8,
+            )  # fmt: skip
+    figure.update_xaxes(title="risk score", range=_room([row["low"] for row in sums], [row["high"] for row in sums]))
     figure.update_yaxes(autorange="reversed")
     figure.update_layout(height=120 + 75 * len(labels), barmode="relative", **LAYOUT)
     return figure
@@ -182,6 +188,14 @@ def wrapped(text: str, width: int = 20) -> Sequence[str]:
             lines.append("")
         lines[-1] = f"{lines[-1]} {word}".strip()
     return lines
+
+
+def _room(lows: list[float], highs: list[float]) -> list[float]:
+    """A range of a risk axis with room for the numbers at its right."""
+    low, high = (
+        limit([0.0, *(end for end in ends if not math.isnan(end))]) for limit, ends in ((min, lows), (max, highs))
+    )
+    return [low - 0.02, 1.12 * high + 0.02]
 
 
 def _level(figure: go.Figure, y: float, told: str, *, below: bool = False) -> None:

@@ -47,6 +47,21 @@ def exposure_answer(figures: pd.DataFrame) -> str:
     )
 
 
+def race_answer(name: str, race: pd.DataFrame) -> str:
+    """What became of the canary planted least, beside the one never planted, in a sentence."""
+    ends = race.sort_values("epoch").groupby("copies")["exposure"].agg(["first", "last"])
+    planted = [copies for copies in ends.index if copies > 0]
+    if not planted:
+        return f"{name}: no tracked canary was planted."
+    copies = min(planted)
+    one, times = ends.loc[copies], "1 copy" if copies == 1 else f"{copies} copies"
+    control = f"; the one never planted ends at {ends.loc[0, 'last']:.1f}" if 0 in ends.index else ""
+    return (
+        f"**{name}**: {times} stood at {one['first']:.1f} bits after the first epoch, {one['last']:.1f} after the "
+        f"last{control}."
+    )
+
+
 def bound_sentences(table: pd.DataFrame, unit: str) -> None:
     """What the audit fixed beforehand proved, what it could have proved, and an alarm where any bound exceeds ε."""
     if table.empty:
@@ -56,6 +71,9 @@ def bound_sentences(table: pd.DataFrame, unit: str) -> None:
     promised = float(first["promised"])
     worst = table.loc[table["epsilon"].idxmax()]
     sentence = wording.audit_sentence(float(worst["epsilon"]), promised)
+    if worst["epsilon"] == 0:
+        limit = "no limit was promised" if math.isinf(promised) else f"promised was {wording.epsilon_text(promised)}"
+        sentence = f"The attacks prove nothing about ε; {limit}."
     if table["alarm"].any():
         st.error(f"{sentence} (ε per {unit})", icon=":material/warning:")
     else:

@@ -10,7 +10,9 @@ import streamlit as st
 
 from core.evaluation.audit import one_run_ceiling
 from core.evaluation.canary_figures import FORMS, exposure_by_copies, race
-from core.evaluation.memorised import longest
+from core.evaluation.memorised import fields_within, longest
+from core.evaluation.wording import percent
+from core.phi.fields import FIELD
 from core.runs.run import Run
 from pages.parts import canary_charts, canary_text, charts, guess, shell
 from pages.parts.numbers import numbers
@@ -88,7 +90,8 @@ def race_view(chosen: dict[str, Run]) -> None:
     )  # fmt: skip
     if answer is None:
         return
-    guess.told(answer, "The lines tell: watch the dashed one (planted least) leave the dotted one (never planted).")
+    for number, (name, table) in enumerate(races.items()):
+        guess.told(answer if number == 0 else "", canary_text.race_answer(name, table))
     charts.show(canary_charts.race(races), key="race-chart", alt="Exposure of three canaries after every epoch")
     numbers(together(races), name="canary-race")
     canary_text.how("race")
@@ -116,10 +119,11 @@ def words_view(chosen: dict[str, Run]) -> None:
     for name, table in rates.items():
         rows = table[table["prefix_tokens"] == table["prefix_tokens"].max()].set_index("arm")
         own, control = rows.loc["run"], rows.loc["heldout"]
-        right = (
-            f"**{name}**: {own['found']} of {own['notes']} training notes ({own['verbatim']:.1%}), and "
-            f"{control['found']} of {control['notes']} notes of held-out patients ({control['verbatim']:.1%})."
-        )
+        counted = [
+            f"{int(arm['found']):,} of {int(arm['notes']):,} notes of {who} ({percent(arm['verbatim'])})"
+            for arm, who in ((own, "training patients"), (control, "held-out patients"))
+        ]
+        right = f"**{name}**: {counted[0]}, and {counted[1]}."
         guess.told(answer if name == next(iter(rates)) else "", right)
     charts.show(canary_charts.verbatim(rates), key="words-chart", alt="Share of notes repeated word for word")
     numbers(together(rates), name="memorised")
@@ -143,12 +147,15 @@ def read_notes(chosen: dict[str, Run]) -> None:
         return
     place = right.number_input(f"Note, 1 to {len(found)}", 1, len(found), 1, key="words-note")
     row = found.iloc[int(place) - 1]
-    texts = shell.workspace().corpus(run.spec.corpus, store=False).notes.set_index("note_id")["text"]
+    note = shell.workspace().corpus(run.spec.corpus, store=False).notes.set_index("note_id").loc[row["note_id"]]
+    start, end = int(row["prefix_end"]), int(row["matched_end"])
+    held = ", ".join(FIELD[name].label for name in fields_within(note["phi_spans"], start, end))
     st.markdown(
         f"Note {row['note_id']}: after {row['prefix_tokens']} tokens (dotted) the model wrote the next "
-        f"**{row['matched_tokens']} of {row['rest_tokens']}** word for word."
+        f"**{row['matched_tokens']} of {row['rest_tokens']}** tokens word for word. The patient's own values in them: "
+        f"{held or 'none'}."
     )
-    st.html(canary_text.note_html(texts[row["note_id"]], int(row["prefix_end"]), int(row["matched_end"])))
+    st.html(canary_text.note_html(note["text"], start, end))
     numbers(found, name="longest-continuations", label="The longest continuations")
 
 

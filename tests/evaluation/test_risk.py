@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from core.evaluation.bootstrap import Interval
-from core.evaluation.memorised import longest, memorised_rates, verbatim_rate
+from core.evaluation.memorised import fields_within, longest, memorised_rates, verbatim_rate
 from core.evaluation.risk import WEIGHTS, risk_scores, weighted_sum
 from core.evaluation.statistics import proportion_interval
 
@@ -157,3 +157,10 @@ def test_the_longest_continuation_of_each_note_comes_first():
     found = longest(table)
     assert found["note_id"].tolist()[:2] == ["member1", "member0"] and len(found) == 4
     assert found["prefix_tokens"].tolist()[:2] == [8, 32]
+
+
+def test_only_whole_values_within_the_repeated_part_are_named():
+    places = ((0, "ssn"), (10, "mrn"), (20, "phone"), (30, "mrn"))
+    spans = [{"start": at, "end": at + 5, "field": field} for at, field in places]
+    assert fields_within(spans, 10, 35) == ["mrn", "phone"]
+    assert fields_within(spans, 11, 24) == [] and fields_within([], 0, 9) == []

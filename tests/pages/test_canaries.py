@@ -1,0 +1,160 @@
+"""The Canaries page, driven without a browser, over runs that the real pipeline made."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from core.audit import audit
+from core.evaluation.canary_figures import BLIND, exposure_by_copies, race
+from core.runs.store import Workspace
+from pages.parts import canary_text
+from pages.parts.canary_charts import bounds, exposure
+from pages.parts.canary_how import HOW
+from pages.parts.canary_views import VIEWS
+
+ROOT = Path(__file__).resolve().parents[2]
+WAIT = 300
+
+
+@pytest.fixture
+def data(monkeypatch, smoke_workspace):
+    monkeypatch.setenv("PHILAB_DATA", str(smoke_workspace))
+    return smoke_workspace
+
+
+@pytest.fixture(scope="module")
+def audited(smoke_workspace, smoke_specs, tmp_path_factory):
+    """A data folder whose run without privacy had the prefix attack."""
+    root = tmp_path_factory.mktemp("audited") / "data"
+    shutil.copytree(smoke_workspace, root)
+    workspace = Workspace(root, shared=())
+    audit(workspace.run(smoke_specs["plain"].run_id), workspace, attacks=["prefix", "canary exposure"])
+    return root
+
+
+def opened(**query: str) -> AppTest:
+    app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=WAIT).run()
+    for name, value in query.items():
+        app.query_params[name] = value
+    app.switch_page("pages/canaries.py").run()
+    assert not app.exception
+    return app
+
+
+def revealed(app: AppTest) -> AppTest:
+    next(button for button in app.button if button.label == "Show me").click().run()
+    assert not app.exception
+    return app
+
+
+def said(app: AppTest) -> str:
+    return "\n".join(element.value for element in app.markdown)
+
+
+def test_without_runs_it_says_what_to_do(monkeypatch, tmp_path):
+    monkeypatch.setenv("PHILAB_DATA", str(tmp_path))
+    assert any("Train one" in info.value for info in opened().info)
+
+
+@pytest.mark.parametrize("view", ["Copies", "Epochs", "Guarantee", "Risk score"])
+def test_the_quick_audit_is_enough_for_every_view_but_one(data, view):
+    app = opened(view=view)
+    assert "Guess first." in said(app) and not app.get("plotly_chart"), "nothing is given away before a guess"
+    app = revealed(app)
+    assert app.get("plotly_chart") and app.dataframe and app.get("download_button")
+    assert any(expander.label == "How is this computed?" for expander in app.expander)
+    assert "Guess first." not in said(app)
+
+
+def test_a_guess_is_told_back_beside_the_answer(data):
+    app = opened(view="Copies")
+    next(button for button in app.button if button.label == "4").click().run()
+    assert "You guessed “4”." in said(app)
+
+
+def test_the_guarantee_tells_what_could_not_be_proved(data, smoke_specs):
+    app = revealed(opened(view="Guarantee", left=smoke_specs["dp"].run_id, right=smoke_specs["plain"].run_id))
+    told = said(app)
+    assert "promised was 8" in told and "No audit in this picture could have contradicted" in told
+    assert "no limit was promised" in told
+    assert not app.error
+    table = app.dataframe[0].value
+    assert {"audit", "epsilon", "ceiling", "promised", "alarm", "group"} <= set(table.columns)
+    assert (table["epsilon"] <= table["ceiling"] + 1e-6).all()
+
+
+def test_word_for_word_says_how_to_get_it(data, smoke_specs):
+    app = opened(view="Word for word", left=smoke_specs["plain"].run_id)
+    command = f'python -m core audit {smoke_specs["plain"].run_id} --suite full --attack "prefix"'
+    assert any(command in info.value for info in app.info)
+
+
+def test_word_for_word_shows_rates_controls_and_notes(audited, monkeypatch, smoke_specs):
+    monkeypatch.setenv("PHILAB_DATA", str(audited))
+    app = revealed(opened(view="Word for word", left=smoke_specs["plain"].run_id))
+    assert "notes of training patients" in said(app) and "notes of held-out patients" in said(app)
+    assert {"arm", "prefix_tokens", "verbatim", "low", "high"} <= set(app.dataframe[0].value.columns)
+    assert any('class="phi-text"' in block.proto.body for block in app.get("html"))
+
+
+def test_a_fitted_curve_is_offered_where_both_runs_have_one(audited, monkeypatch, smoke_specs):
+    monkeypatch.setenv("PHILAB_DATA", str(audited))
+    both = smoke_specs["plain"].run_id
+    app = opened(view="Copies", left=both, right=both)
+    app = revealed(app)
+    assert "skew_exposure" not in app.dataframe[1].value.columns
+    app.segmented_control(key="measure").set_value("fitted curve").run()
+    assert not app.exception
+    assert "skew_exposure" in app.dataframe[1].value.columns
+
+
+# Parts ---------------------------------------------------------------------------------------------------------------
+
+
+def test_notes_are_escaped_and_marked():
+    text = "<b>Patient</b>: <script>alert(1)</script> & more"
+    shown = canary_text.note_html(text, 16, 41)
+    assert "<script>" not in shown and "&lt;script&gt;" in shown and "&amp; more" in shown
+    assert shown.count("<mark") == 1 and "word for word" in shown
+    assert "<mark" not in canary_text.note_html(text, 9, 9)
+
+
+def test_every_view_says_how_it_is_computed():
+    assert len(VIEWS) == len(HOW)
+    for text in HOW.values():
+        assert "20" in text or "exposure" in text, "a paper, or the view it refers to"
+
+
+def test_exposure_by_copies_by_hand(smoke_workspace, smoke_specs):
+    table = Workspace(smoke_workspace, shared=()).run(smoke_specs["plain"].run_id).table("canaries")
+    found = exposure_by_copies(table).set_index(["arm", "insertions"])
+    ranked = table[table["form"] != "patient"]
+    for (arm, copies), row in found.iterrows():
+        of = ranked[ranked["inserted"] == (arm == "run")]
+        values = of["exposure"] if arm == "heldout" else of.loc[of["insertions"] == copies, "exposure"]
+        assert row["exposure"] == pytest.approx(values.mean()) and row["canaries"] == len(values)
+    assert len(exposure({"a run": found.reset_index()}, most=None).data) == 2
+    assert pytest.approx(1.4427, abs=1e-4) == BLIND
+
+
+def test_the_race_is_the_history(smoke_workspace, smoke_specs):
+    run = Workspace(smoke_workspace, shared=()).run(smoke_specs["plain"].run_id)
+    found = race(run.table("history"), run.table("canaries"))
+    assert set(found["epoch"]) == {1, 2} and found["canary_id"].nunique() in (2, 3)
+    inserted = run.table("canaries").set_index("canary_id")["inserted"]
+    assert ((found["copies"] > 0) == inserted.loc[found["canary_id"]].to_numpy()).all()
+    base = Workspace(smoke_workspace, shared=()).run(smoke_specs["base"].run_id)
+    assert race(base.table("history"), base.table("canaries")).empty
+
+
+def test_an_alarm_has_the_colour_of_risk(smoke_workspace, smoke_specs):
+    from core.evaluation.memorisation_summary import bounds_of
+
+    table = bounds_of(Workspace(smoke_workspace, shared=()).run(smoke_specs["dp"].run_id))
+    calm = bounds(table).data[-2].marker.color
+    alarmed = bounds(table.assign(alarm=True)).data[-2].marker.color
+    assert set(calm).isdisjoint(alarmed)
