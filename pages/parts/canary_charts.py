@@ -52,7 +52,7 @@ def exposure(figures: Mapping[str, pd.DataFrame], *, most: float | None) -> go.F
         _level(figure, most, f"first of all: {most:.2f}", below=True)
     figure.update_xaxes(
         tickvals=list(places.values()), ticktext=["left out", *map(str, copies)],
-        title="copies of the secret in the training notes", range=[-0.4, len(copies) + 1.1], zeroline=False,
+        title="copies among the training notes", range=[-0.4, len(copies) + 1.1], zeroline=False,
     )  # fmt: skip
     figure.update_yaxes(title="exposure, bits", rangemode="tozero")
     figure.update_layout(height=460, **LAYOUT)
@@ -76,7 +76,7 @@ def race(races: Mapping[str, pd.DataFrame]) -> go.Figure:
                 hovertemplate=f"epoch %{{x}}: %{{y:.2f}} bits<extra>{name}, {told} ({canary})</extra>",
             )  # fmt: skip
     _level(figure, BLIND, f"never read: {BLIND:.2f}")
-    figure.update_xaxes(title="epoch (times that the training notes were read)", dtick=1)
+    figure.update_xaxes(title="epoch", dtick=1)
     figure.update_yaxes(title="exposure, bits", rangemode="tozero")
     figure.update_layout(height=500, **{**LAYOUT, "legend": {"orientation": "h", "y": -0.22, "yanchor": "top"}})
     return figure
@@ -102,7 +102,7 @@ def verbatim(rates: Mapping[str, pd.DataFrame]) -> go.Figure:
                 hovertemplate="%{customdata[0]} of %{customdata[1]} notes, 95 % interval %{customdata[2]:.2%} to "
                 f"%{{customdata[3]:.2%}}<extra>{name}: {told}</extra>",
             )  # fmt: skip
-    figure.update_xaxes(title="tokens of the note that the model is shown", type="category")
+    figure.update_xaxes(title="tokens shown to the model", type="category")
     figure.update_yaxes(title="rest word for word", tickformat=".1%", rangemode="tozero")
     figure.update_layout(height=460, **{**LAYOUT, "legend": {"orientation": "h", "y": -0.22, "yanchor": "top"}})
     return figure

@@ -1,0 +1,32 @@
+"""The Canaries page as a browser shows it: every view after its guess, wide and narrow."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import expect
+from served import WAIT, no_traceback, serving, settled
+from test_screens import NARROW, WIDE, cut_texts
+
+
+@pytest.fixture(scope="module")
+def canary_server(smoke_workspace, tmp_path_factory):
+    """The app over runs whose cohort has canaries."""
+    with serving(smoke_workspace, tmp_path_factory.mktemp("canaries") / "log.txt") as address:
+        yield address
+
+
+@pytest.mark.parametrize("view", ["Copies", "Epochs", "Guarantee", "Risk score"])
+def test_every_view_is_drawn_after_a_guess(tab, canary_server, shot, view):
+    tab.set_viewport_size(WIDE)
+    tab.goto(f"{canary_server}/canaries?view={view}")
+    expect(tab.get_by_text("Guess first.")).to_be_visible(timeout=WAIT)
+    assert tab.locator(".main-svg").count() == 0
+    tab.get_by_role("button", name="Show me").click()
+    expect(tab.locator(".main-svg").first).to_be_visible(timeout=WAIT)
+    settled(tab)
+    shot(tab, f"canaries-{view.lower().replace(' ', '-')}")
+    assert cut_texts(tab) == []
+    tab.set_viewport_size(NARROW)
+    shot(tab, f"canaries-{view.lower().replace(' ', '-')}-narrow")
+    assert tab.evaluate("document.documentElement.scrollWidth") <= NARROW["width"]
+    no_traceback(tab)
