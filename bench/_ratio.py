@@ -99,7 +99,8 @@ def figure(key: str, above: np.ndarray, below: np.ndarray, **more: Any) -> Figur
 
     Raises ValueError when a ratio is not a finite number above 0.
     """
-    ratios = np.asarray(above, dtype=float) / np.asarray(below, dtype=float)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratios = np.asarray(above, dtype=float) / np.asarray(below, dtype=float)
     if not (np.isfinite(ratios).all() and (ratios > 0).all()):
         raise ValueError(f"{key}: the ratios {ratios.tolist()} are not all finite and above 0")
     low, value, high = np.quantile(ratios, [0.25, 0.5, 0.75])

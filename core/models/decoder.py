@@ -28,14 +28,24 @@ class CachedDecoder:
         self._padding = torch.zeros(rows, dtype=torch.long, device=model.device)
         self._length = 0
 
-    def prefill(self, ids: torch.Tensor, padding: torch.Tensor) -> torch.Tensor:
-        """Read the prompts: (B, T) ids whose first `padding[b]` columns are filler → (B, vocabulary) logits."""
-        self._padding = padding
+    def prefill(self, ids: torch.Tensor, padding: torch.Tensor, which: torch.Tensor) -> torch.Tensor:
+        """Read the prompts: (P, T) ids whose first `padding[p]` columns are filler → (B, vocabulary) logits.
+
+        Row b of the batch begins with prompt `which[b]`, which is read once however many rows begin with it.
+        """
         self._length = ids.shape[1]
         columns = torch.arange(self._length, device=ids.device)
         visible = (columns[None, :] <= columns[:, None])[None] & (columns[None, None, :] >= padding[:, None, None])
         visible |= torch.eye(self._length, dtype=torch.bool, device=ids.device)  # filler sees itself: no NaN
-        return self._forward(ids, columns[None, :] - padding[:, None], start=0, visible=visible[:, None])
+        places = columns[None, :] - padding[:, None]
+        everything = self._keys, self._values
+        self._keys, self._values = (cache[:, : len(ids)] for cache in everything)
+        logits = self._forward(ids, places, start=0, visible=visible[:, None])
+        for cache in everything:
+            cache[..., : self._length, :] = cache[:, which, :, : self._length]
+        self._keys, self._values = everything
+        self._padding = padding[which]
+        return logits[which]
 
     def step(self, tokens: torch.Tensor) -> torch.Tensor:
         """Read one more token a row: (B,) ids → (B, vocabulary) logits."""
@@ -73,11 +83,24 @@ class CachedDecoder:
         )
         self._keys[layer][:, :, start:end] = key
         self._values[layer][:, :, start:end] = value
-        found = functional.scaled_dot_product_attention(
-            query,
-            self._keys[layer][:, :, :end],
-            self._values[layer][:, :, :end],
-            attn_mask=visible,
-            scale=attention.scaling,
-        )
+        keys, values = self._keys[layer][:, :, :end], self._values[layer][:, :, :end]
+        if new > 1:
+            found = functional.scaled_dot_product_attention(
+                query, keys, values, attn_mask=visible, scale=attention.scaling
+            )
+        else:
+            found = _attend_with_one(query, keys, values, visible, attention.scaling)
         return attention.c_proj(found.transpose(1, 2).reshape(rows, new, width))
+
+
+def _attend_with_one(
+    query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, visible: torch.Tensor | None, scale: float
+) -> torch.Tensor:
+    """Attention of one position: query (B, heads, 1, d), keys and values (B, heads, T, d) → (B, heads, 1, d).
+
+    Two batched products; the kernel of `scaled_dot_product_attention` is made for many positions.
+    """
+    weights = torch.matmul(query, keys.transpose(2, 3)).mul_(scale)  # (B, heads, 1, T)
+    if visible is not None:
+        weights.masked_fill_(~visible, -torch.inf)
+    return torch.matmul(torch.softmax(weights, dim=-1), values)

@@ -70,7 +70,7 @@ class _Chooser:
         """(B, vocabulary) logits and (B,) float64 numbers in [0, 1) → (B,) token ids."""
         if self._greedy:
             return logits.argmax(-1)
-        best, ids = torch.topk(logits, min(self._top_k, logits.shape[-1]))
+        best, ids = _best(logits, min(self._top_k, logits.shape[-1]))
         probability = torch.softmax(best.double() / self._temperature, dim=-1)
         before = probability.cumsum(-1) - probability  # probability of the better tokens
         probability = probability * (before < self._top_p)
@@ -78,6 +78,22 @@ class _Chooser:
         drawn = (cumulative <= uniform[:, None] * cumulative[:, -1:]).sum(-1)
         last_kept = (probability > 0).sum(-1) - 1
         return ids.gather(-1, torch.minimum(drawn, last_kept)[:, None]).squeeze(-1)
+
+
+def _best(logits: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """The `count` largest of each row and their places, best first, as `torch.topk`: both (B, count).
+
+    On a CPU by numpy's partition, which takes a third of the time of `torch.topk` (3,072 logits, best 50).
+    """
+    if logits.device.type != "cpu":
+        return torch.topk(logits, count)
+    values = logits.numpy()
+    places = np.argpartition(values, values.shape[-1] - count, axis=-1)[:, -count:]
+    found = np.take_along_axis(values, places, -1)
+    order = np.argsort(-found, axis=-1, kind="stable")
+    return torch.from_numpy(np.take_along_axis(found, order, -1)), torch.from_numpy(
+        np.take_along_axis(places, order, -1)
+    )
 
 
 class _Batch:
@@ -125,11 +141,14 @@ class _Batch:
     def _prefill(self) -> torch.Tensor:
         longest = max(map(len, self._starts))
         filler = self._lm.tokenizer.eos_token_id
-        ids = torch.tensor([[filler] * (longest - len(start)) + start for start in self._starts])
-        padding = torch.tensor([longest - len(start) for start in self._starts])
+        prompts = list(dict.fromkeys(map(tuple, self._starts)))  # many rows have the same one
+        number = {prompt: place for place, prompt in enumerate(prompts)}
+        ids = torch.tensor([[filler] * (longest - len(prompt)) + list(prompt) for prompt in prompts])
+        padding = torch.tensor([longest - len(prompt) for prompt in prompts])
+        which = torch.tensor([number[tuple(start)] for start in self._starts])
         self._decoder = CachedDecoder(self._lm.model, len(self._rows), longest + max(self._limits))
         self._ended = [limit < 1 for limit in self._limits]
-        return self._decoder.prefill(ids.to(self._lm.device), padding.to(self._lm.device))
+        return self._decoder.prefill(*(tensor.to(self._lm.device) for tensor in (ids, padding, which)))
 
     def _take(self, place: int, token: int, on_tokens: OnTokens | None) -> bool:
         """Add a token to a row unless it has ended; True when it goes on after it."""

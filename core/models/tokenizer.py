@@ -24,6 +24,7 @@ MASKED_SPECIALS = {
     "sep_token": "[SEP]",
     "mask_token": "[MASK]",
 }
+TEXTS_AT_ONCE = 1_000  # the tokenizer keeps some 10 kB a text (strings, offsets) until all of a call are read
 # Characters that a masked model must be able to read wherever they stand: without them a name becomes one [UNK].
 _ALPHABET = sorted(
     set(string.ascii_letters + string.digits + string.punctuation)
@@ -36,7 +37,8 @@ _ALPHABET = sorted(
 class Samples:
     """Token ids of every sample, and the text each was cut from.
 
-    `ids[i]` is int64 of shape (tokens,), special tokens included; `note_index` is int64 of shape (samples,), ascending.
+    `ids[i]` is of shape (tokens,), int64 unless asked otherwise, special tokens included; `note_index` is int64 of
+    shape (samples,), ascending.
     """
 
     ids: list[np.ndarray]
@@ -131,24 +133,37 @@ def encode(lm: LanguageModel, texts: Sequence[str]) -> list[list[int]]:
     backend = lm.tokenizer.backend_tokenizer
     backend.no_truncation()
     backend.no_padding()
-    return [encoding.ids for encoding in backend.encode_batch_fast(list(texts), add_special_tokens=False)]
+    found: list[list[int]] = []
+    for start in range(0, len(texts), TEXTS_AT_ONCE):
+        part = list(texts[start : start + TEXTS_AT_ONCE])
+        found += [encoding.ids for encoding in backend.encode_batch_fast(part, add_special_tokens=False)]
+    return found
 
 
-def encode_samples(lm: LanguageModel, texts: Sequence[str], max_tokens: int) -> Samples:
+def encode_samples(
+    lm: LanguageModel, texts: Sequence[str], max_tokens: int, *, dtype: np.typing.DTypeLike = np.int64
+) -> Samples:
     """Cut every text into samples of at most `max_tokens` tokens, special tokens included.
 
     Causal: every sample starts with BOS, and the last one of a text ends with EOS. Masked: [CLS] … [SEP] each. A text
-    without tokens still gives one sample. Raises ValueError when `max_tokens` leaves no room or exceeds the context.
+    without tokens still gives one sample. `dtype` is what the ids are kept as; `smallest_dtype` holds a large cohort in
+    a quarter of the memory. Raises ValueError when `max_tokens` leaves no room or exceeds the context.
     """
     if not 3 <= max_tokens <= lm.context:
         raise ValueError(f"samples must have between 3 and {lm.context} tokens (the model's context), not {max_tokens}")
     ids: list[np.ndarray] = []
     note_index: list[int] = []
-    for number, tokens in enumerate(encode(lm, texts)):
-        for sample in _cut(lm, tokens, max_tokens):
-            ids.append(np.asarray(sample, dtype=np.int64))
-            note_index.append(number)
+    for start in range(0, len(texts), TEXTS_AT_ONCE):
+        for number, tokens in enumerate(encode(lm, list(texts[start : start + TEXTS_AT_ONCE])), start=start):
+            for sample in _cut(lm, tokens, max_tokens):
+                ids.append(np.asarray(sample, dtype=dtype))
+                note_index.append(number)
     return Samples(ids=ids, note_index=np.asarray(note_index, dtype=np.int64))
+
+
+def smallest_dtype(lm: LanguageModel) -> np.dtype:
+    """The smallest unsigned type that holds every token id of the model."""
+    return np.min_scalar_type(len(lm.tokenizer) - 1)
 
 
 def _cut(lm: LanguageModel, tokens: list[int], max_tokens: int) -> Iterator[list[int]]:

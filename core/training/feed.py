@@ -76,5 +76,5 @@ class Feed:
         )
         digest.update(self._lengths.tobytes())
         for ids in self._samples.ids:
-            digest.update(ids.tobytes())
+            digest.update(ids.astype(np.int64).tobytes())
         return digest.hexdigest()

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from core.models.build import LanguageModel
-from core.models.tokenizer import Samples, encode_samples
+from core.models.tokenizer import Samples, encode_samples, smallest_dtype
 from core.spec import PrivacySpec, TrainingSpec
 from core.training import checkpoint as checkpoints
 from core.training.accounting import epsilon_curve
@@ -78,7 +78,8 @@ def train(
         return TrainingResult(history=[], mechanism=None, stopped=False)
     patients = notes["patient_id"].to_numpy(dtype=object)
     check(privacy, training, notes=len(notes), patients=len(set(patients)))
-    samples = encode_samples(lm, notes["text"].tolist(), min(training.max_tokens, lm.context))
+    longest = min(training.max_tokens, lm.context)
+    samples = encode_samples(lm, notes["text"].array, longest, dtype=smallest_dtype(lm))
     lm.model.eval()
     with trainable(lm.model, training.trainable) as parameters:
         run = _Run(lm, samples, patients, training, privacy, parameters, should_stop or (lambda: False))

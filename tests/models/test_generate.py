@@ -20,7 +20,7 @@ def test_cached_logits_are_those_of_a_full_pass(gpt2):
     decoder = CachedDecoder(gpt2.model, len(starts), longest + 6)
     rows = list(range(len(starts)))
     with torch.inference_mode():
-        logits = decoder.prefill(ids, padding)
+        logits = decoder.prefill(ids[:4], padding[:4], torch.tensor([0, 1, 2, 3, 0]))  # the last begins as the first
         for _ in range(5):
             for at, row in enumerate(rows):
                 full = gpt2.model(input_ids=torch.tensor([starts[row]])).logits[0, -1]
@@ -33,6 +33,14 @@ def test_cached_logits_are_those_of_a_full_pass(gpt2):
             for row, token in zip(rows, tokens.tolist(), strict=True):
                 starts[row].append(token)
             logits = decoder.step(tokens)
+
+
+@pytest.mark.parametrize("count", [1, 7, 50, 300])
+def test_the_best_logits_are_those_of_topk(count):
+    logits = torch.randn(9, 300, generator=torch.Generator().manual_seed(count))
+    values, places = generate._best(logits, count)
+    expected = logits.topk(count)
+    assert torch.equal(values, expected.values) and torch.equal(places, expected.indices)
 
 
 def test_greedy_text_is_that_of_transformers(gpt2):

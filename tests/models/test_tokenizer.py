@@ -1,4 +1,5 @@
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -77,3 +78,12 @@ def test_samples_hold_the_whole_text_and_know_their_note(any_model):
 def test_a_sample_must_fit_the_context(any_model, max_tokens):
     with pytest.raises(ValueError, match="between 3 and 256"):
         encode_samples(any_model, ["text"], max_tokens)
+
+
+def test_many_texts_are_cut_as_if_at_once_and_kept_small(any_model, monkeypatch):
+    texts = pd.Series([f"note {number}: " + "fever " * (number % 9) for number in range(23)], dtype="str")
+    whole = tokenizer.encode_samples(any_model, texts.tolist(), 16)
+    monkeypatch.setattr(tokenizer, "TEXTS_AT_ONCE", 4)
+    small = tokenizer.encode_samples(any_model, texts.array, 16, dtype=tokenizer.smallest_dtype(any_model))
+    assert np.array_equal(small.note_index, whole.note_index) and {one.dtype for one in small.ids} == {np.dtype("u2")}
+    assert all(np.array_equal(one, other) for one, other in zip(small.ids, whole.ids, strict=True))
