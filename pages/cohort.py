@@ -42,3 +42,5 @@ elif spec is not None:
         look_at(cohort)
     except DiskFull as error:
         st.error(str(error), icon=":material/hard_drive:")
+    except ValueError as error:
+        st.error(f"This hospital cannot be built: {error}.", icon=":material/error:")

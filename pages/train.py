@@ -31,7 +31,9 @@ def cohort() -> Corpus | None:
         return shell.workspace().corpus(spec)
     except DiskFull as error:
         st.error(str(error), icon=":material/hard_drive:")
-        return None
+    except ValueError as error:
+        st.error(f"This hospital cannot be built: {error}.", icon=":material/error:")
+    return None
 
 
 def before_training(corpus: Corpus, spec: RunSpec) -> bool:

@@ -106,6 +106,16 @@ def test_a_link_with_impossible_settings_opens_all_the_same(cohort):
     assert 0 <= app.slider(key="naming").value <= 100
 
 
+def test_a_hospital_that_cannot_be_built_is_a_sentence(cohort):
+    app = cohort(cohort="my own", patients="4", others="0", canaries="5000", notes="1")
+    assert any("5,000 canaries are too many to keep apart" in error.value for error in app.error)
+
+
+def test_words_that_are_no_choice_and_no_pattern_only_find_nothing(cohort):
+    app = cohort(cohort="tiny", view="<b>x</b>", split="nobody", patient="👩" * 500, words="(" * 500)
+    assert any("No note passes these filters" in info.value for info in app.info)
+
+
 def test_a_hospital_too_large_to_build_here_gets_its_command(cohort, tmp_path):
     app = cohort(cohort="MIMIC scale")
     assert any("too many to build" in info.value for info in app.info)

@@ -120,6 +120,28 @@ def test_bad_input_is_a_sentence_and_trains_nothing(data, asked, key, value, sen
     assert not app.exception and asked == []
 
 
+def test_a_hospital_that_cannot_be_built_is_a_sentence(data):
+    app = opened(cohort="my own", patients="4", others="0", canaries="5000")
+    assert any("5,000 canaries are too many to keep apart" in error.value for error in app.error)
+    assert "train" not in {button.key for button in app.button}
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"epsilon": "<b>x</b>\x07👩"},
+        {"privacy": "choose σ (expert)", "sigma": "nan"},
+        {"delta": "1e400", "rate_private_small": "much"},
+        {"training_seed": "9" * 30, "batch_private_small": "many"},
+        {"model": "gpt5", "unit": "hospital", "accountant": "mine"},
+    ],
+    ids=["ε", "σ", "δ", "seed", "choices"],
+)
+def test_a_link_that_says_nonsense_opens_all_the_same(data, query):
+    app = opened(**TINY | query)
+    assert not app.error and app.button(key="train"), "what cannot be read is passed over"
+
+
 @pytest.mark.parametrize("sigma", [0.0, -1.0])
 def test_a_sigma_that_is_no_noise_is_refused(data, asked, sigma):
     app = opened(privacy="choose σ (expert)", **TINY)
