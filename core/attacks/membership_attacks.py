@@ -77,7 +77,7 @@ def relative_membership(own: np.ndarray, references: np.ndarray, of_population: 
 def _rmia(target: Target, report: Report) -> Tables:
     notes = judged_notes(target)
     own = mean_log_likelihoods(target, "target", report)
-    references = np.stack([mean_log_likelihoods(target, role, report) for role in SHADOWS])
+    references = np.stack([mean_log_likelihoods(target, role, report) for role in (POPULATION, *SHADOWS)])
     population = (notes["split"] == "population").to_numpy()
     return scores_of("rmia", notes, relative_membership(own, references, population))
 

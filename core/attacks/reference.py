@@ -25,7 +25,7 @@ from core.models.build import LanguageModel, load, load_folder
 from core.spec import FORMAT, PrivacySpec, TrainingSpec, recipe
 
 POPULATION = "population"
-SHADOWS = tuple(f"shadow {number}" for number in range(4))
+SHADOWS = tuple(f"shadow {number}" for number in range(2))
 _STREAM = 13
 
 

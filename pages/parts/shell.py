@@ -28,7 +28,9 @@ _PAGES = (  # short name, title, icon, what one finds there
     ("train", "Train", "model_training", "Train a model with or without differential privacy and watch it live."),
     ("playground", "Playground", "forum", "One prompt, two models side by side, leaks marked."),
     ("tradeoff", "ε trade-off", "balance", "Move ε and see usefulness and risk move together."),
+    ("membership", "Membership", "person_search", "Can somebody tell whose notes the model was trained on?"),
     ("canaries", "Canaries", "key", "Planted secrets: how well they are remembered, and what the guarantee is worth."),
+    ("probes", "Probes", "person_search", "Does it know names, and which patient has which disease?"),
 )
 
 

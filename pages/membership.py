@@ -1,0 +1,84 @@
+"""Membership: can somebody with the model tell whose notes it was trained on, and what does the guarantee allow?"""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from core.attacks.battery import REGISTRY
+from core.attacks.membership import LOSS
+from core.evaluation.membership_units import LENGTHS
+from core.runs.run import Run
+from pages.parts import charts, membership_data, run_picker, shell
+from pages.parts.membership_views import VIEWS, WORDS, Choice
+
+shell.page(
+    "Membership",
+    "Can somebody who has the model tell whose notes it was trained on?",
+    icon=":material/person_search:",
+)
+
+
+def choose(runs: list[Run]) -> dict[str, Run]:
+    """The two runs to compare, by a short name that tells them apart."""
+    first, second = run_picker.default_pair(runs)
+    left, right = st.columns(2)
+    with left:
+        one = run_picker.pick("First model", runs, first, key="left")
+    with right:
+        two = run_picker.pick("Second model", runs, second or runs[-1], key="right")
+    chosen = [one] if one.id == two.id else [one, two]
+    names = [run_picker.privacy_label(run) for run in chosen]
+    if len({run.spec.model.kind for run in chosen}) > 1:
+        names = [f"{charts.MODEL_NAMES[run.spec.model.kind]}, {n}" for run, n in zip(chosen, names, strict=True)]
+    if len(set(names)) < len(names):
+        names = [f"{name} ({run.id[-4:]})" for run, name in zip(chosen, names, strict=True)]
+    return dict(zip(names, chosen, strict=True))
+
+
+def attacks_of(chosen: dict[str, Run]) -> list[str]:
+    """Attacks that at least one of the runs has had, in the battery's order."""
+    made = {attack for run in chosen.values() for attack in membership_data.scores(run)["attack"].unique()}
+    return [name for name in REGISTRY if name in made]
+
+
+def not_audited(chosen: dict[str, Run]) -> None:
+    """Say how to get the other attacks on runs that only had the quick audit."""
+    quick = [(name, run) for name, run in chosen.items() if shell.workspace().audit(run.id).table("scores").empty]
+    for name, run in quick:
+        weights = "" if run.has_model else " This run keeps no weights: train it again here first."
+        st.caption(
+            f"“{name}” has the quick audit only, which knows the loss attack.{weights} For all: "
+            f"`python -m core audit {run.id} --suite full`"
+        )
+
+
+runs = sorted(shell.workspace().runs(), key=lambda run: (run.spec.is_base, not run.shipped))
+if runs:
+    picked = choose(runs)
+    possible = attacks_of(picked)
+    wanted = [name for name in (LOSS, "ratio base") if name in possible]
+    columns = st.columns([2, 1.2, 1.2])
+    level = columns[1].segmented_control(
+        "Judge each", list(WORDS), default="sample", required=True, key="level", bind="query-params",
+        format_func=lambda name: WORDS[name][0],
+    )  # fmt: skip
+    length = columns[2].segmented_control(
+        "Notes", list(LENGTHS), default="all", required=True, key="length", bind="query-params"
+    )
+    view = st.segmented_control(
+        "Look at", list(VIEWS), default="ROC", required=True, key="view", bind="query-params",
+        label_visibility="collapsed",
+    )  # fmt: skip
+    chosen = columns[0].multiselect(
+        "Attacks", possible, default=possible if view == "All attacks" else wanted, key=f"attacks-{view}",
+        format_func=lambda name: f"{name} ({membership_data.access(name)})",
+    )  # fmt: skip
+    if chosen:
+        VIEWS[view](Choice(picked, chosen, level, length))
+    else:
+        st.info("Choose at least one attack.")
+    not_audited(picked)
+else:
+    st.info("There is no trained model yet. Train one; how well its training notes can be told from others appears "
+            "here.", icon=":material/person_search:")  # fmt: skip
+    shell.link("train", "Train a model", icon=":material/model_training:")

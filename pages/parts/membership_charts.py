@@ -1,0 +1,124 @@
+"""The pictures of the Membership page: ROC curves under the guarantee's ceiling, histograms, all attacks in a row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from core.evaluation.membership_curve import GRID, Ceiling, dp_ceiling
+from core.evaluation.membership_units import Units
+from pages.parts import charts
+
+COLOURS = (charts.RISK, charts.PRIVATE)  # the first run and the second
+DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")  # attacks
+SYMBOLS = {"black-box": "circle", "grey-box": "diamond", "white-box": "square"}
+SMALLEST_RATE = 1e-3  # left end of a log axis
+LAYOUT = {
+    "margin": {"t": 10, "b": 10, "l": 10, "r": 10},
+    "dragmode": False,
+}
+
+
+def band_colour(colour: str) -> str:
+    """The same colour, see-through."""
+    red, green, blue = (int(colour[place : place + 2], 16) for place in (1, 3, 5))
+    return f"rgba({red},{green},{blue},0.15)"
+
+
+def roc(
+    curves: Mapping[tuple[int, str, str], pd.DataFrame], ceilings: Mapping[tuple[int, str], Ceiling], *, log: bool
+) -> go.Figure:
+    """ROC curves by (number of the run, its name, attack), and the ceilings of the runs that promise something."""
+    figure = go.Figure()
+    attacks = list(dict.fromkeys(attack for _, _, attack in curves))
+    for (number, name, attack), table in curves.items():
+        shown = table[table["fpr"] >= SMALLEST_RATE] if log else table
+        colour = COLOURS[number % 2]
+        figure.add_scatter(
+            x=[*shown["fpr"], *shown["fpr"][::-1]], y=[*shown["high"], *shown["low"][::-1]], fill="toself",
+            fillcolor=band_colour(colour), line={"width": 0}, hoverinfo="skip", showlegend=False,
+        )  # fmt: skip
+        figure.add_scatter(
+            x=shown["fpr"], y=shown["tpr"], name=f"{name}: {attack}", mode="lines",
+            line={"color": colour, "width": 3, "dash": DASHES[attacks.index(attack) % len(DASHES)], "shape": "hv"},
+            customdata=shown[["low", "high"]],
+            hovertemplate="accuses %{x:.1%} of the others, catches %{y:.1%} of the members "
+            f"(95 %: %{{customdata[0]:.1%}} to %{{customdata[1]:.1%}})<extra>{name}: {attack}</extra>",
+        )  # fmt: skip
+    grid = GRID[GRID >= SMALLEST_RATE] if log else GRID
+    figure.add_scatter(
+        x=grid, y=grid, name="a blind guess", mode="lines", hoverinfo="skip",
+        line={"color": charts.CONTROL, "dash": "dot", "width": 2},
+    )  # fmt: skip
+    for (number, name), ceiling in ceilings.items():
+        figure.add_scatter(
+            x=grid, y=dp_ceiling(grid, ceiling.epsilon, ceiling.delta), name=f"{name}: what the guarantee allows",
+            mode="lines", line={"color": charts.BUDGET, "width": 3, "dash": ("dash", "dot")[number % 2]},
+            hovertemplate="at %{x:.1%} accused nobody may catch more than %{y:.1%}<extra>the guarantee</extra>",
+        )  # fmt: skip
+    kind = "log" if log else "linear"
+    ends = [np.log10(SMALLEST_RATE), 0.0] if log else [0.0, 1.0]
+    figure.update_xaxes(title="others wrongly accused (false-positive rate)", type=kind, range=ends, tickformat="~%")
+    figure.update_yaxes(title="members caught (true-positive rate)", type=kind, range=ends, tickformat="~%")
+    figure.update_layout(height=560, legend={"orientation": "h", "y": -0.18, "yanchor": "top"}, **LAYOUT)
+    return figure
+
+
+def histogram(units: Units, threshold: float) -> go.Figure:
+    """Scores of members and of others as shares of each group, with the threshold between “other” and “member”."""
+    low, high = np.quantile(units.score, [0.005, 0.995])
+    edges = np.linspace(low, high, 41) if high > low else np.array([low - 0.5, low + 0.5])
+    figure = go.Figure()
+    for name, side, colour in (("others", ~units.member, charts.CONTROL), ("members", units.member, charts.RISK)):
+        counts = np.histogram(np.clip(units.score[side], edges[0], edges[-1]), edges)[0]
+        figure.add_bar(
+            x=(edges[:-1] + edges[1:]) / 2, y=counts / counts.sum(), width=np.diff(edges), name=name,
+            marker={"color": colour, "line": {"width": 0}}, opacity=0.6, customdata=counts,
+            hovertemplate=f"%{{customdata}} {name} (%{{y:.1%}}) score about %{{x:.3g}}<extra></extra>",
+        )  # fmt: skip
+    place = float(np.clip(threshold, edges[0], edges[-1]))
+    figure.add_vline(
+        x=place, line={"color": charts.UTILITY, "width": 4}, annotation_text="called a member →",
+        annotation_position="top right" if place < (low + high) / 2 else "top left",
+    )  # fmt: skip
+    figure.update_xaxes(title="score of the attack (higher = looks more like a member)")
+    figure.update_yaxes(title="share of the group", tickformat="~%")
+    figure.update_layout(
+        height=380, barmode="overlay", legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}, **LAYOUT
+    )
+    return figure
+
+
+def attacks(tables: Mapping[str, pd.DataFrame], order: Sequence[str]) -> go.Figure:
+    """AUC of every attack with its interval, one colour a run; the symbol says what access the attack needs.
+
+    Each table has columns attack, access, value, low, high.
+    """
+    figure = go.Figure()
+    places = {attack: at for at, attack in enumerate(order)}
+    for number, (name, table) in enumerate(tables.items()):
+        shift = 0.14 * (2 * number - len(tables) + 1)
+        for kind, rows in table.groupby("access", sort=True):
+            figure.add_scatter(
+                x=rows["value"], y=[places[attack] + shift for attack in rows["attack"]], mode="markers",
+                name=f"{name}: {kind}", marker={"size": 13, "symbol": SYMBOLS[kind], "color": COLOURS[number % 2]},
+                error_x={
+                    "array": rows["high"] - rows["value"], "arrayminus": rows["value"] - rows["low"], "thickness": 1.5,
+                },
+                customdata=rows[["attack", "low", "high"]],
+                hovertemplate="%{customdata[0]}: AUC %{x:.3f}, 95 % interval %{customdata[1]:.3f} to "
+                f"%{{customdata[2]:.3f}}<extra>{name}</extra>",
+            )  # fmt: skip
+    figure.add_vline(
+        x=0.5, line={"color": charts.CONTROL, "dash": "dot", "width": 2}, annotation_text="blind guess",
+        annotation_position="bottom right",
+    )  # fmt: skip
+    figure.update_xaxes(title="AUC: how often a member's score beats another's")
+    figure.update_yaxes(tickvals=list(places.values()), ticktext=list(places), autorange="reversed")
+    figure.update_layout(
+        height=170 + 46 * len(places), legend={"orientation": "h", "y": -0.15, "yanchor": "top"}, **LAYOUT
+    )
+    return figure

@@ -1,0 +1,63 @@
+"""What the Membership page shows of each run: scores of a full audit, or the loss alone of the quick one."""
+
+from __future__ import annotations
+
+import pandas as pd
+import streamlit as st
+
+from core.attacks.battery import REGISTRY
+from core.attacks.membership import LOSS
+from core.evaluation.membership_curve import curve
+from core.evaluation.membership_summary import membership
+from core.evaluation.membership_units import units
+from core.runs.run import Run
+from pages.parts import shell
+
+RESAMPLES = 300  # behind a band on the screen; the table of a full audit has the run's own number
+
+
+def access(attack: str) -> str:
+    """What an attack needs to see: black-box, grey-box or white-box."""
+    return REGISTRY[attack].access if attack in REGISTRY else "grey-box"
+
+
+def scores(run: Run) -> pd.DataFrame:
+    """The `scores` rows of a run's full audit; the loss scores of its quick audit where there is none."""
+    audit = shell.workspace().audit(run.id)
+    stamp = tuple((name, outcome.finished) for name, outcome in audit.outcomes().items())
+    return _scores(run.id, stamp, str(run.folder), run)
+
+
+@st.cache_resource(max_entries=32, show_spinner=False)
+def _scores(run_id: str, stamp: tuple, folder: str, _run: Run) -> pd.DataFrame:
+    found = shell.workspace().audit(run_id).table("scores")
+    if found.empty:
+        quick = _run.table("scores")
+        found = quick[quick["attack"] == LOSS].reset_index(drop=True)
+    found.attrs["key"] = (run_id, stamp, folder)
+    return found
+
+
+def figures(run: Run) -> pd.DataFrame:
+    """The `membership` table of a run's full audit, or that of its loss scores."""
+    found = shell.workspace().audit(run.id).table("membership")
+    return found if len(found) else _quick_figures(run.id, str(run.folder), run)
+
+
+@st.cache_data(max_entries=32, show_spinner="Computing intervals")
+def _quick_figures(run_id: str, folder: str, _run: Run) -> pd.DataFrame:
+    return membership(scores(_run), resamples=RESAMPLES, seed=_run.spec.audit.seed)
+
+
+def roc_curve(run: Run, attack: str, level: str, length: str) -> pd.DataFrame | None:
+    """The ROC curve with its band; None where members or others have no such notes."""
+    found = scores(run)
+    return _curve(found.attrs["key"], attack, level, length, found[found["attack"] == attack], run.spec.audit.seed)
+
+
+@st.cache_data(max_entries=256, show_spinner="Resampling patients")
+def _curve(key: tuple, attack: str, level: str, length: str, _scores: pd.DataFrame, seed: int) -> pd.DataFrame | None:
+    try:
+        return curve(units(_scores, level, length), resamples=RESAMPLES, seed=seed)
+    except ValueError:
+        return None

@@ -1,0 +1,215 @@
+"""The views of the Membership page, each drawn for the runs and attacks that were chosen (name → run)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from core.attacks.membership_attacks import OWN_THRESHOLDS
+from core.evaluation.membership_curve import Ceiling, caught, ceiling_for
+from core.evaluation.membership_summary import population_threshold
+from core.evaluation.membership_units import Units, units
+from core.runs.run import Run
+from pages.parts import charts, guess, membership_charts, membership_data
+from pages.parts.membership_how import HOW
+from pages.parts.numbers import numbers
+
+WORDS = {"sample": ("note", "notes"), "admission": ("admission", "admissions"), "patient": ("patient", "patients")}
+ALLOWED = 0.10  # others that may be accused in the question asked first
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What is looked at: the runs by name, the attacks, and the units that are judged."""
+
+    runs: dict[str, Run]
+    attacks: Sequence[str]
+    level: str
+    length: str
+
+    def units(self, run: Run, attack: str) -> Units | None:
+        """The judged units of one attack on one run; None where it was not made or has no such notes."""
+        found = membership_data.scores(run)
+        rows = found[found["attack"] == attack]
+        try:
+            return units(rows, self.level, self.length) if len(rows) else None
+        except ValueError:
+            return None
+
+
+def how(view: str) -> None:
+    """The fold that says how a picture is computed."""
+    with st.expander("How is this computed?"):
+        st.markdown(HOW[view])
+
+
+def roc_view(choice: Choice) -> None:
+    """ROC curves of the chosen runs and attacks, with bands, and the ceiling of each guarantee."""
+    curves = {
+        (number, name, attack): table
+        for number, (name, run) in enumerate(choice.runs.items())
+        for attack in choice.attacks
+        if (table := _curve(choice, run, attack)) is not None
+    }
+    if not curves:
+        st.info("Too few notes of this kind: members and others both need some.", icon=":material/group_off:")
+        return
+    thing = WORDS[choice.level][1]
+    answer = guess.first(
+        f"An attacker may wrongly accuse 10 of 100 {thing} that were not in the training notes. How many of 100 that "
+        f"were does the attack “{choice.attacks[0]}” catch in the model “{next(iter(choice.runs))}”?",
+        ["10, like a blind guess", "about 20", "about 40", "80 or more"], key="roc",
+    )  # fmt: skip
+    if answer is None:
+        return
+    (_, name, attack), first = next(iter(curves.items()))
+    row = first.iloc[(first["fpr"] - ALLOWED).abs().argmin()]
+    guess.told(
+        answer,
+        f"It is {100 * row['tpr']:.0f} of 100 (95 % interval {100 * row['low']:.0f} to {100 * row['high']:.0f}) for "
+        f"“{name}” by {attack}; a blind guess would catch {100 * row['fpr']:.0f}.",
+    )
+    log = st.segmented_control("Axes", ["linear", "log"], default="linear", required=True, key="axes") == "log"
+    ceilings = _ceilings(choice)
+    drawn = {key: one for key, one in ceilings.items() if one.delta < 1}
+    alt = f"ROC curves of {len(curves)} attacks: {', '.join(f'{name} by {attack}' for _, name, attack in curves)}."
+    charts.show(membership_charts.roc(curves, drawn, log=log), key="roc-chart", alt=alt)
+    for (_, name), ceiling in ceilings.items():
+        if ceiling.group > 1:
+            st.markdown(
+                f"“{name}” promises ε for one note. For somebody with {ceiling.group} notes that is "
+                f"ε = {ceiling.epsilon:.3g}{'' if ceiling.delta < 1 else ', and δ above 1: nothing at all'}."
+            )
+    numbers(
+        pd.concat([table.assign(run=name, attack=attack) for (_, name, attack), table in curves.items()]),
+        name="membership-roc",
+    )
+    how("roc")
+
+
+def _curve(choice: Choice, run: Run, attack: str) -> pd.DataFrame | None:
+    if choice.units(run, attack) is None:
+        return None
+    return membership_data.roc_curve(run, attack, choice.level, choice.length)
+
+
+def _ceilings(choice: Choice) -> dict[tuple[int, str], Ceiling]:
+    """What each private run's guarantee allows, by number and name of the run."""
+    found = {}
+    for number, (name, run) in enumerate(choice.runs.items()):
+        judged = next((one for attack in choice.attacks if (one := choice.units(run, attack)) is not None), None)
+        if run.privacy is not None and judged is not None:
+            found[number, name] = ceiling_for(run.privacy, judged, choice.level)
+    return found
+
+
+def threshold_view(choice: Choice) -> None:
+    """The scores of one attack on one run, with a threshold to move and who is caught by it."""
+    left, right = st.columns(2)
+    name = left.selectbox("Model", list(choice.runs), key="histogram-run")
+    attack = right.selectbox("Attack", list(choice.attacks), key="histogram-attack")
+    judged = choice.units(choice.runs[name], attack)
+    if judged is None:
+        st.info(f"“{name}” has not had the attack “{attack}”, or has no such notes.", icon=":material/group_off:")
+        return
+    answer = guess.first(
+        "Where would you draw the line, so that it catches most members and accuses few others?",
+        ["There is a clear gap", "There is some room", "There is no such line"], key="threshold",
+    )  # fmt: skip
+    if answer is None:
+        return
+    own = OWN_THRESHOLDS.get(attack, float(judged.mean_sums.sum() / judged.mean_counts.sum()))
+    _movable(judged, own, choice.level, f"{name}-{attack}-{choice.level}-{choice.length}")
+    how("threshold")
+
+
+@st.fragment
+def _movable(judged: Units, own: float, level: str, key: str) -> None:
+    """Slider, sentence and histogram: only they are drawn anew when the threshold moves."""
+    low, high = (float(end) for end in np.quantile(judged.score, [0.0, 1.0]))
+    step = max((high - low) / 400, 1e-12)
+    start = float(np.clip(own, low, high))
+    threshold = st.slider(
+        "Threshold", low - step, high + step, start, step=step, key=f"threshold-{key}", format="%.4g",
+    )  # fmt: skip
+    found = caught(judged, threshold)
+    st.markdown(f"### {_sentence(found, level)}")
+    st.markdown(_leakage(found) + _population(judged))
+    alt = (
+        f"Histogram of the scores of {found.of_members} members and {found.of_others} others. {_sentence(found, level)}"
+    )
+    charts.show(membership_charts.histogram(judged, threshold), key=f"histogram-{key}", alt=alt)
+    frame = pd.DataFrame({"member": judged.member, "score": judged.score, "called a member": judged.score >= threshold})
+    numbers(frame, name="membership-scores")
+
+
+def _sentence(found, level: str) -> str:
+    """`Catches 31 of 300 members, accuses 9 of 130 others.`"""
+    of = "" if level == "sample" else f" ({WORDS[level][1]})"
+    return (
+        f"Catches {found.members:,} of {found.of_members:,} members, "
+        f"accuses {found.others:,} of {found.of_others:,} others{of}."
+    )
+
+
+def _leakage(found) -> str:
+    tpr, fpr = found.members / found.of_members, found.others / found.of_others
+    called = found.members + found.others
+    right = f" Of {called:,} called members {found.members / called:.0%} are." if called else ""
+    return f"Privacy leakage {tpr:.3f} − {fpr:.3f} = {tpr - fpr:+.3f}; a blind guess gets 0.{right}"
+
+
+def _population(judged: Units) -> str:
+    """Where the population's thresholds are, in words; nothing for a quick audit, which does not score it."""
+    told = []
+    for alpha in (0.10, 0.01):
+        threshold, note = population_threshold(judged.population, alpha)
+        if math.isfinite(threshold):
+            told.append(f"{threshold:.4g} accuses at most {alpha:.0%} of it")
+        elif len(judged.population):
+            told.append(note)
+    return f" By the disjoint population: {'; '.join(told)}." if told else ""
+
+
+def attacks_view(choice: Choice) -> None:
+    """AUC of every attack on the chosen runs, white-box beside the others."""
+    tables = {}
+    for name, run in choice.runs.items():
+        table = membership_data.figures(run)
+        keep = (table["metric"] == "auc") & (table["level"] == choice.level) & (table["length"] == choice.length)
+        keep &= (table["rule"] == "") & table["attack"].isin(choice.attacks)
+        tables[name] = table[keep].assign(access=table.loc[keep, "attack"].map(membership_data.access))
+    found = pd.concat([table.assign(run=name) for name, table in tables.items()], ignore_index=True)
+    if found.empty:
+        st.info("Too few notes of this kind: members and others both need some.", icon=":material/group_off:")
+        return
+    order = found.groupby("attack")["value"].max().sort_values(ascending=False).index.tolist()
+    answer = guess.first("Which attack tells members from others best?", order[:6] if len(order) > 1 else ["loss"],
+                         key="attacks")  # fmt: skip
+    if answer is None:
+        return
+    best = found.loc[found["value"].idxmax()]
+    guess.told(
+        answer,
+        f"Highest here: {best['attack']} on “{best['run']}”, AUC {best['value']:.3f} (95 % interval {best['low']:.3f} "
+        f"to {best['high']:.3f}). The best of many is flattered by chance.",
+    )
+    alt = (
+        f"AUC of {len(order)} attacks on {len(tables)} models; the highest is {best['value']:.3f} by {best['attack']}."
+    )
+    charts.show(membership_charts.attacks(tables, order), key="attacks-chart", alt=alt)
+    shown = found[["run", "attack", "access", "value", "low", "high", "n"]].rename(columns={"value": "AUC"})
+    numbers(shown, name="membership-attacks")
+    how("attacks")
+
+
+VIEWS: dict[str, Callable[[Choice], None]] = {
+    "ROC": roc_view,
+    "Threshold": threshold_view,
+    "All attacks": attacks_view,
+}

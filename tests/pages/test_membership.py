@@ -1,0 +1,139 @@
+"""The Membership page, driven without a browser, over runs that the real pipeline made."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from core.audit import audit
+from core.evaluation.membership_curve import Ceiling
+from core.evaluation.membership_units import units
+from core.runs.store import Workspace
+from pages.parts import membership_charts
+from pages.parts.membership_how import HOW
+from pages.parts.membership_views import VIEWS
+
+ROOT = Path(__file__).resolve().parents[2]
+WAIT = 300
+
+
+@pytest.fixture
+def data(monkeypatch, smoke_workspace):
+    monkeypatch.setenv("PHILAB_DATA", str(smoke_workspace))
+    return smoke_workspace
+
+
+@pytest.fixture(scope="module")
+def audited(smoke_workspace, smoke_specs, tmp_path_factory):
+    """A data folder whose run without privacy had two more attacks, one of them white-box."""
+    root = tmp_path_factory.mktemp("audited") / "data"
+    shutil.copytree(smoke_workspace, root)
+    workspace = Workspace(root, shared=())
+    audit(workspace.run(smoke_specs["plain"].run_id), workspace, attacks=["loss", "zlib", "attention"])
+    return root
+
+
+def opened(**query: str) -> AppTest:
+    app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=WAIT).run()
+    for name, value in query.items():
+        app.query_params[name] = value
+    app.switch_page("pages/membership.py").run()
+    assert not app.exception
+    return app
+
+
+def revealed(app: AppTest) -> AppTest:
+    next(button for button in app.button if button.label == "Show me").click().run()
+    assert not app.exception
+    return app
+
+
+def said(app: AppTest) -> str:
+    return "\n".join(element.value for element in app.markdown)
+
+
+def test_without_runs_it_says_what_to_do(monkeypatch, tmp_path):
+    monkeypatch.setenv("PHILAB_DATA", str(tmp_path))
+    assert any("Train one" in info.value for info in opened().info)
+
+
+@pytest.mark.parametrize("view", list(VIEWS))
+def test_the_quick_audit_is_enough_to_begin_with(data, view):
+    app = opened(view=view)
+    assert "Guess first." in said(app) and not app.get("plotly_chart"), "nothing is given away before a guess"
+    app = revealed(app)
+    assert app.get("plotly_chart") and app.dataframe and app.get("download_button")
+    assert any(expander.label == "How is this computed?" for expander in app.expander)
+    assert any("--suite full" in caption.value for caption in app.caption)
+
+
+def test_the_sentence_follows_the_threshold_and_counts_as_the_scores_do(data, smoke_specs):
+    run = Workspace(data, shared=()).run(smoke_specs["plain"].run_id)
+    scores = run.table("scores")
+    scores = scores[scores["attack"] == "loss"]
+    app = revealed(opened(view="Threshold", left=run.id, right=run.id))
+    threshold = float(scores.loc[~scores["member"], "score"].max())
+    app.slider[0].set_value(threshold).run()
+    assert not app.exception
+    reached = app.slider[0].value
+    told = re.search(r"Catches (\d+) of (\d+) members, accuses (\d+) of (\d+) others", said(app))
+    says = scores["score"] >= reached
+    expected = [says[scores["member"]].sum(), scores["member"].sum(), says[~scores["member"]].sum()]
+    assert [int(number) for number in told.groups()[:3]] == expected
+    assert int(told.group(4)) == (~scores["member"]).sum()
+
+
+def test_patients_are_fewer_than_notes_and_a_promise_per_note_is_worth_less_for_them(data, smoke_specs):
+    app = revealed(opened(left=smoke_specs["dp"].run_id, right=smoke_specs["plain"].run_id, level="patient"))
+    assert "promises ε for one note" in said(app)
+    patients = Workspace(data, shared=()).run(smoke_specs["dp"].run_id).table("scores").query("split == 'member'")
+    app = revealed(opened(view="Threshold", level="patient"))
+    assert f"of {patients['patient_id'].nunique()} members" in said(app) and "(patients)" in said(app)
+
+
+def test_a_full_audit_offers_its_attacks(audited, monkeypatch, smoke_specs):
+    monkeypatch.setenv("PHILAB_DATA", str(audited))
+    run = smoke_specs["plain"].run_id
+    app = revealed(opened(view="All attacks", left=run, right=run))
+    table = next(frame.value for frame in app.dataframe if "AUC" in frame.value.columns)
+    assert set(table["attack"]) == {"loss", "zlib", "attention"}
+    assert table.set_index("attack")["access"].to_dict()["attention"] == "white-box"
+    assert not any("quick audit only" in caption.value for caption in app.caption)
+
+
+# Parts ---------------------------------------------------------------------------------------------------------------
+
+
+def frame() -> pd.DataFrame:
+    rows = [(f"n{i}", f"p{i // 2}", i < 8, float(i % 5)) for i in range(16)]
+    return pd.DataFrame(rows, columns=["note_id", "patient_id", "member", "score"]).assign(
+        admission_id=lambda t: t["note_id"], tokens=10, split=lambda t: np.where(t["member"], "member", "heldout")
+    )
+
+
+def test_every_note_is_in_the_histogram():
+    judged = units(frame())
+    figure = membership_charts.histogram(judged, 2.0)
+    assert sum(sum(bar.customdata) for bar in figure.data) == len(judged.score)
+    assert all(abs(sum(bar.y) - 1) < 1e-12 for bar in figure.data)
+
+
+@pytest.mark.parametrize("log", [False, True])
+def test_the_ceiling_is_drawn_for_the_runs_that_promise(log):
+    table = pd.DataFrame({"fpr": [0.0, 0.5, 1.0], "tpr": [0.1, 0.6, 1.0], "low": [0, 0.5, 1], "high": [0.2, 0.7, 1]})
+    curves = {(0, "plain", "loss"): table, (1, "dp", "loss"): table}
+    figure = membership_charts.roc(curves, {(1, "dp"): Ceiling(1.0, 1e-5, 1)}, log=log)
+    allowed = [trace for trace in figure.data if trace.name and "guarantee" in trace.name]
+    assert [trace.name for trace in allowed] == ["dp: what the guarantee allows"]
+    assert (np.asarray(allowed[0].y) >= np.asarray(allowed[0].x) - 1e-12).all()
+    assert figure.layout.xaxis.type == ("log" if log else "linear")
+
+
+def test_every_view_says_how_it_is_computed():
+    assert set(HOW) == {"roc", "threshold", "attacks"} and len(VIEWS) == 3
