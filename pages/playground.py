@@ -40,14 +40,18 @@ def settings() -> tuple[int, int]:
 
 
 def prompts(masked: bool) -> None:
-    """Example prompts; all but the first are folded away."""
+    """Example prompts; all but the first are folded away. Masked models get some with blanks."""
     texts = [prompt.text for prompt in PROMPTS]
     with st.container(horizontal=True, vertical_alignment="center"):
         asking.chips("Example prompts", texts[:SHOWN_CHIPS], key="chips", label_shown=False)
         with st.popover("More prompts"):
             asking.chips("More prompts", texts[SHOWN_CHIPS:], key="more_chips")
-            if masked:
-                asking.chips("Blanks for BERT models to fill in", BLANKS, key="blanks")
+    if masked:
+        asking.chips("Blanks to fill", BLANKS, key="blanks", label_shown=False)
+        st.caption(
+            "DistilBERT and BERT rank their guesses for every [MASK] of a prompt. A prompt without one they continue: "
+            "masks are put after it and drawn one by one (Gibbs sampling)."
+        )
 
 
 def columns(pair: list[Run]) -> list[DeltaGenerator]:

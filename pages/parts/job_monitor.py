@@ -109,6 +109,11 @@ def _watch() -> None:
     if progress.steps_taken:
         figure = _strips(job.run_id, progress.updated, progress, privacy)
         charts.show(figure, key="strips", alt=f"Loss, ε spent and canary exposure of {title(job.spec)}, against steps")
+        if privacy.private:
+            st.caption(
+                "The loss on training notes is computed from the private notes themselves and is not covered by ε: it "
+                "is for the trusted person who trains, not for publication."
+            )
     if job.state == "done":
         links(job.spec)
 

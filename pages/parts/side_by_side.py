@@ -5,6 +5,7 @@ Home and Playground draw with this. Everything typed or generated reaches the pa
 
 from __future__ import annotations
 
+import re
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -17,7 +18,7 @@ from streamlit.delta_generator import DeltaGenerator
 from core.runs.run import Run
 from core.serving import MASK, PromptError, Sampling, Server, ServingError, Stream, clean_prompt
 from core.spec import CorpusSpec
-from pages.parts import phi_text
+from pages.parts import blanks, phi_text
 from pages.parts.shell import workspace
 
 if TYPE_CHECKING:
@@ -111,13 +112,16 @@ class Live:
 def start(prompt: str, runs: Sequence[Run], seeds: Sequence[int], sampling: Sampling) -> Live:
     """Ask every run the same with the same seeds. Raises PromptError when nobody can be asked this."""
     prompt, removed = clean_prompt(prompt)
+    prompt = re.sub(re.escape(MASK), MASK, prompt, flags=re.IGNORECASE)  # who types [mask] means a blank
     return Live(prompt, removed, tuple(runs), tuple(_start(prompt, run, seeds, sampling) for run in runs))
 
 
 def _start(prompt: str, run: Run, seeds: Sequence[int], sampling: Sampling) -> Stream:
-    """A masked model fills the masks of a prompt that has some; all others write on. Never raises."""
+    """A masked model fills the blanks of a prompt that has some; else models write on. Never raises."""
     try:
-        if MASK in prompt and run.spec.model.kind != "gpt2":
+        if MASK in prompt and run.spec.model.kind == "gpt2":
+            raise PromptError(f"GPT-2 only writes on: pick DistilBERT or BERT for a prompt with {MASK}.")
+        if MASK in prompt:
             return server().fill(run.id, prompt)
         return server().generate(run.id, prompt, seeds=seeds, sampling=sampling)
     except (PromptError, ServingError, LookupError, ValueError) as error:
@@ -129,6 +133,8 @@ def watch(streams: Sequence[Stream], slots: Sequence[DeltaGenerator]) -> None:
     while True:
         finished = all(stream.done for stream in streams)
         for stream, slot in zip(streams, slots, strict=True):
+            if not stream.texts:  # it failed before it began
+                continue
             slot.html("".join(phi_text.text_html(text, prompt=stream.prompt, growing=True) for text in stream.texts))
         if finished:
             return
@@ -171,7 +177,7 @@ def draw(prompt: str, answer: Answer, slot: DeltaGenerator) -> None:
         if answer.error:
             st.error(answer.error, icon=":material/error:")
         if answer.ranked:
-            _ranked(answer)
+            st.html(blanks.ranked_html(prompt, answer.ranked))
         if answer.stopped and not answer.texts:
             st.caption("Stopped before the first word.")
         if answer.texts:
@@ -196,23 +202,3 @@ def _verdict(answer: Answer) -> str:
             f":small[{seeds}{stopped}]"
         )
     return f":green-badge[:material/check: no leak] :small[{seeds}{stopped}]"
-
-
-def _ranked(answer: Answer) -> None:
-    """Candidates for every mask, best first, with their probabilities."""
-    import pandas as pd
-
-    columns = st.columns(min(len(answer.ranked), 2))
-    for number, candidates in enumerate(answer.ranked, start=1):
-        frame = pd.DataFrame(
-            [(phi_text.visible(piece), chance) for piece, chance in candidates], columns=["word piece", "probability"]
-        )
-        columns[(number - 1) % len(columns)].dataframe(
-            frame,
-            hide_index=True,
-            column_config={
-                "word piece": st.column_config.TextColumn(f"mask {number}"),
-                "probability": st.column_config.ProgressColumn(format="percent", min_value=0, max_value=1),
-            },
-            alt=f"Candidates for mask {number} with their probabilities",
-        )

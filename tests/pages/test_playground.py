@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from core.pipeline import execute
 from core.runs.store import Workspace
 from core.serving import Sampling, Stream
 from core.spec import AuditSpec, CorpusSpec, ModelSpec, RunSpec
-from pages.parts import phi_text, run_picker
+from pages.parts import blanks, phi_text, run_picker
 from pages.parts.side_by_side import Live
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -150,6 +151,24 @@ def test_without_runs_the_page_points_to_training(monkeypatch, tmp_path):
     assert any("no trained model" in info.value for info in page.info)
 
 
+def test_only_masked_models_are_asked_about_blanks(page):
+    page.chat_input[0].set_value("Patient name: [MASK]").run()
+    assert not page.exception
+    assert sum("GPT-2 only writes on" in error.value for error in page.error) == 2
+    assert page.session_state["tries"][-1].answers[0].texts == ()
+
+
+def test_blanks_show_the_best_guess_and_every_chance_and_escape_both():
+    ranked = [[("<b>", 0.5), ("##ing", 0.031)], [("##&", 0.9996)]]
+    drawn = blanks.ranked_html('<i>[MASK] "x" [MASK].\x07', ranked)
+    sentence, tables = drawn.split("</div>", 1)
+    assert re.sub(r"<[^>]+>", "", sentence) == "&lt;i&gt;&lt;b&gt;1 &quot;x&quot; &amp;2.␦"
+    cells = re.findall(r"<td>([^<]*)</td>", tables)
+    assert cells == ["&lt;b&gt;", "50 %", "…ing", "3.1 %", "&amp;", "99.96 %"]
+    assert re.findall(r"width:([\d.]+)%", tables) == ["50.0", "3.1", "100.0"]
+    assert "the prompt has 2 more blanks" in blanks.ranked_html("[MASK]" * 10, [[("a", 1.0)]] * 10).lower()
+
+
 def test_marks_never_overlap_and_every_character_is_escaped():
     spans = [
         {"start": 0, "end": 6, "field": "full_name"},
@@ -192,8 +211,9 @@ def test_a_masked_model_ranks_words_for_blanks_and_writes_on(masked_page):
     assert not masked_page.exception
     answer = masked_page.session_state["tries"][-1].answers[0]
     assert len(answer.ranked) == 2 and not answer.texts
-    shown = [frame.value["probability"].tolist() for frame in masked_page.dataframe]
-    assert shown == [[chance for _, chance in mask] for mask in answer.ranked]
+    assert blanks.ranked_html("Patient name: [MASK] [MASK]", answer.ranked) in html_of(masked_page)
+    masked_page.chat_input[0].set_value("The [mask] is here").run()
+    assert len(masked_page.session_state["tries"][-1].answers[0].ranked) == 1, "small letters mean a blank too"
     masked_page.chat_input[0].set_value("Patient:").run()
     assert not masked_page.exception
     written = masked_page.session_state["tries"][-1].answers[0]
