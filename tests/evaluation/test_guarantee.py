@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from core.corpus.hospital import build
 from core.evaluation.audit import epsilon_lower_bound, group_delta, one_run_ceiling, one_run_epsilon, one_run_p_value
 from core.evaluation.guarantee import (
     BOUND_COLUMNS,
@@ -20,6 +21,8 @@ from core.evaluation.guarantee import (
     highest,
     split_half_counts,
 )
+from core.spec import CorpusSpec
+from core.training.sampling import Units
 
 SEEDS = 40
 NO_SCORES = pd.DataFrame(columns=["attack", "split", "patient_id", "note_id", "member", "score"])
@@ -210,3 +213,22 @@ def test_guesses_know_nothing_of_the_coins():
     table = canaries(np.array([True, False, True, False]), np.array([50, 50, 51, 51]))
     assert guesses(table).tolist() == [True, True, False, False]
     assert guesses(table.assign(inserted=~table["inserted"])).tolist() == [True, True, False, False]
+
+
+# Against the real cohort ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("unit", ["note", "patient"])
+def test_group_sizes_are_the_units_that_training_clips(unit):
+    """What the trainer calls a unit (core.training.sampling.Units) is what a planted canary is counted as."""
+    corpus = build(CorpusSpec(patients=10, population=0, notes_per_patient=2, canaries=24, canary_patients=0, seed=5))
+    notes = corpus.training_notes()
+    units = Units.build(unit, np.arange(len(notes)), notes["patient_id"].to_numpy())
+    unit_of = np.empty(len(notes), dtype=int)
+    for number in range(len(units)):
+        unit_of[units.of(number)] = number
+    planted = corpus.canaries[corpus.canaries["inserted"]]
+    sizes = group_sizes(planted, unit)
+    for canary, size in zip(planted["canary_id"], sizes, strict=True):
+        assert len(set(unit_of[notes["patient_id"] == canary])) == size
+    assert len(planted) and sizes.max() == (8 if unit == "note" else 1)
