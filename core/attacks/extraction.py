@@ -7,7 +7,7 @@ computed for members and for held-out patients alike, so that each has its contr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pandas as pd
@@ -24,7 +24,7 @@ from core.spec import AuditSpec
 OLD_RULE_RECORDS = 50  # records of each split that the old rule is asked about (the report's NUM_ATTACK_SAMPLES)
 MASKED_NEW_TOKENS = 24  # a masked model reads the whole text again for every draw, so it writes less a sample…
 MASKED_SWEEPS = 2  # …and redraws each token once; the number of samples is the same as for a causal model
-_CHUNK = 128  # generations written together
+_CHUNK = 256  # generations written together, of several prompts
 
 GENERATION_COLUMNS = {"generation_id": "int64", "prompt_id": "int32", "prompt": "str", "seed": "int64", "text": "str"}
 HIT_COLUMNS = {
@@ -93,23 +93,24 @@ def generate(
         audit = audit.model_copy(update={"samples_per_prompt": 1})
     total = len(prompts) * audit.samples_per_prompt
     stop = should_stop or (lambda: False)
+    asked = [
+        (prompt, _seed(audit.seed, prompt.prompt_id, number))
+        for prompt in prompts
+        for number in range(audit.samples_per_prompt)
+    ]
+    # Prompts differ in length; only with a causal model, which reads each but once, may they share a batch cheaply.
+    size = _CHUNK if lm.causal else min(_CHUNK, audit.samples_per_prompt)
     rows: list[tuple] = []
-    for prompt, seeds in _chunks(prompts, audit):
-        texts = _answers(lm, prompt.text, seeds, audit, greedy, stop)
+    for start in range(0, total, size):
+        part = asked[start : start + size]
+        texts = _answers(lm, [prompt.text for prompt, _ in part], [seed for _, seed in part], audit, greedy, stop)
         if stop():
             raise ExtractionStopped(f"the extraction attack was stopped after {len(rows):,} of {total:,} generations")
-        for seed, text in zip(seeds, texts, strict=True):
+        for (prompt, seed), text in zip(part, texts, strict=True):
             rows.append((len(rows), prompt.prompt_id, prompt.text, seed, text))
         if on_progress is not None:
             on_progress(len(rows), total)
     return pd.DataFrame(rows, columns=list(GENERATION_COLUMNS)).astype(GENERATION_COLUMNS)
-
-
-def _chunks(prompts: Sequence[AttackPrompt], audit: AuditSpec) -> Iterator[tuple[AttackPrompt, list[int]]]:
-    for prompt in prompts:
-        for start in range(0, audit.samples_per_prompt, _CHUNK):
-            numbers = range(start, min(start + _CHUNK, audit.samples_per_prompt))
-            yield prompt, [_seed(audit.seed, prompt.prompt_id, number) for number in numbers]
 
 
 def _seed(*parts: int) -> int:
@@ -118,13 +119,17 @@ def _seed(*parts: int) -> int:
 
 
 def _answers(
-    lm: LanguageModel, prompt: str, seeds: list[int], audit: AuditSpec, greedy: bool, should_stop: Callable[[], bool]
+    lm: LanguageModel,
+    prompts: list[str],
+    seeds: list[int],
+    audit: AuditSpec,
+    greedy: bool,
+    should_stop: Callable[[], bool],
 ) -> list[str]:
     top_k = 1 if greedy else audit.top_k  # of one candidate the best is drawn
     how = {"temperature": audit.temperature, "top_k": top_k, "seeds": seeds, "should_stop": should_stop}
-    prompts = [prompt] * len(seeds)
     if lm.causal:
-        return sample(lm, prompts, new_tokens=audit.new_tokens, top_p=audit.top_p, **how)
+        return sample(lm, prompts, new_tokens=audit.new_tokens, top_p=audit.top_p, batch_size=_CHUNK, **how)
     return gibbs(lm, prompts, new_tokens=min(audit.new_tokens, MASKED_NEW_TOKENS), sweeps=MASKED_SWEEPS, **how)
 
 

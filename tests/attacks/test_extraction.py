@@ -160,12 +160,13 @@ def test_the_old_rule_cycles_over_at_most_fifty_records(corpus):
     assert checked.value_counts().groupby("split").unique().map(list).to_dict() == {"member": [4], "heldout": [4]}
 
 
-def test_progress_and_stop(corpus):
+def test_progress_and_stop(corpus, monkeypatch):
+    monkeypatch.setattr(extraction, "_CHUNK", 4)  # a batch goes over from one prompt to the next
     lm = gpt2([header(corpus, "member")], steps=0)
     seen: list[tuple[int, int]] = []
     generate(lm, AUDIT, on_progress=lambda done, total: seen.append((done, total)))
-    assert seen == [(3 * number, 42) for number in range(1, 15)]
-    with pytest.raises(ExtractionStopped, match="stopped after 6 of 42 generations"):
+    assert seen == [(min(4 * number, 42), 42) for number in range(1, 12)]
+    with pytest.raises(ExtractionStopped, match="stopped after 8 of 42 generations"):
         seen.clear()
         generate(lm, AUDIT, on_progress=lambda *at: seen.append(at), should_stop=lambda: len(seen) == 2)
 
