@@ -2,8 +2,9 @@
 # make class  the same for everybody on this network      (another port: make run PORT=8600)
 # make test   lint and every test                          make lint   ruff alone
 # make demo   train the shipped results again              make clean  remove what these made
+# make bench  measure how fast everything is and write docs/PERFORMANCE.md (half an hour, on an idle machine)
 .DEFAULT_GOAL := run
-.PHONY: run class test demo lint clean
+.PHONY: run class test demo bench lint clean
 
 PORT ?= 8501
 ADDRESS := localhost
@@ -37,6 +38,9 @@ lint: $(VENV)/.installed-dev
 
 demo: $(VENV)/.installed
 	$(PY) -m core demo $(DEMO_ARGS)
+
+bench: $(VENV)/.installed
+	$(PY) -m core bench all --write docs/PERFORMANCE.md $(BENCH_ARGS)
 
 clean:
 	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis dask-scratch-space tests/browser/shots

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from torch import distributed
+
 from core.spec import PrivacySpec, TrainingSpec
 from core.training.accounting import Mechanism, noise_multiplier
 
@@ -52,6 +54,23 @@ def check(privacy: PrivacySpec, training: TrainingSpec, *, notes: int, patients:
             "up to 37 % where that was measured), for the smallest σ it over-reports it. Choose PRV for a guarantee."
         )
     return warnings
+
+
+def refuse_shards() -> None:
+    """Raises ValueError in a process that shares its training with others (`torch.distributed`).
+
+    Every process would clip and add noise for its own shard of a logical batch. Sums of P shards then have noise of
+    standard deviation σ·√P·C: more is lost than ε asks for, and `privacy.json` would state a σ that was not used.
+    """
+    if not (distributed.is_available() and distributed.is_initialized()):
+        return
+    shards = distributed.get_world_size()
+    if shards > 1:
+        raise ValueError(
+            f"private training is not spread over processes: each of the {shards} shards would add its own noise, so "
+            f"the sum would have σ·√P = {math.sqrt(shards):.2f}·σ and not the σ that ε is computed from. Train in one "
+            f"process; a smaller physical batch keeps memory flat"
+        )
 
 
 def plan(privacy: PrivacySpec, training: TrainingSpec, *, notes: int, patients: int) -> PrivatePlan:

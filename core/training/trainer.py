@@ -30,7 +30,7 @@ from core.training.clipping import Clipper, TrainingDiverged
 from core.training.events import EpochEvent, InStepEvent, StepEvent, TrainingResult
 from core.training.feed import Feed
 from core.training.losses import example_losses
-from core.training.plan import PrivatePlan, check, plan
+from core.training.plan import PrivatePlan, check, plan, refuse_shards
 from core.training.sampling import Purpose, Units
 from core.training.weights import AveragedWeights, learning_rate, trainable
 
@@ -70,7 +70,8 @@ def train(
         evaluate: gives `eval_loss` (nats) and `canary_exposure` ({canary_id: bits}) of the model as it is then.
 
     Raises:
-        ValueError: settings or notes that cannot be trained, or a checkpoint of another run.
+        ValueError: settings or notes that cannot be trained, a checkpoint of another run, or private training that is
+            spread over processes.
         TrainingDiverged: a loss or gradient stopped being a finite number.
 
     """
@@ -78,6 +79,8 @@ def train(
         return TrainingResult(history=[], mechanism=None, stopped=False)
     patients = notes["patient_id"].to_numpy(dtype=object)
     check(privacy, training, notes=len(notes), patients=len(set(patients)))
+    if privacy.private:
+        refuse_shards()
     longest = min(training.max_tokens, lm.context)
     samples = encode_samples(lm, notes["text"].array, longest, dtype=smallest_dtype(lm))
     lm.model.eval()

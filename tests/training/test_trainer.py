@@ -303,6 +303,15 @@ def test_what_cannot_be_trained_gets_a_sentence(
         trained("gpt2", training, privacy, cohort=cohort)
 
 
+def test_shards_that_each_add_noise_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 4)
+    with pytest.raises(ValueError, match=r"4 shards .* σ·√P = 2\.00·σ"):
+        trained("gpt2", spec(), PrivacySpec(noise_multiplier=1.0, delta=1e-3))
+    monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 1)
+    assert not trained("gpt2", spec(epochs=1), PrivacySpec(noise_multiplier=1.0, delta=1e-3))[1].stopped
+
+
 def test_no_epochs_is_the_model_as_it_was() -> None:
     before = language_model("gpt2").model.state_dict()
     weights, result = trained("gpt2", spec(epochs=0))
