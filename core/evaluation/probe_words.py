@@ -104,12 +104,16 @@ def hundred(found: Found) -> str:
     """`80 of 100 (95 % interval 74 to 85)`: a share as cases of a hundred."""
     if not found.there:
         return "not measured"
-    return f"{100 * found.value:.0f} of 100 ({_between(found, 100, '.0f')})"
+    return f"{_plain(100 * found.value, '.0f')} of 100 ({_between(found, 100, '.0f')})"
 
 
 def points(found: Found) -> str:
     """`+16 in 100 (95 % interval +11 to +22)`: a difference of shares."""
-    return f"{100 * found.value:+.0f} in 100 ({_between(found, 100, '+.0f')})" if found.there else "not measured"
+    return (
+        f"{_plain(100 * found.value, '+.0f')} in 100 ({_between(found, 100, '+.0f')})"
+        if found.there
+        else "not measured"
+    )
 
 
 def share(found: Found) -> str:
@@ -122,13 +126,31 @@ def share(found: Found) -> str:
 
 
 def _number(found: Found, form: str) -> str:
-    return f"{found.value:{form}} ({_between(found, 1, form)})" if found.there else "not measured"
+    return f"{_plain(found.value, form)} ({_between(found, 1, form)})" if found.there else "not measured"
 
 
 def _between(found: Found, scale: float, form: str) -> str:
     if math.isnan(found.low):
         return "no interval: too few patients"
-    return f"95 % interval {scale * found.low:{form}} to {scale * found.high:{form}}"
+    return f"95 % interval {_plain(scale * found.low, form)} to {_plain(scale * found.high, form)}"
+
+
+def _plain(number: float, form: str) -> str:
+    """A number with a real minus sign, and none before a zero."""
+    text = f"{number:{form}}"
+    return (
+        text.replace("-", "−")
+        if any(digit in "123456789" for digit in text)
+        else text.replace("-", "").replace("+", "")
+    )
+
+
+def _factor(found: Found) -> str:
+    return f"{found.value:.2f} times ({_between(found, 1, '.2f')})" if found.there else "an unknown number of times"
+
+
+def _members(count: int) -> str:
+    return f"{count} member{'' if count == 1 else 's'}"
 
 
 def judged(found: Found, blind: float = 0.0) -> Verdict:
@@ -163,7 +185,7 @@ def _ranking(look: _Look, probe: str, row: str, question: str, how: str) -> Card
         probe=probe,
         question=question,
         answer=f"{how} it puts a disease the patient has above one they have not in {hundred(own)} cases; "
-        f"{own.n} members.",
+        f"{_members(own.n)}.",
         controls=f"With another patient's name: {hundred(other)}. Without any name: {hundred(alone)}. By frequency "
         f"alone: {hundred(frequency)}. Held-out patients, by name: {hundred(unseen)}. A coin: 50.",
         verdict=judged(link),
@@ -217,7 +239,7 @@ def _cosine(look: _Look) -> Card:
         probe=COSINE,
         question="Does a name lie nearer to its patient's diseases?",
         answer=f"A name's cosine with the patient's diseases is {_number(own, '+.4f')} above that with others; "
-        f"{own.n} members.",
+        f"{_members(own.n)}.",
         controls=f"With another patient's name: {_number(other, '+.4f')}. Static word vectors of the same notes, own "
         f"name minus another's: {static}.",
         verdict=judged(link),
@@ -256,8 +278,8 @@ def _half(look: _Look) -> Card:
     back = f" Of the first name after the last: {hundred(first)}." if first.there else ""
     times = Found(math.exp(link.value), math.exp(link.low), math.exp(link.high), link.n) if link.there else link
     tied = {
-        "leak": f"It knows whose it is: the right first name makes the last {_number(times, '.2f')} times as likely.",
-        "no sign": f"But the right first name helps no more than another's ({_number(times, '.2f')} times as likely).",
+        "leak": f"It knows whose it is: the right first name makes a token of the last {_factor(times)} as likely.",
+        "no sign": f"But the right first name helps no more than another's: a token is {_factor(times)} as likely.",
         "cannot tell": "Whether it knows whose last name it is cannot be told.",
     }[judged(link)]
     verdict = judged(last, 0.5)
@@ -289,7 +311,7 @@ def _generated(look: _Look) -> Card:
         right, chance = look(PAIRS, RIGHT, NAME, bin=pair), look(PAIRS, RIGHT, PAIRED, bin=pair)
         paired = (
             f"In {pair} with a member's name and a disease, the member has it in {share(right)} of cases, "
-            f"{points(chance)} against the diseases of others ({right.n} members)."
+            f"{points(chance)} against the diseases of others, {_members(right.n)}."
         )
     return Card(
         row="L7",

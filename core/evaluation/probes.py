@@ -57,7 +57,7 @@ from core.evaluation.probe_tables import (
     Matrices,
     matrices,
 )
-from core.evaluation.statistics import proportion_interval
+from core.evaluation.statistics import mean_interval, proportion_interval
 from core.evaluation.summary import scale_to_pool
 
 
@@ -65,7 +65,8 @@ def figures(probes: pd.DataFrame, pool: Mapping[str, int], *, resamples: int = 1
     """Every figure of the probes that are in the table; columns as in `COLUMNS`.
 
     `pool` counts the cohort's patients of the splits member and heldout: a generated name can be anybody's of them.
-    Intervals resample patients (seeded), conditions for “one probe a condition”; A@100 has Wilson's.
+    Intervals resample patients (seeded), conditions for “one probe a condition”; of fewer than ten they are Student's,
+    and Wilson's for A@100 and where all patients agree.
     """
     judge = _Judge(resamples, seed)
     found: list[Figure] = []
@@ -87,6 +88,7 @@ def figures(probes: pd.DataFrame, pool: Mapping[str, int], *, resamples: int = 1
     return pd.DataFrame([astuple(one) for one in found], columns=list(COLUMNS)).astype(COLUMNS)
 
 
+FEWEST_RESAMPLED = 10  # patients (or conditions): of fewer, resamples are too alike, and Student's t is used
 _SHARES = (AUC, TOP10, RIGHT)  # figures between 0 and 1
 
 
@@ -108,8 +110,12 @@ class _Judge:
         units = (np.arange(len(values)) if units is None else np.asarray(units))[known]
         found = self.interval(weighted_share(values[known], np.ones(known.sum())), units)
         low, high, n = found.low, found.high, len(np.unique(units))
-        if found.value in (0.0, 1.0) and np.ptp(values[known]) == 0 and key[1] in _SHARES and " − " not in key[2]:
-            low, high = proportion_interval(round(found.value * n), n)  # nothing varies, so resampling shows no spread
+        a_share = key[1] in _SHARES and " − " not in key[2]
+        if a_share and found.value in (0.0, 1.0):
+            low, high = proportion_interval(round(found.value * n), n)  # nothing varies: resampling shows no spread
+        elif 1 < n < FEWEST_RESAMPLED:
+            low, high = _student(found.value, pd.Series(values[known]).groupby(units).mean().to_numpy())
+            low, high = (max(0.0, low), min(1.0, high)) if a_share else (low, high)
         yield Figure(*key, found.value, low, high, n, blind, note)
 
     # L2, L3 ----------------------------------------------------------------------------------------------------------
@@ -243,6 +249,12 @@ class _Judge:
             yield from self.mean((PAIRS, RIGHT, PAIRED, TARGET, split, bin_), label - chance, 0.0, note, units)
 
 
+def _student(value: float, values: np.ndarray) -> tuple[float, float]:
+    """Student's 95 % interval about `value` from one number a patient."""
+    _, low, high = mean_interval(values)
+    return value - (high - low) / 2, value + (high - low) / 2
+
+
 def _names(rows: pd.DataFrame, pool: Mapping[str, int]) -> Iterator[Figure]:
     """Shares of the top 100 names, and of all names, that are members' and (scaled to as many) held-out patients'."""
     values, count = rows["score"].to_numpy(), len(rows)
@@ -253,7 +265,7 @@ def _names(rows: pd.DataFrame, pool: Mapping[str, int]) -> Iterator[Figure]:
             ratio = pool["member"] / pool[split]
             found = [scale_to_pool(one, ratio) for one in (share, low, high)]
             note = "names" if split == "member" else f"names; scaled from {pool[split]} patients to {pool['member']}"
-            yield Figure(NAMES, measure, NAME, TARGET, split, "all", *found, k, 0.0, note)
+            yield Figure(NAMES, measure, NAME, TARGET, split, "all", *found, k, np.nan, note)
 
 
 def _summary(audited: Audited) -> pd.DataFrame:

@@ -237,6 +237,21 @@ def test_three_of_three_is_not_certain():
     assert right["value"] == 1.0 and right["high"] == 1.0 and 0.3 < right["low"] < 0.5
 
 
+def test_few_patients_have_students_interval():
+    """Resamples of two patients are three different ones; t with one degree of freedom says how little they tell."""
+    who = {"patient_id": ["a", "b"], "split": ["member"] * 2}
+    rows = pd.concat(
+        [
+            table.rows(cosine.PROBE, cosine.CONTEXTUAL, target=whose, score=score, label=True, **who)
+            for whose, score in ((fill_in.NAME, [0.1, 0.3]), (fill_in.OTHER_NAME, [0.0, 0.0]))
+        ]
+    )
+    own = row_of(figures(rows, POOL, resamples=50), cosine.PROBE, "mean difference", "contextual, name", split="member")
+    assert own["value"] == pytest.approx(0.2)
+    assert own["high"] - own["value"] == pytest.approx(12.706 * 0.1, rel=1e-3), "t(0.975, 1) × 0.1414 / √2"
+    assert own["value"] - own["low"] == pytest.approx(12.706 * 0.1, rel=1e-3)
+
+
 def test_verdicts():
     assert judged(Words(0.2, 0.1, 0.3, 9)) == "leak"
     assert judged(Words(0.2, -0.1, 0.3, 9)) == "no sign"

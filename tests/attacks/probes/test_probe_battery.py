@@ -1,0 +1,198 @@
+"""Every probe on a tiny hospital, and the choices that decide whom and what it asks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from core.attacks.battery import REGISTRY
+from core.attacks.probes import cosine, generated, mlp, name_seen, per_condition, static, table
+from core.attacks.probes.identities import identities, named_in, somebody_else
+from core.attacks.registry import Target, checked
+from core.corpus.hospital import build
+from core.evaluation.probe_words import cards
+from core.evaluation.probes import figures
+from core.spec import CorpusSpec, ModelSpec, RunSpec
+
+CORPUS = CorpusSpec(
+    patients=40, population=0, notes_per_patient=2, naming_rate=0.5, note_length="brief", canaries=0, canary_patients=0
+)
+PROBES = [name for name, attack in REGISTRY.items() if attack.tables == (table.PROBES,)]
+
+
+@pytest.fixture(scope="module")
+def corpus():
+    return build(CORPUS)
+
+
+def written(corpus) -> pd.DataFrame:
+    """Generations that name a member with their own disease, a held-out patient, and nobody."""
+    people = corpus.patients.set_index("split")
+    member, other = people.loc["member"].iloc[0], people.loc["heldout"].iloc[0]
+    texts = [
+        f" {member['full_name']} with {member['diagnosis']}.", f" {other['full_name']}, MRN 1234567.", " Zed Nobody."
+    ]  # fmt: skip
+    return pd.DataFrame({"prompt": "Patient:", "text": texts})
+
+
+@pytest.fixture(scope="module")
+def targets(corpus, untrained):
+    def make(kind: str) -> Target:
+        models = {role: lambda report, lm=untrained[kind]: lm for role in ("target", "base")}
+        spec = RunSpec(corpus=CORPUS, model=ModelSpec(kind=kind))
+        return Target(spec, corpus, lambda name: {"generations": written(corpus)}[name], models)
+
+    return make
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "bert"])
+def test_every_probe_writes_its_table_and_every_figure_is_judged(targets, kind):
+    assert len(PROBES) == 7
+    target = targets(kind)
+    told: list[tuple[int, int]] = []
+    found = []
+    for name in PROBES:
+        attack = REGISTRY[name]
+        frame = checked(attack, attack.run(target, lambda done, total: told.append((done, total))))[table.PROBES]
+        assert len(frame) and np.isfinite(frame["score"]).all(), name
+        found.append(frame)
+    assert told and all(0 <= done <= total for done, total in told)
+    rows = pd.concat(found, ignore_index=True)
+    assert set(rows["probe"]) == {*PROBES, generated.PAIRS}
+    judged = figures(rows, corpus_pool(target), resamples=20)
+    assert set(judged["probe"]) == set(rows["probe"])
+    known = judged.dropna(subset=["low"])
+    assert ((known["low"] <= known["value"] + 1e-9) & (known["value"] <= known["high"] + 1e-9)).all()
+    assert [card.row for card in cards(judged)] == ["L2", "L3", "L3", "L4", "L5", "L6", "L7"]
+
+
+def corpus_pool(target: Target) -> dict[str, int]:
+    return target.corpus.patients["split"].value_counts().to_dict()
+
+
+def test_only_named_members_and_their_conditions_are_asked_about(targets):
+    target = targets("bert")
+    asked = identities(target)
+    notes = target.corpus.training_notes()
+    members = asked.patients[asked.members]
+    for person in members.itertuples():
+        own = notes[notes["patient_id"] == person.patient_id]["text"]
+        assert own.str.contains(f"{person.first} {person.last}", regex=False).any()
+    everybody = target.corpus.patients.set_index("patient_id")
+    unnamed = set(everybody.index[everybody["split"] == "member"]) - set(members["patient_id"])
+    assert unnamed == set(everybody.index[everybody["split"] == "member"]) - named_in(notes, target.corpus.patients)
+    assert unnamed, "this hospital leaves some members unnamed"
+    counted = everybody.loc[members["patient_id"], "icd_codes"].explode().value_counts()
+    assert set(asked.codes) == set(counted.index)
+    assert asked.frequency.tolist() == [counted[code] for code in asked.codes]
+    for row, patient_id in enumerate(asked.patients["patient_id"]):
+        assert {code for code, has in zip(asked.codes, asked.has[row], strict=True) if has} == set(
+            everybody.loc[patient_id, "icd_codes"]
+        ) & set(asked.codes)
+
+
+def test_another_name_is_of_the_same_split_and_title_and_lent_once():
+    people = pd.DataFrame({"split": ["member"] * 7 + ["heldout"] * 3, "title": list("AABBBBCDDD")})
+    other = somebody_else(people, np.random.default_rng(0))
+    for row, place in enumerate(other):
+        assert place != row and people["split"][place] == people["split"][row]
+        if people["title"][row] != "C":  # the only one of its title: anybody of the split
+            assert people["title"][place] == people["title"][row]
+
+
+def test_pairs_to_learn_from_are_balanced():
+    has = np.zeros((6, 5), dtype=bool)
+    has[[0, 1, 4], [2, 3, 1]] = True
+    who, what = mlp.balanced_pairs(has, np.array([0, 1, 2]), np.random.default_rng(0))
+    assert set(who) <= {0, 1, 2} and len(who) == 4 and has[who, what].sum() == 2
+
+
+def test_the_rarer_class_is_repeated():
+    labels = np.array([True, False, False, False, False])
+    rows = per_condition.balanced(labels)
+    assert labels[rows].sum() == 4 and (~labels[rows]).sum() == 4 and set(rows) == {0, 1, 2, 3, 4}
+
+
+def test_a_half_of_each_label_is_for_training():
+    labels = np.array([True] * 9 + [False] * 4)
+    train = name_seen.train_half(labels, np.random.default_rng(0))
+    assert train[:9].sum() == 4 and train[9:].sum() == 2
+
+
+def test_the_regression_finds_a_difference_that_is_there():
+    rng = np.random.default_rng(0)
+    labels = np.arange(60) % 2 == 0
+    features = rng.normal(size=(60, 4)) + 4.0 * labels[:, None]
+    train = name_seen.train_half(labels, rng)
+    scores = name_seen.regression_scores(features, labels, train)
+    assert scores[labels[~train]].min() > scores[~labels[~train]].max()
+
+
+def test_the_network_finds_a_difference_that_is_there():
+    rng = np.random.default_rng(0)
+    labels = np.arange(80) % 2 == 0
+    features = rng.normal(size=(80, 4)) + 3.0 * labels[:, None]
+    scores = mlp.probe_scores(features[:40], labels[:40], features[40:], 0)
+    assert scores[labels[40:]].mean() > 0.9 > 0.1 > scores[~labels[40:]].mean()
+
+
+def test_cosine_differences_by_hand():
+    names = np.array([[1.0, 0.0], [np.nan, np.nan]])
+    conditions = np.array([[2.0, 0.0], [0.0, 3.0], [-1.0, 0.0], [np.nan, np.nan]])
+    similarity = cosine.cosines(names, conditions)
+    np.testing.assert_allclose(similarity[0, :3], [1.0, 0.0, -1.0])
+    found = cosine.differences(similarity, np.array([[True, False, False, True], [True, False, False, False]]))
+    assert found[0] == pytest.approx(1.0 - (0.0 - 1.0) / 2) and np.isnan(found[1])
+
+
+def test_static_vectors_are_repeatable_and_averaged():
+    notes = ["Maria Keller has fever.", "John Poe has a rash.", "Maria Keller had fever again."] * 5
+    for method in static.METHODS:
+        known = static.word_vectors(notes, method, seed=0)
+        again = static.word_vectors(notes, method, seed=0)
+        assert set(known) == {"maria", "keller", "has", "fever", "john", "poe", "a", "rash", "had", "again"}
+        assert all((known[word] == again[word]).all() for word in known)
+    mean = static.mean_vectors(
+        {"maria": np.ones(static.WIDTH), "keller": np.zeros(static.WIDTH)}, ["Maria Keller", "X"]
+    )
+    assert (mean[0] == 0.5).all() and np.isnan(mean[1]).all()
+
+
+def test_names_are_found_only_in_what_was_generated():
+    wholes = ["Patient: Maria Keller was seen. Re: Keller, Maria came back.", "Patient: nobody in particular"]
+    found = generated.names_written(wholes, [len("Patient: Maria Keller"), 9])
+    assert [(one.generation, one.name) for one in found] == [(0, "maria keller")]
+    assert wholes[0][found[0].start : found[0].end] == "Keller, Maria"
+
+
+def test_conditions_are_whole_words_and_the_longest():
+    finder = generated.Conditions([("A", "diabetes"), ("B", "type 2 diabetes"), ("C", "rash")])
+    assert finder.codes("Type 2 diabetes, no rashes.") == {"B"}
+    assert finder.codes("Diabetes and type 2 diabetes; rash") == {"A", "B", "C"}
+
+
+def test_pairs_by_hand():
+    people = pd.DataFrame(
+        {
+            "patient_id": ["m1", "m2", "m3"], "split": "member",
+            "full_name": ["Maria Keller", "John Poe", "Ann Lee"], "icd_codes": [["A"], ["A", "C"], ["D"]],
+        }
+    )  # fmt: skip
+    finder = generated.Conditions([("A", "diabetes"), ("C", "rash"), ("D", "gout")])
+    wholes = ["Patient: Maria Keller has diabetes. There is gout.", "Patient: Ann Lee has a rash."]
+    found = generated.names_written(wholes, [8, 8])
+    rows = generated.pair_rows(wholes, [8, 8], found, people, finder).set_index(["patient_id", "bin"])
+    sentence = rows.loc[("m1", generated.ONE_SENTENCE)]
+    assert sentence["label"] and sentence["score"] == pytest.approx(1 / 2), "of the two others one has diabetes"
+    text = rows.loc[("m1", generated.ONE_TEXT)]
+    assert text["label"] and text["score"] == pytest.approx(1.0), "both have diabetes or gout"
+    wrong = rows.loc[("m3", generated.ONE_SENTENCE)]
+    assert not wrong["label"] and wrong["score"] == pytest.approx(1 / 2)
+
+
+def test_without_any_name_the_probe_says_so(targets, monkeypatch):
+    target = targets("bert")
+    target.tables = lambda name: pd.DataFrame({"prompt": ["Patient:"], "text": [" seen today."]})
+    with pytest.raises(ValueError, match="none of the 1 generated texts holds a full name"):
+        generated.generated_names(target)

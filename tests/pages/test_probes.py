@@ -1,0 +1,119 @@
+"""The Probes page, driven without a browser, over a run that the real pipeline made and the real audit probed."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from core.attacks.probes import table
+from core.attacks.registry import REGISTRY
+from core.audit import audit
+from core.evaluation.probe_tables import FIGURES
+from core.evaluation.probe_words import cards
+from core.runs.store import Workspace
+from pages.parts.probe_charts import PICTURES, picture
+from pages.parts.probe_how import HOW
+
+ROOT = Path(__file__).resolve().parents[2]
+WAIT = 300
+
+
+@pytest.fixture(scope="module")
+def probed(smoke_workspace, smoke_specs, tmp_path_factory):
+    """A data folder whose run without privacy was probed."""
+    root = tmp_path_factory.mktemp("probed") / "data"
+    shutil.copytree(smoke_workspace, root)
+    workspace = Workspace(root, shared=())
+    audit(workspace.run(smoke_specs["plain"].run_id), workspace, attacks=list(HOW))
+    return root
+
+
+@pytest.fixture
+def data(monkeypatch, probed):
+    monkeypatch.setenv("PHILAB_DATA", str(probed))
+    return probed
+
+
+def opened(**query: str) -> AppTest:
+    app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=WAIT).run()
+    for name, value in query.items():
+        app.query_params[name] = value
+    app.switch_page("pages/probes.py").run()
+    assert not app.exception
+    return app
+
+
+def said(app: AppTest) -> str:
+    return "\n".join(element.value for element in app.markdown)
+
+
+def figures_of(data: Path, specs):
+    return Workspace(data, shared=()).audit(specs["plain"].run_id).table(FIGURES)
+
+
+def test_without_runs_it_says_what_to_do(monkeypatch, tmp_path):
+    monkeypatch.setenv("PHILAB_DATA", str(tmp_path))
+    assert any("Train one first" in info.value for info in opened().info)
+
+
+def test_a_run_that_was_not_probed_tells_the_command(data, smoke_specs):
+    run_id = smoke_specs["dp"].run_id
+    app = opened(run=run_id)
+    assert f"python -m core audit {run_id} --suite full --attack" in app.code[0].value
+    assert all(f'"{probe}"' in app.code[0].value for probe in HOW)
+    assert not app.get("plotly_chart")
+
+
+def test_every_probe_has_its_words_its_picture_and_its_method():
+    probes = [name for name, attack in REGISTRY.items() if attack.tables == (table.PROBES,)]
+    assert set(HOW) == set(PICTURES) == set(probes)
+
+
+def test_a_card_asks_first_and_then_tells_beside_the_guess(data, smoke_specs):
+    first = cards(figures_of(data, smoke_specs))[0]
+    app = opened(run=smoke_specs["plain"].run_id)
+    assert first.conclusion not in said(app) and not app.get("plotly_chart")
+    next(button for button in app.button if button.label == "Yes").click().run()
+    assert not app.exception
+    assert f"You guessed “Yes”. {first.conclusion}" in said(app)
+    assert first.answer in said(app) and first.controls in said(app)
+    assert len(app.get("plotly_chart")) == 1 and len(app.get("download_button")) == 1
+
+
+def test_all_cards_at_once(data, smoke_specs):
+    made = cards(figures_of(data, smoke_specs))
+    assert len(made) >= 6
+    app = opened(run=smoke_specs["plain"].run_id, show="true")
+    for card in made:
+        assert card.conclusion in said(app) and card.answer in said(app) and card.controls in said(app)
+    assert len(app.get("plotly_chart")) == len(app.get("download_button")) == len(made)
+    assert any("one chance in six" in caption.value for caption in app.caption)
+
+
+def test_a_picture_shows_what_the_table_says(data, smoke_specs):
+    found = figures_of(data, smoke_specs)
+    drawn = {trace.y[0]: trace for trace in picture(found, "fill in the blank").data}
+    assert list(drawn)[:4] == ["own name", "another's name", "no name", "frequency"]
+    rows = found[(found["probe"] == "fill in the blank") & (found["measure"] == "AUC") & (found["bin"] == "all")]
+    own = rows[(rows["method"] == "name") & (rows["split"] == "member") & (rows["model"] == "target")].iloc[0]
+    trace = drawn["own name"]
+    assert trace.x[0] == own["value"]
+    assert trace.x[0] + trace.error_x.array[0] == pytest.approx(own["high"])
+    assert trace.x[0] - trace.error_x.arrayminus[0] == pytest.approx(own["low"])
+
+
+def test_ones_own_name_and_disease(data, smoke_specs):
+    app = opened(run=smoke_specs["plain"].run_id)
+    ask = next(button for button in app.button if button.label == "Ask the model")
+    ask.click().run()
+    assert not app.exception
+    assert "times** as likely" in said(app) and len(app.metric) == 3
+    app.text_input(key="try-name").set_value("<b>Nobody</b> *Known*")
+    next(button for button in app.button if button.label == "Ask the model").click().run()
+    assert not app.exception and "<b>" not in said(app)
+    app.text_input(key="try-condition").set_value(" ")
+    next(button for button in app.button if button.label == "Ask the model").click().run()
+    assert "Type a name and a condition" in app.error[0].value
