@@ -108,6 +108,31 @@ def verbatim(rates: Mapping[str, pd.DataFrame]) -> go.Figure:
     return figure
 
 
+def leak_curve(curves: Mapping[str, pd.DataFrame]) -> go.Figure:
+    """Share of patients with a direct identifier written within so many texts, of each run, and of its held-out."""
+    figure = go.Figure()
+    for number, (name, table) in enumerate(curves.items()):
+        for arm, told, dash in (("run", "training patients", "solid"), ("heldout", "held-out (control)", "dash")):
+            rows = table[table["arm"] == arm]
+            colour = COLOURS[number] if arm == "run" else charts.CONTROL
+            figure.add_scatter(
+                x=rows["samples"], y=rows["share"], name=f"{name}: {told}", mode="lines",
+                line={"color": colour, "dash": dash, "width": 3, "shape": "hv"}, customdata=rows[["low", "high"]],
+                hovertemplate="%{x:,} texts: %{y:.1%}, 95 % interval %{customdata[0]:.1%} to %{customdata[1]:.1%}"
+                f"<extra>{name}: {told}</extra>",
+            )  # fmt: skip
+            end = rows.tail(1)
+            figure.add_scatter(
+                x=end["samples"], y=end["share"], mode="markers", showlegend=False, hoverinfo="skip",
+                marker={"color": colour, "size": 10, "symbol": SYMBOLS[number]},
+                error_y={"array": end["high"] - end["share"], "arrayminus": end["share"] - end["low"], "color": colour},
+            )  # fmt: skip
+    figure.update_xaxes(title="texts read, all prompts in turn", type="log", tickvals=[1, 10, 100, 1_000, 10_000])
+    figure.update_yaxes(title="patients leaked", tickformat=".0%", rangemode="tozero")
+    figure.update_layout(height=460, **{**LAYOUT, "legend": {"orientation": "h", "y": -0.22, "yanchor": "top"}})
+    return figure
+
+
 def bounds(table: pd.DataFrame) -> go.Figure:
     """Each audit of one run: what it proved (full), what it could have proved (open), and what was promised (line)."""
     figure = go.Figure()

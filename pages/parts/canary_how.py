@@ -21,6 +21,14 @@ At the end of every epoch the exposure of three canaries is computed as above: o
 one planted least often, and of one that was never planted, which shows how far chance alone goes. They were chosen
 before training.
 """,
+    "questions": """
+The quick audit's generated texts (row P3) are read in the order in which an attacker gets them who asks all 14
+prompts in turn, round by round. A patient counts from the first text that holds one of their direct identifiers,
+matched by value (Methods, “What counts as a find”). Whoever has not come up by the last text is *censored*: more
+texts might still name them. All are watched for equally long, so the plain share is the Kaplan–Meier estimate; bars
+at the end: Wilson's 95 % interval. Held-out patients are the control: what they share with a text is chance, mostly
+a date of birth. The list counts each (patient, field, value) once.
+""",
     "words": """
 The model is shown the first k tokens of a note and always takes the likeliest next token. A note counts when the
 rest, at most 50 and at least 16 tokens, comes back character by character (Carlini et al. 2023; row P4's “exact

@@ -10,37 +10,13 @@ import streamlit as st
 
 from core.evaluation.audit import one_run_ceiling
 from core.evaluation.canary_figures import FORMS, exposure_by_copies, race
-from core.evaluation.memorised import fields_within, longest
-from core.evaluation.wording import percent
-from core.phi.fields import FIELD
 from core.runs.run import Run
 from pages.parts import canary_charts, canary_text, charts, guess, shell
+from pages.parts.canary_tables import audit_table, together
+from pages.parts.canary_words import questions_view, words_view
 from pages.parts.numbers import numbers
 
 SPACE_BITS = math.log2(1_000)  # a canary that ranks first of 1,000
-SHOWN = 60  # notes offered for reading
-
-
-def audit_table(run: Run, name: str) -> pd.DataFrame:
-    """A table of the run's full audit; empty where there is none."""
-    return shell.workspace().audit(run.id).table(name)
-
-
-def no_audit(run: Run, name: str, attack: str) -> None:
-    """Say how to get what only a full audit has."""
-    weights = "" if run.has_model else " This run keeps no weights: train it again here first."
-    st.info(
-        f"“{name}” has not had this attack yet.{weights} In a terminal: "
-        f'`python -m core audit {run.id} --suite full --attack "{attack}"`',
-        icon=":material/terminal:",
-    )
-
-
-def together(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
-    """Tables of several runs as one, with the run's name in front."""
-    return pd.concat([table.assign(run=name) for name, table in tables.items()])[
-        ["run", *next(iter(tables.values())).columns]
-    ]
 
 
 def exposure_view(chosen: dict[str, Run]) -> None:
@@ -95,68 +71,6 @@ def race_view(chosen: dict[str, Run]) -> None:
     charts.show(canary_charts.race(races), key="race-chart", alt="Exposure of three canaries after every epoch")
     numbers(together(races), name="canary-race")
     canary_text.how("race")
-
-
-def words_view(chosen: dict[str, Run]) -> None:
-    """Notes that come back word for word: rates with controls, and the notes themselves."""
-    rates = {name: audit_table(run, "memorised") for name, run in chosen.items()}
-    for name, table in rates.items():
-        if table.empty:
-            if chosen[name].spec.model.kind != "gpt2":
-                st.info(f"“{name}” fills gaps and does not continue a text: this attack is for GPT-2.")
-            else:
-                no_audit(chosen[name], name, "prefix")
-    rates = {name: table for name, table in rates.items() if not table.empty}
-    if not rates:
-        canary_text.how("words")
-        return
-    answer = guess.first(
-        "Shown the first 32 tokens of a training note, how often does the model write the rest word for word?",
-        ["never", "1 to 5 % of notes", "a fifth", "half of them"], key="words",
-    )  # fmt: skip
-    if answer is None:
-        return
-    for name, table in rates.items():
-        rows = table[table["prefix_tokens"] == table["prefix_tokens"].max()].set_index("arm")
-        own, control = rows.loc["run"], rows.loc["heldout"]
-        counted = [
-            f"{int(arm['found']):,} of {int(arm['notes']):,} notes of {who} ({percent(arm['verbatim'])})"
-            for arm, who in ((own, "training patients"), (control, "held-out patients"))
-        ]
-        right = f"**{name}**: {counted[0]}, and {counted[1]}."
-        guess.told(answer if name == next(iter(rates)) else "", right)
-    charts.show(canary_charts.verbatim(rates), key="words-chart", alt="Share of notes repeated word for word")
-    numbers(together(rates), name="memorised")
-    read_notes({name: chosen[name] for name in rates})
-    canary_text.how("words")
-
-
-def read_notes(chosen: dict[str, Run]) -> None:
-    """One note with the part that came back highlighted, from the longest on."""
-    st.subheader("Read what it repeats")
-    left, middle, right = st.columns([2, 2, 1], vertical_alignment="bottom")
-    name = left.selectbox("Model", list(chosen), key="words-model")
-    split = middle.segmented_control(
-        "Notes of", ["member", "heldout"], default="member", required=True, key="words-split",
-        format_func={"member": "training patients", "heldout": "held-out patients (control)"}.__getitem__,
-    )  # fmt: skip
-    run = chosen[name]
-    found = longest(audit_table(run, "prefixes"), split).head(SHOWN)
-    if found.empty:
-        st.caption("No note was asked for.")
-        return
-    place = right.number_input(f"Note, 1 to {len(found)}", 1, len(found), 1, key="words-note")
-    row = found.iloc[int(place) - 1]
-    note = shell.workspace().corpus(run.spec.corpus, store=False).notes.set_index("note_id").loc[row["note_id"]]
-    start, end = int(row["prefix_end"]), int(row["matched_end"])
-    held = ", ".join(FIELD[name].label for name in fields_within(note["phi_spans"], start, end))
-    st.markdown(
-        f"Note {row['note_id']}: after {row['prefix_tokens']} tokens (dotted) the model wrote the next "
-        f"**{row['matched_tokens']} of {row['rest_tokens']}** tokens word for word. The patient's own values in them: "
-        f"{held or 'none'}."
-    )
-    st.html(canary_text.note_html(note["text"], start, end))
-    numbers(found, name="longest-continuations", label="The longest continuations")
 
 
 @st.cache_data(max_entries=60, show_spinner=False)
@@ -234,6 +148,7 @@ def risk_view(chosen: dict[str, Run]) -> None:
 VIEWS: dict[str, Callable[[dict[str, Run]], None]] = {
     "Copies": exposure_view,
     "Epochs": race_view,
+    "Questions": questions_view,
     "Word for word": words_view,
     "Guarantee": guarantee_view,
     "Risk score": risk_view,

@@ -15,7 +15,7 @@ def canary_server(smoke_workspace, tmp_path_factory):
         yield address
 
 
-@pytest.mark.parametrize("view", ["Copies", "Epochs", "Guarantee", "Risk score"])
+@pytest.mark.parametrize("view", ["Copies", "Epochs", "Questions", "Guarantee", "Risk score"])
 def test_every_view_is_drawn_after_a_guess(tab, canary_server, shot, view):
     tab.set_viewport_size(WIDE)
     tab.goto(f"{canary_server}/canaries?view={view}")

@@ -60,7 +60,7 @@ def test_without_runs_it_says_what_to_do(monkeypatch, tmp_path):
     assert any("Train one" in info.value for info in opened().info)
 
 
-@pytest.mark.parametrize("view", ["Copies", "Epochs", "Guarantee", "Risk score"])
+@pytest.mark.parametrize("view", ["Copies", "Epochs", "Questions", "Guarantee", "Risk score"])
 def test_the_quick_audit_is_enough_for_every_view_but_one(data, view):
     app = opened(view=view)
     assert "Guess first." in said(app) and not app.get("plotly_chart"), "nothing is given away before a guess"
@@ -126,7 +126,7 @@ def test_notes_are_escaped_and_marked():
 def test_every_view_says_how_it_is_computed():
     assert len(VIEWS) == len(HOW)
     for text in HOW.values():
-        assert "20" in text or "exposure" in text, "a paper, or the view it refers to"
+        assert any(word in text for word in ("20", "row P", "as above")), "a paper, a row of one, or the view before it"
 
 
 def test_exposure_by_copies_by_hand(smoke_workspace, smoke_specs):

@@ -1,0 +1,31 @@
+"""Tables of the runs that the Canaries page compares."""
+
+from __future__ import annotations
+
+import pandas as pd
+import streamlit as st
+
+from core.runs.run import Run
+from pages.parts import shell
+
+
+def audit_table(run: Run, name: str) -> pd.DataFrame:
+    """A table of the run's full audit; empty where there is none."""
+    return shell.workspace().audit(run.id).table(name)
+
+
+def no_audit(run: Run, name: str, attack: str) -> None:
+    """Say how to get what only a full audit has."""
+    weights = "" if run.has_model else " This run keeps no weights: train it again here first."
+    st.info(
+        f"“{name}” has not had this attack yet.{weights} In a terminal: "
+        f'`python -m core audit {run.id} --suite full --attack "{attack}"`',
+        icon=":material/terminal:",
+    )
+
+
+def together(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
+    """Tables of several runs as one, with the run's name in front."""
+    return pd.concat([table.assign(run=name) for name, table in tables.items()])[
+        ["run", *next(iter(tables.values())).columns]
+    ]

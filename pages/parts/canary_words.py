@@ -1,0 +1,130 @@
+"""What the models write: how many texts until a patient is named, and notes that come back word for word."""
+
+from __future__ import annotations
+
+import pandas as pd
+import streamlit as st
+
+from core.evaluation.extraction import distinct_values, first_leaks, leak_curve
+from core.evaluation.memorised import fields_within, longest
+from core.evaluation.wording import percent
+from core.phi.fields import FIELD
+from core.runs.run import Run
+from pages.parts import canary_charts, canary_text, charts, guess, shell
+from pages.parts.canary_tables import audit_table, no_audit, together
+from pages.parts.numbers import csv_button, numbers
+
+SHOWN = 60  # notes offered for reading
+ARM_NAMES = (("run", "training patients"), ("heldout", "held-out patients (control)"))
+
+
+@st.cache_data(max_entries=60, show_spinner=False)
+def first_leak_tables(folder: str, finished: float | None, _run: Run) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """A run's leak curve, and every value that it wrote of a patient, once."""
+    patients = shell.workspace().corpus(_run.spec.corpus, store=False).patients
+    generations, hits = _run.table("generations"), _run.table("hits")
+    curve = leak_curve(first_leaks(generations, hits, patients), len(generations))
+    return curve, distinct_values(generations, hits)
+
+
+def questions_view(chosen: dict[str, Run]) -> None:
+    """How many texts an attacker reads until a patient is named."""
+    texts = len(next(iter(chosen.values())).table("generations"))
+    answer = guess.first(
+        f"An attacker reads {texts:,} texts of the first model. Of how many patients do they learn a name or number?",
+        ["none", "1 in 20", "1 in 3", "all"], key="questions",
+    )  # fmt: skip
+    if answer is None:
+        return
+    found = {name: first_leak_tables(str(run.folder), run.status.finished, run) for name, run in chosen.items()}
+    curves = {name: tables[0] for name, tables in found.items()}
+    for number, (name, curve) in enumerate(curves.items()):
+        ends = curve.groupby("arm").last()
+        shares = [f"{percent(ends.loc[arm, 'share'])} of {who}" for arm, who in ARM_NAMES if arm in ends.index]
+        texts = int(ends["samples"].max())
+        guess.told(answer if number == 0 else "", f"**{name}**, {texts:,} texts: {', '.join(shares)}.")
+    charts.show(canary_charts.leak_curve(curves), key="questions-chart", alt="Share of patients leaked against texts")
+    numbers(together(curves), name="first-leaks")
+    numbers(
+        together({name: tables[1] for name, tables in found.items()}), name="leaked-values", label="Every value, once"
+    )
+    canary_text.how("questions")
+
+
+def words_view(chosen: dict[str, Run]) -> None:
+    """Notes that come back word for word: rates with controls, and the notes themselves."""
+    rates = {name: audit_table(run, "memorised") for name, run in chosen.items()}
+    for name, table in rates.items():
+        if table.empty:
+            if chosen[name].spec.model.kind != "gpt2":
+                st.info(f"“{name}” fills gaps and does not continue a text: this attack is for GPT-2.")
+            else:
+                no_audit(chosen[name], name, "prefix")
+    rates = {name: table for name, table in rates.items() if not table.empty}
+    if not rates:
+        canary_text.how("words")
+        return
+    answer = guess.first(
+        "Shown the first 32 tokens of a training note, how often does the model write the rest word for word?",
+        ["never", "1 to 5 % of notes", "a fifth", "half of them"], key="words",
+    )  # fmt: skip
+    if answer is None:
+        return
+    for name, table in rates.items():
+        rows = table[table["prefix_tokens"] == table["prefix_tokens"].max()].set_index("arm")
+        own, control = rows.loc["run"], rows.loc["heldout"]
+        counted = [
+            f"{int(arm['found']):,} of {int(arm['notes']):,} notes of {who} ({percent(arm['verbatim'])})"
+            for arm, who in ((own, "training patients"), (control, "held-out patients"))
+        ]
+        right = f"**{name}**: {counted[0]}, and {counted[1]}."
+        guess.told(answer if name == next(iter(rates)) else "", right)
+    charts.show(canary_charts.verbatim(rates), key="words-chart", alt="Share of notes repeated word for word")
+    numbers(together(rates), name="memorised")
+    read_notes({name: chosen[name] for name in rates})
+    predictors(chosen)
+    canary_text.how("words")
+
+
+def read_notes(chosen: dict[str, Run]) -> None:
+    """One note with the part that came back highlighted, from the longest on."""
+    st.subheader("Read what it repeats")
+    left, middle, right = st.columns([2, 2, 1], vertical_alignment="bottom")
+    name = left.selectbox("Model", list(chosen), key="words-model")
+    split = middle.segmented_control(
+        "Notes of", ["member", "heldout"], default="member", required=True, key="words-split",
+        format_func={"member": "training patients", "heldout": "held-out patients (control)"}.__getitem__,
+    )  # fmt: skip
+    run = chosen[name]
+    found = longest(audit_table(run, "prefixes"), split).head(SHOWN)
+    if found.empty:
+        st.caption("No note was asked for.")
+        return
+    place = right.number_input(f"Note, 1 to {len(found)}", 1, len(found), 1, key="words-note")
+    row = found.iloc[int(place) - 1]
+    note = shell.workspace().corpus(run.spec.corpus, store=False).notes.set_index("note_id").loc[row["note_id"]]
+    start, end = int(row["prefix_end"]), int(row["matched_end"])
+    held = ", ".join(FIELD[name].label for name in fields_within(note["phi_spans"], start, end))
+    st.markdown(
+        f"Note {row['note_id']}: after {row['prefix_tokens']} tokens (dotted) the model wrote the next "
+        f"**{row['matched_tokens']} of {row['rest_tokens']}** tokens word for word. The patient's own values in them: "
+        f"{held or 'none'}."
+    )
+    st.html(canary_text.note_html(note["text"], start, end))
+    numbers(found, name="longest-continuations", label="The longest continuations")
+
+
+def predictors(chosen: dict[str, Run]) -> None:
+    """What memorised notes have in common (row M5), where a full audit asked."""
+    tables = {name: audit_table(run, "memorisation_predictors") for name, run in chosen.items()}
+    tables = {name: table[table["half"] == "judged"] for name, table in tables.items() if not table.empty}
+    if not tables:
+        return
+    st.subheader("What do memorised notes have in common?")
+    st.markdown(
+        "A simple rule from each feature, fitted on half of the patients and judged on the others. It helps only where "
+        "its precision exceeds the share of notes that are memorised anyway."
+    )
+    shown = together(tables)[["run", "features", "precision", "precision_low", "precision_high", "recall", "memorised"]]
+    st.dataframe(shown, hide_index=True, alt="Precision and recall of predicting memorised notes from simple features")
+    csv_button(together(tables), name="memorisation-predictors")
