@@ -51,6 +51,8 @@ TARGETS: dict[str, Target] = {
     "classroom_run_over_bare_loop": Target(
         "classroom GPT-2 run, ε = 8, with its audit / a bare plain loop over the same tokens", 1.6, 1.0
     ),
+    "full_audit_over_training_gpt2": Target("GPT-2, classroom: the full suite of attacks / training", 5.0, 3.0),
+    "full_audit_over_training_distilbert": Target("DistilBERT, classroom: the full suite / training", 8.0, 5.0),
     "memory_100k_over_10k": Target("peak memory, training and scoring: 100,000 notes / 10,000", 1.2, 1.05),
     "time_per_note_100k_over_10k": Target("time a note, training and scoring: 100,000 notes / 10,000", 1.15, 1.0),
 }

@@ -23,7 +23,7 @@ import transformers
 from bench._ratio import TARGETS, Figures, show
 
 ROOT = Path(__file__).resolve().parents[1]
-BENCHMARKS = ("clipping", "training", "generation", "scoring", "serving", "scale")
+BENCHMARKS = ("clipping", "training", "generation", "scoring", "serving", "audit", "scale")
 
 
 def main(

@@ -9,6 +9,7 @@ the attack's threshold was set:
 | own | the attack's own: log-odds 0 of a fitted attack, else the mean score of the training notes (row J4) |
 | population 10 %, population 1 % | that share of the disjoint population's units lies at or above it (row M3) |
 | ROC 10 %, ROC 1 %, ROC 0.1 % | the best the ROC curve offers at that false-positive rate; what is read off a ROC |
+| splits | as own: mean over all the splits of a fitted attack, with its range in the note and no interval |
 
 docs/ATTACKS.md has the formulas. A figure that the data are too few for is NaN, and `note` says so.
 """
@@ -26,6 +27,7 @@ from core.evaluation.audit_summaries import Audited, Summary
 from core.evaluation.bootstrap import patient_weights, percentile_interval
 from core.evaluation.membership_resampled import Auc, Rates, ratio
 from core.evaluation.membership_units import LENGTHS, LEVELS, Units, units
+from core.evaluation.metrics import privacy_leakage, roc
 
 COLUMNS = {
     "attack": "str",
@@ -171,9 +173,32 @@ def _n(units: Units) -> int:
     return len(units.score)
 
 
+def over_splits(split_scores: pd.DataFrame) -> pd.DataFrame:
+    """Rows of the `membership` table with rule `splits`: AUC and PL of fitted attacks, repeated over patient splits.
+
+    The splits share patients, so their spread is no confidence interval: the note gives the range.
+    """
+    rows = []
+    for attack, of_attack in split_scores.groupby("attack", sort=False):
+        for level in LEVELS:
+            found = [units(of_fit, level) for _, of_fit in of_attack.groupby("fit")]
+            own = OWN_THRESHOLDS[str(attack)]
+            leakages = [privacy_leakage(one.score[one.member] > own, one.score[~one.member] > own) for one in found]
+            aucs = [roc(one.score[one.member], one.score[~one.member]).auc for one in found]
+            for metric, values in (("auc", aucs), ("privacy_leakage", leakages)):
+                spread = f"from {min(values):.3f} to {max(values):.3f}"
+                note = f"mean of {len(values)} splits by patients, 20 % fitted; {spread}"
+                n = round(float(np.mean([_n(one) for one in found])))
+                rows.append(
+                    (attack, level, "all", "splits", metric, own, float(np.mean(values)), np.nan, np.nan, n, note)
+                )
+    return pd.DataFrame(rows, columns=list(COLUMNS)).astype(COLUMNS)
+
+
 def _make(audited: Audited) -> pd.DataFrame:
-    audit = audited.run.spec.audit
-    return membership(audited.audit.table("scores"), resamples=audit.bootstrap, seed=audit.seed)
+    audit, splits = audited.run.spec.audit, audited.audit.table("split_scores")
+    found = membership(audited.audit.table("scores"), resamples=audit.bootstrap, seed=audit.seed)
+    return found if splits.empty else pd.concat([found, over_splits(splits)], ignore_index=True)
 
 
 HEADLINE = "length == 'all' and level != 'admission' and metric in ('auc', 'privacy_leakage')"

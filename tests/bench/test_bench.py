@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bench import _bare, clipping, generation, scale, scoring, serving, training
+from bench import _bare, audit, clipping, generation, scale, scoring, serving, training
 from bench._models import Shape, random_model
 from bench._ratio import TARGETS, Figures, figure, in_turns
 from core.models.likelihood import note_losses
@@ -50,6 +50,15 @@ def test_training() -> None:
     found = training.measure(1, corpus=HOSPITAL, training=recipe, private=recipe, audit=audit)
     sound(found, "plain_over_bare_loop", "classroom_run_over_bare_loop")
     assert found["classroom_run_over_bare_loop"]["first_loss_seconds"] > 0
+
+
+def test_audit() -> None:
+    recipe = TrainingSpec(epochs=1, batch_size=8, max_tokens=64)
+    quick = AuditSpec(samples_per_prompt=1, new_tokens=2, mask_draws=1, bootstrap=10)
+    found = audit.measure(1, corpus=HOSPITAL, training=recipe, audit=quick, attacks=["loss", "ratio base"])
+    sound(found, "full_audit_over_training_gpt2", "full_audit_over_training_distilbert")
+    with pytest.raises(RuntimeError, match="attacks failed.*too small a population"):
+        audit.measure(1, corpus=HOSPITAL, training=recipe, audit=quick, attacks=["ratio population"])
 
 
 def test_scale() -> None:

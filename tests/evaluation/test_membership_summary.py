@@ -13,7 +13,7 @@ from core.attacks.membership import SCORE_COLUMNS
 from core.attacks.white_box import fitted_log_odds, folds
 from core.evaluation.membership_curve import caught, ceiling_for, curve, dp_ceiling
 from core.evaluation.membership_resampled import Auc, Rates
-from core.evaluation.membership_summary import figures, membership, population_threshold
+from core.evaluation.membership_summary import figures, membership, over_splits, population_threshold
 from core.evaluation.membership_units import units
 from core.evaluation.metrics import privacy_leakage, roc
 from core.training.accounting import Mechanism
@@ -154,6 +154,17 @@ def test_the_table_is_a_pure_function_of_the_scores():
     pd.testing.assert_frame_equal(once, again)
     assert set(once["attack"]) == {"loss", "zlib"} and set(once["level"]) == {"sample", "admission", "patient"}
     assert (once["low"].dropna() <= once["high"].dropna()).all()
+
+
+def test_splits_are_averaged_and_their_range_told():
+    parts = [scores(seed, shift=seed, attack="attention").assign(fit=seed) for seed in range(3)]
+    found = over_splits(pd.concat(parts, ignore_index=True)).set_index(["level", "metric"])
+    single = [figures(units(one), own=0.0, resamples=20, seed=0) for one in parts]
+    for metric, rule in (("auc", ""), ("privacy_leakage", "own")):
+        values = [figure(one, rule, metric).value for one in single]
+        row = found.loc[("sample", metric)]
+        assert row["value"] == pytest.approx(np.mean(values)) and math.isnan(row["low"])
+        assert f"from {min(values):.3f} to {max(values):.3f}" in row["note"] and row["rule"] == "splits"
 
 
 # Blind attacks must look blind ---------------------------------------------------------------------------------------

@@ -1,0 +1,87 @@
+"""What the full suite of attacks costs beside the training it judges: `python -m core bench audit --json`.
+
+One `classroom` run without privacy a kind is trained, then audited with everything that applies to its kind, reference
+models included (another run of the same cohort finds those made). Both take minutes, so they cannot be taken in short
+turns; the ratio is one of processor times, on which other work on the machine falls less than on those of a clock.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench._ratio import Figures, check_rounds, figure, show
+from core.audit import audit as attack
+from core.pipeline import execute
+from core.runs.store import Workspace
+from core.spec import CORPUS_PRESETS, AuditSpec, CorpusSpec, ModelKind, ModelSpec, RunSpec, TrainingSpec, recipe
+
+KINDS: tuple[ModelKind, ...] = ("gpt2", "distilbert")
+
+
+def main(json: bool = False, rounds: int = 1) -> None:
+    """Print the ratio of each kind."""
+    show(measure(rounds), json=json)
+
+
+def measure(
+    rounds: int,
+    *,
+    corpus: CorpusSpec = CORPUS_PRESETS["classroom"],
+    training: TrainingSpec | None = None,
+    audit: AuditSpec | None = None,
+    attacks: Sequence[str] | None = None,
+) -> Figures:
+    """The figure of each kind; recipe and attacks default to those of the product.
+
+    Raises RuntimeError when an attack failed: the audit would be cheaper than it is.
+    """
+    check_rounds(rounds)
+    found: Figures = {}
+    for kind in KINDS:
+        spec = RunSpec(
+            corpus=corpus,
+            model=ModelSpec(kind=kind),
+            training=training or recipe(kind, private=False),
+            audit=audit or AuditSpec(),
+        )
+        above, below = zip(*(_seconds(spec, attacks) for _ in range(rounds)), strict=True)
+        found |= figure(f"full_audit_over_training_{kind}", np.array(above), np.array(below))
+    return found
+
+
+def _seconds(spec: RunSpec, attacks: Sequence[str] | None) -> tuple[float, float]:
+    """Processor seconds of the full audit and of the training of one run, everything made anew.
+
+    Training is what the pipeline calls so, what it follows after each epoch included.
+    """
+    with tempfile.TemporaryDirectory(prefix="philab-bench-") as folder:
+        workspace = Workspace(Path(folder), shared=())
+        execute(spec.base_spec(), workspace)  # the control exists already where the shipped runs are
+        stages: list[tuple[str, float]] = []
+
+        def note(event: dict[str, Any]) -> None:
+            if event["event"] == "stage":
+                stages.append((event["stage"], time.process_time()))
+
+        run = execute(spec, workspace, on_event=note)
+        at = [stage for stage, _ in stages].index("training")
+        trained = stages[at + 1][1] - stages[at][1]
+        begun = time.process_time()
+        stored = attack(run, workspace, attacks=attacks, on_event=_tell)
+        spent = time.process_time() - begun
+        failed = [f"{one.attack} ({one.message})" for one in stored.outcomes().values() if one.state == "failed"]
+    if failed:
+        raise RuntimeError(f"attacks failed, so the audit's time means nothing: {'; '.join(failed)}")
+    return spent, trained
+
+
+def _tell(event: dict[str, Any]) -> None:
+    if event["event"] == "outcome":
+        print(f"{event['seconds']:8.1f} s  {event['attack']}  {event['message']}", file=sys.stderr, flush=True)
