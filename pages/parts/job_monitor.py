@@ -13,13 +13,15 @@ from core.runs.progress import Progress
 from core.runs.run import Run, RunNotFound
 from core.spec import PrivacySpec, RunSpec
 from pages.parts import charts, shell
-from pages.parts.cohort_choice import hospital_name
+from pages.parts.job_text import stage_in_words, title
 from pages.parts.live_strips import strips
 
 if TYPE_CHECKING:
     from core.jobs.engine import Engine, Job
 
-POLL_SECONDS, IDLE_SECONDS = 0.5, 5.0  # while something waits or runs; and else, for what other browsers ask for
+FIRST_SECONDS = 0.5  # between two looks until the first step of a job is over: its first loss is awaited
+POLL_SECONDS = 1.0  # while something waits or runs; a whole class looks at one server
+IDLE_SECONDS = 5.0  # else, for what other browsers ask for
 FINISHED_SHOWN = 8
 BADGES = {
     "queued": ("waiting", ":material/hourglass_empty:", "gray"),
@@ -73,18 +75,25 @@ def submit(spec: RunSpec) -> bool:
 
 
 def watch() -> None:
-    """The watched job's strips and progress, renewed twice a second while anything waits or runs."""
-    _is_news(engine().jobs())  # this run of the page draws them: no further run is needed for these
-    st.fragment(run_every=_pace())(_watch)()
+    """The watched job's strips and progress, renewed every second, and until there is a first step twice as often."""
+    jobs = engine().jobs()
+    _is_news(jobs)  # this run of the page draws them: no further run is needed for these
+    awaited = any(job.position == 0 and not _begun(job) for job in jobs)
+    st.fragment(run_every=FIRST_SECONDS if awaited else _pace(jobs))(_watch)()
 
 
 def queue() -> None:
-    """All jobs, renewed twice a second while anything waits or runs."""
-    st.fragment(run_every=_pace())(_queue)()
+    """All jobs, renewed every second while anything waits or runs."""
+    st.fragment(run_every=_pace(engine().jobs()))(_queue)()
 
 
-def _pace() -> float:
-    return POLL_SECONDS if any(job.active for job in engine().jobs()) else IDLE_SECONDS
+def _pace(jobs: Sequence[Job]) -> float:
+    return POLL_SECONDS if any(job.active for job in jobs) else IDLE_SECONDS
+
+
+def _begun(job: Job) -> bool:
+    """Has its first step been taken?"""
+    return job.active and engine().progress(job.run_id).step > 0
 
 
 def _status(run_id: str) -> Job | None:
@@ -125,8 +134,8 @@ def _strips(run_id: str, updated: float | None, _progress: Progress, privacy: Pr
 
 
 def _is_news(jobs: Sequence[Job]) -> bool:
-    """True when a job began, ended or was added in any browser since this one drew the page."""
-    now = {(job.run_id, job.state) for job in jobs}
+    """True when a job began, took its first step, ended or was added in any browser since this one drew the page."""
+    now = {(job.run_id, job.state, _begun(job)) for job in jobs}
     before = st.session_state.get("jobs_seen")
     st.session_state["jobs_seen"] = now
     return before is not None and before != now
@@ -150,44 +159,6 @@ def _progress_bar(job: Job, progress: Progress) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         st.progress(share, text=stage_in_words(job, progress))
         _cancel_button(job, "watch")
-
-
-def stage_in_words(job: Job, progress: Progress) -> str:
-    """What a job does right now: stage, n of N, ε so far, time left."""
-    if job.state == "queued":
-        return f"Waiting: {job.position} before it" if job.position else "Waiting: next in line"
-    if not progress.stage:
-        return "Starting"
-    stage = progress.stage.capitalize()
-    if progress.stage == "training" and progress.steps:
-        words = f"{stage}: {_step_in_words(progress)}"
-    elif progress.total:
-        words = f"{stage}: {progress.done:,} of {progress.total:,}"
-    else:
-        words = f"{stage} …"
-    return words + _time_left(progress.eta_seconds)
-
-
-def _step_in_words(progress: Progress) -> str:
-    """The step under way, as far as it is and with its loss so far; else the last one with its loss; epoch and ε."""
-    within, losses = bool(progress.total), [loss for loss in progress.loss[-1:] if loss is not None]
-    words = f"step {progress.step + within:,} of {progress.steps:,}"
-    if within:
-        words += f" ({progress.done:,} of {progress.total:,} texts)"
-    words += f", epoch {progress.epoch} of {progress.epochs}"
-    if within and progress.step_loss is not None:
-        words += f" · loss {progress.step_loss:.2f} so far"
-    elif losses:
-        words += f" · loss {losses[0]:.2f}"
-    if progress.epsilon and progress.epsilon[-1] is not None:
-        words += f" · ε {progress.epsilon[-1]:.3g}"
-    return words
-
-
-def _time_left(seconds: float | None) -> str:
-    if seconds is None:
-        return ""
-    return f" · {seconds / 60:.0f} min left" if seconds >= 90 else f" · {max(1, seconds):.0f} s left"
 
 
 def _cancel_button(job: Job, where: str) -> None:
@@ -248,19 +219,3 @@ def links(spec: RunSpec) -> None:
     with st.container(horizontal=True, width="content"):
         st.page_link(pages["playground"], label="Open in Playground", icon=":material/forum:", query_params=run)
         st.page_link(pages["tradeoff"], label="See in trade-off", icon=":material/balance:", query_params=kind)
-
-
-def title(spec: RunSpec) -> str:
-    """A run in words: model, privacy with its unit, cohort, epochs, seed."""
-    privacy = spec.privacy
-    if spec.is_base:
-        promise = "public model, no training"
-    elif privacy.target_epsilon is not None:
-        promise = f"ε = {privacy.target_epsilon:g} per {privacy.unit}"
-    elif privacy.noise_multiplier is not None:
-        promise = f"σ = {privacy.noise_multiplier:g} per {privacy.unit}"
-    else:
-        promise = "no privacy"
-    cohort = hospital_name(spec.corpus)
-    epochs = f"{spec.training.epochs} epoch{'s' if spec.training.epochs != 1 else ''}"
-    return f"{charts.MODEL_NAMES[spec.model.kind]} · {promise} · {cohort} · {epochs} · seed {spec.training.seed}"

@@ -15,7 +15,7 @@ from core.runs.progress import Progress, progress_of
 from core.runs.store import DiskFull, Workspace
 from core.spec import CORPUS_PRESETS, PrivacySpec, RunSpec, recipe
 from core.training.accounting import epsilon
-from pages.parts.job_monitor import stage_in_words, title
+from pages.parts.job_text import stage_in_words, title
 from pages.parts.live_strips import MOST_POINTS, strips
 
 ROOT = Path(__file__).resolve().parents[2]

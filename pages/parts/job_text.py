@@ -1,0 +1,67 @@
+"""Jobs in words: what a run is, and how far it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from core.runs.progress import Progress
+from core.spec import RunSpec
+from pages.parts import charts
+from pages.parts.cohort_choice import hospital_name
+
+if TYPE_CHECKING:
+    from core.jobs.engine import Job
+
+
+def title(spec: RunSpec) -> str:
+    """A run in words: model, privacy with its unit, cohort, epochs, seed."""
+    privacy = spec.privacy
+    if spec.is_base:
+        promise = "public model, no training"
+    elif privacy.target_epsilon is not None:
+        promise = f"ε = {privacy.target_epsilon:g} per {privacy.unit}"
+    elif privacy.noise_multiplier is not None:
+        promise = f"σ = {privacy.noise_multiplier:g} per {privacy.unit}"
+    else:
+        promise = "no privacy"
+    cohort = hospital_name(spec.corpus)
+    epochs = f"{spec.training.epochs} epoch{'s' if spec.training.epochs != 1 else ''}"
+    return f"{charts.MODEL_NAMES[spec.model.kind]} · {promise} · {cohort} · {epochs} · seed {spec.training.seed}"
+
+
+def stage_in_words(job: Job, progress: Progress) -> str:
+    """What a job does right now: stage, n of N, ε so far, time left."""
+    if job.state == "queued":
+        return f"Waiting: {job.position} before it" if job.position else "Waiting: next in line"
+    if not progress.stage:
+        return "Starting"
+    stage = progress.stage.capitalize()
+    if progress.stage == "training" and progress.steps:
+        words = f"{stage}: {_step_in_words(progress)}"
+    elif progress.total:
+        words = f"{stage}: {progress.done:,} of {progress.total:,}"
+    else:
+        words = f"{stage} …"
+    return words + _time_left(progress.eta_seconds)
+
+
+def _step_in_words(progress: Progress) -> str:
+    """The step under way, as far as it is and with its loss so far; else the last one with its loss; epoch and ε."""
+    within, losses = bool(progress.total), [loss for loss in progress.loss[-1:] if loss is not None]
+    words = f"step {progress.step + within:,} of {progress.steps:,}"
+    if within:
+        words += f" ({progress.done:,} of {progress.total:,} texts)"
+    words += f", epoch {progress.epoch} of {progress.epochs}"
+    if within and progress.step_loss is not None:
+        words += f" · loss {progress.step_loss:.2f} so far"
+    elif losses:
+        words += f" · loss {losses[0]:.2f}"
+    if progress.epsilon and progress.epsilon[-1] is not None:
+        words += f" · ε {progress.epsilon[-1]:.3g}"
+    return words
+
+
+def _time_left(seconds: float | None) -> str:
+    if seconds is None:
+        return ""
+    return f" · {seconds / 60:.0f} min left" if seconds >= 90 else f" · {max(1, seconds):.0f} s left"
