@@ -13,6 +13,7 @@ from pages.parts import charts
 # Mean of log2|R| − log2(rank) when the rank is uniform, that is for a canary nobody read (Carlini et al. 2019).
 NULL_EXPOSURE = 1 / math.log(2)
 MOST_POINTS = 600  # a strip is a few hundred pixels wide; more points only slow the browser
+FEW_POINTS = 60
 TITLES = (
     "Loss, nats a token (falls while the model learns)",
     "ε spent",
@@ -55,10 +56,15 @@ def _thinned(steps: list[int], values: list[float | None]) -> tuple[list[int], l
     return [steps[at] for at in keep], [values[at] for at in keep]
 
 
+def _mode(steps: list[int]) -> str:
+    """Points as long as there are few: a line of one step cannot be seen."""
+    return "lines+markers" if len(steps) <= FEW_POINTS else "lines"
+
+
 def _loss(figure: go.Figure, progress: Progress) -> None:
     x, y = _thinned(progress.steps_taken, progress.loss)
     figure.add_scatter(
-        x=x, y=y, name="loss on training notes", mode="lines", connectgaps=True,
+        x=x, y=y, name="loss on training notes", mode=_mode(x), connectgaps=True, marker={"size": 5},
         line={"color": charts.OKABE_ITO["sky"]}, row=1, col=1,
     )  # fmt: skip
     figure.add_scatter(
@@ -77,8 +83,9 @@ def _epsilon(figure: go.Figure, progress: Progress, budget: float | None, *, pri
         return
     x, y = _thinned(progress.steps_taken, progress.epsilon)
     figure.add_scatter(
-        x=x, y=y, name="ε spent", mode="lines", line={"color": charts.BUDGET, "width": 3}, fill="tozeroy", row=2, col=1
-    )
+        x=x, y=y, name="ε spent", mode=_mode(x), line={"color": charts.BUDGET, "width": 3}, marker={"size": 5},
+        fill="tozeroy", row=2, col=1,
+    )  # fmt: skip
     if budget is not None:
         figure.add_hline(
             y=budget, line_dash="dash", line_color=charts.RISK, annotation_text=f"budget ε = {budget:g}",

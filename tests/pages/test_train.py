@@ -264,3 +264,9 @@ def test_the_strips_stay_small_and_keep_the_last_step():
     assert len(drawn["ε spent"]) <= MOST_POINTS + 1 and drawn["ε spent"][-1] == steps
     assert {"canary C0000", "canary C0001", "canary C0002", "loss on held-out notes"} <= set(drawn)
     assert "ε spent" not in {trace.name for trace in strips(progress, budget=None, private=False).data}
+
+
+def test_the_first_step_can_be_seen():
+    progress = Progress(step=1, steps=46, steps_taken=[1], loss=[4.8], epsilon=[2.9])
+    drawn = {trace.name: trace for trace in strips(progress, budget=8.0, private=True).data}
+    assert "markers" in drawn["loss on training notes"].mode and "markers" in drawn["ε spent"].mode
