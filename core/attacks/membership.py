@@ -15,7 +15,7 @@ import pandas as pd
 from core.corpus.public_text import heldout_text
 from core.models.build import LanguageModel
 from core.models.likelihood import note_losses
-from core.models.tokenizer import encode
+from core.models.tokenizer import token_counts
 from core.spec import AuditSpec
 
 LOSS = "loss"
@@ -53,10 +53,11 @@ def loss_scores(
     for split in ("member", "heldout"):
         if not (judged["split"] == split).any():
             raise ValueError(f"membership cannot be judged: the cohort holds no notes of the split “{split}”")
-    losses = _losses(lm, judged["text"].tolist(), audit, on_progress)
+    texts = judged["text"].array  # taken in slices: a list would hold every text of a large cohort once more
+    losses = _losses(lm, texts, audit, on_progress)
     scores = judged[["note_id", "admission_id", "patient_id", "split", "note_type"]].assign(
         attack=LOSS,
-        tokens=_lengths(lm, judged["text"].tolist()),
+        tokens=token_counts(lm, texts) + 1,
         member=judged["split"] == "member",
         score=-losses,
     )
@@ -78,7 +79,7 @@ def public_scores(lm: LanguageModel, audit: AuditSpec) -> pd.DataFrame:
             "patient_id": None,
             "split": "public",
             "note_type": "public text",
-            "tokens": _lengths(lm, texts),
+            "tokens": token_counts(lm, texts) + 1,
             "member": False,
             "score": -_losses(lm, texts, audit, None),
         }
@@ -120,18 +121,14 @@ def _lowest_mean(values: np.ndarray, k: float) -> float:
 
 
 def _losses(
-    lm: LanguageModel, texts: list[str], audit: AuditSpec, on_progress: Callable[[int, int], None] | None
+    lm: LanguageModel, texts: Sequence[str], audit: AuditSpec, on_progress: Callable[[int, int], None] | None
 ) -> np.ndarray:
     """Mean nats a token of every text, (texts,)."""
     found = []
     for start in range(0, len(texts), _CHUNK):
-        chunk = texts[start : start + _CHUNK]
+        chunk = list(texts[start : start + _CHUNK])
         # a seed a chunk, so that no two notes share their masks; the same for every model, so that models compare
         found.append(note_losses(lm, chunk, mask_draws=audit.mask_draws, seed=audit.seed + start))
         if on_progress is not None:
             on_progress(start + len(chunk), len(texts))
     return np.concatenate(found)
-
-
-def _lengths(lm: LanguageModel, texts: list[str]) -> list[int]:
-    return [len(tokens) + 1 for tokens in encode(lm, texts)]

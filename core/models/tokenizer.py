@@ -8,7 +8,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from tokenizers import (
+    AddedToken,
+    Encoding,
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+    trainers,
+)
 from transformers import PreTrainedTokenizerFast
 
 from core.spec import ModelKind
@@ -128,16 +138,21 @@ def _train_word_pieces(texts: Sequence[str], size: int) -> Tokenizer:
 
 def encode(lm: LanguageModel, texts: Sequence[str]) -> list[list[int]]:
     """Token ids of each text, without the special tokens that mark its beginning and end."""
-    if not texts:
-        return []
+    return [encoding.ids for encoding in _encodings(lm, texts)]
+
+
+def token_counts(lm: LanguageModel, texts: Sequence[str]) -> np.ndarray:
+    """How many tokens `encode` gives each text: int64 of shape (texts,), in flat memory."""
+    return np.fromiter((len(encoding) for encoding in _encodings(lm, texts)), dtype=np.int64, count=len(texts))
+
+
+def _encodings(lm: LanguageModel, texts: Sequence[str]) -> Iterator[Encoding]:
     backend = lm.tokenizer.backend_tokenizer
     backend.no_truncation()
     backend.no_padding()
-    found: list[list[int]] = []
     for start in range(0, len(texts), TEXTS_AT_ONCE):
         part = list(texts[start : start + TEXTS_AT_ONCE])
-        found += [encoding.ids for encoding in backend.encode_batch_fast(part, add_special_tokens=False)]
-    return found
+        yield from backend.encode_batch_fast(part, add_special_tokens=False)
 
 
 def encode_samples(

@@ -87,3 +87,4 @@ def test_many_texts_are_cut_as_if_at_once_and_kept_small(any_model, monkeypatch)
     small = tokenizer.encode_samples(any_model, texts.array, 16, dtype=tokenizer.smallest_dtype(any_model))
     assert np.array_equal(small.note_index, whole.note_index) and {one.dtype for one in small.ids} == {np.dtype("u2")}
     assert all(np.array_equal(one, other) for one, other in zip(small.ids, whole.ids, strict=True))
+    assert tokenizer.token_counts(any_model, texts.array).tolist() == list(map(len, encode(any_model, texts.tolist())))
