@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import shutil
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -106,3 +108,13 @@ def test_the_axis_puts_infinity_after_every_number():
     places = [axis.place(epsilon) for epsilon in (0.1, 0.5, 8.0, 20.0, math.inf)]
     assert places == sorted(places) and len(set(places)) == 5
     assert epsilon_label(math.inf) == "∞" and epsilon_label(0.5) == "0.5" and epsilon_label(8.0) == "8"
+
+
+def test_drawing_it_needs_no_torch():
+    """Importing it takes seconds, and a first screen must not wait for it."""
+    code = (
+        "import sys; import core.evaluation.tradeoff, core.evaluation.comparable, core.runs.queries,"
+        "pages.parts.job_monitor, pages.parts.tradeoff_charts, pages.parts.tradeoff_text;"
+        "sys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0  # noqa: S603
