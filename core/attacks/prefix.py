@@ -16,6 +16,7 @@ import torch
 
 from core.models.build import LanguageModel
 from core.models.likelihood import BATCH_TOKENS
+from core.models.tokenizer import encode
 
 PREFIXES = (8, 16, 32)  # tokens that the attacker knows
 EXACT_PREFIX = 32  # the one whose rate is called exact memorisation: as near to the paper's 50 as short notes allow
@@ -45,10 +46,18 @@ def asked_notes(
     `notes` has `note_id`, `patient_id`, `split`, `text`. So every prefix is judged on the same notes.
     """
     needed = max(prefixes) + FEWEST_REST
-    encodings = lm.tokenizer.backend_tokenizer.encode_batch(notes["text"].tolist(), add_special_tokens=False)
-    long_enough = notes[np.array([len(encoding.ids) >= needed for encoding in encodings], dtype=bool)]
-    order = np.random.default_rng([seed, 7061]).permutation(len(long_enough))
-    return long_enough.iloc[order].groupby("split").head(limit).sort_values("note_id").reset_index(drop=True)
+    shuffled = notes.iloc[np.random.default_rng([seed, 7061]).permutation(len(notes))]
+    kept = []
+    for _, of_split in shuffled.groupby("split"):
+        missing = limit
+        for start in range(0, len(of_split), limit):  # a large cohort is not read whole for the sake of a sample
+            part = of_split.iloc[start : start + limit]
+            long_enough = np.array([len(ids) >= needed for ids in encode(lm, part["text"].tolist())], dtype=bool)
+            kept.append(part[long_enough].head(missing))
+            missing -= len(kept[-1])
+            if not missing:
+                break
+    return pd.concat(kept).sort_values("note_id").reset_index(drop=True) if kept else notes.head(0)
 
 
 def prefix_attack(

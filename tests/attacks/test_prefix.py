@@ -104,3 +104,16 @@ def test_what_makes_no_sense_is_refused(untrained):
         prefix_attack(untrained["gpt2"], notes(KNOWN), prefixes=(0, 4))
     with pytest.raises(ValueError, match="do not fit"):
         prefix_attack(untrained["gpt2"], notes(KNOWN), prefixes=(10_000,))
+
+
+def test_a_sample_is_drawn_as_if_all_notes_had_been_read(untrained):
+    """Every third note is too short; whatever the limit, the same order of notes is gone through."""
+    table = notes(*[f"{KNOWN} {number}" if number % 3 else "Short." for number in range(60)])
+    whole = asked_notes(untrained["gpt2"], table, seed=3, prefixes=(4,), limit=100)
+    assert len(whole) == 40 and not whole["text"].eq("Short.").any()
+    for limit in (2, 7, 15):
+        drawn = asked_notes(untrained["gpt2"], table, seed=3, prefixes=(4,), limit=limit)
+        assert drawn["split"].value_counts().to_dict() == {"member": limit, "heldout": limit}
+        larger = asked_notes(untrained["gpt2"], table, seed=3, prefixes=(4,), limit=limit + 3)
+        assert set(drawn["note_id"]) <= set(larger["note_id"]) <= set(whole["note_id"])
+    assert asked_notes(untrained["gpt2"], table.head(0), seed=3).empty
