@@ -29,9 +29,16 @@ def band_colour(colour: str) -> str:
 
 
 def roc(
-    curves: Mapping[tuple[int, str, str], pd.DataFrame], ceilings: Mapping[tuple[int, str], Ceiling], *, log: bool
+    curves: Mapping[tuple[int, str, str], pd.DataFrame],
+    corners: Mapping[tuple[int, str, str], pd.DataFrame],
+    ceilings: Mapping[tuple[int, str], Ceiling],
+    *,
+    log: bool,
 ) -> go.Figure:
-    """ROC curves by (number of the run, its name, attack), and the ceilings of the runs that promise something."""
+    """ROC curves by (number of the run, its name, attack), and the ceilings of the runs that promise something.
+
+    `curves` are bands on a grid (`membership_curve.curve`), `corners` the exact curves (`membership_curve.steps`).
+    """
     figure = go.Figure()
     attacks = list(dict.fromkeys(attack for _, _, attack in curves))
     for (number, name, attack), table in curves.items():
@@ -41,12 +48,13 @@ def roc(
             x=[*shown["fpr"], *shown["fpr"][::-1]], y=[*shown["high"], *shown["low"][::-1]], fill="toself",
             fillcolor=band_colour(colour), line={"width": 0}, hoverinfo="skip", showlegend=False,
         )  # fmt: skip
+        exact = corners[number, name, attack]
+        exact = exact[exact["fpr"] >= SMALLEST_RATE] if log else exact
         figure.add_scatter(
-            x=shown["fpr"], y=shown["tpr"], name=f"{name}: {attack}", mode="lines",
+            x=exact["fpr"], y=exact["tpr"], name=f"{name}: {attack}", mode="lines",
             line={"color": colour, "width": 3, "dash": DASHES[attacks.index(attack) % len(DASHES)], "shape": "hv"},
-            customdata=shown[["low", "high"]],
-            hovertemplate="accuses %{x:.1%} of the others, catches %{y:.1%} of the members "
-            f"(95 %: %{{customdata[0]:.1%}} to %{{customdata[1]:.1%}})<extra>{name}: {attack}</extra>",
+            hovertemplate="accuses %{x:.1%} of the others, catches %{y:.1%} of the members"
+            f"<extra>{name}: {attack}</extra>",
         )  # fmt: skip
     grid = GRID[GRID >= SMALLEST_RATE] if log else GRID
     figure.add_scatter(

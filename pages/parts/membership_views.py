@@ -11,7 +11,7 @@ import pandas as pd
 import streamlit as st
 
 from core.attacks.membership_attacks import OWN_THRESHOLDS
-from core.evaluation.membership_curve import Ceiling, caught, ceiling_for
+from core.evaluation.membership_curve import Ceiling, caught, ceiling_for, steps
 from core.evaluation.membership_summary import population_threshold
 from core.evaluation.membership_units import Units, units
 from core.runs.run import Run
@@ -78,7 +78,8 @@ def roc_view(choice: Choice) -> None:
     ceilings = _ceilings(choice)
     drawn = {key: one for key, one in ceilings.items() if one.delta < 1}
     alt = f"ROC curves of {len(curves)} attacks: {', '.join(f'{name} by {attack}' for _, name, attack in curves)}."
-    charts.show(membership_charts.roc(curves, drawn, log=log), key="roc-chart", alt=alt)
+    corners = {key: steps(choice.units(choice.runs[key[1]], key[2])) for key in curves}
+    charts.show(membership_charts.roc(curves, corners, drawn, log=log), key="roc-chart", alt=alt)
     for (_, name), ceiling in ceilings.items():
         if ceiling.group > 1:
             st.markdown(

@@ -128,7 +128,7 @@ def test_every_note_is_in_the_histogram():
 def test_the_ceiling_is_drawn_for_the_runs_that_promise(log):
     table = pd.DataFrame({"fpr": [0.0, 0.5, 1.0], "tpr": [0.1, 0.6, 1.0], "low": [0, 0.5, 1], "high": [0.2, 0.7, 1]})
     curves = {(0, "plain", "loss"): table, (1, "dp", "loss"): table}
-    figure = membership_charts.roc(curves, {(1, "dp"): Ceiling(1.0, 1e-5, 1)}, log=log)
+    figure = membership_charts.roc(curves, curves, {(1, "dp"): Ceiling(1.0, 1e-5, 1)}, log=log)
     allowed = [trace for trace in figure.data if trace.name and "guarantee" in trace.name]
     assert [trace.name for trace in allowed] == ["dp: what the guarantee allows"]
     assert (np.asarray(allowed[0].y) >= np.asarray(allowed[0].x) - 1e-12).all()
