@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from bench import _bare, audit, clipping, generation, scale, scoring, serving, training
+from bench import all as everything
 from bench._models import Shape, random_model
 from bench._ratio import TARGETS, Figures, figure, in_turns
+from core.__main__ import main
 from core.models.likelihood import note_losses
 from core.spec import AuditSpec, CorpusSpec, TrainingSpec
 
@@ -105,3 +109,30 @@ def test_sides_take_turns() -> None:
     assert seen == list("ab" + "ab" + "ba" + "ab")
     with pytest.raises(ValueError, match="odd"):
         in_turns({"a": lambda: None}, 2)
+
+
+def test_the_table_replaces_the_one_of_its_device_and_shape_only() -> None:
+    document = (Path(__file__).resolve().parents[2] / "docs" / "PERFORMANCE.md").read_text(encoding="utf-8")
+    figures = figure("plain_over_bare_loop", np.array([1.0]), np.array([4.0]))
+    written = everything.with_table(document, figures, "cpu", "tiny")
+    assert "| `plain_over_bare_loop` |" in written and "**0.25** | 0.25–0.25 | ≤ 0.75 | 0.5 | yes | 1 |" in written
+    assert written.count(everything.END) == document.count(everything.END) == 3
+    assert written.partition("### GPU")[2] == document.partition("### GPU")[2]
+    assert everything.with_table(written, figures, "cpu", "tiny") == written
+    assert [key for key in TARGETS if key.replace("_gpt2", "_*").replace("_distilbert", "_*") not in document] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["clipping", "--rounds", "4"], "odd"),
+        (["clipping", "--shape", "huge"], "huge"),
+        (["scoring", "--device", "abacus"], "abacus"),
+        (["tradeoff", "--rounds", "3"], "no option --rounds"),
+        (["all", "--write", __file__, "--device", "nowhere"], "no place"),
+    ],
+)
+def test_bad_input_gets_a_sentence(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", *arguments]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == "" and words in captured.err and captured.err.count("\n") == 1
