@@ -259,7 +259,7 @@ def _names(rows: pd.DataFrame, pool: Mapping[str, int]) -> Iterator[Figure]:
     """Shares of the top 100 names, and of all names, that are members' and (scaled to as many) held-out patients'."""
     values, count = rows["score"].to_numpy(), len(rows)
     for measure, k in ((TOP100, min(TOP_NAMES, count)), (ALL_NAMES, count)):
-        for split in SPLITS:
+        for split in [split for split in SPLITS if pool.get(split)]:
             share = ranking.top_share(values, (rows["split"] == split).to_numpy(), k)
             low, high = proportion_interval(share * k, k)
             ratio = pool["member"] / pool[split]

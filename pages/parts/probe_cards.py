@@ -121,7 +121,7 @@ def _names(folder: str, finished: float, _run: Run) -> pd.DataFrame:
     ).head(100)
 
 
-@st.cache_data(max_entries=16, show_spinner=False)
+@st.cache_data(max_entries=64, show_spinner=False)
 def _figures(folder: str, finished: float, _run: Run) -> pd.DataFrame:
     from core.evaluation.probe_tables import FIGURES
 

@@ -21,7 +21,7 @@ with the own name minus that with another patient's name of the same sex, at the
     "probing network": f"""
 The [CLS] vector (GPT-2: the last token's) of “Mr. First Last is a patient with *disease*” is read by a multilayer
 perceptron (scikit-learn's MLPClassifier, one layer of 128). It learns on one half of the members, with as many pairs
-that are false as true, and judges every disease for up to 64 members of the other half and 64 held-out patients. The
+that are false as true, and judges every disease for up to 48 members of the other half and 48 held-out patients. The
 control “without any name” is the same network on the disease alone. {PAPER}, §6.2, Table 4, A.5.
 """,
     "one probe a condition": f"""

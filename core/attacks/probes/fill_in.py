@@ -25,7 +25,8 @@ from core.models.tokenizer import encode
 
 PROBE = "fill in the blank"
 NAME, OTHER_NAME, CONDITION_ONLY, FREQUENCY = "name", "another name", "condition only", "frequency"
-MOST_CAUSAL = 100  # patients of each split asked about with GPT-2, which reads every condition after every name
+MOST_CAUSAL = 48  # patients of each split with GPT-2, which must read every condition after every name
+GROUPS = 4  # of conditions of like length that GPT-2 reads together: less padding
 _END = "."  # as the notes of the Template Only corpus end
 
 
@@ -78,22 +79,29 @@ def _masked(
 def _causal(
     lm: LanguageModel, prefixes: list[list[int]], conditions: Sequence[list[int]], scores: np.ndarray, report: Report
 ) -> None:
-    """Every opening is read once; its keys and values are shared by all conditions read after it."""
-    ids, attention = padded(lm, conditions)
-    later = attention[:, 1:].bool()
+    """An opening is read once a group of conditions of like length, which all go on from its keys and values."""
+    order = np.argsort([len(ids) for ids in conditions], kind="stable")
+    groups = [same for same in np.array_split(order, GROUPS) if len(same)]
+    read = [padded(lm, [conditions[number] for number in same]) for same in groups]
     for row, prefix in enumerate(prefixes):
         start = torch.tensor([[lm.tokenizer.bos_token_id, *prefix]], device=lm.device)
-        read = lm.model.base_model(input_ids=start, use_cache=True)
-        first = torch.log_softmax(lm.head(read[0][:, -1]).float(), -1)[0]  # (V,)
-        read.past_key_values.batch_repeat_interleave(len(conditions))
-        seen = torch.cat([attention.new_ones(len(conditions), start.shape[1]), attention], 1)
-        hidden = lm.model.base_model(input_ids=ids, past_key_values=read.past_key_values, attention_mask=seen)[0]
-        logits = lm.head(hidden[:, :-1][later]).float()
-        rest = torch.zeros(later.shape, device=lm.device)
-        rest[later] = logits.gather(-1, ids[:, 1:][later][:, None]).squeeze(-1) - torch.logsumexp(logits, -1)
-        total = first[ids[:, 0]] + rest.sum(1)
-        scores[row] = (total / attention.sum(1)).cpu().numpy()
+        for same, (ids, attention) in zip(groups, read, strict=True):
+            scores[row, same] = _after(lm, start, ids, attention)
         report(row + 1, len(prefixes))
+
+
+def _after(lm: LanguageModel, start: torch.Tensor, ids: torch.Tensor, attention: torch.Tensor) -> np.ndarray:
+    """Mean log p of each row of `ids` (C, k), right-padded as `attention` says, after `start` (1, T): (C,)."""
+    before = lm.model.base_model(input_ids=start, use_cache=True)
+    first = torch.log_softmax(lm.head(before[0][:, -1]).float(), -1)[0]  # (V,)
+    before.past_key_values.batch_repeat_interleave(len(ids))
+    seen = torch.cat([attention.new_ones(len(ids), start.shape[1]), attention], 1)
+    hidden = lm.model.base_model(input_ids=ids, past_key_values=before.past_key_values, attention_mask=seen)[0]
+    later = attention[:, 1:].bool()
+    logits = lm.head(hidden[:, :-1][later]).float()
+    rest = torch.zeros(later.shape, device=lm.device)
+    rest[later] = logits.gather(-1, ids[:, 1:][later][:, None]).squeeze(-1) - torch.logsumexp(logits, -1)
+    return ((first[ids[:, 0]] + rest.sum(1)) / attention.sum(1)).double().cpu().numpy()
 
 
 def fill_in_the_blank(target: Target, report: Report = no_report) -> Tables:
@@ -101,7 +109,7 @@ def fill_in_the_blank(target: Target, report: Report = no_report) -> Tables:
     asked = identities(target)
     chosen = first_of_each_split(asked, MOST_CAUSAL) if target.lm.causal else np.arange(len(asked.patients))
     frames = []
-    for role, lm in models_of(target):
+    for role, lm in models_of(target)[: 1 if target.lm.causal else 2]:  # the public GPT-2 has an audit of its own
         conditions = condition_ids(lm, asked.wordings)
         bins = [str(len(ids)) for ids in conditions]
         asking = [(NAME, asked.patients), (OTHER_NAME, asked.swapped)] if role == TARGET else [(NAME, asked.patients)]

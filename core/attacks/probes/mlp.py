@@ -23,7 +23,7 @@ from core.attacks.registry import KINDS, Attack, Report, Tables, Target, no_repo
 
 PROBE = "probing network"
 MOST_LEARNED = 2_000  # positive pairs the probe learns from
-MOST_JUDGED = 64  # patients of each split, each asked for every condition
+MOST_JUDGED = 48  # patients of each split, each asked for every condition
 _STREAM = 49
 
 
