@@ -1,8 +1,8 @@
 """The shipped demonstration: which runs it is made of, and how they get into `assets/demo`.
 
-`python -m core demo` trains what is missing (seed by seed, so that a part of it is already a whole sweep) and then
-copies every finished run of the sweep: its tables always, its weights only for the runs that Home and the Playground
-open with.
+`python -m core demo` trains what is missing (seed by seed, so that a part of it is already a whole sweep), attacks the
+runs that keep their weights with the full battery, and then copies every finished run of the sweep: its tables always,
+its weights and its full audit only for the runs that Home and the Playground open with.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from core.audit import audit
 from core.pipeline import execute
 from core.runs.run import Run
 from core.runs.store import DEMO, Workspace
@@ -38,13 +39,20 @@ def demo_specs() -> list[RunSpec]:
     return [demo_spec(kind, epsilon, seed) for seed in SEEDS for kind in KINDS for epsilon in EPSILONS]
 
 
+def weighted_specs() -> list[RunSpec]:
+    """The runs of the sweep that are shipped with their weights and a full audit."""
+    return [demo_spec(kind, epsilon, SEEDS[0]) for kind, epsilon in WEIGHTS]
+
+
 def main(data: Path | str | None = None, json: bool = False) -> None:
-    """Train the runs of the sweep that are missing, then write `assets/demo` anew."""
+    """Train and audit what is missing of the sweep, then write `assets/demo` anew."""
     workspace = Workspace(data, shared=())  # the shipped runs themselves do not count as made
     specs = demo_specs()
     for number, spec in enumerate(specs, start=1):
         run = execute(spec, workspace)
         print(f"{number}/{len(specs)} {run.id}", file=sys.stderr, flush=True)
+    for spec in weighted_specs():
+        audit(execute(spec, workspace), workspace)
     export(workspace)
 
 
@@ -53,7 +61,7 @@ def export(workspace: Workspace, out: Path = DEMO) -> list[str]:
     specs = demo_specs()
     wanted = {spec.run_id: spec for spec in [*specs, *(spec.base_spec() for spec in specs)]}
     runs = [run for spec in wanted.values() if (run := workspace.find(spec)) is not None]
-    with_weights = {demo_spec(kind, epsilon, SEEDS[0]).run_id for kind, epsilon in WEIGHTS}
+    with_weights = {spec.run_id for spec in weighted_specs()}
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=".demo-") as temporary:
         made = Path(temporary) / "demo"
@@ -61,6 +69,9 @@ def export(workspace: Workspace, out: Path = DEMO) -> list[str]:
             _copy_run(run, made / "runs" / run.id, weights=run.id in with_weights)
             cohort = run.spec.corpus.digest()
             shutil.copytree(workspace.root / "corpora" / cohort, made / "corpora" / cohort, dirs_exist_ok=True)
+            audited = workspace.audit(run.id).folder
+            if run.id in with_weights and audited.exists():
+                shutil.copytree(audited, made / "audits" / run.id)
         if out.exists():
             shutil.rmtree(out)
         made.rename(out)
