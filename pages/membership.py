@@ -8,7 +8,7 @@ from core.attacks.battery import REGISTRY
 from core.attacks.membership import LOSS
 from core.evaluation.membership_units import LENGTHS
 from core.runs.run import Run
-from pages.parts import charts, membership_data, run_picker, shell
+from pages.parts import membership_data, run_picker, shell
 from pages.parts.membership_views import VIEWS, WORDS, Choice
 
 shell.page(
@@ -16,23 +16,6 @@ shell.page(
     "Can somebody who has the model tell whose notes it was trained on?",
     icon=":material/person_search:",
 )
-
-
-def choose(runs: list[Run]) -> dict[str, Run]:
-    """The two runs to compare, by a short name that tells them apart."""
-    first, second = run_picker.default_pair(runs)
-    left, right = st.columns(2)
-    with left:
-        one = run_picker.pick("First model", runs, first, key="left")
-    with right:
-        two = run_picker.pick("Second model", runs, second or runs[-1], key="right")
-    chosen = [one] if one.id == two.id else [one, two]
-    names = [run_picker.privacy_label(run) for run in chosen]
-    if len({run.spec.model.kind for run in chosen}) > 1:
-        names = [f"{charts.MODEL_NAMES[run.spec.model.kind]}, {n}" for run, n in zip(chosen, names, strict=True)]
-    if len(set(names)) < len(names):
-        names = [f"{name} ({run.id[-4:]})" for run, name in zip(chosen, names, strict=True)]
-    return dict(zip(names, chosen, strict=True))
 
 
 def attacks_of(chosen: dict[str, Run]) -> list[str]:
@@ -52,9 +35,9 @@ def not_audited(chosen: dict[str, Run]) -> None:
         )
 
 
-runs = sorted(shell.workspace().runs(), key=lambda run: (run.spec.is_base, not run.shipped))
+runs = run_picker.audited_first(shell.workspace().runs())
 if runs:
-    picked = choose(runs)
+    picked = run_picker.pick_two(runs)
     possible = attacks_of(picked)
     wanted = [name for name in (LOSS, "ratio base") if name in possible]
     columns = st.columns([2, 1.2, 1.2])

@@ -89,6 +89,29 @@ def default_pair(runs: Sequence[Run]) -> tuple[Run | None, Run | None]:
     return left, min(private, key=distance, default=None)
 
 
+def audited_first(runs: Sequence[Run]) -> list[Run]:
+    """Runs that a full audit has something of come first, then shipped ones; the public base models last."""
+    there = {run.id: bool(workspace().audit(run.id).outcomes()) for run in runs}
+    return sorted(runs, key=lambda run: (run.spec.is_base, not there[run.id], not run.shipped))
+
+
+def pick_two(runs: Sequence[Run]) -> dict[str, Run]:
+    """Two select boxes side by side, and the chosen runs by a short name that tells them apart (one if it is twice)."""
+    first, second = default_pair(runs)
+    left, right = st.columns(2)
+    with left:
+        one = pick("First model", runs, first, key="left")
+    with right:
+        two = pick("Second model", runs, second or runs[-1], key="right")
+    chosen = [one] if one.id == two.id else [one, two]
+    names = [privacy_label(run) for run in chosen]
+    if len({run.spec.model.kind for run in chosen}) > 1:
+        names = [f"{MODEL_NAMES[run.spec.model.kind]}, {name}" for run, name in zip(chosen, names, strict=True)]
+    if len(set(names)) < len(names):
+        names = [f"{name} ({run.id[-4:]})" for run, name in zip(chosen, names, strict=True)]
+    return dict(zip(names, chosen, strict=True))
+
+
 def pick(title: str, runs: Sequence[Run], default: Run | None, *, key: str) -> Run:
     """A select box over `runs` (not empty). The choice is kept in the session and in the link (`?key=<run id>`).
 
