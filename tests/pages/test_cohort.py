@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 from streamlit.testing.v1 import AppTest
+from visit import visit
 
 from core.corpus.hospital import build
 from core.spec import CORPUS_PRESETS
@@ -22,15 +24,7 @@ def cohort(monkeypatch, tmp_path):
     """Opens the page with the given query parameters."""
     monkeypatch.setenv("PHILAB_DATA", str(tmp_path))
 
-    def opened(**query: str) -> AppTest:
-        app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=WAIT).run()
-        for name, value in query.items():
-            app.query_params[name] = value
-        app.switch_page("pages/cohort.py").run()
-        assert not app.exception
-        return app
-
-    return opened
+    return partial(visit, "cohort")
 
 
 def notes_html(app: AppTest) -> list[str]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import shutil
-from pathlib import Path
+from functools import partial
 
 import pytest
-from streamlit.testing.v1 import AppTest
+from visit import revealed, said, visit
 
 from core.audit import audit
 from core.evaluation.canary_figures import BLIND, exposure_by_copies, race
@@ -16,8 +16,7 @@ from pages.parts.canary_charts import bounds, exposure
 from pages.parts.canary_how import HOW
 from pages.parts.canary_views import VIEWS
 
-ROOT = Path(__file__).resolve().parents[2]
-WAIT = 300
+opened = partial(visit, "canaries")
 
 
 @pytest.fixture
@@ -34,25 +33,6 @@ def audited(smoke_workspace, smoke_specs, tmp_path_factory):
     workspace = Workspace(root, shared=())
     audit(workspace.run(smoke_specs["plain"].run_id), workspace, attacks=["prefix", "canary exposure"])
     return root
-
-
-def opened(**query: str) -> AppTest:
-    app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=WAIT).run()
-    for name, value in query.items():
-        app.query_params[name] = value
-    app.switch_page("pages/canaries.py").run()
-    assert not app.exception
-    return app
-
-
-def revealed(app: AppTest) -> AppTest:
-    next(button for button in app.button if button.label == "Show me").click().run()
-    assert not app.exception
-    return app
-
-
-def said(app: AppTest) -> str:
-    return "\n".join(element.value for element in app.markdown)
 
 
 def test_without_runs_it_says_what_to_do(monkeypatch, tmp_path):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import shutil
+from functools import partial
 from pathlib import Path
 
 import pytest
-from streamlit.testing.v1 import AppTest
+from visit import said, visit
 
 from core.attacks.probes import table
 from core.attacks.registry import REGISTRY
@@ -17,8 +18,7 @@ from core.runs.store import Workspace
 from pages.parts.probe_charts import PICTURES, picture
 from pages.parts.probe_how import HOW
 
-ROOT = Path(__file__).resolve().parents[2]
-WAIT = 300
+opened = partial(visit, "probes")
 
 
 @pytest.fixture(scope="module")
@@ -35,19 +35,6 @@ def probed(smoke_workspace, smoke_specs, tmp_path_factory):
 def data(monkeypatch, probed):
     monkeypatch.setenv("PHILAB_DATA", str(probed))
     return probed
-
-
-def opened(**query: str) -> AppTest:
-    app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=WAIT).run()
-    for name, value in query.items():
-        app.query_params[name] = value
-    app.switch_page("pages/probes.py").run()
-    assert not app.exception
-    return app
-
-
-def said(app: AppTest) -> str:
-    return "\n".join(element.value for element in app.markdown)
 
 
 def figures_of(data: Path, specs):

@@ -7,10 +7,12 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 from streamlit.testing.v1 import AppTest
+from visit import visit
 
 from core.evaluation.comparable import families
 from core.evaluation.wording import perplexity_text
@@ -18,8 +20,9 @@ from core.jobs.engine import Engine, Job
 from core.runs.store import Workspace
 from pages.parts.tradeoff_charts import EpsilonAxis, epsilon_label
 
+opened = partial(visit, "tradeoff")
+
 ROOT = Path(__file__).resolve().parents[2]
-WAIT = 90
 SUBMITTED = Job("gpt2-000000000000", None, "queued", "", 0.0, 0)
 
 
@@ -27,15 +30,6 @@ SUBMITTED = Job("gpt2-000000000000", None, "queued", "", 0.0, 0)
 def data(monkeypatch, smoke_workspace):
     monkeypatch.setenv("PHILAB_DATA", str(smoke_workspace))
     return smoke_workspace
-
-
-def opened(**query: str) -> AppTest:
-    app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=WAIT).run()
-    for name, value in query.items():
-        app.query_params[name] = value
-    app.switch_page("pages/tradeoff.py").run()
-    assert not app.exception
-    return app
 
 
 def said(app: AppTest, start: str) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import shutil
-from pathlib import Path
+from functools import partial
 
 import pytest
 from streamlit.testing.v1 import AppTest
+from visit import visit
 
 from core.jobs.engine import Engine, EngineFailed, Job
 from core.runs.events import Status, append_event, write_status
@@ -18,8 +19,8 @@ from core.training.accounting import epsilon
 from pages.parts.job_text import stage_in_words, title
 from pages.parts.live_strips import MOST_POINTS, strips
 
-ROOT = Path(__file__).resolve().parents[2]
-WAIT = 90
+opened = partial(visit, "train")
+
 TINY = {"cohort": "tiny", "batch_private_small": "16", "epochs_private_small": "2"}
 
 
@@ -41,15 +42,6 @@ def asked(monkeypatch):
 
     monkeypatch.setattr(Engine, "submit", submit)
     return specs
-
-
-def opened(**query: str) -> AppTest:
-    app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=WAIT).run()
-    for name, value in query.items():
-        app.query_params[name] = value
-    app.switch_page("pages/train.py").run()
-    assert not app.exception
-    return app
 
 
 def figures(app: AppTest) -> dict[str, str]:
