@@ -64,7 +64,7 @@ def _told(reply: Reply) -> None:
     st.markdown(
         f"After this name a token of this disease is **{reply.times:.2f} times** as likely as after {others} names the "
         f"model never read; {reply.beaten} of the {others} make it less likely. It ranks **{reply.rank} of "
-        f"{reply.compared}** diseases of {reply.tokens} tokens."
+        f"{reply.compared}** diseases of {reply.tokens} token{'' if reply.tokens == 1 else 's'}."
     )
     with st.container(horizontal=True):
         for label, nats in (
