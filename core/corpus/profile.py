@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import json
 from collections.abc import Collection
 
 import pandas as pd
 
 from core.corpus.tables import Corpus
 from core.phi.fields import FIELDS
-
-SPREADSHEET_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def holders_per_code(patients: pd.DataFrame) -> pd.DataFrame:
@@ -104,26 +100,3 @@ def _matching_patients(patients: pd.DataFrame, patient: str, code: str) -> pd.Se
         wanted = code.strip().upper()
         keep &= patients["icd_codes"].map(lambda held: any(str(one).upper().startswith(wanted) for one in held))
     return patients.loc[keep, "patient_id"]
-
-
-def spreadsheet_csv(frame: pd.DataFrame) -> bytes:
-    """UTF-8 CSV that a spreadsheet opens as text: lists become JSON, and no cell starts a formula.
-
-    A cell that begins with = + - @ tab or carriage return gets an apostrophe in front (OWASP, "CSV injection");
-    numbers stay numbers, negative ones too.
-    """
-    safe = frame.apply(lambda column: column if _is_number(column) else column.map(_safe_cell))
-    return safe.to_csv(index=False, quoting=csv.QUOTE_NONNUMERIC).encode()
-
-
-def _is_number(column: pd.Series) -> bool:
-    return pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column)
-
-
-def _safe_cell(value: object) -> object:
-    if isinstance(value, (int, float)) or value is None:
-        return value
-    if not isinstance(value, str):
-        tolist = getattr(value, "tolist", None)
-        return json.dumps(tolist() if tolist else value, ensure_ascii=False, default=str)
-    return f"'{value}" if value.startswith(SPREADSHEET_FORMULA) else value

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
-from core.corpus.profile import spreadsheet_csv
+from core.evaluation.csv_export import spreadsheet_csv
 
 
 def numbers(frame: pd.DataFrame, *, name: str, label: str = "The numbers behind this picture") -> None:

@@ -1,8 +1,6 @@
-"""What a cohort holds: tables checked against counts made in another way, and a CSV that no spreadsheet executes."""
+"""What a cohort holds: tables checked against counts made in another way."""
 
 from __future__ import annotations
-
-import io
 
 import pandas as pd
 import pytest
@@ -64,18 +62,3 @@ def test_typed_words_are_no_pattern(corpus):
     assert profile.matching_notes(corpus, words=".*(").empty
     text = corpus.notes["text"].iloc[0]
     assert corpus.notes["note_id"].iloc[0] in set(profile.matching_notes(corpus, words=text[:20])["note_id"])
-
-
-def test_no_csv_cell_starts_a_formula():
-    evil = ["=1+1", "+A1", "-A1", "@SUM(A1)", "\t=1", "\r=1"]
-    frame = pd.DataFrame({"text": evil, "number": [-1.5, 2, 3, 4, 5, 6], "spans": [[{"start": 0}]] * 6})
-    back = pd.read_csv(io.BytesIO(profile.spreadsheet_csv(frame)))
-    assert back["text"].tolist() == ["'" + cell for cell in evil]
-    assert back["number"].tolist() == frame["number"].tolist()
-    assert set(back["spans"]) == {'[{"start": 0}]'}
-
-
-def test_csv_of_a_cohort_keeps_every_note(corpus):
-    back = pd.read_csv(io.BytesIO(profile.spreadsheet_csv(corpus.notes)))
-    assert back["note_id"].tolist() == corpus.notes["note_id"].tolist()
-    assert back["text"].tolist() == corpus.notes["text"].tolist()
