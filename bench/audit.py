@@ -48,7 +48,7 @@ def measure(
         spec = RunSpec(
             corpus=corpus,
             model=ModelSpec(kind=kind),
-            training=training or recipe(kind, private=False),
+            training=training or recipe(kind),
             audit=audit or AuditSpec(),
         )
         above, below = zip(*(_seconds(spec, attacks) for _ in range(rounds)), strict=True)

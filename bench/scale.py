@@ -76,7 +76,7 @@ def measure_here(folder: Path, count: int, steps: int) -> dict[str, float]:
     if len(notes) < count:
         raise ValueError(f"the cohort in {folder} has {len(notes):,} notes, not {count:,}")
     lm = load(ModelSpec())
-    training = recipe("gpt2", private=True).model_copy(update={"batch_size": min(256, count // 4)})
+    training = recipe("gpt2", PrivacySpec(target_epsilon=8.0)).model_copy(update={"batch_size": min(256, count // 4)})
     ends: list[float] = []
     begun = time.perf_counter()
     train(

@@ -42,7 +42,7 @@ def measure(
     audit: AuditSpec | None = None,
 ) -> Figures:
     """Both figures; recipes default to those of the product."""
-    training, private = training or recipe("gpt2", private=False), private or recipe("gpt2", private=True)
+    training, private = training or recipe("gpt2"), private or recipe("gpt2", PrivacySpec(target_epsilon=8.0))
     notes = build(corpus).training_notes(training.max_notes_per_patient)
     return _plain(rounds, notes, training) | _classroom(rounds, notes, corpus, training, private, audit or AuditSpec())
 

@@ -26,11 +26,12 @@ WEIGHTS: tuple[tuple[ModelKind, float | None], ...] = (("gpt2", None), ("gpt2", 
 
 def demo_spec(kind: ModelKind, epsilon: float | None, seed: int) -> RunSpec:
     """One run of the sweep: the classroom cohort with the measured recipe."""
+    privacy = PrivacySpec(target_epsilon=epsilon)
     return RunSpec(
         corpus=CORPUS_PRESETS["classroom"],
         model=ModelSpec(kind=kind),
-        privacy=PrivacySpec(target_epsilon=epsilon),
-        training=recipe(kind, private=epsilon is not None, seed=seed),
+        privacy=privacy,
+        training=recipe(kind, privacy, seed=seed),
     )
 
 

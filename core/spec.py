@@ -9,9 +9,17 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 ModelKind = Literal["gpt2", "distilbert", "bert"]
 ModelSize = Literal["tiny", "small"]
@@ -35,7 +43,11 @@ class Spec(BaseModel):
 
 
 class CorpusSpec(Spec):
-    """A synthetic hospital. The same spec gives the same bytes."""
+    """A synthetic hospital, or notes that somebody brought. The same spec gives the same bytes.
+
+    With `imported` the notes are looked up by their content id and never made; the other settings then say what the
+    cohort holds (patients, population, canaries) and how it was split (seed).
+    """
 
     patients: int = Field(430, ge=4, le=200_000, description="patients with notes; 70 % members, 30 % held out")
     population: int = Field(
@@ -54,6 +66,17 @@ class CorpusSpec(Spec):
     canaries: int = Field(48, ge=0, le=5_000, description="canary secrets, each put in by a fair coin")
     canary_patients: int = Field(8, ge=0, le=1_000, description="whole canary patients, each put in by a fair coin")
     seed: int = Field(0, ge=0)
+    imported: str | None = Field(
+        None, pattern=r"^[0-9a-f]{16}$", description="content id of notes that were brought; none: a synthetic hospital"
+    )
+
+    @model_serializer(mode="wrap")
+    def _synthetic_as_ever(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A synthetic cohort's JSON says nothing about `imported`, so that digests and run ids are what they were."""
+        data = handler(self)
+        if data.get("imported") is None:
+            data.pop("imported", None)
+        return data
 
 
 class ModelSpec(Spec):
@@ -184,10 +207,28 @@ CORPUS_PRESETS: dict[str, CorpusSpec] = {
 }
 
 
-def recipe(kind: ModelKind, *, private: bool, epochs: int | None = None, seed: int = 0) -> TrainingSpec:
+_PRIVATE_RATE: dict[ModelKind, float] = {"gpt2": 5e-3, "distilbert": 2e-3, "bert": 2e-3}  # measured at ε = 8, σ = 0.75
+
+
+def recipe(
+    kind: ModelKind, privacy: PrivacySpec | None = None, *, epochs: int | None = None, seed: int = 0
+) -> TrainingSpec:
     """Training settings chosen by measurement for the `classroom` cohort (docs/METHODS.md, “Choosing a recipe”)."""
-    if private:
-        chosen = TrainingSpec(epochs=4, batch_size=256, learning_rate=5e-3 if kind == "gpt2" else 2e-3, warmup=0.0)
+    if privacy is not None and privacy.private:
+        chosen = TrainingSpec(epochs=4, batch_size=256, learning_rate=_private_rate(kind, privacy), warmup=0.0)
     else:  # a masked model is asked for 15 % of the tokens an epoch, so it takes longer to know a note
         chosen = TrainingSpec(epochs=8 if kind == "gpt2" else 16, batch_size=16, learning_rate=2e-3)
     return chosen.model_copy(update={"seed": seed, **({"epochs": epochs} if epochs else {})})
+
+
+def _private_rate(kind: ModelKind, privacy: PrivacySpec) -> float:
+    """The learning rate for so much noise, to two digits.
+
+    Adam's steps are as long on noise as on signal: the more noise, the more of what the public model knows a high rate
+    destroys. So the rate falls with √ε below ε = 8, and with 1/σ above σ = 0.75, which is about the same.
+    """
+    if privacy.target_epsilon is not None:
+        share = math.sqrt(privacy.target_epsilon / 8)
+    else:
+        share = 0.75 / (privacy.noise_multiplier or 1.0)
+    return float(f"{_PRIVATE_RATE[kind] * min(1.0, share):.2g}")

@@ -55,7 +55,7 @@ def reference_notes(target: Target, role: str) -> pd.DataFrame:
 
 def reference_training(target: Target, notes: pd.DataFrame) -> TrainingSpec:
     """How a reference model is trained: the plain recipe, samples as long as the target's, a batch the notes fill."""
-    chosen = recipe(target.kind, private=False, seed=target.spec.audit.seed)
+    chosen = recipe(target.kind, seed=target.spec.audit.seed)
     batch = min(chosen.batch_size, len(notes))
     return chosen.model_copy(update={"max_tokens": target.spec.training.max_tokens, "batch_size": batch})
 

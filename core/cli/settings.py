@@ -63,7 +63,7 @@ def training_spec(
     kind: ModelKind, privacy: PrivacySpec, epochs: int | None, seed: int, **changes: object
 ) -> TrainingSpec:
     """The measured recipe for this kind of model, with what the caller set instead."""
-    chosen = recipe(kind, private=privacy.private, seed=seed)
+    chosen = recipe(kind, privacy, seed=seed)
     given = {"epochs": epochs, **changes}
     return TrainingSpec(
         **{**chosen.model_dump(), **{name: value for name, value in given.items() if value is not None}}

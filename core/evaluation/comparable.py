@@ -15,7 +15,8 @@ class Family:
     """Runs of one cohort, model, audit, privacy unit, δ, accountant and recipe, at several ε and seeds.
 
     `privacy` has no ε; `training` has seed 0 and is None when the family has no private run. `plain_training` is the
-    recipe of its runs without privacy, None when there are none.
+    recipe of its runs without privacy, None when there are none. With `usual_rate` the learning rate of each private
+    run is the one that `core.spec.recipe` gives for its ε, and `training` holds the one at ε = 8.
     """
 
     corpus: CorpusSpec
@@ -25,16 +26,20 @@ class Family:
     training: TrainingSpec | None
     plain_training: TrainingSpec | None
     run_ids: tuple[str, ...]
+    usual_rate: bool = False
 
     def spec(self, epsilon: float | None, seed: int = 0) -> RunSpec:
         """The family's run at a target ε (None = without privacy); a recipe that no run shows is the measured one."""
-        given = self.plain_training if epsilon is None else self.training
-        training = given or recipe(self.model.kind, private=epsilon is not None)
-        privacy = PrivacySpec() if epsilon is None else self.privacy.model_copy(update={"target_epsilon": epsilon})
+        asked = PrivacySpec() if epsilon is None else self.privacy.model_copy(update={"target_epsilon": epsilon})
+        privacy = PrivacySpec.model_validate(asked.model_dump())
+        usual = recipe(self.model.kind, privacy)
+        training = (self.plain_training if epsilon is None else self.training) or usual
+        if self.usual_rate and privacy.private:
+            training = training.model_copy(update={"learning_rate": usual.learning_rate})
         return RunSpec(
             corpus=self.corpus,
             model=self.model,
-            privacy=PrivacySpec.model_validate(privacy.model_dump()),
+            privacy=privacy,
             training=training.model_copy(update={"seed": seed}),
             audit=self.audit,
         )
@@ -58,17 +63,25 @@ def families(runs: Sequence[Run]) -> list[Family]:
             plain[setting][training].append(run)
         elif spec.privacy.target_epsilon is not None:
             asked = spec.privacy.model_copy(update={"target_epsilon": None})
-            private[(*setting, asked, training)].append(run)
+            private[(*setting, asked, *_at_eight(spec, training))].append(run)
     settled = {setting: max(recipes.items(), key=lambda item: _weight(item[1])) for setting, recipes in plain.items()}
     found = []
-    for (*setting, privacy, training), members in private.items():
+    for (*setting, privacy, training, usual_rate), members in private.items():
         plain_training, plain_runs = settled.get(tuple(setting), (None, []))
-        found.append(_family(setting, privacy, training, plain_training, [*members, *plain_runs]))
+        found.append(_family(setting, privacy, training, plain_training, [*members, *plain_runs], usual_rate))
     with_private = {(family.corpus, family.model, family.audit) for family in found}
     for setting, (plain_training, plain_runs) in settled.items():
         if setting not in with_private:
             found.append(_family(setting, PrivacySpec(), None, plain_training, plain_runs))
     return sorted(found, key=lambda family: -len(family.run_ids))
+
+
+def _at_eight(spec: RunSpec, training: TrainingSpec) -> tuple[TrainingSpec, bool]:
+    """A private run's training as at ε = 8, and whether its learning rate is the usual one, which differs with ε."""
+    if training.learning_rate != recipe(spec.model.kind, spec.privacy).learning_rate:
+        return training, False
+    at_eight = recipe(spec.model.kind, PrivacySpec(target_epsilon=8.0))
+    return training.model_copy(update={"learning_rate": at_eight.learning_rate}), True
 
 
 def _weight(runs: list[Run]) -> tuple[int, float]:
@@ -81,7 +94,8 @@ def _family(
     training: TrainingSpec | None,
     plain_training: TrainingSpec | None,
     runs: list[Run],
+    usual_rate: bool = False,
 ) -> Family:
     corpus, model, audit = setting
     ids = tuple(sorted(run.id for run in runs))
-    return Family(corpus, model, audit, privacy, training, plain_training, ids)
+    return Family(corpus, model, audit, privacy, training, plain_training, ids, usual_rate)

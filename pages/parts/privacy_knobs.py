@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 import streamlit as st
 from pydantic import ValidationError
 
-from core.spec import CorpusSpec, ModelSpec, PrivacySpec, RunSpec, TrainingSpec, recipe
+from core.spec import CorpusSpec, ModelKind, ModelSpec, PrivacySpec, RunSpec, TrainingSpec, recipe
 from pages.parts import charts
 from pages.parts.cohort_choice import sentence
 
@@ -62,7 +62,7 @@ def choose_run(corpus: CorpusSpec, *, notes: int) -> RunSpec | None:
     st.caption(f"{charts.MODEL_NAMES[kind]} {KINDS[kind]}.")
     try:
         privacy = _privacy()
-        training = _training(kind, private=privacy.private, notes=notes)
+        training = _training(kind, privacy, notes=notes)
         return RunSpec(corpus=corpus, model=ModelSpec(kind=kind), privacy=privacy, training=training)
     except ValidationError as error:
         st.error(sentence(error), icon=":material/error:")
@@ -115,12 +115,13 @@ def _meaning(target: float | None) -> str:
     return f"Whatever somebody suspects about one protected unit, their odds move at most {size}-fold, but for δ.{weak}"
 
 
-def _training(kind: str, *, private: bool, notes: int) -> TrainingSpec:
+def _training(kind: ModelKind, privacy: PrivacySpec, *, notes: int) -> TrainingSpec:
     """Epochs and batch; their defaults are the measured recipe's, which differs with and without privacy.
 
     In a cohort too small for the recipe's batch a quarter of its notes is a batch.
     """
-    default = recipe(kind, private=private)
+    private = privacy.private
+    default = recipe(kind, privacy)
     mode = "private" if private else "plain"
     if default.batch_size > notes:
         default = default.model_copy(update={"batch_size": max(1, notes // 4)})
@@ -135,7 +136,8 @@ def _training(kind: str, *, private: bool, notes: int) -> TrainingSpec:
         else "Epochs: how often every note is read. Each further time, more of it is memorised."
     )
     with st.expander("Learning rate and seed"):
-        rate = st.number_input("Learning rate", value=default.learning_rate, format="%g", key=f"rate_{mode}", **KEEP)
+        usual = default.learning_rate  # falls with ε: another usual rate is another knob, which starts there
+        rate = st.number_input("Learning rate", value=usual, format="%g", key=f"rate_{mode}_{usual:g}", **KEEP)
         seed = st.number_input("Training seed", value=0, step=1, key="training_seed", **KEEP)
     settings = default.model_dump() | {"epochs": epochs, "batch_size": batch, "learning_rate": rate, "seed": seed}
     return TrainingSpec(**settings)

@@ -7,7 +7,7 @@ from pathlib import Path
 from core.evaluation.comparable import families
 from core.runs.events import Status
 from core.runs.run import Run
-from core.spec import AuditSpec, CorpusSpec, ModelSpec, PrivacySpec, RunSpec, TrainingSpec
+from core.spec import AuditSpec, CorpusSpec, ModelSpec, PrivacySpec, RunSpec, TrainingSpec, recipe
 
 
 def run(*, epsilon=None, sigma=None, finished=0.0, kind="gpt2", corpus_seed=0, unit="note", **training) -> Run:
@@ -72,3 +72,29 @@ def test_a_family_names_the_run_it_lacks():
     assert family.spec(None) == have[1].spec
     lacking = family.spec(3.0)
     assert lacking.privacy.target_epsilon == 3.0 and lacking.training.batch_size == 64
+
+
+def test_a_rate_that_falls_with_epsilon_is_one_recipe():
+    """The usual rate differs with ε, and the run that a family asks for has the usual rate of its ε."""
+
+    def usual(epsilon: float, seed: int = 0) -> Run:
+        training = recipe("gpt2", PrivacySpec(target_epsilon=epsilon), seed=seed)
+        return run(epsilon=epsilon, **training.model_dump())
+
+    runs = [usual(epsilon, seed) for epsilon in (0.5, 1, 8, 10) for seed in (0, 1)]
+    assert len({one.spec.training.learning_rate for one in runs}) == 3
+    (family,) = families(runs)
+    assert set(family.run_ids) == {one.id for one in runs}
+    for one in runs:
+        assert family.spec(one.spec.privacy.target_epsilon, one.spec.training.seed).run_id == one.id
+    assert family.spec(2.0).training.learning_rate == recipe("gpt2", PrivacySpec(target_epsilon=2.0)).learning_rate
+
+
+def test_one_rate_for_every_epsilon_is_another_recipe():
+    at_eight = recipe("gpt2", PrivacySpec(target_epsilon=8.0)).model_dump()
+    fixed = [run(epsilon=epsilon, **at_eight) for epsilon in (1, 2)]
+    usual = run(epsilon=1, **recipe("gpt2", PrivacySpec(target_epsilon=1.0)).model_dump())
+    found = families([*fixed, usual])
+    assert sorted(len(family.run_ids) for family in found) == [1, 2]
+    of_fixed = next(family for family in found if not family.usual_rate)
+    assert of_fixed.spec(1.0).run_id == fixed[0].id

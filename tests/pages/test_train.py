@@ -71,7 +71,7 @@ def test_training_submits_what_the_knobs_say(data, asked):
     assert not app.exception
     (spec,) = asked
     expected = PrivacySpec(target_epsilon=2.0, delta=1e-3, unit="patient")
-    training = recipe("gpt2", private=True).model_copy(update={"batch_size": 16, "epochs": 2})
+    training = recipe("gpt2", expected).model_copy(update={"batch_size": 16, "epochs": 2})
     assert (spec.corpus, spec.privacy, spec.training) == (CORPUS_PRESETS["smoke"], expected, training)
 
 
@@ -99,7 +99,7 @@ def test_no_privacy_has_no_sigma_and_says_so(data, asked):
         ("epochs_private_small", 0, "at least one epoch"),
         ("epochs_private_small", -3, "epochs"),
         ("delta", 1.5, "delta"),
-        ("rate_private_small", 0.0, "learning rate"),
+        ("rate_private_small_0.0025", 0.0, "learning rate"),
     ],
 )
 def test_bad_input_is_a_sentence_and_trains_nothing(data, asked, key, value, sentence):
@@ -123,7 +123,7 @@ def test_a_hospital_that_cannot_be_built_is_a_sentence(data):
     [
         {"epsilon": "<b>x</b>\x07👩"},
         {"privacy": "choose σ (expert)", "sigma": "nan"},
-        {"delta": "1e400", "rate_private_small": "much"},
+        {"delta": "1e400", "rate_private_small_0.005": "much"},
         {"training_seed": "9" * 30, "batch_private_small": "many"},
         {"model": "gpt5", "unit": "hospital", "accountant": "mine"},
     ],
@@ -165,8 +165,9 @@ def test_a_refusal_of_the_engine_is_a_sentence(data, monkeypatch, refusal):
 
 
 def spec_of(**privacy) -> RunSpec:
-    training = recipe("gpt2", private=True).model_copy(update={"batch_size": 16, "epochs": 2})
-    return RunSpec(corpus=CORPUS_PRESETS["smoke"], privacy=PrivacySpec(**privacy), training=training)
+    asked = PrivacySpec(**privacy)
+    training = recipe("gpt2", asked).model_copy(update={"batch_size": 16, "epochs": 2})
+    return RunSpec(corpus=CORPUS_PRESETS["smoke"], privacy=asked, training=training)
 
 
 def test_every_browser_sees_a_running_job_live(data):
@@ -202,7 +203,7 @@ def test_a_run_that_exists_is_not_trained_again(data, smoke_workspace, smoke_spe
     assert {"Open in Playground", "See in trade-off"} <= {link.proto.label for link in app.get("page_link")}
     made = Workspace(data, shared=()).run(smoke_specs["plain"].run_id).spec
     folder = data / "runs" / made.run_id
-    asked_now = RunSpec(corpus=made.corpus, training=recipe("gpt2", private=False))
+    asked_now = RunSpec(corpus=made.corpus, training=recipe("gpt2"))
     folder.rename(data / "runs" / asked_now.run_id)
     (data / "runs" / asked_now.run_id / "spec.json").write_text(asked_now.model_dump_json())
     app = opened(cohort="tiny", epsilon="∞")
