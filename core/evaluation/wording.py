@@ -94,15 +94,25 @@ def odds_sentence(epsilon: float, delta: float = 0.0, unit: Literal["note", "pat
     whom = "a patient was in the data" if unit == "patient" else "one particular note was in the data"
     if math.isinf(epsilon):
         return f"Trained without privacy: nothing limits how many attackers rightly guess whether {whom}."
-    chance = most_right_guesses(epsilon, delta)
+    right, of = right_of(most_right_guesses(epsilon, delta))
+    if right < of:
+        return (
+            f"Of {of:,} attackers who guess whether {whom}, at most {right:,} would be right "
+            f"({of // 2:,} by tossing a coin)."
+        )
+    return f"The promise is empty in practice: all but one in a million attackers may rightly guess whether {whom}."
+
+
+def right_of(chance: float) -> tuple[int, int]:
+    """(right, attackers): how many at most are right, in the smallest crowd from 100 on where that is not all of them.
+
+    Rounded up. A chance that a million attackers cannot tell from 1 gives (1,000,000, 1,000,000).
+    """
     for crowd in (100, 1_000, 10_000, 100_000, 1_000_000):
         right = math.ceil(crowd * chance - 1e-9)
         if right < crowd:
-            return (
-                f"Of {crowd:,} attackers who guess whether {whom}, at most {right:,} would be right "
-                f"({crowd // 2:,} by tossing a coin)."
-            )
-    return f"The promise is empty in practice: all but one in a million attackers may rightly guess whether {whom}."
+            break
+    return right, crowd
 
 
 def auc_sentence(auc: float) -> str:

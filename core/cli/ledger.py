@@ -1,0 +1,157 @@
+"""The command `ledger`: what has been promised about a cohort so far, and entering a release."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from core.cli.output import AsJson, BadInput, DataFolder, answer, errors_as_sentences
+from core.cli.settings import corpus_spec
+
+if TYPE_CHECKING:
+    from core.runs.ledger import Ledger, Release
+    from core.runs.store import Workspace
+
+
+def ledger(
+    release: Annotated[
+        str | None, typer.Option("--release", metavar="RUN", help="Enter that this run's model is given away.")
+    ] = None,
+    vocabulary: Annotated[
+        Path | None,
+        typer.Option("--vocabulary", metavar="FILE", help="Make a noisy word histogram, enter it, and write it here."),
+    ] = None,
+    reason: Annotated[str | None, typer.Option(help="Who gets it and what for; a release needs one.")] = None,
+    corpus: Annotated[
+        str | None, typer.Option("--corpus", help="A cohort: a preset or a folder. Default: every cohort of a run.")
+    ] = None,
+    epsilon: Annotated[float | None, typer.Option(help="ε of one word of the vocabulary.")] = None,
+    vocabulary_delta: Annotated[float, typer.Option(help="δ of one word of the vocabulary.")] = 1e-10,
+    words: Annotated[int | None, typer.Option(min=1, help="At most so many words of one unit are counted.")] = None,
+    unit: Annotated[str, typer.Option(help="What the vocabulary protects: note or patient.")] = "note",
+    delta: Annotated[float, typer.Option(help="δ at which totals are told.")] = 1e-5,
+    budget: Annotated[float | None, typer.Option(help="An ε that must not be exceeded: says what is left.")] = None,
+    data: DataFolder = None,
+    as_json: AsJson = False,
+) -> None:
+    """What was released of each cohort, and what that promises together. A release cannot be undone."""
+    with errors_as_sentences():
+        from core.runs.store import Workspace
+
+        workspace = Workspace(data)
+        if release and vocabulary:
+            raise BadInput("Give --release or --vocabulary, not both: each is one entry.")
+        if (release or vocabulary) and not (reason or "").strip():
+            raise BadInput("--reason: a release needs one. Who gets it, and what for?")
+        if budget is not None and not 0 < budget < float("inf"):
+            raise BadInput(f"--budget: an ε is a number above 0, not {budget}.")
+        if release:
+            _release_run(workspace, release, reason)
+        elif vocabulary:
+            if epsilon is None or words is None or corpus is None:
+                raise BadInput("--vocabulary needs --corpus, --epsilon (of one word) and --words (most words a unit).")
+            promise = {"epsilon": epsilon, "delta": vocabulary_delta, "words": words, "unit": unit}
+            _release_vocabulary(workspace, vocabulary, corpus, promise, reason)
+        elif epsilon is not None or words is not None or reason:
+            raise BadInput("--epsilon, --words and --reason belong to --release or --vocabulary.")
+        chosen = [corpus_spec(corpus)] if corpus else _cohorts(workspace)
+        _tell(workspace, chosen, delta, budget, as_json=as_json)
+
+
+def _cohorts(workspace: Workspace) -> list:
+    """The cohorts of all runs, each once."""
+    return list(dict.fromkeys(run.spec.corpus for run in workspace.runs()))
+
+
+def _release_run(workspace: Workspace, run_id: str, reason: str) -> None:
+    from core.runs.ledger import Ledger
+
+    run = workspace.run(run_id)
+    Ledger.of(workspace, run.spec.corpus).release_run(run, reason)
+
+
+def _release_vocabulary(workspace: Workspace, out: Path, corpus: str, promise: dict[str, Any], reason: str) -> None:
+    """Draw the histogram, enter it, write it: entered first, since what is entered and lost harms nobody."""
+    import numpy as np
+
+    from core.models.tokenizer import noisy_histogram, word_counts
+    from core.runs.events import replace_text
+    from core.runs.ledger import Ledger, Vocabulary
+
+    vocabulary = Vocabulary(**promise)
+    if out.exists():
+        raise BadInput(f"--vocabulary: {out} exists. Choose another name.")
+    spec = corpus_spec(corpus)
+    notes = workspace.corpus(spec, store=False).training_notes()
+    texts = notes["text"] if vocabulary.unit == "note" else notes.groupby("patient_id")["text"].agg(" ".join)
+    counts = word_counts(texts, vocabulary.words)
+    kept = noisy_histogram(
+        counts, epsilon=vocabulary.epsilon, delta=vocabulary.delta, rng=np.random.default_rng()
+    )  # fresh entropy: nobody can draw this noise again
+    Ledger.of(workspace, spec).release_vocabulary(out.name, vocabulary, reason)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    replace_text(out, json.dumps(kept, ensure_ascii=False, indent=0))
+
+
+def _tell(workspace: Workspace, cohorts: list, delta: float, budget: float | None, *, as_json: bool) -> None:
+    from core.runs.ledger import Ledger
+
+    found = [described(Ledger.of(workspace, spec), delta, budget) for spec in cohorts]
+    text = "\n\n".join(map(_text, found)) or "There is no cohort with a run yet: `python -m core train`."
+    answer({"cohorts": found}, text, as_json=as_json)
+
+
+def described(ledger: Ledger, delta: float, budget: float | None) -> dict[str, Any]:
+    """A cohort's ledger as JSON: its releases and the total of each unit, with what is left of a budget."""
+    from core.runs.promised import mechanisms_of, promised
+    from core.training.composition import room
+
+    releases = ledger.releases()
+    totals = {}
+    for unit in ("note", "patient"):
+        total = promised(releases, unit, delta)
+        totals[unit] = {
+            "releases": total.releases, "epsilon": total.epsilon, "delta": delta, "accountant": total.accountant,
+            "if_independent": total.if_independent, "sum_of_epsilons": total.added, "reasons": list(total.reasons),
+        }  # fmt: skip
+        if budget is not None:
+            totals[unit]["budget"] = budget
+            totals[unit]["left"] = 0.0 if total.reasons else max(0.0, budget - total.epsilon)
+            mechanisms = mechanisms_of(releases, unit)
+            if mechanisms and not total.reasons:
+                more = room(mechanisms, mechanisms[-1], budget, delta)
+                totals[unit]["one_more_run_like_the_last"] = more.epsilon() if more else 0.0
+    entries = [_entry(release) for release in releases]
+    return {"cohort": ledger.corpus.digest(), "patients": ledger.corpus.patients, "releases": entries, "totals": totals}
+
+
+def _entry(release: Release) -> dict[str, Any]:
+    epsilon = float("inf")
+    if release.mechanism is not None:
+        epsilon = release.mechanism.epsilon()
+    elif release.vocabulary is not None:
+        epsilon = release.vocabulary.guarantee()[0]
+    return {**release.model_dump(mode="json", exclude={"corpus", "previous"}), "unit": release.unit, "epsilon": epsilon}
+
+
+def _text(cohort: dict[str, Any]) -> str:
+    lines = [f"Cohort {cohort['cohort']} ({cohort['patients']:,} patients): {len(cohort['releases'])} released"]
+    for one in cohort["releases"]:
+        promise = f"ε = {one['epsilon']:.4g} a {one['unit']}" if one["unit"] else "no privacy: ε = ∞"
+        lines.append(f"  {one['number']}. {one['kind']} {one['name']}, {promise}; {one['reason']}")
+    for unit, total in cohort["totals"].items():
+        if not total["releases"] and not total["reasons"]:
+            continue
+        lines.append(
+            f"  per {unit}, together: ε = {total['epsilon']:.4g} at δ = {total['delta']:g} "
+            f"(the single ones add up to {total['sum_of_epsilons']:.4g})"
+        )
+        lines += [f"    {reason}" for reason in total["reasons"]]
+        if "left" in total:
+            lines.append(f"    a budget of {total['budget']:g} less that is {total['left']:.4g}")
+        if "one_more_run_like_the_last" in total:
+            lines.append(f"    one more run like the last may spend ε = {total['one_more_run_like_the_last']:.4g}")
+    return "\n".join(lines)

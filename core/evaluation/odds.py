@@ -1,0 +1,89 @@
+"""What a guarantee means as odds, which people understand better than ε.
+
+Two bounds on the same attacker, who guesses "in or out" for somebody whom a fair coin put in or left out. The *promise*
+(ε, δ) alone allows accuracy (e^ε + δ)/(1 + e^ε) (`core.evaluation.wording.most_right_guesses`). The *mechanism* behind
+it allows (1 + δ(0))/2, where δ(0) is the total variation between the two cases: the best test of two equally likely
+hypotheses errs with probability (1 − TV)/2 (Kairouz, Oh & Viswanath 2015). The second is far lower for the same
+training, since ε at a tiny δ describes the worst outcome and not the usual one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import pandas as pd
+
+from core.evaluation.membership_curve import dp_ceiling
+from core.evaluation.wording import most_right_guesses, percent, right_of
+from core.spec import Unit
+from core.training.accounting import Mechanism, group_epsilon
+from core.training.composition import advantage
+
+PRIORS = (0.01, 0.1, 0.5)  # how likely somebody thought it beforehand
+ACCUSED = (0.01, 0.1)  # false-positive rates
+
+
+def mechanism_accuracy(mechanisms: Sequence[Mechanism]) -> float:
+    """Largest chance that a guess "in or out", prior ½, is right against these mechanisms together: (1 + δ(0))/2.
+
+    The attacker may see every noisy step. An upper bound, within about 0.002; 1 where PRV has no answer.
+    """
+    return (1 + advantage(mechanisms)) / 2
+
+
+def mechanism_sentence(mechanisms: Sequence[Mechanism], unit: Unit) -> str:
+    """`mechanism_accuracy` as attackers out of 100."""
+    whom = "a patient was in the data" if unit == "patient" else "one particular note was in the data"
+    right, of = right_of(mechanism_accuracy(mechanisms))
+    if right == of:
+        return f"For this very training no bound could be counted on how many rightly guess whether {whom}."
+    return (
+        f"Counted for this very training, of {of:,} attackers who see every step and guess whether {whom}, at most "
+        f"{right:,} would be right ({of // 2:,} by tossing a coin)."
+    )
+
+
+def belief(prior: float, epsilon: float, delta: float = 0.0) -> float:
+    """How sure somebody may become that one unit was in the data, having thought it `prior` likely before.
+
+    p·e^ε/(p·e^ε + 1 − p) by Bayes' rule, since the likelihood ratio is at most e^ε (Kasiviswanathan & Smith 2014); with
+    chance δ it may be more. 1 for ε = ∞, where nothing is promised. Raises ValueError for a prior outside (0, 1).
+    """
+    if not 0 < prior < 1:
+        raise ValueError(f"a prior lies between 0 and 1, not {prior}")
+    if not epsilon >= 0:
+        raise ValueError(f"ε must be at least 0, not {epsilon}")
+    if delta >= 1 or math.isinf(epsilon):
+        return 1.0
+    return 1 / (1 + (1 - prior) / prior * math.exp(-min(epsilon, 700.0)))
+
+
+def odds_table(epsilon: float, delta: float) -> pd.DataFrame:
+    """What (ε, δ) allows at most, in plain rows: columns question, at most, without the model."""
+    rows = [("Right guesses “in or out”", most_right_guesses(epsilon, delta), 0.5)]
+    for prior in PRIORS:
+        rows.append(
+            (f"Belief of somebody who thought it {percent(prior)} likely", belief(prior, epsilon, delta), prior)
+        )
+    for share in ACCUSED:
+        caught = float(dp_ceiling([share], epsilon, delta)[0])
+        rows.append((f"Members caught when {percent(share)} of others are accused", caught, share))
+    return pd.DataFrame(rows, columns=["question", "at most", "without the model"])
+
+
+def group_sentence(epsilon: float, delta: float, notes: int) -> str:
+    """What a promise for one note says about a patient with so many notes (row J7)."""
+    if math.isinf(epsilon):
+        return f"Nothing is promised for one note, nor for a patient with {notes:,} of them."
+    group, group_delta = group_epsilon(epsilon, delta, notes)
+    if group_delta >= 0.5:
+        return (
+            f"For a patient with {notes:,} notes the promise for one note comes to ε = {group:,.3g} with a chance of "
+            f"failing near 1: nothing is promised to them."
+        )
+    right, of = right_of(most_right_guesses(group, group_delta))
+    return (
+        f"For a patient with {notes:,} notes it comes to ε = {group:,.3g}, δ = {group_delta:.2g}: at most {right:,} of "
+        f"{of:,} attackers would be right about them."
+    )

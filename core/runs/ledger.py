@@ -1,0 +1,196 @@
+"""What was released of a cohort: an append-only list of promises, one small file each.
+
+`ledger/<cohort's digest>/0001.json`, `0002.json`, … in the data folder. A release cannot be undone: who has a model
+keeps it. So nothing here changes or removes an entry; each carries the digest of the one before it, and a gap, an
+edited or a damaged file is an error and never a smaller total. Entries hold the mechanism itself, so that deleting a
+run does not delete its promise. Runs may be shipped (read-only): the ledger is always the reader's own data folder.
+`core.runs.promised` adds them up.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import secrets
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from core.runs.run import Run
+from core.runs.store import Workspace, full_disk_as_sentence
+from core.spec import CorpusSpec, Unit
+from core.training.accounting import Mechanism
+
+FIRST = "the first entry"
+
+
+class LedgerBroken(ValueError):
+    """An entry is missing, damaged or was changed. The text is a sentence naming the file."""
+
+
+class Vocabulary(BaseModel):
+    """A word histogram that was released with noise (row H1, `core.models.tokenizer.noisy_histogram`)."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    epsilon: float = Field(gt=0, description="of the histogram, for one word")
+    delta: float = Field(gt=0, lt=1, description="of the histogram, for one word")
+    words: int = Field(ge=1, description="k: at most so many words of one unit were counted")
+    unit: Unit
+
+    def guarantee(self) -> tuple[float, float]:
+        """(ε, δ) for one unit: kε, and max(k, e^((k − 1)ε/2)/4)·δ, at most 1.
+
+        Row H1 gives kδ by basic composition over k words. That holds for k different words. A unit that says a new
+        word k times lifts its count at once: it survives the threshold with probability (δ/4)·e^((k − 1)ε/2), which can
+        be more. Where that chance δ' leaves no slack for renormalising (δ' > 1 − e^(−kε/2)) nothing is promised.
+        docs/METHODS.md, "The ledger".
+        """
+        per_word = math.log(self.delta) + max(math.log(self.words), (self.words - 1) * self.epsilon / 2 - math.log(4))
+        delta = math.exp(min(0.0, per_word))
+        total = self.words * self.epsilon
+        return total, delta if delta <= -math.expm1(-total / 2) else 1.0
+
+
+class Release(BaseModel):
+    """One entry: what left the house, why, and what was promised about it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    number: int = Field(ge=1)
+    time: float = Field(description="Unix seconds")
+    cohort: str = Field(description="digest of the cohort's spec")
+    corpus: CorpusSpec
+    kind: Literal["model", "vocabulary"]
+    name: str = Field(min_length=1, description="the run's id, or the vocabulary's name")
+    reason: str = Field(min_length=1)
+    mechanism: Mechanism | None = Field(None, description="a private run's; none: trained without privacy")
+    seed: int | None = Field(None, description="of a run's training: runs with one seed share their noise")
+    vocabulary: Vocabulary | None = None
+    previous: str = Field(description="SHA-256 of the entry before, or that there is none")
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if (self.kind == "vocabulary") != (self.vocabulary is not None):
+            raise ValueError("a vocabulary's entry holds its (ε, δ), and no other does")
+        if self.cohort != self.corpus.digest():
+            raise ValueError("an entry's cohort is that of its spec")
+        return self
+
+    @property
+    def unit(self) -> Unit | None:
+        """What the promise protects; None without one."""
+        promise = self.mechanism or self.vocabulary
+        return promise.unit if promise else None
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """The entries of one cohort. Any process may append; readers see whole entries only."""
+
+    folder: Path
+    corpus: CorpusSpec
+
+    @classmethod
+    def of(cls, workspace: Workspace, corpus: CorpusSpec) -> Ledger:
+        """The ledger of a cohort in the workspace's own data folder; nothing has to be there yet."""
+        return cls(workspace.root / "ledger" / corpus.digest(), corpus)
+
+    def releases(self) -> list[Release]:
+        """Every entry, oldest first. Raises LedgerBroken: a total over part of a ledger would be too small."""
+        found: list[Release] = []
+        previous = FIRST
+        for number, path in enumerate(self._files(), start=1):
+            if path.name != _file_name(number):
+                raise LedgerBroken(
+                    f"The ledger {self.folder} lacks its entry {_file_name(number)}: something that was released is "
+                    "not counted. Put the file back from a copy."
+                )
+            release = self._read(path)
+            if release.previous != previous or release.number != number or release.cohort != self.corpus.digest():
+                raise LedgerBroken(
+                    f"The entry {path}, or the one before it, was changed after it was written. Put both back from a "
+                    "copy."
+                )
+            found.append(release)
+            previous = _digest(path)
+        return found
+
+    def _files(self) -> list[Path]:
+        return sorted(path for path in self.folder.glob("*.json") if not path.name.startswith("."))
+
+    def _read(self, path: Path) -> Release:
+        try:
+            return Release.model_validate_json(path.read_text(encoding="utf-8"))
+        except (ValidationError, UnicodeDecodeError):
+            raise LedgerBroken(f"The ledger's entry {path} is damaged. Put the file back from a copy.") from None
+
+    def release_run(self, run: Run, reason: str) -> Release:
+        """Enter that a run's model was given away. Cannot be undone.
+
+        Raises ValueError, a sentence, for an empty reason, the public base model (it holds nothing of the notes), a
+        run of another cohort, or one that is entered already: giving the same model away again costs nothing more.
+        """
+        if run.spec.is_base:
+            raise ValueError(f"{run.id} is the public base model: it read no notes, and giving it away costs nothing.")
+        if run.spec.corpus != self.corpus:
+            raise ValueError(f"Run {run.id} was trained on another cohort, which has a ledger of its own.")
+        seed = run.spec.training.seed
+        return self._append("model", run.id, reason, mechanism=run.privacy, seed=seed)
+
+    def release_vocabulary(self, name: str, vocabulary: Vocabulary, reason: str) -> Release:
+        """Enter that a vocabulary was given away. Cannot be undone. Raises ValueError as `release_run` does."""
+        return self._append("vocabulary", name, reason, vocabulary=vocabulary)
+
+    def _append(self, kind: Literal["model", "vocabulary"], name: str, reason: str, **promise: object) -> Release:
+        if not reason.strip():
+            raise ValueError("a release needs a reason: who gets it, and what for?")
+        while True:
+            releases = self.releases()
+            for earlier in releases:
+                if (earlier.kind, earlier.name) == (kind, name):
+                    raise ValueError(
+                        f"{name} is in the ledger already, as entry {earlier.number}: giving the same thing away again "
+                        "promises nothing new."
+                    )
+            files = self._files()
+            release = Release(
+                number=len(releases) + 1, time=time.time(), cohort=self.corpus.digest(), corpus=self.corpus, kind=kind,
+                name=name, reason=" ".join(reason.split()), previous=_digest(files[-1]) if files else FIRST, **promise,
+            )  # fmt: skip
+            if self._put(release):
+                return release
+
+    def _put(self, release: Release) -> bool:
+        """Write an entry beside its place, sync it, and link it there; False when another process was faster."""
+        with full_disk_as_sentence("the release", self.folder):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            beside = self.folder / f".{release.number}-{secrets.token_hex(4)}"
+            try:
+                with beside.open("w", encoding="utf-8") as file:
+                    file.write(release.model_dump_json(indent=1))
+                    file.flush()
+                    os.fsync(file.fileno())
+                os.link(beside, self.folder / _file_name(release.number))  # fails where the name is taken
+            except FileExistsError:
+                return False
+            finally:
+                beside.unlink(missing_ok=True)
+            descriptor = os.open(self.folder, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+        return True
+
+
+def _file_name(number: int) -> str:
+    return f"{number:04d}.json"
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -1,0 +1,125 @@
+"""The sum of a ledger: what was promised so far to one note, and to one patient.
+
+Promises for notes and for patients speak of different neighbours and do not add up, so each unit has its own total.
+Runs compose by their privacy losses (core.training.composition), vocabularies by basic composition (ε and δ added).
+A total is infinite, and says why, where a release has no privacy or where two runs share their noise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from core.runs.ledger import Release
+from core.spec import Accountant, Unit
+from core.training.accounting import Mechanism, group_epsilon
+from core.training.composition import composed_epsilon
+
+DELTA = 1e-5  # at which totals are told unless another is asked for
+
+
+@dataclass(frozen=True)
+class Promised:
+    """A unit's total at `delta`.
+
+    `epsilon` is ∞ where `reasons` (sentences) say why. `if_independent` is the composed ε whatever the reasons: what
+    would hold for the private releases alone, had each drawn noise of its own. `added` is the plain sum of their ε.
+    `accountant` gave the composed part.
+    """
+
+    unit: Unit
+    delta: float
+    releases: int
+    epsilon: float
+    if_independent: float
+    added: float
+    accountant: Accountant
+    reasons: tuple[str, ...]
+
+
+def promised(releases: Sequence[Release], unit: Unit, delta: float = DELTA) -> Promised:
+    """The total of one unit over a cohort's releases. Raises ValueError for a δ outside (0, 1).
+
+    Releases without privacy count for every unit; those that protect the other unit are left to `for_patient` and
+    `for_note`.
+    """
+    if not 0 < delta < 1:
+        raise ValueError(f"δ must lie between 0 and 1, not {delta}")
+    own = [release for release in releases if release.unit == unit]
+    mechanisms = [release.mechanism for release in own if release.mechanism is not None]
+    words = [release.vocabulary.guarantee() for release in own if release.vocabulary is not None]
+    reasons = [*_without_privacy(releases), *_shared_noise(releases, unit)]
+    left = delta - sum(share for _, share in words)
+    if left <= 0:
+        reasons.append(
+            f"The vocabularies alone may fail with probability {sum(share for _, share in words):.2g}, which is not "
+            f"below δ = {delta:g}."
+        )
+        composed, by = math.inf, "prv"
+    else:
+        composed, by = composed_epsilon(mechanisms, left)
+    independent = composed + sum(spent for spent, _ in words)
+    added = sum(one.epsilon() for one in mechanisms) + sum(spent for spent, _ in words)
+    return Promised(
+        unit=unit, delta=delta, releases=len(own), epsilon=math.inf if reasons else independent,
+        if_independent=independent, added=added, accountant=by, reasons=tuple(reasons),
+    )  # fmt: skip
+
+
+def mechanisms_of(releases: Sequence[Release], unit: Unit) -> list[Mechanism]:
+    """The mechanisms of one unit, for `core.training.composition.room`."""
+    return [one.mechanism for one in releases if one.unit == unit and one.mechanism is not None]
+
+
+def _without_privacy(releases: Sequence[Release]) -> list[str]:
+    return [
+        f"{release.name} was trained without privacy: whoever has it may learn anything about anybody."
+        for release in releases
+        if release.unit is None
+    ]
+
+
+def _shared_noise(releases: Sequence[Release], unit: Unit) -> list[str]:
+    """Runs that drew their noise from one seed: who has both can subtract the noise of one from the other.
+
+    The noise of a step is a function of (seed, step) alone (core.training.trainer), whatever σ, model or unit.
+    """
+    by_seed: dict[int, list[Release]] = defaultdict(list)
+    for release in releases:
+        if release.mechanism is not None and release.seed is not None:
+            by_seed[release.seed].append(release)
+    return [
+        f"{' and '.join(one.name for one in same)} were trained with the same seed ({seed}), so they share their "
+        "noise: who has them can subtract one from the other, and nothing is promised about them together."
+        for seed, same in sorted(by_seed.items())
+        if len(same) > 1 and any(one.unit == unit for one in same)
+    ]
+
+
+def for_patient(note: Promised, patient: Promised, notes: int) -> tuple[float, float]:
+    """(ε, δ) of everything together for a patient with at most `notes` notes.
+
+    Row J7 turns the promise for a note into one for `notes` of them; to that the patients' own total is added.
+    """
+    group, group_delta = (0.0, 0.0) if note.releases == 0 else _group(note, notes)
+    own = (patient.epsilon, patient.delta) if patient.releases else (0.0, 0.0)
+    epsilon = math.inf if note.reasons or patient.reasons else group + own[0]
+    return epsilon, min(1.0, group_delta + own[1])
+
+
+def for_note(note: Promised, patient: Promised) -> tuple[float, float]:
+    """(ε, δ) of everything together for one note.
+
+    Two data sets that differ in a note differ in one patient's notes: take the patient out, put them back changed. That
+    is twice the promise for a patient (group privacy with k = 2), added to the notes' own total.
+    """
+    group, group_delta = (0.0, 0.0) if patient.releases == 0 else _group(patient, 2)
+    own = (note.epsilon, note.delta) if note.releases else (0.0, 0.0)
+    epsilon = math.inf if note.reasons or patient.reasons else group + own[0]
+    return epsilon, min(1.0, group_delta + own[1])
+
+
+def _group(total: Promised, k: int) -> tuple[float, float]:
+    return group_epsilon(total.epsilon, total.delta, k) if math.isfinite(total.epsilon) else (math.inf, 1.0)

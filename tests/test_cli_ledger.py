@@ -1,0 +1,87 @@
+"""`python -m core ledger`: totals, releases, a vocabulary, and refusals that write nothing."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+
+import pytest
+
+from core.__main__ import main
+from core.runs.ledger import Ledger
+from core.runs.store import Workspace
+from core.spec import CORPUS_PRESETS
+from core.training.accounting import Mechanism
+
+SMOKE = CORPUS_PRESETS["smoke"]
+
+
+@pytest.fixture
+def data(smoke_workspace, tmp_path):
+    shutil.copytree(smoke_workspace, tmp_path / "data")
+    return tmp_path / "data"
+
+
+def asked(capsys, *arguments):
+    """The JSON answer of a command that succeeds, its one cohort."""
+    assert main(["ledger", *map(str, arguments), "--json"]) == 0
+    (cohort,) = json.loads(capsys.readouterr().out)["cohorts"]
+    return cohort
+
+
+def refused(capsys, *arguments):
+    assert main(["ledger", *map(str, arguments)]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == "" and captured.err.count("\n") == 1
+    return captured.err
+
+
+def test_a_release_is_entered_once_and_told_with_what_is_left(data, smoke_specs, capsys):
+    here, run_id = ["--data", data], smoke_specs["dp"].run_id
+    assert asked(capsys, *here)["releases"] == []
+    cohort = asked(capsys, "--release", run_id, "--reason", "for a class", "--delta", 1e-3, "--budget", 10, *here)
+    (entry,), note = cohort["releases"], cohort["totals"]["note"]
+    assert (entry["name"], entry["reason"], entry["unit"]) == (run_id, "for a class", "note")
+    mechanism = Mechanism.model_validate(entry["mechanism"])
+    assert note["epsilon"] == pytest.approx(mechanism.epsilon())
+    assert note["left"] == pytest.approx(10 - mechanism.epsilon())
+    assert 0 < note["one_more_run_like_the_last"] < 10
+    assert "already, as entry 1" in refused(capsys, "--release", run_id, "--reason", "again", *here)
+    cohort = asked(capsys, "--release", smoke_specs["plain"].run_id, "--reason", "a mistake", *here)
+    assert cohort["totals"]["note"]["epsilon"] == "inf" and cohort["totals"]["patient"]["epsilon"] == "inf"
+    assert main(["ledger", *map(str, here)]) == 0
+    assert "trained without privacy" in capsys.readouterr().out
+
+
+def test_a_vocabulary_is_entered_and_written(data, tmp_path, capsys):
+    out = tmp_path / "words.json"
+    cohort = asked(
+        capsys, "--vocabulary", out, "--corpus", "smoke", "--epsilon", 2, "--words", 3, "--vocabulary-delta", 1e-4,
+        "--reason", "a tokenizer", "--delta", 1e-2, "--data", data,
+    )  # fmt: skip
+    (entry,) = cohort["releases"]
+    assert entry["kind"] == "vocabulary" and cohort["totals"]["note"]["epsilon"] == pytest.approx(6.0)
+    kept = json.loads(out.read_text())
+    assert all(count >= 1 + 2 * math.log(2 / 1e-4) / 2 for count in kept.values())
+    words = set(" ".join(Workspace(data, shared=()).corpus(SMOKE).training_notes()["text"]).split())
+    assert set(kept) <= words
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--release", "gpt2-000000000000"], "--reason"),
+        (["--release", "gpt2-000000000000", "--reason", "x"], "gpt2-000000000000"),
+        (["--release", "gpt2-000000000000", "--vocabulary", "x", "--reason", "x"], "not both"),
+        (["--vocabulary", "x", "--reason", "x"], "--words"),
+        (["--reason", "x"], "--release"),
+        (["--budget", "-1"], "--budget"),
+        (["--delta", "2"], "δ"),
+        (["--corpus", "nowhere"], "nowhere"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_refused_and_writes_nothing(data, capsys, arguments, words):
+    assert words in refused(capsys, *arguments, "--data", data)
+    assert not (data / "ledger").exists()
+    assert Ledger.of(Workspace(data, shared=()), SMOKE).releases() == []
