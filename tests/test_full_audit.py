@@ -17,6 +17,7 @@ from core.pipeline import Cancelled
 from core.runs.audits import AuditBroken, file_name
 from core.runs.run import Run
 from core.runs.store import Workspace
+from core.spec import CORPUS_PRESETS
 
 
 @pytest.fixture
@@ -142,7 +143,7 @@ def test_a_reference_model_is_trained_once_for_all_runs_of_a_cohort(
         assert all(lm.kind == "gpt2" for lm in weights)
         calls.append((0, 0)) if name == "plain" else None
     assert calls[-1] == (0, 0) and len(calls) > 1, "the second run trained nothing"
-    assert len(list(workspace.references.iterdir())) == 2
+    assert len(list(workspace.references(CORPUS_PRESETS["smoke"]).iterdir())) == 2
     assert membership_attacks.SHADOWS == reference.SHADOWS
 
 

@@ -9,8 +9,10 @@ from typing import Annotated
 
 import typer
 
+from core.cli.bringing import bring, new_folder
 from core.cli.output import AsJson, BadInput, DataFolder, answer, errors_as_sentences, say
 from core.cli.settings import corpus_spec, model_spec
+from core.spec import CorpusSpec
 
 ROOT = Path(__file__).resolve().parents[2]
 IN_MEMORY = 5_000  # patients; a larger cohort is streamed to disk
@@ -22,45 +24,67 @@ def corpus(
     patients: Annotated[int | None, typer.Option(help="Instead of the preset's.")] = None,
     notes_per_patient: Annotated[float | None, typer.Option(help="Instead of the preset's.")] = None,
     naming_rate: Annotated[float | None, typer.Option(help="Instead of the preset's.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Instead of the preset's.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Instead of the preset's; of the split of notes brought.")] = None,
+    source: Annotated[
+        Path | None,
+        typer.Option(
+            "--from", metavar="PATH", help="Notes of your own: .csv, .csv.gz, .parquet, or a MIMIC-III folder."
+        ),
+    ] = None,
+    identifiers: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="With --from: a table of the patients' identifiers.")
+    ] = None,
+    column: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--column", metavar="ROLE=NAME", help="With --from: note=…, patient=…, admission=…, date=…, type=…"
+        ),
+    ] = None,
+    population: Annotated[
+        float | None, typer.Option(help="With --from: share of patients kept apart for thresholds.")
+    ] = None,
+    canaries: Annotated[
+        int | None, typer.Option(help="With --from: canary sentences to plant; default: as fit.")
+    ] = None,
+    deduplicate: Annotated[
+        str | None, typer.Option(help="With --from: leave out copies: no, exact or near. Default: no.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a synthetic hospital and write it as Parquet."""
+    """Make a synthetic hospital, or read notes of your own (--from), and write it as Parquet."""
     with errors_as_sentences():
-        changes = {
-            "patients": patients, "notes_per_patient": notes_per_patient, "naming_rate": naming_rate, "seed": seed,
-        }  # fmt: skip
-        chosen = corpus_spec(preset)
-        spec = type(chosen)(
-            **{**chosen.model_dump(), **{key: value for key, value in changes.items() if value is not None}}
-        )
         if out.exists() and (not out.is_dir() or any(out.iterdir())):
             raise BadInput(f"--out: {out} exists and is not an empty folder. Choose another name.")
+        brought = {
+            "identifiers": identifiers, "columns": column, "population": population, "canaries": canaries,
+            "deduplicate": deduplicate,
+        }  # fmt: skip
+        shaped = {"patients": patients, "notes_per_patient": notes_per_patient, "naming_rate": naming_rate}
+        if source is not None:
+            _refuse(shaped, "describes a synthetic hospital and does not go with --from")
+            bring(source, out, seed=seed or 0, given=brought, as_json=as_json)
+            return
+        _refuse(brought, "is about notes of your own: give --from PATH too")
+        chosen = corpus_spec(preset)
+        changes = {key: value for key, value in {**shaped, "seed": seed}.items() if value is not None}
+        spec = type(chosen)(**{**chosen.model_dump(), **changes})
         _write_corpus(spec, out)
         counts = _count(out)
         text = f"{out}: {counts['patients']:,} patients, {counts['notes']:,} notes, {counts['canaries']:,} canaries"
         answer({"folder": str(out), "spec": spec.model_dump(mode="json"), **counts}, text, as_json=as_json)
 
 
-def _write_corpus(spec, out: Path) -> None:
-    """Write beside `out`, then rename: the folder is whole or not there."""
-    import shutil
-    import tempfile
+def _refuse(options: dict[str, object], why: str) -> None:
+    given = next((name for name, value in options.items() if value is not None), None)
+    if given is not None:
+        raise BadInput(f"--{given.removesuffix('s') if given == 'columns' else given.replace('_', '-')} {why}.")
 
+
+def _write_corpus(spec: CorpusSpec, out: Path) -> None:
     from core.corpus.hospital import write_large
-    from core.runs.store import full_disk_as_sentence
 
-    with full_disk_as_sentence("the cohort", out.parent):
-        out.parent.mkdir(parents=True, exist_ok=True)
-        beside = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
-        try:
-            write_large(spec, beside, lambda done, total: say(f"  {done:,} of {total:,} patients"))
-            if out.exists():
-                out.rmdir()
-            beside.chmod(0o755)
-            beside.rename(out)
-        finally:
-            shutil.rmtree(beside, ignore_errors=True)
+    with new_folder(out) as beside:
+        write_large(spec, beside, lambda done, total: say(f"  {done:,} of {total:,} patients"))
 
 
 def _count(folder: Path) -> dict[str, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 from pydantic import ValidationError
 
@@ -20,6 +20,28 @@ from core.spec import (
     TrainingSpec,
     recipe,
 )
+
+if TYPE_CHECKING:
+    from core.runs.store import Workspace
+
+
+def stored_corpus(given: str, workspace: Workspace) -> CorpusSpec:
+    """`corpus_spec`; notes of a folder that `corpus --from` wrote are put among the workspace's cohorts first."""
+    from core.corpus.tables import Corpus
+
+    spec = corpus_spec(given)
+    if spec.imported is not None and workspace.corpus_folder(spec) is None:
+        folder = Path(given)
+        if not folder.is_dir():
+            raise BadInput(f"--corpus: “{given}” tells of notes that are not here; give the folder with the notes.")
+        corpus = Corpus.read(folder)
+        if corpus.content_id() != spec.imported:
+            raise BadInput(
+                f"--corpus: the notes in {folder} are not those its spec.json names (it says {spec.imported}). "
+                "Make it again with `python -m core corpus --from`."
+            )
+        workspace.add(corpus)
+    return spec
 
 
 def corpus_spec(given: str) -> CorpusSpec:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from core.cli.output import AsJson, DataFolder, answer, errors_as_sentences, say
-from core.cli.settings import audit_spec, corpus_spec, epsilon_value, fitting, model_spec, training_spec
+from core.cli.settings import audit_spec, epsilon_value, fitting, model_spec, stored_corpus, training_spec
 from core.spec import PrivacySpec, RunSpec
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def train(
             max_grad_norm=max_grad_norm, unit=unit, accountant=accountant,
         )  # fmt: skip
         spec = RunSpec(
-            corpus=corpus_spec(corpus),
+            corpus=stored_corpus(corpus, workspace),
             model=model_spec(model, size, base),
             privacy=privacy,
             training=training_spec(model, privacy, epochs, seed, batch_size=batch_size, learning_rate=learning_rate),
@@ -98,7 +98,11 @@ def sweep(
         from core.runs.store import Workspace
 
         workspace = Workspace(data)
-        cohort, start, audit = corpus_spec(corpus), model_spec(model, size, base), audit_spec(samples_per_prompt)
+        cohort, start, audit = (
+            stored_corpus(corpus, workspace),
+            model_spec(model, size, base),
+            audit_spec(samples_per_prompt),
+        )
         specs = []
         for value in [epsilon_value(part) for part in epsilon.split(",")]:
             privacy = PrivacySpec(target_epsilon=value, delta=delta, unit=unit, accountant=accountant)

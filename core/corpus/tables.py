@@ -9,6 +9,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
@@ -92,14 +94,29 @@ class Corpus:
         keep = notes.groupby("patient_id", sort=False).cumcount() < max_notes_per_patient
         return notes[keep].reset_index(drop=True)
 
+    def tables(self) -> dict[str, pa.Table]:
+        """The three tables by name, in their schemas."""
+        frames = {"patients": (self.patients, PATIENTS), "notes": (self.notes, NOTES)}
+        frames["canaries"] = (self.canaries, CANARIES)
+        return {
+            name: pa.Table.from_pandas(frame, schema=schema, preserve_index=False)
+            for name, (frame, schema) in frames.items()
+        }
+
+    def content_id(self) -> str:
+        """First 16 hex digits of the SHA-256 of every row as canonical JSON: the same notes have the same id."""
+        digest = hashlib.sha256()
+        for name, table in self.tables().items():
+            digest.update(f"{name}\n".encode())
+            for batch in table.to_batches(max_chunksize=1_000):
+                for row in batch.to_pylist():
+                    digest.update(json.dumps(row, ensure_ascii=False, sort_keys=True).encode())
+                    digest.update(b"\n")
+        return digest.hexdigest()[:16]
+
     def write(self, folder: Path) -> None:
         """Write the three tables and the spec into `folder`, which must exist."""
-        for name, frame, schema in (
-            ("patients", self.patients, PATIENTS),
-            ("notes", self.notes, NOTES),
-            ("canaries", self.canaries, CANARIES),
-        ):
-            table = pa.Table.from_pandas(frame, schema=schema, preserve_index=False)
+        for name, table in self.tables().items():
             pq.write_table(table, folder / f"{name}.parquet", compression="zstd")
         if self.spec is not None:
             (folder / "spec.json").write_text(self.spec.model_dump_json(indent=2))

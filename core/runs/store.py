@@ -21,6 +21,7 @@ from core.corpus.tables import Corpus
 from core.runs.audits import StoredAudit
 from core.runs.events import Status, read_status, replace_text, write_status
 from core.runs.run import SPEC_FILE, Run, RunBroken, RunNotFound, check_run_id
+from core.runs.uploads import may_see
 from core.spec import CorpusSpec, RunSpec
 
 DEMO = Path(__file__).resolve().parents[2] / "assets" / "demo"
@@ -29,6 +30,10 @@ CORPORA_IN_MEMORY = 4
 _corpora: OrderedDict[tuple[Path, str], Corpus] = OrderedDict()
 _corpora_making: dict[tuple[Path, str], threading.Lock] = {}
 _corpora_lock = threading.Lock()
+
+
+class CohortGone(ValueError):
+    """Notes that somebody brought are not here (any more), or are not the viewer's. The text is a sentence."""
 
 
 class DiskFull(OSError):
@@ -58,27 +63,44 @@ def _says_full(error: BaseException) -> bool:
 class Workspace:
     """Runs and cohorts under `root` (default: $PHILAB_DATA, else ./data), and the read-only ones of `shared`.
 
-    `shared` defaults to the folder of $PHILAB_SHIPPED, else to assets/demo.
+    `shared` defaults to the folder of $PHILAB_SHIPPED, else to assets/demo. With a `viewer` (a browser session or a
+    signed-in user) cohorts that others uploaded are not there, nor any run on them (core.runs.uploads); without one,
+    as for commands and the job engine, everything is.
     """
 
-    def __init__(self, root: Path | str | None = None, shared: Sequence[Path] | None = None) -> None:
+    def __init__(
+        self, root: Path | str | None = None, shared: Sequence[Path] | None = None, *, viewer: str | None = None
+    ) -> None:
         if shared is None:
             shared = (Path(os.environ.get("PHILAB_SHIPPED") or DEMO),)
         self.root = Path(root or os.environ.get("PHILAB_DATA") or "data").resolve()
         self.shared = tuple(Path(folder) for folder in shared)
+        self.viewer = viewer
+
+    def shows(self, spec: CorpusSpec) -> bool:
+        """May the viewer see this cohort and the runs on it?"""
+        return self.viewer is None or may_see(self.root, spec, self.viewer)
 
     # Cohorts -----------------------------------------------------------------------------------------------------
 
     def corpus(self, spec: CorpusSpec, *, store: bool = True) -> Corpus:
         """The cohort of `spec`: from memory, from disk, or built now and stored. Do not change its frames in place.
 
-        With `store=False` nothing is written: for looking at a cohort before anything is decided.
+        With `store=False` nothing is written: for looking at a cohort before anything is decided. Raises CohortGone for
+        notes that were brought and are not here.
         """
         key = (self.root, spec.digest())
         with _corpora_lock:
             making = _corpora_making.setdefault(key, threading.Lock())
         with making:  # two sessions do not make one cohort twice, and nobody waits for another's
-            folder = self._corpus_folder(spec)
+            folder = self.corpus_folder(spec)
+            if spec.imported is not None and (folder is None or not self.shows(spec)):
+                if folder is None:
+                    self.forget(spec)
+                raise CohortGone(
+                    "The notes of this cohort are not here: they were deleted, are somebody else's, or belong to "
+                    f"another data folder than {self.root}. Bring them again."
+                )
             corpus = _corpora.get(key) or (Corpus.read(folder) if folder else _build(spec))
             if folder is None and store:
                 self._store_corpus(corpus, spec)
@@ -89,7 +111,18 @@ class Workspace:
                 _corpora.popitem(last=False)
         return corpus
 
-    def _corpus_folder(self, spec: CorpusSpec) -> Path | None:
+    def add(self, corpus: Corpus) -> None:
+        """Store a cohort that was imported, so that `corpus(spec)` finds it by its spec."""
+        if self.corpus_folder(corpus.spec) is None:
+            self._store_corpus(corpus, corpus.spec)
+
+    def forget(self, spec: CorpusSpec) -> None:
+        """Drop a cohort that was deleted from this process's memory too."""
+        with _corpora_lock:
+            _corpora.pop((self.root, spec.digest()), None)
+
+    def corpus_folder(self, spec: CorpusSpec) -> Path | None:
+        """The folder that holds the cohort of `spec` as Parquet, for queries; None while it is not on disk."""
         for root in (self.root, *self.shared):
             folder = root / "corpora" / spec.digest()
             if all((folder / f"{name}.parquet").exists() for name in ("patients", "notes", "canaries")):
@@ -128,7 +161,7 @@ class Workspace:
 
     def runs(self) -> list[Run]:
         """Every complete run, newest first. Broken folders are left to `problems`."""
-        runs = [run for run in self._opened() if isinstance(run, Run)]
+        runs = [run for run in self._opened() if isinstance(run, Run) and self.shows(run.spec.corpus)]
         return sorted(runs, key=lambda run: run.status.finished or 0.0, reverse=True)
 
     def problems(self) -> list[str]:
@@ -140,8 +173,8 @@ class Workspace:
         check_run_id(run_id)
         for root in (self.root, *self.shared):
             folder = root / "runs" / run_id
-            if folder.is_dir():
-                return Run.open(folder, shipped=root != self.root)
+            if folder.is_dir() and self.shows((run := Run.open(folder, shipped=root != self.root)).spec.corpus):
+                return run
         raise RunNotFound(f"There is no run {run_id} in {self.root}. `python -m core runs` lists those there are.")
 
     def find(self, spec: RunSpec) -> Run | None:
@@ -163,10 +196,13 @@ class Workspace:
         """The file that whoever audits this run holds locked (core.runs.lock)."""
         return self.root / "audits" / f".{check_run_id(run_id)}.lock"
 
-    @property
-    def references(self) -> Path:
-        """Where reference models of attacks are kept: they depend on the cohort and not on the run under attack."""
-        return self.root / "references"
+    def references(self, spec: CorpusSpec) -> Path:
+        """Where reference models of attacks are kept: they depend on the cohort and not on the run under attack.
+
+        Those trained on notes that somebody brought stand apart, to be deleted with the notes.
+        """
+        folder = self.root / "references"
+        return folder if spec.imported is None else folder / spec.digest()
 
     # Runs being made ---------------------------------------------------------------------------------------------
 

@@ -1,0 +1,240 @@
+"""Tables that somebody brought, read row by row without trusting them: CSV (also gzipped) and Parquet.
+
+Whatever is wrong is a `BadNotes` with a sentence that names the file, the row and the column. Rows are counted as a
+spreadsheet counts them: the header is row 1. Memory holds one chunk; no file can make it hold more, for lines, cells,
+the expanded size and the ratio of compression are bounded.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+CHUNK = 2_000  # rows held at once
+MOST_CHARACTERS = 1_000_000  # of one cell; the longest notes of MIMIC-III have about 55,000
+LONGEST_LINE = 16 * 2**20  # bytes up to a line feed
+MOST_BYTES = 8 * 2**30  # expanded; NOTEEVENTS.csv of MIMIC-III has 3.8 GB
+MOST_RATIO = 100  # expanded over compressed; notes compress about 3 to 8 times
+RATIO_FROM = 16 * 2**20  # expanded bytes before the ratio is judged
+
+ReadProgress = Callable[[int, int], None]  # (bytes of the file read, its bytes)
+
+
+class BadNotes(ValueError):
+    """A file of notes cannot be used. The text is a sentence that names the file, the row and the column."""
+
+
+@dataclass(frozen=True)
+class Cells:
+    """One chunk: the wanted columns as text (empty where the file says nothing), with their row numbers."""
+
+    rows: list[int]
+    columns: dict[str, list[str]]
+
+
+def header(path: Path) -> list[str]:
+    """Names of the columns. Raises BadNotes when the file is missing, empty or of no known format."""
+    if _is_parquet(path):
+        return list(_parquet(path).schema_arrow.names)
+    return next(_records(path, None, MOST_BYTES))[1]
+
+
+def chunks(
+    path: Path, names: Iterable[str], *, most_bytes: int = MOST_BYTES, on_progress: ReadProgress | None = None
+) -> Iterator[Cells]:
+    """The columns `names` of a table, a chunk at a time.
+
+    Raises BadNotes: a missing or doubled column, no rows, another encoding than UTF-8, a NUL byte, a line or cell
+    without end, a row with too few or too many cells, a damaged file, one that expands to more than `most_bytes`
+    or `MOST_RATIO` times its size.
+    """
+    wanted = list(dict.fromkeys(names))
+    there = header(path)
+    for name in wanted:
+        if name not in there:
+            raise BadNotes(f"{path.name} has no column “{name}”. Its columns are {', '.join(there)}.")
+        if there.count(name) > 1:
+            raise BadNotes(f"{path.name} has two columns “{name}”. Rename one of them.")
+    read = _parquet_chunks if _is_parquet(path) else _csv_chunks
+    empty = True
+    for cells in read(path, wanted, most_bytes, on_progress):
+        empty = False
+        for name, values in cells.columns.items():
+            _check(path.name, name, cells.rows, values)
+        yield cells
+    if empty:
+        raise BadNotes(f"{path.name} has a header and no rows: there is nothing to read.")
+
+
+def head(path: Path, rows: int = 5) -> pd.DataFrame:
+    """The first rows with every column, as text, for looking at. Raises BadNotes as `chunks` does."""
+    names = list(dict.fromkeys(header(path)))
+    for cells in chunks(path, names):
+        return pd.DataFrame(cells.columns).head(rows)
+    raise AssertionError("chunks raises when there are no rows")
+
+
+def _check(file: str, name: str, rows: list[int], values: list[str]) -> None:
+    for row, value in zip(rows, values, strict=True):
+        if "\0" in value:
+            raise BadNotes(f"{file}, row {row}, column “{name}”: there is a NUL byte. Save the file as UTF-8 text.")
+        if len(value) > MOST_CHARACTERS:
+            raise BadNotes(
+                f"{file}, row {row}, column “{name}”: {len(value):,} characters are more than the "
+                f"{MOST_CHARACTERS:,} that a note may have."
+            )
+        if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
+            raise BadNotes(
+                f"{file}, row {row}, column “{name}”: the text is not UTF-8 (Latin-1 or Windows-1252, perhaps). "
+                "Save the file as UTF-8."
+            )
+
+
+# Parquet -------------------------------------------------------------------------------------------------------------
+
+
+def _is_parquet(path: Path) -> bool:
+    return _first_bytes(path)[:4] == b"PAR1"
+
+
+def _parquet(path: Path) -> pq.ParquetFile:
+    try:
+        return pq.ParquetFile(path)
+    except (pa.ArrowException, OSError) as error:
+        raise BadNotes(f"{path.name} is a damaged Parquet file ({str(error).splitlines()[0]}).") from error
+
+
+def _parquet_chunks(path: Path, names: list[str], most_bytes: int, progress: ReadProgress | None) -> Iterator[Cells]:
+    file = _parquet(path)
+    for name in names:
+        if pa.types.is_nested(file.schema_arrow.field(name).type):
+            raise BadNotes(f"{path.name}, column “{name}” holds lists or structures; text is needed.")
+    row, expanded = 2, 0
+    try:
+        for batch in file.iter_batches(batch_size=CHUNK // 8, columns=names):
+            expanded += batch.nbytes
+            if expanded > most_bytes:
+                raise _too_large(path, most_bytes)
+            columns = {name: [_as_text(value) for value in batch.column(name).to_pylist()] for name in names}
+            yield Cells(list(range(row, row + batch.num_rows)), columns)
+            row += batch.num_rows
+            if progress is not None:
+                progress(row - 2, file.metadata.num_rows)
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise BadNotes(
+            f"{path.name}, near row {row}: the file is damaged or its text is not UTF-8 ({error})."
+        ) from error
+
+
+def _as_text(value: object) -> str:
+    if value is None or value != value:  # a missing number is not equal to itself
+        return ""
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))  # whole numbers become floats where some are missing
+    return value if isinstance(value, str) else str(value)
+
+
+# CSV -----------------------------------------------------------------------------------------------------------------
+
+
+def _csv_chunks(path: Path, names: list[str], most_bytes: int, progress: ReadProgress | None) -> Iterator[Cells]:
+    records = _records(path, progress, most_bytes)
+    there = next(records)[1]
+    places = [there.index(name) for name in names]
+    rows: list[int] = []
+    kept: list[list[str]] = [[] for _ in names]
+    for row, cells in records:
+        if len(cells) != len(there):
+            raise BadNotes(
+                f"{path.name}, row {row}: {len(cells)} cells, but the header names {len(there)} columns. A quote or a "
+                "separator inside a note may be unescaped."
+            )
+        rows.append(row)
+        for values, place in zip(kept, places, strict=True):
+            values.append(cells[place])
+        if len(rows) == CHUNK:
+            yield Cells(rows, dict(zip(names, kept, strict=True)))
+            rows, kept = [], [[] for _ in names]
+    if rows:
+        yield Cells(rows, dict(zip(names, kept, strict=True)))
+
+
+def _records(path: Path, progress: ReadProgress | None, most_bytes: int) -> Iterator[tuple[int, list[str]]]:
+    """(row number, cells) of every record, the header first; blank lines are no records."""
+    csv.field_size_limit(MOST_CHARACTERS + 1)
+    row = 0
+    try:
+        lines = _lines(path, progress, most_bytes)
+        first = next(lines, "")
+        separator = max(",;\t|", key=first.count)
+        for row, cells in enumerate(csv.reader(_again(first, lines), delimiter=separator), start=1):
+            if cells:
+                yield row, ([cell.strip() for cell in cells] if row == 1 else cells)
+    except csv.Error as error:
+        raise BadNotes(f"{path.name}, row {row + 1}: {_csv_error(error)}") from error
+
+
+def _csv_error(error: csv.Error) -> str:
+    if "field larger" in str(error):
+        return f"a cell has more than {MOST_CHARACTERS:,} characters. Perhaps a quote was opened and never closed."
+    return f"this is not CSV ({error})."
+
+
+def _again(first: str, rest: Iterator[str]) -> Iterator[str]:
+    yield first
+    yield from rest
+
+
+def _lines(path: Path, progress: ReadProgress | None, most_bytes: int) -> Iterator[str]:
+    """Lines as text; bytes that are no UTF-8 become lone surrogates, which `_check` finds in their cell."""
+    start = _first_bytes(path)
+    if not start.strip():
+        raise BadNotes(f"{path.name} is empty.")
+    zipped = start[:2] == b"\x1f\x8b"
+    size = path.stat().st_size
+    try:
+        with path.open("rb") as raw, gzip.GzipFile(fileobj=raw) if zipped else raw as stream:
+            expanded, number = 0, 0
+            while line := stream.readline(LONGEST_LINE + 1):
+                number += 1
+                expanded += len(line)
+                if len(line) > LONGEST_LINE:
+                    raise BadNotes(
+                        f"{path.name}, line {number} has more than {LONGEST_LINE // 2**20} MiB without an end."
+                    )
+                if expanded > most_bytes:
+                    raise _too_large(path, most_bytes)
+                if zipped and expanded > max(RATIO_FROM, MOST_RATIO * raw.tell()):
+                    raise BadNotes(
+                        f"{path.name} expands to more than {MOST_RATIO} times its size by line {number}, as no notes "
+                        "do. It is not read any further."
+                    )
+                if progress is not None and number % CHUNK == 0:
+                    progress(raw.tell(), size)
+                yield line.decode("utf-8-sig" if number == 1 else "utf-8", "surrogateescape")
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise BadNotes(f"{path.name} is a damaged gzip file ({error}).") from error
+
+
+def _too_large(path: Path, most_bytes: int) -> BadNotes:
+    return BadNotes(f"{path.name} expands to more than {most_bytes / 2**30:.3g} GiB, the limit here.")
+
+
+def _first_bytes(path: Path) -> bytes:
+    if not path.is_file():
+        raise BadNotes(f"There is no file {path}.")
+    with path.open("rb") as file:
+        start = file.read(64)
+    if start.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise BadNotes(f"{path.name}, row 1: the text is UTF-16. Save the file as UTF-8.")
+    if start.startswith(b"PK"):
+        raise BadNotes(f"{path.name} is a ZIP archive or a spreadsheet. Unpack it, or save the sheet as CSV (UTF-8).")
+    return start

@@ -1,0 +1,158 @@
+"""A folder shaped like MIMIC-III: NOTEEVENTS, PATIENTS, ADMISSIONS and DIAGNOSES_ICD, each as .csv or .csv.gz.
+
+The notes come with placeholders where identifiers stood (`[**Known lastname 658**]`). They are filled with surrogates
+(`core.corpus.import_surrogates`, row L1), so every patient gets a record whose values do stand in their notes.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from core.corpus.import_codes import dotted
+from core.corpus.import_files import BadNotes, chunks, header
+from core.corpus.import_records import RECORD_COLUMNS
+from core.corpus.import_surrogates import Surrogates
+
+TABLES = ("NOTEEVENTS", "PATIENTS", "ADMISSIONS", "DIAGNOSES_ICD")
+
+
+@dataclass(frozen=True)
+class Mimic:
+    """The notes and records of a folder, in the shape that `core.corpus.importers` goes on with."""
+
+    notes: pd.DataFrame
+    records: pd.DataFrame
+    marked_wrong: int
+    unknown: int  # placeholders of a kind that no surrogate stands for
+
+
+def is_mimic(folder: Path) -> bool:
+    """True when the folder holds NOTEEVENTS."""
+    return folder.is_dir() and _file(folder, "NOTEEVENTS") is not None
+
+
+def read_mimic(folder: Path, *, seed: int, most_bytes: int, on_progress: Callable[[str, int, int], None]) -> Mimic:
+    """Read the four tables. Raises BadNotes naming the missing file, or the file, row and column of what is wrong."""
+    files = {name: _needed(folder, name) for name in TABLES}
+    people = _people(files["PATIENTS"], most_bytes)
+    admitted = _first_admissions(files["ADMISSIONS"], most_bytes)
+    codes = _codes(files["DIAGNOSES_ICD"], most_bytes)
+    surrogates = Surrogates(seed, {who: sex for who, (sex, _) in people.items()})
+    rows, wrong = [], 0
+    report = lambda done, total: on_progress("reading the notes", done, total)  # noqa: E731
+    wanted = ("ROW_ID", "SUBJECT_ID", "HADM_ID", "CHARTDATE", "CATEGORY", "TEXT")
+    for row, cells in _rows(files["NOTEEVENTS"], wanted, most_bytes, report, optional=("ISERROR",)):
+        if cells["ISERROR"] == "1":
+            wrong += 1
+            continue
+        who = cells["SUBJECT_ID"]
+        if who not in people:
+            raise BadNotes(
+                f"{files['NOTEEVENTS'].name}, row {row}, column “SUBJECT_ID”: patient {who or '(none)'} is not in "
+                f"{files['PATIENTS'].name}."
+            )
+        rows.append(
+            {
+                "row": row,
+                "note_id": cells["ROW_ID"],
+                "patient_id": who,
+                "admission_id": cells["HADM_ID"] or who,
+                "split": "",
+                "note_type": cells["CATEGORY"].lower() or "note",
+                "date": cells["CHARTDATE"][:10],
+                "text": surrogates.fill(who, cells["TEXT"].replace("\r\n", "\n")),
+            }
+        )
+    notes = pd.DataFrame(rows)
+    again = notes[notes["note_id"].duplicated()] if len(notes) else notes
+    if len(again):
+        raise BadNotes(
+            f"{files['NOTEEVENTS'].name}, row {again['row'].iloc[0]}, column “ROW_ID”: note {again['note_id'].iloc[0]} "
+            "stands there twice."
+        )
+    with_notes = list(dict.fromkeys(notes["patient_id"])) if len(notes) else []
+    records = [
+        {
+            "patient_id": who,
+            **surrogates.record(who, people[who][1]),
+            "age": _age(people[who][1], admitted.get(who, "")),
+            "sex": people[who][0],
+            "icd_codes": codes.get(who, []),
+        }
+        for who in with_notes
+    ]
+    frame = pd.DataFrame(records, columns=list(RECORD_COLUMNS)).astype(object)
+    return Mimic(notes, frame.where(frame.notna(), None), wrong, surrogates.unknown)
+
+
+def _file(folder: Path, name: str) -> Path | None:
+    wanted = (f"{name}.CSV", f"{name}.CSV.GZ")
+    return next((path for path in sorted(folder.iterdir()) if path.name.upper() in wanted), None)
+
+
+def _needed(folder: Path, name: str) -> Path:
+    if (path := _file(folder, name)) is None:
+        raise BadNotes(f"{folder} has no file {name}.csv or {name}.csv.gz, as a folder of MIMIC-III has.")
+    return path
+
+
+def _rows(
+    path: Path,
+    names: tuple[str, ...],
+    most_bytes: int,
+    progress: Callable[[int, int], None] | None = None,
+    *,
+    optional: tuple[str, ...] = (),
+) -> Iterator[tuple[int, dict[str, str]]]:
+    """(row number, cells by upper-case name); some copies of MIMIC-III write the names in lower case."""
+    there = {name.upper(): name for name in header(path)}
+    columns = {name: there.get(name, name) for name in names}
+    columns |= {name: there[name] for name in optional if name in there}
+    for cells in chunks(path, columns.values(), most_bytes=most_bytes, on_progress=progress):
+        for place, row in enumerate(cells.rows):
+            found = {name: cells.columns[column][place].strip() for name, column in columns.items()}
+            yield row, {**dict.fromkeys(optional, ""), **found}
+
+
+def _people(path: Path, most_bytes: int) -> dict[str, tuple[str, str]]:
+    """Sex and date of birth of every patient."""
+    found: dict[str, tuple[str, str]] = {}
+    for row, cells in _rows(path, ("SUBJECT_ID", "GENDER", "DOB"), most_bytes):
+        if cells["SUBJECT_ID"] in found:
+            raise BadNotes(f"{path.name}, row {row}, column “SUBJECT_ID”: patient {cells['SUBJECT_ID']} comes twice.")
+        found[cells["SUBJECT_ID"]] = ("M" if cells["GENDER"].upper() == "M" else "F", cells["DOB"][:10])
+    return found
+
+
+def _first_admissions(path: Path, most_bytes: int) -> dict[str, str]:
+    first: dict[str, str] = {}
+    for _, cells in _rows(path, ("SUBJECT_ID", "ADMITTIME"), most_bytes):
+        who, day = cells["SUBJECT_ID"], cells["ADMITTIME"][:10]
+        first[who] = min(first.get(who, day), day)
+    return first
+
+
+def _codes(path: Path, most_bytes: int) -> dict[str, list[str]]:
+    """Distinct ICD codes of every patient, in the order of the file, with their dot."""
+    names = {name.upper() for name in header(path)}
+    column = "ICD9_CODE" if "ICD9_CODE" in names else "ICD_CODE"
+    found: dict[str, dict[str, None]] = defaultdict(dict)
+    for _, cells in _rows(path, ("SUBJECT_ID", column), most_bytes, optional=("ICD_VERSION",)):
+        if cells[column]:
+            version = "9" if column == "ICD9_CODE" else cells["ICD_VERSION"]
+            found[cells["SUBJECT_ID"]][dotted(cells[column], "ICD-9" if version == "9" else "ICD-10")] = None
+    return {who: list(codes) for who, codes in found.items()}
+
+
+def _age(born: str, admitted: str) -> int | None:
+    """Years at the first admission; MIMIC-III moves births of people over 89 back 300 years, which are 90 here."""
+    try:
+        years = (pd.Timestamp(admitted) - pd.Timestamp(born)).days // 365.2425
+    except ValueError:
+        return None
+    return None if years != years else int(min(years, 90))
