@@ -1,14 +1,18 @@
 """The full audit of a run: every attack of the battery that makes sense for its model, each stored as soon as it ends.
 
 One attack's failure is a line of the audit and costs nothing of the others. What is done is not done again. Attacks of
-one audit share what is costly (`core.attacks.registry.Target`): a note is read once by each model.
+one audit share what is costly (`core.attacks.registry.Target`): a note is read once by each model. How far an audit is
+stands beside its results, in a `status.json` that is there only while it is under way (or failed as a whole) and in the
+diary `events.jsonl`: whoever looks, in whichever process, sees it.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -16,6 +20,7 @@ import pandas as pd
 from core.evaluation.audit_summaries import Audited, Summary
 from core.pipeline import Cancelled
 from core.runs.audits import Outcome, StoredAudit
+from core.runs.events import STATUS_FILE, Diary, Status, read_status, write_status
 from core.runs.lock import held
 from core.runs.run import Run
 from core.runs.store import Workspace, full_disk_as_sentence
@@ -36,7 +41,7 @@ def target_of(run: Run, workspace: Workspace) -> Target:
 
     models = {"target": lambda report: run.model(), "base": lambda report: load(run.spec.model)}
     target = Target(run.spec, workspace.corpus(run.spec.corpus, store=False), run.table, models)
-    models.update(reference_models(target, workspace.references))
+    models.update(reference_models(target, workspace.references(run.spec.corpus)))
     return target
 
 
@@ -56,24 +61,64 @@ def audit(
         workspace: where audits are stored, beside the runs.
         attacks: names of the registry; all that apply to the run's kind of model by default.
         again: repeat attacks that are done, too.
-        on_event: told `{"event": "attack", "attack", "number", "of"}` before each attack, `{"event": "progress",
-            "attack", "done", "total", "eta_seconds"}` within it and `{"event": "outcome", "attack", "state", "seconds",
-            "message"}` after it.
+        on_event: told every event that is appended to the audit's diary: `{"event": "attack", "attack", "number",
+            "of"}` before each attack, `{"event": "progress", "attack", "done", "total", "eta_seconds"}` within it and
+            `{"event": "outcome", "attack", "state", "seconds", "message"}` after it; at the end `done`, `cancelled` or
+            `failed`.
         should_stop: polled between batches; True ends the audit, and what is done stays.
 
     Raises:
         Cancelled: `should_stop` said so.
         ValueError: an attack that does not exist or does not apply, or a run without weights.
+        DiskFull: what an attack found could not be stored; what was done before is kept.
 
     """
     chosen = chosen_attacks(run, attacks)
-    if not run.has_model:
-        raise ValueError(f"Run {run.id} keeps no weights, so it cannot be attacked: it has the quick audit's tables.")
+    check_attackable(run)
     stop = should_stop or (lambda: False)
     with held(workspace.audit_lock_file(run.id), should_stop=stop) as holding:
         if not holding:
             raise Cancelled(f"The audit of run {run.id} was cancelled while another process was at it.")
-        return _Battery(run, workspace, on_event or (lambda event: None), stop).go(chosen, again)
+        folder = workspace.audit(run.id).folder
+        with full_disk_as_sentence(f"the audit of run {run.id}", folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            diary = Diary(folder, on_event)
+            with _under_way(folder, diary):
+                diary.stage("notes", "Reading the hospital's notes and the model")
+                return _Battery(run, workspace, diary, stop).go(chosen, again)
+
+
+@contextmanager
+def _under_way(folder: Path, diary: Diary) -> Iterator[None]:
+    """Keep the audit's state on disk: `running`, then nothing when it ends or is stopped, `failed` with the reason."""
+    submitted = (read_status(folder) or Status(state="running", submitted=time.time())).submitted
+    started = time.time()
+    write_status(folder, Status(state="running", submitted=submitted, started=started))
+    try:
+        yield
+    except Cancelled as cancelled:
+        (folder / STATUS_FILE).unlink(missing_ok=True)
+        diary.emit("cancelled", message=str(cancelled))
+        raise
+    except Exception as error:
+        failed = Status(state="failed", message=str(error), submitted=submitted, started=started, finished=time.time())
+        write_status(folder, failed)
+        diary.emit("failed", message=str(error))
+        raise
+    (folder / STATUS_FILE).unlink(missing_ok=True)
+    diary.emit("done", message="The audit is complete.")
+
+
+def check_attackable(run: Run) -> None:
+    """Raise ValueError, a sentence, for a run without weights."""
+    if not run.has_model:
+        raise ValueError(f"Run {run.id} keeps no weights, so it cannot be attacked: it has the quick audit's tables.")
+
+
+def open_attacks(run: Run, workspace: Workspace) -> list[Attack]:
+    """The attacks that a full audit of the run would still run: those never run, failed, or made by older code."""
+    before = workspace.audit(run.id).outcomes()
+    return [attack for attack in chosen_attacks(run, None) if not _is_done(attack, before.get(attack.name))]
 
 
 def chosen_attacks(run: Run, names: Sequence[str] | None) -> list[Attack]:
@@ -98,7 +143,7 @@ class _Battery:
 
     run: Run
     workspace: Workspace
-    tell: EventListener
+    diary: Diary
     stop: Callable[[], bool]
 
     def go(self, attacks: Sequence[Attack], again: bool) -> StoredAudit:
@@ -108,10 +153,12 @@ class _Battery:
         if open_ones:
             target = target_of(self.run, self.workspace)
             for number, attack in enumerate(open_ones, start=1):
-                self.tell({"event": "attack", "attack": attack.name, "number": number, "of": len(open_ones)})
+                self.diary.emit("attack", attack=attack.name, number=number, of=len(open_ones))
                 self._attack(stored, attack, target)
-        for summary in summaries():
+        self.diary.stage("figures", "Computing figures and their intervals from what the attacks found")
+        for number, summary in enumerate(summaries(), start=1):
             name = SUMMARY + summary.name
+            self.diary.progress(number, len(summaries()))
             if open_ones or name not in before:
                 self._keep(stored, name, lambda summary=summary: self._summarised(stored, summary), version=1)
         return stored
@@ -140,9 +187,8 @@ class _Battery:
         except Exception as error:  # whatever went wrong in one attack is that attack's own affair
             state, message = "failed", f"{type(error).__name__}: {error}"
         seconds = time.monotonic() - begun
-        with full_disk_as_sentence(f"the audit of run {self.run.id}", stored.folder):
-            stored.record(Outcome(name, state, round(seconds, 3), message, tuple(tables), version, time.time()), tables)
-        self.tell({"event": "outcome", "attack": name, "state": state, "seconds": seconds, "message": message})
+        stored.record(Outcome(name, state, round(seconds, 3), message, tuple(tables), version, time.time()), tables)
+        self.diary.emit("outcome", attack=name, state=state, seconds=seconds, message=message)
 
     def _report(self, attack: str) -> Report:
         """Progress of one attack with the time that is left, told now and then; raises when the audit is stopped.
@@ -161,7 +207,7 @@ class _Battery:
             if now - told >= EVENT_SECONDS or done == total:
                 told = now
                 left = (now - begun) / done * (total - done) if done else None
-                self.tell({"event": "progress", "attack": attack, "done": done, "total": total, "eta_seconds": left})
+                self.diary.emit("progress", attack=attack, done=done, total=total, eta_seconds=left)
 
         return report
 

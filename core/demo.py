@@ -13,7 +13,9 @@ import tempfile
 from pathlib import Path
 
 from core.audit import audit
+from core.jobs.task import CANCEL_FILE
 from core.pipeline import execute
+from core.runs.events import EVENTS_FILE, STATUS_FILE
 from core.runs.run import Run
 from core.runs.store import DEMO, Workspace
 from core.spec import CORPUS_PRESETS, ModelKind, ModelSpec, PrivacySpec, RunSpec, recipe
@@ -21,6 +23,7 @@ from core.spec import CORPUS_PRESETS, ModelKind, ModelSpec, PrivacySpec, RunSpec
 KINDS: tuple[ModelKind, ...] = ("gpt2", "distilbert")
 EPSILONS: tuple[float | None, ...] = (None, 8.0, 1.0, 2.0, 5.0, 10.0, 0.5)  # None = no privacy; the first two open Home
 SEEDS = (0, 1, 2)
+UNDER_WAY = (STATUS_FILE, EVENTS_FILE, CANCEL_FILE)  # what tells how far an audit is, and not what it found
 WEIGHTS: tuple[tuple[ModelKind, float | None], ...] = (("gpt2", None), ("gpt2", 8.0), ("distilbert", None))
 
 
@@ -72,7 +75,7 @@ def export(workspace: Workspace, out: Path = DEMO) -> list[str]:
             shutil.copytree(workspace.root / "corpora" / cohort, made / "corpora" / cohort, dirs_exist_ok=True)
             audited = workspace.audit(run.id).folder
             if run.id in with_weights and audited.exists():
-                shutil.copytree(audited, made / "audits" / run.id)
+                shutil.copytree(audited, made / "audits" / run.id, ignore=shutil.ignore_patterns(*UNDER_WAY))
         if out.exists():
             shutil.rmtree(out)
         made.rename(out)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pages.parts import run_picker, shell
+from pages.parts import battery, run_picker, shell
 from pages.parts.canary_views import VIEWS
 
 shell.page(
@@ -21,6 +21,7 @@ if runs:
         label_visibility="collapsed",
     )  # fmt: skip
     VIEWS[view](picked)
+    battery.offer(picked)
 else:
     st.info(
         "No trained model has canaries in its notes yet. Train one; its secrets appear here.", icon=":material/key:"

@@ -8,7 +8,7 @@ from core.attacks.battery import REGISTRY
 from core.attacks.membership import LOSS
 from core.evaluation.membership_units import LENGTHS
 from core.runs.run import Run
-from pages.parts import membership_data, run_picker, shell
+from pages.parts import battery, membership_data, run_picker, shell
 from pages.parts.membership_views import VIEWS, WORDS, Choice
 
 shell.page(
@@ -22,17 +22,6 @@ def attacks_of(chosen: dict[str, Run]) -> list[str]:
     """Attacks that at least one of the runs has had, in the battery's order."""
     made = {attack for run in chosen.values() for attack in membership_data.scores(run)["attack"].unique()}
     return [name for name in REGISTRY if name in made]
-
-
-def not_audited(chosen: dict[str, Run]) -> None:
-    """Say how to get the other attacks on runs that only had the quick audit."""
-    quick = [(name, run) for name, run in chosen.items() if shell.workspace().audit(run.id).table("scores").empty]
-    for name, run in quick:
-        weights = "" if run.has_model else " This run keeps no weights: train it again here first."
-        st.caption(
-            f"“{name}” has the quick audit only, which knows the loss attack.{weights} For all: "
-            f"`python -m core audit {run.id} --suite full`"
-        )
 
 
 runs = run_picker.audited_first(shell.workspace().runs())
@@ -60,7 +49,7 @@ if runs:
         VIEWS[view](Choice(picked, chosen, level, length))
     else:
         st.info("Choose at least one attack.")
-    not_audited(picked)
+    battery.offer(picked)
 else:
     st.info("There is no trained model yet. Train one; how well its training notes can be told from others appears "
             "here.", icon=":material/person_search:")  # fmt: skip

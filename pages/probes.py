@@ -6,8 +6,7 @@ import streamlit as st
 
 from core.evaluation.probe_words import CAUTION, cards
 from core.runs.run import Run
-from pages.parts import probe_cards, probe_try, run_picker, shell
-from pages.parts.probe_how import HOW
+from pages.parts import battery, probe_cards, probe_try, run_picker, shell
 
 shell.page(
     "Probes",
@@ -23,23 +22,11 @@ def choices() -> list[Run]:
     return sorted(workspace.runs(), key=lambda run: (not there[run.id], run.spec.is_base, not run.shipped))
 
 
-def how_to_make(run: Run) -> None:
-    """The command that makes the probes of a run, which no page does by itself."""
-    attacks = " ".join(f'--attack "{probe}"' for probe in HOW)
-    if run.has_model:
-        st.info(
-            "This model has not been probed yet. It takes about a minute, in a terminal:", icon=":material/terminal:"
-        )
-        st.code(f"python -m core audit {run.id} --suite full {attacks}", language="bash", wrap_lines=True)
-    else:
-        st.info("This run keeps no weights, so it cannot be probed: train it again here first.", icon=":material/info:")
-
-
 def show(run: Run) -> None:
     """All cards of a run that has been probed."""
     figures = probe_cards.figures(run)
     if figures.empty:
-        how_to_make(run)
+        st.info("This model has not been probed yet.", icon=":material/fingerprint:")
         return
     made = cards(figures)
     reveal = st.toggle("Show all without guessing", key="show", bind="query-params")
@@ -52,6 +39,7 @@ runs = choices()
 if runs:
     picked = run_picker.pick("Model", runs, runs[0], key="run")
     show(picked)
+    battery.offer({run_picker.label(picked): picked})
     if picked.has_model:
         probe_try.box(picked)
 else:

@@ -27,6 +27,7 @@ COLUMNS = {
 }
 AUC, TOP10, RHO, DIFFERENCE = "AUC", "A@10", "Spearman with frequency", "mean difference"
 PERPLEXITY, LINK, TOP100, ALL_NAMES, RIGHT = "perplexity", "link (nats)", "A@100", "share of all names", "right pairs"
+WITH_NAME = "texts with a full name"
 OWN_MINUS_OTHER, OWN_MINUS_FREQUENCY = "name − another name", "name − frequency"
 TARGET_MINUS_PUBLIC = "target − public"
 SHUFFLED, PAIRED = "conditions of others", "own − others"

@@ -18,7 +18,7 @@ from core.attacks.probes.cosine import CONTEXTUAL
 from core.attacks.probes.cosine import PROBE as COSINE
 from core.attacks.probes.fill_in import CONDITION_ONLY, FREQUENCY, NAME, OTHER_NAME
 from core.attacks.probes.fill_in import PROBE as FILL_IN
-from core.attacks.probes.generated import NAMES, ONE_SENTENCE, ONE_TEXT, PAIRS
+from core.attacks.probes.generated import NAMES, ONE_SENTENCE, ONE_TEXT, PAIRS, TEXTS
 from core.attacks.probes.half_name import FIRST, LAST, OTHERS, OWN
 from core.attacks.probes.half_name import PROBE as HALF_NAME
 from core.attacks.probes.mlp import PROBE as NETWORK
@@ -38,6 +38,7 @@ from core.evaluation.probe_tables import (
     PAIRED,
     RIGHT,
     TOP100,
+    WITH_NAME,
 )
 from core.evaluation.wording import percent
 
@@ -79,6 +80,8 @@ class Card:
 def cards(figures: pd.DataFrame) -> list[Card]:
     """A card for every probe that the table of figures (core.evaluation.probes) has, in the order of the rows."""
     there = set(figures["probe"])
+    if TEXTS in there:
+        there.add(NAMES)  # asked, even where no text holds a name
     look = _Look(figures)
     return [write(look) for probe, write in _CARDS.items() if probe in there]
 
@@ -300,9 +303,27 @@ def _half(look: _Look) -> Card:
     )
 
 
+WRITE = "Let the model write: are the names in it patients'?"
+
+
+def _nothing_written(named: Found) -> Card:
+    """The card of a model that wrote no full name: the truth, and no failure."""
+    return Card(
+        row="L7",
+        probe=NAMES,
+        question=WRITE,
+        answer=f"None of its {named.n:,} texts holds a full name, so there is nothing to rank (A@100: 0 of 0).",
+        controls=f"Texts with a full name: {share(named)}.",
+        verdict="no sign",
+        conclusion="It wrote nobody's full name.",
+    )
+
+
 def _generated(look: _Look) -> Card:
     top, others = look(NAMES, TOP100, NAME), look(NAMES, TOP100, NAME, split="heldout")
     everyone = look(NAMES, ALL_NAMES, NAME)
+    if not top.there:
+        return _nothing_written(look(TEXTS, WITH_NAME, NAME, split=""))
     verdict = above(top, others)
     pair = next((kind for kind in (ONE_SENTENCE, ONE_TEXT) if look(PAIRS, RIGHT, NAME, bin=kind).there), None)
     if pair is None:
@@ -316,7 +337,7 @@ def _generated(look: _Look) -> Card:
     return Card(
         row="L7",
         probe=NAMES,
-        question="Let the model write: are the names in it patients'?",
+        question=WRITE,
         answer=f"Of the {top.n} names that the public model finds oddest, {share(top)} are members'. {paired}",
         controls=f"Held-out patients', were they as many: {share(others)}. Before the ranking, members': "
         f"{share(everyone)} of {everyone.n} names.",

@@ -16,7 +16,7 @@ import pandas as pd
 from core.attacks.probes.cosine import PROBE as COSINE
 from core.attacks.probes.fill_in import CONDITION_ONLY, FREQUENCY, NAME, OTHER_NAME
 from core.attacks.probes.fill_in import PROBE as FILL_IN
-from core.attacks.probes.generated import NAMES, PAIRS
+from core.attacks.probes.generated import NAMES, PAIRS, TEXTS
 from core.attacks.probes.half_name import OTHERS, OWN
 from core.attacks.probes.half_name import PROBE as HALF_NAME
 from core.attacks.probes.mlp import PROBE as NETWORK
@@ -53,6 +53,7 @@ from core.evaluation.probe_tables import (
     TOP10,
     TOP100,
     TOP_NAMES,
+    WITH_NAME,
     Figure,
     Matrices,
     matrices,
@@ -85,6 +86,8 @@ def figures(probes: pd.DataFrame, pool: Mapping[str, int], *, resamples: int = 1
             found += _names(rows, pool)
         elif probe == PAIRS:
             found += judge.pairs(rows)
+        elif probe == TEXTS:
+            found += _texts(rows)
     return pd.DataFrame([astuple(one) for one in found], columns=list(COLUMNS)).astype(COLUMNS)
 
 
@@ -266,6 +269,13 @@ def _names(rows: pd.DataFrame, pool: Mapping[str, int]) -> Iterator[Figure]:
             found = [scale_to_pool(one, ratio) for one in (share, low, high)]
             note = "names" if split == "member" else f"names; scaled from {pool[split]} patients to {pool['member']}"
             yield Figure(NAMES, measure, NAME, TARGET, split, "all", *found, k, np.nan, note)
+
+
+def _texts(rows: pd.DataFrame) -> Iterator[Figure]:
+    """Share of the generated texts that hold a full name at all. Texts are sampled independently: Wilson's interval."""
+    count, n = int(rows["label"].sum()), len(rows)
+    low, high = proportion_interval(count, n)
+    yield Figure(TEXTS, WITH_NAME, NAME, TARGET, "", "all", count / n, low, high, n, np.nan, "texts")
 
 
 def _summary(audited: Audited) -> pd.DataFrame:

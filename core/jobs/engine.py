@@ -1,6 +1,6 @@
-"""The job engine: runs are made one after another by a worker process that every browser session shares.
+"""The job engine: runs are made and attacked one after another by a worker process that every browser session shares.
 
-What a job is and how far it is stands on disk (`data/work/<id>/`), so another browser, a refreshed one, or a restarted
+What a job is and how far it is stands on disk (`core.jobs.work`), so another browser, a refreshed one, or a restarted
 server sees the same jobs. The engine only knows which of them are waiting in its queue.
 """
 
@@ -11,49 +11,25 @@ import os
 import subprocess
 import sys
 import threading
-import time
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from distributed import Client, Future
 
-from core.jobs.task import CANCEL_FILE, get_ready, make_run
-from core.runs.events import Status, append_event, read_status, write_status
-from core.runs.lock import in_use
+from core.audit import check_attackable
+from core.jobs.task import get_ready
+from core.jobs.work import AUDIT, Job, JobState, Work
+from core.runs.events import Status
 from core.runs.progress import Progress, ProgressReader, progress_of
-from core.runs.run import Run, RunBroken, RunNotFound, read_spec
+from core.runs.run import Run, RunBroken, RunNotFound
 from core.runs.store import Workspace
 from core.spec import RunSpec
 
-JobState = Literal["queued", "running", "done", "cancelled", "failed", "interrupted"]
 ROOT = Path(__file__).resolve().parents[2]
 START_SECONDS = 60
 
 
 class EngineFailed(RuntimeError):
     """The worker process or the scheduler could not be reached. The text is a sentence."""
-
-
-@dataclass(frozen=True)
-class Job:
-    """A run that somebody asked for.
-
-    `position` is how many jobs are before it in the queue (0 = next or running; None = not in the queue). `interrupted`
-    means that whoever made it is gone (a server restart): submitting it again goes on from its checkpoint.
-    """
-
-    run_id: str
-    spec: RunSpec
-    state: JobState
-    message: str
-    submitted: float | None
-    position: int | None
-
-    @property
-    def active(self) -> bool:
-        """True while it waits or runs."""
-        return self.state in ("queued", "running")
 
 
 class Engine:
@@ -99,9 +75,9 @@ class Engine:
             self._give_up(str(error))
             return
         with self._lock:
-            for run_id, future in self._futures.items():
+            for job_id, future in self._futures.items():
                 if future is None:
-                    self._futures[run_id] = self._send(client, run_id)
+                    self._futures[job_id] = self._send(client, job_id)
 
     def _started(self) -> Client:
         """The client, connected to a living cluster; starts one where there is none. Raises EngineFailed."""
@@ -109,7 +85,7 @@ class Engine:
             if self._client is not None and (self._process is None or self._process.poll() is None):
                 return self._client
             with self._lock:  # the jobs of a cluster that died show as interrupted
-                self._futures = {run_id: None for run_id, future in self._futures.items() if future is None}
+                self._futures = {job_id: None for job_id, future in self._futures.items() if future is None}
             address = self.scheduler_address or self._start_cluster()
             try:
                 self._client = Client(address, set_as_default=False, timeout=START_SECONDS)
@@ -120,33 +96,23 @@ class Engine:
             )  # dropped, it would not run
             return self._client
 
-    def _send(self, client: Client, run_id: str) -> Future:
+    def _send(self, client: Client, job_id: str) -> Future:
         self._submissions += 1
         future = client.submit(
-            make_run,
-            read_spec(self.workspace.work(run_id)).model_dump_json(),
-            str(self.workspace.root),
-            tuple(map(str, self.workspace.shared)),
-            key=f"{run_id}-{os.getpid()}-{self._submissions}",
+            *Work.of(self.workspace, job_id).task(),
+            key=f"{job_id}-{os.getpid()}-{self._submissions}",
             pure=False,
             priority=-self._submissions,
         )
-        future.add_done_callback(lambda ended: self._note_end(run_id, ended))
+        future.add_done_callback(lambda ended: self._note_end(job_id, ended))
         return future
 
     def _give_up(self, message: str) -> None:
         with self._lock:
-            waiting = [run_id for run_id, future in self._futures.items() if future is None]
-            for run_id in waiting:
-                del self._futures[run_id]
-                self._fail(run_id, message)
-
-    def _fail(self, run_id: str, message: str) -> None:
-        work = self.workspace.work(run_id)
-        if work.exists():
-            submitted = (read_status(work) or Status(state="failed")).submitted
-            write_status(work, Status(state="failed", message=message, submitted=submitted, finished=time.time()))
-            append_event(work, "failed", message=message)
+            waiting = [job_id for job_id, future in self._futures.items() if future is None]
+            for job_id in waiting:
+                del self._futures[job_id]
+                Work.of(self.workspace, job_id).fail(message)
 
     def _start_cluster(self) -> str:
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
@@ -182,126 +148,126 @@ class Engine:
 
         Raises DiskFull when not even the job's folder can be written.
         """
-        run_id = spec.run_id
+        return self._submit(Work(self.workspace, spec.run_id), spec)
+
+    def submit_audit(self, run_id: str) -> Job:
+        """Ask for the full battery on a finished run; returns at once. What is done or under way is not done again.
+
+        Raises RunNotFound for a run that is not there, ValueError for one that keeps no weights, DiskFull.
+        """
+        run = self.workspace.run(run_id)
+        check_attackable(run)
+        return self._submit(Work(self.workspace, run_id, is_audit=True), run.spec)
+
+    def _submit(self, work: Work, spec: RunSpec) -> Job:
         with self._lock:
-            job = self._find(run_id)
+            job = self._find(work)
             if job is not None and job.state in ("queued", "running", "done"):
                 return job
-            work = self.workspace.begin(spec)
-            (work / CANCEL_FILE).unlink(missing_ok=True)
-            write_status(work, Status(state="queued", submitted=time.time()))
-            self._ended.pop(run_id, None)
-            self._futures.pop(run_id, None)
-            self._futures[run_id] = None
-            job = self.status(run_id)
+            work.queue(spec)
+            self._ended.pop(work.id, None)
+            self._futures.pop(work.id, None)
+            self._futures[work.id] = None
+            job = self.status(work.id)
         self.warm()
         return job
 
-    def _note_end(self, run_id: str, future: Future) -> None:
+    def _note_end(self, job_id: str, future: Future) -> None:
         """Write down what no worker could: that a job has outlived too many workers."""
         if future.status == "error":
-            self._fail(
-                run_id,
-                "The worker process died again and again while it made this run, most likely for lack of memory. "
-                "Choose a smaller physical batch or model, and start it again: it goes on from its checkpoint.",
+            Work.of(self.workspace, job_id).fail(
+                "The worker process died again and again during this job, most likely for lack of memory. Choose a "
+                "smaller physical batch or model, and start it again: it goes on from where it was.",
             )
 
     def jobs(self) -> list[Job]:
         """Every job that is not done, running and queued ones first in their order, then the others, newest first."""
         with self._lock:
-            found = [self._from_disk(work) for work in self.workspace.works()]
+            found = [self._from_disk(work) for work in Work.asked_for(self.workspace)]
             jobs = [job for job in found if job is not None and not self._is_a_part(job)]
-            jobs += [job for run_id, job in self._ended.items() if not self.workspace.work(run_id).exists()]
+            there = {job.id for job in jobs}
+            jobs += [job for job_id, job in self._ended.items() if job_id not in there]
         active = sorted((job for job in jobs if job.active), key=lambda job: (job.state == "queued", job.position or 0))
         others = sorted((job for job in jobs if not job.active), key=lambda job: job.submitted or 0.0, reverse=True)
         return active + others
 
     def _is_a_part(self, job: Job) -> bool:
         """A base control that is being made within another run is no job of its own."""
-        return job.spec.is_base and job.run_id not in self._futures
+        return job.spec.is_base and not job.is_audit and job.id not in self._futures
 
-    def status(self, run_id: str) -> Job:
-        """The job of that run. Raises RunNotFound when nobody asked for it."""
+    def status(self, job_id: str) -> Job:
+        """The job of that run, or of that run's audit (`Job.id`). Raises RunNotFound when nobody asked for it."""
         with self._lock:
-            job = self._find(run_id)
+            job = self._find(Work.of(self.workspace, job_id))
         if job is None:
-            raise RunNotFound(f"Nobody has asked for a run {run_id}.")
+            raise RunNotFound(f"Nobody has asked for {self._in_words(job_id)}.")
         return job
+
+    @staticmethod
+    def _in_words(job_id: str) -> str:
+        return f"a full audit of run {job_id.removeprefix(AUDIT)}" if job_id.startswith(AUDIT) else f"a run {job_id}"
 
     def run(self, run_id: str) -> Run:
         """The finished run. Raises RunNotFound while it is not done."""
         return self.workspace.run(run_id)
 
-    def progress(self, run_id: str) -> Progress:
-        """Losses, ε, exposures, stage and time left of a job or of a finished run."""
-        work = self.workspace.work(run_id)
+    def progress(self, job_id: str) -> Progress:
+        """Losses, ε, exposures, stage and time left of a job or of a finished run; of an audit, its attack."""
+        work = Work.of(self.workspace, job_id)
         with self._lock:
-            reader = self._readers.setdefault(run_id, ProgressReader(work))
-        if work.exists():
+            reader = self._readers.setdefault(job_id, ProgressReader(work.folder))
+        if work.folder.exists():
             return reader.read()
         with self._lock:
-            self._readers.pop(run_id, None)
+            self._readers.pop(job_id, None)
         try:
-            return progress_of(self.workspace.run(run_id).events())
+            return Progress() if work.is_audit else progress_of(self.workspace.run(work.run_id).events())
         except (RunNotFound, RunBroken):
             return Progress()
 
-    def cancel(self, run_id: str) -> Job:
+    def cancel(self, job_id: str) -> Job:
         """Take a job out of the queue, stop it within about 2 s while it runs, or forget a failed or broken-off one."""
         with self._lock:
-            job = self.status(run_id)
+            job = self.status(job_id)
             if job.state in ("done", "cancelled"):
                 return job
-            work = self.workspace.work(run_id)
-            if work.exists():
-                (work / CANCEL_FILE).touch()
-            self._ended[run_id] = Job(run_id, job.spec, "cancelled", "Cancelled.", job.submitted, None)
+            work = Work.of(self.workspace, job_id)
+            work.ask_to_stop()
+            self._ended[job_id] = Job(
+                job.run_id, job.spec, "cancelled", "Cancelled.", job.submitted, None, job.is_audit
+            )
             if job.state != "running":
-                future = self._futures.pop(run_id, None)
+                future = self._futures.pop(job_id, None)
                 if future is not None:
                     future.cancel()
-                if not self._is_made(run_id):
-                    self.workspace.discard(work)
-            return self.status(run_id)
+                if not work.in_hand:
+                    work.forget()
+            return self.status(job_id)
 
     # Looking -----------------------------------------------------------------------------------------------------
 
-    def _find(self, run_id: str) -> Job | None:
-        work = self.workspace.work(run_id)
-        if (job := self._from_disk(work)) is not None:
-            return job
-        try:
-            run = self.workspace.run(run_id)
-        except (RunNotFound, RunBroken):
-            return self._ended.get(run_id)
-        return Job(run_id, run.spec, "done", run.status.message, run.status.submitted, None)
+    def _find(self, work: Work) -> Job | None:
+        return self._from_disk(work) or work.finished() or self._ended.get(work.id)
 
-    def _from_disk(self, work: Path) -> Job | None:
-        status = read_status(work)
-        try:
-            spec = read_spec(work)
-        except (RunBroken, OSError):
+    def _from_disk(self, work: Work) -> Job | None:
+        status = work.status()
+        spec = None if status is None else work.spec()
+        if spec is None:
             return None
-        if status is None:
-            return None
-        state = self._state(work.name, status)
-        position = self._position(work.name) if state in ("queued", "running") else None
-        return Job(work.name, spec, state, status.message, status.submitted, position)
+        state = self._state(work, status)
+        position = self._position(work.id) if state in ("queued", "running") else None
+        return Job(work.run_id, spec, state, status.message, status.submitted, position, work.is_audit)
 
-    def _state(self, run_id: str, status: Status) -> JobState:
-        if status.state in ("queued", "running") and not (self._waits(run_id) or self._is_made(run_id)):
+    def _state(self, work: Work, status: Status) -> JobState:
+        if status.state in ("queued", "running") and not (self._waits(work.id) or work.in_hand):
             return "interrupted"
         return "running" if status.state == "done" else status.state  # done, and about to be moved to its place
 
-    def _waits(self, run_id: str) -> bool:
+    def _waits(self, job_id: str) -> bool:
         """Is it in the queue of this engine, or in its worker's hands?"""
-        future = self._futures.get(run_id)
-        return run_id in self._futures and (future is None or not future.done())
+        future = self._futures.get(job_id)
+        return job_id in self._futures and (future is None or not future.done())
 
-    def _is_made(self, run_id: str) -> bool:
-        """Is any living process making it?"""
-        return in_use(self.workspace.lock_file(run_id))
-
-    def _position(self, run_id: str) -> int:
+    def _position(self, job_id: str) -> int:
         waiting = [name for name in self._futures if self._waits(name)]
-        return waiting.index(run_id) if run_id in waiting else 0
+        return waiting.index(job_id) if job_id in waiting else 0

@@ -1,4 +1,4 @@
-"""What a worker process does: make one run, or get ready for the first."""
+"""What a worker process does: make one run, attack one, or get ready for the first."""
 
 from __future__ import annotations
 
@@ -6,43 +6,59 @@ import logging
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
+from core.audit import audit
 from core.pipeline import Cancelled, execute
 from core.runs.store import Workspace
 from core.spec import RunSpec
 
 CANCEL_FILE = "cancel"
 LOOK_SECONDS = 0.2
+Ended = Literal["done", "cancelled", "failed"]
 
 log = logging.getLogger(__name__)
 
 
-def make_run(spec_json: str, root: str, shared: tuple[str, ...]) -> str:
-    """Make the run of a spec and return `done`, `cancelled` or `failed`; details stand in the run's own files.
-
-    Never raises: an exception would have the scheduler try again what will fail again.
-    """
+def make_run(spec_json: str, root: str, shared: tuple[str, ...]) -> Ended:
+    """Make the run of a spec and tell how it ended; details stand in the run's own files."""
     workspace = Workspace(root, [Path(folder) for folder in shared])
     spec = RunSpec.model_validate_json(spec_json)
+    stop = _asked_to_stop(workspace.work(spec.run_id))
+    return _ended(f"run {spec.run_id}", lambda: execute(spec, workspace, should_stop=stop))
+
+
+def attack_run(run_id: str, root: str, shared: tuple[str, ...]) -> Ended:
+    """Run the full battery on a run and tell how it ended; details stand beside what the audit leaves.
+
+    Attacks that are done are not done again, so a worker that takes over from one that died goes on after them.
+    """
+    workspace = Workspace(root, [Path(folder) for folder in shared])
+    stop = _asked_to_stop(workspace.audit(run_id).folder)
+    return _ended(f"audit of {run_id}", lambda: audit(workspace.run(run_id), workspace, should_stop=stop))
+
+
+def _ended(what: str, work: Callable[[], object]) -> Ended:
+    """Never raises: an exception would have the scheduler try again what will fail again."""
     try:
-        execute(spec, workspace, should_stop=_asked_to_stop(workspace.work(spec.run_id)))
+        work()
     except Cancelled:
         return "cancelled"
     except Exception:
-        log.exception("run %s failed", spec.run_id)
+        log.exception("%s failed", what)
         return "failed"
     return "done"
 
 
-def _asked_to_stop(work: Path) -> Callable[[], bool]:
-    """Whether somebody put a cancel file into the work folder; looks at the disk at most five times a second."""
+def _asked_to_stop(folder: Path) -> Callable[[], bool]:
+    """Whether somebody put a cancel file into the job's folder; looks at the disk at most five times a second."""
     looked, found = 0.0, False
 
     def stop() -> bool:
         nonlocal looked, found
         now = time.monotonic()
         if not found and now - looked > LOOK_SECONDS:
-            looked, found = now, (work / CANCEL_FILE).exists()
+            looked, found = now, (folder / CANCEL_FILE).exists()
         return found
 
     return stop

@@ -30,6 +30,8 @@ class Progress:
     done: int = 0  # within an audit stage, or examples within the training step under way
     total: int = 0
     step_loss: float | None = None  # mean over the `done` examples of the training step under way
+    part: int = 0  # which attack of a full audit is under way, counted from 1
+    parts: int = 0
     eta_seconds: float | None = None  # of the stage that is under way
     updated: float | None = None  # Unix seconds of the last event
     steps_taken: list[int] = field(default_factory=list)
@@ -41,8 +43,10 @@ class Progress:
 
     @property
     def share(self) -> float:
-        """Done share of the stage under way, 0 to 1."""
+        """Done share of the stage under way, 0 to 1; of a full audit, the share of its attacks."""
         within = self.done / self.total if self.total else 0.0
+        if self.parts:
+            return min(1.0, (self.part - 1 + within) / self.parts)
         if self.stage != "training":
             return min(1.0, within)
         return min(1.0, (self.step + within) / self.steps) if self.steps else 0.0
@@ -90,8 +94,12 @@ def _read(progress: Progress, event: dict[str, Any]) -> None:
     match event["event"]:
         case "stage":
             progress.stage, progress.message = event["stage"], event["message"]
-            progress.done = progress.total = 0
+            progress.done = progress.total = progress.part = progress.parts = 0
             progress.step_loss = progress.eta_seconds = None
+        case "attack":
+            progress.stage, progress.message = f"attack {event['number']} of {event['of']}", event["attack"]
+            progress.done, progress.total, progress.eta_seconds = 0, 0, None
+            progress.part, progress.parts = event["number"], event["of"]
         case "step":
             _step(progress, event)
         case "progress_in_step":

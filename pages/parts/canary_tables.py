@@ -14,14 +14,9 @@ def audit_table(run: Run, name: str) -> pd.DataFrame:
     return shell.workspace().audit(run.id).table(name)
 
 
-def no_audit(run: Run, name: str, attack: str) -> None:
-    """Say how to get what only a full audit has."""
-    weights = "" if run.has_model else " This run keeps no weights: train it again here first."
-    st.info(
-        f"“{name}” has not had this attack yet.{weights} In a terminal: "
-        f'`python -m core audit {run.id} --suite full --attack "{attack}"`',
-        icon=":material/terminal:",
-    )
+def no_audit(name: str) -> None:
+    """Say that a picture needs an attack that only a full audit has; `battery.offer` says how to get it."""
+    st.info(f"“{name}” has not had this attack yet.", icon=":material/swords:")
 
 
 def together(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:

@@ -59,7 +59,7 @@ def words_view(chosen: dict[str, Run]) -> None:
             if chosen[name].spec.model.kind != "gpt2":
                 st.info(f"“{name}” fills gaps and does not continue a text: this attack is for GPT-2.")
             else:
-                no_audit(chosen[name], name, "prefix")
+                no_audit(name)
     rates = {name: table for name, table in rates.items() if not table.empty}
     if not rates:
         canary_text.how("words")

@@ -13,7 +13,7 @@ from core.runs.progress import Progress
 from core.runs.run import Run, RunNotFound
 from core.spec import PrivacySpec, RunSpec
 from pages.parts import charts, shell
-from pages.parts.job_text import stage_in_words, title
+from pages.parts.job_text import job_title, stage_in_words, title
 from pages.parts.live_strips import strips
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def engine() -> Engine:
 
 def train_button(spec: RunSpec) -> bool:
     """'Train', or the news that this very run exists already or is under way. True when it was clicked."""
-    job = _status(spec.run_id)
+    job = status(spec.run_id)
     if job is not None and job.state == "done":
         st.success(
             "Already trained: the same settings always give the same run. Change a knob to train another one.",
@@ -67,7 +67,7 @@ def submit(spec: RunSpec) -> bool:
     from core.jobs.engine import EngineFailed
 
     try:
-        st.session_state["watched"] = engine().submit(spec).run_id
+        st.session_state["watched"] = engine().submit(spec).id
     except (EngineFailed, ValueError, OSError) as error:
         st.error(str(error), icon=":material/error:")
         return False
@@ -92,13 +92,15 @@ def _pace(jobs: Sequence[Job]) -> float:
 
 
 def _begun(job: Job) -> bool:
-    """Has its first step been taken?"""
-    return job.active and engine().progress(job.run_id).step > 0
+    """Has its first step been taken, or its first attack begun?"""
+    progress = engine().progress(job.id)
+    return job.active and (progress.step > 0 or progress.part > 0)
 
 
-def _status(run_id: str) -> Job | None:
+def status(job_id: str) -> Job | None:
+    """The job of that id (`Job.id`); None when nobody asked for it."""
     try:
-        return engine().status(run_id)
+        return engine().status(job_id)
     except RunNotFound:
         return None
 
@@ -111,19 +113,19 @@ def _watch() -> None:
     if job is None:
         st.info("Nothing is being trained. Set the knobs and press Train.", icon=":material/model_training:")
         return
-    st.markdown(f"**{title(job.spec)}**")
-    progress = engine().progress(job.run_id)
-    _progress_bar(job, progress)
+    st.markdown(f"**{job_title(job)}**")
+    progress = engine().progress(job.id)
+    progress_bar(job, progress)
     privacy = job.spec.privacy
     if progress.steps_taken:
-        figure = _strips(job.run_id, progress.updated, progress, privacy)
-        charts.show(figure, key="strips", alt=f"Loss, ε spent and canary exposure of {title(job.spec)}, against steps")
+        figure = _strips(job.id, progress.updated, progress, privacy)
+        charts.show(figure, key="strips", alt=f"Loss, ε spent and canary exposure of {job_title(job)}, against steps")
         if privacy.private:
             st.caption(
                 "The loss on training notes is computed from the private notes themselves and is not covered by ε: it "
                 "is for the trusted person who trains, not for publication."
             )
-    if job.state == "done":
+    if job.state == "done" and not job.is_audit:
         links(job.spec)
 
 
@@ -135,7 +137,7 @@ def _strips(run_id: str, updated: float | None, _progress: Progress, privacy: Pr
 
 def _is_news(jobs: Sequence[Job]) -> bool:
     """True when a job began, took its first step, ended or was added in any browser since this one drew the page."""
-    now = {(job.run_id, job.state, _begun(job)) for job in jobs}
+    now = {(job.id, job.state, _begun(job)) for job in jobs}
     before = st.session_state.get("jobs_seen")
     st.session_state["jobs_seen"] = now
     return before is not None and before != now
@@ -144,11 +146,11 @@ def _is_news(jobs: Sequence[Job]) -> bool:
 def _watched(jobs: Sequence[Job]) -> Job | None:
     """The job chosen in this browser (it may be done by now), else the one that runs or is first in line."""
     chosen = st.session_state.get("watched")
-    job = _status(chosen) if chosen else None
+    job = status(chosen) if chosen else None
     return job or next((job for job in jobs if job.active), None)
 
 
-def _progress_bar(job: Job, progress: Progress) -> None:
+def progress_bar(job: Job, progress: Progress) -> None:
     """Stage in words, n of N, time left; Cancel while it can be cancelled."""
     share = {"running": progress.share, "done": 1.0}.get(job.state, 0.0)
     if not job.active:
@@ -162,8 +164,8 @@ def _progress_bar(job: Job, progress: Progress) -> None:
 
 
 def _cancel_button(job: Job, where: str) -> None:
-    if st.button("Cancel", icon=":material/cancel:", key=f"cancel-{where}-{job.run_id}"):
-        engine().cancel(job.run_id)
+    if st.button("Cancel", icon=":material/cancel:", key=f"cancel-{where}-{job.id}"):
+        engine().cancel(job.id)
         st.rerun()
 
 
@@ -184,9 +186,9 @@ def _queue() -> None:
 def _job_row(job: Job) -> None:
     with st.container(horizontal=True, vertical_alignment="center", border=True):
         _badge(job.state)
-        st.markdown(title(job.spec), width="stretch")
-        st.caption(stage_in_words(job, engine().progress(job.run_id)) if job.active else job.message, width="content")
-        _watch_button(job.run_id)
+        st.markdown(job_title(job), width="stretch")
+        st.caption(stage_in_words(job, engine().progress(job.id)) if job.active else job.message, width="content")
+        _watch_button(job.id)
         if job.active:
             _cancel_button(job, "queue")
 
@@ -201,9 +203,9 @@ def _run_row(run: Run) -> None:
         links(run.spec)
 
 
-def _watch_button(run_id: str) -> None:
-    if st.button("Watch", key=f"watch-{run_id}", icon=":material/visibility:"):
-        st.session_state["watched"] = run_id
+def _watch_button(job_id: str) -> None:
+    if st.button("Watch", key=f"watch-{job_id}", icon=":material/visibility:"):
+        st.session_state["watched"] = job_id
         st.rerun()
 
 

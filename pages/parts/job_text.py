@@ -29,6 +29,11 @@ def title(spec: RunSpec) -> str:
     return f"{charts.MODEL_NAMES[spec.model.kind]} · {promise} · {cohort} · {epochs} · seed {spec.training.seed}"
 
 
+def job_title(job: Job) -> str:
+    """What a job makes: a run in words, or the full battery on one."""
+    return f"Full battery of attacks on {title(job.spec)}" if job.is_audit else title(job.spec)
+
+
 def stage_in_words(job: Job, progress: Progress) -> str:
     """What a job does right now: stage, n of N, ε so far, time left."""
     if job.state == "queued":
@@ -36,6 +41,8 @@ def stage_in_words(job: Job, progress: Progress) -> str:
     if not progress.stage:
         return "Starting"
     stage = progress.stage.capitalize()
+    if progress.parts and progress.stage.startswith("attack"):
+        stage += f", {progress.message}"  # which attack it is
     if progress.stage == "training" and progress.steps:
         words = f"{stage}: {_step_in_words(progress)}"
     elif progress.total:

@@ -41,14 +41,15 @@ def draw(card: Card, figures: pd.DataFrame, run: Run, *, reveal: bool) -> None:
                 st.markdown(f"**{card.conclusion}**")
             st.markdown(card.answer)
             st.markdown(f"*Beside it:* {card.controls}")
-        with right:
-            charts.show(
-                probe_charts.picture(figures, card.probe),
-                key=f"picture-{name}",
-                alt=f"{card.question} {card.conclusion}",
-            )
-        _answers(card.probe, run)
-        own = [card.probe, generated.PAIRS] if card.probe == generated.NAMES else [card.probe]
+        if (figures["probe"] == card.probe).any():  # a model that wrote no name has nothing to draw
+            with right:
+                charts.show(
+                    probe_charts.picture(figures, card.probe),
+                    key=f"picture-{name}",
+                    alt=f"{card.question} {card.conclusion}",
+                )
+            _answers(card.probe, run)
+        own = [card.probe, *([generated.PAIRS, generated.TEXTS] if card.probe == generated.NAMES else [])]
         numbers(figures[figures["probe"].isin(own)], name=f"probe-{name}")
         with st.expander("How is this computed?", icon=":material/function:"):
             st.markdown(HOW[card.probe])

@@ -15,7 +15,9 @@ from pathlib import Path
 import pytest
 
 from core.__main__ import main
+from core.audit import chosen_attacks
 from core.jobs.engine import Engine, Job
+from core.runs.audits import Outcome
 from core.runs.events import Status, read_events, write_status
 from core.runs.lock import held
 from core.runs.run import RunNotFound
@@ -88,6 +90,70 @@ def test_queue_positions_cancel_and_a_killed_worker(
     assert wait_for(engine, third.run_id, lambda job: not job.active).state == "cancelled"
     assert not engine.workspace.work(third.run_id).exists()
     assert engine.submit(first).state == "done"
+
+
+def all_but(workspace: Workspace, run_id: str, left: set[str]) -> None:
+    """Mark every attack of the battery as done, but for those in `left`."""
+    stored = workspace.audit(run_id)
+    for attack in chosen_attacks(workspace.run(run_id), None):
+        if attack.name not in left:
+            stored.record(Outcome(attack.name, "done", 0.0, "", (), attack.version, 1.0), {})
+
+
+def test_a_full_audit_is_a_job_that_outlives_its_worker_and_is_not_done_twice(
+    engine: Engine, smoke_workspace: Path, smoke_specs: dict[str, RunSpec]
+) -> None:
+    run_id, job_id = smoke_specs["plain"].run_id, f"audit-{smoke_specs['plain'].run_id}"
+    shutil.copytree(smoke_workspace / "runs" / run_id, engine.workspace.root / "runs" / run_id, dirs_exist_ok=True)
+    all_but(engine.workspace, run_id, {"loss", "canary exposure", "prefix"})
+    with pytest.raises(RunNotFound, match="a full audit of run"):
+        engine.status(job_id)
+    job = engine.submit_audit(run_id)
+    assert (job.id, job.active, job.is_audit) == (job_id, True, True)
+    assert engine.submit_audit(run_id).active and [one.id for one in engine.jobs()] == [job_id]
+    other = Engine(engine.workspace)  # another server on the same folder, that never starts a worker
+    wait_for(engine, job_id, lambda job: engine.progress(job_id).part > 1)
+    assert other.status(job_id).state == "running" and other.progress(job_id).parts == 3
+    first = engine.workspace.audit(run_id).outcomes()["loss"].finished
+    (pid,) = engine._client.run(os.getpid).values()
+    os.kill(pid, signal.SIGKILL)
+    assert wait_for(engine, job_id, lambda job: not job.active).state == "done"
+    outcomes = engine.workspace.audit(run_id).outcomes()
+    assert all(outcomes[name].state == "done" for name in ("loss", "canary exposure", "prefix"))
+    assert outcomes["loss"].finished == first, "what was done before its worker died is not done again"
+    assert engine.submit_audit(run_id).state == "done" and engine.jobs() == []
+    assert [event["event"] for event in read_events(engine.workspace.audit(run_id).folder)].count("done") == 1
+
+
+def test_a_full_audit_waits_its_turn_and_can_be_cancelled(
+    engine: Engine, smoke_workspace: Path, smoke_specs: dict[str, RunSpec], smoke_spec: Callable[..., RunSpec]
+) -> None:
+    plain, dp = smoke_specs["plain"].run_id, smoke_specs["dp"].run_id
+    for run_id in (plain, dp):
+        shutil.copytree(smoke_workspace / "runs" / run_id, engine.workspace.root / "runs" / run_id, dirs_exist_ok=True)
+        shutil.rmtree(engine.workspace.audit(run_id).folder, ignore_errors=True)
+        all_but(engine.workspace, run_id, {"loss", "canary exposure"})
+    first, second = engine.submit_audit(plain), engine.submit_audit(dp)
+    assert second.position == 1
+    assert engine.cancel(second.id).state == "cancelled" and engine.status(second.id).state == "cancelled"
+    assert engine.submit_audit(dp).active, "it can be asked for again"
+    engine.cancel(second.id)
+    wait_for(engine, first.id, lambda job: engine.progress(first.id).part > 0)
+    engine.cancel(first.id)
+    assert wait_for(engine, first.id, lambda job: not job.active).state in ("cancelled", "done")
+    assert not any(job.active for job in engine.jobs())
+
+
+def test_what_cannot_be_attacked_is_refused_with_a_sentence(
+    engine: Engine, smoke_workspace: Path, smoke_specs: dict[str, RunSpec], tmp_path: Path
+) -> None:
+    with pytest.raises(RunNotFound):
+        engine.submit_audit("gpt2-000000000000")
+    run_id = smoke_specs["dp"].run_id
+    shutil.copytree(smoke_workspace / "runs" / run_id, tmp_path / "runs" / run_id)
+    shutil.rmtree(tmp_path / "runs" / run_id / "model")
+    with pytest.raises(ValueError, match="keeps no weights"):
+        Engine(Workspace(tmp_path, shared=())).submit_audit(run_id)
 
 
 def test_a_failure_is_a_sentence_and_can_be_removed(engine: Engine, smoke_spec: Callable[..., RunSpec]) -> None:

@@ -16,6 +16,7 @@ from core.evaluation.membership_curve import Ceiling
 from core.evaluation.membership_units import units
 from core.runs.store import Workspace
 from pages.parts import membership_charts
+from pages.parts.battery import LABEL
 from pages.parts.membership_how import HOW
 from pages.parts.membership_views import VIEWS
 
@@ -50,7 +51,7 @@ def test_the_quick_audit_is_enough_to_begin_with(data, view):
     app = revealed(app)
     assert app.get("plotly_chart") and app.dataframe and app.get("download_button")
     assert any(expander.label == "How is this computed?" for expander in app.expander)
-    assert any("--suite full" in caption.value for caption in app.caption)
+    assert any(button.label == LABEL for button in app.button) and "has had the quick audit only" in said(app)
 
 
 def test_the_sentence_follows_the_threshold_and_counts_as_the_scores_do(data, smoke_specs):
@@ -84,7 +85,7 @@ def test_a_full_audit_offers_its_attacks(audited, monkeypatch, smoke_specs):
     table = next(frame.value for frame in app.dataframe if "AUC" in frame.value.columns)
     assert set(table["attack"]) == {"loss", "zlib", "attention"}
     assert table.set_index("attack")["access"].to_dict()["attention"] == "white-box"
-    assert not any("quick audit only" in caption.value for caption in app.caption)
+    assert "has had 3 of the battery's" in said(app)
 
 
 # Parts ---------------------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from core.audit import audit
 from core.evaluation.probe_tables import FIGURES
 from core.evaluation.probe_words import cards
 from core.runs.store import Workspace
+from pages.parts.battery import LABEL
 from pages.parts.probe_charts import PICTURES, picture
 from pages.parts.probe_how import HOW
 
@@ -46,12 +47,10 @@ def test_without_runs_it_says_what_to_do(monkeypatch, tmp_path):
     assert any("Train one first" in info.value for info in opened().info)
 
 
-def test_a_run_that_was_not_probed_tells_the_command(data, smoke_specs):
-    run_id = smoke_specs["dp"].run_id
-    app = opened(run=run_id)
-    assert f"python -m core audit {run_id} --suite full --attack" in app.code[0].value
-    assert all(f'"{probe}"' in app.code[0].value for probe in HOW)
-    assert not app.get("plotly_chart")
+def test_a_run_that_was_not_probed_offers_the_battery(data, smoke_specs):
+    app = opened(run=smoke_specs["dp"].run_id)
+    assert any("not been probed" in info.value for info in app.info) and not app.get("plotly_chart")
+    assert any(button.label == LABEL for button in app.button)
 
 
 def test_every_probe_has_its_words_its_picture_and_its_method():

@@ -24,7 +24,7 @@ from core.corpus.conditions import catalogue
 from core.models.build import LanguageModel
 from core.phi.shaped import find_shaped
 
-NAMES, PAIRS = "generated names", "generated pairs"
+NAMES, PAIRS, TEXTS = "generated names", "generated pairs", "generated texts"
 METHOD = "comparator"
 ONE_SENTENCE, ONE_TEXT = "one sentence", "one text"
 MOST_NAMES = 1_000  # distinct names that are scored
@@ -141,38 +141,50 @@ def _units(
         yield ONE_TEXT, typed[one.generation], one, len(whole)
 
 
+def text_rows(count: int, found: Sequence[Named]) -> pd.DataFrame:
+    """Rows of “generated texts”, one a text: `score` full names stand in it, `label` says whether any does."""
+    names = np.bincount(np.array([one.generation for one in found], dtype=int), minlength=count)
+    return rows(TEXTS, METHOD, target=[str(row) for row in range(count)], score=names, label=names > 0)
+
+
 def generated_names(target: Target, report: Report = no_report) -> Tables:
-    """Rows of both probes. Raises ValueError when no full name was written at all."""
+    """Rows of the three probes. Where no text holds a full name, nothing is ranked, and “generated texts” says so."""
     texts = target.tables("generations")
     wholes = (texts["prompt"] + texts["text"]).tolist()
     typed = texts["prompt"].str.len().tolist()
     found = names_written(wholes, typed)
+    people = target.corpus.patients[target.corpus.patients["split"].isin(["member", "heldout"])]
+    owner = {plain_name(row.full_name): (row.patient_id, row.split) for row in people.itertuples()}
     report(1, 4)
+    frames = [text_rows(len(wholes), found)]
+    if found:
+        frames.append(_ranked(target, wholes, found, owner, report))
+        conditions = Conditions([(condition.code, condition.wording) for condition in catalogue().conditions])
+        pairs = pair_rows(wholes, typed, found, people, conditions)
+        frames += [] if pairs is None else [pairs]
+    report(4, 4)
+    return {PROBES: pd.concat(frames, ignore_index=True)}
+
+
+def _ranked(
+    target: Target, wholes: Sequence[str], found: Sequence[Named], owner: dict[str, tuple[str, str]], report: Report
+) -> pd.DataFrame:
+    """Rows of “generated names”: every distinct name, scored where it first occurs."""
     first = list({one.name: one for one in reversed(found)}.values())[::-1][:MOST_NAMES]
-    if not first:
-        raise ValueError(f"none of the {len(texts):,} generated texts holds a full name, so there is nothing to rank")
     own = name_scores(target.lm, wholes, first)
     report(2, 4)
     scores = np.zeros(len(first)) if target.spec.is_base else own - name_scores(target.base, wholes, first)
     report(3, 4)
-    people = target.corpus.patients[target.corpus.patients["split"].isin(["member", "heldout"])]
-    owner = {plain_name(row.full_name): (row.patient_id, row.split) for row in people.itertuples()}
     whose = [owner.get(one.name, (None, None)) for one in first]
-    frames = [
-        rows(
-            NAMES,
-            METHOD,
-            patient_id=[patient_id for patient_id, _ in whose],
-            split=[split for _, split in whose],
-            target=[one.name for one in first],
-            score=scores,
-            label=[split == "member" for _, split in whose],
-        )
-    ]
-    conditions = Conditions([(condition.code, condition.wording) for condition in catalogue().conditions])
-    pairs = pair_rows(wholes, typed, found, people, conditions)
-    report(4, 4)
-    return {PROBES: pd.concat([*frames, pairs] if pairs is not None else frames, ignore_index=True)}
+    return rows(
+        NAMES,
+        METHOD,
+        patient_id=[patient_id for patient_id, _ in whose],
+        split=[split for _, split in whose],
+        target=[one.name for one in first],
+        score=scores,
+        label=[split == "member" for _, split in whose],
+    )
 
 
 register(

@@ -59,7 +59,7 @@ def test_every_probe_writes_its_table_and_every_figure_is_judged(targets, kind):
         found.append(frame)
     assert told and all(0 <= done <= total for done, total in told)
     rows = pd.concat(found, ignore_index=True)
-    assert set(rows["probe"]) == {*PROBES, generated.PAIRS}
+    assert set(rows["probe"]) == {*PROBES, generated.PAIRS, generated.TEXTS}
     judged = figures(rows, corpus_pool(target), resamples=20)
     assert set(judged["probe"]) == set(rows["probe"])
     known = judged.dropna(subset=["low"])
@@ -191,8 +191,22 @@ def test_pairs_by_hand():
     assert not wrong["label"] and wrong["score"] == pytest.approx(1 / 2)
 
 
-def test_without_any_name_the_probe_says_so(targets, monkeypatch):
+def test_without_any_name_nothing_is_ranked_and_the_card_says_so(targets):
     target = targets("bert")
-    target.tables = lambda name: pd.DataFrame({"prompt": ["Patient:"], "text": [" seen today."]})
-    with pytest.raises(ValueError, match="none of the 1 generated texts holds a full name"):
-        generated.generated_names(target)
+    target.tables = lambda name: pd.DataFrame({"prompt": ["Patient:"] * 50, "text": [" seen today."] * 50})
+    attack = REGISTRY[generated.NAMES]
+    rows = checked(attack, attack.run(target, lambda done, total: None))[table.PROBES]
+    assert set(rows["probe"]) == {generated.TEXTS} and len(rows) == 50 and not rows["label"].any()
+    found = figures(rows, corpus_pool(target), resamples=10)
+    assert found["value"].tolist() == [0.0] and found["n"].tolist() == [50]
+    assert found["high"].iloc[0] == pytest.approx(1.96**2 / (50 + 1.96**2), abs=1e-3), "Wilson's interval of 0 of 50"
+    (card,) = cards(found)
+    assert (card.row, card.verdict) == ("L7", "no sign")
+    assert "None of its 50 texts holds a full name" in card.answer
+
+
+def test_texts_are_counted_whether_or_not_they_name_anybody():
+    wholes = ["Patient: Maria Keller was seen. Re: Keller, Maria came back.", "Patient: nobody in particular"]
+    found = generated.names_written(wholes, [8, 8])
+    rows = generated.text_rows(2, found)
+    assert rows["score"].tolist() == [2.0, 0.0] and rows["label"].tolist() == [True, False]

@@ -1,0 +1,151 @@
+"""One job's place on disk: making a run, or attacking a finished one.
+
+A job's folder holds `status.json` while somebody waits for it, the diary `events.jsonl`, and `cancel` once somebody
+asked it to stop; whoever is at it holds its lock. So every browser, and a restarted server, sees the same jobs.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from core.audit import open_attacks
+from core.jobs.task import CANCEL_FILE, attack_run, make_run
+from core.runs.events import STATUS_FILE, Status, append_event, read_status, write_status
+from core.runs.lock import in_use
+from core.runs.run import RunBroken, RunNotFound, read_spec
+from core.runs.store import Workspace, full_disk_as_sentence
+from core.spec import RunSpec
+
+JobState = Literal["queued", "running", "done", "cancelled", "failed", "interrupted"]
+AUDIT = "audit-"  # in front of a run's name: the job of attacking it with the full battery
+
+
+@dataclass(frozen=True)
+class Job:
+    """A run that somebody asked for, or its full audit (`is_audit`). `id` names the job.
+
+    `position` is how many jobs are before it in the queue (0 = next or running; None = not in the queue). `interrupted`
+    means that whoever was at it is gone (a server restart): asking again goes on from its checkpoint, or with the
+    attacks that are not done yet.
+    """
+
+    run_id: str
+    spec: RunSpec
+    state: JobState
+    message: str
+    submitted: float | None
+    position: int | None
+    is_audit: bool = False
+
+    @property
+    def id(self) -> str:
+        """The run's name, or that with `audit-` in front."""
+        return AUDIT + self.run_id if self.is_audit else self.run_id
+
+    @property
+    def active(self) -> bool:
+        """True while it waits or runs."""
+        return self.state in ("queued", "running")
+
+
+@dataclass(frozen=True)
+class Work:
+    """A job as its files tell of it; which of them wait in a queue only the engine knows."""
+
+    workspace: Workspace
+    run_id: str
+    is_audit: bool = False
+
+    @classmethod
+    def of(cls, workspace: Workspace, job_id: str) -> Work:
+        """The job of that id, whether or not anybody asked for it."""
+        return cls(workspace, job_id.removeprefix(AUDIT), job_id.startswith(AUDIT))
+
+    @classmethod
+    def asked_for(cls, workspace: Workspace) -> list[Work]:
+        """Everything that somebody asked for and that is not done."""
+        audits = (workspace.root / "audits").glob(f"*/{STATUS_FILE}")
+        return [
+            *(cls(workspace, folder.name) for folder in workspace.works()),
+            *(cls(workspace, path.parent.name, True) for path in sorted(audits)),
+        ]
+
+    @property
+    def id(self) -> str:
+        """As `Job.id`."""
+        return AUDIT + self.run_id if self.is_audit else self.run_id
+
+    @property
+    def folder(self) -> Path:
+        """Where its state and diary stand. Raises RunNotFound for what is no run's name."""
+        return self.workspace.audit(self.run_id).folder if self.is_audit else self.workspace.work(self.run_id)
+
+    @property
+    def in_hand(self) -> bool:
+        """Is any living process at it?"""
+        lock = self.workspace.audit_lock_file if self.is_audit else self.workspace.lock_file
+        return in_use(lock(self.run_id))
+
+    def status(self) -> Status | None:
+        """What its files say; None when nobody waits for it."""
+        return read_status(self.folder)
+
+    def spec(self) -> RunSpec | None:
+        """The spec of the run it is about; None when that cannot be read."""
+        try:
+            return self.workspace.run(self.run_id).spec if self.is_audit else read_spec(self.folder)
+        except (RunNotFound, RunBroken, OSError):
+            return None
+
+    def finished(self) -> Job | None:
+        """The job as done: a complete run, or one that no attack of the battery is left to be run on."""
+        try:
+            run = self.workspace.run(self.run_id)
+        except (RunNotFound, RunBroken):
+            return None
+        if self.is_audit and open_attacks(run, self.workspace):
+            return None
+        submitted = None if self.is_audit else run.status.submitted
+        return Job(self.run_id, run.spec, "done", run.status.message, submitted, None, self.is_audit)
+
+    def queue(self, spec: RunSpec) -> None:
+        """Write down that somebody waits for it. Raises DiskFull when not even that can be written."""
+        if self.is_audit:
+            with full_disk_as_sentence(f"the audit of run {self.run_id}", self.folder):
+                self.folder.mkdir(parents=True, exist_ok=True)
+        else:
+            self.workspace.begin(spec)
+        (self.folder / CANCEL_FILE).unlink(missing_ok=True)
+        write_status(self.folder, Status(state="queued", submitted=time.time()))
+
+    def ask_to_stop(self) -> None:
+        """Have whoever is at it stop between two batches."""
+        if self.folder.exists():
+            (self.folder / CANCEL_FILE).touch()
+
+    def forget(self) -> None:
+        """Nobody waits for it any more. Of a run nothing is left; of an audit the attacks that were done are kept."""
+        if self.is_audit:  # `cancel` stays until it is asked for again: a worker may be about to begin
+            (self.folder / STATUS_FILE).unlink(missing_ok=True)
+        else:
+            self.workspace.discard(self.folder)
+
+    def fail(self, message: str) -> None:
+        """Write down why it cannot be done, where somebody waits for it."""
+        status = self.status()
+        if status is not None:
+            write_status(
+                self.folder,
+                Status(state="failed", message=message, submitted=status.submitted, finished=time.time()),
+            )
+            append_event(self.folder, "failed", message=message)
+
+    def task(self) -> tuple:
+        """What a worker calls, and with what."""
+        places = (str(self.workspace.root), tuple(map(str, self.workspace.shared)))
+        if self.is_audit:
+            return attack_run, self.run_id, *places
+        return make_run, read_spec(self.folder).model_dump_json(), *places

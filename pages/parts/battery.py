@@ -1,0 +1,89 @@
+"""The full battery of attacks: what the chosen runs have had of it, a button for the rest, and how far that is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from core.audit import chosen_attacks, open_attacks
+from core.jobs.work import AUDIT
+from core.runs.run import Run
+from pages.parts import job_monitor, shell
+
+if TYPE_CHECKING:
+    from core.jobs.engine import Job
+
+LABEL = "Run the full battery"
+HOW_LONG = (
+    "Each attack tells its time left; on a machine like a laptop the whole takes some minutes. Reference models are "
+    "trained once a hospital."
+)
+
+
+def offer(runs: Mapping[str, Run]) -> None:
+    """For each run, by name: the button, the live progress, or why neither is there. Nothing where all is done."""
+    for name, run in runs.items():
+        if open_attacks(run, shell.workspace()):
+            _one(name, run)
+
+
+def _one(name: str, run: Run) -> None:
+    if not run.has_model:
+        if not shell.workspace().audit(run.id).outcomes():
+            st.caption(
+                f"“{name}” has had the quick audit only, and its weights are not kept here, so it cannot be attacked "
+                "further: train it again on the page Train first."
+            )
+        return
+    job = _job(run)
+    pace = job_monitor.POLL_SECONDS if job is not None and job.active else job_monitor.IDLE_SECONDS
+    st.fragment(run_every=pace)(_live)(name, run, None if job is None else job.state)
+
+
+def _job(run: Run) -> Job | None:
+    return job_monitor.status(AUDIT + run.id)
+
+
+def _live(name: str, run: Run, drawn: str | None) -> None:
+    """The state of one audit; the whole page is drawn anew when that changes, whoever changed it."""
+    job = _job(run)
+    if (None if job is None else job.state) != drawn:
+        st.rerun()
+    with st.container(border=True):
+        if job is not None and job.active:
+            st.markdown(f"**Attacking “{name}”**")
+            job_monitor.progress_bar(job, job_monitor.engine().progress(job.id))
+            return
+        st.markdown(_had(name, run))
+        if job is not None and job.state in ("failed", "interrupted", "cancelled"):
+            st.caption(f"The last one was {job.state}. {job.message if job.state == 'failed' else ''}")
+        if st.button(LABEL, key=f"battery-{run.id}", icon=":material/swords:", help=HOW_LONG):
+            _submit(run)
+
+
+def _had(name: str, run: Run) -> str:
+    """How much of the battery a run has had, and what failed, in a sentence or two."""
+    every, left = chosen_attacks(run, None), open_attacks(run, shell.workspace())
+    outcomes = shell.workspace().audit(run.id).outcomes()
+    failed = [f"{one.name} ({outcomes[one.name].message})" for one in left if _failed(outcomes.get(one.name))]
+    if len(left) == len(every) and not failed:
+        return f"“{name}” has had the quick audit only. The full battery has {len(every)} attacks."
+    told = f"“{name}” has had {len(every) - len(left)} of the battery's {len(every)} attacks."
+    return told + (f" Failed: {'; '.join(failed)}." if failed else "")
+
+
+def _failed(outcome: object) -> bool:
+    return getattr(outcome, "state", "") == "failed"
+
+
+def _submit(run: Run) -> None:
+    from core.jobs.engine import EngineFailed
+
+    try:
+        job_monitor.engine().submit_audit(run.id)
+    except (EngineFailed, LookupError, ValueError, OSError) as error:
+        st.error(str(error), icon=":material/error:")
+        return
+    st.rerun()

@@ -1,0 +1,86 @@
+"""The full battery as the pages offer it: the button, what it asks for, live progress, and who cannot be attacked."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from visit import said, visit
+
+from core.audit import chosen_attacks
+from core.jobs.engine import Engine
+from core.runs.audits import Outcome
+from core.runs.events import EVENTS_FILE, Diary
+from core.runs.lock import held
+from core.runs.store import Workspace
+from pages.parts.battery import LABEL
+
+PAGES = ("membership", "canaries", "probes")
+
+
+@pytest.fixture
+def data(monkeypatch, smoke_workspace: Path, smoke_specs, tmp_path: Path) -> Path:
+    """A data folder of one's own with the smoke runs; nothing is started."""
+    monkeypatch.setattr(Engine, "warm", lambda self: None)
+    root = tmp_path / "data"
+    shutil.copytree(smoke_workspace, root, ignore=shutil.ignore_patterns("audits"))
+    monkeypatch.setenv("PHILAB_DATA", str(root))
+    return root
+
+
+def link(page: str, run_id: str) -> dict[str, str]:
+    return {"run": run_id} if page == "probes" else {"left": run_id, "right": run_id}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_click_asks_once_for_everybody(data, smoke_specs, page):
+    run_id = smoke_specs["plain"].run_id
+    app = visit(page, **link(page, run_id))
+    next(button for button in app.button if button.label == LABEL).click().run()
+    assert not app.exception and "Attacking" in said(app)
+    (job,) = Engine.connect(workspace=Workspace(data, shared=())).jobs()
+    assert (job.run_id, job.is_audit, job.state) == (run_id, True, "queued")
+    other = visit(page, **link(page, run_id))
+    assert "Attacking" in said(other) and not any(button.label == LABEL for button in other.button)
+    next(button for button in other.button if button.label == "Cancel").click().run()
+    assert any(button.label == LABEL for button in other.button)
+
+
+def test_progress_is_told_an_attack_at_a_time(data, smoke_specs):
+    workspace, run_id = Workspace(data, shared=()), smoke_specs["plain"].run_id
+    engine = Engine.connect(workspace=workspace)
+    engine.submit_audit(run_id)
+    with held(workspace.audit_lock_file(run_id), should_stop=lambda: False):
+        engine._futures.clear()  # it is in another server's hands
+        diary = Diary(workspace.audit(run_id).folder)
+        diary.emit("attack", attack="prefix", number=3, of=12)
+        diary.emit("progress", attack="prefix", done=30, total=40, eta_seconds=20.0)
+        status = workspace.audit(run_id).folder / "status.json"
+        status.write_text(status.read_text().replace("queued", "running"))
+        app = visit("membership", **link("membership", run_id))
+        bars = [bar.proto for bar in app.get("progress")]
+        assert [bar.text for bar in bars] == ["Attack 3 of 12, prefix: 30 of 40 · 20 s left"]
+        assert bars[0].value == int(100 * (2 + 30 / 40) / 12)
+    assert (workspace.audit(run_id).folder / EVENTS_FILE).exists()
+
+
+def test_a_failed_attack_is_named_and_can_be_tried_again(data, smoke_specs):
+    workspace, run_id = Workspace(data, shared=()), smoke_specs["plain"].run_id
+    stored = workspace.audit(run_id)
+    for attack in chosen_attacks(workspace.run(run_id), None):
+        failed = attack.name == "prefix"
+        state, why = ("failed", "OSError: no luck") if failed else ("done", "")
+        stored.record(Outcome(attack.name, state, 0.0, why, (), attack.version, 1.0), {})
+    app = visit("canaries", **link("canaries", run_id))
+    assert "Failed: prefix (OSError: no luck)." in said(app)
+    assert any(button.label == LABEL for button in app.button)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_without_weights_a_sentence_stands_in_the_buttons_place(data, smoke_specs, page):
+    run_id = smoke_specs["dp"].run_id
+    shutil.rmtree(data / "runs" / run_id / "model")
+    app = visit(page, **link(page, run_id))
+    assert any("its weights are not kept here" in caption.value for caption in app.caption)
+    assert not any(button.label == LABEL for button in app.button)
