@@ -12,14 +12,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pandas as pd
 
+from core.attacks.decision import LOSS, PUBLIC_LOSS
 from core.corpus.public_text import heldout_text
 from core.models.build import LanguageModel
 from core.models.likelihood import note_losses
 from core.models.tokenizer import token_counts
 from core.spec import AuditSpec
-
-LOSS = "loss"
-PUBLIC_LOSS = "public loss"  # no attack: how well the model still reads public text, in the same table
 
 SCORE_COLUMNS = {
     "attack": "str",

@@ -12,8 +12,9 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
+from core.attacks.decision import ATTENTION, GRADIENTS, LOSS
 from core.attacks.judged import in_chunks, judged_notes, mean_log_likelihoods, moments, token_log_probabilities
-from core.attacks.membership import LOSS, SCORE_COLUMNS, min_k, min_k_plus_plus
+from core.attacks.membership import SCORE_COLUMNS, min_k, min_k_plus_plus
 from core.attacks.neighbours import neighbours
 from core.attacks.reference import POPULATION, SHADOWS
 from core.attacks.registry import KINDS, MASKED, Access, Attack, Cost, Report, Tables, Target, register, register_table
@@ -25,8 +26,6 @@ from core.spec import ModelKind, ModelSpec
 register_table("scores", SCORE_COLUMNS)
 register_table("split_scores", {**SCORE_COLUMNS, "fit": "int32"})
 
-ATTENTION, GRADIENTS = "attention", "gradient norms"
-OWN_THRESHOLDS = {ATTENTION: 0.0, GRADIENTS: 0.0}  # attacks that decide by themselves; the others: the training mean
 K_SHARE = 0.20  # Min-K %: the least likely 20 % of tokens
 NEIGHBOURS = 8
 NEIGHBOUR_NOTES = 400  # dear attacks judge whole patients with about so many notes

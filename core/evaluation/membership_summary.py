@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from core.attacks.membership_attacks import OWN_THRESHOLDS
+from core.attacks.decision import OWN_THRESHOLDS
 from core.evaluation.audit_summaries import Audited, Summary
 from core.evaluation.bootstrap import patient_weights, percentile_interval
 from core.evaluation.membership_resampled import Auc, Rates, ratio

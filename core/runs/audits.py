@@ -83,6 +83,15 @@ class StoredAudit:
         frames = [frame for frame in frames if frame is not None]
         return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
 
+    def files(self, name: str) -> dict[str, Path]:
+        """The Parquet file that each attack (or summary) wrote to a table, for queries. Raises AuditBroken."""
+        found: dict[str, Path | None] = {}
+        for folder in (self.folder, *self.shared):
+            for attack, outcome in self._outcomes_in(folder).items():
+                if outcome.state == "done":
+                    found.setdefault(attack, _path(folder, name, attack) if name in outcome.tables else None)
+        return {attack: path for attack, path in found.items() if path is not None and path.exists()}
+
     def table_of(self, attack: str, name: str) -> pd.DataFrame | None:
         """The rows of one attack in a table; None when it wrote none. Raises AuditBroken."""
         for folder in (self.folder, *self.shared):

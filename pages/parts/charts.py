@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import plotly.graph_objects as go
@@ -36,10 +37,11 @@ CONFIG = {"displaylogo": False, "displayModeBar": False, "scrollZoom": False}
 TEXT_SIZE = 16  # pixels
 
 
-def show(figure: go.Figure, *, key: str, alt: str, on_select: str = "ignore") -> Any:
+def show(figure: go.Figure, *, key: str, alt: str, on_select: str | Callable[[], None] = "ignore") -> Any:
     """Draw a Plotly figure the way every page does; `alt` is the sentence a screen reader speaks.
 
-    With `on_select="rerun"` the selection (clicked points) is returned. Lines need markers to be clickable.
+    With `on_select="rerun"` the selection (clicked points) is returned; a function is called before that rerun. Lines
+    need markers to be clickable.
     """
     return st.plotly_chart(dressed(figure), width="stretch", key=key, alt=alt, config=CONFIG, on_select=on_select)
 

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from core.attacks.membership_attacks import OWN_THRESHOLDS
+from core.attacks.decision import OWN_THRESHOLDS
 from core.evaluation.membership_curve import Ceiling, caught, ceiling_for, steps
 from core.evaluation.membership_summary import population_threshold
 from core.evaluation.membership_units import Units, units

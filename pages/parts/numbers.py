@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pandas as pd
 import streamlit as st
 
@@ -15,11 +17,14 @@ def numbers(frame: pd.DataFrame, *, name: str, label: str = "The numbers behind 
         csv_button(frame, name=name)
 
 
-def csv_button(frame: pd.DataFrame, *, name: str, label: str = "Download as CSV") -> None:
-    """A download of `frame` as `name`.csv, made only when it is asked for; no cell starts a spreadsheet formula."""
+def csv_button(frame: pd.DataFrame | Callable[[], pd.DataFrame], *, name: str, label: str = "Download as CSV") -> None:
+    """A download of `frame` as `name`.csv, made only when it is asked for; no cell starts a spreadsheet formula.
+
+    A function is called for its frame only then, too.
+    """
     st.download_button(
         label,
-        data=lambda: spreadsheet_csv(frame),
+        data=lambda: spreadsheet_csv(frame() if callable(frame) else frame),
         file_name=f"{name}.csv",
         mime="text/csv",
         icon=":material/download:",

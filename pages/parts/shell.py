@@ -30,6 +30,7 @@ _PAGES = (  # short name, title, icon, what one finds there
     ("tradeoff", "ε trade-off", "balance", "Move ε and see usefulness and risk move together."),
     ("membership", "Membership", "person_search", "Can somebody tell whose notes the model was trained on?"),
     ("canaries", "Canaries", "key", "Planted secrets: how well they are remembered, and what the guarantee is worth."),
+    ("patients", "Patients", "clinical_notes", "Which patients leak, how rare they are, and what leaked of each."),
     ("probes", "Probes", "fingerprint", "Does it know names, and which patient has which disease?"),
 )
 

@@ -1,0 +1,159 @@
+"""What the Patients page asks, kept while nothing changes: aggregates and single patients, never whole tables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pandas as pd
+import streamlit as st
+
+from core.attacks.decision import LOSS, OWN_THRESHOLDS
+from core.corpus.conditions import catalogue
+from core.evaluation.patient_leakage import Measure, leakage
+from core.evaluation.rarity import number_of_buckets
+from core.runs.patient_queries import Filters, Level, PatientTables, Scored
+from core.runs.run import Run
+from pages.parts import shell
+
+A_PAGE = 15  # patients listed at once
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What is looked at: a run, the attack that judges, what it judges, the figure, who is let through."""
+
+    run: Run
+    attack: str
+    level: Level
+    measure: Measure
+    filters: Filters
+
+
+def tables(run: Run) -> PatientTables:
+    """The patients of a run's cohort. The cohort is made (and stored) if it is not on disk."""
+    space = shell.workspace()
+    folder = space.corpus_folder(run.spec.corpus)
+    if folder is None:
+        space.corpus(run.spec.corpus)
+        folder = space.corpus_folder(run.spec.corpus)
+    return _tables(str(folder))
+
+
+@st.cache_resource(max_entries=4, show_spinner=False)
+def _tables(folder: str) -> PatientTables:
+    return PatientTables(Path(folder) / "patients.parquet", Path(folder) / "notes.parquet")
+
+
+@st.cache_resource(show_spinner=False)
+def wordings() -> dict[str, str]:
+    """The words of every code that the hospital treats."""
+    return {condition.code: condition.wording for condition in catalogue().conditions}
+
+
+def attacks(run: Run) -> dict[str, Scored]:
+    """Every attack that judged patients of a run, from its full audit where there is one, by name; the loss first."""
+    found = {LOSS: Scored(LOSS, hits(run).with_name("scores.parquet"))}
+    for name, path in shell.workspace().audit(run.id).files("scores").items():
+        found[name] = Scored(name, path, OWN_THRESHOLDS.get(name))
+    return found
+
+
+def hits(run: Run) -> Path:
+    """Where the run's finds stand."""
+    return run.folder / "tables" / "hits.parquet"
+
+
+def buckets_of(run: Run, level: Level) -> int:
+    """How many buckets the run's cohort allows on this level; 0 when nobody of it has a profile."""
+    return _buckets(tables(run), str(tables(run).patients), level)
+
+
+@st.cache_data(max_entries=16, show_spinner="Reading disease profiles")
+def _buckets(_tables: PatientTables, folder: str, level: Level) -> int:
+    _tables.profile("patient")
+    found = _tables.profile(level, wordings() if level == "admission" else None)
+    return number_of_buckets(found["place"], found["patient"]) if len(found["place"]) else 0
+
+
+def bucket_table(choice: Choice) -> pd.DataFrame:
+    """The leakage of each bucket (core.evaluation.patient_leakage.COLUMNS)."""
+    scored = attacks(choice.run)[choice.attack]
+    stamp = (scored.file.stat().st_mtime_ns, str(scored.file))
+    return _bucket_table(choice.run.id, stamp, choice.level, choice.measure, choice.attack, choice.filters, choice)
+
+
+@st.cache_data(max_entries=256, show_spinner="Counting")
+def _bucket_table(
+    run_id: str, stamp: tuple, level: Level, measure: Measure, attack: str, filters: Filters, _choice: Choice
+) -> pd.DataFrame:
+    count = buckets_of(_choice.run, level)
+    scored = attacks(_choice.run)[attack]
+    sums = tables(_choice.run).buckets(scored, level, count, filters, hits(_choice.run))
+    return leakage(sums, measure)
+
+
+def patients(choice: Choice, bucket: int | None, *, page: int | None = None) -> pd.DataFrame:
+    """The patients of a bucket (None: all), one page of them or (page None) every one."""
+    return tables(choice.run).in_bucket(
+        attacks(choice.run)[choice.attack], choice.level, buckets_of(choice.run, choice.level), bucket, choice.filters,
+        attacks=list(attacks(choice.run).values()), hits=hits(choice.run),
+        limit=None if page is None else A_PAGE, offset=0 if page is None else (page - 1) * A_PAGE,
+    )  # fmt: skip
+
+
+def patient(run: Run, attack: str, patient_id: str) -> dict | None:
+    """One patient as an attack on a run sees them (a row of `PatientTables.in_bucket`); None if it judged them not."""
+    made = attacks(run)
+    if attack not in made:
+        return None
+    buckets_of(run, "patient")
+    found = tables(run).in_bucket(
+        made[attack], "patient", 1, None, attacks=list(made.values()), hits=hits(run), patient_id=patient_id
+    )
+    return None if found.empty else found.iloc[0].to_dict()
+
+
+def epsilon(run: Run) -> float:
+    """Target ε of a run; ∞ without privacy, 0 for the public model, NaN for one that was given σ."""
+    if run.spec.is_base:
+        return 0.0
+    if not run.spec.privacy.private:
+        return math.inf
+    return math.nan if run.spec.privacy.target_epsilon is None else run.spec.privacy.target_epsilon
+
+
+def other_epsilons(run: Run, runs: Sequence[Run]) -> list[Run]:
+    """Runs of the same cohort and model at every ε there is, one each, of this run's seed if it can be; rising ε."""
+    alike = [one for one in runs if one.spec.corpus == run.spec.corpus and one.spec.model == run.spec.model]
+    return _one_each(run, alike, lambda one: epsilon(one))
+
+
+def other_models(run: Run, runs: Sequence[Run]) -> list[Run]:
+    """Runs of the same cohort and privacy, one a kind of model, of this run's seed if it can be."""
+    alike = [one for one in runs if one.spec.corpus == run.spec.corpus and one.spec.is_base == run.spec.is_base]
+    alike = [
+        one for one in alike if one.spec.privacy == run.spec.privacy and one.spec.model.size == run.spec.model.size
+    ]
+    return _one_each(run, alike, lambda one: one.spec.model.kind)
+
+
+def _one_each(run: Run, runs: Sequence[Run], key) -> list[Run]:
+    def away(one: Run) -> tuple:
+        private = one.spec.privacy.model_copy(update={"target_epsilon": None})
+        own = run.spec.privacy.model_copy(update={"target_epsilon": None})
+        seed, mine = one.spec.training.seed, run.spec.training.seed
+        return (one.id != run.id, private != own, seed != mine, seed, -(one.status.finished or 0.0))
+
+    found: dict = {}
+    for one in sorted(runs, key=away):
+        if not isinstance(key(one), float) or not math.isnan(key(one)):
+            found.setdefault(key(one), one)
+    return [found[name] for name in sorted(found)]
+
+
+def at(choice: Choice, run: Run) -> Choice:
+    """The same choice for another run."""
+    return replace(choice, run=run)

@@ -1,0 +1,26 @@
+"""Patients: who leaks, are patients with rare diseases worse off, and what exactly leaks of one of them?"""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from pages.parts import patient_controls, run_picker, shell
+from pages.parts.patient_card import card
+from pages.parts.patient_views import buckets_view, patients_view
+
+shell.page(
+    "Patients",
+    "Do patients with rare diseases leak more than others, and what exactly leaks of each one?",
+    icon=":material/clinical_notes:",
+)
+
+runs = run_picker.audited_first(shell.workspace().runs())
+if runs:
+    choice, beside = patient_controls.choose(runs)
+    bucket = buckets_view(choice, beside, runs)
+    patients_view(choice, bucket)
+    card(choice, runs)
+else:
+    st.info("There is no trained model yet. Train one; which of its patients leak appears here.",
+            icon=":material/clinical_notes:")  # fmt: skip
+    shell.link("train", "Train a model", icon=":material/model_training:")
