@@ -4,8 +4,8 @@ DP-SGD (Abadi et al. 2016) bounds what one unit can do to a step: the gradient �
 examples) is scaled by c_u = min(1, C / ‖∇_u‖), the scaled gradients are summed over the logical batch, and Gaussian
 noise of standard deviation σ·C is added to the *sum*, once. `Clipper` does this exactly, after Bu et al. 2023
 ("book-keeping"): forward hooks keep every layer's input, one backward pass gives the gradients of the layers'
-*outputs*, both together give each unit's norm, and one weighted matrix product a layer gives the clipped sum. No
-weight gradient is computed twice.
+*outputs*, both together give each unit's norm and then the clipped sum (`core.training.outer_products` says how).
+Autograd computes no weight gradient.
 
 Why not Opacus' optimiser: its `DPOptimizer` wants per-sample gradients on the parameters and its ghost mode refuses
 tied embeddings and needs a second backward pass; what remains of it (a normal draw and a division) is shorter than
@@ -22,8 +22,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from core.training.layer_gradients import Record, Records
+from core.training.layer_gradients import Record, Records, Vectors
 from core.training.layers import layers_of
+from core.training.outer_products import Store
 from core.training.units import UnitLayout
 
 
@@ -53,7 +54,10 @@ class Clipper:
         self._calls: dict[nn.Module, tuple[Tensor, Tensor]] = {}  # of the forward pass that has just run
         self._records: Records = {}  # of the pieces of the physical batch
         self._pieces: list[Sequence[int] | np.ndarray | Tensor] = []  # their unit ids
-        self._sums: dict[nn.Parameter, Tensor] = {}
+        self._total, self._sums = _flat_zeros(self._parameters)  # of the logical batch: all of it, and each parameter's
+        self._vector_width = sum(parameter.numel() for parameter in self._parameters if parameter.dim() == 1)
+        self._vectors: Vectors | None = None
+        self._store = Store()
         self._seen: set[int] = set()
         layers = [layer for handler in self._handlers for layer in handler.layers]
         self._hooks = [layer.register_forward_hook(self._keep) for layer in layers]
@@ -148,10 +152,11 @@ class Clipper:
         norms = self._norms(records, layout)
         factors = (self.max_grad_norm / norms.clamp(min=self.max_grad_norm)).float()  # (U,) min(1, C / norm)
         with torch.no_grad():
-            sums = self._buffers()
             for handler in self._handlers:
                 if all(layer in records for layer in handler.layers):
-                    handler.add_clipped_sum(records, [factors[units] for units in layout.unit_of_examples], sums)
+                    handler.add_clipped_sum(records, layout, factors, self._sums)
+            self._vectors.add_clipped_sum(factors, self._sums)
+        self._forget()
         self._seen.update(layout.ids.tolist())
         return norms[torch.as_tensor(np.argsort(layout.ids), device=norms.device)]
 
@@ -165,6 +170,7 @@ class Clipper:
             raise ValueError("there are no gradients: call backward() first")
         records, layout = self._arranged()
         squares = self._squares(records, layout).clamp_(min=0.0)
+        self._forget()
         return squares[torch.as_tensor(np.argsort(layout.ids), device=squares.device)]
 
     @property
@@ -190,14 +196,23 @@ class Clipper:
         squares = torch.zeros(
             len(layout), len(self._handlers), dtype=torch.float64, device=layout.unit_of_example.device
         )
+        self._vectors = Vectors(layout, self._vector_width, self._total)
         for column, handler in enumerate(self._handlers):
             used = [layer in records for layer in handler.layers]
             if all(used):
-                squares[:, column] = handler.squared_norms(records, layout)
+                squares[:, column] = handler.squared_norms(records, layout, self._store)
+                for parameter, rows in handler.vectors(records):
+                    self._vectors.add(column, parameter, rows)
             elif any(used):
                 names = ", ".join(self._names[layer] for layer in handler.layers)
                 raise ValueError(f"only one of the tied layers {names} took part in the forward pass")
+        self._vectors.add_squares(squares)
         return squares
+
+    def _forget(self) -> None:
+        """Let go of what a physical batch kept between its norms and its clipped sum."""
+        self._vectors = None
+        self._store.clear(self._total)
 
     def _norms(self, records: Records, layout: UnitLayout) -> Tensor:
         """(U,) gradient norm of each unit over all trainable parameters, float64."""
@@ -207,12 +222,6 @@ class Clipper:
             raise TrainingDiverged("training diverged: a gradient is not a finite number; lower the learning rate")
         return norms
 
-    def _buffers(self) -> dict[nn.Parameter, Tensor]:
-        """The sums of the current logical batch, zero at its start."""
-        if not self._sums:
-            self._sums = {parameter: torch.zeros_like(parameter) for parameter in self._parameters}
-        return self._sums
-
     def noisy_gradient(self, noise_multiplier: float, expected_units: float, generator: torch.Generator) -> None:
         """End the logical batch: set every `p.grad` to (clipped sum + N(0, (σ·C)²)) / expected_units.
 
@@ -220,8 +229,21 @@ class Clipper:
         noise still counts). `expected_units` is the *expected* number of units (q·n), not the realised one, which is
         private.
         """
-        std = noise_multiplier * self.max_grad_norm
-        for parameter, total in self._buffers().items():
-            noise = torch.empty_like(total).normal_(0.0, std, generator=generator)
-            parameter.grad = noise.add_(total).div_(expected_units)
-        self._sums, self._seen = {}, set()
+        noise = torch.empty_like(self._total)
+        noise.normal_(0.0, noise_multiplier * self.max_grad_norm, generator=generator)
+        noise.add_(self._total).div_(expected_units)
+        for parameter, gradient in zip(self._parameters, _views(noise, self._parameters), strict=True):
+            parameter.grad = gradient
+        self._total.zero_()
+        self._seen = set()
+
+
+def _flat_zeros(parameters: Sequence[nn.Parameter]) -> tuple[Tensor, dict[nn.Parameter, Tensor]]:
+    """One vector of zeros for all parameters together, and each parameter's part of it in its shape."""
+    flat = torch.zeros(sum(parameter.numel() for parameter in parameters), device=parameters[0].device)
+    return flat, dict(zip(parameters, _views(flat, parameters), strict=True))
+
+
+def _views(flat: Tensor, parameters: Sequence[nn.Parameter]) -> list[Tensor]:
+    parts = flat.split([parameter.numel() for parameter in parameters])
+    return [part.view_as(parameter) for part, parameter in zip(parts, parameters, strict=True)]

@@ -1,14 +1,9 @@
 """Per-unit gradient norms and clipped gradient sums of each kind of layer, from its input and its output's gradient.
 
-For a layer y = x·W with input rows x_t (d,) and output gradients g_t (p,), the gradient of one unit is Σ_t x_t g_tᵀ.
-Its norm is found without keeping it ("book-keeping", Bu et al. 2023, "Differentially Private Optimization on Large
-Model at Small Cost", and the ghost norm of Li et al. 2022), whichever is cheaper for the shape at hand:
-
-* Gram: ‖Σ_t x_t g_tᵀ‖² = Σ_{t,s} ⟨x_t, x_s⟩⟨g_t, g_s⟩, at L²·(d + p) products for a unit of L rows;
-* direct: form the (d, p) matrix of the unit, take its norm and let it go, at L·d·p products.
-
-Every class here handles one layer (or a tied pair): `squared_norms` returns (U,) float64, `add_clipped_sum` adds
-Σ_u c_u·∇_u to the buffers of its parameters. Tensors arrive in the order of the `UnitLayout`.
+Every class here handles one layer (or a tied pair) and the units of one physical batch at a time: `squared_norms`
+returns (U,) float64 of the weight's gradients, `add_clipped_sum` adds Σ_u c_u·∇_u to the buffers of its parameters.
+`vectors` names the gradients of biases and scales, which `Vectors` keeps whole. Tensors arrive in the order of the
+`UnitLayout`.
 """
 
 from __future__ import annotations
@@ -21,16 +16,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
+from core.training.outer_products import OuterProducts, Store, gram_squares, joined, outer_squares, slices, squares_of
 from core.training.units import Pieces, UnitLayout
 
-# A product of Gram matrices takes this much longer than one of a direct norm (measured, T = 60…150, widths 128…512).
-GRAM_COST = 1.3
-
-# Floats of units' gradients that may exist at once (2 MiB): direct norms go through the units in slices of it.
-SLICE = 524_288
-
 Sums = dict[nn.Parameter, Tensor]
-Factors = list[Tensor]  # (B_piece,) each example's clipping factor, one tensor a piece
+VectorRows = tuple[nn.Parameter, Pieces]  # a bias or scale, and its gradient's terms (B, T, d) a piece
 
 
 class UnsupportedLayer(ValueError):
@@ -58,56 +48,43 @@ def _rows(values: Tensor) -> Tensor:
     return values.unsqueeze(1) if values.dim() == 2 else values.flatten(1, -2)
 
 
-def _slices(units: int, floats_a_unit: int) -> Iterator[slice]:
-    """Ranges of units whose matrices together stay under `SLICE` floats."""
-    step = max(1, SLICE // max(1, floats_a_unit))
-    return (slice(first, first + step) for first in range(0, units, step))
+class Vectors:
+    """Gradients of biases and scales in one physical batch, side by side in one matrix with a row an example.
 
+    They are vectors, so small that each example's is kept from the norm to the sum.
+    """
 
-def _outer_squares(x: Tensor, g: Tensor) -> Tensor:
-    """‖Σ_t x_t g_tᵀ‖² for x (U, L, d) and g (U, L, p), by the cheaper way. Returns (U,) float64."""
-    units, length, d = x.shape
-    p = g.shape[-1]
-    if GRAM_COST * length * (d + p) <= d * p:
-        return _gram_squares(x, g)
-    squares = torch.empty(units, dtype=torch.float64, device=x.device)
-    for part in _slices(units, d * p):
-        squares[part] = torch.linalg.vector_norm(torch.bmm(x[part].transpose(1, 2), g[part]), dim=(1, 2)).double() ** 2
-    return squares
+    def __init__(self, layout: UnitLayout, width: int, like: Tensor) -> None:
+        self._layout = layout
+        self._rows = like.new_empty(len(layout.unit_of_example), width)
+        self._columns: list[tuple[int, nn.Parameter, slice]] = []
+        self._used = 0
 
+    def add(self, layer: int, parameter: nn.Parameter, pieces: Pieces) -> None:
+        """Take in a parameter of layer number `layer` whose gradients are the sums over T of `pieces` (B, T, d)."""
+        columns = slice(self._used, self._used + parameter.numel())
+        first = 0
+        for values in pieces:
+            torch.sum(values, 1, out=self._rows[first : first + len(values), columns])
+            first += len(values)
+        self._columns.append((layer, parameter, columns))
+        self._used = columns.stop
 
-def _gram_squares(x: Tensor, g: Tensor) -> Tensor:
-    """As `_outer_squares`, by products of Gram matrices."""
-    units, length, _ = x.shape
-    squares = torch.empty(units, dtype=torch.float64, device=x.device)
-    for part in _slices(units, 2 * length * length):
-        products = torch.bmm(x[part], x[part].transpose(1, 2))  # (U, L, L)
-        gram = torch.bmm(g[part], g[part].transpose(1, 2))
-        squares[part] = products.mul_(gram).sum((1, 2), dtype=torch.float64)
-    return squares
+    def add_squares(self, squares: Tensor) -> None:
+        """Add the units' squared norms to `squares` (U, layers)."""
+        rows = self._rows[:, : self._used]
+        if not self._layout.one_example_each:
+            per_unit = rows.new_zeros(len(self._layout), self._used)
+            rows = per_unit.index_add_(0, self._layout.unit_of_example, rows)
+        rows = rows.square()
+        for layer, _, columns in self._columns:
+            squares[:, layer] += rows[:, columns].sum(1)
 
-
-class _Vectors:
-    """Gradients of biases and scales: vectors, so small that each example's is kept from the norm to the sum."""
-
-    def __init__(self) -> None:
-        self._kept: list[tuple[nn.Parameter, Tensor]] = []
-
-    def squared_norms(self, layout: UnitLayout, gradients: list[tuple[nn.Parameter, Tensor]]) -> Tensor:
-        """(U,) squared norms of the units' sums of per-example gradients (B, d)."""
-        self._kept = gradients
-        squares = torch.zeros(len(layout), dtype=torch.float64, device=layout.unit_of_example.device)
-        for _, per_example in gradients:  # (B, d), all pieces
-            per_unit = per_example.new_zeros(len(layout), per_example.shape[-1])
-            per_unit.index_add_(0, layout.unit_of_example, per_example)
-            squares += per_unit.square_().sum(1, dtype=torch.float64)
-        return squares
-
-    def add_clipped_sum(self, factors: Factors, sums: Sums) -> None:
-        """Add Σ_b c_b·∇_b and let the kept gradients go."""
-        for parameter, per_example in self._kept:
-            sums[parameter].add_((torch.cat(factors) @ per_example).view_as(parameter))
-        self._kept = []
+    def add_clipped_sum(self, factors: Tensor, sums: Sums) -> None:
+        """Add Σ_u c_u·∇_u to the parameters' buffers; `factors` is (U,)."""
+        total = factors[self._layout.unit_of_example] @ self._rows[:, : self._used]
+        for _, parameter, columns in self._columns:
+            sums[parameter].add_(total[columns].view_as(parameter))
 
 
 class LinearGradients:
@@ -118,34 +95,40 @@ class LinearGradients:
         self.layers: tuple[nn.Module, ...] = (layer,)
         self.weight = layer.weight if layer.weight.requires_grad else None
         self.bias = layer.bias if layer.bias is not None and layer.bias.requires_grad else None
-        self._vectors = _Vectors()
+        self._products = OuterProducts()
 
-    def squared_norms(self, records: Records, layout: UnitLayout) -> Tensor:
-        """(U,) squared norms of the unit gradients of weight and bias together."""
-        squares = self.bias_squares(records, layout)
+    def vectors(self, records: Records) -> Iterator[VectorRows]:
+        """The bias."""
+        if self.bias is not None:
+            yield self.bias, records[self.layer].rows[1]
+
+    def squared_norms(self, records: Records, layout: UnitLayout, store: Store) -> Tensor:
+        """(U,) squared norms of the unit gradients of the weight."""
+        squares = torch.zeros(len(layout), dtype=torch.float64, device=layout.unit_of_example.device)
         if self.weight is not None:
-            for part, (x, g) in layout.split(*records[self.layer].rows):
-                squares[part] += _outer_squares(x, g)
+            x, g = self._sides(records)
+            self._products.form(x, g, layout, store)
+            for block, gradients in self._products.kept:
+                squares[block.units] = squares_of(gradients)
+            for block in self._products.left:
+                squares[block.units] = outer_squares(block.of(x), block.of(g))
         return squares
 
-    def bias_squares(self, records: Records, layout: UnitLayout) -> Tensor:
-        """(U,) squared norms of the bias alone."""
-        if self.bias is None:
-            return self._vectors.squared_norms(layout, [])
-        _, gradients = records[self.layer].rows
-        return self._vectors.squared_norms(layout, [(self.bias, torch.cat([g.sum(1) for g in gradients]))])
-
-    def add_clipped_sum(self, records: Records, factors: Factors, sums: Sums) -> None:
-        """Add Σ_u c_u·∇_u to the buffers."""
-        self._vectors.add_clipped_sum(factors, sums)
+    def add_clipped_sum(self, records: Records, layout: UnitLayout, factors: Tensor, sums: Sums) -> None:
+        """Add Σ_u c_u·∇_u of the weight to its buffer."""
         if self.weight is None:
             return
-        total = sums[self.weight]
-        total = total if isinstance(self.layer, Conv1D) else total.t()  # (in, out); BLAS is faster this way round
-        for x, g, factor in zip(*records[self.layer].rows, factors, strict=True):
-            scale = factor[:, None, None]
-            x, g = (x * scale, g) if x.shape[-1] <= g.shape[-1] else (x, g * scale)  # the smaller one is scaled
-            total.addmm_(x.flatten(0, 1).t(), g.flatten(0, 1))
+        self._products.add_clipped_sum(*self._sides(records), factors, self._narrow_first(sums[self.weight]))
+
+    def _sides(self, records: Records) -> tuple[Pieces, Pieces]:
+        """Input rows and output gradients, the narrower of them first: BLAS is faster with few long rows."""
+        x, g = records[self.layer].rows
+        return (x, g) if x[0].shape[-1] <= g[0].shape[-1] else (g, x)
+
+    def _narrow_first(self, total: Tensor) -> Tensor:
+        """A buffer of the weight's shape, as products of `_sides` have it."""
+        by_input = total if isinstance(self.layer, Conv1D) else total.t()  # (in, out)
+        return by_input if by_input.shape[0] <= by_input.shape[1] else by_input.t()
 
 
 class EmbeddingGradients:
@@ -160,6 +143,10 @@ class EmbeddingGradients:
         self.layer = layer
         self.layers: tuple[nn.Module, ...] = (layer,)
 
+    def vectors(self, records: Records) -> Iterator[VectorRows]:
+        """None."""
+        return iter(())
+
     def gradient(self, records: Records) -> tuple[Pieces, Pieces]:
         """Token ids (B, T, 1) and output gradients (B, T, d) a piece, zero where the padding row was looked up."""
         record = records[self.layer]
@@ -171,7 +158,7 @@ class EmbeddingGradients:
             ]
         return ids, gradients
 
-    def squared_norms(self, records: Records, layout: UnitLayout) -> Tensor:
+    def squared_norms(self, records: Records, layout: UnitLayout, store: Store) -> Tensor:
         """(U,) squared norms: the rows a unit touches are summed first, then squared."""
         ids, gradients = self.gradient(records)
         size = self.layer.num_embeddings
@@ -183,97 +170,123 @@ class EmbeddingGradients:
         rows = g.new_zeros(len(unique), g.shape[-1]).index_add_(0, inverse, g)
         units = torch.div(unique, size, rounding_mode="floor")
         squares = torch.zeros(len(layout), dtype=torch.float64, device=g.device)
-        return squares.index_add_(0, units, rows.square_().sum(1, dtype=torch.float64))
+        return squares.index_add_(0, units, rows.square_().sum(1).double())
 
-    def add_clipped_sum(self, records: Records, factors: Factors, sums: Sums) -> None:
+    def add_clipped_sum(self, records: Records, layout: UnitLayout, factors: Tensor, sums: Sums) -> None:
         """Add Σ_u c_u·∇_u to the buffer."""
-        for ids, g, factor in zip(*self.gradient(records), factors, strict=True):
-            sums[self.layer.weight].index_add_(0, ids.flatten(), (g * factor[:, None, None]).flatten(0, 1))
+        for ids, g, units in zip(*self.gradient(records), layout.unit_of_examples, strict=True):
+            scaled = g * factors[units, None, None]
+            sums[self.layer.weight].index_add_(0, ids.flatten(), scaled.flatten(0, 1))
 
 
 class LayerNormGradients:
-    """`nn.LayerNorm`: ∂scale = Σ_t g_t ⊙ x̂_t and ∂shift = Σ_t g_t."""
+    """`nn.LayerNorm`: ∂scale = Σ_t g_t ⊙ x̂_t and ∂shift = Σ_t g_t, nothing but vectors."""
 
     def __init__(self, layer: nn.LayerNorm):
         self.layer = layer
         self.layers: tuple[nn.Module, ...] = (layer,)
         self.weight = layer.weight if layer.weight is not None and layer.weight.requires_grad else None
         self.bias = layer.bias if layer.bias is not None and layer.bias.requires_grad else None
-        self._vectors = _Vectors()
 
-    def squared_norms(self, records: Records, layout: UnitLayout) -> Tensor:
-        """(U,) squared norms of scale and shift together."""
+    def vectors(self, records: Records) -> Iterator[VectorRows]:
+        """Scale and shift."""
         record = records[self.layer]
-        gradients: list[tuple[nn.Parameter, Tensor]] = []
         if self.weight is not None:
-            scaled = [
-                F.layer_norm(x, self.layer.normalized_shape, eps=self.layer.eps).mul_(g)
-                for x, g in zip(record.inputs, record.gradients, strict=True)
-            ]
-            gradients.append((self.weight, self._per_example(scaled)))
+            yield (
+                self.weight,
+                [
+                    self._rows(F.layer_norm(x, self.layer.normalized_shape, eps=self.layer.eps).mul_(g))
+                    for x, g in zip(record.inputs, record.gradients, strict=True)
+                ],
+            )
         if self.bias is not None:
-            gradients.append((self.bias, self._per_example(record.gradients)))
-        return self._vectors.squared_norms(layout, gradients)
+            yield self.bias, [self._rows(g) for g in record.gradients]
 
-    def _per_example(self, pieces: list[Tensor]) -> Tensor:
-        """Pieces (B_piece, …, *normalized_shape) summed to (B, d) with d = the product of normalized_shape."""
-        dimensions = len(self.layer.normalized_shape)
-        return torch.cat([_rows(values.flatten(-dimensions)).sum(1) for values in pieces])
+    def _rows(self, values: Tensor) -> Tensor:
+        """(B, …, *normalized_shape) as (B, T, d) with d = the product of normalized_shape."""
+        return _rows(values.flatten(-len(self.layer.normalized_shape)))
 
-    def add_clipped_sum(self, records: Records, factors: Factors, sums: Sums) -> None:
-        """Add Σ_u c_u·∇_u to the buffers."""
-        self._vectors.add_clipped_sum(factors, sums)
+    def squared_norms(self, records: Records, layout: UnitLayout, store: Store) -> Tensor:
+        """(U,) zeros."""
+        return torch.zeros(len(layout), dtype=torch.float64, device=layout.unit_of_example.device)
+
+    def add_clipped_sum(self, records: Records, layout: UnitLayout, factors: Tensor, sums: Sums) -> None:
+        """Nothing to add."""
 
 
 class TiedGradients:
-    """An embedding and the output layer that shares its weight: ‖∇_in + ∇_out‖² has a cross term.
+    """An embedding and the output layer that shares its weight: the norm is that of ∇_in + ∇_out.
 
-    With inputs A and output gradients G of the output layer, and gradients E of the embedding's output,
-    ⟨∇_in, ∇_out⟩ = Σ_{t,s} ⟨A_t, E_s⟩·G[t, id_s].
+    Where the unit's gradient is formed, both are summed in it. Otherwise, with inputs A and output gradients G of the
+    output layer and gradients E of the embedding's output, ⟨∇_in, ∇_out⟩ = Σ_{t,s} ⟨A_t, E_s⟩·G[t, id_s].
     """
 
     def __init__(self, embedding: nn.Embedding, output: nn.Linear):
         self.embedding = EmbeddingGradients(embedding)
         self.output = LinearGradients(output)
         self.layers: tuple[nn.Module, ...] = (embedding, output)
+        self._products = OuterProducts()
 
-    def squared_norms(self, records: Records, layout: UnitLayout) -> Tensor:
-        """(U,) squared norms of the shared weight and of the output layer's bias."""
-        squares = self.output.bias_squares(records, layout)
-        by_gram = torch.zeros_like(squares, dtype=torch.bool)
-        places = (*records[self.output.layer].rows, *self.embedding.gradient(records))
-        for part, (x, g, ids, e) in layout.split(*places):
-            length, d, p = x.shape[1], x.shape[-1], g.shape[-1]
-            if length * (d + p) + e.shape[1] * d <= d * p:
-                by_gram[part] = True
-                squares[part] += _gram_squares(x, g)
-                squares[part] += 2.0 * self._cross(x, g, e, ids)
+    def vectors(self, records: Records) -> Iterator[VectorRows]:
+        """The output layer's bias."""
+        return self.output.vectors(records)
+
+    def squared_norms(self, records: Records, layout: UnitLayout, store: Store) -> Tensor:
+        """(U,) squared norms of the unit gradients of the shared weight."""
+        x, g = records[self.output.layer].rows
+        ids, e = self.embedding.gradient(records)
+        squares = torch.zeros(len(layout), dtype=torch.float64, device=x[0].device)
+        self._products.form(g, x, layout, store)
+        for block, gradients in self._products.kept:  # (units, V, d)
+            squares[block.units] = squares_of(_with_looked_up(gradients, joined(block.of(ids)), joined(block.of(e))))
+        by_gram: list[slice] = []
+        for block in self._products.left:
+            places = [joined(block.of(pieces)) for pieces in (x, g, ids, e)]
+            length, d, p, looked_up = places[0].shape[1], x[0].shape[-1], g[0].shape[-1], places[3].shape[1]
+            if length * (d + p) + looked_up * d <= d * p:
+                by_gram.append(block.units)
+                squares[block.units] = gram_squares(*places[:2]) + 2.0 * _cross(*places)
             else:
-                squares[part] += self._direct(x, g, e, ids)
-        if by_gram.any():  # the direct way has the embedding's share in it already
-            squares += self.embedding.squared_norms(records, layout) * by_gram
+                squares[block.units] = _formed_squares(*places)
+        if by_gram:  # the other ways have the embedding's share in them
+            looked_up_squares = self.embedding.squared_norms(records, layout, store)
+            for units in by_gram:
+                squares[units] += looked_up_squares[units]
         return squares
 
-    @staticmethod
-    def _cross(x: Tensor, g: Tensor, e: Tensor, ids: Tensor) -> Tensor:
-        """(U,) ⟨∇_in, ∇_out⟩ from x (U, L, d), g (U, L, V), e (U, S, d), ids (U, S, 1)."""
-        crossed = torch.empty(len(x), dtype=torch.float64, device=x.device)
-        for part in _slices(len(x), 2 * x.shape[1] * e.shape[1]):
-            index = ids[part].transpose(1, 2).expand(-1, x.shape[1], -1)  # (U, L, S)
-            products = torch.bmm(x[part], e[part].transpose(1, 2))
-            crossed[part] = products.mul_(g[part].gather(2, index)).sum((1, 2), dtype=torch.float64)
-        return crossed
-
-    @staticmethod
-    def _direct(x: Tensor, g: Tensor, e: Tensor, ids: Tensor) -> Tensor:
-        """(U,) squared norms with each unit's (V, d) gradient formed, measured and let go."""
-        squares = torch.empty(len(x), dtype=torch.float64, device=x.device)
-        for unit in range(len(x)):
-            gradient = (x[unit].t() @ g[unit]).t().index_add_(0, ids[unit, :, 0], e[unit])
-            squares[unit] = torch.linalg.vector_norm(gradient, dim=1).square_().sum(dtype=torch.float64)
-        return squares
-
-    def add_clipped_sum(self, records: Records, factors: Factors, sums: Sums) -> None:
+    def add_clipped_sum(self, records: Records, layout: UnitLayout, factors: Tensor, sums: Sums) -> None:
         """Add Σ_u c_u·∇_u of both ends to the shared buffer."""
-        self.output.add_clipped_sum(records, factors, sums)
-        self.embedding.add_clipped_sum(records, factors, sums)
+        x, g = records[self.output.layer].rows
+        if self._products.left:
+            rest = factors.clone()
+            for block, _ in self._products.kept:
+                rest[block.units] = 0.0  # what is kept holds both ends
+            self.embedding.add_clipped_sum(records, layout, rest, sums)
+        self._products.add_clipped_sum(g, x, factors, sums[self.output.layer.weight])
+
+
+def _with_looked_up(gradients: Tensor, ids: Tensor, e: Tensor) -> Tensor:
+    """Add to gradients (units, V, d) the rows e (units, S, d) where ids (units, S, 1) say, in place."""
+    units, vocabulary, width = gradients.shape
+    first = vocabulary * torch.arange(units, device=ids.device)[:, None]
+    gradients.view(-1, width).index_add_(0, (first + ids.squeeze(-1)).flatten(), e.flatten(0, 1))
+    return gradients
+
+
+def _formed_squares(x: Tensor, g: Tensor, ids: Tensor, e: Tensor) -> Tensor:
+    """(units,) squared norms of ∇_in + ∇_out, a unit's gradient formed, measured and let go at a time."""
+    squares = torch.empty(len(x), dtype=torch.float64, device=x.device)
+    for part in slices(len(x), g.shape[-1] * x.shape[-1]):
+        gradients = torch.bmm(g[part].transpose(1, 2), x[part])
+        squares[part] = squares_of(_with_looked_up(gradients, ids[part], e[part]))
+    return squares
+
+
+def _cross(x: Tensor, g: Tensor, ids: Tensor, e: Tensor) -> Tensor:
+    """(units,) ⟨∇_in, ∇_out⟩ from x (units, L, d), g (units, L, V), ids (units, S, 1), e (units, S, d)."""
+    crossed = torch.empty(len(x), dtype=torch.float64, device=x.device)
+    for part in slices(len(x), 2 * x.shape[1] * e.shape[1]):
+        index = ids[part].transpose(1, 2).expand(-1, x.shape[1], -1)  # (units, L, S)
+        products = torch.bmm(x[part], e[part].transpose(1, 2))
+        crossed[part] = products.mul_(g[part].gather(2, index)).sum(2).sum(1, dtype=torch.float64)
+    return crossed

@@ -14,6 +14,7 @@ from enum import IntEnum
 import numpy as np
 
 from core.spec import Unit
+from core.training.units import ranked
 
 BUCKET = 50  # batches that are sorted by length together; within such a bucket padding is next to nothing
 
@@ -96,13 +97,20 @@ def pieces(samples: np.ndarray, units: np.ndarray, lengths: np.ndarray) -> list[
     """
     sizes = lengths[samples]
     if sizes.max() * len(sizes) <= 1.1 * sizes.sum():
-        return [(samples, units)]
+        return _sorted_by_unit([(samples, units)])
     order = np.argsort(-sizes, kind="stable")
     cuts = [0]
     for place, size in enumerate(sizes[order]):
         if place - cuts[-1] >= SMALLEST_PIECE and size < 0.85 * sizes[order[cuts[-1]]]:
             cuts.append(place)
-    return [(samples[part], units[part]) for part in np.split(order, cuts[1:])]
+    return _sorted_by_unit([(samples[part], units[part]) for part in np.split(order, cuts[1:])])
+
+
+def _sorted_by_unit(parts: list[tuple[np.ndarray, np.ndarray]]) -> list[tuple[np.ndarray, np.ndarray]]:
+    """The same pieces with their rows in the order in which clipping needs them, so that it has to copy none."""
+    _, _, places = ranked([units for _, units in parts])
+    orders = [np.argsort(place, kind="stable") for place in places]
+    return [(samples[order], units[order]) for (samples, units), order in zip(parts, orders, strict=True)]
 
 
 def shuffled_batches(lengths: np.ndarray, batch_size: int, rng: np.random.Generator) -> list[np.ndarray]:

@@ -8,7 +8,8 @@ that little is padded); a unit's examples may then lie in more than one of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -17,28 +18,37 @@ from torch import Tensor
 Pieces = list[Tensor]  # one tensor a piece, each (B_piece, T_piece, d)
 
 
+@dataclass(frozen=True)
+class Block:
+    """Units side by side that have equally many examples in each piece: `spans` says which rows of which pieces."""
+
+    units: slice
+    spans: tuple[tuple[int, slice], ...]
+
+    def __len__(self) -> int:
+        return self.units.stop - self.units.start
+
+    def of(self, pieces: Pieces) -> Pieces:
+        """Tensors (B_piece, T, d), already in order, as (units, rows of the unit, d): one a span, views."""
+        return [pieces[piece][rows].reshape(len(self), -1, pieces[piece].shape[-1]) for piece, rows in self.spans]
+
+
 class UnitLayout:
     """The order in which the pieces of a physical batch are laid out, and the units' places in them.
 
-    Units are numbered 0…U-1; `ids[u]` is the caller's name of unit u. In one piece, units with the same number of
-    examples lie side by side, so that a block of them is a view; over several pieces each unit is put together alone.
+    Units are numbered 0…U-1; `ids[u]` is the caller's name of unit u. Units with the same number of examples in every
+    piece lie side by side, so that a block of them is a view of each piece.
     """
 
     def __init__(self, pieces: Sequence[Sequence[int] | np.ndarray | Tensor], device: torch.device):
         names = [np.asarray(ids.cpu() if isinstance(ids, Tensor) else ids, dtype=np.int64) for ids in pieces]
-        unique, first_seen, inverse, sizes = np.unique(
-            np.concatenate(names), return_index=True, return_inverse=True, return_counts=True
-        )
-        rank = np.empty(len(unique), dtype=np.int64)
-        by_size = np.lexsort((first_seen, sizes))
-        rank[by_size] = np.arange(len(unique))
-        self.ids: np.ndarray = unique[by_size]
-        self._sizes: np.ndarray = sizes[by_size]
-        self._units = [rank[part] for part in np.split(inverse, np.cumsum([len(ids) for ids in names])[:-1])]
-        self._orders = [_order(units, device) for units in self._units]
-        self._units = [np.sort(units) for units in self._units]
-        self.unit_of_examples = [torch.as_tensor(units, device=device) for units in self._units]  # (B_piece,) each
+        self.ids, counts, units = ranked(names)
+        self._orders = [_order(part, device) for part in units]
+        units = [np.sort(part) for part in units]
+        self.blocks = _blocks(counts, units)
+        self.unit_of_examples = [torch.as_tensor(part, device=device) for part in units]  # (B_piece,) each
         self.unit_of_example = torch.cat(self.unit_of_examples)
+        self.one_example_each = len(self.ids) == len(self.unit_of_example) and len(names) == 1
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -48,27 +58,35 @@ class UnitLayout:
         order = self._orders[piece]
         return values if order is None else values.index_select(0, order)
 
-    def split(self, *tensors: Pieces) -> Iterator[tuple[slice, list[Tensor]]]:
-        """Slices of units, and the tensors (already in order) as (units, rows of each unit, d)."""
-        if len(self._units) == 1:
-            yield from self._blocks([pieces[0] for pieces in tensors])
-            return
-        bounds = [np.searchsorted(units, np.arange(len(self) + 1)) for units in self._units]
-        for unit in range(len(self)):
-            spans = [(piece, slice(edge[unit], edge[unit + 1])) for piece, edge in enumerate(bounds)]
-            spans = [(piece, span) for piece, span in spans if span.start < span.stop]
-            yield (
-                slice(unit, unit + 1),
-                [torch.cat([t[piece][span].flatten(0, 1) for piece, span in spans]).unsqueeze(0) for t in tensors],
-            )
 
-    def _blocks(self, tensors: list[Tensor]) -> Iterator[tuple[slice, list[Tensor]]]:
-        """Units of equal size side by side, as views of the one piece."""
-        first = first_unit = 0
-        for size, units in zip(*np.unique(self._sizes, return_counts=True), strict=True):
-            last, last_unit = first + int(size * units), first_unit + int(units)
-            yield slice(first_unit, last_unit), [t[first:last].reshape(int(units), -1, t.shape[-1]) for t in tensors]
-            first, first_unit = last, last_unit
+def ranked(pieces: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
+    """The order of the units whose examples' unit names (B_piece,) are given a piece.
+
+    Units that have the same number of examples in every piece are neighbours, otherwise the first seen comes first.
+    Returns the names (U,) in this order, the number of examples of each unit in each piece (U, pieces), and for each
+    piece the place of its examples' units in the order, (B_piece,).
+    """
+    names, first_seen, inverse = np.unique(np.concatenate(pieces), return_index=True, return_inverse=True)
+    piece = np.repeat(np.arange(len(pieces)), [len(ids) for ids in pieces])
+    counts = np.bincount(inverse * len(pieces) + piece, minlength=len(names) * len(pieces))
+    counts = counts.reshape(len(names), len(pieces))
+    order = np.lexsort((first_seen, *counts.T))
+    place = np.empty(len(names), dtype=np.int64)
+    place[order] = np.arange(len(names))
+    return names[order], counts[order], np.split(place[inverse], np.flatnonzero(np.diff(piece)) + 1)
+
+
+def _blocks(counts: np.ndarray, units: Sequence[np.ndarray]) -> list[Block]:
+    """Blocks of units with equal rows of `counts` (U, pieces); `units` are each piece's examples' units, sorted."""
+    edges = [0, *(np.flatnonzero((counts[1:] != counts[:-1]).any(1)) + 1).tolist(), len(counts)]
+    blocks = []
+    for first, last in zip(edges, edges[1:], strict=False):
+        spans = []
+        for piece in np.flatnonzero(counts[first]).tolist():
+            start = int(np.searchsorted(units[piece], first))
+            spans.append((piece, slice(start, start + (last - first) * int(counts[first, piece]))))
+        blocks.append(Block(slice(first, last), tuple(spans)))
+    return blocks
 
 
 def _order(units: np.ndarray, device: torch.device) -> Tensor | None:

@@ -13,6 +13,7 @@ from tiny import KINDS, batch, language_model, merged, samples
 from torch import Tensor, nn
 
 from core.models.build import LanguageModel
+from core.training import outer_products
 from core.training.clipping import Clipper, TrainingDiverged
 from core.training.layer_gradients import UnsupportedLayer
 from core.training.losses import example_losses
@@ -95,6 +96,25 @@ def test_pieces_of_a_physical_batch_make_no_difference(kind: str, tied: bool, co
     found = flat([parameter.grad for parameter in lm.model.parameters() if parameter.requires_grad])
     assert (found - expected).abs().max() <= 1e-5
     np.testing.assert_allclose(norms.numpy(), expected_norms, rtol=1e-5)
+
+
+@pytest.mark.parametrize("room", [0, 15_000, 10**9], ids=["nothing kept", "some kept", "all kept"])
+@pytest.mark.parametrize("tied", [True, False], ids=["tied", "untied"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_gradients_may_be_kept_or_not_and_their_room_is_used_again(
+    kind: str, tied: bool, room: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outer_products, "KEPT_FLOATS", room)
+    monkeypatch.setattr(outer_products, "KEEP_BELOW", 2.0 if room < 10**9 else 10**9)
+    lm = language_model(kind, tied=tied)
+    cohorts = [([40, 5, 33, 21, 30], [0, 1, 1, 2, 0]), ([6, 45, 12], [0, 1, 2]), ([44] * 6, [0] * 6)]
+    expected = [naive(lm, samples(lm, lengths), units, 0.5, 0) for lengths, units in cohorts]
+    with Clipper(lm.model, 0.5) as clipper:
+        for (lengths, units), (total, expected_norms) in zip(cohorts, expected, strict=True):
+            norms = clipper.accumulate(example_losses(lm, batch(lm, samples(lm, lengths))[0]), units)
+            clipper.noisy_gradient(0.0, 1.0, torch.Generator())
+            assert (flat([parameter.grad for parameter in lm.model.parameters()]) - total).abs().max() <= 1e-5
+            np.testing.assert_allclose(norms.numpy(), expected_norms, rtol=1e-5)
 
 
 @pytest.mark.parametrize("kind", KINDS)
