@@ -89,9 +89,9 @@ notes AS (
     SELECT patient_id, admission_id, split = 'member' AS member, score FROM read_parquet($scores)
     WHERE attack = $attack AND split IN ('member', 'heldout')
 ),
-threshold AS (SELECT coalesce($threshold, avg(score) FILTER (member)) AS threshold FROM notes),
+threshold AS (SELECT coalesce($threshold, favg(score) FILTER (member)) AS threshold FROM notes),
 judged AS (
-    SELECT {unit} AS unit, first(patient_id) AS patient_id, first(member) AS member, avg(score) AS score,
+    SELECT {unit} AS unit, first(patient_id) AS patient_id, first(member) AS member, favg(score) AS score,
            count(*) AS notes
     FROM notes GROUP BY {unit}
 ),
@@ -302,11 +302,11 @@ class PatientTables:
                 JOIN wanted w ON w.attack = s.attack AND w.file = s.filename
             ),
             thresholds AS (
-                SELECT attack, coalesce(first(own), avg(score) FILTER (split = 'member')) AS threshold
+                SELECT attack, coalesce(first(own), favg(score) FILTER (split = 'member')) AS threshold
                 FROM rows GROUP BY attack
             )
-            SELECT r.patient_id, attack, avg(r.score) AS score, first(t.threshold) AS threshold,
-                   avg(r.score) > first(t.threshold) AS caught
+            SELECT r.patient_id, attack, favg(r.score) AS score, first(t.threshold) AS threshold,
+                   favg(r.score) > first(t.threshold) AS caught
             FROM rows r JOIN thresholds t USING (attack)
             WHERE r.patient_id IN (SELECT unnest($ids)) AND r.split IN ('member', 'heldout')
             GROUP BY r.patient_id, attack ORDER BY attack, r.patient_id"""
