@@ -1,8 +1,14 @@
 from __future__ import annotations
 
+from datetime import date
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from core.phi.leaks import find_shaped
+
+FORMS = ("%Y-%m-%d", "%m/%d/%Y", "%m/%d/%y", "%m-%d-%y", "%B %d, %Y", "%d %b %Y", "%d %B", "%b %d", "%B %Y", "%d-%b-%y")
 
 
 @pytest.mark.parametrize(
@@ -25,3 +31,44 @@ def test_shapes(text, expected):
     spans = find_shaped(text)
     assert [(span.field, span.value) for span in spans] == expected
     assert all(text[span.start : span.end] == span.value and span.kind == "invented" for span in spans)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("seen 03/22/19, again March 3 and on 5/6", [("date", "03/22/19"), ("date", "March 3"), ("date", "5/6")]),
+        ("born 4-7-52, since June 2018", [("date_of_birth", "4-7-52"), ("date", "June 2018")]),
+        ("pager 88123, +44 20 7946 0958", [("phone", "88123"), ("phone", "+44 20 7946 0958")]),
+        ("a 94-year-old, age: 101", [("age", "94"), ("age", "101")]),
+        ("policy no. XJH4411922", [("number", "XJH4411922")]),
+        ("from St. Brigid's Hospital to the Pain Clinic", [("hospital", "St. Brigid's Hospital")]),
+        ("P.O. Box 1187, Bozeman, MT 59715", [("address", "P.O. Box 1187"), ("address", "Bozeman, MT 59715")]),
+        ("https://example.org/a?b=7, 10.4.77.12", [("url", "https://example.org/a?b=7"), ("ip", "10.4.77.12")]),
+        ("KELLER, MARIA; Dr. Adaeze Okonkwo", [("full_name", "KELLER, MARIA"), ("clinician", "Adaeze Okonkwo")]),
+        ("Maria B. Keller came. Maria left.", [("full_name", "Maria B. Keller"), ("full_name", "Maria")]),
+        ("Mr. José Ibáñez", [("full_name", "José Ibáñez")]),
+        ("strength 5/5, pain 4/10, 67-year-old, 999.4.77.12, 31/31/99, version 1.2.3.4, May Follow up", []),
+    ],
+)  # fmt: skip
+def test_more_shapes(text, expected):
+    assert [(span.field, span.value) for span in find_shaped(text)] == expected
+
+
+def test_without_lists_a_name_needs_a_cue():
+    text = "Maria Keller and Mrs. Okonkwo"
+    assert [span.value for span in find_shaped(text, listed_names=False)] == ["Okonkwo"]
+    assert [span.value for span in find_shaped(text)] == ["Maria Keller", "Okonkwo"]
+
+
+@given(st.text(st.sampled_from("Maria Keller 0123456789/-.:,@\n[]()xDOBMRN'é"), max_size=120))
+def test_any_text_gives_ordered_spans_of_its_own_characters(text):
+    spans = find_shaped(text)
+    assert all(text[span.start : span.end] == span.value and span.value for span in spans)
+    assert all(left.end <= right.start for left, right in zip(spans, spans[1:], strict=False))
+
+
+@given(st.dates(min_value=date(1900, 1, 1), max_value=date(2099, 12, 31)), st.sampled_from(FORMS))
+def test_a_date_is_found_in_every_usual_form(day, form):
+    written = day.strftime(form)
+    spans = find_shaped(f"The visit took place on {written} in the morning.")
+    assert [(span.field, span.value) for span in spans] == [("date", written)]

@@ -1,0 +1,70 @@
+"""Dates by their shape, whole (`core.phi.dates`) or in part: HIPAA counts every element of a date but the year.
+
+A day and month without a year count when the month is written out, or after a word such as “on”; bare “4/5” is a ratio
+as often as a day.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from core.phi.dates import full_dates
+from core.phi.normalise import fold
+
+Place = tuple[int, int, str]  # start, end, field
+
+_LONG = (
+    *("January", "February", "March", "April", "May", "June", "July"),
+    *("August", "September", "October", "November", "December"),
+)
+_SHORT = [*(name[:3] for name in _LONG), "Sept"]
+_MONTH = rf"(?:{'|'.join([*_LONG, *map(str.upper, _LONG)])}|(?:{'|'.join([*_SHORT, *map(str.upper, _SHORT)])})\b\.?)"
+_DAY = r"(?:0?[1-9]|[12][0-9]|3[01])(?:st|nd|rd|th)?"
+_YEAR = r"(?:(?:1[89]|20|21)[0-9]{2}|['’][0-9]{2})"
+_NOT_INSIDE = r"(?![\w/%]|[.,-][0-9])"
+
+_PARTS = (
+    # 03/22/57, 3-22-57
+    re.compile(rf"(?<![\w./-])(?P<m>[0-9]{{1,2}})(?P<sep>[/-])(?P<d>[0-9]{{1,2}})(?P=sep)[0-9]{{2}}{_NOT_INSIDE}"),
+    # 03/1957
+    re.compile(rf"(?<![\w./-])(?:0?[1-9]|1[0-2])/(?:1[89]|20|21)[0-9]{{2}}{_NOT_INSIDE}"),
+    # 19570322
+    re.compile(rf"(?<![\w./-])(?:19|20)[0-9]{{2}}(?P<m>[0-9]{{2}})(?P<d>[0-9]{{2}}){_NOT_INSIDE}"),
+    # March 22 [’57], Mar 1957, 22 March, 22nd of March
+    re.compile(rf"\b{_MONTH}[ \t]+{_DAY}(?:,?[ \t]+{_YEAR})?{_NOT_INSIDE}(?![ \t]*(?:mg|mL|ml|%))"),
+    re.compile(rf"\b{_MONTH},?[ \t]+(?:of[ \t]+)?{_YEAR}{_NOT_INSIDE}"),
+    re.compile(rf"(?<![\w./-]){_DAY}(?:[ \t]+(?:of[ \t]+)?|-){_MONTH}(?:-[0-9]{{2}})?(?:,?[ \t]+{_YEAR})?(?!\w)"),
+    # on 3/22
+    re.compile(
+        r"\b(?:[Oo]n|[Ss]ince|[Uu]ntil|[Tt]ill|[Dd]ated?|[Tt]hrough|[Bb]efore|[Dd]ue)[ \t]*:?[ \t]+"
+        rf"(?P<value>(?P<m>[0-9]{{1,2}})[/-](?P<d>[0-9]{{1,2}})){_NOT_INSIDE}"
+    ),
+)
+_BIRTH = re.compile(
+    r"(?:\bdob|\bd\.o\.b\.?|\bborn(?: on)?|\bdate of birth|\bbirth ?da(?:te|y))(?: is| was)?[\s:=(]*\Z", re.IGNORECASE
+)
+
+
+def dates(text: str) -> Iterator[Place]:
+    """Every date, whole or in part: `date_of_birth` after a word that says so, else `date`; places may overlap."""
+    folded, offsets = fold(text)
+    for start, end, _ in full_dates(folded):
+        if offsets is not None:
+            start, end = offsets[start], offsets[end - 1] + 1
+        yield start, end, _field(text, start)
+    for shape in _PARTS:
+        for match in shape.finditer(text):
+            parts = match.groupdict()
+            if "m" in parts and not _is_day(int(parts["m"]), int(parts["d"])):
+                continue
+            start, end = match.span("value" if "value" in parts else 0)
+            yield start, end, _field(text, start)
+
+
+def _is_day(month: int, day: int) -> bool:
+    return (1 <= month <= 12 and 1 <= day <= 31) or (1 <= day <= 12 and 1 <= month <= 31)
+
+
+def _field(text: str, start: int) -> str:
+    return "date_of_birth" if _BIRTH.search(text, max(0, start - 30), start) else "date"
