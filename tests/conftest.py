@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # two cores are shared with a browser and a worker process
+os.environ["CUDA_VISIBLE_DEVICES"] = ""  # the same numbers on every machine
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # no test reaches out
 
 os.environ["PHILAB_SHIPPED"] = os.devnull  # pages are tested with runs that the tests make, not with the shipped ones

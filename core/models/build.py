@@ -201,7 +201,16 @@ def _load(source: str) -> LanguageModel:
             setattr(tokenizer, name, token)
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
-    return LanguageModel(model=model.eval(), tokenizer=tokenizer, kind=kind)
+    return LanguageModel(model=model.eval().to(usual_device()), tokenizer=tokenizer, kind=kind)
+
+
+def usual_device() -> torch.device:
+    """Where loaded models live, and with them training, scoring and generation: the GPU where there is one.
+
+    Whatever is computed for a model goes to `LanguageModel.device`; files hold no device, so a model that was trained
+    on a GPU is loaded on a CPU as any other.
+    """
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
 def _first_line(error: Exception) -> str:

@@ -29,6 +29,17 @@ def test_what_is_saved_is_loaded(any_model, folder):
     ]
 
 
+def test_a_loaded_model_lives_on_the_usual_device(any_model, folder, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert build.usual_device().type == "cuda"
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert load_folder(folder).device == build.usual_device() == torch.device("cpu")
+    monkeypatch.setattr(build, "usual_device", lambda: torch.device("meta"))  # stands for a GPU: weights leave the CPU
+    lm = load_folder(folder)
+    assert lm.device.type == "meta" and {weight.device.type for weight in lm.model.parameters()} == {"meta"}
+    assert lm.head(torch.zeros(1, 32, device=lm.device)).device.type == "meta"
+
+
 def test_padding_does_not_change_hidden_states(any_model):
     ids = torch.tensor([[5, 9, 40, 41, 6, 7]])
     attention = torch.tensor([[1, 1, 1, 1, 0, 0]])
