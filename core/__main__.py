@@ -11,7 +11,7 @@ import sys
 import typer
 from typer.exceptions import TyperException
 
-from core.cli import asking, extracting, ledger, making, training
+from core.cli import asking, defences, extracting, ledger, making, report, training
 from core.cli.output import BAD_INPUT
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, help="PHI Leak Lab")
@@ -19,6 +19,8 @@ for command in (
     *(making.corpus, training.train, training.sweep, asking.runs, asking.audit, asking.prompt),
     extracting.extract,
     ledger.ledger,
+    report.report,
+    defences.defences,
     *(making.account, making.pretrain, making.bench, making.demo),
 ):
     app.command()(command)

@@ -129,11 +129,13 @@ class _Line:
         return lm
 
     def _train(self, lm: LanguageModel, work: Path, corpus: Corpus, diary: Diary) -> list[dict[str, Any]]:
+        from core.corpus.defences import defended
         from core.training.trainer import train
 
+        notes = corpus.training_notes(self.spec.training.max_notes_per_patient)
         result = train(
             lm,
-            corpus.training_notes(self.spec.training.max_notes_per_patient),
+            defended(notes, self.spec.defence),
             self.spec.training,
             self.spec.privacy,
             on_step=lambda event: diary.emit("step", **asdict(event)),

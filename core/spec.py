@@ -139,6 +139,30 @@ class TrainingSpec(Spec):
     seed: int = Field(0, ge=0)
 
 
+class DefenceSpec(Spec):
+    """What is done to the training notes before a model reads them; what is judged stays the original cohort."""
+
+    deduplicate: bool = Field(False, description="copies, near copies and repeated paragraphs are taken out")
+    scrub_recall: float | None = Field(
+        None, gt=0, le=1, description="share of identifiers that scrubbing finds and replaces; none: no scrubbing"
+    )
+    seed: int = Field(0, ge=0, description="which identifiers scrubbing misses")
+
+    @model_validator(mode="after")
+    def _does_something(self) -> Self:
+        if not self.deduplicate and self.scrub_recall is None:
+            raise ValueError("a defence that neither deduplicates nor scrubs is none: leave it out")
+        if self.seed and self.scrub_recall is None:
+            raise ValueError("a defence's seed decides what scrubbing misses: without scrubbing leave it at 0")
+        return self
+
+    @property
+    def label(self) -> str:
+        """`deduplicated`, `scrubbed (recall 95 %)`, or both."""
+        scrubbed = [] if self.scrub_recall is None else [f"scrubbed (recall {100 * self.scrub_recall:.3g} %)"]
+        return ", ".join([*(["deduplicated"] if self.deduplicate else []), *scrubbed])
+
+
 class AuditSpec(Spec):
     """The quick audit's size."""
 
@@ -164,11 +188,31 @@ class RunSpec(Spec):
     privacy: PrivacySpec = PrivacySpec()
     training: TrainingSpec = TrainingSpec()
     audit: AuditSpec = AuditSpec()
+    defence: DefenceSpec | None = None
+
+    @model_serializer(mode="wrap")
+    def _undefended_as_ever(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A run on untouched notes says nothing about `defence`, so that run ids are what they were."""
+        data = handler(self)
+        if data.get("defence") is None:
+            data.pop("defence", None)
+        return data
 
     @model_validator(mode="after")
     def _privacy_needs_training(self) -> Self:
         if self.privacy.private and self.training.epochs == 0:
             raise ValueError("a private run needs at least one epoch: with none, there is nothing to protect")
+        return self
+
+    @model_validator(mode="after")
+    def _defence_fits(self) -> Self:
+        if self.defence is not None and self.training.epochs == 0:
+            raise ValueError("a defence of the training notes needs training: the public base model reads none")
+        if self.defence is not None and self.defence.deduplicate and self.privacy.private:
+            raise ValueError(
+                "deduplication and DP do not add up: whether a note is kept depends on other people's notes, so one "
+                "patient's change reaches further than ε was computed for. Choose one of the two, or scrubbing with DP"
+            )
         return self
 
     @property

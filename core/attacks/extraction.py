@@ -8,18 +8,20 @@ computed for members and for held-out patients alike, so that each has its contr
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from core.attacks.prompts import PROMPTS, AttackPrompt
 from core.corpus.tables import Corpus
-from core.models.build import LanguageModel
-from core.models.generate import gibbs, sample
 from core.phi.index import PhiIndex
 from core.phi.leaks import Span, find_many
 from core.phi.old_rule import old_rule_places
 from core.spec import AuditSpec
+
+if TYPE_CHECKING:
+    from core.models.build import LanguageModel
 
 OLD_RULE_RECORDS = 50  # records of each split that the old rule is asked about (the report's NUM_ATTACK_SAMPLES)
 MASKED_NEW_TOKENS = 24  # a masked model reads the whole text again for every draw, so it writes less a sample…
@@ -126,6 +128,8 @@ def _answers(
     greedy: bool,
     should_stop: Callable[[], bool],
 ) -> list[str]:
+    from core.models.generate import gibbs, sample  # torch: whoever only looks for hits does not need it
+
     top_k = 1 if greedy else audit.top_k  # of one candidate the best is drawn
     how = {"temperature": audit.temperature, "top_k": top_k, "seeds": seeds, "should_stop": should_stop}
     if lm.causal:

@@ -46,7 +46,9 @@ class Family:
 
 
 def families(runs: Sequence[Run]) -> list[Family]:
-    """Every family among the runs, the one with most runs first. Base models and runs given a raw σ belong to none.
+    """Every family among the runs, the one with most runs first.
+
+    Base models, runs given a raw σ and runs on defended notes (`core.evaluation.defences`) belong to none.
 
     Runs without privacy join each family of their cohort, model and audit. When they were trained by several recipes,
     the one with most runs counts (then the latest): a curve has one end.
@@ -57,7 +59,7 @@ def families(runs: Sequence[Run]) -> list[Family]:
         spec = run.spec
         setting = (spec.corpus, spec.model, spec.audit)
         training = spec.training.model_copy(update={"seed": 0})
-        if spec.is_base:
+        if spec.is_base or spec.defence is not None:
             continue
         if not spec.privacy.private:
             plain[setting][training].append(run)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from core.attacks.membership import LOSS, PUBLIC_LOSS
+from core.attacks.decision import LOSS, PUBLIC_LOSS
 from core.corpus.tables import Corpus
 from core.evaluation.bootstrap import (
     Interval,
@@ -87,7 +87,7 @@ def _figures(tables: Mapping[str, pd.DataFrame], corpus: Corpus, audit: AuditSpe
             raise ValueError(f"the summary of a run needs its table “{name}”, which is not there")
     yield from _language(tables["scores"], audit)
     yield from _membership(tables["scores"], audit)
-    yield from _extraction(tables["generations"], tables["hits"], corpus)
+    yield from extraction_rows(tables["generations"], tables["hits"], corpus)
     yield from _exposure(tables["canaries"])
     yield _known_words(tables["generations"], corpus, audit)
 
@@ -129,7 +129,8 @@ def _resampled(
 # Extraction ----------------------------------------------------------------------------------------------------------
 
 
-def _extraction(generations: pd.DataFrame, hits: pd.DataFrame, corpus: Corpus) -> Iterator[Row]:
+def extraction_rows(generations: pd.DataFrame, hits: pd.DataFrame, corpus: Corpus) -> Iterator[Row]:
+    """What was generated of whom, arms `run` and `heldout`: shares of patients by field, of attempts with a leak."""
     by_value, by_old_rule = hits[hits["rule"] == "value"], hits[hits["rule"] == "old"]
     pool = {arm: int((corpus.patients["split"] == split).sum()) for arm, split in SPLIT_OF_ARM.items()}
     groups = [("full_name_patients", ("full_name",)), ("direct_patients", DIRECT)]

@@ -46,6 +46,8 @@ def label(run: Run) -> str:
         parts.append(spec.model.size if spec.model.base == "assets" else spec.model.base)
     if spec.corpus != CORPUS_PRESETS["classroom"]:
         parts.append(hospital_name(spec.corpus))
+    if spec.defence is not None:
+        parts.append(spec.defence.label)
     if spec.training.seed:
         parts.append(f"seed {spec.training.seed}")
     parts.append("shipped" if run.shipped else "made here")
@@ -77,13 +79,14 @@ def promptable() -> list[Run]:
 def default_pair(runs: Sequence[Run]) -> tuple[Run | None, Run | None]:
     """A run without privacy, and the private run that differs from it least: same model and cohort, ε next to 8."""
     open_runs = [run for run in runs if not run.spec.privacy.private and not run.spec.is_base]
+    open_runs = [run for run in open_runs if run.spec.defence is None] or open_runs
     private = [run for run in runs if run.spec.privacy.private]
     left = next(iter(sorted(open_runs, key=lambda run: run.spec.model.kind != "gpt2")), None)
     if left is None:
         return (private[0], None) if private else (runs[0] if runs else None, None)
 
     def distance(run: Run) -> tuple:
-        other = (run.spec.model != left.spec.model, run.spec.corpus != left.spec.corpus)
+        other = (run.spec.model != left.spec.model, run.spec.corpus != left.spec.corpus, run.spec.defence is not None)
         return (*other, abs((run.spec.privacy.target_epsilon or float("inf")) - 8.0))
 
     return left, min(private, key=distance, default=None)

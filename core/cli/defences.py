@@ -1,0 +1,85 @@
+"""The command `defences`: the same patients and attacks under each defence, side by side."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from core.cli.output import AsJson, DataFolder, answer, errors_as_sentences, say
+from core.cli.training import Cohort, Model
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from core.evaluation.comparable import Family
+    from core.evaluation.defences import Defence
+    from core.runs.store import Workspace
+
+
+def defences(
+    model: Model = "gpt2",
+    corpus: Cohort = "classroom",
+    epsilon: Annotated[float, typer.Option(help="ε of the private rows.")] = 8.0,
+    recall: Annotated[
+        float, typer.Option(help="Share of identifiers that scrubbing finds, above 0 and at most 1.")
+    ] = 0.95,
+    train: Annotated[
+        bool, typer.Option("--train", help="First train what is missing: one run a defence, seed 0.")
+    ] = False,
+    data: DataFolder = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare no defence, deduplication, scrubbing, DP per note and per patient, and an output filter."""
+    with errors_as_sentences():
+        from core.evaluation.defences import lineup, measured
+        from core.runs.store import Workspace
+
+        workspace = Workspace(data)
+        compared = lineup(_family(workspace, model, corpus), epsilon=epsilon, recall=recall)
+        if train:
+            _train(compared, workspace)
+        table = measured(compared, workspace)
+        rows = table.to_dict("records")
+        runs = {one.key: [run.id for run in one.runs(workspace.runs())] for one in compared}
+        missing = {one.key: one.spec.run_id for one in compared if not runs[one.key]}
+        answer({"table": rows, "runs": runs, "not_trained": missing}, _text(table, missing), as_json=as_json)
+
+
+def _family(workspace: Workspace, model: str, corpus: str) -> Family:
+    """The runs to compare with: those there are of this model and cohort, else what the measured recipe would make."""
+    from core.cli.settings import audit_spec, model_spec, stored_corpus
+    from core.evaluation.comparable import Family, families
+    from core.evaluation.defences import settings
+    from core.spec import PrivacySpec
+
+    cohort, start = stored_corpus(corpus, workspace), model_spec(model, "tiny", "assets")
+    for family in settings(families(workspace.runs())):
+        if (family.corpus, family.model) == (cohort, start):
+            return family
+    return Family(cohort, start, audit_spec(None), PrivacySpec(), None, None, ())
+
+
+def _train(compared: list[Defence], workspace: Workspace) -> None:
+    """Make every run that is missing; whatever cannot be trained is said before the first begins."""
+    from core.cli.training import checked
+    from core.pipeline import execute
+
+    missing = dict.fromkeys(one.spec for one in compared if not one.runs(workspace.runs()))
+    if not missing:
+        return
+    for number, spec in enumerate(checked(workspace, list(missing), batch_given=True), start=1):
+        say(f"[{number}/{len(missing)}] {spec.run_id}")
+        execute(spec, workspace, on_event=lambda event: say(event["message"]) if event["event"] == "stage" else None)
+
+
+def _text(table: pd.DataFrame, missing: dict[str, str]) -> str:
+    columns = ["name", "metric", "value", "low", "high", "control", "base", "perplexity", "known_words", "seeds"]
+    shown = table.loc[table["seeds"] > 0, columns]
+    lines = [
+        shown.to_string(index=False, float_format=lambda value: f"{value:.4g}")
+        if len(shown)
+        else "Nothing is trained yet."
+    ]
+    lines += [f"not trained yet: {key} ({run_id})" for key, run_id in missing.items()]
+    return "\n".join([*lines, *(["`--train` makes what is missing."] if missing else [])])

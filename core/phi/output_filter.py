@@ -1,0 +1,92 @@
+"""A filter between a model and whoever reads its answers: what looks like PHI, or is a known value, is blacked out.
+
+It changes no model. Whoever has the weights, or the probabilities of tokens, never meets it; and it knows only the
+shapes and the spellings it was given (Ippolito et al. 2023). docs/METHODS.md, “Defences”, has the figures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import ahocorasick
+import pandas as pd
+
+from core.phi.fields import DIRECT
+from core.phi.normalise import fold
+from core.phi.shaped import find_shaped
+
+BLACKED = "█████"  # no word and no digit: nothing that counts letters or looks for values takes it for text
+
+
+class BlockList:
+    """Values as the records write them, looked up word for word: case, accents and width apart, nothing else.
+
+    A record number is listed without its letters (“MRN-4410937” as “4410937”), as notes write it.
+    """
+
+    def __init__(self, values: Iterable[str]) -> None:
+        self._automaton = ahocorasick.Automaton()
+        for value in values:
+            if folded := fold(value.strip())[0].removeprefix("mrn-"):
+                self._automaton.add_word(folded, len(folded))
+        if len(self._automaton):
+            self._automaton.make_automaton()
+
+    @classmethod
+    def of(cls, patients: pd.DataFrame) -> BlockList:
+        """The direct identifiers of every patient of the hospital, trained on or not: the list itself tells nothing."""
+        columns = [patients[field] for field in DIRECT if field in patients.columns]
+        return cls(value for column in columns for value in column if isinstance(value, str))
+
+    def find(self, text: str) -> list[tuple[int, int]]:
+        """Places of listed values that do not stand inside a longer word or number."""
+        if not len(self._automaton):
+            return []
+        folded, offsets = fold(text)
+        places = []
+        for last, length in self._automaton.iter(folded):
+            start, end = last + 1 - length, last + 1
+            glued = (start and folded[start - 1].isalnum() and folded[start].isalnum()) or (
+                end < len(folded) and folded[end].isalnum() and folded[end - 1].isalnum()
+            )
+            if not glued:
+                places.append((start, end) if offsets is None else (offsets[start], offsets[end - 1] + 1))
+        return places
+
+
+@dataclass(frozen=True)
+class OutputFilter:
+    """What is looked for, and where.
+
+    `shapes`: text with the shape of PHI (`core.phi.shaped`). `known`: a block list. `reads_prompt`: what was typed is
+    read along, so that a value begun in the prompt and a name after a typed “Patient:” are seen. Only the answer is
+    ever changed.
+    """
+
+    shapes: bool = True
+    known: BlockList | None = None
+    reads_prompt: bool = True
+
+    def places(self, text: str, prompt: str = "") -> list[tuple[int, int]]:
+        """Characters of the answer `text` that are blacked out, in order and without overlaps."""
+        seam = len(prompt) if self.reads_prompt else 0
+        read = prompt[:seam] + text
+        found = [(span.start, span.end) for span in find_shaped(read)] if self.shapes else []
+        if self.known is not None:
+            found += self.known.find(read)
+        merged: list[tuple[int, int]] = []
+        for start, end in sorted((max(start, seam) - seam, end - seam) for start, end in found if end > seam):
+            if merged and start <= merged[-1][1]:
+                merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+            else:
+                merged.append((start, end))
+        return merged
+
+    def apply(self, text: str, prompt: str = "") -> str:
+        """The answer as its reader sees it."""
+        parts, at = [], 0
+        for start, end in self.places(text, prompt):
+            parts += [text[at:start], BLACKED]
+            at = end
+        return "".join([*parts, text[at:]])

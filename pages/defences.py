@@ -1,0 +1,116 @@
+"""Defences: the same patients and attacks under each defence, side by side."""
+
+from __future__ import annotations
+
+import pandas as pd
+import streamlit as st
+
+from core.evaluation.comparable import Family, families
+from core.evaluation.defences import Defence, lineup, settings
+from pages.parts import charts, defence_text, guess, job_monitor, shell
+from pages.parts.cohort_choice import hospital_name
+from pages.parts.defence_charts import risk_against_utility
+from pages.parts.numbers import numbers
+from pages.parts.tradeoff_charts import Risk, risks
+
+shell.page(
+    "Defences",
+    "The same patients and the same attacks under each defence: what does it cost, and what still gets out?",
+    icon=":material/shield:",
+)
+
+EPSILONS = (0.5, 1.0, 2.0, 5.0, 8.0, 10.0)
+RECALLS = (0.8, 0.9, 0.95, 0.99, 1.0)
+KEEP = {"bind": "query-params"}
+
+
+@st.cache_data(max_entries=50, show_spinner=False)
+def table_of(root: str, run_ids: tuple[str, ...], _defences: list[Defence], keys: tuple[str, ...]) -> pd.DataFrame:
+    """The comparison of a line-up (`keys`: its run ids) in the data folder `root`, where the runs `run_ids` are."""
+    from core.evaluation.defences import measured
+
+    return measured(_defences, shell.workspace())
+
+
+def choose(found: list[Family]) -> list[Defence]:
+    """The knobs: whose runs, which ε, which recall."""
+    names = {f"{charts.MODEL_NAMES[one.model.kind]} · {hospital_name(one.corpus)}": one for one in reversed(found)}
+    whose, at, recall = st.columns([2, 1, 1], vertical_alignment="bottom")
+    family = names[whose.selectbox("Model and cohort", list(names)[::-1], key="whose")]
+    epsilon = at.select_slider("ε of the private rows", EPSILONS, 8.0, key="at", format_func="{:g}".format, **KEEP)
+    share = recall.select_slider(
+        "Scrubbing finds",
+        RECALLS,
+        0.95,
+        key="recall",
+        format_func=lambda value: f"{value:.0%}".replace("%", " %"),
+        **KEEP,
+    )
+    return lineup(family, epsilon=epsilon, recall=share)
+
+
+def train_missing(defences: list[Defence], table: pd.DataFrame) -> None:
+    """One button for every run that is missing; those under way are named instead."""
+    untrained = set(table.loc[table["seeds"] == 0, "defence"])
+    specs = {defence.spec.run_id: defence for defence in reversed(defences) if defence.key in untrained}
+    if not specs:
+        return
+    waiting = [name for name in specs if (job := job_monitor.status(name)) is not None and job.active]
+    left = [defence for name, defence in reversed(specs.items()) if name not in waiting]
+    with st.container(horizontal=True, vertical_alignment="center"):
+        if left:
+            label = f"Train what is missing ({len(left)} run{'s' if len(left) > 1 else ''})"
+            st.button(
+                label, icon=":material/model_training:", key="train-missing", type="primary",
+                on_click=lambda: [job_monitor.submit(defence.spec) for defence in left],
+            )  # fmt: skip
+        if waiting:
+            st.caption(f"Under way: {', '.join(specs[name].name for name in waiting)}.")
+        shell.link("train", "Watch the queue", icon=":material/visibility:")
+
+
+def choose_risk(known: dict[str, Risk]) -> str:
+    """Which risk is drawn."""
+    return st.segmented_control(
+        "Risk", list(known), default=next(iter(known)), required=True, key="risk", **KEEP,
+        format_func=lambda name: known[name].label,
+    )  # fmt: skip
+
+
+def draw(defences: list[Defence], table: pd.DataFrame) -> None:
+    """Chart, table and a sentence a defence, for the chosen risk."""
+    known = risks(set(table["metric"]))
+    name = choose_risk(known)
+    rows = table[table["metric"] == name]
+    there = rows[rows["seeds"] > 0]
+    charts.show(
+        risk_against_utility(there, known[name]), key="defences-chart",
+        alt=f"{known[name].label} against perplexity, a point with intervals for each defence",
+    )  # fmt: skip
+    st.dataframe(
+        defence_text.shown(rows, known[name]),
+        hide_index=True,
+        alt="Each defence with its risk, its control and what it costs",
+    )
+    train_missing(defences, table)
+    for defence, (_, row) in zip(defences, rows.iterrows(), strict=True):
+        st.markdown(f"**{defence.name}.** {defence.sentence} {defence_text.found(row, name)}")
+    numbers(table, name="defences", label="Every figure of every defence")
+    with st.expander("How is this computed?"):
+        st.markdown(defence_text.HOW)
+
+
+found = settings(families(shell.workspace().runs()))
+if found:
+    defences = choose(found)
+    run_ids = tuple(sorted(run.id for run in shell.workspace().runs()))
+    with st.spinner("Filtering what the models wrote …"):
+        specs = tuple(defence.spec.run_id for defence in defences)
+        table = table_of(str(shell.workspace().root), run_ids, defences, specs)
+    guessed = guess.first(defence_text.QUESTION, defence_text.ANSWERS, key="defences")
+    if guessed is not None:
+        guess.told(guessed, defence_text.answer(table))
+        draw(defences, table)
+else:
+    st.info("There is no trained model to defend yet. Train one without privacy first.", icon=":material/shield:")
+    shell.link("train", "Train a model", icon=":material/model_training:")

@@ -1,0 +1,92 @@
+"""The Defences page, driven without a browser, over runs that the real pipeline made."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import pytest
+from visit import revealed, said, visit
+
+from core.evaluation.comparable import families
+from core.evaluation.defences import lineup, measured, settings
+from core.evaluation.wording import percent, perplexity_text
+from core.jobs.engine import Engine
+from core.jobs.work import Job
+from core.runs.store import Workspace
+from pages.parts import defence_text
+from pages.parts.defence_charts import risk_against_utility
+from pages.parts.tradeoff_charts import risks
+
+opened = partial(visit, "defences")
+SUBMITTED = Job("gpt2-000000000000", None, "queued", "", 0.0, 0)
+
+
+@pytest.fixture
+def data(monkeypatch, smoke_workspace):
+    monkeypatch.setenv("PHILAB_DATA", str(smoke_workspace))
+    return Workspace(smoke_workspace, shared=())
+
+
+def test_without_runs_it_says_what_to_do(monkeypatch, tmp_path):
+    monkeypatch.setenv("PHILAB_DATA", str(tmp_path))
+    assert any("Train one without privacy first" in info.value for info in opened().info)
+
+
+def test_it_asks_first_then_shows_table_chart_and_what_is_missing(data, monkeypatch):
+    asked = []
+    monkeypatch.setattr(Engine, "submit", lambda self, spec: asked.append(spec) or replace(SUBMITTED, spec=spec))
+    compared = lineup(settings(families(data.runs()))[0], recall=0.9)
+    table = measured(compared, data)
+    app = opened(recall="90 %")
+    assert not app.get("plotly_chart") and not app.dataframe
+    app = revealed(app)
+    shown = app.dataframe[0].value
+    assert shown["Defence"].tolist() == [one.name for one in compared]
+    assert shown["Seeds"].tolist() == ["1", "not trained yet", "not trained yet", "1", "not trained yet", "1", "1"]
+    row = table[(table["defence"] == "nothing") & (table["metric"] == "full_name_patients")].iloc[0]
+    assert shown["Risk: full names"].iloc[0].startswith(f"{percent(row['value'])} (")
+    assert shown["Perplexity"].iloc[0].startswith(perplexity_text(row["perplexity"]))
+    assert shown["Risk: full names"].iloc[1] == ""
+    assert len(app.get("plotly_chart")) == 1 and len(app.get("download_button")) >= 1
+    for one in compared:
+        assert f"**{one.name}.** {one.sentence}" in said(app)
+    next(button for button in app.button if button.label == "Train what is missing (3 runs)").click().run()
+    assert not app.exception
+    assert asked == [compared[at].spec for at in (1, 2, 4)]
+    assert asked[1].defence.scrub_recall == 0.9 and asked[2].privacy.unit == "patient"
+
+
+@pytest.mark.parametrize("risk", ["any identifier", "attempts with a leak", "membership (AUC)"])
+def test_every_risk_can_be_drawn(data, risk):
+    app = revealed(opened(risk=risk))
+    assert f"Risk: {risk}" in app.dataframe[0].value.columns
+    if risk == "membership (AUC)":
+        assert "reads probabilities, not text" in said(app)
+
+
+def test_points_stand_where_the_table_says_and_share_a_label_where_they_coincide(data):
+    compared = lineup(settings(families(data.runs()))[0])
+    table = measured(compared, data)
+    rows = table[(table["metric"] == "auc_loss") & (table["seeds"] > 0)]
+    drawn = [trace for trace in risk_against_utility(rows, risks({"auc_loss"})["auc_loss"]).data if trace.error_x.array]
+    by_key = rows.set_index("defence")
+    assert [trace.text[0] for trace in drawn] == [
+        "Nothing<br>Filter alone",
+        "DP per note, ε = 8<br>DP per note, ε = 8 + filter",
+    ]
+    for trace, key in zip(drawn, ("nothing", "dp-note"), strict=True):
+        assert (trace.x[0], trace.y[0]) == (by_key.loc[key, "perplexity"], by_key.loc[key, "value"])
+        assert trace.y[0] + trace.error_y.array[0] == pytest.approx(by_key.loc[key, "high"])
+        assert trace.x[0] - trace.error_x.arrayminus[0] == pytest.approx(by_key.loc[key, "perplexity_low"])
+
+
+def test_the_answer_is_the_most_useful_of_those_within_their_control(data):
+    table = measured(lineup(settings(families(data.runs()))[0]), data)
+    names = table["metric"] == "full_name_patients"
+    table.loc[names, ["low", "control_high"]] = [0.0, 0.1]
+    table.loc[names & (table["defence"] == "dp-note"), "perplexity"] = 2.0
+    table.loc[names & (table["defence"] == "dp-filter"), "perplexity"] = 2.1
+    assert "**DP per note, ε = 8**" in defence_text.answer(table)
+    table.loc[names, "low"] = 0.2
+    assert defence_text.answer(table).startswith("None")
