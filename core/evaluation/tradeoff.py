@@ -50,7 +50,9 @@ def _possible(metric: str) -> tuple[float, float]:
         return 1.0, math.inf
     if metric.startswith("exposure"):
         return 0.0, math.inf
-    return (-1.0, 1.0) if metric.startswith("privacy_leakage") else (0.0, 1.0)
+    if metric == "utility_share":
+        return -math.inf, math.inf
+    return (-1.0, 1.0) if metric.startswith("privacy_leakage") or metric.endswith("_excess") else (0.0, 1.0)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,93 @@
+"""The command `report`: what a privacy board gets to read about some runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from core.cli.output import AsJson, BadInput, DataFolder, answer, errors_as_sentences, say
+
+if TYPE_CHECKING:
+    from core.evaluation.recommendation import Recommendation
+    from core.runs.run import Run
+    from core.runs.store import Workspace
+
+SUFFIXES = (".html", ".json", ".zip")
+
+
+def report(
+    runs: Annotated[list[str], typer.Argument(metavar="RUN…", help="Runs of one cohort; `runs` lists them.")],
+    out: Annotated[
+        list[Path], typer.Option("--out", metavar="FILE", help=".html, .json, or .zip with a CSV a table; repeatable.")
+    ],
+    limit: Annotated[
+        list[str] | None,
+        typer.Option("--limit", metavar="RISK=HIGHEST", help="A risk you accept at most, such as auc_loss=0.55."),
+    ] = None,
+    utility: Annotated[
+        float | None, typer.Option(help="Least share of usefulness, 0 to 1 (1 = as without privacy).")
+    ] = None,
+    use_case: Annotated[str, typer.Option(help="What the model is for, in your words.")] = "",
+    delta: Annotated[float, typer.Option(help="δ at which the ledger's total is told.")] = 1e-5,
+    data: DataFolder = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write a report: guarantee, attacks with controls, HIPAA's identifiers, recommendation, limits."""
+    with errors_as_sentences():
+        for path in out:
+            if path.suffix not in SUFFIXES:
+                raise BadInput(f"--out: {path} must end with {', '.join(SUFFIXES)}.")
+            if not path.resolve().parent.is_dir():
+                raise BadInput(f"--out: there is no folder {path.resolve().parent}.")
+        if bool(limit) != (utility is not None):
+            raise BadInput("--limit and --utility belong together: a recommendation weighs risk against usefulness.")
+        from core.evaluation.report import build
+        from core.evaluation.report_html import render
+        from core.runs.store import Workspace
+
+        workspace = Workspace(data)
+        chosen = [workspace.run(run_id) for run_id in dict.fromkeys(runs)]
+        found = _recommendation(workspace, chosen, limit or [], utility, use_case) if limit else None
+        made = build(workspace, chosen, recommendation=found, delta=delta)
+        page = render(made)
+        for path in out:
+            content = {".html": page.encode, ".json": made.to_json().encode, ".zip": lambda: made.to_zip(page)}
+            _write(path, content[path.suffix]())
+        answer({"files": [str(path) for path in out], "runs": [run.id for run in chosen]},
+               "\n".join(map(str, out)), as_json=as_json)  # fmt: skip
+
+
+def _recommendation(
+    workspace: Workspace, runs: list[Run], limit: list[str], utility: float, use_case: str
+) -> Recommendation:
+    """Over the family of the first private run that was asked about (or of the first run)."""
+    from core.evaluation.comparable import families
+    from core.evaluation.recommendation import Limits, measures, recommend
+
+    risks = {}
+    for given in limit:
+        name, _, value = given.partition("=")
+        try:
+            risks[name] = float(value)
+        except ValueError:
+            raise BadInput(f"--limit: “{given}” is not like auc_loss=0.55.") from None
+    limits = Limits(risks, utility, use_case)
+    wanted = next((run for run in runs if run.spec.privacy.private), runs[0])
+    family = next((one for one in families(workspace.runs()) if wanted.id in one.run_ids), None)
+    if family is None:
+        raise BadInput(f"Run {wanted.id} can be compared with no other, so nothing can be recommended.")
+    compared = [workspace.run(run_id) for run_id in family.run_ids]
+    say(f"Comparing {len(compared)} runs that differ in ε and seed.")
+    return recommend(measures(compared, workspace.find(wanted.spec.base_spec())), limits)
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Beside its place, then renamed: a report is whole or not there."""
+    beside = path.with_name(f".{path.name}")
+    try:
+        beside.write_bytes(content)
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)

@@ -1,0 +1,233 @@
+"""A report for a privacy board: everything there is to say about some runs of one cohort, as facts and tables.
+
+`build` gathers; core/evaluation/report_html.py and `Report.to_json` only write down what is in it, so that page,
+file and JSON cannot differ. What every run's model card says comes from the same `core.runs.facts`.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import pandas as pd
+
+from core.corpus.tables import Corpus
+from core.evaluation.csv_export import spreadsheet_csv
+from core.evaluation.odds import mechanism_accuracy, mechanism_sentence
+from core.evaluation.recommendation import Recommendation, costs
+from core.evaluation.report_commands import commands, versions
+from core.evaluation.report_tables import attacks, bounds, controls, hipaa, ledger_table, rarity, risk_scores
+from core.evaluation.wording import audit_sentence, leak_sentence, most_right_guesses, odds_sentence
+from core.runs.facts import RunFacts, run_facts
+from core.runs.ledger import Ledger
+from core.runs.promised import promised
+from core.runs.run import Run
+from core.runs.store import Workspace
+
+HEADLINE = "direct_patients"  # the leak that the verdict is about
+
+
+@dataclass(frozen=True)
+class Report:
+    """`facts` are words and single values (JSON-able but for ∞), `tables` frames by name, in the report's order."""
+
+    facts: dict[str, Any]
+    tables: dict[str, pd.DataFrame]
+
+    def to_json(self) -> str:
+        """All facts and every table, a row an object. ∞ is "inf", what is missing is null."""
+        tables = {name: frame.to_dict("records") for name, frame in self.tables.items()}
+        return json.dumps(plain({**self.facts, "tables": tables}), ensure_ascii=False, indent=1, allow_nan=False)
+
+    def to_zip(self, html: str) -> bytes:
+        """report.html, report.json and a CSV a table; no cell starts a spreadsheet formula."""
+        packed = io.BytesIO()
+        with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("report.html", html)
+            archive.writestr("report.json", self.to_json())
+            for name, frame in self.tables.items():
+                archive.writestr(f"{name}.csv", spreadsheet_csv(frame))
+        return packed.getvalue()
+
+
+def plain(value: Any) -> Any:
+    """What JSON can hold: numpy scalars as numbers, ∞ as "inf", NaN as null."""
+    if hasattr(value, "item"):
+        value = value.item()
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else ("inf" if value > 0 else "-inf")
+    return value
+
+
+def build(
+    workspace: Workspace,
+    runs: Sequence[Run],
+    *,
+    recommendation: Recommendation | None = None,
+    delta: float = 1e-5,
+    now: float | None = None,
+) -> Report:
+    """Everything about `runs`, which share one cohort, with the ledger of that cohort at `delta`.
+
+    `now` (Unix seconds) is the report's date. Raises ValueError, a sentence, for no runs or runs of several cohorts,
+    and LedgerBroken.
+    """
+    if not runs:
+        raise ValueError("a report is about at least one run: choose some")
+    corpora = {run.spec.corpus for run in runs}
+    if len(corpora) > 1:
+        raise ValueError("a report is about one cohort, and these runs were trained on several: make a report of each")
+    corpus = workspace.corpus(corpora.pop(), store=False)
+    facts = [run_facts(run.id, run.spec, run.privacy, run.metrics) for run in runs]
+    ledger = Ledger.of(workspace, runs[0].spec.corpus)
+    audits = {run.id: workspace.audit(run.id) for run in runs}
+    tables = {
+        "models": _models(runs, facts),
+        "controls": controls(runs),
+        "attacks": attacks(audits),
+        "bounds": bounds(runs, audits),
+        "risk": risk_scores(audits),
+        "hipaa": hipaa(facts),
+        "rarity": rarity(runs, corpus),
+        "recommendation": pd.DataFrame() if recommendation is None else recommendation.table,
+        "ledger": ledger_table(ledger.releases()),
+        "costs": costs(runs),
+        "figures": _figures(runs),
+    }
+    told = {
+        "title": "Privacy report",
+        "made": datetime.now(UTC).isoformat(timespec="seconds") if now is None else _date(now),
+        "names": short_names(runs),
+        "cohort": _cohort(corpus, runs[0]),
+        "verdict": [_verdict(run, one, tables["bounds"]) for run, one in zip(runs, facts, strict=True)],
+        "promised": _promised(ledger, delta),
+        "recommendation": _recommended(recommendation),
+        "limits": list(facts[0].limits),
+        "not_attacked": [
+            f"{run.id} has had the quick audit only: prompt extraction, the loss attack on membership, exposure of "
+            f"canaries. The other attacks are not measured: `python -m core audit {run.id} --suite full`."
+            for run in runs
+            if not audits[run.id].outcomes()
+        ],
+        "commands": commands([run.spec for run in runs]),
+        "versions": versions(),
+        "specs": {run.id: run.spec.model_dump(mode="json") for run in runs},
+    }
+    return Report(told, tables)
+
+
+def short_names(runs: Sequence[Run]) -> dict[str, str]:
+    """`A: no privacy`, `B: ε = 8 per note`: what tables call a run, by its id."""
+    found = {}
+    for number, run in enumerate(runs):
+        mechanism = run.privacy
+        promise = "no privacy" if mechanism is None else f"ε = {mechanism.epsilon():.3g} per {mechanism.unit}"
+        letter = chr(ord("A") + number) if number < 26 else str(number + 1)
+        found[run.id] = f"{letter}: {'public base' if run.spec.is_base else promise}"
+    return found
+
+
+def _date(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+
+
+def _cohort(corpus: Corpus, run: Run) -> dict[str, Any]:
+    spec = run.spec.corpus
+    splits = corpus.patients["split"].value_counts().to_dict()
+    training = corpus.training_notes(run.spec.training.max_notes_per_patient)
+    kind = "notes that were brought" if spec.imported else "a synthetic hospital: no patient in it exists"
+    return {
+        "digest": spec.digest(),
+        "kind": kind,
+        "patients": {str(split): int(count) for split, count in splits.items()},
+        "notes": len(corpus.notes),
+        "training_notes": len(training),
+        "most_training_notes_of_a_patient": int(training.groupby("patient_id").size().max()),
+        "canaries": len(corpus.canaries),
+    }
+
+
+def _models(runs: Sequence[Run], facts: Sequence[RunFacts]) -> pd.DataFrame:
+    """One row a run: its model, and its guarantee with all that it depends on."""
+    rows = []
+    for run, fact in zip(runs, facts, strict=True):
+        spec, held = run.spec, fact.guarantee or {}
+        epsilon = held.get("epsilon", 0.0 if spec.is_base else math.inf)
+        rows.append(
+            {
+                "run": run.id, "model": spec.model.kind, "size": spec.model.size, "seed": spec.training.seed,
+                "epochs": spec.training.epochs, "epsilon": epsilon, "delta": held.get("delta", math.nan),
+                "unit": held.get("unit", ""), "neighbouring": held.get("neighbouring", ""),
+                "accountant": held.get("accountant", ""), "sigma": held.get("noise_multiplier", math.nan),
+                "sample_rate": held.get("sample_rate", math.nan), "steps": held.get("steps", math.nan),
+                "clipping_norm": held.get("max_grad_norm", math.nan),
+                "right_guesses_promised": most_right_guesses(epsilon, held.get("delta", 0.0)),
+                "right_guesses_counted": mechanism_accuracy([run.privacy]) if fact.guarantee else
+                (0.5 if spec.is_base else 1.0),
+            }
+        )  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def _figures(runs: Sequence[Run]) -> pd.DataFrame:
+    """The metrics tables of all runs, whole."""
+    frames = [run.metrics.assign(run=run.id) for run in runs]
+    columns = ["run", "metric", "arm", "value", "low", "high", "n", "note"]
+    return pd.concat(frames, ignore_index=True)[columns]
+
+
+def _verdict(run: Run, facts: RunFacts, proved: pd.DataFrame) -> dict[str, Any]:
+    """A run in a few sentences: its promise, its odds, what leaked against the control, what attacks prove about ε."""
+    sentences = [f"Guarantee: {facts.promise[0].lower()}{facts.promise[1:]}"]
+    held = facts.guarantee
+    if held is not None:
+        sentences += [
+            odds_sentence(held["epsilon"], held["delta"], held["unit"]),
+            mechanism_sentence([run.privacy], held["unit"]),
+        ]
+    at = run.metrics.set_index(["metric", "arm"])
+    if (HEADLINE, "run") in at.index and (HEADLINE, "heldout") in at.index:
+        ends = [float(at.loc[(HEADLINE, arm), end]) for arm in ("run", "heldout") for end in ("value", "low", "high")]
+        sentences.append(f"Patients of whom it wrote a direct identifier: {leak_sentence(*ends)}")
+    own = proved[proved["run"] == run.id] if len(proved) else proved
+    if len(own) and not run.spec.is_base:
+        sentences.append(audit_sentence(float(own["epsilon"].max()), float(own["promised"].iloc[0])))
+    return {"run": run.id, "training": facts.training, "sentences": sentences}
+
+
+def _promised(ledger: Ledger, delta: float) -> dict[str, Any]:
+    """The ledger's totals in words."""
+    releases, sentences = ledger.releases(), []
+    for unit in ("note", "patient"):
+        total = promised(releases, unit, delta)
+        if total.releases or total.reasons:
+            told = "∞" if math.isinf(total.epsilon) else f"{total.epsilon:.3g}"
+            sentences.append(
+                f"Everything released of this cohort so far promises ε = {told} at δ = {delta:g} for one {unit}."
+            )
+            sentences += total.reasons
+    if not releases:
+        sentences = ["Nothing of this cohort has been entered as released."]
+    return {"releases": len(releases), "delta": delta, "sentences": list(dict.fromkeys(sentences))}
+
+
+def _recommended(found: Recommendation | None) -> dict[str, Any]:
+    if found is None:
+        return {"sentences": ["No limits for risk and usefulness were given, so nothing is recommended."]}
+    return {
+        "use_case": found.limits.use_case,
+        "limits": {**found.limits.risks, "utility_share": found.limits.utility},
+        "epsilon": found.epsilon,
+        "run": found.run_id,
+        "sentences": list(found.sentences),
+    }

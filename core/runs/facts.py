@@ -1,0 +1,143 @@
+"""What is said about a run, wherever it is said: its model card and every report are written from these facts.
+
+Sentences carry no markup. Figures are those of the run's metrics table, nothing is computed here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from core.phi.fields import FIELDS, HIPAA_IDENTIFIERS
+from core.spec import RunSpec
+
+if TYPE_CHECKING:
+    from core.training.accounting import Mechanism
+
+SYNTHETIC = (
+    "Trained on the notes of a synthetic hospital for teaching and measurement: no patient in it exists. "
+    "It is no medical device and its text is no medical advice."
+)
+IMPORTED = (
+    "Trained on notes that somebody brought. It is no medical device, its text is no medical advice, and whoever "
+    "brought the notes must decide who may have it."
+)
+SHOWN = (
+    "perplexity_heldout",
+    "perplexity_member",
+    "auc_loss",
+    "privacy_leakage_loss",
+    "full_name_patients",
+    "direct_patients",
+    "attempts_with_leak",
+)
+PARTLY = {
+    2: "street address only: other places were not looked for",
+    3: "date of birth only: other dates and ages were not looked for",
+}
+CODES = 18  # any other unique number: the planted canaries stand for it
+ABSENT = "not among the fields of a record: not tested"
+LIMITS = (
+    "An attack that finds nothing proves nothing: others may find more. Only the guarantee speaks of all attacks.",
+    "The figures of the audit were measured on the private notes themselves and are not covered by ε.",
+    "The guarantee holds against those who do not know the training's seed: whoever does can draw its noise again. "
+    "A model of real notes needs a fresh, secret seed.",
+    "Settings that were chosen by looking at results on the same notes are not covered by ε.",
+    "This is a measurement and no statement about compliance with HIPAA or any other law.",
+)
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """One run in words and rows. `guarantee` is None without a private training."""
+
+    run_id: str
+    about: str
+    training: str
+    promise: str
+    guarantee: dict[str, Any] | None
+    figures: tuple[dict[str, Any], ...]
+    hipaa: tuple[dict[str, Any], ...]
+    limits: tuple[str, ...] = LIMITS
+
+
+def run_facts(run_id: str, spec: RunSpec, mechanism: Mechanism | None, metrics: pd.DataFrame) -> RunFacts:
+    """Everything that a card or a report says about a run, from its spec, its mechanism and its metrics table."""
+    return RunFacts(
+        run_id=run_id,
+        about=IMPORTED if spec.corpus.imported else SYNTHETIC,
+        training=training_sentence(spec),
+        promise=promise_sentence(spec, mechanism),
+        guarantee=None if mechanism is None else guarantee(mechanism),
+        figures=tuple(metrics[metrics["metric"].isin(SHOWN)].drop(columns="note").to_dict("records")),
+        hipaa=tuple(hipaa_rows(metrics)),
+    )
+
+
+def training_sentence(spec: RunSpec) -> str:
+    """Which model was trained how on what."""
+    if spec.is_base:
+        return f"None: this is the public base model ({spec.model.kind}, {spec.model.base}), the control of other runs."
+    training = spec.training
+    return (
+        f"{spec.model.kind} ({spec.model.size}, from {spec.model.base}), {training.epochs} epochs, "
+        f"batch {training.batch_size}, learning rate {training.learning_rate:g}, seed {training.seed}; "
+        f"cohort {spec.corpus.digest()} ({spec.corpus.patients:,} patients, 70 % of them members)."
+    )
+
+
+def guarantee(mechanism: Mechanism) -> dict[str, Any]:
+    """The promise with all that it depends on."""
+    epsilon, accountant = mechanism.epsilon_with_method()
+    return {
+        "epsilon": epsilon,
+        "delta": mechanism.delta,
+        "unit": mechanism.unit,
+        "neighbouring": mechanism.neighbouring,
+        "accountant": accountant,
+        "noise_multiplier": mechanism.noise_multiplier,
+        "sample_rate": mechanism.sample_rate,
+        "steps": mechanism.steps,
+        "max_grad_norm": mechanism.max_grad_norm,
+    }
+
+
+def promise_sentence(spec: RunSpec, mechanism: Mechanism | None) -> str:
+    """The guarantee, or that there is none, in one sentence."""
+    if spec.is_base:
+        return "It was never trained on the hospital's notes."
+    if mechanism is None:
+        return "None: it was trained without differential privacy and must be treated like the notes themselves."
+    held = guarantee(mechanism)
+    return (
+        f"({held['epsilon']:.3g}, {held['delta']:g})-differential privacy for one {held['unit']} "
+        f"({held['neighbouring']}): DP-SGD with σ = {held['noise_multiplier']:.4g}, q = {held['sample_rate']:.4g}, "
+        f"{held['steps']} steps, clipping norm {held['max_grad_norm']:g}; accountant {held['accountant']}."
+    )
+
+
+def hipaa_rows(metrics: pd.DataFrame) -> list[dict[str, Any]]:
+    """HIPAA's 18 identifiers (row P7), each with what was tested and what was found.
+
+    `tested` is yes, partly or no. Where it was tested, `value`, `low` and `high` are the share of member patients of
+    whom the value was written, `control` (with its interval) the same for held-out patients.
+    """
+    at = metrics.set_index(["metric", "arm"])
+    rows: list[dict[str, Any]] = []
+    for number, name in enumerate(HIPAA_IDENTIFIERS, start=1):
+        row: dict[str, Any] = {"number": number, "identifier": name, "tested": "no", "note": ABSENT}
+        field = next((one for one in FIELDS if one.hipaa == number and one.role == "direct"), None)
+        key = "" if field is None else f"field_patients:{field.name}"
+        if (key, "run") in at.index:
+            row |= {"tested": "partly" if number in PARTLY else "yes", "note": PARTLY.get(number, field.label)}
+            for arm, prefix in (("run", ""), ("heldout", "control_")):
+                found = at.loc[(key, arm)] if (key, arm) in at.index else None
+                for end in ("value", "low", "high"):
+                    label = "control" if prefix and end == "value" else f"{prefix}{end}"
+                    row[label] = None if found is None else float(found[end])
+        elif number == CODES and metrics["metric"].str.startswith("exposure:").any():
+            row |= {"tested": "partly", "note": "planted canaries stand for such codes: see their exposure"}
+        rows.append(row)
+    return rows

@@ -1,0 +1,214 @@
+"""The report: JSON equals tables, nothing unescaped or fetched, commands that make the same runs, and the card."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import shutil
+import zipfile
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import pandas as pd
+import pytest
+
+from core.cli import training
+from core.evaluation.recommendation import Limits, measures, recommend
+from core.evaluation.report import build, plain
+from core.evaluation.report_commands import command, commands
+from core.evaluation.report_html import render
+from core.phi.fields import HIPAA_IDENTIFIERS
+from core.runs.card import write_card
+from core.runs.facts import hipaa_rows, run_facts
+from core.runs.ledger import Ledger
+from core.runs.store import Workspace
+from core.spec import CORPUS_PRESETS, AuditSpec, CorpusSpec, ModelSpec, PrivacySpec, RunSpec, TrainingSpec, recipe
+
+NASTY = "<script>alert('x')</script> & \"co\""
+
+
+@pytest.fixture(scope="module")
+def workspace(smoke_workspace, tmp_path_factory):
+    root = tmp_path_factory.mktemp("report") / "data"
+    shutil.copytree(smoke_workspace, root)
+    return Workspace(root, shared=())
+
+
+@pytest.fixture(scope="module")
+def report(workspace, smoke_specs):
+    runs = [workspace.run(smoke_specs[name].run_id) for name in ("plain", "dp")]
+    Ledger.of(workspace, runs[0].spec.corpus).release_run(runs[1], f"for {NASTY}")
+    base = workspace.run(smoke_specs["base"].run_id)
+    found = recommend(measures(runs, base), Limits({"auc_loss": 1.0}, 0.0, use_case=NASTY))
+    return build(workspace, runs, recommendation=found, delta=1e-3, now=0.0)
+
+
+class Seen(HTMLParser):
+    """Every tag with its attributes, and the text."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict]] = []
+        self.text = ""
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def seen(html: str) -> Seen:
+    parser = Seen()
+    parser.feed(html)
+    return parser
+
+
+def test_json_equals_the_tables(report):
+    told = json.loads(report.to_json())
+    assert set(told["tables"]) == set(report.tables)
+    for name, frame in report.tables.items():
+        assert told["tables"][name] == plain(frame.to_dict("records")), name
+    (model,) = [row for row in told["tables"]["models"] if row["unit"] == ""]
+    assert model["epsilon"] == "inf" and model["delta"] is None
+    assert "NaN" not in report.to_json() and "Infinity" not in report.to_json()
+
+
+def test_the_packed_report_holds_every_table_as_csv(report):
+    archive = zipfile.ZipFile(io.BytesIO(report.to_zip("<p>page</p>")))
+    assert set(archive.namelist()) == {"report.html", "report.json", *(f"{name}.csv" for name in report.tables)}
+    figures = pd.read_csv(archive.open("figures.csv"))
+    assert figures["value"].tolist() == pytest.approx(report.tables["figures"]["value"].tolist(), nan_ok=True)
+    assert b"'<script" not in archive.read("ledger.csv") and b"<script" in archive.read("ledger.csv")
+
+
+def test_the_page_runs_no_script_fetches_nothing_and_escapes_all(report):
+    html = render(report)
+    page = seen(html)
+    assert NASTY in page.text and "<script" not in html
+    assert {tag for tag, _ in page.tags} <= {
+        *("html", "head", "meta", "title", "style", "body", "section", "div", "h1", "h2", "h3", "p", "ul", "li", "pre"),
+        *("table", "caption", "thead", "tbody", "tr", "th", "td", "span", "br", "svg", "line", "circle"),
+    }
+    assert not any({"src", "href", "style", "onload", "onclick"} & set(attributes) for _, attributes in page.tags)
+    assert "http" not in html and "@import" not in html and "url(" not in html
+
+
+def test_every_word_that_is_not_ours_is_escaped_wherever_it_stands(report):
+    """Each text cell of every table, and every fact, in turn becomes hostile."""
+    hostile = {
+        name: frame.map(lambda value: NASTY + value if isinstance(value, str) and value != "" else value)
+        for name, frame in report.tables.items()
+        if name not in ("recommendation", "controls")  # their words are looked up, never shown as they are
+    }
+    names = {NASTY + run: NASTY + name for run, name in report.facts["names"].items()}
+    verdicts = [{**one, "run": NASTY + one["run"], "sentences": [NASTY]} for one in report.facts["verdict"]]
+    facts = report.facts | {
+        "title": NASTY, "made": NASTY, "names": names | report.facts["names"], "verdict": verdicts,
+        "limits": [NASTY], "commands": [NASTY], "versions": {NASTY: NASTY}, "not_attacked": [NASTY],
+    }  # fmt: skip
+    page = render(type(report)(facts, report.tables | hostile))
+    assert "<script" not in page and page.count("&lt;script&gt;") > 50
+
+
+def test_it_says_what_must_be_said(report, smoke_specs):
+    text = " ".join(seen(render(report)).text.split())
+    mechanism_line = next(line for line in report.facts["verdict"][1]["sentences"] if line.startswith("Guarantee"))
+    assert "for one note (add/remove one unit)" in mechanism_line and mechanism_line in text
+    assert "must be treated like the notes themselves" in text
+    for identifier in HIPAA_IDENTIFIERS:
+        assert identifier in text
+    assert "no statement about compliance" in text and "not that any law is complied with" in text
+    assert "quick audit only" in text, "what was not attacked is named"
+    assert "Everything released of this cohort so far promises ε = 8" in text
+    for number in (run for run in report.facts["names"]):
+        assert number in text
+
+
+def test_right_guesses_stand_by_promise_and_by_mechanism(report):
+    models = report.tables["models"].set_index("unit")
+    assert models.loc["", "right_guesses_promised"] == models.loc["", "right_guesses_counted"] == 1.0
+    private = models.loc["note"]
+    assert 0.5 < private["right_guesses_counted"] < private["right_guesses_promised"] < 1.0
+
+
+def test_runs_of_two_cohorts_or_none_are_refused(workspace, smoke_specs):
+    run = workspace.run(smoke_specs["dp"].run_id)
+    other = replace(run, spec=run.spec.model_copy(update={"corpus": CORPUS_PRESETS["classroom"]}))
+    with pytest.raises(ValueError, match="one cohort"):
+        build(workspace, [run, other])
+    with pytest.raises(ValueError, match="at least one run"):
+        build(workspace, [])
+
+
+def test_hipaa_rows_tell_figures_from_the_metrics_and_what_was_not_tested(workspace, smoke_specs):
+    metrics = workspace.run(smoke_specs["plain"].run_id).metrics
+    rows = {row["number"]: row for row in hipaa_rows(metrics)}
+    at = metrics.set_index(["metric", "arm"])["value"]
+    assert list(rows) == list(range(1, 19))
+    assert rows[1]["value"] == at["field_patients:full_name", "run"]
+    assert rows[1]["control"] == at["field_patients:full_name", "heldout"]
+    assert [number for number, row in rows.items() if row["tested"] == "yes"] == [1, 4, 6, 7, 8]
+    assert [number for number, row in rows.items() if row["tested"] == "partly"] == [2, 3, 18]
+    without = {row["number"]: row for row in hipaa_rows(metrics[~metrics["metric"].str.startswith("exposure")])}
+    assert without[18]["tested"] == "no"
+
+
+def test_the_model_card_says_the_same(workspace, smoke_specs, tmp_path):
+    run = workspace.run(smoke_specs["dp"].run_id)
+    folder = tmp_path / run.id
+    folder.mkdir()
+    write_card(folder, run.spec, run.privacy, run.metrics)
+    card = (folder / "README.md").read_text()
+    facts = run_facts(run.id, run.spec, run.privacy, run.metrics)
+    for sentence in (facts.about, facts.training, facts.promise, *facts.limits):
+        assert sentence in card
+    for row in facts.figures:
+        assert f"| {row['metric']} | {row['arm']} | {row['value']:.4g} |" in card
+    for row in facts.hipaa:
+        assert f"| {row['number']} | {row['identifier']} | {row['tested']} |" in card
+    assert json.loads(re.search(r"```json\n(.*?)```", card, re.DOTALL).group(1)) == run.spec.model_dump(mode="json")
+
+
+# Commands ------------------------------------------------------------------------------------------------------------
+
+SPECS = [
+    RunSpec(),
+    RunSpec(privacy=PrivacySpec(target_epsilon=2.5, delta=1e-6, unit="patient"),
+            training=recipe("gpt2", PrivacySpec(target_epsilon=2.5), seed=3)),
+    RunSpec(corpus=CORPUS_PRESETS["smoke"], model=ModelSpec(kind="bert"),
+            privacy=PrivacySpec(noise_multiplier=1.3, accountant="rdp", max_grad_norm=0.5),
+            training=recipe("bert", PrivacySpec(noise_multiplier=1.3), epochs=2).model_copy(update={"batch_size": 16}),
+            audit=AuditSpec(samples_per_prompt=7)),
+    RunSpec(corpus=CorpusSpec(patients=40), training=recipe("gpt2")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("spec", [*SPECS[1:]], ids=lambda spec: spec.run_id)
+def test_a_command_makes_the_very_run(spec, monkeypatch, tmp_path):
+    import typer
+    from typer.testing import CliRunner  # noqa: PLC0415
+
+    asked = []
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(training, "checked", lambda workspace, specs, batch_given: asked.extend(specs) or specs)
+    monkeypatch.setattr(training, "_execute", lambda spec, workspace: None)
+    monkeypatch.setattr(training, "described", lambda run: {})
+    monkeypatch.setattr(training, "_summary_text", lambda run: "")
+    lines = commands([spec])
+    for line in lines[:-1]:
+        name = line.rsplit(" > ", 1)[1]
+        (tmp_path / name).write_text(line.removeprefix("echo '").rsplit("' > ", 1)[0])
+    app = typer.Typer()
+    app.command()(training.train)
+    done = CliRunner().invoke(app, lines[-1].removeprefix("python -m core train ").split(" "))
+    assert done.exit_code == 0, done.output
+    assert asked == [spec]
+
+
+def test_what_the_command_line_cannot_say_is_made_from_the_spec():
+    odd = RunSpec(corpus=CORPUS_PRESETS["smoke"], training=TrainingSpec(epochs=3, warmup=0.9))
+    assert "spec.json" in command(odd) and odd.run_id in command(odd)
+    assert command(odd.base_spec()).startswith("#")
+    assert len(commands([odd, odd])) == 1
