@@ -12,10 +12,12 @@ CHIPS = [prompt.text for prompt in PROMPTS[:5]]
 SAMPLES = 3  # a column; each with its own seed
 SAMPLING = Sampling(new_tokens=40)  # some two lines a sample
 DOORS = (
-    ("Teach", "Train a model and watch its loss, its privacy budget and its secrets live.", "train", "Train"),
-    ("Decide", "Move ε and see what it costs and what it saves, with intervals.", "tradeoff", "ε trade-off"),
-    ("Inspect", "Read the synthetic notes, then press two models for what they remember.", "cohort", "Cohort"),
-)
+    ("Teach", "A lesson in five steps for a class, which predicts before it sees. Or train a model and watch it live.",
+     {"lesson": "Lesson", "train": "Train"}),
+    ("Decide", "Move ε and see what it costs and what it saves, with intervals.", {"tradeoff": "ε trade-off"}),
+    ("Inspect", "Read the synthetic notes, then press two models for what they remember.",
+     {"cohort": "Cohort", "playground": "Playground"}),
+)  # fmt: skip
 
 
 def pair_of(runs: list[Run]) -> list[Run]:
@@ -63,12 +65,11 @@ def three_pictures(pair: list[Run]) -> None:
 
 def doors() -> None:
     """Where each kind of user goes next."""
-    for column, (title, sentence, name, label) in zip(st.columns(3, gap="large"), DOORS, strict=True):
+    for column, (title, sentence, links) in zip(st.columns(3, gap="large"), DOORS, strict=True):
         with column, st.container(border=True, height="stretch"):
             st.markdown(f"**{title}**  \n{sentence}")
-            shell.link(name, label, icon=":material/arrow_forward:")
-            if name == "cohort":
-                shell.link("playground", "Playground", icon=":material/arrow_forward:")
+            for name, label in links.items():
+                shell.link(name, label, icon=":material/arrow_forward:")
 
 
 shell.page("PHI Leak Lab", "A language model read patients' notes. What does it give away, and what stops it? Ask it.")

@@ -12,7 +12,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from core.runs.run import Run
 from core.serving import PromptError, Sampling
-from pages.parts import side_by_side
+from pages.parts import side_by_side, tally
 from pages.parts.side_by_side import Answer, Try
 
 USUAL = Sampling()
@@ -97,4 +97,6 @@ def _take_live() -> None:
     """Move the try that is being answered to the session's tries, finished or not."""
     live = st.session_state.pop("live", None)
     if live is not None:
-        st.session_state.tries = [*st.session_state.tries, live.ended()][-KEPT_TRIES:]
+        ended = live.ended()
+        st.session_state.tries = [*st.session_state.tries, ended][-KEPT_TRIES:]
+        tally.add_to_class(ended.answers, live.runs)

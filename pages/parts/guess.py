@@ -7,28 +7,44 @@ from collections.abc import Sequence
 import streamlit as st
 
 
-def first(question: str, answers: Sequence[str], *, key: str) -> str | None:
+def first(question: str, answers: Sequence[str], *, key: str, shortcut: str | None = None) -> str | None:
     """Ask until somebody answers or asks to see it; then the answer, which the page may take up (None while asking).
 
-    An empty answer means that the picture was asked for without a guess. What was answered is kept in the session.
+    An empty answer means that the picture was asked for without a guess; `shortcut` is a key for that. What was
+    answered is kept in the session.
     """
-    kept = f"guessed_{key}"
-    if kept not in st.session_state:
+    if given(key) is None:
         with st.container(border=True):
             st.markdown(f"**Guess first.** {question}")
             with st.container(horizontal=True):
                 for number, answer in enumerate(answers):
-                    st.button(answer, key=f"{key}-{number}", on_click=_keep, args=(kept, answer))
-                st.button("Show me", key=f"{key}-show", type="tertiary", on_click=_keep, args=(kept, ""))
-        return None
-    return st.session_state[kept]
+                    st.button(answer, key=f"{key}-{number}", on_click=keep, args=(key, answer))
+                st.button(
+                    "Show me", key=f"{key}-show", type="tertiary", shortcut=shortcut, on_click=keep, args=(key, "")
+                )
+    return given(key)
 
 
-def _keep(name: str, answer: str) -> None:
-    st.session_state[name] = answer
+def given(key: str) -> str | None:
+    """What was answered: one of the answers, empty for none of them, None while nobody was asked."""
+    return st.session_state.get(_kept(key))
+
+
+def keep(key: str, answer: str) -> None:
+    """Take this as the answer."""
+    st.session_state[_kept(key)] = answer
+
+
+def forget(key: str) -> None:
+    """Ask again."""
+    st.session_state.pop(_kept(key), None)
+
+
+def _kept(key: str) -> str:
+    return f"guessed_{key}"
 
 
 def told(answer: str, right: str) -> None:
     """The right answer beside the one that was given, in one line."""
-    given = f"You guessed “{answer}”. " if answer else ""
-    st.markdown(f":material/lightbulb: {given}{right}")
+    guessed = f"You guessed “{answer}”. " if answer else ""
+    st.markdown(f":material/lightbulb: {guessed}{right}")

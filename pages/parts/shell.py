@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from pages.parts import glossary
+from pages.parts import classroom, glossary, owner
 
 if TYPE_CHECKING:
     from core.runs.store import Workspace
@@ -21,18 +21,27 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[2]
 ICON = str(ROOT / "assets/icon.svg")
 SYNTHETIC = "Every name, number and diagnosis here is made up: no real person's data is in this app."
+OWN = "You brought notes of your own. They, and what models trained on them write, may be about real people."
 _REGISTERED = "shell_navigation_registered"
 _PAGES = (  # short name, title, icon, what one finds there
     ("home", "Home", "home", "What this is in three pictures, and a first leak on screen."),
+    ("lesson", "Lesson", "school", "Five steps for a class or for oneself: predict, look, and see who was right."),
     ("cohort", "Cohort", "groups", "Shape a synthetic hospital and read its notes with identifiers highlighted."),
     ("train", "Train", "model_training", "Train a model with or without differential privacy and watch it live."),
     ("playground", "Playground", "forum", "One prompt, two models side by side, leaks marked."),
     ("tradeoff", "ε trade-off", "balance", "Move ε and see usefulness and risk move together."),
+    ("defences", "Defences", "shield", "The same patients and attacks under each defence, side by side."),
     ("membership", "Membership", "person_search", "Can somebody tell whose notes the model was trained on?"),
     ("canaries", "Canaries", "key", "Planted secrets: how well they are remembered, and what the guarantee is worth."),
     ("patients", "Patients", "clinical_notes", "Which patients leak, how rare they are, and what leaked of each."),
     ("probes", "Probes", "fingerprint", "Does it know names, and which patient has which disease?"),
+    ("glossary", "Glossary", "menu_book", "Every word of the field that this app uses, and where it is defined."),
 )
+_SECTIONS = {  # of the menu; pages that no section names stand before them
+    "Teach": ("cohort", "train", "playground", "glossary"),
+    "Decide": ("tradeoff", "ledger", "defences", "report"),
+    "Inspect": ("patients", "membership", "canaries", "probes"),
+}
 
 
 def pages() -> dict[str, st.Page]:
@@ -56,7 +65,9 @@ def navigation() -> st.Page:
     """
     st.set_page_config(page_title="PHI Leak Lab", page_icon=ICON, layout="wide")
     alias = st.Page(_to_home, title="Home", url_path="home", visibility="hidden")
-    current = st.navigation([*pages().values(), alias], position="top")
+    every = pages()
+    sections = {title: [every.pop(name) for name in names if name in every] for title, names in _SECTIONS.items()}
+    current = st.navigation({"": [*every.values(), alias], **sections}, position="top")
     st.session_state[_REGISTERED] = True
     return current
 
@@ -71,13 +82,20 @@ def page(title: str, question: str, *, icon: str | None = None) -> None:
     if not st.session_state.get(_REGISTERED):
         navigation()
         st.rerun()
-    st.html(ROOT / "assets/style.css")
+    classroom.enter()
+    owner.keep_time(str(_data()), every_workspace())
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
         st.title(title, icon=icon, width="content")
         with st.container(horizontal=True, vertical_alignment="center", width="content"):
-            st.badge("Synthetic patients: no real person", icon=":material/info:", color="green", help=SYNTHETIC)
+            _whose_notes()
             with st.popover("Words used here", icon=":material/menu_book:"):
                 glossary.show()
+            st.toggle(
+                "Large type", key="presenter", bind="query-params", persist_state="session",
+                help="For a projector: larger letters, and less to read.",
+            )  # fmt: skip
+    looks = ["style", "presenter"] if st.session_state["presenter"] else ["style"]
+    st.html(f"<style>{''.join((ROOT / f'assets/{look}.css').read_text(encoding='utf-8') for look in looks)}</style>")
     st.markdown(question)
 
 
@@ -87,7 +105,28 @@ def link(name: str, label: str, *, icon: str | None = None) -> None:
 
 
 def workspace() -> Workspace:
-    """The runs and cohorts of this server: those made here (`data/`, or `PHILAB_DATA`) and those shipped."""
+    """What the viewer may see of this server: what was made here (`data/`, or `PHILAB_DATA`) and what is shipped."""
     from core.runs.store import Workspace
 
-    return Workspace(Path(os.environ.get("PHILAB_DATA", ROOT / "data")))
+    return Workspace(_data(), viewer=owner.owner())
+
+
+def every_workspace() -> Workspace:
+    """As `workspace`, with everybody's uploads: for what serves all sessions (the job engine, the model server)."""
+    from core.runs.store import Workspace
+
+    return Workspace(_data())
+
+
+def _data() -> Path:
+    return Path(os.environ.get("PHILAB_DATA", ROOT / "data"))
+
+
+def _whose_notes() -> None:
+    """Say on every page that no patient is real, or whose notes these are."""
+    from core.runs.uploads import uploads
+
+    if uploads(_data(), owner.owner()):
+        st.badge("Your own notes: only you see them", icon=":material/lock:", color="orange", help=OWN)
+    else:
+        st.badge("Synthetic patients: no real person", icon=":material/info:", color="green", help=SYNTHETIC)

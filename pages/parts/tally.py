@@ -14,7 +14,8 @@ from core.evaluation.wording import percent
 from core.phi.fields import DIRECT, FIELD
 from core.runs.run import Run
 from core.runs.tables import TableMissing
-from pages.parts import run_picker
+from pages.parts import classroom, run_picker
+from pages.parts.classroom import Tries
 from pages.parts.side_by_side import Answer, patients
 
 if TYPE_CHECKING:
@@ -50,33 +51,54 @@ def attempts(answers: Sequence[Answer], splits: pd.Series) -> dict[str, MetricRo
 
     `splits` gives each patient's split by id. `heldout` is scaled to as many patients as are members, `raw` is not.
     """
+    return rates(counted(answers, splits), splits)
+
+
+def counted(answers: Sequence[Answer], splits: pd.Series) -> Tries:
+    """Samples, and those with a direct identifier of a member, and of a held-out patient."""
+    samples = [spans for answer in answers for spans in answer.spans]
+    hit = [
+        {splits[patient_id] for span in spans if span.field in DIRECT for patient_id in span.patient_ids}
+        for spans in samples
+    ]
+    return Tries(len(samples), sum("member" in found for found in hit), sum("heldout" in found for found in hit))
+
+
+def rates(tries: Tries, splits: pd.Series) -> dict[str, MetricRow]:
+    """`attempts` from counts alone."""
     from core.evaluation.summary import attempts_with_leak  # imports torch and scipy: seconds, not at first paint
 
-    samples = [spans for answer in answers for spans in answer.spans]
-    hits = [
-        (number, splits[patient_id])
-        for number, spans in enumerate(samples)
-        for span in spans
-        if span.field in DIRECT
-        for patient_id in span.patient_ids
-    ]
+    hits = [(number, "member") for number in range(tries.leaks)]
+    hits += [(number, "heldout") for number in range(tries.control)]
     pool = {arm: int((splits == split).sum()) for arm, split in (("run", "member"), ("heldout", "heldout"))}
-    rows = attempts_with_leak(pd.DataFrame(hits, columns=["generation_id", "split"]), len(samples), pool)
+    rows = attempts_with_leak(pd.DataFrame(hits, columns=["generation_id", "split"]), tries.samples, pool)
     return {"raw" if row.metric.endswith("uncorrected") else row.arm: row for row in rows}
 
 
 def _session(answers: Sequence[Answer], run: Run) -> tuple[str, str, str, str] | None:
     """What the model did in this session: leaks, and the same count for patients it never saw."""
-    samples = sum(len(answer.texts) for answer in answers)
-    if not samples:
-        return None
-    rows = attempts(answers, patients(run.spec.corpus)["split"])
-    leaks, control, raw = rows["run"], rows["heldout"], rows["raw"]
+    tries = counted(answers, patients(run.spec.corpus)["split"])
+    return ("this session", *cells(tries, run)) if tries.samples else None
+
+
+def cells(tries: Tries, run: Run) -> tuple[str, str, str]:
+    """Counts (of at least one sample) as HTML: leaks of samples, their share, and the control beside them."""
+    rows = rates(tries, patients(run.spec.corpus)["split"])
+    leaks, control = rows["run"], rows["heldout"]
     share = f"<b>{share_html(leaks.value)}</b>{_interval(leaks.low, leaks.high)}"
-    seen = round(raw.value * samples)
-    scaled = f" ({seen} of {samples} before scaling)" if seen else f" (0 of {samples})"
-    told = f"held-out patients {share_html(control.value)}{scaled}"
-    return "this session", f"<b>{round(leaks.value * samples)}</b> of {samples}", share, told
+    before = " before scaling" if tries.control else ""
+    told = f"held-out patients {share_html(control.value)} ({tries.control} of {tries.samples}{before})"
+    return f"<b>{tries.leaks}</b> of {tries.samples}", share, told
+
+
+def add_to_class(answers: Sequence[Answer], runs: Sequence[Run]) -> None:
+    """Count new answers for the class, where this session is in one; of what was asked and written nothing is kept."""
+    if classroom.room() is None:
+        return
+    for answer in answers:
+        run = next(run for run in runs if run.id == answer.run_id)
+        if answer.texts:
+            classroom.tried(run.id, counted([answer], patients(run.spec.corpus)["split"]))
 
 
 def _audit(run: Run) -> tuple[str, str, str, str] | None:

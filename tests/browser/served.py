@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page
 
+from pages.parts import shell
+
 ROOT = Path(__file__).resolve().parents[2]
 WAIT = 120_000  # milliseconds: torch, a worker process and a browser may share one busy core
 
@@ -58,3 +60,14 @@ def no_traceback(page: Page) -> None:
     assert page.locator("[data-testid=stException]").count() == 0, page.locator(
         "[data-testid=stException]"
     ).inner_text()
+
+
+def to_entry(page: Page, title: str) -> None:
+    """Click a page in the menu, in whichever of its sections it stands."""
+    names = {name: title for name, title, _, _ in shell._PAGES}
+    section = next((head for head, inside in shell._SECTIONS.items() if title in map(names.get, inside)), None)
+    if section is None:
+        page.locator("[data-testid=stTopNavLink]").filter(has_text=title).click()
+    else:
+        page.locator("[data-testid=stTopNavSection]").filter(has_text=section).click()
+        page.locator("[data-testid=stTopNavDropdownLink]").filter(has_text=title).click()

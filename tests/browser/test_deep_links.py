@@ -8,17 +8,20 @@ from served import WAIT, no_traceback, serving, settled
 
 from pages.parts import shell
 
-MENU = [title for _, title, _, _ in shell._PAGES]  # a page that is added is tested too
+TITLES = {name: title for name, title, _, _ in shell._PAGES}  # a page that is added is tested too
+INSIDE = {name for names in shell._SECTIONS.values() for name in names}
+ALONE = [title for name, title in TITLES.items() if name not in INSIDE]
 PAGES = {"" if path == "home" else path: title for path, title, _, _ in shell._PAGES} | {"": "PHI Leak Lab"}
 
 
 def check(page, path: str) -> None:
-    """Title, the whole menu with this page marked in it, the note on synthetic patients, and no traceback."""
+    """Title, the menu, the note on synthetic patients, and no traceback."""
     expect(page.get_by_role("heading", level=1, name=PAGES[path])).to_be_visible(timeout=WAIT)
     settled(page)
     links = page.locator("[data-testid=stTopNavLink]")
-    expect(links).to_have_count(len(MENU), timeout=WAIT)
-    assert [name.split("\n")[-1] for name in links.all_inner_texts()] == MENU
+    expect(links).to_have_count(len(ALONE), timeout=WAIT)
+    assert [name.split("\n")[-1] for name in links.all_inner_texts()] == ALONE
+    assert page.locator("[data-testid=stTopNavSection]").all_inner_texts() == list(shell._SECTIONS)
     expect(page.get_by_text("Synthetic patients: no real person").first).to_be_visible()
     assert page.url.split("?")[0].rstrip("/").endswith(path)
     no_traceback(page)
@@ -32,6 +35,19 @@ def test_the_first_request_after_a_start_may_be_a_deep_link(tab, data, tmp_path,
         expect(tab.get_by_role("dialog")).to_have_count(0)  # Streamlit's “page not found”
         tab.get_by_role("link", name="Home").first.click()
         check(tab, "")
+
+
+def test_every_page_stands_in_the_menu(tab, server):
+    tab.goto(server)
+    check(tab, "")
+    for section, names in shell._SECTIONS.items():
+        tab.locator("[data-testid=stTopNavSection]").filter(has_text=section).click()
+        inside = tab.locator("[data-testid=stTopNavDropdownLink]")
+        shown = [TITLES[name] for name in names if name in TITLES]
+        expect(inside).to_have_count(len(shown))
+        assert [name.split("\n")[-1] for name in inside.all_inner_texts()] == shown
+        tab.keyboard.press("Escape")
+        expect(inside).to_have_count(0)
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from playwright.sync_api import Page, expect
-from served import WAIT, no_traceback, settled
+from served import WAIT, no_traceback, settled, to_entry
 
 from core.runs.store import Workspace
 
@@ -22,7 +22,7 @@ def chip(page: Page, prompt: str):
 
 def to_page(page: Page, name: str, title: str) -> None:
     """Go by the menu."""
-    page.locator("[data-testid=stTopNavLink]").filter(has_text=name).click()
+    to_entry(page, name)
     expect(page.get_by_role("heading", level=1, name=title)).to_be_visible(timeout=WAIT)
     settled(page)
 

@@ -29,7 +29,8 @@ def test_home_says_what_it_is_and_that_nobody_is_real(home):
     assert not home.exception
     assert home.title[0].value == "PHI Leak Lab"
     assert any("no real person" in element.value for element in home.markdown)
-    assert {link.proto.label for link in home.get("page_link")} == {"Train", "ε trade-off", "Cohort", "Playground"}
+    doors = {"Lesson", "Train", "ε trade-off", "Cohort", "Playground"}
+    assert {link.proto.label for link in home.get("page_link")} == doors
 
 
 def test_the_pictures_carry_the_audits_figures(home, leaky_workspace):

@@ -1,0 +1,109 @@
+"""Lesson: five steps through the app, each predicted, looked at, revealed and explained; alone or with a class."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from pages.parts import charts, classroom, classroom_view, guess, lesson_picture, shell
+from pages.parts import lesson_progress as progress
+from pages.parts.lesson_figures import Figures, figures
+from pages.parts.lesson_steps import Step, steps
+from pages.parts.numbers import numbers
+
+shell.page(
+    "Lesson",
+    "What does a model remember of patients, and what stops it? Five steps: predict, look, and see who was right.",
+    icon=":material/school:",
+)
+
+
+def bar(number: int, every: tuple[Step, ...]) -> None:
+    """Where one is, and the way back and on."""
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.button("Back", icon=":material/arrow_back:", shortcut="Left", key="lesson-back", disabled=number == 1,
+                  on_click=progress.go, args=(number - 1,))  # fmt: skip
+        st.button("Next", icon=":material/arrow_forward:", shortcut="Right", key="lesson-next",
+                  disabled=number == len(every), on_click=progress.go, args=(number + 1,))  # fmt: skip
+        st.progress(number / len(every), text=f"Step {number} of {len(every)}", width=240)
+        if classroom.room() is None:
+            classroom_view.door()
+
+
+def look(step: Step) -> None:
+    """Where the answer can be seen with one's own eyes."""
+    query = {**step.look.query, "room": classroom.room()} if classroom.room() else step.look.query
+    st.markdown(f":material/visibility: {step.look.task}")
+    st.page_link(
+        shell.pages()[step.look.page], label=step.look.label, icon=":material/open_in_new:", query_params=query
+    )
+
+
+def answer(number: int, step: Step, given: str) -> None:
+    """Reveal and explain."""
+    right = f"The runs say: **{step.right}**." if step.right else "There is no right answer here."
+    guess.told(given, right)
+    st.markdown(step.reveal)
+    chart = lesson_picture.dots(step.picture, step.axis, shares=step.shares)
+    charts.show(chart, key=f"lesson-chart-{number}", alt=f"{step.axis}, each with its 95 % interval")
+    st.markdown(f":blue-background[**{step.point}**]")
+    with st.container(key="lesson-why"):
+        st.markdown(step.why)
+    if len(step.table):
+        st.dataframe(step.table, hide_index=True, alt="The figures of this step")
+    numbers(step.picture, name=f"lesson-{number}")
+
+
+def show(number: int, step: Step) -> None:
+    """One step: the question, then where to look, then the answer."""
+    st.header(f"{number}. {step.title}")
+    given = guess.first(step.question, step.answers, key=progress.key(number), shortcut="S")
+    if given is None:
+        look(step)
+        return
+    if not progress.shown(number):
+        st.markdown(f"{step.question}\n\nYou predicted **{given}**.")
+        look(step)
+        st.button("Show the answer", icon=":material/lightbulb:", type="primary", shortcut="S", key="lesson-show",
+                  on_click=progress.show, args=(number,))  # fmt: skip
+        return
+    st.markdown(step.question)
+    answer(number, step, given)
+    look(step)
+
+
+def lesson(found: Figures) -> None:
+    """The step on screen, beside the class if there is one."""
+    every = steps(found, guess.given(progress.key(5)))
+    options = [step.answers for step in every]
+    progress.begin(options)
+    number = progress.step()
+    step = every[number - 1]
+    bar(number, every)
+    shown = progress.shown(number)
+    if classroom.room() is None:
+        show(number, step)
+    else:
+        left, right = st.columns([3, 2], gap="large")
+        with left:
+            show(number, step)
+        with right:
+            if classroom.host_key():
+                with st.expander("Join link and QR code", expanded=number == 1, icon=":material/qr_code:"):
+                    classroom_view.host_panel()
+            if shown or guess.given(progress.key(number)) is not None or classroom.host_key():
+                classroom_view.live(number, step.answers, step.right, shown=shown)
+            if not classroom.host_key():
+                classroom_view.ends()
+    progress.share(options)
+
+
+found = figures()
+if found is None:
+    st.info(
+        "The lesson needs a model trained without privacy and one trained with some ε on the same patients. "
+        "Train both; the lesson then works with their figures.",
+        icon=":material/school:",
+    )
+    shell.link("train", "Train a model", icon=":material/model_training:")
+else:
+    lesson(found)

@@ -1,0 +1,55 @@
+"""How students reach this server: its address in the network, and a QR code of it."""
+
+from __future__ import annotations
+
+import html
+import socket
+from urllib.parse import urlencode
+
+import segno
+import streamlit as st
+
+_NOT_ROUTED = ("192.0.2.1", 9)  # RFC 5737: an address for documentation, which nobody has
+_THIS_COMPUTER = ("localhost", "127.", "::1")
+
+
+def lan_address() -> str | None:
+    """The machine's address in its network; None where it is in none.
+
+    Connecting a UDP socket only asks the system which card it would send from: no packet leaves.
+    """
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(_NOT_ROUTED)
+        except OSError:
+            return None
+        address = probe.getsockname()[0]
+    return None if address.startswith(_THIS_COMPUTER) else address
+
+
+def listens_only_here() -> bool:
+    """Whether the server answers this computer alone (`make run`) and not the network (`make class`)."""
+    return (st.get_option("server.address") or "").startswith(_THIS_COMPUTER)
+
+
+def join_url(page: str, code: str) -> str | None:
+    """The link that students open; None where no other device can reach this server.
+
+    The address is the one the server was told to go by (`make class` tells it), else this machine's in the network.
+    """
+    if listens_only_here():
+        return None
+    told = st.get_option("browser.serverAddress")
+    host = told if told and not told.startswith(_THIS_COMPUTER) else lan_address()
+    if host is None:
+        return None
+    scheme = "https" if st.get_option("server.sslCertFile") else "http"
+    base = (st.get_option("server.baseUrlPath") or "").strip("/")
+    path = f"{base}/{page}" if base else page
+    return f"{scheme}://{host}:{st.get_option('server.port')}/{path}?{urlencode({'room': code})}"
+
+
+def qr_html(url: str) -> str:
+    """A QR code (ISO/IEC 18004, error correction M) with its quiet zone, black on white in any theme."""
+    picture = segno.make(url, error="m", micro=False).svg_data_uri(scale=8, border=4, dark="#000", light="#fff")
+    return f'<img class="qr" alt="QR code of {html.escape(url)}" src="{html.escape(picture)}">'

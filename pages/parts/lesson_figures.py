@@ -1,0 +1,122 @@
+"""What the lesson's five answers are computed from: the family of runs with most runs, and its figures over ε."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import pandas as pd
+import streamlit as st
+
+from core.evaluation import wording
+from core.evaluation.comparable import Family, families
+from core.phi.fields import DIRECT
+from core.runs.run import Run
+from pages.parts import run_picker, shell
+
+NAMES, PERPLEXITY, AUC, ATTEMPTS = "full_name_patients", "perplexity_heldout", "auc_loss", "attempts_with_leak"
+
+
+@dataclass(frozen=True)
+class Value:
+    """A figure with its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Figures:
+    """A family's figures, means over seeds (`core.evaluation.tradeoff.points`), and the two runs that links open."""
+
+    family: Family
+    curves: pd.DataFrame
+    plain: Run
+    private: Run
+
+    @cached_property
+    def epsilons(self) -> list[float]:
+        """Every measured finite ε, the smallest first."""
+        return sorted(epsilon for epsilon in set(self.curves["epsilon"]) if math.isfinite(epsilon))
+
+    @property
+    def unit(self) -> str:
+        """What ε protects: `note` or `patient`."""
+        return self.family.privacy.unit
+
+    @property
+    def shown_epsilon(self) -> float:
+        """ε of the private run that the links open."""
+        return self.private.spec.privacy.target_epsilon
+
+    def at(self, metric: str, arm: str = "run", epsilon: float = math.inf) -> Value | None:
+        """A measured figure; None where no run has it."""
+        rows = self.curves
+        rows = rows[(rows["metric"] == metric) & (rows["arm"] == arm) & (rows["epsilon"] == epsilon)]
+        return None if rows.empty else Value(*rows.iloc[0][["value", "low", "high"]])
+
+    def seeds(self, epsilon: float = math.inf) -> int:
+        """How many trainings stand behind a figure."""
+        return int(self.curves.loc[self.curves["epsilon"] == epsilon, "seeds"].max())
+
+    def counted(self, metric: str, arm: str = "run") -> int:
+        """Of how many (patients or texts) the run without privacy has its figure."""
+        rows = run_picker.metrics(self.plain)
+        return int(rows.loc[(rows["metric"] == metric) & (rows["arm"] == arm), "n"].iloc[0])
+
+    def exceeds(self, metric: str, epsilon: float = math.inf) -> bool | None:
+        """Whether the figure exceeds that of held-out patients; None where an interval is missing."""
+        now, control = self.at(metric, "run", epsilon), self.at(metric, "heldout", epsilon)
+        if now is None or control is None:
+            return None
+        try:
+            found = wording.verdict(now.low, now.high, control.low, control.high)
+        except ValueError:
+            return None
+        return found == "exceeds its control"
+
+    @cached_property
+    def harmless(self) -> list[float]:
+        """Every measured ε up to which no more full names come out than of held-out patients, the smallest first."""
+        found: list[float] = []
+        for epsilon in self.epsilons:
+            if self.exceeds(NAMES, epsilon) is not False:
+                break
+            found.append(epsilon)
+        return found
+
+    @cached_property
+    def coincidental_field(self) -> str:
+        """The direct field, other than the name, that was written of most held-out patients, whom it never read."""
+
+        def control(name: str) -> float:
+            found = self.at(f"field_patients:{name}", "heldout")
+            return found.value if found else -1.0
+
+        return max((name for name in DIRECT if name != "full_name"), key=control)
+
+
+def figures() -> Figures | None:
+    """The figures of this server's runs; None where no run without privacy and no private one compare."""
+    runs = {run.id: run for run in shell.workspace().runs()}
+    for family in families(list(runs.values())):
+        members = [runs[run_id] for run_id in family.run_ids]
+        if family.training is None or family.plain_training is None:
+            continue
+        plain, private = run_picker.default_pair(sorted(members, key=lambda run: (not run.has_model, run.id)))
+        curves = _curves(str(shell.workspace().root), family.run_ids)
+        if plain is not None and private is not None and {NAMES, PERPLEXITY, AUC} <= set(curves["metric"]):
+            return Figures(family, curves, plain, private)
+    return None
+
+
+@st.cache_data(max_entries=4, show_spinner=False)
+def _curves(root: str, run_ids: tuple[str, ...]) -> pd.DataFrame:
+    """The points of these runs in the data folder `root`: a run never changes, so neither does this."""
+    from core.evaluation.tradeoff import points
+    from core.runs import queries
+
+    metrics = queries.metrics(shell.workspace())
+    return points(metrics[metrics["run_id"].isin(run_ids)])
