@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from opacus.accountants import PRVAccountant
+from opacus.accountants.analysis.prv import PoissonSubsampledGaussianPRV
 
+from core.training import accounting
 from core.training.accounting import (
     Mechanism,
     epsilon,
@@ -33,6 +36,13 @@ ACCOUNTANTS = ("prv", "rdp", "gdp")
 def test_known_values(accountant: str, sigma: float, rate: float, steps: int, known: float) -> None:
     found = epsilon(noise_multiplier=sigma, sample_rate=rate, steps=steps, delta=1e-5, accountant=accountant)
     assert found == pytest.approx(known, rel=1e-7)
+
+
+@pytest.mark.parametrize(("sigma", "rate", "steps"), [(0.75, 256 / 2925, 46), (2.5, 0.01, 1_000), (0.4, 1.0, 3)])
+def test_the_prv_grid_is_opacus_own(sigma: float, rate: float, steps: int) -> None:
+    prv = PoissonSubsampledGaussianPRV(rate, sigma)
+    own = PRVAccountant()._get_domain([prv], [steps], 0.01, 1e-8)
+    assert accounting._domain(prv, steps, 0.01, 1e-8) == own
 
 
 def test_one_step_without_sampling_is_the_gaussian_mechanism() -> None:

@@ -12,6 +12,7 @@ from opacus.accountants import GaussianAccountant, PRVAccountant, RDPAccountant
 from opacus.accountants.analysis import rdp
 from opacus.accountants.analysis.prv import (
     DiscretePRV,
+    Domain,
     PoissonSubsampledGaussianPRV,
     TruncatedPrivacyRandomVariable,
     compose_heterogeneous,
@@ -33,6 +34,7 @@ def test_the_installed_version_is_the_pinned_one() -> None:
         (rdp.get_privacy_spent, ["orders", "rdp", "delta"]),
         (PRVAccountant._get_domain, ["self", "prvs", "num_self_compositions", "eps_error", "delta_error"]),
         (PoissonSubsampledGaussianPRV.__init__, ["self", "sample_rate", "noise_multiplier"]),
+        (Domain.create_aligned, ["t_min", "t_max", "dt"]),
         (TruncatedPrivacyRandomVariable.__init__, ["self", "prv", "t_min", "t_max"]),
         (discretize, ["prv", "domain"]),
         (compose_heterogeneous, ["dprvs", "num_self_compositions"]),
