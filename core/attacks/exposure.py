@@ -38,12 +38,12 @@ def exposure(canary_losses: np.ndarray, reference_losses: np.ndarray) -> np.ndar
     Raises ValueError when there are no references, shapes do not fit or a loss is not a number.
     """
     canaries = np.atleast_1d(np.asarray(canary_losses, dtype=float))
-    ranks, size = _ranks(canaries, np.asarray(reference_losses, dtype=float))
-    return np.log2(size) - np.log2(ranks)
+    found, size = ranks(canaries, np.asarray(reference_losses, dtype=float))
+    return np.log2(size) - np.log2(found)
 
 
-def _ranks(canaries: np.ndarray, references: np.ndarray) -> tuple[np.ndarray, int]:
-    """Rank of each canary, (canaries,), and |R|."""
+def ranks(canaries: np.ndarray, references: np.ndarray) -> tuple[np.ndarray, int]:
+    """Rank of each canary, (canaries,), and |R|; arguments and errors as for `exposure`."""
     if references.ndim == 1:
         references = np.broadcast_to(references, (len(canaries), len(references)))
     if references.ndim != 2 or len(references) != len(canaries) or references.shape[1] == 0:
@@ -62,8 +62,8 @@ def canary_exposures(
     """The canaries table of docs/ARCHITECTURE.md: every canary ranked by enumeration among all members of its space.
 
     `loss` is in nats: of the whole text, end mark included, for a causal model; of the secret's pseudo-likelihood for a
-    masked one (`core.attacks.secret_loss`). Whole canary patients (form `patient`) are not ranked, their secret is
-    spread over several notes: loss, rank and exposure are null. `on_progress(done, total)` counts canaries.
+    masked one (`core.attacks.secret_loss`). Whole canary patients (form `patient`) have an attack of their own
+    (`core.attacks.canary_patients`): loss, rank and exposure are null. `on_progress(done, total)` counts canaries.
     """
     rows = []
     for number, row in enumerate(canaries.to_dict("records"), start=1):
@@ -80,5 +80,5 @@ def _expose(lm: LanguageModel, row: dict) -> tuple[float, int, int, float]:
     own = texts.index(row["text"])
     losses = secret_losses(lm, texts)
     others = np.delete(losses, own)
-    ranks, size = _ranks(losses[[own]], others)
-    return float(losses[own]), int(ranks[0]), size, float(np.log2(size) - np.log2(ranks[0]))
+    found, size = ranks(losses[[own]], others)
+    return float(losses[own]), int(found[0]), size, float(np.log2(size) - np.log2(found[0]))

@@ -70,7 +70,12 @@ def reference_texts(row: pd.Series) -> list[str]:
     text, secret, start = row["text"], row["secret"], int(row["secret_start"])
     if row["form"] != "patient":
         return [text[:start] + _code(number) + text[start + len(secret) :] for number in range(SPACE)]
-    return [_renamed(text, secret, other) for other in sorted([secret, *_reference_names(secret)])]
+    return [_renamed(text, secret, other) for other in name_space_of(secret)]
+
+
+def name_space_of(name: str) -> list[str]:
+    """The 1,000 full names that a canary patient's might have been, its own among them, sorted."""
+    return sorted([name, *_reference_names(name)])
 
 
 def canary_id(number: int) -> str:

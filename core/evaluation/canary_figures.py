@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from core.evaluation.statistics import mean_interval
+from core.evaluation.statistics import mean_interval, proportion_interval
 
 FORMS = ("HS", "HSH", "HHSHH")
 BLIND = 1 / math.log(2)  # mean exposure of a canary that nobody read, in a large space (docs/METHODS.md, "Exposure")
@@ -20,6 +20,17 @@ EXPOSURE_COLUMNS = {
     "low": "float64",
     "high": "float64",
     "canaries": "int32",
+}
+PATIENT_COLUMNS = {
+    "arm": "str",  # run (put in by the coin) | heldout (left out)
+    "patients": "int32",
+    "exposure": "float64",  # bits, mean over patients
+    "low": "float64",
+    "high": "float64",
+    "named": "int32",  # of whom a direct identifier was written unasked
+    "share": "float64",
+    "share_low": "float64",
+    "share_high": "float64",
 }
 RACE_COLUMNS = {
     "canary_id": "str",
@@ -49,6 +60,24 @@ def exposure_by_copies(
             ends = np.clip([low, high], 0.0, math.inf if most is None else most)
             rows.append((arm, copies, mean, *ends, len(values)))
     return pd.DataFrame(rows, columns=list(EXPOSURE_COLUMNS)).astype(EXPOSURE_COLUMNS)
+
+
+def whole_patients(people: pd.DataFrame) -> pd.DataFrame:
+    """Mean exposure of whole canary patients and how many were named, planted and left out, with PATIENT_COLUMNS.
+
+    `people` is an audit's table `canary_patients`. Exposure: Student's t over patients, from 0 to log2 of the space;
+    shares: Wilson's interval.
+    """
+    rows = []
+    for arm, inserted in (("run", True), ("heldout", False)):
+        part = people[people["inserted"] == inserted]
+        if len(part):
+            mean, low, high = mean_interval(part["exposure"].to_numpy(dtype=float))
+            ends = np.clip([low, high], 0.0, math.log2(part["reference_size"].iloc[0]))
+            named = int((part["values_written"] > 0).sum())
+            shares = (named / len(part), *proportion_interval(named, len(part)))
+            rows.append((arm, len(part), mean, *ends, named, *shares))
+    return pd.DataFrame(rows, columns=list(PATIENT_COLUMNS)).astype(PATIENT_COLUMNS)
 
 
 def race(history: pd.DataFrame, canaries: pd.DataFrame) -> pd.DataFrame:

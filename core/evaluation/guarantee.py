@@ -5,7 +5,8 @@ the auditor guesses the coins from how the model ranks the canaries. Holds by th
 *Counts*: true and false positives with Clopper–Pearson bounds (Jagielski et al. 2020), which takes trials for
 independent; within one run that is an assumption.
 
-The unit decides what a trial is worth. All copies of a canary belong to one invented patient. Where a *patient* is
+The unit decides what a trial is worth. All copies of a canary belong to one invented patient, and a whole canary
+patient is one, too. Where a *patient* is
 protected, a canary is one unit. Where a *note* is protected, a canary planted k times is k units and proves something
 about k·ε only; the same holds for all notes of a patient. docs/ATTACKS.md, "Auditing the guarantee".
 """
@@ -127,6 +128,25 @@ def group_sizes(canaries: pd.DataFrame, unit: Unit) -> np.ndarray:
     return copies if unit == "note" else np.ones_like(copies)
 
 
+def with_patients(canaries: pd.DataFrame, people: pd.DataFrame) -> pd.DataFrame:
+    """The table canaries with the ranks of whole canary patients from an audit's table `canary_patients`.
+
+    Their `insertions` become their notes: so many units they are where a note is protected. Without such a table they
+    stay unranked, and so out of every look.
+    """
+    if people.empty:
+        return canaries
+    found = people.set_index("canary_id")
+    merged = canaries.copy()
+    own = merged["canary_id"].isin(found.index).to_numpy()
+    places = merged.loc[own, "canary_id"]
+    for column, source in (("rank", "rank"), ("reference_size", "reference_size"), ("insertions", "notes")):
+        values = merged[column].astype("Int64")
+        values[own] = found.loc[places, source].to_numpy()
+        merged[column] = values
+    return merged
+
+
 def guesses(canaries: pd.DataFrame, share: float = GUESS_IN) -> np.ndarray:
     """Guess for each ranked canary, (canaries,) bool, whether it was planted: is it in the best `share` of its space?
 
@@ -140,7 +160,8 @@ def _canary_looks(canaries: pd.DataFrame, unit: Unit) -> tuple[list[_Look], list
     ranked = canaries[canaries["rank"].notna()]
     sizes = group_sizes(ranked, unit)
     single, truth = ranked[sizes == 1], ranked["inserted"].to_numpy(dtype=bool)
-    what = "canaries planted once" if unit == "note" else "canaries"
+    people = " and canary patients" if (single["form"] == "patient").any() else ""
+    what = "canaries planted once" if unit == "note" else f"canaries{people}"
     first: list[_Look] = []
     further: list[_Look] = []
     if len(single):

@@ -8,7 +8,7 @@ import pandas as pd
 
 from core.evaluation.audit_summaries import Audited, Summary
 from core.evaluation.extraction import FIELD_COLUMNS, RECALL_COLUMNS, by_field, recall_table
-from core.evaluation.guarantee import BOUND_COLUMNS, audit_guarantee
+from core.evaluation.guarantee import BOUND_COLUMNS, audit_guarantee, with_patients
 from core.evaluation.memorised import MEMORISED_COLUMNS, memorised_rates
 from core.evaluation.predictors import PREDICTOR_COLUMNS, memorised_notes, predict_memorised
 from core.evaluation.risk import RISK_COLUMNS, risk_scores
@@ -48,15 +48,18 @@ def _risk(audited: Audited) -> pd.DataFrame:
 
 
 def _bounds(audited: Audited) -> pd.DataFrame:
-    scores = audited.audit.table("scores")
-    return bounds_of(audited.run, audited.run.table("scores") if scores.empty else scores)
+    scores, people = audited.audit.table("scores"), audited.audit.table("canary_patients")
+    return bounds_of(audited.run, audited.run.table("scores") if scores.empty else scores, people)
 
 
-def bounds_of(run: Run, scores: pd.DataFrame | None = None) -> pd.DataFrame:
-    """What the run's canaries and membership scores (its own quick audit's by default) prove about its ε."""
-    mechanism = run.privacy
+def bounds_of(run: Run, scores: pd.DataFrame | None = None, people: pd.DataFrame | None = None) -> pd.DataFrame:
+    """What the run's canaries and membership scores (its own quick audit's by default) prove about its ε.
+
+    `people` is a full audit's table `canary_patients`; the quick audit does not rank them.
+    """
+    mechanism, canaries = run.privacy, run.table("canaries")
     return audit_guarantee(
-        run.table("canaries"),
+        canaries if people is None else with_patients(canaries, people),
         run.table("scores") if scores is None else scores,
         unit=run.spec.privacy.unit,
         delta=run.spec.privacy.delta,

@@ -223,6 +223,32 @@ def _room(lows: list[float], highs: list[float]) -> list[float]:
     return [low - 0.02, 1.12 * high + 0.02]
 
 
+def whole_patients(people: Mapping[str, pd.DataFrame]) -> go.Figure:
+    """Exposure of every canary patient of each run (name → table `canary_patients`), planted beside left out."""
+    figure = go.Figure()
+    for number, (name, table) in enumerate(people.items()):
+        for inserted, colour, symbol in (
+            (True, COLOURS[number], SYMBOLS[number]), (False, charts.CONTROL, f"{SYMBOLS[number]}-open")
+        ):  # fmt: skip
+            rows = table[table["inserted"] == inserted]
+            arm = "planted" if inserted else "left out"
+            figure.add_scatter(
+                x=rows["exposure"], y=[f"{name}: {arm}"] * len(rows), mode="markers", showlegend=False,
+                marker={"size": 14, "symbol": symbol, "color": colour, "opacity": 0.75, "line": {"width": 2}},
+                customdata=rows[["canary_id", "rank", "notes"]],
+                hovertemplate="%{customdata[0]}: rank %{customdata[1]} of 1,000, %{x:.2f} bits, "
+                f"%{{customdata[2]}} notes<extra>{name}, {arm}</extra>",
+            )  # fmt: skip
+    figure.add_vline(
+        x=BLIND, line={"color": charts.CONTROL, "dash": "dot"},
+        annotation={"text": f"never read: {BLIND:.2f} on average", "yref": "paper", "y": 1.0, "yanchor": "bottom"},
+    )  # fmt: skip
+    figure.update_xaxes(title="exposure of the name, bits", range=[-0.3, math.log2(1_000) + 0.4], zeroline=False)
+    figure.update_yaxes(autorange="reversed", automargin=True)
+    figure.update_layout(height=110 + 60 * 2 * len(people), **{**LAYOUT, "margin": {**LAYOUT["margin"], "t": 30}})
+    return figure
+
+
 def _level(figure: go.Figure, y: float, told: str, *, below: bool = False) -> None:
     figure.add_hline(
         y=y, line={"color": charts.CONTROL, "dash": "dot", "width": 2}, annotation_text=told,

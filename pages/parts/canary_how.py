@@ -21,6 +21,17 @@ At the end of every epoch the exposure of three canaries is computed as above: o
 one planted least often, and of one that was never planted, which shows how far chance alone goes. They were chosen
 before training.
 """,
+    "patients": """
+A canary patient is an invented person with three to five notes like anybody else's; a fair coin decided whether all of
+them or none were planted. Their name was drawn like 999 others of the same sex that nobody in the hospital has. The
+model scores each of the 1,000 where their first note has it: −Σ log p of the name's tokens given the note before it.
+
+exposure = log₂ 1,000 − log₂ rank &nbsp; (Carlini et al. 2019)
+
+*Named*: a direct identifier of theirs stands in the quick audit's generated texts, by value. Controls: those that the
+coin left out, and 1.44 bits, the average of a name never read. Where a patient is protected, each is one more trial
+for the bound on ε; where a note is, each counts as its notes.
+""",
     "questions": """
 The quick audit's generated texts (row P3) are read in the order in which an attacker gets them who asks all 14
 prompts in turn, round by round. A patient counts from the first text that holds one of their direct identifiers,

@@ -9,6 +9,7 @@ import pandas as pd
 import streamlit as st
 
 from core.evaluation import wording
+from core.evaluation.canary_figures import whole_patients
 from pages.parts.canary_how import HOW
 from pages.parts.phi_text import visible
 
@@ -44,6 +45,20 @@ def exposure_answer(figures: pd.DataFrame) -> str:
     return (
         f"{copies} {'copy is' if copies == 1 else 'copies are'} enough: {row['exposure']:.1f} bits on average, against "
         f"{control['exposure'].iloc[0]:.1f} for canaries that were left out."
+    )
+
+
+def patients_answer(name: str, people: pd.DataFrame) -> str:
+    """How many planted canary patients rank first, their mean exposure beside that of those left out, in a sentence."""
+    figures = whole_patients(people).set_index("arm")
+    if "run" not in figures.index:
+        return f"**{name}**: the coin put none of them in."
+    planted, own = people[people["inserted"]], figures.loc["run"]
+    first = int((planted["rank"] == 1).sum())
+    control = f" ({figures.loc['heldout', 'exposure']:.1f} for those left out)" if "heldout" in figures.index else ""
+    return (
+        f"**{name}**: {first} of {len(planted)} planted patients rank first; {own['exposure']:.1f} bits on average"
+        f"{control}. Of {int(own['named'])} of them an identifier was written unasked."
     )
 
 

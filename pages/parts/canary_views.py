@@ -9,10 +9,10 @@ import pandas as pd
 import streamlit as st
 
 from core.evaluation.audit import one_run_ceiling
-from core.evaluation.canary_figures import FORMS, exposure_by_copies, race
+from core.evaluation.canary_figures import FORMS, exposure_by_copies, race, whole_patients
 from core.runs.run import Run
 from pages.parts import canary_charts, canary_text, charts, guess, shell
-from pages.parts.canary_tables import audit_table, together
+from pages.parts.canary_tables import audit_table, no_audit, together
 from pages.parts.canary_words import questions_view, words_view
 from pages.parts.numbers import numbers
 
@@ -71,6 +71,34 @@ def race_view(chosen: dict[str, Run]) -> None:
     charts.show(canary_charts.race(races), key="race-chart", alt="Exposure of three canaries after every epoch")
     numbers(together(races), name="canary-race")
     canary_text.how("race")
+
+
+def patients_view(chosen: dict[str, Run]) -> None:
+    """Whole canary patients: how far up their name ranks, and whether anything of theirs was written unasked."""
+    people = {name: audit_table(run, "canary_patients") for name, run in chosen.items()}
+    for name, table in people.items():
+        if table.empty:
+            no_audit(name)
+    people = {name: table for name, table in people.items() if not table.empty}
+    if not people:
+        canary_text.how("patients")
+        return
+    answer = guess.first(
+        "A patient who does not exist was put into the notes with three to five notes. Does the model rank their name "
+        "first among 1,000, where a note has it?",
+        ["always", "about half the time", "hardly ever"], key="patients",
+    )  # fmt: skip
+    if answer is None:
+        return
+    for number, (name, table) in enumerate(people.items()):
+        guess.told(answer if number == 0 else "", canary_text.patients_answer(name, table))
+    charts.show(
+        canary_charts.whole_patients(people), key="patients-chart",
+        alt="Exposure in bits of the name of every canary patient, planted and left out",
+    )  # fmt: skip
+    numbers(together({name: whole_patients(table) for name, table in people.items()}), name="canary-patients")
+    numbers(together(people), name="every-canary-patient", label="Every canary patient")
+    canary_text.how("patients")
 
 
 @st.cache_data(max_entries=60, show_spinner=False)
@@ -148,6 +176,7 @@ def risk_view(chosen: dict[str, Run]) -> None:
 VIEWS: dict[str, Callable[[dict[str, Run]], None]] = {
     "Copies": exposure_view,
     "Epochs": race_view,
+    "Whole patients": patients_view,
     "Questions": questions_view,
     "Word for word": words_view,
     "Guarantee": guarantee_view,

@@ -38,18 +38,24 @@ def written(corpus) -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def targets(corpus, untrained):
-    def make(kind: str) -> Target:
+    """Makes the target of an untrained model of a kind, on one of the three variants of the notes."""
+
+    def make(kind: str, variant: str = "regular") -> Target:
         models = {role: lambda report, lm=untrained[kind]: lm for role in ("target", "base")}
-        spec = RunSpec(corpus=CORPUS, model=ModelSpec(kind=kind))
-        return Target(spec, corpus, lambda name: {"generations": written(corpus)}[name], models)
+        spec = RunSpec(corpus=CORPUS.model_copy(update={"variant": variant}), model=ModelSpec(kind=kind))
+        own = corpus if variant == "regular" else build(spec.corpus)
+        return Target(spec, own, lambda name: {"generations": written(own)}[name], models)
 
     return make
 
 
-@pytest.mark.parametrize("kind", ["gpt2", "bert"])
-def test_every_probe_writes_its_table_and_every_figure_is_judged(targets, kind):
+@pytest.mark.parametrize(
+    ("kind", "variant"),
+    [("gpt2", "regular"), ("bert", "regular"), ("distilbert", "name-insertion"), ("gpt2", "template-only")],
+)
+def test_every_probe_writes_its_table_and_every_figure_is_judged(targets, kind, variant):
     assert len(PROBES) == 7
-    target = targets(kind)
+    target = targets(kind, variant)
     told: list[tuple[int, int]] = []
     found = []
     for name in PROBES:
