@@ -177,6 +177,10 @@ class Server:
         with contextlib.suppress(LookupError, ValueError, ServingError):
             self._submit(run_id, "warm", (0,), Sampling(), "load")
 
+    def forget(self, run_id: str) -> None:
+        """Let go of a run's weights: the run was deleted."""
+        self._models.pop(run_id, None)
+
     def close(self) -> None:
         """Stop the worker after its batch; what still waits ends with a sentence."""
         with self._wake:

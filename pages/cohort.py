@@ -4,8 +4,15 @@ import streamlit as st
 
 from core.corpus.tables import Corpus
 from core.runs.store import DiskFull
-from pages.parts import cohort_view, shell
-from pages.parts.cohort_choice import choose_cohort, describe, show_command, too_large_to_build
+from pages.parts import cohort_view, own_notes, shell
+from pages.parts.cohort_choice import (
+    ask_for_notes,
+    asks_for_notes,
+    choose_cohort,
+    describe,
+    show_command,
+    too_large_to_build,
+)
 
 shell.page("Cohort", "Who is in this hospital, and what do the notes say about them?", icon=":material/groups:")
 
@@ -29,6 +36,12 @@ def look_at(corpus: Corpus) -> None:
 
 
 spec = choose_cohort()
+if asks_for_notes():
+    mine = {upload.digest: upload for upload in own_notes.mine()}
+    if spec is not None and spec.digest() in mine:
+        own_notes.manage(mine[spec.digest()])
+    with st.expander("Bring your own notes", icon=":material/upload_file:", expanded=spec is None):
+        own_notes.bring()
 if spec is not None and too_large_to_build(spec):
     st.caption(describe(spec))
     show_command(spec)
@@ -36,6 +49,8 @@ elif spec is not None:
     st.caption(describe(spec))
     with st.container(horizontal=True):
         shell.link("train", "Train a model on this hospital", icon=":material/model_training:")
+        if spec.imported is None:
+            st.button("Bring your own notes", icon=":material/upload_file:", type="tertiary", on_click=ask_for_notes)
     try:
         with st.skeleton(height=400):
             cohort = shell.workspace().corpus(spec)

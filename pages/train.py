@@ -6,7 +6,7 @@ from core.corpus.tables import Corpus
 from core.runs.store import DiskFull
 from core.spec import RunSpec
 from pages.parts import job_monitor, shell
-from pages.parts.cohort_choice import choose_cohort, describe, show_command, too_large_to_build
+from pages.parts.cohort_choice import asks_for_notes, choose_cohort, describe, show_command, too_large_to_build
 from pages.parts.privacy_knobs import choose_run, preview, show_preview
 
 shell.page(
@@ -22,6 +22,10 @@ def cohort() -> Corpus | None:
         spec = choose_cohort()
         shell.link("cohort", "Read its notes", icon=":material/menu_book:")
     if spec is None:
+        if asks_for_notes():
+            st.info(
+                "You have not brought any notes yet: upload them on the Cohort page.", icon=":material/upload_file:"
+            )
         return None
     st.caption(describe(spec))
     if too_large_to_build(spec):

@@ -92,6 +92,7 @@ def import_notes(
     seed: int = 0,
     canaries: int | None = None,
     deduplicate: Deduplicate = "no",
+    owner: str = "",
     most_bytes: int = MOST_BYTES,
     on_progress: Progress | None = None,
 ) -> Imported:
@@ -106,6 +107,7 @@ def import_notes(
         seed: of the split, the canaries and the surrogates.
         canaries: how many canary sentences to plant by coin; None: as many as fit (`fitting_canaries`).
         deduplicate: leave out copies: "exact" (the same words) or "near" (`core.corpus.near_copies`).
+        owner: whose notes these are; the same notes of two owners are two cohorts.
         most_bytes: how far a file may expand.
         on_progress: told (what, done, total) now and then; what it raises stops the import.
 
@@ -143,7 +145,7 @@ def import_notes(
         )
     patients = _patients(path, notes, records, population, seed)
     notes = _with_spans(notes, patients, tell)
-    corpus = _planted(notes, patients, seed, canaries)
+    corpus = _planted(notes, patients, seed, canaries, owner)
     without = int((~patients["patient_id"].isin(set(records["patient_id"]))).sum())
     return Imported(corpus, rows, blank, marked_wrong, copies, removed, source, without, unknown)
 
@@ -308,7 +310,7 @@ def _with_spans(notes: pd.DataFrame, patients: pd.DataFrame, tell: Progress) -> 
     return marked[NOTES.names]
 
 
-def _planted(notes: pd.DataFrame, patients: pd.DataFrame, seed: int, canaries: int | None) -> Corpus:
+def _planted(notes: pd.DataFrame, patients: pd.DataFrame, seed: int, canaries: int | None, owner: str) -> Corpus:
     """The corpus with its canaries, and the spec that names it by its content."""
     if canaries is None:
         canaries = fitting_canaries(int((notes["split"] == "member").sum()))
@@ -326,4 +328,4 @@ def _planted(notes: pd.DataFrame, patients: pd.DataFrame, seed: int, canaries: i
         planted = planted.rename(columns={"phi": "phi_spans", "entities": "entity_spans"})[NOTES.names]
         notes = pd.concat([notes, planted], ignore_index=True)
     corpus = Corpus(None, patients, notes, secrets)
-    return Corpus(described.model_copy(update={"imported": corpus.content_id()}), patients, notes, secrets)
+    return Corpus(described.model_copy(update={"imported": corpus.content_id(owner)}), patients, notes, secrets)

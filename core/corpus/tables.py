@@ -103,9 +103,12 @@ class Corpus:
             for name, (frame, schema) in frames.items()
         }
 
-    def content_id(self) -> str:
-        """First 16 hex digits of the SHA-256 of every row as canonical JSON: the same notes have the same id."""
-        digest = hashlib.sha256()
+    def content_id(self, owner: str = "") -> str:
+        """First 16 hex digits of the SHA-256 of every row as canonical JSON: the same notes have the same id.
+
+        The same notes of two owners have two ids, so that nothing made from them is shared.
+        """
+        digest = hashlib.sha256(owner.encode())
         for name, table in self.tables().items():
             digest.update(f"{name}\n".encode())
             for batch in table.to_batches(max_chunksize=1_000):

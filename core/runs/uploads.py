@@ -93,7 +93,7 @@ def may_see(root: Path, spec: CorpusSpec, viewer: str) -> bool:
 def delete(workspace: Workspace, digest: str) -> bool:
     """Remove an uploaded cohort and everything made from it. `workspace` must see every run (no `viewer`).
 
-    False while a run on it is still being made: it is asked to stop, nobody sees it any more, and `sweep` finishes.
+    False while a run on it is still being made: it is asked to stop, nobody sees it any more, and it stays `due`.
     """
     upload = _read(_file(workspace.root, digest))
     if upload is None:
@@ -109,22 +109,25 @@ def delete(workspace: Workspace, digest: str) -> bool:
                 busy = True
             else:
                 workspace.discard(work)
-    for folder in (workspace.root / "runs").glob("*/"):
-        if _is_of(folder, digest):
-            busy |= in_use(workspace.audit_lock_file(folder.name))
-            shutil.rmtree(workspace.root / "audits" / folder.name, ignore_errors=True)
-            shutil.rmtree(folder, ignore_errors=True)
+    for run_id in made_from(workspace, digest):
+        busy |= in_use(workspace.audit_lock_file(run_id))
+        for kind in ("audits", "runs"):
+            shutil.rmtree(workspace.root / kind / run_id, ignore_errors=True)
     shutil.rmtree(workspace.references(upload.spec), ignore_errors=True)
     if not busy:
         _file(workspace.root, digest).unlink(missing_ok=True)
     return not busy
 
 
-def sweep(workspace: Workspace, now: float | None = None) -> list[str]:
-    """Delete what is past its time or half deleted; the digests that are gone."""
+def due(root: Path, now: float | None = None) -> list[str]:
+    """Digests of what is past its time or half deleted."""
     now = time.time() if now is None else now
-    due = [one.digest for one in uploads(workspace.root) if one.leaving or one.expires <= now]
-    return [digest for digest in due if delete(workspace, digest)]
+    return [one.digest for one in uploads(root) if one.leaving or one.expires <= now]
+
+
+def made_from(workspace: Workspace, digest: str) -> list[str]:
+    """Ids of the finished runs on a cohort."""
+    return [folder.name for folder in (workspace.root / "runs").glob("*/") if _is_of(folder, digest)]
 
 
 def _is_of(folder: Path, digest: str) -> bool:

@@ -6,9 +6,13 @@ import streamlit as st
 from pydantic import ValidationError
 
 from core.spec import CORPUS_PRESETS, CorpusSpec
+from pages.parts import own_notes
 
 LIVE_NOTES = 60_000  # a few seconds; a larger hospital is a command, not a click
-PRESETS = {"classroom": "classroom", "study": "study", "mimic-scale": "MIMIC scale", "smoke": "tiny", "own": "my own"}
+PRESETS = {
+    **{"classroom": "classroom", "study": "study", "mimic-scale": "MIMIC scale", "smoke": "tiny"},
+    **{"own": "my own", "brought": "my notes"},
+}
 LENGTHS = {"full": "full notes", "brief": "two sentences each"}
 VARIANTS = {
     "regular": "notes as written",
@@ -18,7 +22,10 @@ VARIANTS = {
 
 
 def choose_cohort() -> CorpusSpec | None:
-    """The widgets that pick or shape a hospital, the same on every page and in the link. None: an error was shown."""
+    """The widgets that pick or shape a hospital, the same on every page and in the link.
+
+    None: there is nothing to show yet; an error was shown, or no notes have been brought (`asks_for_notes`).
+    """
     name = st.segmented_control(
         "Hospital",
         list(PRESETS),
@@ -27,11 +34,25 @@ def choose_cohort() -> CorpusSpec | None:
         format_func=PRESETS.__getitem__,
         key="cohort",
         bind="query-params",
-        help="A preset, or a hospital shaped by you. The same settings always give the same patients.",
+        help="A preset, a hospital shaped by you (the same settings always give the same patients), or notes that you "
+        "bring.",
     )
+    if name == "brought":
+        upload = own_notes.choose()
+        return None if upload is None else upload.spec
     if name != "own":
         return CORPUS_PRESETS[name or "classroom"]
     return _shape_hospital()
+
+
+def ask_for_notes() -> None:
+    """Choose notes of one's own, before the widgets are drawn (a button's callback)."""
+    st.session_state["cohort"] = "brought"
+
+
+def asks_for_notes() -> bool:
+    """Did the viewer choose notes of their own, brought or still to be brought?"""
+    return st.session_state.get("cohort") == "brought"
 
 
 def _shape_hospital() -> CorpusSpec | None:
@@ -96,7 +117,13 @@ def sentence(error: ValidationError) -> str:
 
 
 def describe(spec: CorpusSpec) -> str:
-    """One line on what a spec will build."""
+    """One line on what a spec will build, or what was brought."""
+    if spec.imported is not None:
+        return (
+            f"Your notes: {spec.patients:,} patients, trained on or held out, and {spec.population:,} kept apart; "
+            f"about {_notes(spec):,} notes, of which {100 * spec.naming_rate:.0f} % name somebody; {spec.canaries:,} "
+            "canary sentences."
+        )
     kind = "short notes" if spec.note_length == "brief" else "notes"
     return (
         f"{spec.patients:,} patients (70 % members, 30 % held out) and {spec.population:,} population patients, about "
@@ -106,14 +133,18 @@ def describe(spec: CorpusSpec) -> str:
 
 
 def hospital_name(spec: CorpusSpec) -> str:
-    """`classroom hospital`, or `hospital of 60 patients` for one that was shaped."""
-    preset = next((name for name, known in CORPUS_PRESETS.items() if known == spec), None)
-    return f"{PRESETS[preset]} hospital" if preset else f"hospital of {spec.patients:,} patients"
+    """`classroom hospital`, or `hospital of 60 patients` for one that was shaped; with the variant of its notes."""
+    if spec.imported is not None:
+        return f"own notes of {spec.patients + spec.population:,} patients"
+    regular = spec.model_copy(update={"variant": "regular"})
+    preset = next((name for name, known in CORPUS_PRESETS.items() if known == regular), None)
+    named = f"{PRESETS[preset]} hospital" if preset else f"hospital of {spec.patients:,} patients"
+    return named if spec.variant == "regular" else f"{named}, {spec.variant.replace('-', ' ')}"
 
 
 def too_large_to_build(spec: CorpusSpec) -> bool:
     """True when building this cohort here would keep the page waiting for minutes."""
-    return _notes(spec) > LIVE_NOTES
+    return spec.imported is None and _notes(spec) > LIVE_NOTES
 
 
 def show_command(spec: CorpusSpec) -> None:

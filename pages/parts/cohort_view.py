@@ -70,7 +70,7 @@ def _note_filters(corpus: Corpus) -> dict:
         kinds = sorted(corpus.notes["note_type"].unique())
         note_types = st.multiselect("Kind of note", kinds, key="note_type", placeholder="all", **keep)
         patient = st.text_input("Patient", key="patient", placeholder="id or name", **keep)
-        code = st.text_input("ICD-10 code", key="code", placeholder="E11", **keep)
+        code = st.text_input("ICD code", key="code", placeholder="E11", **keep)
         words = st.text_input("Words in the note", key="words", placeholder="chest pain", **keep)
     return {"splits": splits, "note_types": note_types, "patient": patient, "code": code, "words": words}
 
@@ -112,9 +112,12 @@ def fields(corpus: Corpus) -> None:
 
 
 def codes(corpus: Corpus) -> None:
-    """The long tail: how many patients hold each ICD-10-CM code, and how many codes nearly nobody holds."""
+    """The long tail: how many patients hold each ICD code, and how many codes nearly nobody holds."""
     patients = corpus.patients[corpus.patients["split"] != "canary"]
     table = profile.holders_per_code(patients)
+    if table.empty:
+        st.info("No patient of this cohort has an ICD code on record.", icon=":material/label_off:")
+        return
     rare = table["holders"] < FEW_HOLDERS
     st.markdown(
         f"**{rare.sum()} of {len(table)} codes** are held by fewer than {FEW_HOLDERS} of {len(patients):,} patients. "
@@ -203,7 +206,7 @@ def canaries(corpus: Corpus) -> None:
 def downloads(corpus: Corpus) -> None:
     """The notes as CSV (cells that would start a formula are disarmed) and as Parquet (exact, with spans)."""
     st.markdown(
-        f"{len(corpus.notes):,} synthetic notes. The **Parquet** file is exact and keeps the spans as lists. "
+        f"{len(corpus.notes):,} notes. The **Parquet** file is exact and keeps the spans as lists. "
         "In the **CSV** files spans are JSON, and a cell that a spreadsheet would run as a formula starts with an "
         "apostrophe."
     )

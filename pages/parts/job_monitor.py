@@ -37,7 +37,7 @@ def engine() -> Engine:
     """The one job engine of this server, shared by every browser; its worker starts with the first job."""
     from core.jobs.engine import Engine
 
-    return Engine.connect(workspace=shell.workspace())
+    return Engine.connect(workspace=shell.every_workspace())
 
 
 def train_button(spec: RunSpec) -> bool:
@@ -76,7 +76,7 @@ def submit(spec: RunSpec) -> bool:
 
 def watch() -> None:
     """The watched job's strips and progress, renewed every second, and until there is a first step twice as often."""
-    jobs = engine().jobs()
+    jobs = _jobs()
     _is_news(jobs)  # this run of the page draws them: no further run is needed for these
     awaited = any(job.position == 0 and not _begun(job) for job in jobs)
     st.fragment(run_every=FIRST_SECONDS if awaited else _pace(jobs))(_watch)()
@@ -84,7 +84,13 @@ def watch() -> None:
 
 def queue() -> None:
     """All jobs, renewed every second while anything waits or runs."""
-    st.fragment(run_every=_pace(engine().jobs()))(_queue)()
+    st.fragment(run_every=_pace(_jobs()))(_queue)()
+
+
+def _jobs() -> list[Job]:
+    """All jobs but those on notes that somebody else brought."""
+    workspace = shell.workspace()
+    return [job for job in engine().jobs() if workspace.shows(job.spec.corpus)]
 
 
 def _pace(jobs: Sequence[Job]) -> float:
@@ -106,7 +112,7 @@ def status(job_id: str) -> Job | None:
 
 
 def _watch() -> None:
-    jobs = engine().jobs()
+    jobs = _jobs()
     if _is_news(jobs):
         st.rerun()
     job = _watched(jobs)
@@ -170,13 +176,15 @@ def _cancel_button(job: Job, where: str) -> None:
 
 
 def _queue() -> None:
-    jobs = engine().jobs()
+    jobs = _jobs()
     finished = [run for run in shell.workspace().runs() if not run.shipped and not run.spec.is_base]
     if not jobs and not finished:
         st.caption("No jobs yet. Everybody who opens this page sees the same list.")
         return
     active = sum(job.active for job in jobs)
-    st.caption(f"{active} waiting or running, {len(finished)} finished here. Every browser sees this list.")
+    st.caption(
+        f"{active} waiting or running, {len(finished)} finished here. Every browser sees this list, but for runs on notes that somebody brought."
+    )
     for job in jobs:
         _job_row(job)
     for run in finished[:FINISHED_SHOWN]:

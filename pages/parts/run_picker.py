@@ -66,6 +66,11 @@ def metrics(run: Run) -> pd.DataFrame:
     return _metrics(str(run.folder), run.status.finished, run)
 
 
+def forget_metrics() -> None:
+    """Let go of every table that `metrics` has read."""
+    _metrics.clear()
+
+
 @st.cache_resource(max_entries=128, show_spinner=False)
 def _metrics(folder: str, finished: float | None, _run: Run) -> pd.DataFrame:
     return _run.metrics

@@ -19,13 +19,14 @@ from core.runs.run import Run
 from core.serving import MASK, PromptError, Sampling, Server, ServingError, Stream, clean_prompt
 from core.spec import CorpusSpec
 from pages.parts import blanks, phi_text
-from pages.parts.shell import workspace
+from pages.parts.shell import every_workspace, workspace
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from core.phi.index import PhiIndex
     from core.phi.spans import Span
+    from core.runs.store import Workspace
 
 REFRESH_SECONDS = 0.08  # how often growing text is drawn again
 
@@ -67,13 +68,14 @@ class Try:
 
 
 @st.cache_resource(max_entries=2, show_spinner=False)
-def _server(root: str) -> Server:
-    return Server(workspace())
+def _server(root: str, _workspace: Workspace) -> Server:
+    return Server(_workspace)
 
 
-def server() -> Server:
-    """The one server of this process, shared by all browsers."""
-    return _server(str(workspace().root))
+def server(of: Workspace | None = None) -> Server:
+    """The one server of this process for a data folder, shared by all browsers; pages ask it for runs they may see."""
+    every = of or every_workspace()
+    return _server(str(every.root), every)
 
 
 @st.cache_resource(max_entries=4, show_spinner=False)

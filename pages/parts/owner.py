@@ -1,0 +1,67 @@
+"""Whose notes are these? Uploaded cohorts belong to the browser session, or the signed-in user, that brought them."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import threading
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+if TYPE_CHECKING:
+    from core.runs.store import Workspace
+
+SWEEP_SECONDS = 600.0
+_SESSION = "owner_of_this_session"
+
+
+def owner() -> str:
+    """Who looks at this page, as a name that nobody can guess: of the signed-in user, else of the browser session."""
+    if getattr(st.user, "is_logged_in", False):
+        who = "/".join(str(st.user.get(name) or "") for name in ("iss", "sub", "email"))
+        return "user-" + hashlib.sha256(who.encode()).hexdigest()
+    if _SESSION not in st.session_state:
+        st.session_state[_SESSION] = "session-" + secrets.token_hex(16)
+    return st.session_state[_SESSION]
+
+
+def signed_in() -> bool:
+    """True when uploads outlive this browser session."""
+    return owner().startswith("user-")
+
+
+def remove(workspace: Workspace, digest: str) -> None:
+    """Delete an uploaded cohort with everything made from it; jobs on it are cancelled. `workspace` has no viewer."""
+    from core.jobs.engine import Engine
+    from core.runs.uploads import delete, made_from
+    from pages.parts import run_picker, side_by_side
+
+    engine = Engine.connect(workspace=workspace)
+    for job in engine.jobs():
+        if job.spec.corpus.digest() == digest:
+            engine.cancel(job.id)
+    for run_id in made_from(workspace, digest):
+        side_by_side.server(workspace).forget(run_id)
+    delete(workspace, digest)
+    side_by_side.phi_index.clear()
+    side_by_side.patients.clear()
+    run_picker.forget_metrics()
+    st.cache_data.clear()
+
+
+@st.cache_resource(show_spinner=False)
+def keep_time(root: str, _workspace: Workspace) -> threading.Thread:
+    """Start, once a data folder, the thread that deletes uploads when their time is over."""
+    from core.runs.uploads import due
+
+    def look() -> None:
+        pause = threading.Event()
+        while True:
+            for digest in due(_workspace.root):
+                remove(_workspace, digest)
+            pause.wait(SWEEP_SECONDS)
+
+    thread = threading.Thread(target=look, name="uploads", daemon=True)
+    thread.start()
+    return thread

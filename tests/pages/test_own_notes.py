@@ -1,0 +1,115 @@
+"""Bringing one's own notes on the Cohort page: upload, columns, checks, use, and whose they are."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pandas as pd
+import pytest
+from streamlit.testing.v1 import AppTest
+from visit import said, visit
+
+from core.corpus.hospital import build
+from core.runs.store import Workspace
+from core.runs.uploads import uploads
+from core.spec import CORPUS_PRESETS, RunSpec
+
+NOTES = build(CORPUS_PRESETS["smoke"]).notes
+NOTES = NOTES[NOTES["split"] != "canary"]
+
+
+def csv(frame: pd.DataFrame) -> tuple[str, bytes, str]:
+    return ("ward.csv", frame.to_csv(index=False).encode(), "text/csv")
+
+
+@pytest.fixture
+def cohort(monkeypatch, tmp_path):
+    """Opens Cohort where one's own notes are asked for."""
+    monkeypatch.setenv("PHILAB_DATA", str(tmp_path))
+    return partial(visit, "cohort", cohort="my notes")
+
+
+def checked(app: AppTest, frame: pd.DataFrame) -> AppTest:
+    app.file_uploader(key="own_file").set_value(csv(frame)).run()
+    assert not app.exception
+    app.button(key="own_check").click().run()
+    assert not app.exception
+    return app
+
+
+def used(app: AppTest) -> AppTest:
+    checked(app, NOTES[["text", "patient_id", "note_type"]])
+    app.button(key="own_use").click().run()
+    assert not app.exception
+    return app
+
+
+def test_from_a_file_to_a_cohort_that_can_be_trained_on(cohort, tmp_path):
+    app = checked(cohort(), NOTES[["text", "patient_id", "note_type"]])
+    shown = {metric.label: metric.value for metric in app.metric}
+    assert shown["Notes"] == str(len(NOTES)) and shown["Patients"] == str(NOTES["patient_id"].nunique())
+    assert "hand-labelled" in " ".join(app.dataframe[1].value.columns) or "labelled by hand" in said(app)
+    assert not uploads(tmp_path), "nothing is stored by looking"
+    app.button(key="own_use").click().run()
+    (upload,) = uploads(tmp_path)
+    assert upload.name == "ward.csv" and upload.owner == app.session_state["owner_of_this_session"]
+    assert app.metric[0].label.startswith("Members") and "Your notes" in "\n".join(c.value for c in app.caption)
+    assert "only you see them" in said(app)
+    app.query_params["cohort"] = "my notes"
+    app.switch_page("pages/train.py").run()
+    assert not app.exception
+    assert any("Your notes:" in caption.value for caption in app.caption)
+
+
+def test_columns_with_other_names_are_mapped(cohort):
+    app = cohort()
+    odd = NOTES[["text", "patient_id"]].rename(columns={"text": "Befund", "patient_id": "Fall"})
+    app.file_uploader(key="own_file").set_value(csv(odd)).run()
+    assert any("Choose the column of" in info.value for info in app.info)
+    app.selectbox(key="own_column_note").set_value("Befund")
+    app.selectbox(key="own_column_patient").set_value("Fall").run()
+    app.button(key="own_check").click().run()
+    assert app.metric[0].value == str(len(NOTES))
+
+
+def test_copies_are_told_before_training(cohort):
+    twice = pd.concat([NOTES, NOTES.head(7).assign(patient_id="P0001")])[["text", "patient_id"]]
+    app = checked(cohort(), twice)
+    assert any("7 of them word for word" in warning.value for warning in app.warning)
+
+
+@pytest.mark.parametrize(
+    ("frame", "complaint"),
+    [
+        (NOTES[["text", "patient_id"]].head(2).assign(patient_id="P1"), "notes of 1 patient"),
+        (NOTES[["text", "patient_id"]].assign(note_id="N1"), "note N1 stands in row 2 too"),
+        (NOTES[["text", "patient_id"]].assign(text="bad \0 byte"), "row 2, column “text”: there is a NUL byte"),
+    ],
+)
+def test_bad_files_are_sentences_and_nothing_is_kept(cohort, tmp_path, frame, complaint):
+    app = cohort()
+    app.file_uploader(key="own_file").set_value(csv(frame)).run()
+    for button in app.button:
+        if button.key == "own_check":
+            button.click().run()
+            break
+    assert not app.exception
+    assert any(complaint in error.value for error in app.error)
+    assert not uploads(tmp_path) and not list(tmp_path.rglob("*.parquet"))
+
+
+def test_nobody_else_sees_them_and_a_button_deletes_them(cohort, tmp_path):
+    app = used(cohort())
+    (upload,) = uploads(tmp_path)
+    other = visit("cohort", cohort="my notes")
+    assert not any("Your notes:" in caption.value for caption in other.caption)
+    assert "no real person" in said(other)
+    assert Workspace(tmp_path, viewer=upload.owner).shows(upload.spec)
+    assert not Workspace(tmp_path, viewer=other.session_state["owner_of_this_session"]).shows(upload.spec)
+    with pytest.raises(ValueError, match="not here"):
+        Workspace(tmp_path, viewer="somebody").corpus(upload.spec)
+    Workspace(tmp_path).begin(RunSpec(corpus=upload.spec))
+    app.button(key=f"delete-{upload.digest}").click().run()
+    assert not app.exception
+    assert not uploads(tmp_path) and not list(tmp_path.rglob("*.parquet"))
+    assert not Workspace(tmp_path).works()
