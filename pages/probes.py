@@ -6,7 +6,7 @@ import streamlit as st
 
 from core.evaluation.probe_words import CAUTION, cards
 from core.runs.run import Run
-from pages.parts import battery, probe_cards, probe_try, run_picker, shell
+from pages.parts import battery, probe_cards, probe_try, probe_variants, run_picker, shell
 
 shell.page(
     "Probes",
@@ -39,6 +39,7 @@ runs = choices()
 if runs:
     picked = run_picker.pick("Model", runs, runs[0], key="run")
     show(picked)
+    probe_variants.section(picked, runs)
     battery.offer({run_picker.label(picked): picked})
     if picked.has_model:
         probe_try.box(picked)

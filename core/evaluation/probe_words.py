@@ -8,7 +8,7 @@ one chance in six that one of them says otherwise (1 − 0.975⁷), which `CAUTI
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -348,6 +348,35 @@ def _generated(look: _Look) -> Card:
             "cannot tell": "There are too few names to tell.",
         }[verdict],
     )
+
+
+DECISIVE: dict[str, tuple[str, str, str, str]] = {  # probe → measure, method, split, bin of the figure of its verdict
+    FILL_IN: (AUC, OWN_MINUS_OTHER, "member", "all"),
+    NETWORK: (AUC, OWN_MINUS_OTHER, "member", "all"),
+    PER_CONDITION: (AUC, NAME, "member", "all"),
+    COSINE: (DIFFERENCE, f"{CONTEXTUAL}, {OWN_MINUS_OTHER}", "member", "all"),
+    NAME_SEEN: (AUC, REGRESSION, BOTH, "all"),
+    HALF_NAME: (AUC, OWN, BOTH, LAST),
+    NAMES: (TOP100, NAME, "member", "all"),
+}
+
+
+def compared(figures: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """The decisive figure and the verdict of every probe in several tables of figures (name → table).
+
+    Columns: row, probe, of (the name), measure, method, value, low, high, n, verdict. A table that lacks a probe has no
+    row for it; a model that wrote no name has a row without a value.
+    """
+    rows = []
+    for name, table in figures.items():
+        look = _Look(table)
+        for card in cards(table):
+            measure, method, split, bin_ = DECISIVE[card.probe]
+            found = look(card.probe, measure, method, split=split, bin=bin_)
+            numbers = (found.value, found.low, found.high, found.n)
+            rows.append((card.row, card.probe, name, measure, method, *numbers, card.verdict))
+    columns = ["row", "probe", "of", "measure", "method", "value", "low", "high", "n", "verdict"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 _CARDS: dict[str, Callable[[_Look], Card]] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -13,8 +14,9 @@ from core.attacks.probes import table
 from core.attacks.registry import REGISTRY
 from core.audit import audit
 from core.evaluation.probe_tables import FIGURES
-from core.evaluation.probe_words import cards
+from core.evaluation.probe_words import cards, compared
 from core.runs.store import Workspace
+from pages.parts import probe_variants
 from pages.parts.battery import LABEL
 from pages.parts.probe_charts import PICTURES, picture
 from pages.parts.probe_how import HOW
@@ -103,3 +105,21 @@ def test_ones_own_name_and_disease(data, smoke_specs):
     app.text_input(key="try-condition").set_value(" ")
     next(button for button in app.button if button.label == "Ask the model").click().run()
     assert "Type a name and a condition" in app.error[0].value
+
+
+def test_variants_of_the_notes_stand_side_by_side(data, smoke_specs):
+    run = Workspace(data, shared=()).run(smoke_specs["plain"].run_id)
+    other = run.spec.corpus.model_copy(update={"variant": "template-only"})
+    twin = replace(run, spec=run.spec.model_copy(update={"corpus": other}))
+    dp = Workspace(data, shared=()).run(smoke_specs["dp"].run_id)
+    assert probe_variants.siblings(run, [dp, twin, run]) == {"regular": run, "template-only": twin}
+    found = figures_of(data, smoke_specs)
+    table = compared({"regular notes": found, "template only": found.assign(value=0.25, low=0.2, high=0.3)})
+    wide = probe_variants.wide(table)
+    assert wide["row"].tolist() == ["L2", "L3", "L3", "L4", "L5", "L6", "L7"]
+    assert list(wide.columns) == ["row", "probe", "measure", "regular notes", "template only"]
+    assert wide["template only"].str.endswith("0.25 (0.20 to 0.30)").all()
+    decisive = table[(table["probe"] == "half a name") & (table["of"] == "regular notes")].iloc[0]
+    row = found[(found["probe"] == "half a name") & (found["measure"] == "AUC") & (found["model"] == "target")]
+    row = row[(row["bin"] == "last name") & (row["method"] == "own other half")].iloc[0]
+    assert (decisive["value"], decisive["n"]) == (row["value"], row["n"])
