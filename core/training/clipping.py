@@ -212,7 +212,7 @@ class Clipper:
     def _forget(self) -> None:
         """Let go of what a physical batch kept between its norms and its clipped sum."""
         self._vectors = None
-        self._store.clear(self._total)
+        self._store.clear()
 
     def _norms(self, records: Records, layout: UnitLayout) -> Tensor:
         """(U,) gradient norm of each unit over all trainable parameters, float64."""

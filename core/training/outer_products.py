@@ -39,10 +39,10 @@ SLICE = 524_288
 
 
 class Store:
-    """Room for the gradients that a physical batch keeps from norm to sum; allocated once, used by every batch."""
+    """Room for the gradients that a physical batch keeps from norm to sum; every batch uses the same."""
 
     def __init__(self) -> None:
-        self._room = torch.empty(0)
+        self._room: Tensor | None = None
         self._used = 0
 
     def take(self, like: Tensor, *shape: int) -> Tensor | None:
@@ -50,15 +50,13 @@ class Store:
         start, end = self._used, self._used + prod(shape)
         if end > KEPT_FLOATS:
             return None
+        if self._room is None:  # all of it at once: on a CPU, pages that are never written take no memory
+            self._room = like.new_empty(KEPT_FLOATS)
         self._used = end
-        if end <= len(self._room) and self._room.device == like.device:
-            return self._room[start:end].view(shape)
-        return like.new_empty(shape)  # the next batch will find room for it
+        return self._room[start:end].view(shape)
 
-    def clear(self, like: Tensor) -> None:
+    def clear(self) -> None:
         """Nothing that was taken is needed any more."""
-        if self._used > len(self._room):
-            self._room = like.new_empty(self._used)
         self._used = 0
 
 

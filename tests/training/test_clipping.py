@@ -98,14 +98,14 @@ def test_pieces_of_a_physical_batch_make_no_difference(kind: str, tied: bool, co
     np.testing.assert_allclose(norms.numpy(), expected_norms, rtol=1e-5)
 
 
-@pytest.mark.parametrize("room", [0, 15_000, 10**9], ids=["nothing kept", "some kept", "all kept"])
+@pytest.mark.parametrize("room", [0, 15_000, 10**7], ids=["nothing kept", "some kept", "all kept"])
 @pytest.mark.parametrize("tied", [True, False], ids=["tied", "untied"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_gradients_may_be_kept_or_not_and_their_room_is_used_again(
     kind: str, tied: bool, room: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(outer_products, "KEPT_FLOATS", room)
-    monkeypatch.setattr(outer_products, "KEEP_BELOW", 2.0 if room < 10**9 else 10**9)
+    monkeypatch.setattr(outer_products, "KEEP_BELOW", 2.0 if room < 10**7 else 10**7)
     lm = language_model(kind, tied=tied)
     cohorts = [([40, 5, 33, 21, 30], [0, 1, 1, 2, 0]), ([6, 45, 12], [0, 1, 2]), ([44] * 6, [0] * 6)]
     expected = [naive(lm, samples(lm, lengths), units, 0.5, 0) for lengths, units in cohorts]
