@@ -1,8 +1,8 @@
 """The shipped demonstration: which runs it is made of, and how they get into `assets/demo`.
 
-`python -m core demo` trains what is missing (seed by seed, so that a part of it is already a whole sweep), attacks the
-runs that keep their weights with the full battery, and then copies every finished run of the sweep: its tables always,
-its weights and its full audit only for the runs that Home and the Playground open with.
+`python -m core demo` trains what is missing (seed by seed, so that a part of it is already a whole sweep; then the runs
+that Defences compares), attacks the runs that keep their weights with the full battery, and then copies every finished
+run: its tables always, its weights and its full audit only for the runs that Home and the Playground open with.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from core.pipeline import execute
 from core.runs.events import EVENTS_FILE, STATUS_FILE
 from core.runs.run import Run
 from core.runs.store import DEMO, Workspace
-from core.spec import CORPUS_PRESETS, ModelKind, ModelSpec, PrivacySpec, RunSpec, recipe
+from core.spec import CORPUS_PRESETS, DefenceSpec, ModelKind, ModelSpec, PrivacySpec, RunSpec, recipe
 
 KINDS: tuple[ModelKind, ...] = ("gpt2", "distilbert")
 EPSILONS: tuple[float | None, ...] = (None, 8.0, 1.0, 2.0, 5.0, 10.0, 0.5)  # None = no privacy; the first two open Home
@@ -48,10 +48,21 @@ def weighted_specs() -> list[RunSpec]:
     return [demo_spec(kind, epsilon, SEEDS[0]) for kind, epsilon in WEIGHTS]
 
 
+def defended_specs() -> list[RunSpec]:
+    """What Defences compares beside the sweep: GPT-2 at the first seed, on changed notes and with the unit patient."""
+    plain, private = (demo_spec("gpt2", epsilon, SEEDS[0]) for epsilon in (None, 8.0))
+    by_patient = private.privacy.model_copy(update={"unit": "patient"})
+    return [
+        plain.model_copy(update={"defence": DefenceSpec(deduplicate=True)}),
+        plain.model_copy(update={"defence": DefenceSpec(scrub_recall=0.95)}),
+        private.model_copy(update={"privacy": by_patient}),
+    ]
+
+
 def main(data: Path | str | None = None, json: bool = False) -> None:
     """Train and audit what is missing of the sweep, then write `assets/demo` anew."""
     workspace = Workspace(data, shared=())  # the shipped runs themselves do not count as made
-    specs = demo_specs()
+    specs = [*demo_specs(), *defended_specs()]
     for number, spec in enumerate(specs, start=1):
         run = execute(spec, workspace)
         print(f"{number}/{len(specs)} {run.id}", file=sys.stderr, flush=True)
@@ -62,7 +73,7 @@ def main(data: Path | str | None = None, json: bool = False) -> None:
 
 def export(workspace: Workspace, out: Path = DEMO) -> list[str]:
     """Replace `out` by the sweep's finished runs, their controls and their cohort. Returns the run ids."""
-    specs = demo_specs()
+    specs = [*demo_specs(), *defended_specs()]
     wanted = {spec.run_id: spec for spec in [*specs, *(spec.base_spec() for spec in specs)]}
     runs = [run for spec in wanted.values() if (run := workspace.find(spec)) is not None]
     with_weights = {spec.run_id for spec in weighted_specs()}
@@ -83,6 +94,6 @@ def export(workspace: Workspace, out: Path = DEMO) -> list[str]:
 
 
 def _copy_run(run: Run, folder: Path, *, weights: bool) -> None:
-    """A run's folder without its weights, unless they are shipped."""
-    ignore = None if weights else shutil.ignore_patterns("model")
-    shutil.copytree(run.folder, folder, ignore=ignore)
+    """A finished run's folder without its live progress, and without its weights, unless they are shipped."""
+    left_out = [EVENTS_FILE] if weights else [EVENTS_FILE, "model"]
+    shutil.copytree(run.folder, folder, ignore=shutil.ignore_patterns(*left_out))
