@@ -1,8 +1,6 @@
-"""One training loop for every kind of model, private or not.
+"""One training loop for every kind of model, private or not: a gradient (`core.training.steps`), AdamW, events, state.
 
-A step is: a logical batch (a shuffled batch, or a Poisson sample of units) → physical batches of about equal length →
-one loss an example → a gradient (plain mean, or `Clipper`'s noisy clipped mean) → AdamW. Models have no dropout here:
-they stay in evaluation mode, so an example's loss depends on nothing but the example.
+Models have no dropout here: they stay in evaluation mode, so an example's loss depends on nothing but the example.
 
 The losses reported while a private run trains are means over private notes and are not covered by ε: they are for the
 trusted person who trains, not for publication.
@@ -22,16 +20,13 @@ import torch
 from torch import Tensor, nn
 
 from core.models.build import LanguageModel
-from core.models.tokenizer import Samples, encode_samples, smallest_dtype
+from core.models.tokenizer import encode_samples, smallest_dtype
 from core.spec import PrivacySpec, TrainingSpec
 from core.training import checkpoint as checkpoints
-from core.training.accounting import epsilon_curve
-from core.training.clipping import Clipper, TrainingDiverged
+from core.training.clipping import TrainingDiverged
 from core.training.events import EpochEvent, InStepEvent, StepEvent, TrainingResult
-from core.training.feed import Feed
-from core.training.losses import example_losses
-from core.training.plan import PrivatePlan, check, plan, refuse_shards
-from core.training.sampling import Purpose, Units
+from core.training.plan import check, refuse_shards
+from core.training.steps import PlainSteps, PrivateSteps, Tally
 from core.training.weights import AveragedWeights, learning_rate, trainable
 
 CHECKPOINT_SECONDS = 20.0
@@ -85,11 +80,15 @@ def train(
     samples = encode_samples(lm, notes["text"].array, longest, dtype=smallest_dtype(lm))
     lm.model.eval()
     with trainable(lm.model, training.trainable) as parameters:
-        run = _Run(lm, samples, patients, training, privacy, parameters, should_stop or (lambda: False))
+        if privacy.private:
+            steps: PlainSteps | PrivateSteps = PrivateSteps(lm, samples, patients, training, privacy)
+        else:
+            steps = PlainSteps(lm, samples, training)
         try:
-            return run.go(on_step, on_epoch, on_progress, checkpoint, evaluate)
+            run = _Run(lm, steps, training, parameters, on_progress, should_stop or (lambda: False))
+            return run.go(on_step, on_epoch, checkpoint, evaluate)
         finally:
-            run.close()
+            steps.close()
 
 
 class _Run:
@@ -98,55 +97,27 @@ class _Run:
     def __init__(
         self,
         lm: LanguageModel,
-        samples: Samples,
-        patients: np.ndarray,
+        steps: PlainSteps | PrivateSteps,
         training: TrainingSpec,
-        privacy: PrivacySpec,
         parameters: dict[str, nn.Parameter],
+        on_progress: Callable[[InStepEvent], None] | None,
         should_stop: Callable[[], bool],
     ):
-        self.lm, self.training, self.should_stop = lm, training, should_stop
-        self.feed = Feed(lm, samples, training)
+        self.lm, self.steps, self.training = lm, steps, training
+        self.on_progress, self.should_stop = on_progress, should_stop
         self.parameters = parameters
         self.optimizer = torch.optim.AdamW(
             parameters.values(), lr=training.learning_rate, weight_decay=training.weight_decay, fused=True
         )
         self.average = AveragedWeights(parameters, training.weight_averaging)
-        self.plan: PrivatePlan | None = None
-        self.clipper: Clipper | None = None
-        if privacy.private:
-            self.plan = plan(privacy, training, notes=len(patients), patients=len(set(patients)))
-            self.units = Units.build(privacy.unit, samples.note_index, patients)
-            self.steps, self.epoch_ends = self.plan.steps, self.plan.epoch_ends(training.epochs)
-            mechanism = self.plan.mechanism
-            self.curve = epsilon_curve(
-                noise_multiplier=mechanism.noise_multiplier,
-                sample_rate=mechanism.sample_rate,
-                steps=mechanism.steps,
-                delta=mechanism.delta,
-                accountant=mechanism.accountant,
-            )
-            self.clipper = Clipper(lm.model, privacy.max_grad_norm)
-        else:
-            per_epoch = math.ceil(len(samples) / training.batch_size)
-            self.steps = per_epoch * training.epochs
-            self.epoch_ends = [per_epoch * epoch for epoch in range(1, training.epochs + 1)]
         self.step, self.tokens, self.seconds = 0, 0, 0.0
         self.history: list[dict[str, Any]] = []
-        self.on_progress: Callable[[InStepEvent], None] | None = None
         self.told = -math.inf  # when anything was last told
-        self.fingerprint = self.feed.fingerprint(privacy)
-
-    def close(self) -> None:
-        """Take the clipper's hooks off the model."""
-        if self.clipper is not None:
-            self.clipper.close()
 
     def go(
         self,
         on_step: Callable[[StepEvent], None] | None,
         on_epoch: Callable[[EpochEvent], None] | None,
-        on_progress: Callable[[InStepEvent], None] | None,
         folder: Path | None,
         evaluate: Callable[[LanguageModel], dict[str, Any]] | None,
     ) -> TrainingResult:
@@ -155,8 +126,8 @@ class _Run:
             self._resume(folder)
         begun, before, first = time.monotonic(), self.seconds, self.step
         saved = begun
-        self.on_progress = on_progress
-        while self.step < self.steps:
+        last = self.steps.steps
+        while self.step < last:
             try:
                 loss, tokens = self._step(self.step + 1)
             except _Stopped:
@@ -166,65 +137,44 @@ class _Run:
             self.told = time.monotonic()
             self.seconds = before + self.told - begun
             pace = (time.monotonic() - begun) / (self.step - first)
-            event = self._step_event(loss, pace * (self.steps - self.step))
+            event = self._step_event(loss, pace * (last - self.step))
             self.history.append(event.history_row())
             if on_step is not None:
                 on_step(event)
-            epoch_over = self.step in self.epoch_ends
+            epoch_over = self.step in self.steps.epoch_ends
             if epoch_over:
                 self._end_epoch(event, on_epoch, evaluate)
             if folder is not None and (epoch_over or time.monotonic() - saved > CHECKPOINT_SECONDS):
                 self._save(folder)
                 saved = time.monotonic()
         self.average.apply()
-        mechanism = self.plan.mechanism.model_copy(update={"steps": self.step}) if self.plan else None
-        return TrainingResult(history=self.history, mechanism=mechanism, stopped=self.step < self.steps)
+        mechanism = self.steps.mechanism
+        if mechanism is not None:
+            mechanism = mechanism.model_copy(update={"steps": self.step})
+        return TrainingResult(history=self.history, mechanism=mechanism, stopped=self.step < last)
 
     def _step(self, step: int) -> tuple[float | None, int]:
         """One logical batch and one move of the weights. Returns the mean loss an example and the tokens seen."""
         self._poll()  # also before a step that samples nobody
-        total = torch.zeros((), device=self.lm.device)
-        examples = tokens = 0
         self.optimizer.zero_grad(set_to_none=True)
-        if self.plan is not None:
-            size, sample = self.feed.sampled(step, self.units, self.plan.sample_rate)
-            for physical in sample:
-                for batch, names in physical:
-                    self._poll()
-                    losses = example_losses(self.lm, batch)
-                    self.clipper.backward(losses, names)
-                    total += losses.detach().sum()
-                    examples, tokens = examples + len(losses), tokens + batch.tokens
-                    self._tell(step, total, examples, size)
-                self.clipper.clip()
-            noise = torch.Generator(self.lm.device).manual_seed(_torch_seed(self.training.seed, step))
-            self.clipper.noisy_gradient(self.plan.mechanism.noise_multiplier, self.plan.expected_units, noise)
-        else:
-            size, physical = self.feed.shuffled(step, self.epoch_ends[0])
-            for batch in physical:
-                self._poll()
-                losses = example_losses(self.lm, batch)
-                (losses.sum() / size).backward()
-                total += losses.detach().sum()
-                examples, tokens = examples + len(losses), tokens + batch.tokens
-                self._tell(step, total, examples, size)
-        loss = total.item() / examples if examples else None
+        tally = self.steps.gradient(step, self._poll, lambda tally: self._tell(step, tally))
+        loss = tally.mean_loss()
         if loss is not None and not math.isfinite(loss):
             raise TrainingDiverged(
                 f"training diverged at step {step}: the loss is no longer a number. Lower the learning rate "
                 f"({self.training.learning_rate:g})."
             )
         for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate(self.training, step, self.steps)
+            group["lr"] = learning_rate(self.training, step, self.steps.steps)
         self.optimizer.step()
         self.average.update()
-        return loss, tokens
+        return loss, tally.tokens
 
     def _poll(self) -> None:
         if self.should_stop():
             raise _Stopped
 
-    def _tell(self, step: int, total: Tensor, done: int, size: int) -> None:
+    def _tell(self, step: int, tally: Tally) -> None:
         """Say how far the logical batch of a step is, unless something was said a moment ago."""
         if self.on_progress is None or time.monotonic() - self.told < IN_STEP_SECONDS:
             return
@@ -232,30 +182,26 @@ class _Run:
         self.on_progress(
             InStepEvent(
                 step=step,
-                steps=self.steps,
+                steps=self.steps.steps,
                 epoch=self._epoch_of(step),
                 epochs=self.training.epochs,
-                done=done,
-                total=size,
-                loss=total.item() / done,
+                done=tally.examples,
+                total=tally.size,
+                loss=tally.mean_loss(),
             )
         )
 
     def _epoch_of(self, step: int) -> int:
-        return 1 + int(np.searchsorted(self.epoch_ends, step))
+        return 1 + int(np.searchsorted(self.steps.epoch_ends, step))
 
     def _step_event(self, loss: float | None, eta_seconds: float) -> StepEvent:
-        epsilon = None
-        if self.plan is not None:
-            counts, values = self.curve
-            epsilon = float(values[np.searchsorted(counts, self.step)])
         return StepEvent(
             step=self.step,
-            steps=self.steps,
+            steps=self.steps.steps,
             epoch=self._epoch_of(self.step),
             epochs=self.training.epochs,
             loss=loss,
-            epsilon=epsilon,
+            epsilon=self.steps.epsilon(self.step),
             tokens=self.tokens,
             seconds=self.seconds,
             eta_seconds=eta_seconds,
@@ -293,7 +239,7 @@ class _Run:
                 tensors[f"adamw.{key}/{name}"] = value
         tensors |= {f"average/{name}": total for name, total in self.average.sums.items()}
         state = {
-            "fingerprint": self.fingerprint,
+            "fingerprint": self.steps.fingerprint,
             "step": self.step,
             "tokens": self.tokens,
             "seconds": self.seconds,
@@ -309,7 +255,7 @@ class _Run:
         if found is None:
             return
         tensors, state = found
-        if state["fingerprint"] != self.fingerprint:
+        if state["fingerprint"] != self.steps.fingerprint:
             raise ValueError(
                 f"the checkpoint in {folder} belongs to a run with other settings or notes: delete it to start anew"
             )
@@ -323,9 +269,3 @@ class _Run:
         self.average.steps = state["averaged_steps"]
         self.step, self.tokens, self.seconds = state["step"], state["tokens"], state["seconds"]
         self.history = state["history"]
-
-
-def _torch_seed(seed: int, step: int) -> int:
-    """A 63-bit seed of the noise of one step."""
-    words = np.random.SeedSequence([seed, int(Purpose.NOISE), step]).generate_state(1, np.uint64)
-    return int(words[0] >> np.uint64(1))

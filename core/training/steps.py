@@ -1,0 +1,136 @@
+"""What a step of training does to the gradients, with and without privacy.
+
+A step is: a logical batch (a shuffled batch, or a Poisson sample of units) → physical batches of about equal length →
+one loss an example → a gradient (the mean of the batch, or `Clipper`'s noisy clipped mean).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from core.models.build import LanguageModel
+from core.models.tokenizer import Samples
+from core.spec import PrivacySpec, TrainingSpec
+from core.training.accounting import Mechanism, epsilon_curve
+from core.training.clipping import Clipper
+from core.training.feed import Feed
+from core.training.losses import Batch, example_losses
+from core.training.plan import plan
+from core.training.sampling import Purpose, Units
+
+
+@dataclass
+class Tally:
+    """How far a logical batch of `size` examples is: the sum of the losses seen, their number, and the tokens."""
+
+    size: int
+    loss_sum: Tensor
+    examples: int = 0
+    tokens: int = 0
+
+    def add(self, losses: Tensor, batch: Batch) -> None:
+        """Take in a batch that was read."""
+        self.loss_sum += losses.detach().sum()
+        self.examples += len(losses)
+        self.tokens += batch.tokens
+
+    def mean_loss(self) -> float | None:
+        """Mean loss an example; None before the first."""
+        return self.loss_sum.item() / self.examples if self.examples else None
+
+
+Before = Callable[[], None]  # called before every batch is read; may raise to break the step off
+After = Callable[[Tally], None]  # called after every batch
+
+
+class PlainSteps:
+    """Steps without privacy: shuffled epochs, the gradient of the mean loss."""
+
+    mechanism: Mechanism | None = None
+
+    def __init__(self, lm: LanguageModel, samples: Samples, training: TrainingSpec):
+        self._lm = lm
+        self._feed = Feed(lm, samples, training)
+        self._per_epoch = math.ceil(len(samples) / training.batch_size)
+        self.steps = self._per_epoch * training.epochs
+        self.epoch_ends = [self._per_epoch * epoch for epoch in range(1, training.epochs + 1)]
+        self.fingerprint = self._feed.fingerprint(PrivacySpec())
+
+    def gradient(self, step: int, before: Before, after: After) -> Tally:
+        """Leave the gradient of step 1…steps in the parameters' `grad`."""
+        size, physical = self._feed.shuffled(step, self._per_epoch)
+        tally = Tally(size, torch.zeros((), device=self._lm.device))
+        for batch in physical:
+            before()
+            losses = example_losses(self._lm, batch)
+            (losses.sum() / size).backward()
+            tally.add(losses, batch)
+            after(tally)
+        return tally
+
+    def epsilon(self, step: int) -> float | None:
+        """None: nothing is promised."""
+        return None
+
+    def close(self) -> None:
+        """Nothing to take back."""
+
+
+class PrivateSteps:
+    """Steps of DP-SGD: Poisson samples of units, clipped unit by unit, with noise."""
+
+    def __init__(
+        self, lm: LanguageModel, samples: Samples, patients: np.ndarray, training: TrainingSpec, privacy: PrivacySpec
+    ):
+        self._lm, self._seed = lm, training.seed
+        self._feed = Feed(lm, samples, training)
+        self._plan = plan(privacy, training, notes=len(patients), patients=len(set(patients)))
+        self._units = Units.build(privacy.unit, samples.note_index, patients)
+        self.steps, self.epoch_ends = self._plan.steps, self._plan.epoch_ends(training.epochs)
+        self.mechanism: Mechanism = self._plan.mechanism
+        self._curve = epsilon_curve(
+            noise_multiplier=self.mechanism.noise_multiplier,
+            sample_rate=self.mechanism.sample_rate,
+            steps=self.mechanism.steps,
+            delta=self.mechanism.delta,
+            accountant=self.mechanism.accountant,
+        )
+        self.fingerprint = self._feed.fingerprint(privacy)
+        self._clipper = Clipper(lm.model, privacy.max_grad_norm)
+
+    def gradient(self, step: int, before: Before, after: After) -> Tally:
+        """Leave the noisy gradient of step 1…steps in the parameters' `grad`, also when nobody was sampled."""
+        size, sample = self._feed.sampled(step, self._units, self._plan.sample_rate)
+        tally = Tally(size, torch.zeros((), device=self._lm.device))
+        for physical in sample:
+            for batch, names in physical:
+                before()
+                losses = example_losses(self._lm, batch)
+                self._clipper.backward(losses, names)
+                tally.add(losses, batch)
+                after(tally)
+            self._clipper.clip()
+        noise = torch.Generator(self._lm.device).manual_seed(_torch_seed(self._seed, step))
+        self._clipper.noisy_gradient(self.mechanism.noise_multiplier, self._plan.expected_units, noise)
+        return tally
+
+    def epsilon(self, step: int) -> float:
+        """ε spent after so many steps, or of the next step count that was computed."""
+        counts, values = self._curve
+        return float(values[np.searchsorted(counts, step)])
+
+    def close(self) -> None:
+        """Take the clipper's hooks off the model."""
+        self._clipper.close()
+
+
+def _torch_seed(seed: int, step: int) -> int:
+    """A 63-bit seed of the noise of one step."""
+    words = np.random.SeedSequence([seed, int(Purpose.NOISE), step]).generate_state(1, np.uint64)
+    return int(words[0] >> np.uint64(1))
