@@ -15,6 +15,7 @@ from typing import Any, Literal, get_args
 import pandas as pd
 
 from core.corpus.canaries import canary_notes, draw
+from core.corpus.import_codes import codes_in, dotted, revision_of
 from core.corpus.import_files import MOST_BYTES, BadNotes, chunks, header
 from core.corpus.import_mimic import is_mimic, read_mimic
 from core.corpus.import_records import phi_spans, read_identifiers, records_from_notes
@@ -281,21 +282,26 @@ def _patients(path: Path, notes: pd.DataFrame, records: pd.DataFrame, population
     else:
         splits = split_patients(who.tolist(), population=population, seed=seed)
     counts = pd.Series(splits).value_counts()
-    if not counts.get("member") or not counts.get("heldout"):
-        raise BadNotes(f"{path.name}: there must be members and held-out patients; there are {dict(counts)}.")
+    member, heldout = int(counts.get("member", 0)), int(counts.get("heldout", 0))
+    if not (member and heldout and member + heldout >= FEWEST_PATIENTS):
+        raise BadNotes(
+            f"{path.name}: there must be members and held-out patients, at least {FEWEST_PATIENTS} together; there are "
+            f"{member} and {heldout}."
+        )
     table = records.set_index("patient_id").reindex(who).reset_index()
     table["split"] = table["patient_id"].map(splits)
-    table["icd_codes"] = [_codes(codes) for codes in table["icd_codes"]]
+    table["icd_codes"] = _codes(table["icd_codes"].tolist())
     table["age"] = table["age"].astype("Int16")
     return table[PATIENTS.names]
 
 
-def _codes(given: object) -> list[str]:
-    if isinstance(given, list):
-        return given
-    if not isinstance(given, str):
-        return []
-    return list(dict.fromkeys(given.replace(",", " ").replace(";", " ").replace("|", " ").upper().split()))
+def _codes(given: list[object]) -> list[list[str]]:
+    """Everybody's ICD codes with their dot: lists as MIMIC-III's reader makes them, or cells of a table."""
+    if any(isinstance(cell, list) for cell in given):
+        return [cell if isinstance(cell, list) else [] for cell in given]
+    found = [codes_in(cell) if isinstance(cell, str) else [] for cell in given]
+    revision = revision_of(code for codes in found for code in codes)
+    return [[dotted(code, revision) for code in codes] for codes in found]
 
 
 def _with_spans(notes: pd.DataFrame, patients: pd.DataFrame, tell: Progress) -> pd.DataFrame:

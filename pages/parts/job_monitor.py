@@ -182,9 +182,8 @@ def _queue() -> None:
         st.caption("No jobs yet. Everybody who opens this page sees the same list.")
         return
     active = sum(job.active for job in jobs)
-    st.caption(
-        f"{active} waiting or running, {len(finished)} finished here. Every browser sees this list, but for runs on notes that somebody brought."
-    )
+    everybody = "Every browser sees this list, but for runs on notes that somebody brought."
+    st.caption(f"{active} waiting or running, {len(finished)} finished here. {everybody}")
     for job in jobs:
         _job_row(job)
     for run in finished[:FINISHED_SHOWN]:
