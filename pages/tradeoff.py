@@ -9,7 +9,7 @@ import pandas as pd
 import streamlit as st
 
 from core.evaluation.comparable import Family, families
-from pages.parts import charts, job_monitor, shell, tradeoff_text
+from pages.parts import charts, job_monitor, shell, tradeoff_odds, tradeoff_text, tradeoff_whatif
 from pages.parts.numbers import numbers
 from pages.parts.tradeoff_charts import PERPLEXITY, epsilon_label, linked_pair, risks
 
@@ -35,6 +35,16 @@ def curves_of(root: str, run_ids: tuple[str, ...]) -> pd.DataFrame:
 
     metrics = queries.metrics(shell.workspace())
     return points(metrics[metrics["run_id"].isin(run_ids)])
+
+
+@st.cache_data(max_entries=50, show_spinner=False)
+def seeds_of(root: str, run_ids: tuple[str, ...]) -> pd.DataFrame:
+    """The runs' own figures: epsilon, seed, metric, value."""
+    from core.runs import queries
+
+    metrics = queries.metrics(shell.workspace())
+    rows = metrics[metrics["run_id"].isin(run_ids) & (metrics["arm"] == "run") & (metrics["epsilon"] > 0)]
+    return rows[["epsilon", "seed", "metric", "value"]]
 
 
 def choose_family(found: list[Family]) -> Family:
@@ -109,11 +119,17 @@ def draw(family: Family) -> None:
     }
     plain = at_slider(curves, PERPLEXITY, "run", math.inf)
     tradeoff_text.sentences(family, epsilon, (risk_name, known[risk_name]), here, plain)
+    tradeoff_odds.fold(family, epsilon)
     if epsilon not in measured:
         train_this(family, epsilon)
     charts.show(
         linked_pair(
-            curves, risk_name, known[risk_name], {name: here[name, "run"] for name in (PERPLEXITY, risk_name)}, epsilon
+            curves,
+            risk_name,
+            known[risk_name],
+            {name: here[name, "run"] for name in (PERPLEXITY, risk_name)},
+            epsilon,
+            seeds_of(str(shell.workspace().root), family.run_ids),
         ),
         key="tradeoff-chart",
         alt=f"Perplexity above and {known[risk_name].label} below, against ε, each with its control",
@@ -125,10 +141,23 @@ def draw(family: Family) -> None:
     numbers(curves, name="tradeoff-all", label="Every measured figure of these runs")
 
 
+def recommend(family: Family) -> None:
+    """The ε for the reader's limits. Imported when asked for: it reads scores, which needs torch."""
+    from pages.parts import tradeoff_choice
+
+    tradeoff_choice.show(family)
+
+
+VIEWS = {"Measured": draw, "Which ε?": recommend, "What if?": tradeoff_whatif.show}
+
 runs = shell.workspace().runs()
 found = families(runs)
 if found:
-    draw(choose_family(found))
+    chosen_family = choose_family(found)
+    view = st.segmented_control(
+        "Look at", list(VIEWS), default="Measured", required=True, key="view", label_visibility="collapsed", **KEEP
+    )
+    VIEWS[view](chosen_family)
 else:
     st.info(
         "There is no trained run to draw yet. Train one without privacy and one at some ε; both appear here.",

@@ -43,6 +43,7 @@ def risks(metrics: set[str]) -> dict[str, Risk]:
         "direct_patients": Risk("any identifier", "patients with any identifier written"),
         "attempts_with_leak": Risk("attempts with a leak", "generated texts with a leak"),
         "auc_loss": Risk("membership (AUC)", "AUC of the membership attack", share=False, floor=0.4),
+        "privacy_leakage_loss": Risk("privacy leakage", "members found less others accused"),
     }
     copies = sorted(int(name.partition(":")[2]) for name in metrics if name.startswith("exposure:"))
     if copies:
@@ -74,8 +75,13 @@ class EpsilonAxis:
         return self.infinity if math.isinf(epsilon) else math.log10(epsilon)
 
 
-def linked_pair(points: pd.DataFrame, risk_name: str, risk: Risk, now: dict[str, Estimate], at: float) -> go.Figure:
-    """The pair of charts. `points` as core.evaluation.tradeoff gives them; `now` the figures at the slider's ε `at`."""
+def linked_pair(
+    points: pd.DataFrame, risk_name: str, risk: Risk, now: dict[str, Estimate], at: float, seeds: pd.DataFrame
+) -> go.Figure:
+    """The pair of charts. `points` as core.evaluation.tradeoff gives them; `now` the figures at the slider's ε `at`.
+
+    `seeds` has the runs' own figures (epsilon, seed, metric, value): a small open circle each.
+    """
     axis = EpsilonAxis(points["epsilon"].tolist())
     figure = make_subplots(rows=2, shared_xaxes=True, vertical_spacing=0.07, row_heights=[0.46, 0.54])
     _curve(figure, axis, points, PERPLEXITY, row=1, colour=charts.UTILITY, name="perplexity", number=":.3g")
@@ -88,6 +94,7 @@ def linked_pair(points: pd.DataFrame, risk_name: str, risk: Risk, now: dict[str,
     if risk_name == "auc_loss":
         figure.add_hline(y=0.5, line={"color": charts.CONTROL, "dash": "dash"}, annotation_text="coin", row=2, col=1)
     for row, (metric, colour) in enumerate(((PERPLEXITY, charts.UTILITY), (risk_name, charts.RISK)), start=1):
+        _each_seed(figure, axis, seeds[seeds["metric"] == metric], row=row, colour=colour)
         _here(figure, axis.place(at), now[metric], row=row, colour=colour)
     _dress(figure, axis, points, risk_name, risk)
     return figure
@@ -179,6 +186,19 @@ def _no_privacy(figure: go.Figure, points: pd.DataFrame) -> None:
         style = {"color": charts.UTILITY, "dash": "dashdot", "width": 1.5}
         figure.add_hline(y=value, line=style, row=1, col=1)
         figure.add_scatter(x=[None], y=[None], name="no privacy (∞)", mode="lines", line=style, row=1, col=1)
+
+
+def _each_seed(figure: go.Figure, axis: EpsilonAxis, rows: pd.DataFrame, *, row: int, colour: str) -> None:
+    """Every run as a small open circle, where an ε has several."""
+    several = rows[rows.groupby("epsilon")["seed"].transform("nunique") > 1]
+    if several.empty:
+        return
+    figure.add_scatter(
+        x=several["epsilon"].map(axis.place) - DODGE, y=several["value"], mode="markers", name="single seeds",
+        showlegend=row == 1, customdata=several[["seed"]],
+        hovertemplate="seed %{customdata[0]}: %{y:.3g}<extra></extra>",
+        marker={"size": 7, "symbol": "circle-open", "color": colour, "line": {"width": 1.5}}, row=row, col=1,
+    )  # fmt: skip
 
 
 def _here(figure: go.Figure, x: float, estimate: Estimate, *, row: int, colour: str) -> None:

@@ -97,6 +97,45 @@ def test_one_run_alone_can_be_drawn(data, smoke_specs, monkeypatch, tmp_path):
     assert "measured (1 seed)" in said(app, "**Usefulness:**")
 
 
+def test_the_odds_are_counted_from_the_run_once_the_fold_is_opened(data):
+    app = opened(at="8")
+    assert not any("Counted for this very training" in element.value for element in app.markdown)
+    app.session_state["odds-fold"] = True
+    app.run()
+    assert not app.exception
+    counted = next(element.value for element in app.markdown if "Counted for this very training" in element.value)
+    assert "of 100 attackers" in counted and "For a patient with" in counted
+
+
+def test_the_readers_limits_decide_and_are_told_with_their_worse_end(data, smoke_specs):
+    app = opened(view="Which ε?")
+    app.multiselect(key="risks").set_value(["auc_loss"]).run()
+    app.slider(key="limit_auc_loss").set_value(1.0).run()
+    app.slider(key="utility").set_value(100).run()
+    assert not app.exception
+    assert said(app, "### Recommended: ε = ∞"), "only training without privacy keeps all"
+    assert said(app, "Only training without privacy")
+    app.slider(key="limit_auc_loss").set_value(0.5).run()
+    assert said(app, "### None of these runs meets both")
+    table = app.dataframe[0].value
+    assert set(table["ε"]) == {"8", "∞ (no privacy)"} and not table["all met"].any()
+    assert said(app, "**Cost of a training**")
+    app.multiselect(key="risks").set_value([]).run()
+    assert any("at least one risk" in info.value for info in app.info)
+
+
+def test_a_training_is_imagined_by_four_accountants(data):
+    app = opened(view="What if?", wi_sigma="2.28287", wi_units="1500", wi_batch="4", wi_steps="3000")
+    head = said(app, "### ε = ")
+    assert "ε = 0.227 per note" in head and "would say 9.94, 44 times as much" in head, "row P's own example"
+    table = next(frame.value for frame in app.dataframe if "accountant" in frame.value)
+    assert set(table["accountant"]) == {"PRV", "RDP", "GDP", "the old report’s"}
+    last = table[table["steps"] == 3000].set_index("accountant")["epsilon"]
+    assert last["GDP"] < last["PRV"] < last["RDP"] < last["the old report’s"]
+    app.number_input(key="wi_batch").set_value(2_000).run()
+    assert any("more units than there are" in error.value for error in app.error)
+
+
 def test_the_axis_puts_infinity_after_every_number():
     axis = EpsilonAxis([0.1, 8.0, 20.0, math.inf])
     places = [axis.place(epsilon) for epsilon in (0.1, 0.5, 8.0, 20.0, math.inf)]
@@ -108,7 +147,8 @@ def test_drawing_it_needs_no_torch():
     """Importing it takes seconds, and a first screen must not wait for it."""
     code = (
         "import sys; import core.evaluation.tradeoff, core.evaluation.comparable, core.runs.queries,"
-        "pages.parts.job_monitor, pages.parts.tradeoff_charts, pages.parts.tradeoff_text;"
+        "pages.parts.job_monitor, pages.parts.tradeoff_charts, pages.parts.tradeoff_text,"
+        "pages.parts.tradeoff_odds, pages.parts.tradeoff_whatif;"
         "sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0  # noqa: S603

@@ -1,0 +1,26 @@
+"""Ledger: what has been promised about a cohort so far, and what is left?"""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from pages.parts import ledger_views, shell
+from pages.parts.cohort_choice import hospital_name
+
+shell.page(
+    "Ledger",
+    "What has been promised about these patients so far, by everything that was given away?",
+    icon=":material/receipt_long:",
+)
+
+runs = [run for run in shell.workspace().runs() if not run.spec.is_base]
+if runs:
+    cohorts = {run.spec.corpus.digest(): run.spec.corpus for run in runs}
+    chosen = st.selectbox(
+        "Cohort", list(cohorts), key="ledger_cohort", bind="query-params",
+        format_func=lambda digest: f"{hospital_name(cohorts[digest])} ({digest})",
+    )  # fmt: skip
+    ledger_views.show(cohorts[chosen], [run for run in runs if run.spec.corpus.digest() == chosen])
+else:
+    st.info("There is no trained model yet, so there is nothing to give away.", icon=":material/receipt_long:")
+    shell.link("train", "Train a model", icon=":material/model_training:")

@@ -1,0 +1,249 @@
+"""The Ledger page's parts: totals by unit, the releases, what is left of a budget, and the step that releases."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import pandas as pd
+import plotly.graph_objects as go
+import streamlit as st
+
+from core.evaluation.wording import epsilon_text
+from core.runs.run import Run
+from core.spec import CorpusSpec
+from pages.parts import charts, run_picker, shell
+from pages.parts.numbers import numbers
+
+KEEP = {"bind": "query-params"}
+UNITS = ("note", "patient")
+
+
+@st.cache_data(max_entries=200, show_spinner="Adding up what was promised …")
+def totals(entries: tuple[str, ...], delta: float) -> dict:
+    """Both units' totals of releases given as JSON (so that they are the cache's key)."""
+    from core.runs.ledger import Release
+    from core.runs.promised import promised
+
+    releases = [Release.model_validate_json(entry) for entry in entries]
+    return {unit: promised(releases, unit, delta) for unit in UNITS}
+
+
+def show(corpus: CorpusSpec, runs: Sequence[Run]) -> None:
+    """Everything about one cohort's ledger; `runs` are those that can be released."""
+    with st.spinner("Opening the ledger …"):  # the accountants take seconds to load the first time
+        from core.runs.ledger import Ledger, LedgerBroken
+    ledger = Ledger.of(shell.workspace(), corpus)
+    try:
+        releases = ledger.releases()
+    except LedgerBroken as error:
+        st.error(f"{error} Until then no total can be told.", icon=":material/error:")
+        return
+    if not releases:
+        st.info("Nothing of this cohort was entered as released yet.", icon=":material/receipt_long:")
+    else:
+        _released(corpus, releases)
+    _release(ledger, runs, {release.name for release in releases})
+    with st.expander("How is this computed?"):
+        st.markdown(HOW)
+
+
+def _released(corpus: CorpusSpec, releases: Sequence) -> None:
+    left, right = st.columns(2)
+    delta = left.number_input(
+        "δ, chance that all of it fails", 1e-12, 0.5, 1e-5, format="%g", key="ledger_delta", **KEEP
+    )
+    budget = right.number_input("Budget: ε that must not be exceeded", 0.1, 1e4, 10.0, key="budget", **KEEP)
+    entries = tuple(release.model_dump_json() for release in releases)
+    found = totals(entries, float(delta))
+    for unit, column in zip(UNITS, st.columns(2), strict=True):
+        with column.container(border=True, height="stretch"):
+            _total(found[unit], unit, float(budget))
+    for reason in dict.fromkeys(reason for unit in UNITS for reason in found[unit].reasons):
+        st.warning(reason, icon=":material/warning:")
+    _together(corpus, found)
+    _table(releases)
+    _chart(entries, float(delta), float(budget))
+    _room(entries, found, float(budget), float(delta))
+
+
+def _total(total, unit: str, budget: float) -> None:
+    spent = "∞" if math.isinf(total.epsilon) else epsilon_text(total.epsilon)
+    st.metric(f"For one {unit}, all releases together", f"ε = {spent}")
+    if not total.releases and not total.reasons:
+        st.caption(f"Nothing that was released makes a promise for one {unit}.")
+        return
+    if math.isinf(total.epsilon):
+        told = f"Nothing is left of ε = {budget:g}."
+        if total.releases:
+            told += f" The private releases alone, with noise of their own, would come to {total.if_independent:.3g}."
+        st.caption(told)
+        return
+    over = total.epsilon > budget
+    st.caption(
+        f"{'Over' if over else 'Within'} the budget of {budget:g} by {abs(budget - total.epsilon):.3g}. "
+        f"{total.releases} release{'s' if total.releases != 1 else ''}, composed by "
+        f"{total.accountant.upper()}; the single ε would add up to {total.added:.3g}."
+    )
+
+
+@st.cache_data(max_entries=50, show_spinner=False)
+def _most_notes(root: str, corpus: CorpusSpec) -> int:
+    notes = shell.workspace().corpus(corpus, store=False).training_notes()
+    return int(notes.groupby("patient_id").size().max())
+
+
+def _together(corpus: CorpusSpec, found: dict) -> None:
+    """Row J7: the promises of both units, as far as they say anything about one patient and one note."""
+    from core.runs.promised import for_note, for_patient
+
+    if any(found[unit].reasons for unit in UNITS):
+        return
+    notes = _most_notes(str(shell.workspace().root), corpus)
+    patient, patient_delta = for_patient(found["note"], found["patient"], notes)
+    note, note_delta = for_note(found["note"], found["patient"])
+    lines = []
+    if found["note"].releases:
+        promise = "nothing at all" if patient_delta >= 0.5 else f"ε = {patient:.3g} at δ = {patient_delta:.2g}"
+        lines.append(f"For the patient with the most notes ({notes}) all of it together promises {promise}.")
+    if found["patient"].releases:
+        lines.append(f"For one note all of it together promises ε = {note:.3g} at δ = {note_delta:.2g}.")
+    st.markdown("  \n".join(["Promises for notes and for patients do not add up. By group privacy:", *lines]))
+
+
+def _table(releases: Sequence) -> None:
+    rows = []
+    for one in releases:
+        epsilon = math.inf
+        if one.mechanism is not None:
+            epsilon = one.mechanism.epsilon()
+        elif one.vocabulary is not None:
+            epsilon = one.vocabulary.guarantee()[0]
+        rows.append(
+            {
+                "entry": one.number,
+                "released": f"{datetime.fromtimestamp(one.time, UTC):%Y-%m-%d %H:%M} UTC",
+                "what": f"{one.kind} {one.name}",
+                "ε by itself": epsilon_text(epsilon) + (f" per {one.unit}" if one.unit else ""),
+                "seed": one.seed,
+                "reason": one.reason,
+            }
+        )
+    st.dataframe(pd.DataFrame(rows), hide_index=True, width="stretch", alt="What was released")
+
+
+def _chart(entries: tuple[str, ...], delta: float, budget: float) -> None:
+    """ε after each release: composed, and the plain sum, against the budget. Only of units with a finite total."""
+    frames = []
+    for unit in UNITS:
+        steps = [totals(entries[:count], delta)[unit] for count in range(1, len(entries) + 1)]
+        finite = [one for one in steps if math.isfinite(one.epsilon)]
+        if finite and finite[-1].releases:
+            at = range(1, len(finite) + 1)
+            frames.append(
+                pd.DataFrame(
+                    {
+                        "unit": unit, "entry": list(at), "together": [one.epsilon for one in finite],
+                        "added up": [one.added for one in finite],
+                    }
+                )
+            )  # fmt: skip
+    if not frames:
+        return
+    frame, figure = pd.concat(frames, ignore_index=True), go.Figure()
+    for unit, colour in zip(UNITS, (charts.BUDGET, charts.OKABE_ITO["purple"]), strict=True):
+        rows = frame[frame["unit"] == unit]
+        for column, dash in (("together", "solid"), ("added up", "dot")):
+            if len(rows):
+                figure.add_scatter(
+                    x=rows["entry"], y=rows[column], name=f"one {unit}: {column}", mode="lines+markers",
+                    line={"color": colour if column == "together" else charts.CONTROL, "dash": dash, "width": 3,
+                          "shape": "hv"},
+                    hovertemplate="after entry %{x}: ε = %{y:.3g}<extra></extra>",
+                )  # fmt: skip
+    figure.add_hline(
+        y=budget, line={"color": charts.RISK, "dash": "dash"}, annotation_text="budget",
+        annotation_position="top left",
+    )  # fmt: skip
+    figure.update_layout(
+        xaxis={"title": "entry", "dtick": 1}, yaxis={"title": "ε so far", "rangemode": "tozero"}, height=320,
+        margin={"t": 10, "b": 10, "l": 10, "r": 10}, legend={"orientation": "h", "y": 1.02, "yanchor": "bottom"},
+    )  # fmt: skip
+    last = frame.groupby("unit")["together"].last()
+    told = ", ".join(f"{value:.3g} for one {unit}" for unit, value in last.items())
+    charts.show(figure, key="ledger-chart", alt=f"ε after each release against the budget of {budget:g}; now {told}")
+    numbers(frame, name="ledger")
+
+
+@st.cache_data(max_entries=50, show_spinner="Looking for the noise that still fits …")
+def _room_left(entries: tuple[str, ...], unit: str, budget: float, delta: float) -> tuple[float, float] | None:
+    """(ε, σ) of one more run like the last; None where there is no room."""
+    from core.runs.ledger import Release
+    from core.runs.promised import mechanisms_of
+    from core.training.composition import room
+
+    mechanisms = mechanisms_of([Release.model_validate_json(entry) for entry in entries], unit)
+    found = room(mechanisms, mechanisms[-1], budget, delta) if mechanisms else None
+    return None if found is None else (found.epsilon(), found.noise_multiplier)
+
+
+def _room(entries: tuple[str, ...], found: dict, budget: float, delta: float) -> None:
+    units = [unit for unit in UNITS if found[unit].releases and not found[unit].reasons]
+    if not units or not st.button("What may one more run spend?", key="room", icon=":material/calculate:"):
+        return
+    for unit in units:
+        left = _room_left(entries, unit, budget, delta)
+        if left is None:
+            st.markdown(f"For one {unit}: nothing fits into the budget any more.")
+        else:
+            st.markdown(
+                f"For one {unit}: one more run like the last, with σ = {left[1]:.3g} and so ε = **{left[0]:.3g}** by "
+                f"itself, keeps everything within {budget:g}. It needs a seed of its own."
+            )
+
+
+def _release(ledger, runs: Sequence[Run], entered: set[str]) -> None:
+    """The explicit step: choose, say why, confirm."""
+    st.subheader("Release a model")
+    st.markdown(
+        "Entering a release says that a model was, or will be, given to somebody. **It cannot be undone**: whoever has "
+        "a model keeps it. The ledger only grows."
+    )
+    left = [run for run in runs if run.id not in entered]
+    if not left:
+        st.markdown("Every run of this cohort is in the ledger.")
+        return
+    names = run_picker.labels(left)
+    with st.form("release", clear_on_submit=True):
+        chosen = st.selectbox("Model", [run.id for run in left], format_func=names.__getitem__, key="release_run")
+        reason = st.text_input("Who gets it, and what for?", key="release_reason", max_chars=300)
+        sure = st.checkbox("I know that this cannot be undone.", key="release_sure")
+        sent = st.form_submit_button("Enter the release", icon=":material/send:")
+    if not sent:
+        return
+    if not sure:
+        st.error("Tick the box first: a release cannot be undone.", icon=":material/error:")
+        return
+    try:
+        release = ledger.release_run(next(run for run in left if run.id == chosen), reason)
+    except (ValueError, OSError) as error:
+        st.error(str(error), icon=":material/error:")
+        return
+    st.toast(f"Entry {release.number}: {release.name} is released.", icon=":material/check:")
+    st.rerun()
+
+
+HOW = """
+- Runs **compose**: their privacy losses are convolved (PRV; Gopi et al. 2021), which is tighter than adding their ε.
+  The accountant that a run was planned with is not asked: GDP under-reports, and a total must not.
+- A noisy **vocabulary** adds its ε and δ (basic composition). `python -m core ledger --vocabulary` makes one.
+- A run **without privacy** makes every total infinite: no ε covers what it may tell.
+- Two runs of **one seed** drew the same noise. Whoever has both can subtract one from the other, so they have no finite
+  total, however large each σ was. Give a release a seed of its own, and keep it secret.
+- A promise for one **note** and one for a **patient** speak of different neighbours: each has its own total. Group
+  privacy carries one over to the other: a patient with k notes has kε; a note has twice the patients' ε.
+- Entries stand in the data folder under `ledger/`, each with a digest of the one before. A gap or an edited entry is an
+  error and never a smaller total.
+- The ledger counts per cohort. Patients who are in two cohorts are promised both totals.
+"""

@@ -1,0 +1,137 @@
+"""The Report page's parts: choosing models of one cohort, the verdict on screen, the tables, and the downloads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import pandas as pd
+import streamlit as st
+
+from core.evaluation.wording import epsilon_text, percent
+from core.runs.run import Run
+from pages.parts import run_picker, shell
+from pages.parts.numbers import csv_button
+
+if TYPE_CHECKING:
+    from core.evaluation.report import Report
+
+MOST = 6  # models side by side that still fit a printed page
+TITLES = {
+    "controls": "Attacks and controls",
+    "attacks": "Membership attacks of the full audit",
+    "bounds": "What attacks prove about ε",
+    "hipaa": "HIPAA’s 18 identifiers",
+    "rarity": "Rare diseases",
+    "ledger": "Released so far",
+    "costs": "What the trainings took",
+    "figures": "Every figure",
+}
+
+
+def choose(runs: Sequence[Run]) -> list[Run]:
+    """Some runs of one cohort; the choice is kept in the link (`?runs=id,id`)."""
+    by_id = {run.id: run for run in runs}
+    asked = [run_id for run_id in st.query_params.get("runs", "").split(",") if run_id in by_id]
+    first, second = run_picker.default_pair(runs)
+    default = asked or [run.id for run in (first, second) if run is not None]
+    names = run_picker.labels(runs)
+
+    def share() -> None:
+        st.query_params["runs"] = ",".join(st.session_state["report_runs"])
+
+    ids = st.multiselect(
+        "Models", list(by_id), default, format_func=names.__getitem__, key="report_runs", max_selections=MOST,
+        on_change=share, help="Models that were trained on one cohort.",
+    )  # fmt: skip
+    return [by_id[run_id] for run_id in ids]
+
+
+@st.cache_resource(max_entries=10, show_spinner="Reading runs, audits and the ledger, and counting odds …")
+def _report(root: str, run_ids: tuple[str, ...], entries: int, audited: tuple) -> tuple[Report, str]:
+    """The report of runs in the data folder `root` and its page. Made anew when the ledger or an audit has grown."""
+    from core.evaluation.report import build
+    from core.evaluation.report_html import render
+
+    workspace = shell.workspace()
+    made = build(workspace, [workspace.run(run_id) for run_id in run_ids])
+    return made, render(made)
+
+
+def show(runs: Sequence[Run]) -> None:
+    """The verdict, the downloads, and every table; a sentence where no report can be made."""
+    workspace = shell.workspace()
+    folder = workspace.root / "ledger" / runs[0].spec.corpus.digest()
+    audited = tuple(
+        (run.id, outcome.attack, outcome.finished)
+        for run in runs
+        for outcome in workspace.audit(run.id).outcomes().values()
+    )
+    ids = tuple(run.id for run in runs)
+    try:
+        made, page = _report(str(workspace.root), ids, len(list(folder.glob("*.json"))), audited)
+    except ValueError as error:  # several cohorts, or a damaged ledger: a sentence
+        st.error(str(error), icon=":material/error:")
+        return
+    _downloads(made, page)
+    _verdict(made)
+    _odds(made)
+    for name, title in TITLES.items():
+        frame = made.tables[name]
+        if len(frame):
+            with st.expander(title):
+                st.dataframe(_readable(frame, made), hide_index=True, alt=title)
+                csv_button(frame, name=f"report-{name}")
+    with st.expander("Limits, commands and versions"):
+        st.markdown("\n".join(f"- {sentence}" for sentence in (*made.facts["limits"], *made.facts["not_attacked"])))
+        st.code("\n".join(made.facts["commands"]), language="bash")
+        st.caption("; ".join(f"{name} {number}" for name, number in made.facts["versions"].items()))
+
+
+def _downloads(made: Report, page: str) -> None:
+    with st.container(horizontal=True):
+        for label, name, mime, data, icon in (
+            ("Report (HTML, prints to PDF)", "report.html", "text/html", page, "description"),
+            ("JSON", "report.json", "application/json", made.to_json, "data_object"),
+            ("All tables (CSV)", "report.zip", "application/zip", lambda: made.to_zip(page), "folder_zip"),
+        ):
+            st.download_button(
+                label, data, name, mime, icon=f":material/{icon}:", on_click="ignore", key=f"download-{name}",
+                type="primary" if name == "report.html" else "secondary",
+            )  # fmt: skip
+
+
+def _verdict(made: Report) -> None:
+    names = made.facts["names"]
+    for one, column in zip(made.facts["verdict"], st.columns(min(len(names), 3)) * 2, strict=False):
+        with column.container(border=True):
+            st.markdown(f"#### {names[one['run']]}")
+            st.caption(one["run"])
+            for sentence in one["sentences"]:
+                st.markdown(sentence)
+    for sentence in made.facts["promised"]["sentences"]:
+        st.markdown(f":material/receipt_long: {sentence}")
+
+
+def _odds(made: Report) -> None:
+    """The two bounds on a guess, side by side."""
+    models = made.tables["models"]
+    shown = pd.DataFrame(
+        {
+            "model": models["run"].map(made.facts["names"]),
+            "ε": models["epsilon"].map(epsilon_text),
+            "protects one": models["unit"].replace("", "–"),
+            "right guesses by (ε, δ), at most": models["right_guesses_promised"].map(percent),
+            "counted for this training, at most": models["right_guesses_counted"].map(percent),
+        }
+    )
+    st.dataframe(shown, hide_index=True, alt="Right guesses whether one unit was in the data; a coin has 50 %")
+
+
+def _readable(frame: pd.DataFrame, made: Report) -> pd.DataFrame:
+    """Runs by their short names, and no empty columns."""
+    shown = frame.dropna(axis="columns", how="all")
+    for column in ("run", "run_id"):
+        if column in shown:
+            shown = shown.assign(**{column: shown[column].map(made.facts["names"]).fillna(shown[column])})
+    return shown

@@ -1,0 +1,139 @@
+"""Which ε, and which run, for the reader's own limits: sliders, the verdict of every ε, and what each training cost."""
+
+from __future__ import annotations
+
+import pandas as pd
+import streamlit as st
+
+from core.evaluation import recommendation as rec
+from core.evaluation.comparable import Family
+from core.evaluation.wording import epsilon_text
+from pages.parts import shell
+from pages.parts.numbers import numbers
+
+KEEP = {"bind": "query-params"}
+USES = ("not said", "direct patient care", "clinical research", "medical education", "administration")
+STARTS = {"auc_loss": 0.60, "members_caught": 0.20}  # where a slider stands before anybody moves it; others at 5 %
+FIRST = ("auc_loss", "full_name_patients_excess")
+
+
+@st.cache_data(max_entries=20, show_spinner="Reading every run’s scores …")
+def measures_of(root: str, run_ids: tuple[str, ...]) -> pd.DataFrame:
+    """What can be limited, of runs in the data folder `root`. A run never changes, so neither does this."""
+    workspace = shell.workspace()
+    runs = [workspace.run(run_id) for run_id in run_ids]
+    return rec.measures(runs, workspace.find(runs[0].spec.base_spec()))
+
+
+@st.cache_data(max_entries=20, show_spinner=False)
+def costs_of(root: str, run_ids: tuple[str, ...]) -> pd.DataFrame:
+    """What the trainings took."""
+    return rec.costs([shell.workspace().run(run_id) for run_id in run_ids])
+
+
+def limits() -> rec.Limits | None:
+    """The reader's limits, kept in the link. None while no risk is chosen."""
+    with st.container(border=True):
+        left, right = st.columns([1, 2])
+        use = left.selectbox("What the model is for", USES, key="use", accept_new_options=True, **KEEP)
+        chosen = right.multiselect(
+            "Risks that must stay low", list(rec.RISKS), list(FIRST), key="risks",
+            format_func=lambda name: rec.RISKS[name].label,
+        )  # fmt: skip
+        risks, columns = {}, st.columns(max(2, len(chosen) + 1))
+        for column, name in zip(columns, chosen, strict=False):
+            risks[name] = _limit(column, name)
+        utility = columns[len(chosen)].slider(
+            "Usefulness kept, at least", 0, 100, 25, 1, format="%d %%", key="utility", **KEEP,
+            help="0 % is the public model before training, 100 % the same training without privacy.",
+        )  # fmt: skip
+    if not chosen:
+        st.info("Choose at least one risk: a recommendation weighs risk against usefulness.")
+        return None
+    return rec.Limits(risks, utility / 100, "" if use in (None, USES[0]) else use)
+
+
+def _limit(column, name: str) -> float:
+    measure, start = rec.RISKS[name], STARTS.get(name, 0.05)
+    title, about = f"{measure.label[0].upper()}{measure.label[1:]}, at most", f"{measure.explanation}."
+    if measure.share:
+        percent = column.slider(
+            title, 0, 100, round(100 * start), 1, format="%d %%", key=f"limit_{name}", help=about, **KEEP
+        )
+        return percent / 100
+    return column.slider(title, 0.5, 1.0, start, 0.01, key=f"limit_{name}", help=about, **KEEP)
+
+
+def show(family: Family) -> None:
+    """The limits, what follows from these runs, and every ε against every limit."""
+    st.markdown(
+        "Say what is too risky and what is too useless. Each ε below is held against that by what **these** runs "
+        "measured, and a limit counts as met only if the worse end of the 95 % interval meets it."
+    )
+    wanted = limits()
+    if wanted is None:
+        return
+    root = str(shell.workspace().root)
+    found = rec.recommend(measures_of(root, family.run_ids), wanted)
+    heading = f"### {_verdict(found)}"
+    st.markdown(heading)
+    for sentence in found.sentences:
+        st.markdown(sentence)
+    st.dataframe(_wide(found.table), hide_index=True, width="stretch", alt="Every ε against every limit")
+    if found.run_id is not None:
+        with st.container(horizontal=True):
+            shell.link("report", "Put it into a report", icon=":material/description:")
+            shell.link("ledger", "See what was released so far", icon=":material/receipt_long:")
+    spent = costs_of(root, family.run_ids)
+    if len(spent):
+        st.markdown(_cost_sentence(spent, family))
+    numbers(found.table, name="limits", label="The same with all digits")
+    numbers(found.runs, name="limits-runs", label="Every run by itself")
+    numbers(spent, name="costs", label="What each training took")
+    with st.expander("How is this computed?"):
+        st.markdown(HOW)
+
+
+def _verdict(found: rec.Recommendation) -> str:
+    use = f" for {_plain(found.limits.use_case)}" if found.limits.use_case else ""
+    if found.epsilon is None:
+        return f"None of these runs meets both{use}"
+    return f"Recommended{use}: ε = {epsilon_text(found.epsilon)}"
+
+
+def _plain(text: str) -> str:
+    """A reader's own words as Markdown shows them: nothing in them is markup."""
+    return "".join(f"\\{mark}" if mark in "\\`*_{}[]()<>#+-!|~:$" else mark for mark in " ".join(text.split()))
+
+
+def _wide(table: pd.DataFrame) -> pd.DataFrame:
+    """One row an ε, one column a measure: the figure with its interval, and a mark."""
+    rows = []
+    for epsilon, same in table.groupby("epsilon", sort=True):
+        row = {"ε": epsilon_text(epsilon), "seeds": int(same["seeds"].min()), "all met": bool(same["met"].all())}
+        for one in same.itertuples():
+            value, low, high = (rec.measure_text(one.measure, end) for end in (one.value, one.low, one.high))
+            row[rec.measure_name(one.measure)] = f"{'✓' if one.met else '✗'} {value} ({low} to {high})"
+        rows.append(row)
+    wide = pd.DataFrame(rows)
+    return wide[[*(name for name in wide if name not in ("seeds", "all met")), "seeds", "all met"]]
+
+
+def _cost_sentence(spent: pd.DataFrame, family: Family) -> str:
+    means = spent.groupby("epsilon")[["tokens", "seconds"]].mean()
+    told = "; ".join(
+        f"ε = {epsilon_text(epsilon)}: {row.tokens / 1e6:.2f} million tokens, {row.seconds / 60:.1f} minutes"
+        for epsilon, row in means.iterrows()
+    )
+    return f"**Cost of a training** (mean over seeds, on the machines that trained them): {told}."
+
+
+HOW = """
+- *Usefulness kept*: (ln pp_base − ln pp) / (ln pp_base − ln pp_∞), pp the perplexity on held-out patients' notes.
+- *Excess*: what was found of members less the same for held-out patients, with the interval of a difference (MOVER).
+- *Members caught*: members' notes above the threshold that accuses 10 % of held-out notes, by the loss attack.
+- An ε's figure is the mean over seeds, its interval Student's t, never narrower than the runs' own.
+- Recommended is the **smallest** ε that meets every limit. Of its runs, the one whose usefulness is highest at the
+  worse end, among those that meet every limit by their own interval.
+- Choosing by such figures looks at the private notes, which ε does not cover.
+"""

@@ -1,0 +1,78 @@
+"""The Ledger page, driven without a browser: releases are explicit, cannot be undone, and count by unit."""
+
+from __future__ import annotations
+
+import shutil
+from functools import partial
+
+import pytest
+from visit import said, visit
+
+from core.runs.ledger import Ledger, Vocabulary
+from core.runs.store import Workspace
+from core.spec import CORPUS_PRESETS
+
+opened = partial(visit, "ledger")
+SMOKE = CORPUS_PRESETS["smoke"]
+
+
+@pytest.fixture
+def workspace(monkeypatch, smoke_workspace, tmp_path):
+    shutil.copytree(smoke_workspace, tmp_path / "data")
+    monkeypatch.setenv("PHILAB_DATA", str(tmp_path / "data"))
+    return Workspace(tmp_path / "data", shared=())
+
+
+def release(app, run_id: str, reason: str, sure: bool):
+    """Fill the form and send it."""
+    app.selectbox(key="release_run").set_value(run_id)
+    app.text_input(key="release_reason").set_value(reason)
+    if sure:
+        app.checkbox(key="release_sure").check()
+    next(button for button in app.button if button.label == "Enter the release").click().run()
+    assert not app.exception
+    return app
+
+
+def totals(app) -> dict[str, str]:
+    return {metric.label: metric.value for metric in app.metric}
+
+
+def test_without_runs_it_says_what_to_do(monkeypatch, tmp_path):
+    monkeypatch.setenv("PHILAB_DATA", str(tmp_path))
+    assert any("no trained model" in info.value for info in opened().info)
+
+
+def test_a_release_needs_a_reason_and_a_tick_and_then_counts(workspace, smoke_specs):
+    run_id, ledger = smoke_specs["dp"].run_id, Ledger.of(workspace, SMOKE)
+    app = opened()
+    assert any("Nothing of this cohort was entered" in info.value for info in app.info)
+    app = release(app, run_id, "for the class", sure=False)
+    assert any("cannot be undone" in error.value for error in app.error) and ledger.releases() == []
+    app = release(app, run_id, "   ", sure=True)
+    assert any("needs a reason" in error.value for error in app.error) and ledger.releases() == []
+    app = release(app, run_id, "for the class", sure=True)
+    assert [(one.name, one.reason) for one in ledger.releases()] == [(run_id, "for the class")]
+    app.number_input(key="ledger_delta").set_value(1e-3).run()
+    assert totals(app)["For one note, all releases together"] == "ε = 8"
+    assert app.dataframe[0].value["reason"].tolist() == ["for the class"]
+    assert run_id not in app.selectbox(key="release_run").options, "it cannot be released twice"
+    assert "For the patient with the most notes" in said(app)
+    assert app.get("plotly_chart")
+
+
+def test_a_release_without_privacy_makes_the_totals_infinite_and_says_so(workspace, smoke_specs):
+    app = release(opened(), smoke_specs["plain"].run_id, "by mistake", sure=True)
+    assert set(totals(app).values()) == {"ε = ∞"}
+    assert any("was trained without privacy" in warning.value for warning in app.warning)
+
+
+def test_a_damaged_ledger_gives_no_total(workspace):
+    ledger = Ledger.of(workspace, SMOKE)
+    words = Vocabulary(epsilon=0.1, delta=1e-12, words=4, unit="patient")
+    ledger.release_vocabulary("words", words, "a tokenizer")
+    app = opened()
+    assert totals(app)["For one patient, all releases together"] == "ε = 0.4"
+    (ledger.folder / "0001.json").write_text("{}")
+    app = opened()
+    assert not app.metric and any("no total can be told" in error.value for error in app.error)
