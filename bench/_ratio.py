@@ -12,6 +12,7 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -53,6 +54,11 @@ TARGETS: dict[str, Target] = {
     ),
     "full_audit_over_training_gpt2": Target("GPT-2, classroom: the full suite of attacks / training", 5.0, 3.0),
     "full_audit_over_training_distilbert": Target("DistilBERT, classroom: the full suite / training", 8.0, 5.0),
+    "patients_first_view_over_duckdb": Target("Patients page, 1.2 million notes: first view / bare DuckDB", 10.0, 4.0),
+    "patients_bucket_over_duckdb": Target("Patients page: a click on a bucket / bare DuckDB", 10.0, 4.0),
+    "patients_filter_over_duckdb": Target("Patients page: a filter / bare DuckDB", 10.0, 4.0),
+    "patients_patient_over_duckdb": Target("Patients page: a click on a patient / bare DuckDB", 10.0, 4.0),
+    "patients_memory_over_one_gib": Target("Patients page: peak memory of the app / 1 GiB", 1.0, 0.6),
     "memory_100k_over_10k": Target("peak memory, training and scoring: 100,000 notes / 10,000", 1.2, 1.05),
     "time_per_note_100k_over_10k": Target("time a note, training and scoring: 100,000 notes / 10,000", 1.15, 1.0),
 }
@@ -94,6 +100,14 @@ def seconds_of(work: Callable[[], Any]) -> float:
 def _wait_for_kernels() -> None:
     if torch.cuda.is_available():
         torch.cuda.synchronize()
+
+
+def peak_mib() -> float:
+    """Most memory that this program has held at once, MiB (Linux)."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) / 1024
+    raise OSError("peak memory is read from /proc/self/status, which this system does not have: use Linux")
 
 
 def figure(key: str, above: np.ndarray, below: np.ndarray, **more: Any) -> Figures:

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
-from bench._ratio import Figures, check_rounds, figure, show
+from bench._ratio import Figures, check_rounds, figure, peak_mib, show
 from core.attacks.membership import loss_scores
 from core.corpus.hospital import write_large
 from core.models.build import load
@@ -32,8 +32,8 @@ FEW, MANY, STEPS = 10_000, 100_000, 16
 COLUMNS = ["note_id", "admission_id", "patient_id", "split", "note_type", "text"]
 
 
-def main(json: bool = False, rounds: int = 3) -> None:
-    """Print both figures of scale."""
+def main(json: bool = False, rounds: int = 1) -> None:
+    """Print both figures of scale; a round takes minutes, over which passing disturbances even out."""
     show(measure(rounds), json=json)
 
 
@@ -91,15 +91,7 @@ def measure_here(folder: Path, count: int, steps: int) -> dict[str, float]:
     begun = time.perf_counter()
     loss_scores(lm, notes, AuditSpec())
     a_note += (time.perf_counter() - begun) / count
-    return {"peak_mib": _peak_mib(), "seconds_a_note": a_note}
-
-
-def _peak_mib() -> float:
-    """Most memory that this program has held at once, MiB (Linux)."""
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1]) / 1024
-    raise OSError("peak memory is read from /proc/self/status, which this system does not have: use Linux")
+    return {"peak_mib": peak_mib(), "seconds_a_note": a_note}
 
 
 def _as_numbers(arguments: list[str]) -> tuple[Path, int, int]:

@@ -94,7 +94,7 @@ def leakage(sums: pd.DataFrame, measure: Measure) -> pd.DataFrame:
     says whether the bucket holds LEAST_PATIENTS; the others have no figures (NaN).
     """
     rows = [_bucket(row, measure) for row in sums.to_dict("records")]
-    return pd.DataFrame(rows, columns=list(COLUMNS))
+    return pd.DataFrame(rows, columns=list(COLUMNS)).astype({"kept": bool, "value": float, "log_probability": float})
 
 
 def _bucket(row: dict, measure: Measure) -> tuple:

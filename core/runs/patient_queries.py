@@ -1,7 +1,7 @@
 """Questions about patients, as DuckDB queries over a cohort's and a run's Parquet files.
 
 Nothing here reads a table whole: every answer is an aggregate, or the rows of one bucket or one patient. What is kept
-between questions is a patient's (or admission's) place among the disease profiles, two numbers a row, inside DuckDB.
+between questions is each patient's (or admission's) place among the disease profiles: two numbers a row.
 """
 
 # ruff: noqa: S608 — every query is written here; what users type is a parameter
@@ -9,7 +9,8 @@ between questions is a patient's (or admission's) place among the disease profil
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -17,6 +18,7 @@ from typing import Any, Literal
 import duckdb
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 Level = Literal["patient", "admission"]
 _PARAMETER = re.compile(r"\$(\w+)")
@@ -115,45 +117,50 @@ _UNIT = {"patient": "patient_id", "admission": "admission_id"}
 class PatientTables:
     """The patients of one cohort: `patients` and `notes` are its Parquet files.
 
-    May be shared by threads: every question has a cursor of its own.
+    May be shared by threads: every question opens a DuckDB of its own, which may hold MEMORY.
     """
 
     patients: Path
     notes: Path
-    _database: duckdb.DuckDBPyConnection = field(init=False, repr=False)
+    _profiles: dict[str, pa.Table] = field(default_factory=dict, repr=False)
 
-    def __post_init__(self) -> None:
-        self._database = duckdb.connect(
-            config={"memory_limit": MEMORY, "threads": 2, "preserve_insertion_order": False}
-        )
+    @contextmanager
+    def _database(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """DuckDB with the profiles made so far as `profile_<level>`."""
+        settings = {"memory_limit": MEMORY, "threads": 2, "preserve_insertion_order": False}
+        with duckdb.connect(config=settings) as database:
+            for name, profile in self._profiles.copy().items():
+                database.register(name, profile)
+            yield database
 
     def ask(self, query: str, **parameters: Any) -> pd.DataFrame:
         """The answer to a query with `$name` parameters, written in the code and never typed by a user."""
-        used = {name: parameters[name] for name in set(_PARAMETER.findall(query))}
-        with self._database.cursor() as cursor:
-            return cursor.execute(query, used).df()
+        with self._database() as database:
+            return database.execute(query, {name: parameters[name] for name in set(_PARAMETER.findall(query))}).df()
 
     # Profiles ----------------------------------------------------------------------------------------------------
 
     def profile(self, level: Level, wordings: Mapping[str, str] | None = None) -> dict[str, np.ndarray]:
-        """Log-probability of every judged unit's disease profile: `patient` (a number each) and `log_probability`.
+        """Disease profiles of every judged unit: `patient` (whose it is, a number), `log_probability` and `place`.
 
         Codes are counted over all patients but canaries. This hospital codes patients, not admissions: an admission has
         those codes of its patient that one of its notes names, by `wordings` (code → words), and one that names none
-        has no profile. Made once, then kept in DuckDB as `profile_<level>` (unit, patient_id, log_probability, place),
-        where place = (log p − smallest) / (largest − smallest) over judged units: 0 rarest, 1 most common.
+        has no profile. Made once, then kept as `profile_<level>` (unit, patient_id, log_probability, place), where
+        place = (log p − smallest) / (largest − smallest) over judged units: 0 rarest, 1 most common.
         """
-        with self._database.cursor() as cursor:
-            known = cursor.execute("SELECT table_name FROM duckdb_tables()").fetchall()
-            if (f"profile_{level}",) not in known:
-                self._make_profile(cursor, level, wordings or {})
-            found = cursor.execute(
+        name = f"profile_{level}"
+        with self._database() as database:
+            if name not in self._profiles:
+                made = self._make_profile(database, level, wordings or {})
+                database.register(name, made)
+                self._profiles[name] = made
+            found = database.execute(
                 "SELECT dense_rank() OVER (ORDER BY patient_id) - 1 AS patient, log_probability, place "
-                f"FROM profile_{level} ORDER BY unit"
+                f"FROM {name} ORDER BY unit"
             )
             return found.fetchnumpy()
 
-    def _make_profile(self, cursor: duckdb.DuckDBPyConnection, level: Level, wordings: Mapping[str, str]) -> None:
+    def _make_profile(self, database: duckdb.DuckDBPyConnection, level: Level, wordings: Mapping[str, str]) -> pa.Table:
         coded = (
             "SELECT DISTINCT patient_id, unnest(icd_codes) AS code FROM read_parquet($patients) WHERE split <> 'canary'"
         )
@@ -163,7 +170,7 @@ class PatientTables:
             owner = "SELECT unit, unit AS patient_id FROM units"
         else:
             words = pd.DataFrame({"code": list(wordings), "wording": list(wordings.values())}, dtype="str")
-            cursor.register("words", words)
+            database.register("words", words)
             held = f"""
                 SELECT DISTINCT n.admission_id AS unit, w.code FROM (
                     SELECT patient_id, admission_id, text, unnest(entity_spans) AS span FROM read_parquet($notes)
@@ -173,7 +180,6 @@ class PatientTables:
             units = "SELECT DISTINCT unit FROM held"
             owner = "SELECT DISTINCT admission_id AS unit, patient_id FROM read_parquet($notes)"
         query = f"""
-            CREATE OR REPLACE TABLE profile_{level} AS
             WITH held AS ({held}), units AS ({units}), owner AS ({owner}), found AS ({PROFILE}),
             judged AS (
                 SELECT f.unit, o.patient_id, f.log_probability FROM found f JOIN owner o USING (unit)
@@ -182,7 +188,8 @@ class PatientTables:
             SELECT *, coalesce((log_probability - min(log_probability) OVER ())
                 / nullif(max(log_probability) OVER () - min(log_probability) OVER (), 0), 0) AS place FROM judged"""
         files = {"patients": str(self.patients), "notes": str(self.notes)}
-        cursor.execute(query, {name: files[name] for name in set(_PARAMETER.findall(query))})
+        used = {name: files[name] for name in set(_PARAMETER.findall(query))}
+        return database.sql(query, params=used).to_arrow_table()
 
     def rates(self, codes: Sequence[str]) -> dict[str, float]:
         """Share of the cohort's patients (canaries apart) who hold each of these codes."""
@@ -310,10 +317,10 @@ class PatientTables:
             FROM rows r JOIN thresholds t USING (attack)
             WHERE r.patient_id IN (SELECT unnest($ids)) AND r.split IN ('member', 'heldout')
             GROUP BY r.patient_id, attack ORDER BY attack, r.patient_id"""
-        with self._database.cursor() as cursor:
-            cursor.register("wanted", wanted)
+        with self._database() as database:
+            database.register("wanted", wanted)
             files = sorted({str(one.file) for one in attacks})
-            return cursor.execute(query, {"files": files, "ids": list(patient_ids)}).df()
+            return database.execute(query, {"files": files, "ids": list(patient_ids)}).df()
 
     def written(self, hits: Path, patient_ids: Sequence[str]) -> pd.DataFrame:
         """What prompts made the run write of these patients: patient_id, `fields` (names, sorted), `texts` (number)."""

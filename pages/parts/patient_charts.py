@@ -9,8 +9,8 @@ import plotly.graph_objects as go
 
 from pages.parts import charts
 
-COLOURS = tuple(charts.OKABE_ITO[name] for name in ("vermillion", "blue", "green", "purple", "orange", "sky", "grey"))
-SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "star", "triangle-down")
+COLOURS = tuple(charts.OKABE_ITO[name] for name in ("sky", "blue", "green", "purple", "orange", "yellow"))
+SYMBOLS = ("square", "diamond", "triangle-up", "cross", "star", "triangle-down")
 TITLES = {
     "privacy leakage": "privacy leakage (caught − wrongly accused)",
     "score percentile": "mean score percentile of members",
@@ -47,15 +47,18 @@ def bars(table: pd.DataFrame, control: pd.DataFrame | None, measure: str, select
     return _framed(figure, measure)
 
 
-def lines(tables: Mapping[str, pd.DataFrame], measure: str) -> go.Figure:
-    """Several runs over the same buckets, a line each, by name."""
+def lines(tables: Mapping[str, pd.DataFrame], measure: str, colours: Mapping[str, str]) -> go.Figure:
+    """Several runs over the same buckets, a line each, by name; a run without a colour of its own gets one."""
     figure = go.Figure()
-    for number, (name, table) in enumerate(tables.items()):
+    others = [name for name in tables if name not in colours]
+    for name, table in tables.items():
         kept = table[table["kept"] & table["value"].notna()]
-        colour, symbol = COLOURS[number % len(COLOURS)], SYMBOLS[number % len(SYMBOLS)]
+        number = others.index(name) if name in others else 0
+        colour = colours.get(name, COLOURS[number % len(COLOURS)])
+        symbol = SYMBOLS[number % len(SYMBOLS)] if name in others else "circle"
         figure.add_scatter(
             x=kept["bucket"] + 1, y=kept["value"], mode="lines+markers", name=name,
-            line={"color": colour, "width": 2, "dash": "solid" if number < len(COLOURS) else "dot"},
+            line={"color": colour, "width": 2, "dash": "dot" if name in others and number >= len(COLOURS) else "solid"},
             marker={"size": 9, "symbol": symbol}, customdata=kept[["bucket", "low", "high"]],
             hovertemplate="bucket %{x}: %{y:.3f} (%{customdata[1]:.3f} to %{customdata[2]:.3f})"
             f"<extra>{name}</extra>",

@@ -13,7 +13,7 @@ from pages.parts import patient_data, run_picker
 from pages.parts.patient_data import Choice
 
 MEASURES = ("privacy leakage", "score percentile")
-BESIDE = ("this run alone", "other ε", "other models")
+BESIDE = ("this run alone", "other ε", "other models", "other attacks")
 ANY = "any"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
@@ -80,14 +80,19 @@ def _buckets(_tables: PatientTables, folder: str, level: Level) -> int:
 
 def bucket_table(choice: Choice) -> pd.DataFrame:
     """The leakage of each bucket (core.evaluation.patient_leakage.COLUMNS)."""
-    scored = attacks(choice.run)[choice.attack]
-    stamp = (scored.file.stat().st_mtime_ns, str(scored.file))
-    return _bucket_table(choice.run.id, stamp, choice.level, choice.measure, choice.attack, choice.filters, choice)
+    return _bucket_table(*_key(choice), choice.measure, choice)
+
+
+def _key(choice: Choice) -> tuple:
+    """What an answer depends on; every audited attack's file counts, since all of them judge each patient."""
+    files = sorted(str(one.file) for one in attacks(choice.run).values())
+    stamp = tuple((file, Path(file).stat().st_mtime_ns) for file in files)
+    return choice.run.id, stamp, choice.level, choice.attack, choice.filters
 
 
 @st.cache_data(max_entries=256, show_spinner="Counting")
 def _bucket_table(
-    run_id: str, stamp: tuple, level: Level, measure: Measure, attack: str, filters: Filters, _choice: Choice
+    run_id: str, stamp: tuple, level: Level, attack: str, filters: Filters, measure: Measure, _choice: Choice
 ) -> pd.DataFrame:
     count = buckets_of(_choice.run, level)
     scored = attacks(_choice.run)[attack]
@@ -97,6 +102,17 @@ def _bucket_table(
 
 def patients(choice: Choice, bucket: int | None, *, page: int | None = None) -> pd.DataFrame:
     """The patients of a bucket (None: all), one page of them or (page None) every one."""
+    return _patients(*_key(choice), bucket, page, choice) if page is not None else _listed(choice, bucket, None)
+
+
+@st.cache_data(max_entries=64, show_spinner="Looking up patients")
+def _patients(
+    run_id: str, stamp: tuple, level: Level, attack: str, filters: Filters, bucket: int, page: int, _choice: Choice
+) -> pd.DataFrame:
+    return _listed(_choice, bucket, page)
+
+
+def _listed(choice: Choice, bucket: int | None, page: int | None) -> pd.DataFrame:
     return tables(choice.run).in_bucket(
         attacks(choice.run)[choice.attack], choice.level, buckets_of(choice.run, choice.level), bucket, choice.filters,
         attacks=list(attacks(choice.run).values()), hits=hits(choice.run),
@@ -152,8 +168,3 @@ def _one_each(run: Run, runs: Sequence[Run], key) -> list[Run]:
         if not isinstance(key(one), float) or not math.isnan(key(one)):
             found.setdefault(key(one), one)
     return [found[name] for name in sorted(found)]
-
-
-def at(choice: Choice, run: Run) -> Choice:
-    """The same choice for another run."""
-    return replace(choice, run=run)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from core.evaluation.note_heat import Token
     from core.models.build import LanguageModel
 
-FULL = 6.0  # nats at which a colour is at its strongest: e^6 = 400 times as likely
+FULL = 8.0  # nats at which a colour is at its strongest
 STEPS = 5
 COLOURS = {"learned": "#d55e00", "unlearned": "#56b4e9"}
 
@@ -58,7 +59,7 @@ def key_html() -> str:
     """What the colours mean."""
     return (
         f'{STYLE}<div class="heat-key"><span><span class="learned{STEPS}">orange</span> likelier to this model than to '
-        f"the public one, strongest from {FULL:.0f} nats (400 times) on</span>"
+        f"the public one, strongest from {FULL:.0f} nats ({math.exp(FULL):,.0f} times) on</span>"
         f'<span><span class="unlearned{STEPS}">blue</span> less likely</span><span>thicker line: larger</span></div>'
     )
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pandas as pd
 import streamlit as st
@@ -39,7 +40,7 @@ def buckets_view(choice: Choice, beside: str, runs: Sequence[Run]) -> int | None
     if drawn and beside == patient_controls.BESIDE[0]:
         _one_run(choice, table, bucket)
     elif drawn:
-        _several(choice, table, beside, runs)
+        _several(choice, beside, runs)
     with st.expander("How is this computed?"):
         st.markdown(HOW)
     picked = st.selectbox(
@@ -102,13 +103,13 @@ def _one_run(choice: Choice, table: pd.DataFrame, bucket: int | None) -> None:
 
     def clicked() -> None:
         points = st.session_state[key].selection.points
-        if points and points[0].get("customdata"):
-            st.session_state["bucket"] = str(int(points[0]["customdata"][0]) + 1)
+        if points and points[0].get("x") is not None:
+            st.session_state["bucket"] = str(int(points[0]["x"]))
 
     base = workspace().find(choice.run.spec.base_spec())
     control = None
     if base is not None and base.id != choice.run.id and choice.attack in patient_data.attacks(base):
-        control = patient_data.bucket_table(patient_data.at(choice, base))
+        control = patient_data.bucket_table(replace(choice, run=base))
     figure = patient_charts.bars(table, control, choice.measure, bucket)
     alt = f"{choice.measure} in {int(table['kept'].sum())} buckets from rarest to most common disease profiles."
     charts.show(figure, key=key, alt=alt, on_select=clicked)
@@ -119,37 +120,54 @@ def _one_run(choice: Choice, table: pd.DataFrame, bucket: int | None) -> None:
     numbers(table.assign(bucket=table["bucket"] + 1), name="patients-buckets")
 
 
-def _several(choice: Choice, table: pd.DataFrame, beside: str, runs: Sequence[Run]) -> None:
-    chosen = OTHERS[beside](choice.run, runs)
-    having = [run for run in chosen if choice.attack in patient_data.attacks(run)]
-    names = run_picker.labels(having)
-    found = {names[run.id]: patient_data.bucket_table(patient_data.at(choice, run)) for run in having}
-    charts.show(
-        patient_charts.lines(found, choice.measure),
-        key="lines",
-        alt=f"{choice.measure} by rarity for {len(found)} runs.",
-    )
-    ranks = comparison(found)
+def _several(choice: Choice, beside: str, runs: Sequence[Run]) -> None:
+    others, left = side_by_side(choice, beside, runs)
+    found = {name: patient_data.bucket_table(one) for name, (one, _) in others.items()}
+    colours = {name: colour for name, (_, colour) in others.items() if colour}
+    alt = f"{choice.measure} by rarity for {len(found)}: {', '.join(found)}."
+    charts.show(patient_charts.lines(found, choice.measure, colours), key="lines", alt=alt)
     st.dataframe(
-        ranks, hide_index=True, alt="Leakage and rank correlation of each run",
+        comparison(found, "attack" if beside == OTHER_ATTACKS else "run"), hide_index=True, alt=alt,
         column_config={
             name: st.column_config.NumberColumn(format=form) for name, form in (("ρ", "%+.2f"), ("p", "%.4f"),
             ("caught", "percent"), ("accused", "percent"), ("leakage", "%.3f"))
         },
     )  # fmt: skip
-    if left := len(chosen) - len(having):
-        st.caption(f"{left} more have not had the attack “{choice.attack}”: `python -m core audit RUN --suite full`")
-    rows = pd.concat([one.assign(run=name, bucket=one["bucket"] + 1) for name, one in found.items()])
-    numbers(rows, name="patients-runs")
+    told = "ρ below 0: rarer profiles leak more. Of many rows, some have a small p by chance."
+    if left:
+        told += f" {left} more have not had the attack “{choice.attack}”: `python -m core audit RUN --suite full`"
+    st.caption(told)
+    rows = pd.concat([one.assign(line=name, bucket=one["bucket"] + 1) for name, one in found.items()])
+    numbers(rows, name="patients-beside")
 
 
-OTHERS: dict[str, Callable[[Run, Sequence[Run]], list[Run]]] = {
-    "other ε": patient_data.other_epsilons,
-    "other models": patient_data.other_models,
-}
+OTHER_ATTACKS = "other attacks"
 
 
-def comparison(found: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+def side_by_side(choice: Choice, beside: str, runs: Sequence[Run]) -> tuple[dict[str, tuple[Choice, str | None]], int]:
+    """What stands beside a choice, by name, each with the colour it has on every page; and how many lack the attack."""
+    if beside == OTHER_ATTACKS:
+        return {name: (replace(choice, attack=name), None) for name in patient_data.attacks(choice.run)}, 0
+    if beside == "other models":
+        chosen = patient_data.other_models(choice.run, runs)
+        named = {run.id: (charts.MODEL_NAMES[run.spec.model.kind], charts.MODEL_COLOURS[run.spec.model.kind])
+                 for run in chosen}  # fmt: skip
+    else:
+        chosen = patient_data.other_epsilons(choice.run, runs)
+        named = {run.id: (run_picker.privacy_label(run), _end_colour(run)) for run in chosen}
+    having = [run for run in chosen if choice.attack in patient_data.attacks(run)]
+    found = {named[run.id][0]: (replace(choice, run=run), named[run.id][1]) for run in having}
+    return found, len(chosen) - len(having)
+
+
+def _end_colour(run: Run) -> str | None:
+    """The public model and the one without privacy look alike on every page; those between have no colour yet."""
+    if run.spec.is_base:
+        return charts.CONTROL
+    return None if run.spec.privacy.private else charts.RISK
+
+
+def comparison(found: Mapping[str, pd.DataFrame], what: str = "run") -> pd.DataFrame:
     """One row a run: its rates over all units of the kept buckets, and the rank correlation."""
     rows = []
     for name, table in found.items():
@@ -158,7 +176,7 @@ def comparison(found: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
         tpr = (kept["tpr"] * kept["member_units"]).sum() / max(1, kept["member_units"].sum())
         fpr = (kept["fpr"] * kept["heldout_units"]).sum() / max(1, kept["heldout_units"].sum())
         rows.append((name, tpr, fpr, tpr - fpr, rank.rho, rank.p_value, rank.points))
-    return pd.DataFrame(rows, columns=["run", "caught", "accused", "leakage", "ρ", "p", "buckets"])
+    return pd.DataFrame(rows, columns=[what, "caught", "accused", "leakage", "ρ", "p", "buckets"])
 
 
 # Patients ------------------------------------------------------------------------------------------------------------

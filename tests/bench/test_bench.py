@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench import _bare, audit, clipping, generation, scale, scoring, serving, training
+from bench import _bare, audit, clipping, generation, patients, scale, scoring, serving, training
 from bench import all as everything
 from bench._models import Shape, random_model
 from bench._ratio import TARGETS, Figures, figure, in_turns
@@ -69,6 +69,13 @@ def test_scale() -> None:
     found = scale.measure(1, few=40, many=80, steps=1)
     sound(found, "memory_100k_over_10k", "time_per_note_100k_over_10k")
     assert found["memory_100k_over_10k"]["mib"]["below"] > 50
+
+
+def test_patients() -> None:
+    found = patients.measure(1, patients=4_000, notes=12_000)
+    steps = [f"patients_{step}_over_duckdb" for step in ("first_view", "bucket", "filter", "patient")]
+    sound(found, *steps, "patients_memory_over_one_gib")
+    assert found["patients_memory_over_one_gib"]["mib"]["above"] > 100
 
 
 def test_the_bare_loop_scores_what_ours_scores_and_learns() -> None:

@@ -50,7 +50,7 @@ def cohort(tmp_path_factory) -> dict:
     scores = [
         judged[["note_id", "admission_id", "patient_id", "split", "note_type"]].assign(
             attack=attack, tokens=9, member=judged["split"] == "member",
-            score=np.round(4 * rng.normal(size=len(judged)) + 4 * (judged["split"] == "member")) / 4,  # ties, exact sums
+            score=np.round(4 * rng.normal(size=len(judged)) + 4 * (judged["split"] == "member")) / 4,  # ties
         )
         for attack in ("loss", "other", "public loss")
     ]  # fmt: skip

@@ -1,0 +1,56 @@
+"""The Patients page as a browser shows it: from a bar to a patient to a file, and the link that restores it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from playwright.sync_api import expect
+from served import WAIT, no_traceback, serving, settled
+from test_screens import NARROW, WIDE, cut_texts
+
+
+@pytest.fixture(scope="module")
+def patient_server(smoke_workspace, tmp_path_factory):
+    """The app over a cohort of two dozen patients."""
+    with serving(smoke_workspace, tmp_path_factory.mktemp("patients") / "log.txt") as address:
+        yield address
+
+
+def test_from_a_bar_to_a_patient_to_a_file(tab, patient_server, shot, smoke_specs):
+    tab.set_viewport_size(WIDE)
+    tab.goto(f"{patient_server}/patients?run={smoke_specs['plain'].run_id}&figure=score+percentile")
+    bars = tab.locator(".barlayer .point path")
+    expect(bars.first).to_be_visible(timeout=WAIT)
+    settled(tab)
+    assert cut_texts(tab) == []
+    shot(tab, "patients")
+    box = bars.last.bounding_box()
+    tab.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] * 0.9)
+    expect(tab.get_by_text(re.compile(r"patients? of bucket \d+"))).to_be_visible(timeout=WAIT)
+    bucket = re.search(r"bucket=(\d+)", tab.url).group(1)
+    settled(tab)
+    rows = tab.locator("[data-testid=stDataFrame]:visible").first
+    rows.scroll_into_view_if_needed()
+    table = rows.bounding_box()
+    tab.mouse.click(table["x"] + 18, table["y"] + 55)  # the first row's box
+    chosen = tab.get_by_role("heading", name=re.compile(r"^Patient P\d+"))
+    expect(chosen).to_be_visible(timeout=WAIT)
+    patient = re.search(r"P\d+", chosen.inner_text()).group()
+    settled(tab)
+    shot(tab, "patients-one", full=True)
+    with tab.expect_download(timeout=WAIT) as download:
+        tab.locator(f".st-key-download-patients-bucket-{bucket} button").click()
+    frame = pd.read_csv(Path(download.value.path()))
+    assert download.value.suggested_filename == f"patients-bucket-{bucket}.csv"
+    assert frame["patient_id"].iloc[0] == patient and frame["percentile"].is_monotonic_decreasing
+    tab.reload()
+    expect(chosen).to_be_visible(timeout=WAIT)
+    assert f"bucket={bucket}" in tab.url and f"patient={patient}" in tab.url
+    settled(tab)
+    tab.set_viewport_size(NARROW)
+    shot(tab, "patients-narrow")
+    assert tab.evaluate("document.documentElement.scrollWidth") <= NARROW["width"]
+    no_traceback(tab)

@@ -1,0 +1,210 @@
+"""The Patients page, driven without a browser, over runs that the real pipeline made."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import pytest
+from visit import said, visit
+
+from core.evaluation.note_heat import Token
+from core.evaluation.patient_leakage import COLUMNS, RankCorrelation, leakage
+from core.runs.patient_queries import Filters
+from core.runs.store import Workspace
+from core.runs.tables import write_table
+from pages.parts import patient_charts, patient_controls, patient_data, patient_heat, patient_views
+from pages.parts.patient_data import Choice
+
+opened = partial(visit, "patients")
+
+
+@pytest.fixture(scope="module")
+def leaky(smoke_workspace, smoke_specs, tmp_path_factory):
+    """A data folder whose run without privacy wrote a member's name and, by coincidence, a held-out patient's."""
+    root = tmp_path_factory.mktemp("leaky-patients") / "data"
+    shutil.copytree(smoke_workspace, root)
+    workspace = Workspace(root, shared=())
+    run = workspace.run(smoke_specs["plain"].run_id)
+    people = workspace.corpus(run.spec.corpus).patients.set_index("split")["patient_id"]
+    member, other = people["member"].iloc[0], people["heldout"].iloc[0]
+    rows = [(0, 0, 7, "full_name", "<b>Ann", "leak", member, "member"), (1, 0, 7, "full_name", "Bea Lee", "coincidence",
+            other, "heldout")]  # fmt: skip
+    columns = ["generation_id", "start", "end", "field", "value", "kind", "patient_id", "split"]
+    write_table(run.folder / "tables", "hits", pd.DataFrame(rows, columns=columns).assign(rule="value"))
+    texts = {
+        "generation_id": [0, 1],
+        "prompt_id": 1,
+        "prompt": "Patient:",
+        "seed": 0,
+        "text": ["<b>Ann</b> is here", "Bea Lee"],
+    }
+    write_table(run.folder / "tables", "generations", pd.DataFrame(texts))
+    return root, run.id, member, other
+
+
+@pytest.fixture
+def data(leaky, monkeypatch):
+    monkeypatch.setenv("PHILAB_DATA", str(leaky[0]))
+    return leaky
+
+
+def table_with(app, column: str) -> pd.DataFrame:
+    return next(frame.value for frame in app.dataframe if column in frame.value.columns)
+
+
+def test_without_runs_it_says_what_to_do(monkeypatch, tmp_path):
+    monkeypatch.setenv("PHILAB_DATA", str(tmp_path))
+    assert any("Train one" in info.value for info in opened().info)
+
+
+def test_the_first_view_answers_its_question(data):
+    app = opened(run=data[1])
+    assert "leak more than others" in said(app)
+    assert app.get("plotly_chart") and any(
+        "Spearman" in text.value or "Too few buckets" in text.value for text in app.markdown
+    )
+    assert any("equal ranges of log probability" in caption.value for caption in app.caption)
+    listed = table_with(app, "caught by")
+    assert any(f"**{24} patients**" in text.value for text in app.markdown) and len(listed) == patient_data.A_PAGE
+    assert app.get("download_button") and any(one.label == "How is this computed?" for one in app.expander)
+
+
+def test_a_link_restores_everything(data):
+    _, run, member, _ = data
+    app = opened(run=run, judge="patient", figure="score percentile", age_from="1", notes_from="1", patient=member,
+                 field="full_name")  # fmt: skip
+    assert app.text_input(key="patient").value == member and app.number_input(key="age_from").value == 1
+    assert app.selectbox(key="field").value == "full_name"
+    listed = table_with(app, "caught by")
+    assert set(listed["patient"]) == {data[2], data[3]}, "the field's member, and the held-out control"
+    assert any("Only patients with an extracted full name" in caption.value for caption in app.caption)
+
+
+def test_one_patient_with_evidence_and_what_privacy_changes(data, smoke_specs):
+    _, run, member, _ = data
+    app = opened(run=run, patient=member)
+    assert f"Patient {member}, member (trained on)" in [header.value for header in app.subheader]
+    assert "**Extracted by prompts**: full name." in said(app)
+    html = " ".join(element.proto.body for element in app.get("html"))
+    assert "&lt;b&gt;Ann" in html and "<b>Ann" not in html, "what a model wrote is text and never markup"
+    assert f"leak: full name of patient {member}" in html
+    beside = table_with(app, "texts with a leak")
+    assert set(beside["run"]) == {spec.run_id for spec in smoke_specs.values()}
+    assert beside.set_index("run").loc[run, "texts with a leak"] == 1
+    codes = table_with(app, "held by")
+    record = patient_data.tables(Workspace(data[0], shared=()).run(run)).record(member)
+    assert set(codes["code"]) == set(record["icd_codes"])
+
+
+def test_a_held_out_patients_find_is_called_a_coincidence(data):
+    assert "by coincidence (the control)" in said(opened(run=data[1], patient=data[3]))
+
+
+@pytest.mark.parametrize(("who", "words"), [("nobody", "no patient “nobody”"), ("<b>", "no patient “<b>”")])
+def test_an_unknown_patient_gets_a_sentence(data, who, words):
+    assert any(words in info.value for info in opened(run=data[1], patient=who).info)
+
+
+def test_filters_that_leave_nobody_say_so(data):
+    app = opened(run=data[1], code="ZZZ")
+    assert any("Nobody passes these filters" in info.value for info in app.info)
+    assert not app.get("plotly_chart")
+
+
+def test_the_heat_line_is_there_with_weights_and_explained_without(data, smoke_specs):
+    app = opened(run=data[1], patient=data[2], heat="true")
+    assert any('class="heat"' in element.proto.body for element in app.get("html"))
+    assert any("nats a token" in caption.value for caption in app.caption)
+    shutil.rmtree(data[0] / "runs" / smoke_specs["dp"].run_id / "model")
+    app = opened(run=smoke_specs["dp"].run_id, patient=data[2])
+    assert any("keeps no weights" in caption.value for caption in app.caption)
+    assert next(one for one in app.toggle if one.key == "heat").disabled
+
+
+@pytest.mark.parametrize("beside", ["other ε", "other models"])
+def test_several_runs_side_by_side(data, beside, smoke_specs):
+    app = opened(run=data[1], beside=beside, figure="score percentile")
+    table = table_with(app, "ρ")
+    assert len(table) == (3 if beside == "other ε" else 1)
+    if beside == "other ε":
+        assert table["run"].iloc[0].startswith("public model") and table["run"].iloc[-1] == "no privacy"
+
+
+def test_every_attack_of_a_run_side_by_side(data):
+    app = opened(run=data[1], beside="other attacks", figure="score percentile")
+    assert table_with(app, "ρ")["attack"].tolist() == ["loss"]
+
+
+def test_admissions_can_be_judged(data):
+    app = opened(run=data[1], judge="admission")
+    assert any("equal ranges" in caption.value for caption in app.caption) and table_with(app, "caught by").size
+
+
+# Parts ---------------------------------------------------------------------------------------------------------------
+
+
+def test_csv_of_a_bucket_has_everybody_and_joined_lists(data):
+    run = Workspace(data[0], shared=()).run(data[1])
+    choice = Choice(run, "loss", "patient", "privacy leakage", Filters())
+    frame = patient_views.for_csv(patient_data.patients(choice, None))
+    assert len(frame) == 24 and "total" not in frame and frame["icd_codes"].str.contains(r"^[A-Z]\d").all()
+
+
+def test_the_sentence_says_which_way_and_when_it_cannot_tell():
+    run = Choice(None, "loss", "patient", "privacy leakage", Filters())
+    tell = partial(patient_views.sentence, run)
+    assert "leak more here (Spearman's ρ = -0.60, p = 0.0100, 20 buckets)" in tell(RankCorrelation(-0.6, 0.01, 20))
+    assert "leak less" in tell(RankCorrelation(0.6, 0.01, 20))
+    assert "No link" in tell(RankCorrelation(-0.6, 0.2, 7))
+    assert "Too few buckets (2)" in tell(RankCorrelation(np.nan, np.nan, 2))
+
+
+def figures() -> pd.DataFrame:
+    row = {name: 0.5 for name in COLUMNS} | {"bucket": 3, "patients": 12, "members": 8, "heldout": 4, "kept": True}
+    return pd.DataFrame([row, row | {"bucket": 4, "kept": False, "value": np.nan}, row | {"bucket": 7, "value": 0.9}])
+
+
+def test_dropped_buckets_are_not_drawn_and_the_chosen_one_stands_out():
+    figure = patient_charts.bars(figures(), None, "privacy leakage", 7)
+    assert list(figure.data[0].x) == [4, 8] and list(figure.data[0].y) == [0.5, 0.9]
+    assert list(figure.data[0].marker.opacity) == [0.55, 1.0]
+    both = patient_charts.lines({"a": figures(), "b": figures()}, "privacy leakage", {"b": "#111111"})
+    assert [trace.name for trace in both.data] == ["a", "b"] and both.data[1].line.color == "#111111"
+
+
+def test_an_empty_table_has_its_columns():
+    assert list(leakage(pd.DataFrame(), "privacy leakage").columns) == list(COLUMNS)
+
+
+def test_heat_is_escaped_and_as_strong_as_the_gain():
+    tokens = [Token(0, 3, 9.0), Token(4, 7, -9.0), Token(8, 9, 0.1)]
+    html = patient_heat.heat_html("<i> b&b x\u202e", tokens)
+    assert 'class="learned5" title="+9.0 nats">&lt;i&gt;</span>' in html and 'class="unlearned5"' in html
+    assert "b&amp;b" in html and "\u202e" not in html
+    assert patient_heat.summary("<i> b&b x", tokens).startswith("Mean gain +0.03 nats a token over 3 tokens")
+
+
+def test_filters_in_words():
+    assert patient_controls.told(Filters()) == ""
+    assert patient_controls.told(Filters("e11", 40, None, None, 5, "mrn")) == (
+        "a code that starts with E11, an extracted medical record number, at least 40 years of age, "
+        "up to 5 scored notes"
+    )
+
+
+def test_who_stands_beside_a_run(smoke_workspace, smoke_specs):
+    runs = Workspace(smoke_workspace, shared=()).runs()
+    plain = next(run for run in runs if run.id == smoke_specs["plain"].run_id)
+    other_seed = dataclasses.replace(
+        plain, spec=plain.spec.model_copy(update={"training": plain.spec.training.model_copy(update={"seed": 9})})
+    )
+    beside = patient_data.other_epsilons(plain, [other_seed, *runs])
+    assert [patient_data.epsilon(run) for run in beside] == [0.0, 8.0, float("inf")] and beside[-1] is plain
+    bert = dataclasses.replace(
+        plain, spec=plain.spec.model_copy(update={"model": plain.spec.model.model_copy(update={"kind": "bert"})})
+    )
+    assert [run.spec.model.kind for run in patient_data.other_models(plain, [bert, *runs])] == ["bert", "gpt2"]
