@@ -225,5 +225,6 @@ def summaries() -> tuple[Summary, ...]:
     from core.evaluation.membership_summary import MEMBERSHIP
     from core.evaluation.memorisation_summary import MEMORISATION
     from core.evaluation.probes import PROBE_FIGURES
+    from core.evaluation.walk_around import WALK_AROUND
 
-    return (MEMBERSHIP, *MEMORISATION, PROBE_FIGURES)
+    return (MEMBERSHIP, *MEMORISATION, PROBE_FIGURES, *WALK_AROUND)

@@ -7,7 +7,7 @@ import streamlit as st
 
 from core.evaluation.comparable import Family, families
 from core.evaluation.defences import Defence, lineup, settings
-from pages.parts import charts, defence_text, guess, job_monitor, shell
+from pages.parts import charts, defence_filter, defence_text, guess, job_monitor, shell
 from pages.parts.cohort_choice import hospital_name
 from pages.parts.defence_charts import risk_against_utility
 from pages.parts.numbers import numbers
@@ -111,6 +111,9 @@ if found:
     if guessed is not None:
         guess.told(guessed, defence_text.answer(table))
         draw(defences, table)
+        bare = [run for run in defences[0].runs(shell.workspace().runs()) if run.spec.model.kind == "gpt2"]
+        if bare:
+            defence_filter.show(bare[0])
 else:
     st.info("There is no trained model to defend yet. Train one without privacy first.", icon=":material/shield:")
     shell.link("train", "Train a model", icon=":material/model_training:")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from core.attacks import canary_patients, membership_attacks, memorisation_attacks, probes
+from core.attacks import canary_patients, membership_attacks, memorisation_attacks, probes, reworded
 from core.attacks.registry import REGISTRY, applicable
 
-__all__ = ["REGISTRY", "applicable", "canary_patients", "membership_attacks", "memorisation_attacks", "probes"]
+__all__ = ["REGISTRY", "applicable", "canary_patients", "membership_attacks", "memorisation_attacks", "probes", "reworded"]

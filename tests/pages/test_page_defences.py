@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
+import pandas as pd
 import pytest
 from visit import revealed, said, visit
 
@@ -14,7 +15,7 @@ from core.evaluation.wording import percent, perplexity_text
 from core.jobs.engine import Engine
 from core.jobs.work import Job
 from core.runs.store import Workspace
-from pages.parts import defence_text
+from pages.parts import defence_filter, defence_text
 from pages.parts.defence_charts import risk_against_utility
 from pages.parts.tradeoff_charts import risks
 
@@ -90,3 +91,26 @@ def test_the_answer_is_the_most_useful_of_those_within_their_control(data):
     assert "**DP per note, ε = 8**" in defence_text.answer(table)
     table.loc[names, "low"] = 0.2
     assert defence_text.answer(table).startswith("None")
+
+
+def test_the_filter_table_has_a_row_a_wording_and_its_words_tell_the_worst():
+    rows = [
+        (way, name, arm, value, value / 2, min(1.0, value * 2), 200)
+        for way, passed in (("the 14 prompts", 0.0), ("two answers", 0.3))
+        for name in ("no filter", *defence_filter.HEADINGS)
+        for arm, value in (
+            ("run", {"no filter": 0.5, "both, answer alone": passed}.get(name, 0.0)), ("heldout", 0.01),
+        )
+    ]  # fmt: skip
+    found = pd.DataFrame(rows, columns=["wording", "filter", "arm", "value", "low", "high", "n"])
+    alarms = pd.DataFrame(
+        [("both", "public text", 0.1, 0.05, 0.2, 500)], columns=["filter", "texts", "value", "low", "high", "n"]
+    )
+    shown = defence_filter.pivoted(found).set_index("Way of asking")
+    assert shown.loc["two answers", "No filter"] == "50 % (25 % to 100 %)"
+    assert shown.loc["two answers", "Both, but the prompt is not read"].startswith("30 %")
+    assert shown.loc["two answers", "Control: public model"] == "" and shown.loc["two answers", "Both"].startswith(
+        "0 %"
+    )
+    told = defence_filter.caption(found, alarms)
+    assert "30 % of the attempts by “two answers” (50 % without it)" in told and "10 % of 500 pieces" in told
