@@ -34,7 +34,7 @@ def _one(name: str, run: Run) -> None:
         if not shell.workspace().audit(run.id).outcomes():
             st.caption(
                 f"“{name}” has had the quick audit only, and its weights are not kept here, so it cannot be attacked "
-                "further: train it again on the page Train first."
+                "further. Runs made on the page Train keep theirs: with another seed it is a run of its own."
             )
         return
     job = _job(run)
@@ -69,7 +69,9 @@ def _had(name: str, run: Run) -> str:
     outcomes = shell.workspace().audit(run.id).outcomes()
     failed = [f"{one.name} ({outcomes[one.name].message})" for one in left if _failed(outcomes.get(one.name))]
     if len(left) == len(every) and not failed:
-        return f"“{name}” has had the quick audit only. The full battery has {len(every)} attacks."
+        return (
+            f"“{name}” has had the quick audit only. The full battery has {len(every)} attacks and takes some minutes."
+        )
     told = f"“{name}” has had {len(every) - len(left)} of the battery's {len(every)} attacks."
     return told + (f" Failed: {'; '.join(failed)}." if failed else "")
 

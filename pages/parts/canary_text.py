@@ -58,7 +58,7 @@ def patients_answer(name: str, people: pd.DataFrame) -> str:
     control = f" ({figures.loc['heldout', 'exposure']:.1f} for those left out)" if "heldout" in figures.index else ""
     return (
         f"**{name}**: {first} of {len(planted)} planted patients rank first; {own['exposure']:.1f} bits on average"
-        f"{control}. Of {int(own['named'])} of them an identifier was written unasked."
+        f"{control}. {int(own['named']) or 'Not one'} of them had an identifier written unasked."
     )
 
 
