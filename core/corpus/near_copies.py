@@ -66,7 +66,7 @@ def find_copies(texts: Sequence[str]) -> Copies:
 
 def similarity(left: str, right: str) -> float:
     """Jaccard similarity of the two texts' sets of five-word shingles (0 when neither has any)."""
-    a, b = (_shingles([text])[0].indices for text in (left, right))
+    a, b = (_shingles([text]).indices for text in (left, right))
     union = len(np.union1d(a, b))
     return len(np.intersect1d(a, b)) / union if union else 0.0
 

@@ -1,0 +1,112 @@
+"""A folder shaped like MIMIC-III, made here: read, re-identified with surrogates, and trained on like any cohort."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from pathlib import Path
+
+import pytest
+
+from core.corpus.import_files import BadNotes
+from core.corpus.import_surrogates import Surrogates
+from core.corpus.importers import import_notes, read_notes
+from core.corpus.records import sex_of
+
+PEOPLE = (("10", "F", "2080-03-02"), ("11", "M", "2101-01-05"), ("12", "F", "1851-07-09"), ("13", "M", "2077-07-07"))
+NOTES = (
+    ("1", "10", "100", "2150-02-03", "Discharge summary", "", "Name: [**Known firstname 5**] [**Known lastname 658**]\n"
+     "Admission Date: [**2150-2-1**]. Seen by Dr. [**Last Name (NamePattern1) 42**] at [**Hospital1 18**]."),
+    ("2", "10", "", "2150-02-04", "Nursing", "", "Ms. [**Known lastname 658**] rests. "
+     "Call Dr. [**Last Name (NamePattern1) 42**]."),
+    ("3", "11", "101", "2151-05-06", "Nursing", "", "[**Known lastname 9**] is well. "
+     "MRN [**Medical Record Number 77**], see Dr. "
+     "[**Last Name (NamePattern1) 42**], tel [**Telephone/Fax (1) 1**]. [**Something odd**]"),
+    ("4", "12", "102", "2151-05-06", "Radiology", "", "A [**Age over 90 **] year old [**Female First Name (un) 3**], "
+     "\"quoted\", and a comma."),
+    ("5", "13", "103", "2151-05-06", "Nursing", "1", "Entered in error."),
+    ("6", "13", "103", "2151-05-06", "Nursing", "", "No placeholder here."),
+)  # fmt: skip
+
+
+def quoted(*cells: str) -> str:
+    return ",".join('"' + cell.replace('"', '""') + '"' for cell in cells)
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    tables = {
+        "NOTEEVENTS": [
+            quoted("ROW_ID", "SUBJECT_ID", "HADM_ID", "CHARTDATE", "CATEGORY", "ISERROR", "TEXT"),
+            *(quoted(*note) for note in NOTES),
+        ],
+        "PATIENTS": ["row_id,subject_id,gender,dob", *(f"0,{who},{sex},{born} 00:00:00" for who, sex, born in PEOPLE)],
+        "ADMISSIONS": ["SUBJECT_ID,HADM_ID,ADMITTIME", "10,100,2150-02-01 10:00:00", "12,102,2151-05-01 00:00:00"],
+        "DIAGNOSES_ICD": [
+            *("SUBJECT_ID,HADM_ID,SEQ_NUM,ICD9_CODE", "10,100,1,4019", "10,100,2,E8788", "11,101,1,V5861", "11,101,2,"),
+        ],
+    }  # fmt: skip
+    for name, rows in tables.items():
+        content = ("\n".join(rows) + "\n").encode()
+        packed = name == "NOTEEVENTS"
+        (tmp_path / f"{name}.csv{'.gz' * packed}").write_bytes(gzip.compress(content) if packed else content)
+    return tmp_path
+
+
+def test_every_note_but_errors_with_codes_ages_and_dates(folder):
+    seen = import_notes(folder, canaries=0)
+    notes, people = seen.corpus.notes, seen.corpus.patients.set_index("patient_id")
+    assert seen.records == "surrogates" and seen.marked_wrong == 1 and seen.unknown_placeholders == 1
+    assert notes["note_id"].tolist() == ["1", "2", "3", "4", "6"]
+    assert notes["admission_id"].tolist() == ["100", "10", "101", "102", "103"]
+    assert people.loc["10", "icd_codes"] == ["401.9", "E878.8"] and people.loc["11", "icd_codes"] == ["V58.61"]
+    assert people.loc["10", "age"] == 69 and people.loc["12", "age"] == 90, "an age over 89"
+    assert people.loc["10", "date_of_birth"] == "2080-03-02"
+    assert "2150-2-1" in notes["text"].iloc[0], "dates are surrogates already"
+
+
+def test_placeholders_become_the_patients_own_surrogates_and_are_marked(folder):
+    corpus = read_notes(folder, canaries=0)
+    assert not corpus.notes["text"].str.contains(r"\[\*\*").any()
+    name = corpus.patients.set_index("patient_id")["full_name"]
+    assert name.nunique() == 4
+    assert [sex_of(name[who].split()[0]) for who, *_ in PEOPLE] == [sex for _, sex, _ in PEOPLE]
+    first = corpus.notes.iloc[0]
+    assert f"Name: {name['10']}\n" in first["text"]
+    marked = {(first["text"][span["start"] : span["end"]], span["field"]) for span in first["phi_spans"]}
+    assert (name["10"], "full_name") in marked
+    assert f"Ms. {name['10'].split()[1]} rests" in corpus.notes["text"].iloc[1]
+
+
+def test_one_number_is_one_doctor_everywhere_and_the_seed_decides(folder):
+    texts = read_notes(folder, canaries=0).notes["text"]
+    doctors = {name for text in texts for name in re.findall(r"Dr\. (\w+)", text)}
+    assert len(doctors) == 1
+    again, other = read_notes(folder, canaries=0).notes["text"], read_notes(folder, canaries=0, seed=1).notes["text"]
+    assert texts.tolist() == again.tolist() != other.tolist()
+
+
+@pytest.mark.parametrize(
+    ("inside", "shape"),
+    [
+        ("Telephone/Fax (1) 101", r"\([0-9]{3}\) 555-[0-9]{4}"), ("Hospital1 18", r"\w.* (Hospital|Medical Center)"),
+        ("2151-7-16", "2151-7-16"), ("7-16", "7-16"), ("Initials (NamePattern4)", "[A-Z]"), ("Age over 90", "9[0-9]"),
+        ("Social Security Number 3", r"[0-9]{3}-[0-9]{2}-[0-9]{4}"), ("Month (only) 547", "[A-Z][a-z]+"), ("", "___"),
+        ("Job Number 1", "[0-9]{7}"), ("State/Zipcode 99", "[A-Z].*ville"), ("Unheard of", "___"),
+    ],
+)  # fmt: skip
+def test_kinds_of_placeholder(inside, shape):
+    filled = Surrogates(0, {"10": "F"}).fill("10", f"x [**{inside}**] y")
+    assert re.fullmatch(f"x {shape} y", filled), filled
+
+
+def test_what_a_folder_lacks_is_named(folder):
+    (folder / "PATIENTS.csv").rename(folder / "people.csv")
+    with pytest.raises(BadNotes, match="has no file PATIENTS.csv"):
+        read_notes(folder)
+    (folder / "people.csv").rename(folder / "PATIENTS.csv")
+    (folder / "PATIENTS.csv").write_text("SUBJECT_ID,GENDER,DOB\n10,F,2080-03-02\n")
+    with pytest.raises(BadNotes, match="row 4, column “SUBJECT_ID”: patient 11 is not in PATIENTS.csv"):
+        read_notes(folder)
+    with pytest.raises(BadNotes, match="give the folder"):
+        read_notes(folder / "NOTEEVENTS.csv.gz")

@@ -1,0 +1,118 @@
+"""Uploaded cohorts: whose they are, how long they stay, and that nothing made from them is left."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from core.corpus.hospital import build
+from core.corpus.tables import Corpus
+from core.runs.lock import held
+from core.runs.run import RunNotFound
+from core.runs.store import CohortGone, Workspace
+from core.runs.uploads import delete, due, hours_kept, keep, made_from, uploads
+from core.spec import CORPUS_PRESETS, CorpusSpec, RunSpec
+
+NEVER = {"should_stop": lambda: False}
+
+
+@pytest.fixture
+def brought() -> Corpus:
+    """A small cohort that says it was imported."""
+    made = build(CORPUS_PRESETS["smoke"])
+    return Corpus(
+        made.spec.model_copy(update={"imported": made.content_id("ada")}), made.patients, made.notes, made.canaries
+    )
+
+
+@pytest.fixture
+def workspace(tmp_path) -> Workspace:
+    return Workspace(tmp_path / "data", shared=())
+
+
+@pytest.fixture
+def run_on(workspace, smoke_workspace, smoke_specs):
+    """Puts a finished run on a cohort into the workspace: the tables of a smoke run under another spec."""
+
+    def put(spec: CorpusSpec) -> RunSpec:
+        run = smoke_specs["plain"].model_copy(update={"corpus": spec})
+        folder = workspace.root / "runs" / run.run_id
+        shutil.copytree(smoke_workspace / "runs" / smoke_specs["plain"].run_id, folder)
+        (folder / "spec.json").write_text(run.model_dump_json(), encoding="utf-8")
+        return run
+
+    return put
+
+
+def seen_by(workspace: Workspace, viewer: str) -> Workspace:
+    return Workspace(workspace.root, shared=(), viewer=viewer)
+
+
+def test_a_cohort_and_its_runs_are_there_for_their_owner_alone(workspace, brought, run_on):
+    upload = keep(workspace, brought, owner="ada", name="ward 7")
+    private, public = run_on(brought.spec), run_on(CORPUS_PRESETS["smoke"])
+    ada, bob = seen_by(workspace, "ada"), seen_by(workspace, "bob")
+    assert ada.corpus(upload.spec).content_id() == brought.content_id()
+    assert {run.id for run in ada.runs()} == {private.run_id, public.run_id} == {run.id for run in workspace.runs()}
+    assert [run.id for run in bob.runs()] == [public.run_id] and bob.find(private) is None
+    with pytest.raises(RunNotFound):
+        bob.run(private.run_id)
+    with pytest.raises(CohortGone, match="not here"):
+        bob.corpus(upload.spec)
+    assert [one.name for one in uploads(workspace.root, "ada")] == ["ward 7"] and not uploads(workspace.root, "bob")
+
+
+def test_notes_of_the_command_line_are_shown_only_where_the_server_says_so(workspace, brought, monkeypatch):
+    workspace.add(brought)
+    monkeypatch.delenv("PHILAB_SHOW_IMPORTED", raising=False)
+    assert not seen_by(workspace, "ada").shows(brought.spec) and workspace.shows(brought.spec)
+    monkeypatch.setenv("PHILAB_SHOW_IMPORTED", "1")
+    assert seen_by(workspace, "ada").shows(brought.spec)
+
+
+def test_deleting_leaves_nothing_made_from_the_notes(workspace, brought, run_on):
+    upload = keep(workspace, brought, owner="ada", name="ward 7")
+    private, public = run_on(brought.spec), run_on(CORPUS_PRESETS["smoke"])
+    workspace.begin(RunSpec(corpus=brought.spec))
+    for folder in (workspace.audit(private.run_id).folder, workspace.references(brought.spec)):
+        (folder / "deep").mkdir(parents=True)
+    workspace.corpus(upload.spec)
+    assert made_from(workspace, upload.digest) == [private.run_id]
+    assert delete(workspace, upload.digest)
+    assert [run.id for run in workspace.runs()] == [public.run_id] and not workspace.works()
+    left = {path.name for path in workspace.root.rglob("*") if path.is_dir()}
+    assert not {upload.digest, private.run_id} & left and not uploads(workspace.root)
+    with pytest.raises(CohortGone):
+        workspace.corpus(upload.spec)
+    assert delete(workspace, upload.digest), "deleting what is gone is no error"
+
+
+def test_a_run_that_is_being_made_is_asked_to_stop_and_deleted_later(workspace, brought):
+    upload = keep(workspace, brought, owner="ada", name="ward 7")
+    spec = RunSpec(corpus=brought.spec)
+    work = workspace.begin(spec)
+    with held(workspace.lock_file(spec.run_id), **NEVER):
+        assert not delete(workspace, upload.digest)
+        assert (work / "cancel").exists()
+        assert not seen_by(workspace, "ada").shows(brought.spec) and not uploads(workspace.root, "ada")
+        assert due(workspace.root) == [upload.digest]
+    assert delete(workspace, upload.digest) and not workspace.works() and not due(workspace.root)
+
+
+def test_what_is_past_its_time_is_due(workspace, brought, monkeypatch):
+    monkeypatch.setenv("PHILAB_UPLOAD_HOURS", "2")
+    upload = keep(workspace, brought, owner="ada", name="ward 7")
+    assert upload.expires == pytest.approx(upload.uploaded + 7200)
+    assert not due(workspace.root, upload.expires - 1) and due(workspace.root, upload.expires) == [upload.digest]
+    monkeypatch.setenv("PHILAB_UPLOAD_HOURS", "for ever")
+    with pytest.raises(ValueError, match="not a number of hours"):
+        hours_kept()
+
+
+def test_only_imported_notes_with_an_owner_are_kept(workspace, brought):
+    with pytest.raises(ValueError):
+        keep(workspace, build(CORPUS_PRESETS["smoke"]), owner="ada", name="x")
+    with pytest.raises(ValueError):
+        keep(workspace, brought, owner="", name="x")
+    assert not uploads(workspace.root)
