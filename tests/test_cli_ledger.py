@@ -47,6 +47,7 @@ def test_a_release_is_entered_once_and_told_with_what_is_left(data, smoke_specs,
     assert note["epsilon"] == pytest.approx(mechanism.epsilon())
     assert note["left"] == pytest.approx(10 - mechanism.epsilon())
     assert 0 < note["one_more_run_like_the_last"] < 10
+    assert cohort["totals"]["patient"]["epsilon"] is None, "a promise for notes is no ε = 0 for patients"
     assert "already, as entry 1" in refused(capsys, "--release", run_id, "--reason", "again", *here)
     cohort = asked(capsys, "--release", smoke_specs["plain"].run_id, "--reason", "a mistake", *here)
     assert cohort["totals"]["note"]["epsilon"] == "inf" and cohort["totals"]["patient"]["epsilon"] == "inf"

@@ -113,11 +113,13 @@ def described(ledger: Ledger, delta: float, budget: float | None) -> dict[str, A
     totals = {}
     for unit in ("note", "patient"):
         total = promised(releases, unit, delta)
+        silent = bool(releases) and not total.releases and not total.reasons  # the other unit's releases are no 0
         totals[unit] = {
-            "releases": total.releases, "epsilon": total.epsilon, "delta": delta, "accountant": total.accountant,
+            "releases": total.releases, "epsilon": None if silent else total.epsilon, "delta": delta,
+            "accountant": total.accountant,
             "if_independent": total.if_independent, "sum_of_epsilons": total.added, "reasons": list(total.reasons),
         }  # fmt: skip
-        if budget is not None:
+        if budget is not None and not silent:
             totals[unit]["budget"] = budget
             totals[unit]["left"] = 0.0 if total.reasons else max(0.0, budget - total.epsilon)
             mechanisms = mechanisms_of(releases, unit)

@@ -26,7 +26,8 @@ class Promised:
 
     `epsilon` is ∞ where `reasons` (sentences) say why. `if_independent` is the composed ε whatever the reasons: what
     would hold for the private releases alone, had each drawn noise of its own. `added` is the plain sum of their ε.
-    `accountant` gave the composed part.
+    `accountant` gave the composed part. With no `releases` of its own a unit's `epsilon` is 0, which speaks of nothing:
+    what the other unit's releases mean for it is `for_patient`'s and `for_note`'s to say.
     """
 
     unit: Unit

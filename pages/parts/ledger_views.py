@@ -69,10 +69,11 @@ def _released(corpus: CorpusSpec, releases: Sequence) -> None:
 
 
 def _total(total, unit: str, budget: float) -> None:
+    silent = not total.releases and not total.reasons
     spent = "∞" if math.isinf(total.epsilon) else epsilon_text(total.epsilon)
-    st.metric(f"For one {unit}, all releases together", f"ε = {spent}")
-    if not total.releases and not total.reasons:
-        st.caption(f"Nothing that was released makes a promise for one {unit}.")
+    st.metric(f"For one {unit}, all releases together", "no promise" if silent else f"ε = {spent}")
+    if silent:
+        st.caption(f"Nothing that was released speaks of one {unit}; what follows from the rest stands below.")
         return
     if math.isinf(total.epsilon):
         told = f"Nothing is left of ε = {budget:g}."
@@ -158,8 +159,7 @@ def _chart(entries: tuple[str, ...], delta: float, budget: float) -> None:
             if len(rows):
                 figure.add_scatter(
                     x=rows["entry"], y=rows[column], name=f"one {unit}: {column}", mode="lines+markers",
-                    line={"color": colour if column == "together" else charts.CONTROL, "dash": dash, "width": 3,
-                          "shape": "hv"},
+                    line={"color": colour if column == "together" else charts.CONTROL, "dash": dash, "width": 3},
                     hovertemplate="after entry %{x}: ε = %{y:.3g}<extra></extra>",
                 )  # fmt: skip
     figure.add_hline(

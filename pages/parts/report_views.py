@@ -14,10 +14,12 @@ from pages.parts import run_picker, shell
 from pages.parts.numbers import csv_button
 
 if TYPE_CHECKING:
+    from core.evaluation.recommendation import Recommendation
     from core.evaluation.report import Report
 
 MOST = 6  # models side by side that still fit a printed page
 TITLES = {
+    "recommendation": "Every ε against your limits",
     "controls": "Attacks and controls",
     "attacks": "Membership attacks of the full audit",
     "bounds": "What attacks prove about ε",
@@ -33,8 +35,9 @@ def choose(runs: Sequence[Run]) -> list[Run]:
     """Some runs of one cohort; the choice is kept in the link (`?runs=id,id`)."""
     by_id = {run.id: run for run in runs}
     asked = [run_id for run_id in st.query_params.get("runs", "").split(",") if run_id in by_id]
-    first, second = run_picker.default_pair(runs)
-    default = asked or [run.id for run in (first, second) if run is not None]
+    found = st.session_state.get("recommendation")
+    pair = [run.id for run in run_picker.default_pair(runs) if run is not None]
+    default = asked or ([found.run_id] if found is not None and found.run_id in by_id else pair)
     names = run_picker.labels(runs)
 
     def share() -> None:
@@ -48,13 +51,18 @@ def choose(runs: Sequence[Run]) -> list[Run]:
 
 
 @st.cache_resource(max_entries=10, show_spinner="Reading runs, audits and the ledger, and counting odds …")
-def _report(root: str, run_ids: tuple[str, ...], entries: int, audited: tuple) -> tuple[Report, str]:
-    """The report of runs in the data folder `root` and its page. Made anew when the ledger or an audit has grown."""
+def _report(
+    root: str, run_ids: tuple[str, ...], entries: int, audited: tuple, limits: str, _found: Recommendation | None
+) -> tuple[Report, str]:
+    """The report of runs in the data folder `root` and its page. Made anew when the ledger or an audit has grown.
+
+    `limits` stands for the recommendation in the cache's key.
+    """
     from core.evaluation.report import build
     from core.evaluation.report_html import render
 
     workspace = shell.workspace()
-    made = build(workspace, [workspace.run(run_id) for run_id in run_ids])
+    made = build(workspace, [workspace.run(run_id) for run_id in run_ids], recommendation=_found)
     return made, render(made)
 
 
@@ -68,8 +76,10 @@ def show(runs: Sequence[Run]) -> None:
         for outcome in workspace.audit(run.id).outcomes().values()
     )
     ids = tuple(run.id for run in runs)
+    found = _recommendation(ids)
+    limits = "" if found is None else repr((found.limits, found.sentences))
     try:
-        made, page = _report(str(workspace.root), ids, len(list(folder.glob("*.json"))), audited)
+        made, page = _report(str(workspace.root), ids, len(list(folder.glob("*.json"))), audited, limits, found)
     except ValueError as error:  # several cohorts, or a damaged ledger: a sentence
         st.error(str(error), icon=":material/error:")
         return
@@ -86,6 +96,12 @@ def show(runs: Sequence[Run]) -> None:
         st.markdown("\n".join(f"- {sentence}" for sentence in (*made.facts["limits"], *made.facts["not_attacked"])))
         st.code("\n".join(made.facts["commands"]), language="bash")
         st.caption("; ".join(f"{name} {number}" for name, number in made.facts["versions"].items()))
+
+
+def _recommendation(run_ids: tuple[str, ...]) -> Recommendation | None:
+    """What this reader's limits came to on the trade-off page, where it speaks of one of these runs."""
+    found = st.session_state.get("recommendation")
+    return found if found is not None and set(found.runs["run_id"]) & set(run_ids) else None
 
 
 def _downloads(made: Report, page: str) -> None:
@@ -109,6 +125,10 @@ def _verdict(made: Report) -> None:
             st.caption(one["run"])
             for sentence in one["sentences"]:
                 st.markdown(sentence)
+    for sentence in made.facts["recommendation"]["sentences"]:
+        st.markdown(f":material/balance: {sentence}")
+    if not len(made.tables["recommendation"]):
+        shell.link("tradeoff", "Set limits and get a recommendation", icon=":material/balance:")
     for sentence in made.facts["promised"]["sentences"]:
         st.markdown(f":material/receipt_long: {sentence}")
 

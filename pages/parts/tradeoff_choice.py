@@ -12,6 +12,7 @@ from pages.parts import shell
 from pages.parts.numbers import numbers
 
 KEEP = {"bind": "query-params"}
+RECOMMENDED = "recommendation"  # in the session: what this reader's limits came to
 USES = ("not said", "direct patient care", "clinical research", "medical education", "administration")
 STARTS = {"auc_loss": 0.60, "members_caught": 0.20}  # where a slider stands before anybody moves it; others at 5 %
 FIRST = ("auc_loss", "full_name_patients_excess")
@@ -75,15 +76,14 @@ def show(family: Family) -> None:
         return
     root = str(shell.workspace().root)
     found = rec.recommend(measures_of(root, family.run_ids), wanted)
-    heading = f"### {_verdict(found)}"
-    st.markdown(heading)
+    st.session_state[RECOMMENDED] = found  # for the Report page
+    st.markdown(f"### {_verdict(found)}")
     for sentence in found.sentences:
         st.markdown(sentence)
     st.dataframe(_wide(found.table), hide_index=True, width="stretch", alt="Every ε against every limit")
-    if found.run_id is not None:
-        with st.container(horizontal=True):
-            shell.link("report", "Put it into a report", icon=":material/description:")
-            shell.link("ledger", "See what was released so far", icon=":material/receipt_long:")
+    with st.container(horizontal=True):
+        shell.link("report", "Put it into a report", icon=":material/description:")
+        shell.link("ledger", "See what was released so far", icon=":material/receipt_long:")
     spent = costs_of(root, family.run_ids)
     if len(spent):
         st.markdown(_cost_sentence(spent, family))

@@ -17,7 +17,7 @@ ACCOUNTANTS = {  # name → colour, dash, what to know
     "PRV": (charts.BUDGET, "solid", "tight upper bound; what the runs here are counted by"),
     "RDP": (charts.OKABE_ITO["blue"], "dash", "looser upper bound"),
     "GDP": (charts.OKABE_ITO["purple"], "dot", "approximation: mostly below the truth, so never a promise"),
-    "the old report’s": (charts.RISK, "dashdot", "wrong: it counts sampling once where it counts twice"),
+    "the old report’s": (charts.RISK, "dashdot", "wrong: it takes the sample rate q where q² belongs"),
 }
 POINTS = 12  # step counts at which each accountant is asked
 

@@ -55,6 +55,7 @@ def test_a_release_needs_a_reason_and_a_tick_and_then_counts(workspace, smoke_sp
     assert [(one.name, one.reason) for one in ledger.releases()] == [(run_id, "for the class")]
     app.number_input(key="ledger_delta").set_value(1e-3).run()
     assert totals(app)["For one note, all releases together"] == "ε = 8"
+    assert totals(app)["For one patient, all releases together"] == "no promise"
     assert app.dataframe[0].value["reason"].tolist() == ["for the class"]
     assert run_id not in app.selectbox(key="release_run").options, "it cannot be released twice"
     assert "For the patient with the most notes" in said(app)

@@ -33,13 +33,25 @@ def test_the_verdict_stands_before_the_tables_and_the_link_keeps_the_choice(data
     assert "#### A: ε = 8 per note" in text and "#### B: no privacy" in text
     assert "for one note (add/remove one unit)" in text and "must be treated like the notes themselves" in text
     assert "Counted for this very training" in text and "held-out patients" in text
-    assert "no statement about compliance" in text
+    assert "no statement about compliance" in text and "nothing is recommended" in text
     odds = app.dataframe[0].value
     assert odds["ε"].tolist() == ["8", "∞ (no privacy)"]
     folds = [expander.label for expander in app.expander]
     assert "HIPAA’s 18 identifiers" in folds and "Attacks and controls" in folds
     labels = [button.proto.label for button in app.get("download_button")]
     assert labels[:3] == ["Report (HTML, prints to PDF)", "JSON", "All tables (CSV)"]
+
+
+def test_limits_that_were_set_on_the_trade_off_page_are_in_the_report(data, smoke_specs):
+    app = visit("tradeoff", view="Which ε?")
+    app.multiselect(key="risks").set_value(["auc_loss"]).run()
+    app.slider(key="limit_auc_loss").set_value(1.0).run()
+    app.slider(key="utility").set_value(100).run()
+    app.switch_page("pages/report.py").run()
+    assert not app.exception
+    assert "Only training without privacy meets your limits" in said(app)
+    assert app.multiselect(key="report_runs").value == [smoke_specs["plain"].run_id]
+    assert "Every ε against your limits" in [expander.label for expander in app.expander]
 
 
 def test_none_chosen_and_several_cohorts_are_sentences(data, smoke_specs, monkeypatch):
