@@ -112,21 +112,25 @@ def _neighbourhood(target: Target, report: Report) -> Tables:
     """Mattern et al. 2023, eq. 3, turned to point up: mean loss of the neighbours − loss of the note."""
     notes = judged_notes(target, NEIGHBOUR_NOTES)
     proposer = load(ModelSpec(kind="distilbert", size=target.spec.model.size))
+    shared = target.lm.causal  # then a note's own loss is there already; a masked model's depends on the masks drawn
     texts, of_note = [], []
     for number, text in enumerate(notes["text"]):
         report(number, 2 * len(notes))
         rng = np.random.default_rng([target.spec.audit.seed, _STREAM, int(notes.index[number])])
         made = neighbours(proposer, text, NEIGHBOURS, rng)
-        texts += [text, *made]
-        of_note += [number] * (1 + len(made))
-    losses = []
+        texts += made if shared else [text, *made]
+        of_note += [number] * (len(made) if shared else 1 + len(made))
+    losses: list[float] = []
     for start in range(0, len(texts), 10 * NEIGHBOURS):
         report(len(notes) + len(notes) * start // len(texts), 2 * len(notes))
         losses += list(note_losses(target.lm, texts[start : start + 10 * NEIGHBOURS], seed=target.spec.audit.seed))
     table = pd.DataFrame({"note": of_note, "loss": losses})
-    first = ~table["note"].duplicated()
-    own = table.loc[first, "loss"].to_numpy()
-    mean = table[~first].groupby("note")["loss"].mean().reindex(range(len(notes))).to_numpy()
+    if shared:
+        own = -mean_log_likelihoods(target, "target", report)[notes.index]
+    else:
+        first = ~table["note"].duplicated()
+        own, table = table.loc[first, "loss"].to_numpy(), table[~first]
+    mean = table.groupby("note")["loss"].mean().reindex(range(len(notes))).to_numpy()
     return scores_of("neighbourhood", notes, np.where(np.isnan(mean), 0.0, mean - own))  # no word to replace: no sign
 
 

@@ -58,7 +58,7 @@ def _live(name: str, run: Run, drawn: str | None) -> None:
             return
         st.markdown(_had(name, run))
         if job is not None and job.state in ("failed", "interrupted", "cancelled"):
-            st.caption(f"The last one was {job.state}. {job.message if job.state == 'failed' else ''}")
+            st.caption(f"The last audit was {job.state}. {job.message if job.state == 'failed' else ''}")
         if st.button(LABEL, key=f"battery-{run.id}", icon=":material/swords:", help=HOW_LONG):
             _submit(run)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pandas as pd
 import streamlit as st
 
@@ -19,6 +21,20 @@ RESAMPLES = 300  # behind a band on the screen; the table of a full audit has th
 def access(attack: str) -> str:
     """What an attack needs to see: black-box, grey-box or white-box."""
     return REGISTRY[attack].access if attack in REGISTRY else "grey-box"
+
+
+def described(attacks: Sequence[str]) -> pd.DataFrame:
+    """What each attack does, in one sentence; what it needs to see, its row of the papers' table and its cost."""
+    known = [REGISTRY[name] for name in attacks if name in REGISTRY]
+    return pd.DataFrame(
+        {
+            "attack": [one.name for one in known],
+            "in a sentence": [one.sentence for one in known],
+            "access": [one.access for one in known],
+            "paper row": [one.row for one in known],
+            "cost": [one.cost for one in known],
+        }
+    )
 
 
 def scores(run: Run) -> pd.DataFrame:

@@ -206,6 +206,10 @@ def attacks_view(choice: Choice) -> None:
     charts.show(membership_charts.attacks(tables, order), key="attacks-chart", alt=alt)
     shown = found[["run", "attack", "access", "value", "low", "high", "n"]].rename(columns={"value": "AUC"})
     numbers(shown, name="membership-attacks")
+    with st.expander("What does each attack do?"):
+        st.dataframe(
+            membership_data.described(order), hide_index=True, alt="Every attack in one sentence, and what it needs"
+        )
     how("attacks")
 
 

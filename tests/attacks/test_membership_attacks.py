@@ -21,7 +21,8 @@ from core.attacks.registry import Attack, Target, checked
 from core.attacks.white_box import attention_features, concentration, folds, gradient_features
 from core.corpus.tables import Corpus
 from core.evaluation.metrics import roc
-from core.models.likelihood import pseudo_log_likelihoods, token_log_likelihoods, token_moments
+from core.models.build import load
+from core.models.likelihood import note_losses, pseudo_log_likelihoods, token_log_likelihoods, token_moments
 from core.models.tokenizer import encode_samples
 from core.spec import AuditSpec, CorpusSpec, ModelSpec, RunSpec
 from core.training.losses import causal_batch, example_losses, masked_batch
@@ -248,6 +249,18 @@ def test_neighbours_differ_in_a_few_words_and_nothing_else(untrained):
     again = neighbours(untrained["distilbert"], text, 6, np.random.default_rng(0))
     assert made == again
     assert neighbours(untrained["distilbert"], "7 / 8 = 0.875", 6, np.random.default_rng(0)) == []
+
+
+def test_the_neighbourhood_takes_a_notes_own_loss_from_what_all_attacks_share(attacked):
+    one = attacked["gpt2"]
+    found = REGISTRY["neighbourhood"].run(one, registry.no_report)["scores"].set_index("note_id")["score"]
+    notes, proposer = judged_notes(one), load(ModelSpec(kind="distilbert", size=one.spec.model.size))
+    for place in (0, 5):
+        text = notes["text"].iloc[place]
+        rng = np.random.default_rng([one.spec.audit.seed, 14, int(notes.index[place])])
+        made = note_losses(one.lm, neighbours(proposer, text, 8, rng))
+        expected = made.mean() - note_losses(one.lm, [text])[0]
+        assert found[notes["note_id"].iloc[place]] == pytest.approx(expected, abs=1e-4)
 
 
 # White-box -----------------------------------------------------------------------------------------------------------

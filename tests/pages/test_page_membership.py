@@ -86,6 +86,8 @@ def test_a_full_audit_offers_its_attacks(audited, monkeypatch, smoke_specs):
     assert set(table["attack"]) == {"loss", "zlib", "attention"}
     assert table.set_index("attack")["access"].to_dict()["attention"] == "white-box"
     assert "has had 3 of the battery's" in said(app)
+    told = next(frame.value for frame in app.dataframe if "in a sentence" in frame.value.columns)
+    assert set(told["attack"]) == set(table["attack"]) and told["in a sentence"].str.endswith(".").all()
 
 
 # Parts ---------------------------------------------------------------------------------------------------------------
