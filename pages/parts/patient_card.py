@@ -62,8 +62,9 @@ def _not_judged(choice: Choice, asked: str) -> None:
 def _figures(choice: Choice, found: dict) -> None:
     sex = {"F": "woman", "M": "man"}.get(found["sex"], "patient")
     with st.grid(4, min_column_width=190):
-        st.metric("Rarer than … of patients", percent(1 - found["percentile_rarity"]), border=True,
-                  help=f"log p of the disease profile: {found['log_probability']:.1f} nats")  # fmt: skip
+        st.metric("Rarer than", percent(1 - found["percentile_rarity"]), border=True,
+                  help="Share of patients whose disease profile is more common; ln p of this one is "
+                  f"{found['log_probability']:.1f}.")  # fmt: skip
         st.metric("Score percentile", percent(found["percentile"]), border=True,
                   help=f"Held-out patients who score less, by “{choice.attack}”; 50 % if it were blind.")  # fmt: skip
         st.metric("Attacks that catch", f"{found['catching']} of {found['attacks']}", border=True)
@@ -132,7 +133,7 @@ def _under_dp(choice: Choice, patient_id: str, runs: Sequence[Run]) -> None:
         return
     rows = []
     for run in others:
-        found = patient_data.patient(run, choice.attack, patient_id)
+        found = patient_data.patient(run, choice.attack, patient_id, all_attacks=False)
         if found is not None:
             rows.append((run_picker.privacy_label(run), found["percentile"], found["caught"], found["texts"],
                          fields(found["fields"]), run.id))  # fmt: skip

@@ -120,15 +120,19 @@ def _listed(choice: Choice, bucket: int | None, page: int | None) -> pd.DataFram
     )  # fmt: skip
 
 
-def patient(run: Run, attack: str, patient_id: str) -> dict | None:
-    """One patient as an attack on a run sees them (a row of `PatientTables.in_bucket`); None if it judged them not."""
+def patient(run: Run, attack: str, patient_id: str, *, all_attacks: bool = True) -> dict | None:
+    """One patient as an attack on a run sees them (a row of `PatientTables.in_bucket`); None if it judged them not.
+
+    Without `all_attacks` only that attack counts among those that catch the patient.
+    """
     made = attacks(run)
     if attack not in made:
         return None
     buckets_of(run, "patient")
     found = tables(run).in_bucket(
-        made[attack], "patient", 1, None, attacks=list(made.values()), hits=hits(run), patient_id=patient_id
-    )
+        made[attack], "patient", 1, None, attacks=list(made.values()) if all_attacks else (), hits=hits(run),
+        patient_id=patient_id,
+    )  # fmt: skip
     return None if found.empty else found.iloc[0].to_dict()
 
 

@@ -167,14 +167,20 @@ def _end_colour(run: Run) -> str | None:
     return None if run.spec.privacy.private else charts.RISK
 
 
+def _overall(rates: pd.Series, units: pd.Series) -> float:
+    """The rate over all units of several buckets; NaN without units."""
+    return float((rates * units).sum() / units.sum()) if units.sum() else math.nan
+
+
 def comparison(found: Mapping[str, pd.DataFrame], what: str = "run") -> pd.DataFrame:
     """One row a run: its rates over all units of the kept buckets, and the rank correlation."""
     rows = []
     for name, table in found.items():
         kept = table[table["kept"]]
         rank = rank_correlation(kept["log_probability"], kept["value"])
-        tpr = (kept["tpr"] * kept["member_units"]).sum() / max(1, kept["member_units"].sum())
-        fpr = (kept["fpr"] * kept["heldout_units"]).sum() / max(1, kept["heldout_units"].sum())
+        tpr, fpr = (
+            _overall(kept[rate], kept[units]) for rate, units in (("tpr", "member_units"), ("fpr", "heldout_units"))
+        )
         rows.append((name, tpr, fpr, tpr - fpr, rank.rho, rank.p_value, rank.points))
     return pd.DataFrame(rows, columns=[what, "caught", "accused", "leakage", "ρ", "p", "buckets"])
 

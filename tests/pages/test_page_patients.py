@@ -176,6 +176,11 @@ def test_dropped_buckets_are_not_drawn_and_the_chosen_one_stands_out():
     assert [trace.name for trace in both.data] == ["a", "b"] and both.data[1].line.color == "#111111"
 
 
+def test_runs_beside_each_other_are_summed_over_their_kept_buckets():
+    table = patient_views.comparison({"a": figures(), "b": figures().assign(kept=False)})
+    assert table["caught"].tolist() == pytest.approx([0.5, np.nan], nan_ok=True) and table["buckets"].tolist() == [2, 0]
+
+
 def test_an_empty_table_has_its_columns():
     assert list(leakage(pd.DataFrame(), "privacy leakage").columns) == list(COLUMNS)
 
