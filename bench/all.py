@@ -25,7 +25,7 @@ from bench._ratio import TARGETS, Figures, show
 from core.jobs.cluster import ENVIRONMENT
 
 ROOT = Path(__file__).resolve().parents[1]
-BENCHMARKS = ("clipping", "training", "generation", "scoring", "serving", "scale")
+BENCHMARKS = ("clipping", "training", "generation", "scoring", "serving", "scale", "patients")
 
 
 def main(
