@@ -12,10 +12,10 @@ from pages.parts.numbers import numbers
 
 UNFILTERED = "no filter"
 HEADINGS = {
+    "both, answer alone": "Both, but the prompt is not read",
+    "both": "Both",
     "shapes": "Shapes alone",
     "known values": "Known values alone",
-    "both": "Both",
-    "both, answer alone": "Both, but the prompt is not read",
 }
 
 
@@ -46,8 +46,8 @@ def pivoted(found: pd.DataFrame) -> pd.DataFrame:
                 "Way of asking": way,
                 "No filter": cells[way, UNFILTERED, "run"],
                 "Control: held-out": cells[way, UNFILTERED, "heldout"],
-                "Control: public model": cells.get((way, UNFILTERED, "base"), ""),
                 **{heading: cells[way, name, "run"] for name, heading in HEADINGS.items()},
+                "Control: public model": cells.get((way, UNFILTERED, "base"), ""),
             }
             for way in dict.fromkeys(found["wording"])
         ]
@@ -64,10 +64,11 @@ def caption(found: pd.DataFrame, alarms: pd.DataFrame) -> str:
     worst = run.loc["both, answer alone", "value"].idxmax()
     through, before = run.loc[("both, answer alone", worst), "value"], run.loc[(UNFILTERED, worst), "value"]
     tight = run.loc["both", "value"].max()
+    least = f"at most {wording.percent(tight)} of any way" if tight else "nothing by any way"
     told = (
         f"A filter that reads only the answer lets through {wording.percent(through)} of the attempts by “{worst}” "
-        f"({wording.percent(before)} without it); one that reads the prompt too, at most {wording.percent(tight)} of "
-        "any way tried here. That is no proof that there is no other way: these models are too small to follow most "
+        f"({wording.percent(before)} without it); one that reads the prompt too, {least} tried here. "
+        "That is no proof that there is no other way: these models are too small to follow most "
         "instructions, and larger ones do."
     )
     both = alarms[alarms["filter"] == "both"]

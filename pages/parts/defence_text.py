@@ -43,6 +43,7 @@ def shown(rows: pd.DataFrame, risk: Risk) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "Defence": rows["name"],
+            "Seeds": [str(seeds) if seeds else MISSING for seeds in rows["seeds"]],
             f"Risk: {risk.label}": [_with_interval(row.value, row.low, row.high, number) for row in rows.itertuples()],
             "Control": [
                 _with_interval(row.control, row.control_low, row.control_high, number) for row in rows.itertuples()
@@ -56,7 +57,6 @@ def shown(rows: pd.DataFrame, risk: Risk) -> pd.DataFrame:
             ],
             "Known words": ["" if math.isnan(share) else wording.percent(share) for share in rows["known_words"]],
             "Training": [_time(seconds) for seconds in rows["training_seconds"]],
-            "Seeds": [str(seeds) if seeds else MISSING for seeds in rows["seeds"]],
         }
     )
 
