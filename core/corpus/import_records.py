@@ -71,7 +71,10 @@ def records_from_notes(notes: pd.DataFrame, on_progress: Callable[[int], None] |
     held: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     owners: dict[tuple[str, str], set[str]] = defaultdict(set)
     for done, (who, text) in enumerate(zip(notes["patient_id"], notes["text"], strict=True), start=1):
-        for field, value in {(s.field, s.value) for s in find_shaped(text) if s.field in DIRECT}:
+        found = {(span.field, span.value) for span in find_shaped(text) if span.field in DIRECT}
+        for field, value in found:
+            if field == "full_name" and " " not in value:  # one word of a name is nobody's name
+                continue
             held[who, field][value] += 1
             owners[field, value.lower()].add(who)
         if on_progress is not None:

@@ -23,16 +23,20 @@ def _model(folder: str, finished: float | None, _run: Run) -> LanguageModel:
 
 def box(run: Run) -> None:
     """The form and, once it was sent, the reply."""
+    from core.attacks.probes.identities import UNKNOWN_AGE
+
     corpus = shell.workspace().corpus(run.spec.corpus)
     members = corpus.patients[corpus.patients["split"] == "member"]
     example = members.iloc[0]
     st.subheader("Try a name and a disease", anchor=False)
     with st.form("try", border=True):
         left, middle, right = st.columns([3, 1, 1])
-        name = left.text_input("Name", example["full_name"], max_chars=80, key="try-name")
+        name = left.text_input("Name", example["full_name"] or "", max_chars=80, key="try-name")
         title = middle.selectbox("Title", ["Mr.", "Mrs."], int(example["sex"] != "M"), key="try-title")
-        age = right.number_input("Age", 18, 110, int(example["age"]), key="try-age")
-        condition = st.text_input("Disease", example["diagnosis"], max_chars=120, key="try-condition")
+        age = right.number_input(
+            "Age", 18, 110, int(example["age"]) if example["age"] == example["age"] else UNKNOWN_AGE, key="try-age"
+        )
+        condition = st.text_input("Disease", example["diagnosis"] or "", max_chars=120, key="try-condition")
         asked = st.form_submit_button("Ask the model", icon=":material/quiz:")
     if asked:
         _reply(run, name, condition, title, int(age))
@@ -45,7 +49,7 @@ def _reply(run: Run, name: str, condition: str, title: str, age: int) -> None:
     from core.corpus.conditions import catalogue
 
     corpus = shell.workspace().corpus(run.spec.corpus)
-    unread = corpus.patients[corpus.patients["split"] == "heldout"]["full_name"].head(OTHERS).tolist()
+    unread = corpus.patients[corpus.patients["split"] == "heldout"]["full_name"].dropna().head(OTHERS).tolist()
     held = set(corpus.patients["icd_codes"].explode())
     wordings = [one.wording for one in catalogue().conditions if one.code in held]
     try:

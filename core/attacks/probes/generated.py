@@ -45,7 +45,7 @@ def names_written(wholes: Sequence[str], typed: Sequence[int]) -> list[Named]:
     """Full names of two words or more that begin in what was generated; `typed` is how long each text's prompt is."""
     found = []
     for row, (whole, begin) in enumerate(zip(wholes, typed, strict=True)):
-        for span in find_shaped(whole):
+        for span in find_shaped(whole, listed_names=False):
             name = plain_name(span.value)
             if span.field == "full_name" and span.start >= begin and " " in name:
                 found.append(Named(row, span.start, span.end, name))
@@ -109,9 +109,12 @@ def pair_rows(
     `label`: the patient has one of those conditions. `score`: the share of all others of their split who have one,
     which is what shuffling conditions over patients gives. None when no text pairs a patient with a condition.
     """
-    held = {row.patient_id: set(row.icd_codes) for row in patients.itertuples()}
+    held = {row.patient_id: set(row.icd_codes) for row in patients.dropna(subset="full_name").itertuples()}
     pools = {split: list(group["patient_id"]) for split, group in patients.groupby("split")}
-    owner = {plain_name(row.full_name): (row.patient_id, row.split) for row in patients.itertuples()}
+    owner = {
+        plain_name(row.full_name): (row.patient_id, row.split)
+        for row in patients.dropna(subset="full_name").itertuples()
+    }
     lines = []
     for kind, start, one, end in _units(wholes, typed, found):
         patient_id, split = owner.get(one.name, (None, None))
@@ -154,7 +157,9 @@ def generated_names(target: Target, report: Report = no_report) -> Tables:
     typed = texts["prompt"].str.len().tolist()
     found = names_written(wholes, typed)
     people = target.corpus.patients[target.corpus.patients["split"].isin(["member", "heldout"])]
-    owner = {plain_name(row.full_name): (row.patient_id, row.split) for row in people.itertuples()}
+    owner = {
+        plain_name(row.full_name): (row.patient_id, row.split) for row in people.dropna(subset="full_name").itertuples()
+    }
     report(1, 4)
     frames = [text_rows(len(wholes), found)]
     if found:

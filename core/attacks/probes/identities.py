@@ -19,6 +19,7 @@ from core.models.build import LanguageModel
 
 MOST_PATIENTS = 320  # of each split; a larger hospital is sampled
 MOST_CONDITIONS = 400
+UNKNOWN_AGE = 60  # asked about where no patient's age is on record
 _STREAM = 47  # of random numbers, so that no other choice shares these draws
 
 
@@ -63,6 +64,8 @@ def identities(target: Target) -> Identities:
 def _identities(target: Target) -> Identities:
     training = target.corpus.training_notes(target.spec.training.max_notes_per_patient)
     everybody = target.corpus.patients
+    named = everybody["full_name"].fillna("").str.contains(" ")  # notes that were brought may name nobody
+    everybody = everybody[named]
     members = everybody[(everybody["split"] == "member") & everybody["patient_id"].isin(named_in(training, everybody))]
     heldout = everybody[everybody["split"] == "heldout"]
     for frame, what in ((members, "members whose name stands in a training note"), (heldout, "held-out patients")):
@@ -142,7 +145,7 @@ def _with_names(patients: pd.DataFrame) -> pd.DataFrame:
             "split": patients["split"],
             "first": parts[0],
             "last": parts[1] if parts.shape[1] > 1 else parts[0],
-            "age": patients["age"],
+            "age": patients["age"].fillna(patients["age"].median()).fillna(UNKNOWN_AGE).astype(int),
             "title": np.where(patients["sex"] == "M", "Mr.", "Mrs."),
         }
     ).reset_index(drop=True)
