@@ -99,7 +99,7 @@ def _section(title: str, *parts: str) -> str:
 
 
 def _sentences(sentences: Sequence[str]) -> str:
-    return "\n".join(f"<p>{_(sentence)}</p>" for sentence in sentences)
+    return "\n".join(f"<p>{_(sentence).replace(' %', '&nbsp;%')}</p>" for sentence in sentences)
 
 
 def _list(sentences: Sequence[str]) -> str:

@@ -31,9 +31,12 @@ def escaped(text: object) -> str:
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]], caption: str = "") -> str:
-    """A table; heads and the caption are text, cells are HTML already (through `escaped`)."""
+    """A table; heads and the caption are text, cells are HTML already (`escaped`). A single cell spans its row."""
     top = "".join(f"<th>{escaped(head)}</th>" for head in heads)
-    body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>\n" for row in rows)
+    body = ""
+    for row in rows:
+        span = f' colspan="{len(heads)}"' if len(row) == 1 else ""
+        body += "<tr>" + "".join(f"<td{span}>{cell}</td>" for cell in row) + "</tr>\n"
     said = f"<caption>{escaped(caption)}</caption>" if caption else ""
     return f'<div class="scroll"><table>{said}<thead><tr>{top}</tr></thead>\n<tbody>{body}</tbody></table></div>'
 
@@ -91,21 +94,11 @@ def controls(frame: pd.DataFrame, names: Names) -> str:
         return NOT_MEASURED
     rows = []
     for metric, same in frame.groupby("metric", sort=False):
-        for place, row in enumerate(same.to_dict("records")):
-            title = (
-                f"{escaped(_title(metric))}<br><span class=soft>{escaped(explain(metric))}</span>" if place == 0 else ""
-            )
+        rows.append([f"<b>{escaped(_title(metric))}</b> <span class=soft>{escaped(explain(metric))}</span>"])
+        for row in same.to_dict("records"):
             cells = [interval(metric, row, prefix) for prefix in ("", "heldout_", "base_")]
-            rows.append(
-                [
-                    title if place == 0 else "",
-                    escaped(names[row["run"]]),
-                    *cells,
-                    marks(row),
-                    _verdict(metric, row["verdict"]),
-                ]
-            )
-    return table(["figure", "model", "measured", "held out", "base", "", "verdict"], rows)
+            rows.append([escaped(names[row["run"]]), *cells, marks(row), _verdict(metric, row["verdict"])])
+    return table(["model", "measured", "held out", "base", "", "verdict"], rows)
 
 
 def _title(metric: str) -> str:
