@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from core.training.layer_gradients import Record, Records, Vectors
-from core.training.layers import layers_of
+from core.training.layers import LayerGradients, layers_of
 from core.training.outer_products import Store
 from core.training.units import UnitLayout
 
@@ -57,6 +57,7 @@ class Clipper:
         self._total, self._sums = _flat_zeros(self._parameters)  # of the logical batch: all of it, and each parameter's
         self._vector_width = sum(parameter.numel() for parameter in self._parameters if parameter.dim() == 1)
         self._vectors: Vectors | None = None
+        self._measured: list[LayerGradients] = []  # the layers of the physical batch whose norms are known
         self._store = Store()
         self._seen: set[int] = set()
         layers = [layer for handler in self._handlers for layer in handler.layers]
@@ -152,9 +153,8 @@ class Clipper:
         norms = self._norms(records, layout)
         factors = (self.max_grad_norm / norms.clamp(min=self.max_grad_norm)).float()  # (U,) min(1, C / norm)
         with torch.no_grad():
-            for handler in self._handlers:
-                if all(layer in records for layer in handler.layers):
-                    handler.add_clipped_sum(records, layout, factors, self._sums)
+            for handler in self._measured:
+                handler.add_clipped_sum(layout, factors, self._sums)
             self._vectors.add_clipped_sum(factors, self._sums)
         self._forget()
         self._seen.update(layout.ids.tolist())
@@ -192,17 +192,20 @@ class Clipper:
 
     @torch.no_grad()
     def _squares(self, records: Records, layout: UnitLayout) -> Tensor:
-        """(U, layers) squared gradient norm of each unit in each layer, float64."""
+        """(U, layers) squared gradient norm of each unit in each layer, float64. Takes the records apart."""
         squares = torch.zeros(
             len(layout), len(self._handlers), dtype=torch.float64, device=layout.unit_of_example.device
         )
-        self._vectors = Vectors(layout, self._vector_width, self._total)
+        self._vectors, self._measured = Vectors(layout, self._vector_width, self._total), []
         for column, handler in enumerate(self._handlers):
             used = [layer in records for layer in handler.layers]
             if all(used):
                 squares[:, column] = handler.squared_norms(records, layout, self._store)
                 for parameter, rows in handler.vectors(records):
                     self._vectors.add(column, parameter, rows)
+                self._measured.append(handler)
+                for layer in handler.layers:
+                    del records[layer]  # its handler has what it needs: the next layer's gradients find room
             elif any(used):
                 names = ", ".join(self._names[layer] for layer in handler.layers)
                 raise ValueError(f"only one of the tied layers {names} took part in the forward pass")
@@ -211,7 +214,7 @@ class Clipper:
 
     def _forget(self) -> None:
         """Let go of what a physical batch kept between its norms and its clipped sum."""
-        self._vectors = None
+        self._vectors, self._measured = None, []
         self._store.clear()
 
     def _norms(self, records: Records, layout: UnitLayout) -> Tensor:

@@ -1,9 +1,9 @@
 """Per-unit gradient norms and clipped gradient sums of each kind of layer, from its input and its output's gradient.
 
-Every class here handles one layer (or a tied pair) and the units of one physical batch at a time: `squared_norms`
-returns (U,) float64 of the weight's gradients, `add_clipped_sum` adds Σ_u c_u·∇_u to the buffers of its parameters.
-`vectors` names the gradients of biases and scales, which `Vectors` keeps whole. Tensors arrive in the order of the
-`UnitLayout`.
+Every class here handles one layer (or a tied pair) and the units of one physical batch at a time. `squared_norms`
+returns (U,) float64 of the weight's gradients and keeps what `add_clipped_sum` needs to add Σ_u c_u·∇_u to the buffers
+of its parameters, so that the layer's records can be let go in between. `vectors` names the gradients of biases and
+scales, which `Vectors` keeps whole. Tensors arrive in the order of the `UnitLayout`.
 """
 
 from __future__ import annotations
@@ -110,15 +110,14 @@ class LinearGradients:
             self._products.form(x, g, layout, store)
             for block, gradients in self._products.kept:
                 squares[block.units] = squares_of(gradients)
-            for block in self._products.left:
-                squares[block.units] = outer_squares(block.of(x), block.of(g))
+            for block, xs, gs in self._products.left:
+                squares[block.units] = outer_squares(xs, gs)
         return squares
 
-    def add_clipped_sum(self, records: Records, layout: UnitLayout, factors: Tensor, sums: Sums) -> None:
+    def add_clipped_sum(self, layout: UnitLayout, factors: Tensor, sums: Sums) -> None:
         """Add Σ_u c_u·∇_u of the weight to its buffer."""
-        if self.weight is None:
-            return
-        self._products.add_clipped_sum(*self._sides(records), factors, self._narrow_first(sums[self.weight]))
+        if self.weight is not None:
+            self._products.add_clipped_sum(factors, self._narrow_first(sums[self.weight]))
 
     def _sides(self, records: Records) -> tuple[Pieces, Pieces]:
         """Input rows and output gradients, the narrower of them first: BLAS is faster with few long rows."""
@@ -142,6 +141,7 @@ class EmbeddingGradients:
             )
         self.layer = layer
         self.layers: tuple[nn.Module, ...] = (layer,)
+        self.looked_up: tuple[Pieces, Pieces] = ([], [])  # ids and gradients, from the norms until the clipped sum
 
     def vectors(self, records: Records) -> Iterator[VectorRows]:
         """None."""
@@ -160,7 +160,7 @@ class EmbeddingGradients:
 
     def squared_norms(self, records: Records, layout: UnitLayout, store: Store) -> Tensor:
         """(U,) squared norms: the rows a unit touches are summed first, then squared."""
-        ids, gradients = self.gradient(records)
+        self.looked_up = ids, gradients = self.gradient(records)
         size = self.layer.num_embeddings
         keys = [
             (u[:, None] * size + t.squeeze(-1)).flatten() for u, t in zip(layout.unit_of_examples, ids, strict=True)
@@ -172,11 +172,12 @@ class EmbeddingGradients:
         squares = torch.zeros(len(layout), dtype=torch.float64, device=g.device)
         return squares.index_add_(0, units, rows.square_().sum(1).double())
 
-    def add_clipped_sum(self, records: Records, layout: UnitLayout, factors: Tensor, sums: Sums) -> None:
+    def add_clipped_sum(self, layout: UnitLayout, factors: Tensor, sums: Sums) -> None:
         """Add Σ_u c_u·∇_u to the buffer."""
-        for ids, g, units in zip(*self.gradient(records), layout.unit_of_examples, strict=True):
+        for ids, g, units in zip(*self.looked_up, layout.unit_of_examples, strict=True):
             scaled = g * factors[units, None, None]
             sums[self.layer.weight].index_add_(0, ids.flatten(), scaled.flatten(0, 1))
+        self.looked_up = [], []
 
 
 class LayerNormGradients:
@@ -210,7 +211,7 @@ class LayerNormGradients:
         """(U,) zeros."""
         return torch.zeros(len(layout), dtype=torch.float64, device=layout.unit_of_example.device)
 
-    def add_clipped_sum(self, records: Records, layout: UnitLayout, factors: Tensor, sums: Sums) -> None:
+    def add_clipped_sum(self, layout: UnitLayout, factors: Tensor, sums: Sums) -> None:
         """Nothing to add."""
 
 
@@ -240,8 +241,10 @@ class TiedGradients:
         for block, gradients in self._products.kept:  # (units, V, d)
             squares[block.units] = squares_of(_with_looked_up(gradients, joined(block.of(ids)), joined(block.of(e))))
         by_gram: list[slice] = []
-        for block in self._products.left:
-            places = [joined(block.of(pieces)) for pieces in (x, g, ids, e)]
+        if self._products.left:
+            self.embedding.looked_up = ids, e
+        for block, gs, xs in self._products.left:
+            places = [joined(parts) for parts in (xs, gs, block.of(ids), block.of(e))]
             length, d, p, looked_up = places[0].shape[1], x[0].shape[-1], g[0].shape[-1], places[3].shape[1]
             if length * (d + p) + looked_up * d <= d * p:
                 by_gram.append(block.units)
@@ -254,15 +257,14 @@ class TiedGradients:
                 squares[units] += looked_up_squares[units]
         return squares
 
-    def add_clipped_sum(self, records: Records, layout: UnitLayout, factors: Tensor, sums: Sums) -> None:
+    def add_clipped_sum(self, layout: UnitLayout, factors: Tensor, sums: Sums) -> None:
         """Add Σ_u c_u·∇_u of both ends to the shared buffer."""
-        x, g = records[self.output.layer].rows
         if self._products.left:
             rest = factors.clone()
             for block, _ in self._products.kept:
                 rest[block.units] = 0.0  # what is kept holds both ends
-            self.embedding.add_clipped_sum(records, layout, rest, sums)
-        self._products.add_clipped_sum(g, x, factors, sums[self.output.layer.weight])
+            self.embedding.add_clipped_sum(layout, rest, sums)
+        self._products.add_clipped_sum(factors, sums[self.output.layer.weight])
 
 
 def _with_looked_up(gradients: Tensor, ids: Tensor, e: Tensor) -> Tensor:

@@ -65,7 +65,7 @@ class OuterProducts:
 
     def __init__(self) -> None:
         self.kept: list[tuple[Block, Tensor]] = []  # blocks of units, and their gradients (units, d, p)
-        self.left: list[Block] = []  # blocks whose gradients are not formed
+        self.left: list[tuple[Block, Pieces, Pieces]] = []  # the other blocks, with their rows of x and of g
         self._gradients = torch.empty(0)  # all that is kept, (K, d, p)
 
     def form(self, x: Pieces, g: Pieces, layout: UnitLayout, store: Store) -> None:
@@ -80,23 +80,24 @@ class OuterProducts:
         room = store.take(x[0], count, d, p) if count else None
         self.kept, self.left, first = [], [], 0
         for block, keep in zip(layout.blocks, worth, strict=True):
+            rows = block.of(x), block.of(g)
             if not keep or room is None:
-                self.left.append(block)
+                self.left.append((block, *rows))
                 continue
             gradients = room[first : first + len(block)]
             first += len(block)
-            _sum_of_products(block.of(x), block.of(g), gradients)
+            _sum_of_products(*rows, gradients)
             self.kept.append((block, gradients))
         self._gradients = room if self.kept else torch.empty(0)
 
-    def add_clipped_sum(self, x: Pieces, g: Pieces, factors: Tensor, total: Tensor) -> None:
+    def add_clipped_sum(self, factors: Tensor, total: Tensor) -> None:
         """Add Σ_u c_u·∇_u to `total` (d, p) and let the gradients go."""
         if self.kept:
             chosen = torch.cat([factors[block.units] for block, _ in self.kept])
             total.add_((chosen @ self._gradients.flatten(1)).view(total.shape))
-        for block in self.left:
+        for block, xs, gs in self.left:
             scale = factors[block.units, None, None]
-            for rows, gradients in zip(block.of(x), block.of(g), strict=True):
+            for rows, gradients in zip(xs, gs, strict=True):
                 if rows.shape[-1] <= gradients.shape[-1]:  # the smaller one is scaled
                     rows = rows * scale
                 else:
