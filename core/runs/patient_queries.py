@@ -122,7 +122,7 @@ class PatientTables:
 
     patients: Path
     notes: Path
-    _profiles: dict[str, pa.Table] = field(default_factory=dict, repr=False)
+    _profiles: dict[str, pa.Table] = field(default_factory=dict, init=False, repr=False)
 
     @contextmanager
     def _database(self) -> Iterator[duckdb.DuckDBPyConnection]:
