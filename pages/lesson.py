@@ -40,8 +40,10 @@ def look(step: Step) -> None:
 
 def answer(number: int, step: Step, given: str) -> None:
     """Reveal and explain."""
-    right = f"The runs say: **{step.right}**." if step.right else "There is no right answer here."
-    guess.told(given, right)
+    if step.right:
+        guess.told(given, f"The runs say: **{step.right}**.")
+    elif given:
+        st.markdown(f"You chose **{given}**. No figure can say whether that is right.")
     st.markdown(step.reveal)
     chart = lesson_picture.dots(step.picture, step.axis, shares=step.shares)
     charts.show(chart, key=f"lesson-chart-{number}", alt=f"{step.axis}, each with its 95 % interval")

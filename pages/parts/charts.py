@@ -35,6 +35,7 @@ MODEL_NAMES: dict[str, str] = {"gpt2": "GPT-2", "distilbert": "DistilBERT", "ber
 
 CONFIG = {"displaylogo": False, "displayModeBar": False, "scrollZoom": False}
 TEXT_SIZE = 16  # pixels
+LARGE_TEXT_SIZE = 22  # when the page is presented (the switch is in `shell.page`)
 
 
 def show(figure: go.Figure, *, key: str, alt: str, on_select: str | Callable[[], None] = "ignore") -> Any:
@@ -48,7 +49,8 @@ def show(figure: go.Figure, *, key: str, alt: str, on_select: str | Callable[[],
 
 def dressed(figure: go.Figure) -> go.Figure:
     """The figure itself, with type that a last row can read."""
-    figure.update_layout(font={"size": TEXT_SIZE}, hoverlabel={"font": {"size": TEXT_SIZE}})
-    figure.update_xaxes(title_font={"size": TEXT_SIZE}, tickfont={"size": TEXT_SIZE - 1})
-    figure.update_yaxes(title_font={"size": TEXT_SIZE}, tickfont={"size": TEXT_SIZE - 1})
+    size = LARGE_TEXT_SIZE if st.session_state.get("large_type") else TEXT_SIZE
+    figure.update_layout(font={"size": size}, hoverlabel={"font": {"size": size}})
+    figure.update_xaxes(title_font={"size": size}, tickfont={"size": size - 1})
+    figure.update_yaxes(title_font={"size": size}, tickfont={"size": size - 1})
     return figure

@@ -155,14 +155,18 @@ def classroom() -> Classroom:
 def enter() -> None:
     """Join the room that the link names (`?room=CODE`), once a session. Every page calls this by `shell.page`.
 
-    With the host's key (`&host=KEY`) the session is the presenter's again, and no student.
+    With the host's key (`&host=KEY`) the session is the presenter's again, and no student. A link with a round
+    (`&round=2`) is that of a page which is loaded anew: its browser was counted when it joined.
     """
-    code, key = st.query_params.get("room", "").upper(), st.query_params.get("host", "")
-    if code == st.session_state.get(_ROOM, ""):
+    code, key, number = (st.query_params.get(name, "") for name in ("room", "host", "round"))
+    code = code.upper()
+    if code == st.session_state.get(_ROOM, "") or code not in classroom():
         return
     if key and classroom().hosts(code, key):
         _take(code, key, classroom().counts(code).round)
-    elif code in classroom():
+    elif number.isdecimal() and len(number) < 9:
+        _take(code, None, int(number))
+    else:
         join(code)
 
 

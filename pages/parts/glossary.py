@@ -1,38 +1,107 @@
-"""The words of this field, each in one plain sentence."""
+"""The words of this field (`glossary.toml`): all of them, and those that a page uses."""
 
 from __future__ import annotations
 
+import ast
+import re
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from itertools import groupby
+from pathlib import Path
+
 import streamlit as st
 
-TERMS: dict[str, str] = {
-    "PHI": "protected health information: health data together with something that says whose it is.",
-    "Leak": "the model wrote a direct identifier (name, date of birth, number …) of a patient it was trained on.",
-    "Linked leak": "it wrote such a patient's diagnosis, medication or procedure beside that patient's identity.",
-    "Coincidence": "what it wrote fits only patients it never saw, or a diagnosis tied to nobody.",
-    "Invented": "it has the shape of an identifier, and belongs to nobody in the cohort.",
-    "Member": "a patient whose notes were used for training. The others are held out.",
-    "Control": "the same figure for held-out patients, or for the public model before it read any note. "
-    "Only what exceeds its control is evidence of memorising.",
-    "Differential privacy (DP)": "training with clipped, noisy steps, so that "
-    "no single note (or patient) can change the model much.",
-    "ε (epsilon)": "the privacy budget: how much one protected unit can change what the model does. "
-    "Small is private, ∞ is no privacy. It always has a unit: per note, or per patient.",
-    "δ (delta)": "the small probability with which the promise of ε may fail.",
-    "σ (noise multiplier)": "how much noise is added, in units of the clipping norm. More noise means a smaller ε.",
-    "Canary": "an invented secret planted in the notes on purpose, to measure how well the model remembers it.",
-    "Exposure": "how far up a canary moved in the ranking of all possible secrets, in bits; "
-    "a canary never seen averages about 1.4 bits.",
-    "Perplexity": "how surprised the model is by notes of patients it has not seen. Lower is better.",
-    "AUC": "how well an attacker tells members from others: 0.5 is a coin, 1.0 is always right.",
-    "95 % interval": "the range of rates that fit what was counted; few tries give a wide range.",
-}
+FILE = Path(__file__).with_suffix(".toml")
+PAGES = Path(__file__).resolve().parents[1]
 
 
-def show() -> None:
-    """Draw the list, inside whatever container is open."""
-    st.markdown("\n".join(f"- **{term}**: {meaning}" for term, meaning in TERMS.items()))
+@dataclass(frozen=True)
+class Term:
+    """A word with its meaning, how it stands in the app, and the section of a document that defines it."""
+
+    group: str
+    name: str
+    forms: tuple[str, ...]
+    meaning: str
+    source: str
+
+    @property
+    def pattern(self) -> re.Pattern[str]:
+        """Finds the word in a text; forms in lower case are found in any case, others as they are written."""
+        parts = (re.escape(form) if _as_written(form) else f"(?i:{re.escape(form)})" for form in self.forms)
+        return re.compile(rf"(?<![\w-])(?:{'|'.join(parts)})(?![\w-]|\+)")
+
+
+def _as_written(form: str) -> bool:
+    return not re.fullmatch(r"[a-z0-9 %+-]+", form)
+
+
+@cache
+def terms() -> tuple[Term, ...]:
+    """Every word, in the order of the file."""
+    entries = tomllib.loads(FILE.read_text(encoding="utf-8"))["term"]
+    return tuple(Term(**{**entry, "forms": tuple(entry["forms"])}) for entry in entries)
+
+
+@cache
+def used_on(page: str) -> tuple[Term, ...]:
+    """The words that a page (by its short name, `tradeoff`) and the parts that it draws with put on screen."""
+    text = "\n".join(line for file in sorted(_drawn_by(PAGES / f"{page}.py")) for line in strings_of(file))
+    return tuple(term for term in terms() if term.pattern.search(text))
+
+
+def _drawn_by(file: Path, seen: frozenset[Path] = frozenset()) -> frozenset[Path]:
+    """A page's file with those of pages/parts that it imports, and that those import; `shell` stands on every page."""
+    if file in seen or file.stem in ("shell", "glossary") and file.parent != PAGES or not file.exists():
+        return seen
+    seen |= {file}
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("pages.parts"):
+            inside = node.module.removeprefix("pages.parts").strip(".")
+            for name in [inside] if inside else [alias.name for alias in node.names]:
+                seen = _drawn_by(PAGES / "parts" / f"{name}.py", seen)
+    return seen
+
+
+def strings_of(file: Path) -> list[str]:
+    """The string constants of a Python file in the order of the file, without docstrings."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    told = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Module | ast.FunctionDef | ast.ClassDef)
+        and node.body
+        and isinstance(node.body[0], ast.Expr)
+    }
+    return [
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in told
+    ]
+
+
+# On screen -----------------------------------------------------------------------------------------------------------
+
+
+def show(page: str) -> None:
+    """Draw the words of a page, inside whatever container is open; every word where it has none of its own."""
+    st.markdown(_listed(used_on(page) or terms()))
 
 
 def browse() -> None:
-    """Every word, with a search."""
-    show()
+    """Draw every word by group with its source, and a search."""
+    asked = st.text_input("Search", key="word", bind="query-params", placeholder="for example: exposure").strip()
+    found = [term for term in terms() if asked.casefold() in f"{term.name} {term.meaning}".casefold()]
+    if not found:
+        st.info("No entry has this word.", icon=":material/search_off:")
+    for group, members in groupby(found, key=lambda term: term.group):
+        st.subheader(group)
+        st.markdown(_listed(list(members), sources=True))
+    st.caption("The sources are sections of docs/METHODS.md and docs/ATTACKS.md, which have the formulas.")
+
+
+def _listed(chosen: list[Term] | tuple[Term, ...], *, sources: bool = False) -> str:
+    return "\n".join(
+        f"- **{term.name}**: {term.meaning}" + (f" :small[:gray[{term.source}]]" if sources else "") for term in chosen
+    )

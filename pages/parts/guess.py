@@ -31,8 +31,8 @@ def given(key: str) -> str | None:
 
 
 def keep(key: str, answer: str) -> None:
-    """Take this as the answer."""
-    st.session_state[_kept(key)] = answer
+    """Take this as the answer; the first one stands, so a key that is pressed in haste wipes no guess."""
+    st.session_state.setdefault(_kept(key), answer)
 
 
 def forget(key: str) -> None:

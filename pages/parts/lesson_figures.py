@@ -37,6 +37,12 @@ class Figures:
     private: Run
 
     @cached_property
+    def _values(self) -> dict[tuple[str, str, float], Value]:
+        rows = self.curves
+        keys = zip(rows["metric"], rows["arm"], rows["epsilon"], strict=True)
+        return dict(zip(keys, map(Value, rows["value"], rows["low"], rows["high"]), strict=True))
+
+    @cached_property
     def epsilons(self) -> list[float]:
         """Every measured finite ε, the smallest first."""
         return sorted(epsilon for epsilon in set(self.curves["epsilon"]) if math.isfinite(epsilon))
@@ -53,9 +59,7 @@ class Figures:
 
     def at(self, metric: str, arm: str = "run", epsilon: float = math.inf) -> Value | None:
         """A measured figure; None where no run has it."""
-        rows = self.curves
-        rows = rows[(rows["metric"] == metric) & (rows["arm"] == arm) & (rows["epsilon"] == epsilon)]
-        return None if rows.empty else Value(*rows.iloc[0][["value", "low", "high"]])
+        return self._values.get((metric, arm, epsilon))
 
     def seeds(self, epsilon: float = math.inf) -> int:
         """How many trainings stand behind a figure."""

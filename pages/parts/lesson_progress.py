@@ -103,5 +103,7 @@ def _restore(answers: Sequence[Sequence[str]]) -> None:
             guess.keep(key(number), options[place])
             given.add(number)
     st.session_state[_SHOWN] = {int(number) for number in st.query_params.get("shown", "") if number in "12345"}
+    for number in st.session_state[_SHOWN] - given:
+        guess.keep(key(number), "")  # seen without a guess
     if now and "round" in st.query_params:
         classroom.has_counted(given)

@@ -101,6 +101,7 @@ def _coincidence(figures: Figures) -> Step:
         if run and held:
             more = figures.exceeds(f"field_patients:{each}")
             verdict = "not known" if more is None else "leaked" if more else "no more than chance"
+            verdict = verdict if run.value > 0 else "not written"
             rows.append((FIELD[each].label, wording.percent(run.value), wording.percent(held.value), verdict))
     names, held = figures.at(NAMES), figures.at(NAMES, "heldout")
     more = figures.exceeds(metric)

@@ -35,6 +35,8 @@ _PAGES = (  # short name, title, icon, what one finds there
     ("canaries", "Canaries", "key", "Planted secrets: how well they are remembered, and what the guarantee is worth."),
     ("patients", "Patients", "clinical_notes", "Which patients leak, how rare they are, and what leaked of each."),
     ("probes", "Probes", "fingerprint", "Does it know names, and which patient has which disease?"),
+    ("ledger", "Ledger", "receipt_long", "What was promised about a cohort so far, by all that was given away."),
+    ("report", "Report", "description", "A verdict on some models, and a file for those who must sign."),
     ("glossary", "Glossary", "menu_book", "Every word of the field that this app uses, and where it is defined."),
 )
 _SECTIONS = {  # of the menu; pages that no section names stand before them
@@ -89,14 +91,28 @@ def page(title: str, question: str, *, icon: str | None = None) -> None:
         with st.container(horizontal=True, vertical_alignment="center", width="content"):
             _whose_notes()
             with st.popover("Words used here", icon=":material/menu_book:"):
-                glossary.show()
-            st.toggle(
-                "Large type", key="presenter", bind="query-params", persist_state="session",
-                help="For a projector: larger letters, and less to read.",
-            )  # fmt: skip
-    looks = ["style", "presenter"] if st.session_state["presenter"] else ["style"]
+                glossary.show(next((name for name, label, _, _ in _PAGES if label == title), "home"))
+                link("glossary", "Every word, with its source")
+            looks = ["style", "presenter"] if _large_type() else ["style"]
     st.html(f"<style>{''.join((ROOT / f'assets/{look}.css').read_text(encoding='utf-8') for look in looks)}</style>")
     st.markdown(question)
+
+
+def _large_type() -> bool:
+    """The presenter's switch, also `?presenter=1`. It holds on every page: a widget's own state ends with its page."""
+    st.session_state.setdefault("large_type", st.query_params.get("presenter") == "1")
+    return st.toggle(
+        "Large type", st.session_state["large_type"], key="presenter", on_change=_keep_large_type,
+        help="For a projector: larger letters, and less to read.",
+    )  # fmt: skip
+
+
+def _keep_large_type() -> None:
+    st.session_state["large_type"] = st.session_state["presenter"]
+    if st.session_state["large_type"]:
+        st.query_params["presenter"] = "1"
+    else:
+        st.query_params.pop("presenter", None)
 
 
 def link(name: str, label: str, *, icon: str | None = None) -> None:

@@ -131,7 +131,7 @@ def test_without_runs_the_lesson_says_what_to_train(monkeypatch, tmp_path):
 
 
 def bars(app) -> str:
-    return "\n".join(element.proto.body for element in app.get("html") if "bars" in element.proto.body)
+    return "\n".join(element.proto.body for element in app.get("html") if 'class="bars"' in element.proto.body)
 
 
 def test_the_presenter_sees_what_the_class_predicts(served):
@@ -154,7 +154,7 @@ def test_a_page_that_is_loaded_anew_counts_nobody_twice(served):
     guess(visit("lesson", room=code), "nobody")
     visit("lesson", room=code, round="0", guesses="a----")
     host.run()
-    assert "1 prediction<" in bars(host)
+    assert "1 prediction<" in bars(host) and "1 browser joined" in said(host)
 
 
 def test_a_presenter_who_loads_the_page_anew_is_still_the_presenter(served):
@@ -177,6 +177,24 @@ def test_when_the_presenter_begins_again_everybody_does(served):
     guess(student, "more than half")
     host.run()
     assert "1 prediction<" in bars(host)
+
+
+def test_a_page_that_is_loaded_anew_after_the_class_began_again_begins_again_too(served):
+    host = press(visit("lesson"), "class-open")
+    code = link(host, "room")
+    press(host, "class-reset")
+    late = visit("lesson", room=code, round="0", guesses="a----", shown="1")
+    assert "Guess first" in said(late) and "guesses" not in late.query_params and link(late, "round") == "1"
+
+
+def test_a_guess_is_not_wiped_by_a_key_pressed_in_haste():
+    def page():
+        from pages.parts import guess
+
+        guess.keep("k", "nobody")
+        guess.keep("k", "")
+
+    assert AppTest.from_function(page, default_timeout=WAIT).run().session_state["guessed_k"] == "nobody"
 
 
 def test_who_leaves_a_class_stays_out(served):
@@ -202,7 +220,7 @@ def test_what_a_student_asks_is_counted_for_the_class(served):
 
 def test_large_type_is_one_switch(served):
     app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=WAIT)
-    app.query_params["presenter"] = "true"
+    app.query_params["presenter"] = "1"
     app.run().switch_page("pages/lesson.py").run()
     assert app.toggle(key="presenter").value
     assert any("html { font-size" in element.proto.body for element in app.get("html"))

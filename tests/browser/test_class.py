@@ -1,0 +1,58 @@
+"""A presenter and a student in two browsers: what one predicts, the other sees."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import parse_qs, urlparse
+
+from playwright.sync_api import Browser, Page, expect
+from served import WAIT, no_traceback, settled
+
+
+def opened(chromium: Browser, address: str, **viewport: int) -> Page:
+    """A browser of its own, which shares nothing with others."""
+    page = chromium.new_context(viewport=viewport).new_page()
+    page.set_default_timeout(WAIT)
+    page.goto(address)
+    settled(page)
+    return page
+
+
+def test_the_presenter_sees_at_once_what_a_student_predicts(chromium, server, shot):
+    host = opened(chromium, f"{server}/lesson?presenter=1", width=1280, height=1400)
+    assert host.evaluate("getComputedStyle(document.documentElement).fontSize") == "24px"
+    host.get_by_role("button", name="Class").click()
+    host.get_by_role("button", name="Open a class").click()
+    expect(host.get_by_text("0 browsers joined")).to_be_visible(timeout=WAIT)
+    expect(host.get_by_text("make class", exact=False)).to_be_visible(
+        timeout=WAIT
+    )  # this server answers this computer alone
+    host.wait_for_url(re.compile("room="))
+    code = parse_qs(urlparse(host.url).query)["room"][0]
+
+    student = opened(chromium, f"{server}/lesson?room={code}", width=420, height=860)
+    expect(host.get_by_text("1 browser joined")).to_be_visible(timeout=WAIT)  # nothing was pressed here
+    student.get_by_role("button", name="nobody").click()
+    expect(host.locator(".bars")).to_contain_text(re.compile("1 prediction"), timeout=WAIT)
+    settled(student)
+    student.keyboard.press("s")
+    expect(student.get_by_text("The runs say:")).to_be_visible(timeout=WAIT)
+    expect(student.locator(".bars")).to_contain_text("more than half ✓", timeout=WAIT)
+    assert student.evaluate("document.documentElement.scrollWidth") <= 420
+    shot(host, "class-presenter")
+    shot(student, "class-student", full=True)
+
+    student.keyboard.press("ArrowRight")
+    expect(student.get_by_role("heading", level=2, name=re.compile("^2"))).to_be_visible(timeout=WAIT)
+    student.keyboard.press("ArrowLeft")
+    expect(student.get_by_role("heading", level=2, name=re.compile("^1"))).to_be_visible(timeout=WAIT)
+    settled(student)
+    student.reload()
+    expect(student.get_by_text("You guessed “nobody”")).to_be_visible(timeout=WAIT)
+    expect(host.get_by_text("1 browser joined")).to_be_visible(timeout=WAIT)
+
+    host.get_by_role("button", name="Begin again").click()
+    expect(student.get_by_text("Guess first.")).to_be_visible(timeout=WAIT)  # nothing was pressed there
+    for page in (host, student):
+        no_traceback(page)
+        page.context.close()
