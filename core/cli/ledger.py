@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from core.cli.output import AsJson, BadInput, DataFolder, answer, errors_as_sentences
-from core.cli.settings import corpus_spec
+from core.cli.settings import stored_corpus
 
 if TYPE_CHECKING:
     from core.runs.ledger import Ledger, Release
@@ -57,7 +57,7 @@ def ledger(
             _release_vocabulary(workspace, vocabulary, corpus, promise, reason)
         elif epsilon is not None or words is not None or reason:
             raise BadInput("--epsilon, --words and --reason belong to --release or --vocabulary.")
-        chosen = [corpus_spec(corpus)] if corpus else _cohorts(workspace)
+        chosen = [stored_corpus(corpus, workspace)] if corpus else _cohorts(workspace)
         _tell(workspace, chosen, delta, budget, as_json=as_json)
 
 
@@ -84,7 +84,7 @@ def _release_vocabulary(workspace: Workspace, out: Path, corpus: str, promise: d
     vocabulary = Vocabulary(**promise)
     if out.exists():
         raise BadInput(f"--vocabulary: {out} exists. Choose another name.")
-    spec = corpus_spec(corpus)
+    spec = stored_corpus(corpus, workspace)
     notes = workspace.corpus(spec, store=False).training_notes()
     texts = notes["text"] if vocabulary.unit == "note" else notes.groupby("patient_id")["text"].agg(" ".join)
     counts = word_counts(texts, vocabulary.words)

@@ -224,10 +224,11 @@ def _promised(ledger: Ledger, delta: float) -> dict[str, Any]:
 def _recommended(found: Recommendation | None) -> dict[str, Any]:
     if found is None:
         return {"sentences": ["No limits for risk and usefulness were given, so nothing is recommended."]}
+    meant = [f"For: {found.limits.use_case}"] if found.limits.use_case else []
     return {
         "use_case": found.limits.use_case,
         "limits": {**found.limits.risks, "utility_share": found.limits.utility},
         "epsilon": found.epsilon,
         "run": found.run_id,
-        "sentences": list(found.sentences),
+        "sentences": [*meant, *found.sentences],
     }

@@ -84,7 +84,8 @@ def training_sentence(spec: RunSpec) -> str:
     return (
         f"{spec.model.kind} ({spec.model.size}, from {spec.model.base}), {training.epochs} epochs, "
         f"batch {training.batch_size}, learning rate {training.learning_rate:g}, seed {training.seed}; "
-        f"cohort {spec.corpus.digest()} ({spec.corpus.patients:,} patients, 70 % of them members)."
+        f"cohort {spec.corpus.digest()} ({spec.corpus.patients:,} patients, 70 % of them members)"
+        f"{'' if spec.defence is None else f', its training notes {spec.defence.label}'}."
     )
 
 

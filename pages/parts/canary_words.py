@@ -104,7 +104,8 @@ def read_notes(chosen: dict[str, Run]) -> None:
     row = found.iloc[int(place) - 1]
     note = shell.workspace().corpus(run.spec.corpus, store=False).notes.set_index("note_id").loc[row["note_id"]]
     start, end = int(row["prefix_end"]), int(row["matched_end"])
-    held = ", ".join(FIELD[name].label for name in fields_within(note["phi_spans"], start, end))
+    fields = fields_within(note["phi_spans"], start, end)
+    held = ", ".join(FIELD[name].label if name in FIELD else name for name in fields)
     st.markdown(
         f"Note {row['note_id']}: after {row['prefix_tokens']} tokens (dotted) the model wrote the next "
         f"**{row['matched_tokens']} of {row['rest_tokens']}** tokens word for word. The patient's own values in them: "

@@ -23,7 +23,17 @@ from core.runs.card import write_card
 from core.runs.facts import hipaa_rows, run_facts
 from core.runs.ledger import Ledger
 from core.runs.store import Workspace
-from core.spec import CORPUS_PRESETS, AuditSpec, CorpusSpec, ModelSpec, PrivacySpec, RunSpec, TrainingSpec, recipe
+from core.spec import (
+    CORPUS_PRESETS,
+    AuditSpec,
+    CorpusSpec,
+    DefenceSpec,
+    ModelSpec,
+    PrivacySpec,
+    RunSpec,
+    TrainingSpec,
+    recipe,
+)
 
 NASTY = "<script>alert('x')</script> & \"co\""
 
@@ -121,6 +131,7 @@ def test_it_says_what_must_be_said(report, smoke_specs):
         assert identifier in text
     assert "no statement about compliance" in text and "not that any law is complied with" in text
     assert "quick audit only" in text, "what was not attacked is named"
+    assert f"For: {NASTY}" in text, "the use case stands beside what is recommended for it"
     assert "Everything released of this cohort so far promises ε = 8" in text
     for number in (run for run in report.facts["names"]):
         assert number in text
@@ -212,3 +223,10 @@ def test_what_the_command_line_cannot_say_is_made_from_the_spec():
     assert "spec.json" in command(odd) and odd.run_id in command(odd)
     assert command(odd.base_spec()).startswith("#")
     assert len(commands([odd, odd])) == 1
+
+
+def test_a_defence_on_the_notes_is_told(workspace, smoke_specs):
+    run = workspace.run(smoke_specs["plain"].run_id)
+    defended = run.spec.model_copy(update={"defence": DefenceSpec(scrub_recall=0.95)})
+    assert "training notes scrubbed (recall 95 %)" in run_facts("x", defended, None, run.table("metrics")).training
+    assert "scrubbed" not in run_facts("x", run.spec, None, run.table("metrics")).training
