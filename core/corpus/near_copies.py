@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from scipy.sparse import coo_array, csr_array
-from scipy.sparse.csgraph import connected_components
-from sklearn.feature_extraction.text import HashingVectorizer
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 SIMILAR = 0.8
 WORDS = 5  # of a shingle
@@ -78,12 +78,18 @@ def _near_groups(texts: list[str]) -> np.ndarray:
     shingles = _shingles(texts)
     pairs = [(a, b) for a, b in _candidates(_signatures(shingles)) if _jaccard(shingles, a, b) >= SIMILAR]
     rows, columns = zip(*pairs, strict=True) if pairs else ((), ())
+    from scipy.sparse import coo_array  # here, like scikit-learn below: a page's first paint must not wait for them
+    from scipy.sparse.csgraph import connected_components
+
     links = coo_array((np.ones(len(pairs), dtype=np.int8), (rows, columns)), shape=(len(texts), len(texts)))
     return connected_components(links, directed=False)[1].astype(np.int64)
 
 
 def _shingles(texts: list[str]) -> csr_array:
     """Sets of hashed shingles, a row a text."""
+    from scipy.sparse import csr_array
+    from sklearn.feature_extraction.text import HashingVectorizer
+
     hashing = HashingVectorizer(analyzer=_five_words, n_features=2**30, binary=True, alternate_sign=False, norm=None)
     matrix = csr_array(hashing.transform(texts))
     matrix.sort_indices()
