@@ -110,7 +110,7 @@ def test_a_full_audit_is_a_job_that_outlives_its_worker_and_is_not_done_twice(
         engine.status(job_id)
     job = engine.submit_audit(run_id)
     assert (job.id, job.active, job.is_audit) == (job_id, True, True)
-    assert engine.submit_audit(run_id).active and [one.id for one in engine.jobs()] == [job_id]
+    assert engine.submit_audit(run_id).active and [one.id for one in engine.jobs()].count(job_id) == 1
     other = Engine(engine.workspace)  # another server on the same folder, that never starts a worker
     wait_for(engine, job_id, lambda job: engine.progress(job_id).part > 1)
     assert other.status(job_id).state == "running" and other.progress(job_id).parts == 3
@@ -121,7 +121,8 @@ def test_a_full_audit_is_a_job_that_outlives_its_worker_and_is_not_done_twice(
     outcomes = engine.workspace.audit(run_id).outcomes()
     assert all(outcomes[name].state == "done" for name in ("loss", "canary exposure", "prefix"))
     assert outcomes["loss"].finished == first, "what was done before its worker died is not done again"
-    assert engine.submit_audit(run_id).state == "done" and engine.jobs() == []
+    assert engine.submit_audit(run_id).state == "done"
+    assert job_id not in [one.id for one in engine.jobs()]
     assert [event["event"] for event in read_events(engine.workspace.audit(run_id).folder)].count("done") == 1
 
 
