@@ -14,9 +14,10 @@ SAMPLING = Sampling(new_tokens=40)  # some two lines a sample
 DOORS = (
     ("Teach", "A lesson in five steps for a class, which predicts before it sees. Or train a model and watch it live.",
      {"lesson": "Lesson", "train": "Train"}),
-    ("Decide", "Move ε and see what it costs and what it saves, with intervals.", {"tradeoff": "ε trade-off"}),
-    ("Inspect", "Read the synthetic notes, then press two models for what they remember.",
-     {"cohort": "Cohort", "playground": "Playground"}),
+    ("Decide", "Move ε and see what it costs and what it saves, with intervals. Take a report away.",
+     {"tradeoff": "ε trade-off", "report": "Report"}),
+    ("Inspect", "Press two models for what they remember, and find the patients who leak.",
+     {"playground": "Playground", "patients": "Patients"}),
 )  # fmt: skip
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import get_args
 
 from core.runs.run import Run
-from core.spec import AuditSpec, CorpusSpec, ModelSpec, PrivacySpec, RunSpec, TrainingSpec, recipe
+from core.spec import AuditSpec, CorpusSpec, ModelKind, ModelSpec, PrivacySpec, RunSpec, TrainingSpec, recipe
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class Family:
 
 
 def families(runs: Sequence[Run]) -> list[Family]:
-    """Every family among the runs, the one with most runs first.
+    """Every family among the runs, the one with most runs first, of two with as many GPT-2's.
 
     Base models, runs given a raw σ and runs on defended notes (`core.evaluation.defences`) belong to none.
 
@@ -75,7 +76,8 @@ def families(runs: Sequence[Run]) -> list[Family]:
     for setting, (plain_training, plain_runs) in settled.items():
         if setting not in with_private:
             found.append(_family(setting, PrivacySpec(), None, plain_training, plain_runs))
-    return sorted(found, key=lambda family: -len(family.run_ids))
+    kinds = get_args(ModelKind)
+    return sorted(found, key=lambda family: (-len(family.run_ids), kinds.index(family.model.kind)))
 
 
 def _at_eight(spec: RunSpec, training: TrainingSpec) -> tuple[TrainingSpec, bool]:

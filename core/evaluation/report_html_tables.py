@@ -10,7 +10,15 @@ from typing import Any
 import pandas as pd
 
 from core.evaluation.recommendation import RISKS, UTILITY, measure_name, measure_text
-from core.evaluation.wording import EXPLANATIONS, epsilon_text, explain, p_value_text, percent, perplexity_text
+from core.evaluation.wording import (
+    EXPLANATIONS,
+    at_most_text,
+    epsilon_text,
+    explain,
+    p_value_text,
+    percent,
+    perplexity_text,
+)
 
 Names = Mapping[str, str]  # run id → its short name in this report
 FIGURES = {
@@ -75,17 +83,13 @@ def models(frame: pd.DataFrame, names: Names) -> str:
                 f"{row['clipping_norm']:g}; {row['accountant']}"
             )
         about = f"{row['model']} {row['size']}, {row['epochs']} epochs, seed {row['seed']}; {row['run']}"
-        guesses = [_guesses(row[f"right_guesses_{which}"]) for which in ("promised", "counted")]
+        guesses = [at_most_text(row[f"right_guesses_{which}"]) for which in ("promised", "counted")]
         rows.append([escaped(cell) for cell in (names[row["run"]], about, promise, how, *guesses)])
     caption = (
         "Right guesses: the largest chance that anybody rightly guesses whether one unit was in the data; a coin has "
         "50 %. By (ε, δ): (e^ε + δ)/(1 + e^ε). Counted: (1 + total variation)/2 of the very mechanism."
     )
     return table(["model", "", "guarantee", "mechanism", "right guesses by (ε, δ)", "counted"], rows, caption)
-
-
-def _guesses(chance: float) -> str:
-    return "no limit" if chance >= 1 else f"at most {math.ceil(1e4 * chance - 1e-9) / 100:g} %"
 
 
 def controls(frame: pd.DataFrame, names: Names) -> str:

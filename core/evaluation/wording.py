@@ -115,6 +115,11 @@ def right_of(chance: float) -> tuple[int, int]:
     return right, crowd
 
 
+def at_most_text(chance: float) -> str:
+    """`at most 69.36 %`, rounded up, so that a limit is never told too low; `no limit` for a chance of 1."""
+    return "no limit" if chance >= 1 else f"at most {math.ceil(1e4 * chance - 1e-9) / 100:g} %"
+
+
 def auc_sentence(auc: float) -> str:
     """AUC as pairs: out of 100 pairs of a note that was trained on and one that was not."""
     return (

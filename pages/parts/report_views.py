@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 import streamlit as st
 
-from core.evaluation.wording import epsilon_text, percent
+from core.evaluation.wording import at_most_text, epsilon_text
 from core.runs.run import Run
 from pages.parts import run_picker, shell
 from pages.parts.numbers import csv_button
@@ -141,8 +141,8 @@ def _odds(made: Report) -> None:
             "model": models["run"].map(made.facts["names"]),
             "ε": models["epsilon"].map(epsilon_text),
             "protects one": models["unit"].replace("", "–"),
-            "right guesses by (ε, δ), at most": models["right_guesses_promised"].map(percent),
-            "counted for this training, at most": models["right_guesses_counted"].map(percent),
+            "right guesses by (ε, δ)": models["right_guesses_promised"].map(at_most_text),
+            "counted for this training": models["right_guesses_counted"].map(at_most_text),
         }
     )
     st.dataframe(shown, hide_index=True, alt="Right guesses whether one unit was in the data; a coin has 50 %")

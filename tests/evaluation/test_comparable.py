@@ -98,3 +98,9 @@ def test_one_rate_for_every_epsilon_is_another_recipe():
     assert sorted(len(family.run_ids) for family in found) == [1, 2]
     of_fixed = next(family for family in found if not family.usual_rate)
     assert of_fixed.spec(1.0).run_id == fixed[0].id
+
+
+def test_of_two_families_with_as_many_runs_gpt2s_is_first():
+    masked = [run(epsilon=8, kind="distilbert"), run(epsilon=8, kind="bert")]
+    assert [family.model.kind for family in families([*masked, run(epsilon=8)])] == ["gpt2", "distilbert", "bert"]
+    assert [family.model.kind for family in families([*masked, run(epsilon=1, kind="bert")])][0] == "bert"

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from core.evaluation import wording
 from core.evaluation.wording import (
+    at_most_text,
     auc_sentence,
     audit_sentence,
     epsilon_text,
@@ -122,3 +123,8 @@ def test_every_metric_is_explained():
     assert explain("field_patients:ssn") == wording.EXPLANATIONS["field_patients"]
     with pytest.raises(KeyError):
         explain("nothing")
+
+
+def test_a_limit_is_never_told_too_low():
+    assert at_most_text(0.69361) == "at most 69.37 %" and at_most_text(0.75) == "at most 75 %"
+    assert at_most_text(1.0) == "no limit"

@@ -29,7 +29,7 @@ def test_home_says_what_it_is_and_that_nobody_is_real(home):
     assert not home.exception
     assert home.title[0].value == "PHI Leak Lab"
     assert any("no real person" in element.value for element in home.markdown)
-    doors = {"Lesson", "Train", "ε trade-off", "Cohort", "Playground"}
+    doors = {"Lesson", "Train", "ε trade-off", "Report", "Playground", "Patients"}
     of_every_page = {"Every word, with its source"}
     assert {link.proto.label for link in home.get("page_link")} == doors | of_every_page
 
