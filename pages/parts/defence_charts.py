@@ -11,7 +11,7 @@ from pages.parts.tradeoff_charts import Risk
 TICKS = [2, 3, 5, 10, 20, 30, 50, 100, 200, 300, 500, 1000]
 ASIDE = 1.03  # a control stands beside its figure, so that neither hides the other
 SAME = 0.005  # of the risk's range: points nearer than this, at one perplexity, share their label
-PUBLIC = "Public model,<br>read no notes"
+PUBLIC = "Public model"
 
 
 def risk_against_utility(rows: pd.DataFrame, risk: Risk) -> go.Figure:
@@ -88,6 +88,6 @@ def _public(figure: go.Figure, rows: pd.DataFrame, number: str) -> None:
     if len(known):
         figure.add_scatter(
             x=known["base_perplexity"], y=known["base"], mode="markers+text", text=[PUBLIC], showlegend=False,
-            textposition="top left", marker={"size": 12, "symbol": "x", "color": charts.CONTROL},
+            textposition="bottom center", marker={"size": 12, "symbol": "x", "color": charts.CONTROL},
             hovertemplate=f"public model: %{{y{number}}}, perplexity %{{x:.3g}}<extra></extra>",
         )  # fmt: skip
