@@ -113,6 +113,7 @@ def test_a_tiny_private_run_is_trained_and_appears_in_the_tradeoff(tab, server, 
     choose_in(tab, "Choose the hospital", "tiny")
     for label, value in (("Epochs", "1"), ("Notes a batch", "32")):
         box = tab.get_by_label(label, exact=True)
+        expect(box).to_have_count(1, timeout=WAIT)  # while a page is drawn anew, the old knob stands beside the new one
         box.fill(value)
         box.press("Enter")
         settled(tab)
