@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Error, Locator, Page, TimeoutError
 
 from pages.parts import shell
 
@@ -53,6 +53,30 @@ def _wait_for(port: int, server: subprocess.Popen, log: Path) -> None:
 def settled(page: Page) -> None:
     """Wait until Streamlit has drawn the page and no script runs."""
     page.locator("[data-testid=stApp][data-test-script-state=notRunning]").wait_for()
+
+
+def press(page: Page, key: str, brings: Locator) -> None:
+    """Press a shortcut until it works: one that comes while a page is drawn anew is lost, on a slow machine often."""
+    for _ in range(6):
+        settled(page)
+        page.keyboard.press(key)
+        with contextlib.suppress(TimeoutError):
+            return brings.wait_for(timeout=WAIT / 6)
+    raise AssertionError(f"the key {key} did nothing")
+
+
+def type_in(page: Page, label: str, value: str) -> None:
+    """Type into a box until it holds the value: while a page is drawn anew, the old box stands beside the new one."""
+    box = page.locator("[data-testid=stElementContainer][data-stale=false]").get_by_label(label, exact=True)
+    for _ in range(6):
+        settled(page)
+        with contextlib.suppress(Error):  # two boxes, or one that went away under the fingers
+            box.fill(value, timeout=WAIT / 6)
+            box.press("Enter", timeout=WAIT / 6)
+            settled(page)
+            if box.input_value(timeout=WAIT / 6) == value:
+                return
+    raise AssertionError(f"the box {label} does not take {value!r}")
 
 
 def no_traceback(page: Page) -> None:

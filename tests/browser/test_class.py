@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from contextlib import suppress
 from urllib.parse import parse_qs, urlparse
 
-from playwright.sync_api import Browser, Locator, Page, TimeoutError, expect
-from served import WAIT, no_traceback, settled
+from playwright.sync_api import Browser, Page, expect
+from served import WAIT, no_traceback, press, settled
 
 
 def opened(chromium: Browser, address: str, **viewport: int) -> Page:
@@ -17,16 +16,6 @@ def opened(chromium: Browser, address: str, **viewport: int) -> Page:
     page.goto(address)
     settled(page)
     return page
-
-
-def press(page: Page, key: str, brings: Locator) -> None:
-    """Press a shortcut until it works: one that comes while a page is drawn anew is lost, on a slow machine often."""
-    for _ in range(6):
-        settled(page)
-        page.keyboard.press(key)
-        with suppress(TimeoutError):
-            return brings.wait_for(timeout=WAIT / 6)
-    raise AssertionError(f"the key {key} did nothing")
 
 
 def test_the_presenter_sees_at_once_what_a_student_predicts(chromium, server, shot):

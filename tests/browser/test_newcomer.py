@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from playwright.sync_api import Page, expect
-from served import WAIT, no_traceback, settled, to_entry
+from served import WAIT, no_traceback, settled, to_entry, type_in
 
 from core.runs.store import Workspace
 
@@ -112,11 +112,7 @@ def test_a_tiny_private_run_is_trained_and_appears_in_the_tradeoff(tab, server, 
     settled(tab)
     choose_in(tab, "Choose the hospital", "tiny")
     for label, value in (("Epochs", "1"), ("Notes a batch", "32")):
-        box = tab.get_by_label(label, exact=True)
-        expect(box).to_have_count(1, timeout=WAIT)  # while a page is drawn anew, the old knob stands beside the new one
-        box.fill(value)
-        box.press("Enter")
-        settled(tab)
+        type_in(tab, label, value)
     tab.locator(".st-key-train button").click()
     expect(tab.locator("[data-testid=stProgress]").first).to_be_visible(timeout=WAIT)
     shot(tab, "newcomer-3-training")
