@@ -17,30 +17,23 @@ nothing else.
 from __future__ import annotations
 
 import math
-import warnings
-from functools import lru_cache
 from typing import Literal, Self
 
 import numpy as np
-from opacus.accountants import GaussianAccountant, RDPAccountant
-from opacus.accountants.analysis import rdp as rdp_analysis
-from opacus.accountants.analysis.prv import (
-    DiscretePRV,
-    Domain,
-    PoissonSubsampledGaussianPRV,
-    TruncatedPrivacyRandomVariable,
-    compose_heterogeneous,
-    discretize,
-)
+from opacus.accountants import GaussianAccountant
 from pydantic import BaseModel, ConfigDict, Field
 
 from core.spec import Accountant, Unit
+from core.training.privacy_loss import (
+    COARSE_ORDERS,
+    composed,
+    one_step_each,
+    prv_epsilon,
+    prv_errors,
+    quiet,
+    renyi_epsilon,
+)
 
-# Opacus' orders stop at 63, which floors ε near 0.1 at δ = 1e-5, and start at 1.1, which is loose for a large ε.
-RDP_ORDERS: tuple[float, ...] = (1.01, 1.02, 1.05, *RDPAccountant.DEFAULT_ALPHAS, 72, 80, 96, 128, 192, 256, 512, 1024)
-COARSE_ORDERS: tuple[int, ...] = (2, 3, 4, 6, 8, 12, 16, 24, 32, 64, 128, 256, 1024)  # for a first guess: 50 × faster
-PRV_LARGEST_LOSS = 650.0  # e^t overflows float64 beyond 709
-PRV_LARGEST_GRID = 8_000_000  # points; about 0.5 GB while it is computed
 LEAST_NOISE, MOST_NOISE = 1e-3, 1e7  # σ where `noise_multiplier` begins, and gives up
 
 
@@ -71,7 +64,7 @@ def epsilon_with_method(
         value = _gdp(noise_multiplier, sample_rate, steps, delta)
     if math.isfinite(value):
         return value, accountant
-    return _rdp(noise_multiplier, sample_rate, steps, delta), "rdp"
+    return renyi_epsilon({(noise_multiplier, sample_rate): steps}, delta), "rdp"
 
 
 def epsilon_curve(
@@ -153,7 +146,7 @@ def _rdp_guess(target: float, rate: float, steps: int, delta: float) -> float:
     low, high = math.log(LEAST_NOISE), math.log(MOST_NOISE)
     for _ in range(24):
         middle = (low + high) / 2
-        too_much = _rdp(math.exp(middle), rate, steps, delta, COARSE_ORDERS) > target
+        too_much = renyi_epsilon({(math.exp(middle), rate): steps}, delta, COARSE_ORDERS) > target
         low, high = (middle, high) if too_much else (low, middle)
     return high
 
@@ -171,27 +164,9 @@ def _check_arguments(sigma: float, rate: float, steps: int, delta: float, accoun
         raise ValueError(f"unknown accountant {accountant!r}: choose prv, rdp or gdp")
 
 
-def _rdp(sigma: float, rate: float, steps: int, delta: float, orders: tuple[float, ...] = RDP_ORDERS) -> float:
-    """ε by Rényi DP; inf where α/(2σ²) overflows."""
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")  # "optimal order is the smallest alpha": the bound is loose there, not wrong
-        try:
-            divergences = _rdp_of_a_step(sigma, rate, orders) * steps
-            return float(rdp_analysis.get_privacy_spent(orders=orders, rdp=divergences, delta=delta)[0])
-        except (OverflowError, ZeroDivisionError, ValueError):
-            return math.inf
-
-
-@lru_cache(maxsize=64)
-def _rdp_of_a_step(sigma: float, rate: float, orders: tuple[float, ...]) -> np.ndarray:
-    """Rényi divergences of one step at every order. Slow for orders that are not whole numbers."""
-    return rdp_analysis.compute_rdp(q=rate, noise_multiplier=sigma, steps=1, orders=orders)
-
-
 def _gdp(sigma: float, rate: float, steps: int, delta: float) -> float:
     """ε by Gaussian DP; inf where its root search finds no sign change (σ below about 0.3)."""
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
+    with quiet():
         accountant = GaussianAccountant()
         accountant.history = [(sigma, rate, steps)]
         try:
@@ -203,45 +178,14 @@ def _gdp(sigma: float, rate: float, steps: int, delta: float) -> float:
 def _prv(sigma: float, rate: float, counts: list[int], delta: float) -> list[float]:
     """ε (upper bounds) by PRV after each of `counts` steps, ascending, on one grid; inf where PRV has no answer.
 
-    The grid is that of the largest count. Its error is Opacus' 0.01 for an ε between 1 and 10, 1 % of ε below, and
-    0.1 % of ε above, where a finer one would take seconds and gigabytes.
+    The grid is that of the largest count.
     """
-    unknown = [math.inf] * len(counts)
-    by_rdp = _rdp(sigma, rate, counts[-1], delta, COARSE_ORDERS)
-    if not math.isfinite(by_rdp):
-        return unknown
-    eps_error, delta_error = max(0.01 * min(1.0, max(by_rdp, 0.03)), 1e-3 * by_rdp), delta / 1000
-    prv = PoissonSubsampledGaussianPRV(rate, sigma)
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
-        try:
-            domain = _domain(prv, counts[-1], eps_error, delta_error)
-            if domain.t_max > PRV_LARGEST_LOSS or domain.size > PRV_LARGEST_GRID:
-                return unknown
-            once: DiscretePRV = discretize(TruncatedPrivacyRandomVariable(prv, domain.t_min, domain.t_max), domain)
-            return [
-                float(compose_heterogeneous([once], [count]).compute_epsilon(delta, delta_error, eps_error)[2])
-                for count in counts
-            ]
-        except (RuntimeError, ValueError, OverflowError, MemoryError):
-            return unknown
-
-
-def _domain(prv: PoissonSubsampledGaussianPRV, count: int, eps_error: float, delta_error: float) -> Domain:
-    """Opacus' `PRVAccountant._get_domain` for one mechanism.
-
-    The Rényi divergences that bound it (Gopi et al. 2021, remark 5.6) are nearly all of the accountant's time; here
-    they are computed once for a σ, however many bounds and curves ask for them.
-    """
-    orders = tuple(RDPAccountant.DEFAULT_ALPHAS)
-    once = _rdp_of_a_step(prv.noise_multiplier, prv.sample_rate, orders)
-    largest = max(
-        rdp_analysis.get_privacy_spent(orders=orders, rdp=once * steps, delta=delta)[0]
-        for steps, delta in ((count, delta_error / 4), (1, delta_error / (8 * count)))
-    )
-    reach = max(largest, eps_error) + 3
-    mesh = eps_error / np.sqrt(count * np.log(12 / delta_error) / 2)
-    return Domain.create_aligned(-reach, reach, mesh)
+    whole = {(sigma, rate): counts[-1]}
+    errors = prv_errors(renyi_epsilon(whole, delta, COARSE_ORDERS), delta)
+    once = one_step_each(whole, *errors)
+    if once is None:
+        return [math.inf] * len(counts)
+    return [prv_epsilon(composed(once, [count]), delta, errors) for count in counts]
 
 
 class Mechanism(BaseModel):

@@ -8,29 +8,21 @@ at the seeds. Where PRV has no answer (a very large ε), the Rényi divergences 
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 
 import numpy as np
-from opacus.accountants.analysis import rdp as rdp_analysis
-from opacus.accountants.analysis.prv import (
-    DiscretePRV,
-    Domain,
-    PoissonSubsampledGaussianPRV,
-    TruncatedPrivacyRandomVariable,
-    compose_heterogeneous,
-    discretize,
-)
+from opacus.accountants.analysis.prv import DiscretePRV
 
 from core.spec import Accountant
-from core.training.accounting import (
+from core.training.accounting import Mechanism, epsilon_with_method, noise_multiplier
+from core.training.privacy_loss import (
     COARSE_ORDERS,
-    PRV_LARGEST_GRID,
-    PRV_LARGEST_LOSS,
-    RDP_ORDERS,
-    Mechanism,
-    epsilon_with_method,
-    noise_multiplier,
+    History,
+    composed,
+    one_step_each,
+    prv_epsilon,
+    prv_errors,
+    renyi_epsilon,
 )
 
 ADVANTAGE_ERROR = 2e-3  # of ε and of δ where δ(0) is read off the grid
@@ -52,20 +44,9 @@ def composed_epsilon(mechanisms: Sequence[Mechanism], delta: float) -> tuple[flo
     if len(history) == 1:
         ((sigma, rate), steps), *_ = history.items()
         return epsilon_with_method(noise_multiplier=sigma, sample_rate=rate, steps=steps, delta=delta)
-    about = _rdp(history, delta, COARSE_ORDERS)
-    error = max(0.01 * min(1.0, max(about, 0.03)), 1e-3 * about)  # the grid of core.training.accounting
-    if math.isfinite(about):
-        together = _discrete(history, error, delta / 1000)
-        if together is not None:
-            try:
-                with warnings.catch_warnings(), np.errstate(all="ignore"):
-                    warnings.simplefilter("ignore")
-                    value = float(together.compute_epsilon(delta, delta / 1000, error)[2])
-                if math.isfinite(value):
-                    return value, "prv"
-            except (RuntimeError, ValueError):
-                pass
-    return _rdp(history, delta, RDP_ORDERS), "rdp"
+    errors = prv_errors(renyi_epsilon(history, delta, COARSE_ORDERS), delta)
+    value = prv_epsilon(_together(history, *errors), delta, errors)
+    return (value, "prv") if math.isfinite(value) else (renyi_epsilon(history, delta), "rdp")
 
 
 def advantage(mechanisms: Sequence[Mechanism]) -> float:
@@ -77,7 +58,7 @@ def advantage(mechanisms: Sequence[Mechanism]) -> float:
     history = _history(mechanisms)
     if not history:
         return 0.0
-    together = _discrete(history, ADVANTAGE_ERROR, ADVANTAGE_ERROR)
+    together = _together(history, ADVANTAGE_ERROR, ADVANTAGE_ERROR)
     if together is None:
         return 1.0
     with np.errstate(over="ignore"):
@@ -133,44 +114,7 @@ def _history(mechanisms: Sequence[Mechanism]) -> dict[tuple[float, float], int]:
     return history
 
 
-def _rdp(history: dict[tuple[float, float], int], delta: float, orders: tuple[float, ...]) -> float:
-    """ε by adding Rényi divergences; inf where they overflow."""
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
-        try:
-            total = sum(
-                rdp_analysis.compute_rdp(q=rate, noise_multiplier=sigma, steps=steps, orders=orders)
-                for (sigma, rate), steps in history.items()
-            )
-            return float(rdp_analysis.get_privacy_spent(orders=orders, rdp=total, delta=delta)[0])
-        except (OverflowError, ZeroDivisionError, ValueError):
-            return math.inf
-
-
-def _discrete(history: dict[tuple[float, float], int], epsilon_error: float, delta_error: float) -> DiscretePRV | None:
-    """The privacy loss of everything on one grid; None where PRV has no answer."""
-    losses = [PoissonSubsampledGaussianPRV(rate, sigma) for sigma, rate in history]
-    steps = list(history.values())
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
-        try:
-            domain = _grid(history, epsilon_error, delta_error)
-            if domain.t_max > PRV_LARGEST_LOSS or domain.size > PRV_LARGEST_GRID:
-                return None
-            cut = [TruncatedPrivacyRandomVariable(loss, domain.t_min, domain.t_max) for loss in losses]
-            return compose_heterogeneous([discretize(one, domain) for one in cut], steps)
-        except (RuntimeError, ValueError, OverflowError, MemoryError):
-            return None
-
-
-def _grid(history: dict[tuple[float, float], int], epsilon_error: float, delta_error: float) -> Domain:
-    """PRV's grid (Gopi et al. 2021, remark 5.6), as Opacus makes it, but for cheap Rényi orders.
-
-    Fewer orders bound the tails more loosely, so the grid is at most wider; they are fifty times as fast.
-    """
-    total = sum(history.values())
-    once = [_rdp({key: 1}, delta_error / (8 * total), COARSE_ORDERS) for key in history]
-    reach = max(_rdp(history, delta_error / 4, COARSE_ORDERS), *once, epsilon_error) + 3
-    if reach > PRV_LARGEST_LOSS:
-        raise ValueError("the losses reach beyond what a float64 holds")
-    return Domain.create_aligned(-reach, reach, epsilon_error / math.sqrt(total * math.log(12 / delta_error) / 2))
+def _together(history: History, epsilon_error: float, delta_error: float) -> DiscretePRV | None:
+    """The privacy loss of everything on one grid, with the cheap orders; None where PRV has no answer."""
+    once = one_step_each(history, epsilon_error, delta_error, COARSE_ORDERS)
+    return None if once is None else composed(once, list(history.values()))

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from opacus.accountants import PRVAccountant
 from opacus.accountants.analysis.prv import PoissonSubsampledGaussianPRV
 
-from core.training import accounting
 from core.training.accounting import (
     Mechanism,
     epsilon,
@@ -21,6 +20,7 @@ from core.training.accounting import (
     noise_multiplier,
     old_report_epsilon,
 )
+from core.training.privacy_loss import prv_grid
 
 ACCOUNTANTS = ("prv", "rdp", "gdp")
 
@@ -42,7 +42,7 @@ def test_known_values(accountant: str, sigma: float, rate: float, steps: int, kn
 def test_the_prv_grid_is_opacus_own(sigma: float, rate: float, steps: int) -> None:
     prv = PoissonSubsampledGaussianPRV(rate, sigma)
     own = PRVAccountant()._get_domain([prv], [steps], 0.01, 1e-8)
-    assert accounting._domain(prv, steps, 0.01, 1e-8) == own
+    assert prv_grid({(sigma, rate): steps}, 0.01, 1e-8) == own
 
 
 def test_one_step_without_sampling_is_the_gaussian_mechanism() -> None:
