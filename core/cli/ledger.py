@@ -131,12 +131,8 @@ def described(ledger: Ledger, delta: float, budget: float | None) -> dict[str, A
 
 
 def _entry(release: Release) -> dict[str, Any]:
-    epsilon = float("inf")
-    if release.mechanism is not None:
-        epsilon = release.mechanism.epsilon()
-    elif release.vocabulary is not None:
-        epsilon = release.vocabulary.guarantee()[0]
-    return {**release.model_dump(mode="json", exclude={"corpus", "previous"}), "unit": release.unit, "epsilon": epsilon}
+    told = release.model_dump(mode="json", exclude={"corpus", "previous"})
+    return {**told, "unit": release.unit, "epsilon": release.epsilon()}
 
 
 def _text(cohort: dict[str, Any]) -> str:

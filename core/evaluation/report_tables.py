@@ -151,11 +151,6 @@ def ledger_table(releases: Sequence[Release]) -> pd.DataFrame:
     """What was released, a row an entry."""
     rows = []
     for one in releases:
-        epsilon = math.inf
-        if one.mechanism is not None:
-            epsilon = one.mechanism.epsilon()
-        elif one.vocabulary is not None:
-            epsilon = one.vocabulary.guarantee()[0]
         when = pd.Timestamp(one.time, unit="s", tz="UTC").isoformat(timespec="seconds")
-        rows.append((one.number, when, one.kind, one.name, one.unit or "", epsilon, one.seed, one.reason))
+        rows.append((one.number, when, one.kind, one.name, one.unit or "", one.epsilon(), one.seed, one.reason))
     return pd.DataFrame(rows, columns=["number", "time", "kind", "name", "unit", "epsilon", "seed", "reason"])

@@ -87,6 +87,12 @@ class Release(BaseModel):
         promise = self.mechanism or self.vocabulary
         return promise.unit if promise else None
 
+    def epsilon(self) -> float:
+        """ε that this entry alone promises one unit, at its own δ; ∞ for a model that was trained without privacy."""
+        if self.mechanism is not None:
+            return self.mechanism.epsilon()
+        return math.inf if self.vocabulary is None else self.vocabulary.guarantee()[0]
+
 
 @dataclass(frozen=True)
 class Ledger:

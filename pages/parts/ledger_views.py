@@ -116,17 +116,12 @@ def _together(corpus: CorpusSpec, found: dict) -> None:
 def _table(releases: Sequence) -> None:
     rows = []
     for one in releases:
-        epsilon = math.inf
-        if one.mechanism is not None:
-            epsilon = one.mechanism.epsilon()
-        elif one.vocabulary is not None:
-            epsilon = one.vocabulary.guarantee()[0]
         rows.append(
             {
                 "entry": one.number,
                 "released": f"{datetime.fromtimestamp(one.time, UTC):%Y-%m-%d %H:%M} UTC",
                 "what": f"{one.kind} {one.name}",
-                "ε by itself": epsilon_text(epsilon) + (f" per {one.unit}" if one.unit else ""),
+                "ε by itself": epsilon_text(one.epsilon()) + (f" per {one.unit}" if one.unit else ""),
                 "seed": one.seed,
                 "reason": one.reason,
             }

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import re
 from urllib.parse import parse_qs, urlparse
 
+import pytest
+import zxingcpp
+from PIL import Image
 from playwright.sync_api import Browser, Page, expect
-from served import WAIT, no_traceback, press, settled
+from served import ROOT, WAIT, no_traceback, press, settled
+
+from pages.parts import classroom_link
 
 
 def opened(chromium: Browser, address: str, **viewport: int) -> Page:
@@ -53,3 +59,16 @@ def test_the_presenter_sees_at_once_what_a_student_predicts(chromium, server, sh
     for page in (host, student):
         no_traceback(page)
         page.context.close()
+
+
+@pytest.mark.parametrize(("width", "ground"), [(1280, "#ffffff"), (1280, "#10161d"), (420, "#10161d")])
+def test_a_reader_that_is_not_the_writer_reads_the_join_code_from_the_screen(chromium, width, ground):
+    url = "http://192.168.178.201:8501/lab/lesson?room=ABCDE"
+    style = (ROOT / "assets/style.css").read_text(encoding="utf-8")
+    page = chromium.new_page(viewport={"width": width, "height": 860})
+    page.set_content(f'<style>{style}</style><body style="background:{ground}">{classroom_link.qr_html(url)}</body>')
+    page.locator("img.qr").evaluate("image => image.decode()")
+    photo = Image.open(io.BytesIO(page.screenshot()))
+    page.close()
+    (found,) = zxingcpp.read_barcodes(photo)
+    assert (found.format, found.text) == (zxingcpp.BarcodeFormat.QRCode, url)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 from functools import partial
 
 import pytest
 from visit import revealed, said, visit
 
-from core.audit import audit
 from core.evaluation.canary_figures import BLIND, exposure_by_copies, race
 from core.runs.store import Workspace
 from pages.parts import canary_text
@@ -20,20 +18,10 @@ from pages.parts.canary_views import VIEWS
 opened = partial(visit, "canaries")
 
 
-@pytest.fixture
-def data(monkeypatch, smoke_workspace):
-    monkeypatch.setenv("PHILAB_DATA", str(smoke_workspace))
-    return smoke_workspace
-
-
 @pytest.fixture(scope="module")
-def audited(smoke_workspace, smoke_specs, tmp_path_factory):
+def audited(audited_with):
     """A data folder whose run without privacy had the prefix attack."""
-    root = tmp_path_factory.mktemp("audited") / "data"
-    shutil.copytree(smoke_workspace, root)
-    workspace = Workspace(root, shared=())
-    audit(workspace.run(smoke_specs["plain"].run_id), workspace, attacks=["prefix", "canary exposure"])
-    return root
+    return audited_with("prefix", "canary exposure")
 
 
 def test_without_runs_it_says_what_to_do(monkeypatch, tmp_path):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from functools import partial
 
 import numpy as np
@@ -11,7 +10,6 @@ import pandas as pd
 import pytest
 from visit import revealed, said, visit
 
-from core.audit import audit
 from core.evaluation.membership_curve import Ceiling
 from core.evaluation.membership_units import units
 from core.runs.store import Workspace
@@ -23,20 +21,10 @@ from pages.parts.membership_views import VIEWS
 opened = partial(visit, "membership")
 
 
-@pytest.fixture
-def data(monkeypatch, smoke_workspace):
-    monkeypatch.setenv("PHILAB_DATA", str(smoke_workspace))
-    return smoke_workspace
-
-
 @pytest.fixture(scope="module")
-def audited(smoke_workspace, smoke_specs, tmp_path_factory):
+def audited(audited_with):
     """A data folder whose run without privacy had two more attacks, one of them white-box."""
-    root = tmp_path_factory.mktemp("audited") / "data"
-    shutil.copytree(smoke_workspace, root)
-    workspace = Workspace(root, shared=())
-    audit(workspace.run(smoke_specs["plain"].run_id), workspace, attacks=["loss", "zlib", "attention"])
-    return root
+    return audited_with("loss", "zlib", "attention")
 
 
 def test_without_runs_it_says_what_to_do(monkeypatch, tmp_path):

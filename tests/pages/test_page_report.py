@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-import pytest
 from visit import said, visit
 
 from core.runs.store import Workspace
@@ -13,12 +12,6 @@ from core.spec import CORPUS_PRESETS
 from pages.parts import report_views
 
 opened = partial(visit, "report")
-
-
-@pytest.fixture
-def data(monkeypatch, smoke_workspace):
-    monkeypatch.setenv("PHILAB_DATA", str(smoke_workspace))
-    return smoke_workspace
 
 
 def test_without_runs_it_says_what_to_do(monkeypatch, tmp_path):

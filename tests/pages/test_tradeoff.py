@@ -26,12 +26,6 @@ ROOT = Path(__file__).resolve().parents[2]
 SUBMITTED = Job("gpt2-000000000000", None, "queued", "", 0.0, 0)
 
 
-@pytest.fixture
-def data(monkeypatch, smoke_workspace):
-    monkeypatch.setenv("PHILAB_DATA", str(smoke_workspace))
-    return smoke_workspace
-
-
 def said(app: AppTest, start: str) -> str:
     return next(element.value for element in app.markdown if element.value.startswith(start))
 

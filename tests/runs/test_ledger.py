@@ -79,6 +79,12 @@ def test_what_cannot_be_released_is_refused_and_leaves_nothing(copied, smoke_spe
     assert len(ledger.releases()) == 1
 
 
+def test_an_entry_tells_its_own_promise():
+    assert release(1).epsilon() == math.inf
+    assert release(1, mechanism=mechanism(2.0)).epsilon() == mechanism(2.0).epsilon()
+    assert release(1, vocabulary=vocabulary()).epsilon() == pytest.approx(20 * 0.1)
+
+
 def test_entries_written_at_once_all_count(tmp_path):
     ledger = Ledger(tmp_path / "ledger", SMOKE)
     with ThreadPoolExecutor(6) as pool:

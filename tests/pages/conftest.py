@@ -1,0 +1,33 @@
+"""Data folders that page tests open."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from core.audit import audit
+from core.runs.store import Workspace
+
+
+@pytest.fixture
+def data(monkeypatch: pytest.MonkeyPatch, smoke_workspace: Path) -> Path:
+    """The app shows the runs of `smoke_workspace`; read-only."""
+    monkeypatch.setenv("PHILAB_DATA", str(smoke_workspace))
+    return smoke_workspace
+
+
+@pytest.fixture(scope="session")
+def audited_with(smoke_workspace: Path, smoke_specs, tmp_path_factory) -> Callable[..., Path]:
+    """Makes a data folder whose run without privacy had these attacks: `audited_with("loss", "zlib")`."""
+
+    def made(*attacks: str) -> Path:
+        root = tmp_path_factory.mktemp("audited") / "data"
+        shutil.copytree(smoke_workspace, root)
+        workspace = Workspace(root, shared=())
+        audit(workspace.run(smoke_specs["plain"].run_id), workspace, attacks=list(attacks))
+        return root
+
+    return made
