@@ -31,11 +31,10 @@ def bar(number: int, every: tuple[Step, ...]) -> None:
 
 def look(step: Step) -> None:
     """Where the answer can be seen with one's own eyes."""
-    query = {**step.look.query, "room": classroom.room()} if classroom.room() else step.look.query
-    st.markdown(f":material/visibility: {step.look.task}")
-    st.page_link(
-        shell.pages()[step.look.page], label=step.look.label, icon=":material/open_in_new:", query_params=query
-    )
+    for place in step.looks:
+        query = {**place.query, "room": classroom.room()} if classroom.room() else place.query
+        st.markdown(f":material/visibility: {place.task}")
+        st.page_link(shell.pages()[place.page], label=place.label, icon=":material/open_in_new:", query_params=query)
 
 
 def answer(number: int, step: Step, given: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -29,12 +30,16 @@ class Value:
 
 @dataclass(frozen=True)
 class Figures:
-    """A family's figures, means over seeds (`core.evaluation.tradeoff.points`), and the two runs that links open."""
+    """A family's figures, means over seeds (`core.evaluation.tradeoff.points`), and the two runs that links open.
+
+    `run_ids` names a run of every measured ε, the one whose report a link opens.
+    """
 
     family: Family
     curves: pd.DataFrame
     plain: Run
     private: Run
+    run_ids: dict[float, str]
 
     @cached_property
     def _values(self) -> dict[tuple[str, str, float], Value]:
@@ -103,8 +108,11 @@ class Figures:
 
 
 def figures() -> Figures | None:
-    """The figures of this server's runs; None where no run without privacy and no private one compare."""
-    runs = {run.id: run for run in shell.workspace().runs()}
+    """The figures of this server's runs; None where no run without privacy and no private one compare.
+
+    Notes that somebody brought are theirs alone, and a class must be asked one question: runs on them are left out.
+    """
+    runs = {run.id: run for run in shell.workspace().runs() if not run.spec.corpus.imported}
     for family in families(list(runs.values())):
         members = [runs[run_id] for run_id in family.run_ids]
         if family.training is None or family.plain_training is None:
@@ -112,8 +120,18 @@ def figures() -> Figures | None:
         plain, private = run_picker.default_pair(sorted(members, key=lambda run: (not run.has_model, run.id)))
         curves = _curves(str(shell.workspace().root), family.run_ids)
         if plain is not None and private is not None and {NAMES, PERPLEXITY, AUC} <= set(curves["metric"]):
-            return Figures(family, curves, plain, private)
+            return Figures(family, curves, plain, private, _to_open([plain, private, *members]))
     return None
+
+
+def _to_open(runs: Sequence[Run]) -> dict[float, str]:
+    """The first run of each ε."""
+    found: dict[float, str] = {}
+    for run in runs:
+        epsilon = run.spec.privacy.target_epsilon if run.spec.privacy.private else math.inf
+        if epsilon is not None:
+            found.setdefault(epsilon, run.id)
+    return found
 
 
 @st.cache_data(max_entries=4, show_spinner=False)

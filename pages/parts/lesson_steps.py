@@ -44,15 +44,16 @@ class Look:
 class Step:
     """One question of the lesson with its answer.
 
-    `right` is the answer that the runs give; None where it is a choice or cannot be judged. `picture` has the columns
-    what, value, low, high and arm (`run`, `private` or `control`); `table` more figures, where there are some.
+    `right` is the answer that the runs give; None where it is a choice or cannot be judged. `looks` are pages where it
+    can be seen. `picture` has the columns what, value, low, high and arm (`run`, `private` or `control`); `table` more
+    figures, where there are some.
     """
 
     title: str
     question: str
     answers: tuple[str, ...]
     right: str | None
-    look: Look
+    looks: tuple[Look, ...]
     reveal: str
     point: str
     why: str
@@ -73,13 +74,13 @@ def _repeats(figures: Figures) -> Step:
     model = MODEL_NAMES[figures.family.model.kind]
     return Step(
         title="A model read patients' notes. Will it repeat them?",
-        question=f"A small {model} was trained on the notes of {patients:,} patients, without privacy. Then it went on "
+        question=f"A small {model} was trained on the notes of {_people(patients)}, without privacy. Then it went on "
         f"{figures.counted(ATTEMPTS):,} times after {len(PROMPTS)} ordinary openings such as “{PROMPTS[0].text}”. "
         "Of how many of 100 patients did it write the full name?",
         answers=tuple(name for name, _ in SHARES),
         right=_bin(named.value, SHARES),
-        look=Look("playground", "Ask it yourself", {**_pair(figures), "samples": "8"},
-                  f"Press “{PROMPTS[0].text}” and read what both models write."),
+        looks=(Look("playground", "Ask it yourself", {**_pair(figures), "samples": "8"},
+                    f"Press “{PROMPTS[0].text}” and read what both models write."),),
         reveal=f"Of **{wording.percent(named.value)}** of them ({_interval(named)}; {_trainings(figures)}).",
         point="Whoever may ask a model trained as usual gets patients out of it." if figures.exceeds(NAMES)
         else "This model gives away no more names than chance would; others do.",
@@ -111,12 +112,12 @@ def _coincidence(figures: Figures) -> Step:
     return Step(
         title="Whose values are they, and what is a coincidence?",
         question=f"The same texts hold the {label} of {wording.percent(read.value)} of the patients it read. "
-        f"{figures.counted(NAMES, 'heldout'):,} further patients were held out: it never saw a note of theirs. Of how "
+        f"{_held_out(figures.counted(NAMES, 'heldout'))} held out: it never saw a note of theirs. Of how "
         f"many of those do the texts hold the {label}, in comparison?",
         answers=COINCIDENCE,
         right=right,
-        look=Look("canaries", "See what controls change", {**_pair(figures), "view": "Risk score"},
-                  "Compare the old score with the one that has its controls taken away."),
+        looks=(Look("canaries", "See what controls change", {**_pair(figures), "view": "Risk score"},
+                    "Compare the old score with the one that has its controls taken away."),),
         reveal=f"{label.capitalize()}: **{wording.percent(read.value)}** of those it read, "
         f"**{wording.percent(control.value)}** of those it never saw. Full name: {wording.percent(names.value)} "
         f"against {wording.percent(held.value)}.",
@@ -154,10 +155,13 @@ def _privacy(figures: Figures) -> Step:
         "the largest ε up to which the model writes no more full names of patients it read than of held-out ones?",
         answers=(*names, NO_EPSILON),
         right=_named(best, figures) if best is not None else NO_EPSILON,
-        look=Look("tradeoff", "Move ε yourself",
-                  {"model": MODEL_NAMES[figures.family.model.kind], "at": epsilon_label(figures.shown_epsilon),
-                   "risk": "full names"},
-                  "Move the slider from left to right: what happens to usefulness, and what to the risk?"),
+        looks=(
+            Look("tradeoff", "Move ε yourself",
+                 {"model": MODEL_NAMES[figures.family.model.kind], "at": epsilon_label(figures.shown_epsilon),
+                  "risk": "full names"},
+                 "Move the slider from left to right: what happens to usefulness, and what to the risk?"),
+            Look("defences", "Compare other defences", {}, "What stops names without noise, and what gets around it?"),
+        ),
         reveal=found,
         point="This ε stops this attack; what one pays is usefulness." if best is not None
         else "None of these trainings stops this attack: a promise must be small enough to matter.",
@@ -183,8 +187,8 @@ def _membership(figures: Figures) -> Step:
         "pick the right one?",
         answers=tuple(name for name, _ in PAIRS),
         right=_bin(round(100 * plain.value), PAIRS),
-        look=Look("membership", "Set the threshold yourself", {**_pair(figures), "view": "Threshold"},
-                  "Move the threshold: whom does it catch, and whom does it wrongly accuse?"),
+        looks=(Look("membership", "Set the threshold yourself", {**_pair(figures), "view": "Threshold"},
+                    "Move the threshold: whom does it catch, and whom does it wrongly accuse?"),),
         reveal=f"In **{100 * plain.value:.0f}** of 100 without privacy (AUC {plain.value:.2f}, "
         f"{_interval(plain, '{:.2f}'.format)}), in **{100 * private.value:.0f}** at {named}. The public model, which "
         f"read none of them: {100 * base.value:.0f}.",
@@ -202,14 +206,21 @@ def _membership(figures: Figures) -> Step:
 def _decision(figures: Figures, choice: str | None) -> Step:
     by_name = {_named(epsilon, figures): epsilon for epsilon in (*figures.epsilons, math.inf)}
     at = by_name.get(choice, figures.shown_epsilon)
+    model = MODEL_NAMES[figures.family.model.kind]
     return Step(
         title="Decide: choose ε, and defend it",
         question="The hospital wants to give such a model to a university. Which training would you sign for?",
         answers=tuple(by_name),
         right=None,
-        look=Look("tradeoff", "Look at the figures once more",
-                  {"model": MODEL_NAMES[figures.family.model.kind], "at": epsilon_label(at)},
-                  "Read the three sentences above the charts at your ε."),
+        looks=(
+            Look("tradeoff", "Look at the figures once more", {"model": model, "at": epsilon_label(at)},
+                 "Read the three sentences above the charts at your ε."),
+            Look("tradeoff", "Set your own limits", {"model": model, "view": "Which ε?"},
+                 "Say how much risk is too much: which ε do these runs recommend?"),
+            Look("report", "Open what you would sign", {"runs": figures.run_ids[at]},
+                 "Read it as the hospital's privacy board would."),
+            Look("ledger", "Enter it as given away", {}, "What has been promised once this model is with others?"),
+        ),
         reveal=_defence(figures, at),
         point="An ε is defended by its unit, by what was measured beside its control, and by what it costs.",
         why="No ε is right by itself. Say for whom it promises something (a note or a patient), what attackers "
@@ -229,6 +240,14 @@ def _decision(figures: Figures, choice: str | None) -> Step:
 def _bin(value: float, bins: tuple[tuple[str, float], ...]) -> str:
     """The first answer whose upper end the value does not exceed."""
     return next(name for name, end in bins if value <= end)
+
+
+def _people(count: int) -> str:
+    return "one patient" if count == 1 else f"{count:,} patients"
+
+
+def _held_out(count: int) -> str:
+    return "One further patient was" if count == 1 else f"{count:,} further patients were"
 
 
 def _pair(figures: Figures) -> dict[str, str]:

@@ -92,12 +92,15 @@ def cells(tries: Tries, run: Run) -> tuple[str, str, str]:
 
 
 def add_to_class(answers: Sequence[Answer], runs: Sequence[Run]) -> None:
-    """Count new answers for the class, where this session is in one; of what was asked and written nothing is kept."""
+    """Count new answers for the class, where this session is in one; of what was asked and written nothing is kept.
+
+    A model of notes that somebody brought is theirs alone: not even its id gets into the room.
+    """
     if classroom.room() is None:
         return
     for answer in answers:
         run = next(run for run in runs if run.id == answer.run_id)
-        if answer.texts:
+        if answer.texts and not run.spec.corpus.imported:
             classroom.tried(run.id, counted([answer], patients(run.spec.corpus)["split"]))
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 from visit import ROOT, WAIT, said, visit
 
 from core.runs.store import Workspace
+from core.spec import CORPUS_PRESETS
 from pages.parts import shell
 from pages.parts.lesson_figures import figures
 from pages.parts.lesson_steps import COINCIDENCE, NO_EPSILON, PAIRS, SHARES, _bin, steps
@@ -95,9 +98,36 @@ def test_bins_end_where_they_say():
 
 def test_every_step_opens_a_page_that_there_is(served):
     for step in steps(figures()):
-        assert step.look.page in shell.pages()
+        assert step.looks and all(place.page in shell.pages() for place in step.looks)
         assert step.right is None or step.right in step.answers
         assert not step.picture.empty and step.picture["what"].is_unique
+
+
+def test_one_held_out_patient_is_one_patient(served):
+    """The cohort has four patients, three of them members."""
+    found = steps(figures())
+    assert "the notes of 3 patients" in found[0].question
+    assert "One further patient was held out" in found[1].question
+
+
+def test_whoever_decides_can_go_and_read_what_they_would_sign(served):
+    plain, private = _pair(served)
+    for choice, run in (("no privacy", plain), ("ε = 8 per note", private)):
+        looks = steps(figures(), choice)[4].looks
+        assert {place.page for place in looks} == {"tradeoff", "report", "ledger"}
+        assert {"runs": run.id} in [place.query for place in looks]
+
+
+def test_notes_that_a_student_brought_are_not_what_a_class_is_asked_about(served, monkeypatch):
+    real = Workspace.runs
+
+    def brought(self):
+        """Every run, as if it read notes that somebody brought."""
+        corpora = {"corpus": CORPUS_PRESETS["smoke"].model_copy(update={"imported": "0" * 12})}
+        return [replace(run, spec=run.spec.model_copy(update=corpora)) for run in real(self)]
+
+    monkeypatch.setattr(Workspace, "runs", brought)
+    assert figures() is None
 
 
 def test_every_step_is_drawn_and_the_ends_stop(served):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pandas as pd
 import pytest
 
@@ -10,7 +12,8 @@ from core.corpus.hospital import build
 from core.evaluation.summary import attempts_with_leak
 from core.phi.fields import DIRECT
 from core.phi.leaks import find_many
-from core.spec import CORPUS_PRESETS
+from core.spec import CORPUS_PRESETS, RunSpec
+from pages.parts import classroom, tally
 from pages.parts.side_by_side import Answer
 from pages.parts.tally import attempts
 
@@ -59,6 +62,19 @@ def test_its_figures_are_those_counted_by_hand(corpus):
     members, heldout = (splits == "member").sum(), (splits == "heldout").sum()
     assert members > heldout
     assert found["heldout"].value == pytest.approx(1 - (1 - 2 / 6) ** (members / heldout))
+
+
+def test_a_model_of_notes_that_somebody_brought_never_gets_into_a_room(monkeypatch, corpus):
+    """Their run's id names their notes; the presenter must not see it, nor count what it wrote."""
+    told = []
+    monkeypatch.setattr(classroom, "room", lambda: "ABCDE")
+    monkeypatch.setattr(classroom, "tried", lambda run_id, tries: told.append(run_id))
+    monkeypatch.setattr(tally, "patients", lambda spec: corpus.patients.set_index("patient_id"))
+    synthetic = RunSpec(corpus=CORPUS_PRESETS["smoke"])
+    own = RunSpec(corpus=CORPUS_PRESETS["smoke"].model_copy(update={"imported": "0" * 12}))
+    runs = [SimpleNamespace(id=spec.run_id, spec=spec) for spec in (synthetic, own)]
+    tally.add_to_class([Answer(run.id, (0,), ("Nobody.",), ((),)) for run in runs], runs)
+    assert told == [synthetic.run_id]
 
 
 def test_a_session_without_hits_has_a_control_of_nought(corpus):
