@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from core.evaluation.bootstrap import patient_weights, percentile_interval
+from core.evaluation.extremes import share_interval
 from core.evaluation.membership_resampled import Rates
 from core.evaluation.membership_units import Units
 from core.evaluation.metrics import roc
@@ -33,6 +34,8 @@ def curve(units: Units, *, resamples: int, seed: int) -> pd.DataFrame:
         thresholds = rates.threshold_for(cumulated, float(fpr))
         tpr, _ = rates.at(cumulated, thresholds, strict=False)
         interval = percentile_interval(float(tpr[0]), tpr[1:], units.smallest_stratum)
+        if fpr < 1:  # where everybody may be accused everybody is caught, and nothing is uncertain
+            interval = share_interval(interval, units.patients[0])
         rows.append((fpr, interval.value, interval.low, interval.high, thresholds[0]))
     return pd.DataFrame(rows, columns=["fpr", "tpr", "low", "high", "threshold"])
 

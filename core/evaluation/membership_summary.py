@@ -24,7 +24,8 @@ import pandas as pd
 
 from core.attacks.decision import OWN_THRESHOLDS
 from core.evaluation.audit_summaries import Audited, Summary
-from core.evaluation.bootstrap import patient_weights, percentile_interval
+from core.evaluation.bootstrap import Interval, patient_weights, percentile_interval
+from core.evaluation.extremes import auc_interval, difference_interval, share_interval
 from core.evaluation.membership_resampled import Auc, Rates, ratio
 from core.evaluation.membership_units import LENGTHS, LEVELS, Units, units
 from core.evaluation.metrics import privacy_leakage, roc
@@ -98,7 +99,8 @@ def figures(units: Units, *, own: float | None, resamples: int, seed: int) -> li
 
 
 def _auc(units: Units, weights: np.ndarray) -> Figure:
-    return _figure(units, "", "auc", np.nan, Auc(units)(weights), "a blind guess gets 0.5")
+    found = auc_interval(_interval(units, Auc(units)(weights)), *units.patients)
+    return _figure(units, "", "auc", np.nan, found, "a blind guess gets 0.5")
 
 
 def _decision(
@@ -107,13 +109,19 @@ def _decision(
     """TPR (recall), FPR, privacy leakage (row J3: TPR − FPR) and precision of a decision; the first of (B,) is real."""
     tpr, fpr = both
     right, wrong = tpr * units.members, fpr * units.nonmembers
-    for metric, values, remark in (
-        ("true_positive_rate", tpr, "recall"),
-        ("false_positive_rate", fpr, "share of non-members accused"),
-        ("privacy_leakage", tpr - fpr, "a blind guess gets 0"),
-        ("precision", ratio(right, right + wrong), f"members are {units.members} of {_n(units)} judged"),
+    of_members, of_others = units.patients
+    caught = share_interval(_interval(units, tpr), of_members)
+    accused = share_interval(_interval(units, fpr), of_others)
+    leaked = difference_interval(_interval(units, tpr - fpr), caught, accused)
+    called = len(np.unique(units.patient[units.score >= thresholds[0]]))  # patients of whom a unit is called a member
+    true = share_interval(_interval(units, ratio(right, right + wrong)), called)
+    for metric, found, remark in (
+        ("true_positive_rate", caught, "recall"),
+        ("false_positive_rate", accused, "share of non-members accused"),
+        ("privacy_leakage", leaked, "a blind guess gets 0"),
+        ("precision", true, f"members are {units.members} of {_n(units)} judged"),
     ):
-        yield _figure(units, rule, metric, float(thresholds[0]), values, f"{note}; {remark}")
+        yield _figure(units, rule, metric, float(thresholds[0]), found, f"{note}; {remark}")
 
 
 def _by_population(units: Units, alpha: float, rates: Rates, cumulated: list[np.ndarray]) -> Iterator[Figure]:
@@ -155,14 +163,18 @@ def _by_roc(units: Units, alpha: float, rates: Rates, cumulated: list[np.ndarray
     tpr, fpr = rates.at(cumulated, thresholds, strict=False)
     threshold = float(thresholds[0])
     note = f"realised false-positive rate {fpr[0]:.4g} ({round(fpr[0] * units.nonmembers)} of {units.nonmembers})"
-    yield _figure(units, rule, "true_positive_rate", threshold, tpr, note)
+    caught = share_interval(_interval(units, tpr), units.patients[0])
+    yield _figure(units, rule, "true_positive_rate", threshold, caught, note)
     yield Figure(rule, "false_positive_rate", threshold, float(fpr[0]), np.nan, np.nan, _n(units), "realised")
 
 
-def _figure(units: Units, rule: str, metric: str, threshold: float, values: np.ndarray, note: str) -> Figure:
+def _interval(units: Units, values: np.ndarray) -> Interval:
     """A figure from its values in the cohort (first) and in the resamples (the rest)."""
-    interval = percentile_interval(float(values[0]), values[1:], units.smallest_stratum)
-    return Figure(rule, metric, threshold, interval.value, interval.low, interval.high, _n(units), note)
+    return percentile_interval(float(values[0]), values[1:], units.smallest_stratum)
+
+
+def _figure(units: Units, rule: str, metric: str, threshold: float, found: Interval, note: str) -> Figure:
+    return Figure(rule, metric, threshold, found.value, found.low, found.high, _n(units), note)
 
 
 def _missing(units: Units, rule: str, metric: str, note: str) -> Figure:

@@ -44,11 +44,15 @@ class Units:
         return int((~self.member).sum())
 
     @property
+    def patients(self) -> tuple[int, int]:
+        """How many member patients, and how many others, have a unit here: the trials behind every interval."""
+        flags = self.patient_member[np.unique(self.patient)]
+        return int(flags.sum()), int((~flags).sum())
+
+    @property
     def smallest_stratum(self) -> int:
         """Patients of the smaller of the two groups that have a unit here: what the width of intervals depends on."""
-        present = np.unique(self.patient)
-        flags = self.patient_member[present]
-        return int(min(flags.sum(), (~flags).sum()))
+        return min(self.patients)
 
 
 def long_notes(scores: pd.DataFrame) -> pd.Series:

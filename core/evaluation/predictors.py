@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from core.evaluation.bootstrap import Interval, patient_bootstrap, weighted_share
+from core.evaluation.extremes import share_interval
 
 FALSE_POSITIVES = 0.10  # row M3: the attack's threshold, from non-members
 FEATURE_SETS: dict[str, tuple[str, ...]] = {
@@ -106,9 +107,11 @@ def _judged(
     said: np.ndarray, truth: np.ndarray, patients: np.ndarray, seed: int, resamples: int
 ) -> tuple[Interval, Interval]:
     right = (said & truth).astype(float)
-    return tuple(
-        patient_bootstrap(weighted_share(right, of.astype(float)), patients, seed=seed, resamples=resamples)
-        if of.any()
-        else Interval(np.nan, np.nan, np.nan)
-        for of in (said, truth)
-    )
+
+    def share(of: np.ndarray) -> Interval:
+        if not of.any():
+            return Interval(np.nan, np.nan, np.nan)
+        found = patient_bootstrap(weighted_share(right, of.astype(float)), patients, seed=seed, resamples=resamples)
+        return share_interval(found, len(np.unique(patients[of])))
+
+    return share(said), share(truth)

@@ -33,6 +33,7 @@ from core.evaluation.bootstrap import (
     weighted_perplexity,
     weighted_share,
 )
+from core.evaluation.extremes import auc_interval
 from core.evaluation.probe_tables import (
     ALL_NAMES,
     AUC,
@@ -111,11 +112,14 @@ class _Judge:
         if not known.any():
             return
         units = (np.arange(len(values)) if units is None else np.asarray(units))[known]
+        n = len(np.unique(units))
         found = self.interval(weighted_share(values[known], np.ones(known.sum())), units)
-        low, high, n = found.low, found.high, len(np.unique(units))
+        low, high = found.low, found.high
         a_share = key[1] in _SHARES and " − " not in key[2]
         if a_share and found.value in (0.0, 1.0):
             low, high = proportion_interval(round(found.value * n), n)  # nothing varies: resampling shows no spread
+        elif a_share and np.ptp(values[known]) == 0:
+            low, high = np.nan, np.nan  # all the same, such as ties of a baseline: no spread to make an interval of
         elif 1 < n < FEWEST_RESAMPLED:
             low, high = _student(found.value, pd.Series(values[known]).groupby(units).mean().to_numpy())
             low, high = (max(0.0, low), min(1.0, high)) if a_share else (low, high)
@@ -231,7 +235,7 @@ class _Judge:
         for model, part in rows.sort_values("patient_id").groupby("model", sort=False):
             label, units = part["label"].to_numpy(dtype=bool), part["patient_id"].to_numpy()
             statistics[model] = weighted_auc(part["score"], label)
-            found = self.interval(statistics[model], units, label)
+            found = auc_interval(self.interval(statistics[model], units, label), int(label.sum()), int((~label).sum()))
             key = (probe, AUC, method, model, BOTH, bin_)
             yield Figure(*key, found.value, found.low, found.high, len(units), 0.5, "patients")
         if {TARGET, PUBLIC} <= set(statistics):

@@ -18,6 +18,7 @@ import pandas as pd
 from core.attacks.membership import LOSS
 from core.attacks.prefix import EXACT_PREFIX
 from core.evaluation.bootstrap import Interval, patient_bootstrap, weighted_share
+from core.evaluation.extremes import share_interval
 from core.evaluation.memorised import verbatim_rate
 from core.evaluation.metrics import says_member
 from core.evaluation.statistics import proportion_interval
@@ -145,8 +146,9 @@ def _called_members(scores: pd.DataFrame, split: str, resamples: int) -> Interva
     if judged.empty or members.empty:
         return NOTHING
     said = says_member(judged["score"], members["score"])
-    statistic = weighted_share(said, np.ones(len(said)))
-    return patient_bootstrap(statistic, judged["patient_id"].to_numpy(), resamples=resamples)
+    patients = judged["patient_id"].to_numpy()
+    found = patient_bootstrap(weighted_share(said, np.ones(len(said))), patients, resamples=resamples)
+    return share_interval(found, len(np.unique(patients)))
 
 
 def _verbatim(prefixes: pd.DataFrame | None, split: str) -> Interval:

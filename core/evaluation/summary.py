@@ -22,8 +22,11 @@ from core.evaluation.bootstrap import (
     weighted_auc,
     weighted_leakage,
     weighted_perplexity,
+    weighted_share,
 )
+from core.evaluation.extremes import auc_interval, difference_interval, share_interval
 from core.evaluation.known_words import hospital_words, known_share, public_words, whole_words
+from core.evaluation.metrics import says_member
 from core.evaluation.statistics import mean_interval, proportion_interval
 from core.phi.fields import DIRECT, FIELDS
 from core.spec import AuditSpec
@@ -105,25 +108,29 @@ def _language(scores: pd.DataFrame, audit: AuditSpec) -> Iterator[Row]:
         if len(rows):
             statistic = weighted_perplexity(-rows["score"].to_numpy(), rows["tokens"].to_numpy())
             what = "held-out public texts resampled" if unit == "note_id" else "patients resampled"
-            yield _resampled(metric, statistic, rows[unit], None, audit, what)
+            found = _interval(statistic, rows[unit].to_numpy(), None, audit)
+            yield Row(metric, "run", found.value, found.low, found.high, int(rows[unit].nunique()), what)
 
 
 def _membership(scores: pd.DataFrame, audit: AuditSpec) -> Iterator[Row]:
     notes = scores[scores["attack"] == LOSS]
     score, member = notes["score"].to_numpy(), notes["member"].to_numpy(dtype=bool)
-    for metric, statistic, blind in (
-        ("auc_loss", weighted_auc(score, member), "0.5"),
-        ("privacy_leakage_loss", weighted_leakage(score, member), "0"),
-    ):
+    patients = notes["patient_id"].to_numpy()
+    of_members, of_others = (len(np.unique(patients[side])) for side in (member, ~member))
+    said = says_member(score, score[member]).astype(float)
+    caught, accused = (
+        share_interval(_interval(weighted_share(said[side], np.ones(side.sum())), patients[side], None, audit), of)
+        for side, of in ((member, of_members), (~member, of_others))
+    )
+    auc = auc_interval(_interval(weighted_auc(score, member), patients, member, audit), of_members, of_others)
+    leaked = difference_interval(_interval(weighted_leakage(score, member), patients, member, audit), caught, accused)
+    for metric, found, blind in (("auc_loss", auc, "0.5"), ("privacy_leakage_loss", leaked, "0")):
         note = f"patients resampled; a blind guess gets {blind}"
-        yield _resampled(metric, statistic, notes["patient_id"], member, audit, note)
+        yield Row(metric, "run", found.value, found.low, found.high, of_members + of_others, note)
 
 
-def _resampled(
-    metric: str, statistic: WeightedStatistic, unit: pd.Series, strata: np.ndarray | None, audit: AuditSpec, note: str
-) -> Row:
-    found: Interval = patient_bootstrap(statistic, unit.to_numpy(), strata, resamples=audit.bootstrap, seed=audit.seed)
-    return Row(metric, "run", found.value, found.low, found.high, int(unit.nunique()), note)
+def _interval(statistic: WeightedStatistic, units: np.ndarray, strata: np.ndarray | None, audit: AuditSpec) -> Interval:
+    return patient_bootstrap(statistic, units, strata, resamples=audit.bootstrap, seed=audit.seed)
 
 
 # Extraction ----------------------------------------------------------------------------------------------------------
