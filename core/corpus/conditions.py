@@ -144,7 +144,7 @@ def rare_codes() -> list[tuple[str, str, str]]:
                     continue
                 if _TAIL_REFUSED.search(text) or ("sex" not in entry and _SEXED.search(text)):
                     continue
-                wording = _short_wording(text)
+                wording = short_wording(text)
                 if "," not in wording and wording.lower() not in known_wordings:
                     known_wordings.add(wording.lower())
                     found[code] = (code, name, wording)
@@ -153,7 +153,7 @@ def rare_codes() -> list[tuple[str, str, str]]:
     return tail
 
 
-def _short_wording(description: str) -> str:
+def short_wording(description: str) -> str:
     """'Scleritis, left eye' → 'scleritis of the left eye'; proper names keep their capital."""
     text = _SIDE.sub(r" of the \1 \2", description.removesuffix(", uncomplicated"))
     first = text.split()[0]

@@ -1,12 +1,14 @@
 """A folder shaped like MIMIC-III: NOTEEVENTS, PATIENTS, ADMISSIONS and DIAGNOSES_ICD, each as .csv or .csv.gz.
 
+D_ICD_DIAGNOSES, where it is there too, says what the codes are called; otherwise the official lists do
+(`core.corpus.code_words`).
+
 The notes come with placeholders where identifiers stood (`[**Known lastname 658**]`). They are filled with surrogates
 (`core.corpus.import_surrogates`, row L1), so every patient gets a record whose values do stand in their notes.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +19,7 @@ from core.corpus.import_codes import dotted
 from core.corpus.import_files import BadNotes, chunks, header
 from core.corpus.import_records import RECORD_COLUMNS
 from core.corpus.import_surrogates import Surrogates
+from core.corpus.tables import DIAGNOSES
 
 TABLES = ("NOTEEVENTS", "PATIENTS", "ADMISSIONS", "DIAGNOSES_ICD")
 
@@ -27,6 +30,7 @@ class Mimic:
 
     notes: pd.DataFrame
     records: pd.DataFrame
+    diagnoses: pd.DataFrame  # core.corpus.tables.DIAGNOSES, of the patients who have notes
     marked_wrong: int
     unknown: int  # placeholders of a kind that no surrogate stands for
 
@@ -41,7 +45,7 @@ def read_mimic(folder: Path, *, seed: int, most_bytes: int, on_progress: Callabl
     files = {name: _needed(folder, name) for name in TABLES}
     people = _people(files["PATIENTS"], most_bytes)
     admitted = _first_admissions(files["ADMISSIONS"], most_bytes)
-    codes = _codes(files["DIAGNOSES_ICD"], most_bytes)
+    diagnoses = _diagnoses(files["DIAGNOSES_ICD"], _file(folder, "D_ICD_DIAGNOSES"), most_bytes)
     surrogates = Surrogates(seed, {who: sex for who, (sex, _) in people.items()})
     rows, wrong = [], 0
     report = lambda done, total: on_progress("reading the notes", done, total)  # noqa: E731
@@ -75,6 +79,7 @@ def read_mimic(folder: Path, *, seed: int, most_bytes: int, on_progress: Callabl
             f"{files['NOTEEVENTS'].name}, row {again['row'].iloc[0]}, column “ROW_ID”: note {again['note_id'].iloc[0]} "
             "stands there twice."
         )
+    codes = diagnoses.drop_duplicates(["patient_id", "code"]).groupby("patient_id")["code"].agg(list).to_dict()
     with_notes = list(dict.fromkeys(notes["patient_id"])) if len(notes) else []
     records = [
         {
@@ -87,7 +92,8 @@ def read_mimic(folder: Path, *, seed: int, most_bytes: int, on_progress: Callabl
         for who in with_notes
     ]
     frame = pd.DataFrame(records, columns=list(RECORD_COLUMNS)).astype(object)
-    return Mimic(notes, frame.where(frame.notna(), None), wrong, surrogates.unknown)
+    diagnoses = diagnoses[diagnoses["patient_id"].isin(with_notes) & (diagnoses["admission_id"] != "")]
+    return Mimic(notes, frame.where(frame.notna(), None), diagnoses, wrong, surrogates.unknown)
 
 
 def _file(folder: Path, name: str) -> Path | None:
@@ -137,16 +143,33 @@ def _first_admissions(path: Path, most_bytes: int) -> dict[str, str]:
     return first
 
 
-def _codes(path: Path, most_bytes: int) -> dict[str, list[str]]:
-    """Distinct ICD codes of every patient, in the order of the file, with their dot."""
-    names = {name.upper() for name in header(path)}
-    column = "ICD9_CODE" if "ICD9_CODE" in names else "ICD_CODE"
-    found: dict[str, dict[str, None]] = defaultdict(dict)
-    for _, cells in _rows(path, ("SUBJECT_ID", column), most_bytes, optional=("ICD_VERSION",)):
+def _diagnoses(path: Path, names: Path | None, most_bytes: int) -> pd.DataFrame:
+    """The distinct codes of every admission (DIAGNOSES), in the order of the file, with their dot and description."""
+    described = {} if names is None else _descriptions(names, most_bytes)
+    column = _code_column(path)
+    found: dict[tuple[str, str, str], None] = {}
+    for _, cells in _rows(path, ("SUBJECT_ID", column), most_bytes, optional=("HADM_ID", "ICD_VERSION")):
         if cells[column]:
-            version = "9" if column == "ICD9_CODE" else cells["ICD_VERSION"]
-            found[cells["SUBJECT_ID"]][dotted(cells[column], "ICD-9" if version == "9" else "ICD-10")] = None
-    return {who: list(codes) for who, codes in found.items()}
+            found[cells["SUBJECT_ID"], cells["HADM_ID"], _dotted(cells, column)] = None
+    rows = [(*key, described.get(key[2])) for key in found]
+    return pd.DataFrame(rows, columns=["patient_id", "admission_id", "code", "wording"])[DIAGNOSES.names]
+
+
+def _descriptions(path: Path, most_bytes: int) -> dict[str, str]:
+    """Code (with its dot) → long title."""
+    column = _code_column(path)
+    rows = _rows(path, (column, "LONG_TITLE"), most_bytes, optional=("ICD_VERSION",))
+    return {_dotted(cells, column): cells["LONG_TITLE"] for _, cells in rows if cells["LONG_TITLE"]}
+
+
+def _code_column(path: Path) -> str:
+    """MIMIC-III calls it ICD9_CODE; MIMIC-IV calls it ICD_CODE and says beside it which revision it is of."""
+    return "ICD9_CODE" if "ICD9_CODE" in {name.upper() for name in header(path)} else "ICD_CODE"
+
+
+def _dotted(cells: dict[str, str], column: str) -> str:
+    version = "9" if column == "ICD9_CODE" else cells["ICD_VERSION"]
+    return dotted(cells[column], "ICD-9" if version == "9" else "ICD-10")
 
 
 def _age(born: str, admitted: str) -> int | None:

@@ -7,8 +7,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -16,32 +15,20 @@ import pandas as pd
 
 from core.corpus.canaries import canary_notes, draw
 from core.corpus.import_codes import codes_in, dotted, revision_of
-from core.corpus.import_files import MOST_BYTES, BadNotes, chunks, header
-from core.corpus.import_mimic import is_mimic, read_mimic
+from core.corpus.import_files import MOST_BYTES, BadNotes
+from core.corpus.import_mimic import read_mimic
 from core.corpus.import_records import phi_spans, read_identifiers, records_from_notes
+from core.corpus.import_table import COLUMNS, FEWEST_PATIENTS, Progress, check_patients, read_file
 from core.corpus.near_copies import Copies, find_copies
-from core.corpus.tables import NOTES, PATIENTS, Corpus
+from core.corpus.tables import NOTES, PATIENTS, Corpus, no_diagnoses
 from core.spec import CorpusSpec
 
-COLUMNS = ("note", "patient", "admission", "date", "type", "note_id", "split")
 MEMBER_SHARE = 0.7  # row J1
-FEWEST_PATIENTS = 4  # two to train on and compare with; the cohort's spec knows no smaller one
 COPIES_SHARE = 0.05  # planted canaries are at most this share of the training notes
 MEAN_COPIES = 15 / 8  # of a canary: 1, 2, 4 or 8 copies, put in by a fair coin
 MOST_CANARIES = 48
 
 Deduplicate = Literal["no", "exact", "near"]
-Progress = Callable[[str, int, int], None]  # (what is done, done, total)
-
-_GUESSES: dict[str, tuple[str, ...]] = {
-    "note": ("text", "note", "note_text", "report", "body"),
-    "patient": ("patient_id", "patient", "subject_id", "person_id", "mrn"),
-    "admission": ("admission_id", "hadm_id", "admission", "encounter_id", "visit_id"),
-    "date": ("date", "chartdate", "note_date", "charttime"),
-    "type": ("note_type", "type", "category"),
-    "note_id": ("note_id", "row_id", "id"),
-    "split": ("split",),
-}
 
 
 @dataclass(frozen=True)
@@ -75,15 +62,6 @@ def read_notes(path: Path | str, **columns: Any) -> Corpus:
     return import_notes(path, columns=mapping, **columns).corpus
 
 
-def guess_columns(names: list[str]) -> dict[str, str]:
-    """Which column of a file is which of `COLUMNS`, by the usual names in any case; what is not there is left out."""
-    there = {name.lower().strip().replace(" ", "_"): name for name in reversed(names)}
-    found = {
-        role: next((there[guess] for guess in guesses if guess in there), None) for role, guesses in _GUESSES.items()
-    }
-    return {role: name for role, name in found.items() if name is not None}
-
-
 def import_notes(
     path: Path | str,
     *,
@@ -101,7 +79,7 @@ def import_notes(
 
     Args:
         path: a CSV (.gz too) or Parquet file of notes, or a folder with NOTEEVENTS, PATIENTS, ADMISSIONS and
-            DIAGNOSES_ICD.
+            DIAGNOSES_ICD (and D_ICD_DIAGNOSES, for the words of its codes).
         columns: the file's column for each of `COLUMNS`; those not given are guessed (`guess_columns`).
         identifiers: a table of patients' identifiers (`read_identifiers`); without one they are read from the notes.
         population: share (0 to 0.5) of patients kept apart for thresholds and reference models.
@@ -120,12 +98,13 @@ def import_notes(
     path = Path(path)
     _check_options(population, canaries, deduplicate)
     tell = on_progress or (lambda what, done, total: None)
-    records, marked_wrong, unknown = None, 0, 0
+    records, marked_wrong, unknown, diagnoses = None, 0, 0, no_diagnoses()
     if path.is_dir():
         mimic = read_mimic(path, seed=seed, most_bytes=most_bytes, on_progress=tell)
-        notes, records, marked_wrong, unknown = mimic.notes, mimic.records, mimic.marked_wrong, mimic.unknown
+        notes, records, diagnoses = mimic.notes, mimic.records, mimic.diagnoses
+        marked_wrong, unknown = mimic.marked_wrong, mimic.unknown
     else:
-        notes = _read_file(path, columns or {}, most_bytes, tell)
+        notes = read_file(path, columns or {}, most_bytes, tell)
     rows = len(notes)
     notes = notes[notes["text"].str.strip() != ""]
     blank = rows - len(notes)
@@ -135,10 +114,10 @@ def import_notes(
         notes = notes[~copies.repeats(deduplicate)]
     removed = rows - blank - len(notes)
     notes = notes.reset_index(drop=True)
-    _check_patients(path, notes)
+    check_patients(path, notes)
     source: Literal["table", "surrogates", "notes"] = "surrogates"
     if identifiers is not None:
-        records, source = read_identifiers(Path(identifiers)), "table"
+        records, source, diagnoses = read_identifiers(Path(identifiers)), "table", no_diagnoses()
     elif records is None:
         records, source = (
             records_from_notes(notes, lambda done: tell("reading who they are", done, len(notes))),
@@ -146,7 +125,8 @@ def import_notes(
         )
     patients = _patients(path, notes, records, population, seed)
     notes = _with_spans(notes, patients, tell)
-    corpus = _planted(notes, patients, seed, canaries, owner)
+    diagnoses = diagnoses[diagnoses["admission_id"].isin(notes["admission_id"])].reset_index(drop=True)
+    corpus = _planted(notes, patients, diagnoses, seed, canaries, owner)
     without = int((~patients["patient_id"].isin(set(records["patient_id"]))).sum())
     return Imported(corpus, rows, blank, marked_wrong, copies, removed, source, without, unknown)
 
@@ -163,99 +143,6 @@ def _check_options(population: float, canaries: int | None, deduplicate: str) ->
         raise ValueError(f"the number of canaries cannot be {canaries}")
     if deduplicate not in get_args(Deduplicate):
         raise ValueError(f"deduplicate: “{deduplicate}” is not one of {', '.join(get_args(Deduplicate))}")
-
-
-# Reading -------------------------------------------------------------------------------------------------------------
-
-
-def _read_file(path: Path, given: dict[str, str], most_bytes: int, tell: Progress) -> pd.DataFrame:
-    """The notes of one file with the columns row, note_id, patient_id, admission_id, split, note_type, date, text."""
-    names = header(path)
-    if is_mimic(path.parent) and path.name.upper().startswith("NOTEEVENTS"):
-        raise BadNotes(
-            f"{path.name} belongs to MIMIC-III: give the folder {path.parent}, so that its codes are read too."
-        )
-    if unknown := set(given) - set(COLUMNS):
-        raise BadNotes(f"There is no such column to map: {', '.join(sorted(unknown))}. Map {', '.join(COLUMNS)}.")
-    chosen = {**guess_columns(names), **{role: name for role, name in given.items() if name}}
-    for role in ("note", "patient"):
-        if role not in chosen:
-            raise BadNotes(f"{path.name}: say which column holds the {role}. Its columns are {', '.join(names)}.")
-    pieces = []
-    progress = lambda done, total: tell("reading", done, total)  # noqa: E731
-    for cells in chunks(path, chosen.values(), most_bytes=most_bytes, on_progress=progress):
-        by_role = {role: pd.Series(cells.columns[name], dtype=object) for role, name in chosen.items()}
-        pieces.append(pd.DataFrame({"row": cells.rows, **by_role}))
-    return _tidy(path, pd.concat(pieces, ignore_index=True), chosen)
-
-
-def _tidy(path: Path, raw: pd.DataFrame, chosen: dict[str, str]) -> pd.DataFrame:
-    number = raw.index.astype(str).str.zfill(max(4, len(str(len(raw)))))
-    empty = pd.Series("", index=raw.index)
-    ids = {role: raw[role].str.strip() if role in raw else empty for role in COLUMNS if role != "note"}
-    notes = pd.DataFrame(
-        {
-            "row": raw["row"],
-            "note_id": ids["note_id"] if "note_id" in raw else "N" + number,
-            "patient_id": ids["patient"],
-            "admission_id": ids["admission"].where(ids["admission"] != "", ids["patient"]),
-            "split": ids["split"].str.lower(),
-            "note_type": ids["type"].where(ids["type"] != "", "note"),
-            "date": ids["date"].str.slice(0, 10),
-            "text": raw["note"].str.replace("\r\n", "\n"),
-        }
-    )
-    _check_ids(path, notes, chosen)
-    return notes
-
-
-def _check_ids(path: Path, notes: pd.DataFrame, chosen: dict[str, str]) -> None:
-    """Every note has a patient and an id of its own, and no patient stands in two splits."""
-    for column, role in (("patient_id", "patient"), ("note_id", "note_id")):
-        missing = notes.loc[notes[column] == "", "row"]
-        if len(missing):
-            raise BadNotes(f"{path.name}, row {missing.iloc[0]}, column “{chosen[role]}”: the cell is empty.")
-    again = notes[notes["note_id"].duplicated()]
-    if len(again):
-        first = notes.loc[notes["note_id"] == again["note_id"].iloc[0], "row"].iloc[0]
-        raise BadNotes(
-            f"{path.name}, row {again['row'].iloc[0]}, column “{chosen['note_id']}”: note {again['note_id'].iloc[0]} "
-            f"stands in row {first} too. Every note needs an id of its own."
-        )
-    if "split" in chosen:
-        _check_splits(path, notes, chosen["split"])
-
-
-def _check_splits(path: Path, notes: pd.DataFrame, column: str) -> None:
-    allowed = ("member", "heldout", "population")
-    wrong = notes[~notes["split"].isin(allowed)]
-    if len(wrong):
-        raise BadNotes(
-            f"{path.name}, row {wrong['row'].iloc[0]}, column “{column}”: “{wrong['split'].iloc[0][:20]}” is not a "
-            f"split. Write {', '.join(allowed)}, or leave the column out."
-        )
-    first = notes.groupby("patient_id")["split"].transform("first")
-    torn = notes[notes["split"] != first]
-    if len(torn):
-        raise BadNotes(
-            f"{path.name}, row {torn['row'].iloc[0]}, column “{column}”: patient {torn['patient_id'].iloc[0]} is "
-            f"“{torn['split'].iloc[0]}” here and “{first[torn.index[0]]}” before. A patient belongs to one split."
-        )
-
-
-def _check_patients(path: Path, notes: pd.DataFrame) -> None:
-    patients = notes["patient_id"].nunique()
-    if patients < FEWEST_PATIENTS:
-        raise BadNotes(
-            f"{path.name} holds notes of {patients} patient{'s' * (patients != 1)}. At least {FEWEST_PATIENTS} are "
-            "needed: some are trained on, the others are held out to compare with."
-        )
-    reserved = notes[notes["patient_id"].str.fullmatch(r"C[0-9]{4,}")]
-    if len(reserved):
-        raise BadNotes(
-            f"{path.name}, row {reserved['row'].iloc[0]}: the patient id {reserved['patient_id'].iloc[0]} looks like "
-            "those of canaries (C0000 and on). Rename the patients."
-        )
 
 
 # Putting a cohort together -------------------------------------------------------------------------------------------
@@ -316,7 +203,9 @@ def _with_spans(notes: pd.DataFrame, patients: pd.DataFrame, tell: Progress) -> 
     return marked[NOTES.names]
 
 
-def _planted(notes: pd.DataFrame, patients: pd.DataFrame, seed: int, canaries: int | None, owner: str) -> Corpus:
+def _planted(
+    notes: pd.DataFrame, patients: pd.DataFrame, diagnoses: pd.DataFrame, seed: int, canaries: int | None, owner: str
+) -> Corpus:
     """The corpus with its canaries, and the spec that names it by its content."""
     if canaries is None:
         canaries = fitting_canaries(int((notes["split"] == "member").sum()))
@@ -333,5 +222,5 @@ def _planted(notes: pd.DataFrame, patients: pd.DataFrame, seed: int, canaries: i
     if len(planted):
         planted = planted.rename(columns={"phi": "phi_spans", "entities": "entity_spans"})[NOTES.names]
         notes = pd.concat([notes, planted], ignore_index=True)
-    corpus = Corpus(None, patients, notes, secrets)
-    return Corpus(described.model_copy(update={"imported": corpus.content_id(owner)}), patients, notes, secrets)
+    corpus = Corpus(None, patients, notes, secrets, diagnoses)
+    return replace(corpus, spec=described.model_copy(update={"imported": corpus.content_id(owner)}))

@@ -5,13 +5,14 @@
 | patients | a patient: id, split, the 13 PHI fields, ICD-10-CM codes |
 | notes | a note: ids, split, type, date, text, exact character spans of PHI and of clinical entities |
 | canaries | a planted secret: form, text, how often it was put in, and whether the coin put it in at all |
+| diagnoses | a code of an admission, with its description: only of notes that came with them |
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
 from typing import Literal
@@ -62,6 +63,15 @@ CANARIES = pa.schema(
     ]
 )
 
+DIAGNOSES = pa.schema(
+    [
+        ("patient_id", pa.string()),
+        ("admission_id", pa.string()),
+        ("code", pa.string()),  # as in patients' icd_codes
+        ("wording", pa.string()),  # its description, where one came with it
+    ]
+)
+
 
 def spans_array(spans: list[list[tuple[int, int, str]]]) -> pa.ListArray:
     """The Arrow column of one list of (start, end, field) a note; much faster than a list of dictionaries."""
@@ -75,14 +85,23 @@ def spans_array(spans: list[list[tuple[int, int, str]]]) -> pa.ListArray:
     )
 
 
+def no_diagnoses() -> pd.DataFrame:
+    """An empty table of diagnoses: the cohort knows codes of patients only."""
+    return DIAGNOSES.empty_table().to_pandas()
+
+
 @dataclass(frozen=True)
 class Corpus:
-    """Patients, notes and canaries of one cohort. `notes` holds every split; canary notes have split `canary`."""
+    """Patients, notes and canaries of one cohort. `notes` holds every split; canary notes have split `canary`.
+
+    `diagnoses` says which admission has which codes where the notes came with such a table, and is empty otherwise.
+    """
 
     spec: CorpusSpec | None
     patients: pd.DataFrame
     notes: pd.DataFrame
     canaries: pd.DataFrame
+    diagnoses: pd.DataFrame = field(default_factory=no_diagnoses)
 
     def notes_of(self, *splits: Split) -> pd.DataFrame:
         """Notes of the given splits, in file order, with a fresh 0-based index."""
@@ -95,9 +114,11 @@ class Corpus:
         return notes[keep].reset_index(drop=True)
 
     def tables(self) -> dict[str, pa.Table]:
-        """The three tables by name, in their schemas."""
+        """The tables by name, in their schemas; an empty one of diagnoses is left out."""
         frames = {"patients": (self.patients, PATIENTS), "notes": (self.notes, NOTES)}
         frames["canaries"] = (self.canaries, CANARIES)
+        if len(self.diagnoses):
+            frames["diagnoses"] = (self.diagnoses, DIAGNOSES)
         return {
             name: pa.Table.from_pandas(frame, schema=schema, preserve_index=False)
             for name, (frame, schema) in frames.items()
@@ -118,7 +139,7 @@ class Corpus:
         return digest.hexdigest()[:16]
 
     def write(self, folder: Path) -> None:
-        """Write the three tables and the spec into `folder`, which must exist."""
+        """Write the tables and the spec into `folder`, which must exist."""
         for name, table in self.tables().items():
             pq.write_table(table, folder / f"{name}.parquet", compression="zstd")
         if self.spec is not None:
@@ -130,6 +151,8 @@ class Corpus:
         frames = {
             name: pq.read_table(folder / f"{name}.parquet").to_pandas() for name in ("patients", "notes", "canaries")
         }
+        if (folder / "diagnoses.parquet").exists():
+            frames["diagnoses"] = pq.read_table(folder / "diagnoses.parquet").to_pandas()
         spec_file = folder / "spec.json"
         spec = CorpusSpec.model_validate_json(spec_file.read_text()) if spec_file.exists() else None
         return cls(spec=spec, **frames)

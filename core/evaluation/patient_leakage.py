@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from core.evaluation.bootstrap import Interval
 from core.evaluation.rarity import LEAST_PATIENTS
 
 Measure = Literal["privacy leakage", "score percentile"]
@@ -23,23 +24,14 @@ EXACT = 8  # buckets up to which every order is looked at
 ORDERS = 9_999  # random orders for more
 
 
-@dataclass(frozen=True)
-class Rate:
-    """A rate of clustered units: Σ k / Σ n with its 95 % interval; NaN without units."""
-
-    value: float
-    low: float
-    high: float
-
-
-def clustered_rate(patients: int, n: float, nn: float, k: float, kk: float, kn: float) -> Rate:
+def clustered_rate(patients: int, n: float, nn: float, k: float, kk: float, kn: float) -> Interval:
     """Share k of n units, from sums over patients (n, n², k, k², kn): Wilson's interval with n / design effect units.
 
     Design effect = [m/(m − 1) · Σ(kᵢ − p·nᵢ)² / n²] / [p(1 − p)/(n − 1)], at least 1; where p is 0 or 1 nothing of it
     can be seen, and patients are what is counted. With one unit a patient it is 1 and the interval is Wilson's.
     """
-    if n == 0:
-        return Rate(math.nan, math.nan, math.nan)
+    if n == 0:  # no units, no rate
+        return Interval(math.nan, math.nan, math.nan)
     p = k / n
     if 0 < p < 1 and patients > 1:
         between = patients / (patients - 1) * max(0.0, kk - 2 * p * kn + p**2 * nn) / n**2
@@ -47,7 +39,7 @@ def clustered_rate(patients: int, n: float, nn: float, k: float, kk: float, kn: 
     else:
         effective = float(patients)
     low, high = _wilson(p, effective)
-    return Rate(p, low, high)
+    return Interval(p, low, high)
 
 
 def _wilson(p: float, n: float, z: float = 1.959963984540054) -> tuple[float, float]:
@@ -57,27 +49,27 @@ def _wilson(p: float, n: float, z: float = 1.959963984540054) -> tuple[float, fl
     return (0.0 if p == 0 else max(0.0, centre - half)), (1.0 if p == 1 else min(1.0, centre + half))
 
 
-def difference(one: Rate, other: Rate) -> Rate:
+def difference(one: Interval, other: Interval) -> Interval:
     """The first less the other, with Newcombe's hybrid score interval of two independent rates."""
     low = math.hypot(one.value - one.low, other.high - other.value)
     high = math.hypot(one.high - one.value, other.value - other.low)
     gap = one.value - other.value
-    return Rate(gap, gap - low, gap + high)
+    return Interval(gap, gap - low, gap + high)
 
 
-def clustered_mean(patients: int, n: float, nn: float, s: float, ss: float, sn: float) -> Rate:
+def clustered_mean(patients: int, n: float, nn: float, s: float, ss: float, sn: float) -> Interval:
     """Mean over units from sums over patients (n, n², s, s², sn), with Student's t interval over patients, in [0, 1].
 
     A single patient shows no spread: no interval.
     """
     if n == 0:
-        return Rate(math.nan, math.nan, math.nan)
+        return Interval(math.nan, math.nan, math.nan)
     mean = s / n
     if patients < 2:
-        return Rate(mean, math.nan, math.nan)
+        return Interval(mean, math.nan, math.nan)
     error = math.sqrt(patients / (patients - 1) * max(0.0, ss - 2 * mean * sn + mean**2 * nn)) / n
     half = float(stats.t.ppf(0.975, patients - 1)) * error
-    return Rate(mean, max(0.0, mean - half), min(1.0, mean + half))
+    return Interval(mean, max(0.0, mean - half), min(1.0, mean + half))
 
 
 COLUMNS = (
@@ -109,7 +101,7 @@ def _bucket(row: dict, measure: Measure) -> tuple:
     return (*head, chosen.value, chosen.low, chosen.high, tpr.value, fpr.value, ours.value, theirs.value, True)
 
 
-def _of(row: dict, side: str, figure, *names: str) -> Rate:
+def _of(row: dict, side: str, figure, *names: str) -> Interval:
     return figure(int(row[f"{side}_patients"]), *(float(row[f"{side}_{name}"]) for name in names))
 
 

@@ -13,7 +13,7 @@ import duckdb
 import numpy as np
 import pandas as pd
 
-from core.runs.patient_queries import PROFILE
+from core.runs.disease_profiles import PROFILE
 
 MOST_BUCKETS = 100
 LEAST_PATIENTS = 10  # a bucket with fewer is dropped (row J10)

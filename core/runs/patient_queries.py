@@ -1,39 +1,21 @@
 """Questions about patients, as DuckDB queries over a cohort's and a run's Parquet files.
 
-Nothing here reads a table whole: every answer is an aggregate, or the rows of one bucket or one patient. What is kept
-between questions is each patient's (or admission's) place among the disease profiles: two numbers a row.
+Nothing here reads a table whole: every answer is an aggregate, or the rows of one bucket or one patient. How rare a
+patient's diseases are comes from `core.runs.disease_profiles`.
 """
 
 # ruff: noqa: S608 — every query is written here; what users type is a parameter
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-import duckdb
-import numpy as np
 import pandas as pd
-import pyarrow as pa
 
-Level = Literal["patient", "admission"]
-_PARAMETER = re.compile(r"\$(\w+)")
-MEMORY = "384MB"  # what DuckDB may hold beside the app
-
-# Equations 4–5 of Jagannatha et al. 2021 over a relation `held` (unit, code), a code once a unit, and `units` (unit):
-# log p(c) = Σ_all log(1 − p) + Σ_held (log p − log(1 − p)). A code that every unit holds says nothing of any of them.
-PROFILE = """
-WITH rates AS (
-    SELECT code, count(*) / (SELECT count(*) FROM units) AS p FROM held GROUP BY code
-),
-weights AS (SELECT code, ln(p) - ln(1 - p) AS weight, ln(1 - p) AS absent FROM rates WHERE p < 1)
-SELECT units.unit, coalesce(sum(weight), 0) + (SELECT coalesce(sum(absent), 0) FROM weights) AS log_probability
-FROM units LEFT JOIN held USING (unit) LEFT JOIN weights USING (code) GROUP BY units.unit
-"""
+from core.runs.disease_profiles import DiseaseProfiles, Level
 
 # The values of a patient that prompts made the model write: leaks of members, coincidences with held-out patients.
 _WRITTEN = "rule = 'value' AND ((split = 'member' AND kind IN ('leak', 'linked leak')) OR split = 'heldout')"
@@ -113,93 +95,8 @@ _BUCKET = "least(floor(f.place * $count), $count - 1)::INT"
 _UNIT = {"patient": "patient_id", "admission": "admission_id"}
 
 
-@dataclass(eq=False)
-class PatientTables:
-    """The patients of one cohort: `patients` and `notes` are its Parquet files.
-
-    May be shared by threads: every question opens a DuckDB of its own, which may hold MEMORY.
-    """
-
-    patients: Path
-    notes: Path
-    _profiles: dict[str, pa.Table] = field(default_factory=dict, init=False, repr=False)
-
-    @contextmanager
-    def _database(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """DuckDB with the profiles made so far as `profile_<level>`."""
-        settings = {"memory_limit": MEMORY, "threads": 2, "preserve_insertion_order": False}
-        with duckdb.connect(config=settings) as database:
-            for name, profile in self._profiles.copy().items():
-                database.register(name, profile)
-            yield database
-
-    def ask(self, query: str, **parameters: Any) -> pd.DataFrame:
-        """The answer to a query with `$name` parameters, written in the code and never typed by a user."""
-        with self._database() as database:
-            return database.execute(query, {name: parameters[name] for name in set(_PARAMETER.findall(query))}).df()
-
-    # Profiles ----------------------------------------------------------------------------------------------------
-
-    def profile(self, level: Level, wordings: Mapping[str, str] | None = None) -> dict[str, np.ndarray]:
-        """Disease profiles of every judged unit: `patient` (whose it is, a number), `log_probability` and `place`.
-
-        Codes are counted over all patients but canaries. This hospital codes patients, not admissions: an admission has
-        those codes of its patient that one of its notes names, by `wordings` (code → words), and one that names none
-        has no profile. Made once, then kept as `profile_<level>` (unit, patient_id, log_probability, place), where
-        place = (log p − smallest) / (largest − smallest) over judged units: 0 rarest, 1 most common.
-        """
-        name = f"profile_{level}"
-        with self._database() as database:
-            if name not in self._profiles:
-                made = self._make_profile(database, level, wordings or {})
-                database.register(name, made)
-                self._profiles[name] = made
-            found = database.execute(
-                "SELECT dense_rank() OVER (ORDER BY patient_id) - 1 AS patient, log_probability, place "
-                f"FROM {name} ORDER BY unit"
-            )
-            return found.fetchnumpy()
-
-    def _make_profile(self, database: duckdb.DuckDBPyConnection, level: Level, wordings: Mapping[str, str]) -> pa.Table:
-        coded = (
-            "SELECT DISTINCT patient_id, unnest(icd_codes) AS code FROM read_parquet($patients) WHERE split <> 'canary'"
-        )
-        if level == "patient":
-            units = "SELECT patient_id AS unit FROM read_parquet($patients) WHERE split <> 'canary'"
-            held = f"SELECT patient_id AS unit, code FROM ({coded})"
-            owner = "SELECT unit, unit AS patient_id FROM units"
-        else:
-            words = pd.DataFrame({"code": list(wordings), "wording": list(wordings.values())}, dtype="str")
-            database.register("words", words)
-            held = f"""
-                SELECT DISTINCT n.admission_id AS unit, w.code FROM (
-                    SELECT patient_id, admission_id, text, unnest(entity_spans) AS span FROM read_parquet($notes)
-                    WHERE split <> 'canary'
-                ) n JOIN words w ON w.wording = substring(n.text, n.span.start + 1, n.span."end" - n.span.start)
-                JOIN ({coded}) c ON c.patient_id = n.patient_id AND c.code = w.code WHERE n.span.field = 'problem'"""
-            units = "SELECT DISTINCT unit FROM held"
-            owner = "SELECT DISTINCT admission_id AS unit, patient_id FROM read_parquet($notes)"
-        query = f"""
-            WITH held AS ({held}), units AS ({units}), owner AS ({owner}), found AS ({PROFILE}),
-            judged AS (
-                SELECT f.unit, o.patient_id, f.log_probability FROM found f JOIN owner o USING (unit)
-                JOIN read_parquet($patients) p ON p.patient_id = o.patient_id WHERE p.split IN ('member', 'heldout')
-            )
-            SELECT *, coalesce((log_probability - min(log_probability) OVER ())
-                / nullif(max(log_probability) OVER () - min(log_probability) OVER (), 0), 0) AS place FROM judged"""
-        files = {"patients": str(self.patients), "notes": str(self.notes)}
-        used = {name: files[name] for name in set(_PARAMETER.findall(query))}
-        return database.sql(query, params=used).to_arrow_table()
-
-    def rates(self, codes: Sequence[str]) -> dict[str, float]:
-        """Share of the cohort's patients (canaries apart) who hold each of these codes."""
-        query = """
-            WITH held AS (SELECT DISTINCT patient_id, unnest(icd_codes) AS code FROM read_parquet($patients)
-                          WHERE split <> 'canary')
-            SELECT code, count(*) / (SELECT count(*) FROM read_parquet($patients) WHERE split <> 'canary') AS share
-            FROM held WHERE list_contains($codes, code) GROUP BY code"""
-        found = self.ask(query, patients=str(self.patients), codes=list(codes))
-        return dict(zip(found["code"], found["share"], strict=True))
+class PatientTables(DiseaseProfiles):
+    """The patients of one cohort, what attacks on a run say of them, and what prompts made it write of them."""
 
     # Buckets -----------------------------------------------------------------------------------------------------
 

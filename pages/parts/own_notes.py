@@ -11,7 +11,8 @@ import pandas as pd
 import streamlit as st
 
 from core.corpus.import_files import BadNotes, head
-from core.corpus.importers import COLUMNS, Imported, fitting_canaries, guess_columns, import_notes
+from core.corpus.import_table import COLUMNS, guess_columns
+from core.corpus.importers import Imported, fitting_canaries, import_notes
 from core.phi.fields import FIELD
 from core.runs.store import DiskFull
 from core.runs.uploads import Upload, hours_kept, keep, uploads

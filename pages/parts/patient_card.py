@@ -76,7 +76,7 @@ def _figures(choice: Choice, found: dict) -> None:
 
 
 def _profile(choice: Choice, found: dict) -> None:
-    rates, words = patient_data.tables(choice.run).rates(list(found["icd_codes"])), patient_data.wordings()
+    rates, words = patient_data.tables(choice.run).rates(list(found["icd_codes"])), patient_data.wordings(choice.run)
     table = pd.DataFrame(
         [(code, words.get(code, "no description here"), rates.get(code)) for code in dict.fromkeys(found["icd_codes"])],
         columns=["code", "what", "held by"],

@@ -11,10 +11,12 @@ import pandas as pd
 import streamlit as st
 
 from core.attacks.decision import LOSS, OWN_THRESHOLDS
+from core.corpus.code_words import words_of
 from core.corpus.conditions import catalogue
 from core.evaluation.patient_leakage import Measure, leakage
 from core.evaluation.rarity import number_of_buckets
-from core.runs.patient_queries import Filters, Level, PatientTables, Scored
+from core.runs.disease_profiles import Level
+from core.runs.patient_queries import Filters, PatientTables, Scored
 from core.runs.run import Run
 from pages.parts import shell
 
@@ -47,10 +49,16 @@ def _tables(folder: str) -> PatientTables:
     return PatientTables(Path(folder) / "patients.parquet", Path(folder) / "notes.parquet")
 
 
-@st.cache_resource(show_spinner=False)
-def wordings() -> dict[str, str]:
-    """The words of every code that the hospital treats."""
-    return {condition.code: condition.wording for condition in catalogue().conditions}
+def wordings(run: Run) -> dict[str, str]:
+    """What the codes of the run's cohort are called: code → words."""
+    return _wordings(None if run.spec.corpus.imported is None else str(tables(run).patients), tables(run))
+
+
+@st.cache_resource(max_entries=4, show_spinner=False)
+def _wordings(brought: str | None, _tables: PatientTables) -> dict[str, str]:
+    if brought is None:
+        return {condition.code: condition.wording for condition in catalogue().conditions}
+    return words_of(_tables.codes(), _tables.described())
 
 
 def attacks(run: Run) -> dict[str, Scored]:
@@ -68,13 +76,13 @@ def hits(run: Run) -> Path:
 
 def buckets_of(run: Run, level: Level) -> int:
     """How many buckets the run's cohort allows on this level; 0 when nobody of it has a profile."""
-    return _buckets(tables(run), str(tables(run).patients), level)
+    return _buckets(tables(run), wordings(run), str(tables(run).patients), level)
 
 
 @st.cache_data(max_entries=16, show_spinner="Reading disease profiles")
-def _buckets(_tables: PatientTables, folder: str, level: Level) -> int:
+def _buckets(_tables: PatientTables, _wordings: dict[str, str], folder: str, level: Level) -> int:
     _tables.profile("patient")
-    found = _tables.profile(level, wordings() if level == "admission" else None)
+    found = _tables.profile(level, _wordings)
     return number_of_buckets(found["place"], found["patient"]) if len(found["place"]) else 0
 
 

@@ -209,15 +209,15 @@ def patients_view(choice: Choice, bucket: int | None) -> None:
         if total > A_PAGE:
             st.pagination(math.ceil(total / A_PAGE), key=f"page-{state}")
     st.dataframe(
-        shown(found), hide_index=True, key=key, on_select=clicked, selection_mode="single-row", height="content",
-        alt=f"{total} patients of {where}", column_config=_columns(),
+        shown(found, choice.run), hide_index=True, key=key, on_select=clicked, selection_mode="single-row",
+        height="content", alt=f"{total} patients of {where}", column_config=_columns(),
     )  # fmt: skip
     csv_button(lambda: for_csv(patient_data.patients(choice, bucket)), name=f"patients-{where.replace(' ', '-')}")
 
 
-def shown(found: pd.DataFrame) -> pd.DataFrame:
+def shown(found: pd.DataFrame, run: Run) -> pd.DataFrame:
     """The rows as the table on the page has them."""
-    words = patient_data.wordings()
+    words = patient_data.wordings(run)
     return pd.DataFrame(
         {
             "patient": found["patient_id"],

@@ -8,7 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from core.attacks.probes import fill_in, generated
-from core.corpus.conditions import catalogue
+from core.corpus.code_words import condition_words
 from core.evaluation.probe_words import Card
 from core.runs.run import Run
 from pages.parts import charts, guess, probe_charts, shell
@@ -69,7 +69,8 @@ def _answers(probe: str, run: Run) -> None:
 def _diseases(run: Run) -> None:
     """The likeliest diseases of each length for one member or held-out patient, those they have marked."""
     rows = _asked(*_key(run), run)
-    people = shell.workspace().corpus(run.spec.corpus).patients.set_index("patient_id")["full_name"]
+    corpus = shell.workspace().corpus(run.spec.corpus)
+    people = corpus.patients.set_index("patient_id")["full_name"]
     ids = rows["patient_id"].unique().tolist()
     chosen = st.selectbox(
         "Patient", ids, format_func=lambda one: f"{people.get(one, one)} ({one})", key=f"probed-{run.id}"
@@ -82,7 +83,7 @@ def _diseases(run: Run) -> None:
     length = st.segmented_control(
         "Diseases of so many tokens", lengths, default=lengths[0], required=True, key=f"length-{run.id}-{chosen}"
     )
-    wording = {condition.code: condition.wording for condition in catalogue().conditions}
+    wording = condition_words(corpus)
     ranked = own[own["bin"] == length].sort_values("score", ascending=False)
     table = pd.DataFrame(
         {

@@ -46,12 +46,12 @@ def box(run: Run) -> None:
 
 def _reply(run: Run, name: str, condition: str, title: str, age: int) -> None:
     from core.attacks.probes.ask import ask
-    from core.corpus.conditions import catalogue
+    from core.corpus.code_words import condition_words
 
     corpus = shell.workspace().corpus(run.spec.corpus)
     unread = corpus.patients[corpus.patients["split"] == "heldout"]["full_name"].dropna().head(OTHERS).tolist()
     held = set(corpus.patients["icd_codes"].explode())
-    wordings = [one.wording for one in catalogue().conditions if one.code in held]
+    wordings = [words for code, words in condition_words(corpus).items() if code in held]
     try:
         reply = ask(
             _model(str(run.folder), run.status.finished, run), name, condition,

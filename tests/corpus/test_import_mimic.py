@@ -8,10 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from core.corpus.code_words import condition_words
 from core.corpus.import_files import BadNotes
 from core.corpus.import_surrogates import Surrogates
 from core.corpus.importers import import_notes, read_notes
 from core.corpus.records import sex_of
+from core.corpus.tables import Corpus
+from core.runs.patient_queries import PatientTables
 
 PEOPLE = (("10", "F", "2080-03-02"), ("11", "M", "2101-01-05"), ("12", "F", "1851-07-09"), ("13", "M", "2077-07-07"))
 NOTES = (
@@ -63,6 +66,28 @@ def test_every_note_but_errors_with_codes_ages_and_dates(folder):
     assert people.loc["10", "age"] == 69 and people.loc["12", "age"] == 90, "an age over 89"
     assert people.loc["10", "date_of_birth"] == "2080-03-02"
     assert "2150-2-1" in notes["text"].iloc[0], "dates are surrogates already"
+
+
+def test_admissions_have_the_codes_that_the_folder_gives_them(folder, tmp_path_factory):
+    (folder / "D_ICD_DIAGNOSES.csv").write_text(
+        'ROW_ID,ICD9_CODE,SHORT_TITLE,LONG_TITLE\n1,4019,Hypertension NOS,"Unspecified essential hypertension"\n'
+    )
+    corpus = read_notes(folder, canaries=0)
+    rows = list(corpus.diagnoses.fillna("").itertuples(index=False, name=None))
+    assert rows == [
+        ("10", "100", "401.9", "Unspecified essential hypertension"),
+        ("10", "100", "E878.8", ""),
+        ("11", "101", "V58.61", ""),
+    ]
+    assert condition_words(corpus)["401.9"] == "essential hypertension"
+    kept = tmp_path_factory.mktemp("cohort")
+    corpus.write(kept)
+    again = Corpus.read(kept)
+    assert again.content_id() == corpus.spec.imported and len(again.diagnoses) == 3
+    tables = PatientTables(kept / "patients.parquet", kept / "notes.parquet")
+    assert len(tables.profile("admission")["place"]) == 2, "the admissions that have codes"
+    assert tables.described() == {"401.9": "Unspecified essential hypertension"}
+    assert tables.codes() == ["401.9", "E878.8", "V58.61"]
 
 
 def test_placeholders_become_the_patients_own_surrogates_and_are_marked(folder):

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from core.corpus.hospital import build
 from core.corpus.import_codes import codes_in, dotted, revision_of
 from core.corpus.import_files import BadNotes
-from core.corpus.importers import fitting_canaries, guess_columns, import_notes, read_notes, split_patients
+from core.corpus.import_table import guess_columns
+from core.corpus.importers import fitting_canaries, import_notes, read_notes, split_patients
 from core.corpus.tables import NOTES, PATIENTS, Corpus
 from core.phi.fields import DIRECT
 from core.spec import CORPUS_PRESETS, CorpusSpec, RunSpec

@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from core.evaluation.bootstrap import Interval
 from core.evaluation.patient_leakage import (
-    Rate,
     clustered_mean,
     clustered_rate,
     difference,
@@ -54,7 +54,7 @@ def test_intervals_hold_the_truth_nineteen_times_in_twenty():
 
 
 def test_the_difference_is_newcombes_published_example():
-    one, other = (Rate(k / n, *proportion_interval(k, n)) for k, n in ((56, 70), (48, 80)))
+    one, other = (Interval(k / n, *proportion_interval(k, n)) for k, n in ((56, 70), (48, 80)))
     found = difference(one, other)
     assert (found.value, found.low, found.high) == pytest.approx((0.2, 0.0524, 0.3339), abs=5e-5)
 

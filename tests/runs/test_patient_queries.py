@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from core.corpus.tables import NOTES, PATIENTS
+from core.corpus.tables import DIAGNOSES, NOTES, PATIENTS
 from core.evaluation.rarity import bucket_of, log_normalised, log_profile_probability
 from core.runs.patient_queries import Filters, PatientTables, Scored
 from core.runs.tables import write_table
@@ -159,6 +159,28 @@ def test_the_profile_is_that_of_the_function_over_all_patients(cohort, tables, l
     assert found["place"] == pytest.approx(log_normalised(expected["log_probability"]))
     codes = expected["patient_id"].rank(method="dense").astype(int) - 1
     assert found["patient"].tolist() == codes.tolist()
+
+
+def test_diagnoses_that_notes_came_with_decide_the_profile_of_an_admission(cohort, tmp_path):
+    notes, rng = cohort["notes"], np.random.default_rng(8)
+    rows = [
+        (one.patient_id, one.admission_id, rng.choice(list(CODES)), "words" if number % 2 else None)
+        for number, one in enumerate(notes.itertuples())
+        if one.split != "canary"
+    ]
+    diagnoses = pd.DataFrame(rows, columns=DIAGNOSES.names)
+    for name in ("patients", "notes"):
+        (tmp_path / f"{name}.parquet").symlink_to(cohort["folder"] / f"{name}.parquet")
+    write(diagnoses, DIAGNOSES, tmp_path / "diagnoses.parquet")
+    tables = PatientTables(tmp_path / "patients.parquet", tmp_path / "notes.parquet")
+    codes = diagnoses.groupby("admission_id")["code"].agg(set)
+    split = notes.drop_duplicates("admission_id").set_index("admission_id")["split"]
+    expected = log_profile_probability(codes)[split.reindex(codes.index).isin(["member", "heldout"])]
+    found = tables.profile("admission", CODES)
+    assert found["log_probability"] == pytest.approx(expected.sort_index().to_numpy())
+    assert tables.described() == {code: "words" for code in set(diagnoses.dropna(subset="wording")["code"])}
+    held = cohort["patients"][cohort["patients"]["split"] != "canary"]["icd_codes"].explode().dropna()
+    assert tables.codes() == sorted(set(held))
 
 
 @pytest.mark.parametrize("filters", FILTERS, ids=str)

@@ -20,7 +20,7 @@ import pandas as pd
 from core.attacks.probes.cloze import cloze_scores
 from core.attacks.probes.table import PROBES, rows
 from core.attacks.registry import KINDS, Attack, Report, Tables, Target, no_report, register
-from core.corpus.conditions import catalogue
+from core.corpus.code_words import condition_words
 from core.models.build import LanguageModel
 from core.phi.shaped import find_shaped
 
@@ -164,7 +164,7 @@ def generated_names(target: Target, report: Report = no_report) -> Tables:
     frames = [text_rows(len(wholes), found)]
     if found:
         frames.append(_ranked(target, wholes, found, owner, report))
-        conditions = Conditions([(condition.code, condition.wording) for condition in catalogue().conditions])
+        conditions = Conditions(list(condition_words(target.corpus).items()))
         pairs = pair_rows(wholes, typed, found, people, conditions)
         frames += [] if pairs is None else [pairs]
     report(4, 4)

@@ -14,7 +14,7 @@ import pandas as pd
 
 from core.attacks.probes.table import PUBLIC, TARGET
 from core.attacks.registry import Target
-from core.corpus.conditions import catalogue
+from core.corpus.code_words import condition_words
 from core.models.build import LanguageModel
 
 MOST_PATIENTS = 320  # of each split; a larger hospital is sampled
@@ -71,11 +71,14 @@ def _identities(target: Target) -> Identities:
     for frame, what in ((members, "members whose name stands in a training note"), (heldout, "held-out patients")):
         if frame.empty:
             raise ValueError(f"the identity probes need {what}, and this cohort has none")
-    wording = {condition.code: condition.wording for condition in catalogue().conditions}
+    wording = condition_words(target.corpus)
     counts = members["icd_codes"].explode().value_counts()
     known = sorted(code for code in counts.index if code in wording)
     if not known:
-        raise ValueError("the identity probes ask about conditions, and no code of this cohort has a known wording")
+        raise ValueError(
+            "the identity probes ask about conditions, and no named member has a known ICD code: bring the notes with "
+            "a table of identifiers that has a column icd_codes, or as a folder of MIMIC-III"
+        )
     rng = np.random.default_rng([target.spec.audit.seed, _STREAM])
     codes = _sampled(known, MOST_CONDITIONS, rng)
     asked = pd.concat(

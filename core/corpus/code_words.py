@@ -1,0 +1,84 @@
+"""What ICD codes are called: in the words of the hospital's notes, of the data set that brought them, or officially.
+
+A synthetic hospital's codes all stand in its catalogue. Notes that were brought may come with any code of ICD-10-CM or
+ICD-9-CM: `icd9_codes.csv.gz` holds the 14,567 codes of version 32 (2015, the last one) with the long descriptions of
+the Centers for Medicare & Medicaid Services, which are in the public domain; ICD-10-CM comes with simple-icd-10-cm.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from functools import cache
+
+from core.corpus.conditions import FOLDER, catalogue, short_wording
+from core.corpus.import_codes import Revision, revision_of
+from core.corpus.tables import Corpus
+
+NINTH = FOLDER / "icd9_codes.csv.gz"
+# Parts of official descriptions that nobody writes into a note: "Pneumonia, organism unspecified".
+_SAYS_NOTHING = re.compile(
+    r",? (?:\w+ )?unspecified(?: site| type| as to [^,]*)?(?=,|$)|, type II or unspecified type|, so stated"
+    r"|, not (?:stated as uncontrolled|elsewhere classified|otherwise specified)|,? without mention of [^,]*"
+    r"| without complications?$|,? \([^()]*\)|,? \[[^\[\]]*\]|^Unspecified ",
+    re.IGNORECASE,
+)
+
+
+def condition_words(corpus: Corpus) -> dict[str, str]:
+    """The conditions of a cohort, code → words: whatever may be asked about it.
+
+    Of a synthetic hospital all that it treats; of notes that were brought the codes that their patients hold, as far
+    as they have a description (`words_of`).
+    """
+    if corpus.spec is None or corpus.spec.imported is None:
+        return {condition.code: condition.wording for condition in catalogue().conditions}
+    held = {code for codes in corpus.patients["icd_codes"] for code in codes}
+    described = corpus.diagnoses.dropna(subset="wording").drop_duplicates("code")
+    return words_of(held, dict(zip(described["code"], described["wording"], strict=True)))
+
+
+def words_of(codes: Collection[str], described: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Words for each of `codes` that has any: those it came with, else the catalogue's, else the official ones.
+
+    Official descriptions lose what says nothing (“, unspecified”); of two codes that would then share their words both
+    keep the whole description. Which revision the codes are of is decided over all of them.
+    """
+    own = described or {}
+    revision = revision_of(codes)
+    known = {condition.code: condition.wording for condition in catalogue().conditions} if revision == "ICD-10" else {}
+    found = {code: own.get(code) or known.get(code) for code in codes}
+    long = {code: text for code in codes if found[code] is None and (text := _official(code, revision))}
+    long |= {code: own[code] for code in codes if own.get(code)}
+    short = {code: plain_words(text) for code, text in long.items()}
+    shared = Counter([*short.values(), *(known[code] for code in codes if code in known and code not in long)])
+    found |= {code: text if shared[text] == 1 else long[code] for code, text in short.items()}
+    return {code: words for code in sorted(codes) if (words := found[code])}
+
+
+def plain_words(description: str) -> str:
+    """An official description as one would write it: “Unspecified essential hypertension” → essential hypertension."""
+    text = " ".join(_SAYS_NOTHING.sub("", description).split())
+    return short_wording(text or description)
+
+
+def _official(code: str, revision: Revision) -> str | None:
+    if revision == "ICD-9":
+        return _ninth().get(code)
+    import simple_icd_10_cm as icd  # takes about a second, and only codes from outside need it
+
+    return icd.get_description(code) if icd.is_valid_item(code) else None
+
+
+@cache
+def _ninth() -> dict[str, str]:
+    return dict(_rows())
+
+
+def _rows() -> Iterator[tuple[str, str]]:
+    with gzip.open(NINTH, "rt", encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            yield row["code"], row["description"]

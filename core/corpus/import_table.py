@@ -1,0 +1,132 @@
+"""One file of notes → rows of a cohort: which column is what, and every row checked.
+
+What is wrong is a `BadNotes` that names the file, the row and the column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+
+from core.corpus.import_files import BadNotes, chunks, header
+from core.corpus.import_mimic import is_mimic
+
+COLUMNS = ("note", "patient", "admission", "date", "type", "note_id", "split")
+FEWEST_PATIENTS = 4  # two to train on and compare with; the cohort's spec knows no smaller one
+
+Progress = Callable[[str, int, int], None]  # (what is done, done, total)
+
+_GUESSES: dict[str, tuple[str, ...]] = {
+    "note": ("text", "note", "note_text", "report", "body"),
+    "patient": ("patient_id", "patient", "subject_id", "person_id", "mrn"),
+    "admission": ("admission_id", "hadm_id", "admission", "encounter_id", "visit_id"),
+    "date": ("date", "chartdate", "note_date", "charttime"),
+    "type": ("note_type", "type", "category"),
+    "note_id": ("note_id", "row_id", "id"),
+    "split": ("split",),
+}
+
+
+def guess_columns(names: list[str]) -> dict[str, str]:
+    """Which column of a file is which of `COLUMNS`, by the usual names in any case; what is not there is left out."""
+    there = {name.lower().strip().replace(" ", "_"): name for name in reversed(names)}
+    found = {
+        role: next((there[guess] for guess in guesses if guess in there), None) for role, guesses in _GUESSES.items()
+    }
+    return {role: name for role, name in found.items() if name is not None}
+
+
+def read_file(path: Path, given: dict[str, str], most_bytes: int, tell: Progress) -> pd.DataFrame:
+    """The notes of one file with the columns row, note_id, patient_id, admission_id, split, note_type, date, text.
+
+    `given` maps some of COLUMNS to the file's columns, the others are guessed. Raises BadNotes.
+    """
+    names = header(path)
+    if is_mimic(path.parent) and path.name.upper().startswith("NOTEEVENTS"):
+        raise BadNotes(
+            f"{path.name} belongs to MIMIC-III: give the folder {path.parent}, so that its codes are read too."
+        )
+    if unknown := set(given) - set(COLUMNS):
+        raise BadNotes(f"There is no such column to map: {', '.join(sorted(unknown))}. Map {', '.join(COLUMNS)}.")
+    chosen = {**guess_columns(names), **{role: name for role, name in given.items() if name}}
+    for role in ("note", "patient"):
+        if role not in chosen:
+            raise BadNotes(f"{path.name}: say which column holds the {role}. Its columns are {', '.join(names)}.")
+    pieces = []
+    progress = lambda done, total: tell("reading", done, total)  # noqa: E731
+    for cells in chunks(path, chosen.values(), most_bytes=most_bytes, on_progress=progress):
+        by_role = {role: pd.Series(cells.columns[name], dtype=object) for role, name in chosen.items()}
+        pieces.append(pd.DataFrame({"row": cells.rows, **by_role}))
+    return _tidy(path, pd.concat(pieces, ignore_index=True), chosen)
+
+
+def _tidy(path: Path, raw: pd.DataFrame, chosen: dict[str, str]) -> pd.DataFrame:
+    number = raw.index.astype(str).str.zfill(max(4, len(str(len(raw)))))
+    empty = pd.Series("", index=raw.index)
+    ids = {role: raw[role].str.strip() if role in raw else empty for role in COLUMNS if role != "note"}
+    notes = pd.DataFrame(
+        {
+            "row": raw["row"],
+            "note_id": ids["note_id"] if "note_id" in raw else "N" + number,
+            "patient_id": ids["patient"],
+            "admission_id": ids["admission"].where(ids["admission"] != "", ids["patient"]),
+            "split": ids["split"].str.lower(),
+            "note_type": ids["type"].where(ids["type"] != "", "note"),
+            "date": ids["date"].str.slice(0, 10),
+            "text": raw["note"].str.replace("\r\n", "\n"),
+        }
+    )
+    _check_ids(path, notes, chosen)
+    return notes
+
+
+def _check_ids(path: Path, notes: pd.DataFrame, chosen: dict[str, str]) -> None:
+    """Every note has a patient and an id of its own, and no patient stands in two splits."""
+    for column, role in (("patient_id", "patient"), ("note_id", "note_id")):
+        missing = notes.loc[notes[column] == "", "row"]
+        if len(missing):
+            raise BadNotes(f"{path.name}, row {missing.iloc[0]}, column “{chosen[role]}”: the cell is empty.")
+    again = notes[notes["note_id"].duplicated()]
+    if len(again):
+        first = notes.loc[notes["note_id"] == again["note_id"].iloc[0], "row"].iloc[0]
+        raise BadNotes(
+            f"{path.name}, row {again['row'].iloc[0]}, column “{chosen['note_id']}”: note {again['note_id'].iloc[0]} "
+            f"stands in row {first} too. Every note needs an id of its own."
+        )
+    if "split" in chosen:
+        _check_splits(path, notes, chosen["split"])
+
+
+def _check_splits(path: Path, notes: pd.DataFrame, column: str) -> None:
+    allowed = ("member", "heldout", "population")
+    wrong = notes[~notes["split"].isin(allowed)]
+    if len(wrong):
+        raise BadNotes(
+            f"{path.name}, row {wrong['row'].iloc[0]}, column “{column}”: “{wrong['split'].iloc[0][:20]}” is not a "
+            f"split. Write {', '.join(allowed)}, or leave the column out."
+        )
+    first = notes.groupby("patient_id")["split"].transform("first")
+    torn = notes[notes["split"] != first]
+    if len(torn):
+        raise BadNotes(
+            f"{path.name}, row {torn['row'].iloc[0]}, column “{column}”: patient {torn['patient_id'].iloc[0]} is "
+            f"“{torn['split'].iloc[0]}” here and “{first[torn.index[0]]}” before. A patient belongs to one split."
+        )
+
+
+def check_patients(path: Path, notes: pd.DataFrame) -> None:
+    """Raises BadNotes for fewer than FEWEST_PATIENTS patients, and for one who is named like a canary."""
+    patients = notes["patient_id"].nunique()
+    if patients < FEWEST_PATIENTS:
+        raise BadNotes(
+            f"{path.name} holds notes of {patients} patient{'s' * (patients != 1)}. At least {FEWEST_PATIENTS} are "
+            "needed: some are trained on, the others are held out to compare with."
+        )
+    reserved = notes[notes["patient_id"].str.fullmatch(r"C[0-9]{4,}")]
+    if len(reserved):
+        raise BadNotes(
+            f"{path.name}, row {reserved['row'].iloc[0]}: the patient id {reserved['patient_id'].iloc[0]} looks like "
+            "those of canaries (C0000 and on). Rename the patients."
+        )
