@@ -60,11 +60,16 @@ def dp_ceiling(fpr: np.ndarray, epsilon: float, delta: float) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Ceiling:
-    """The guarantee of a run for the units that are judged. `group` units of the promise make one judged unit."""
+    """The guarantee of a run for the units that are judged. `group` units of the promise make one judged unit.
+
+    `per_note`: notes are judged under a promise for one note. Then the ceiling holds for one note more or less among
+    the same others; patients' notes are in or out together, so it is no bound on the curve that is measured here.
+    """
 
     epsilon: float
     delta: float
     group: int
+    per_note: bool = False
 
 
 def ceiling_for(mechanism: Mechanism, units: Units, level: str) -> Ceiling:
@@ -75,7 +80,7 @@ def ceiling_for(mechanism: Mechanism, units: Units, level: str) -> Ceiling:
     """
     epsilon, delta = mechanism.epsilon(), mechanism.delta
     if mechanism.unit == "patient" or level == "sample":
-        return Ceiling(epsilon, delta, 1)
+        return Ceiling(epsilon, delta, 1, per_note=mechanism.unit == "note")
     k = int(units.mean_counts.max())
     exponent = (k - 1) * epsilon
     grouped = delta * k * math.exp(exponent) if exponent < 700 else math.inf

@@ -61,7 +61,8 @@ guesses that are really right this often prove that ε is at least so large.
   each canary is one.
 - **The ceiling.** With m canaries all guessed right nothing above ln(t/(1 − t)), t = 0.05^(1/m), can be proved:
   1.26 for 12, 2.74 for 48.
-- The first row is the audit fixed beforehand. The others share one further error of 5 % among them (Bonferroni).
+- The first row is the audit fixed beforehand, at 95 %. The others share one further error of 5 % among them
+  (Bonferroni): the highest of *those* holds at 95 %, the highest of all rows only at 90 %.
 """,
     "risk": """
 Row P5's score is .50 · prompt extraction + .20 · membership + .15 · canaries + .15 · exact memorisation. **Old**

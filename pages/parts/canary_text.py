@@ -10,6 +10,7 @@ import streamlit as st
 
 from core.evaluation import wording
 from core.evaluation.canary_figures import whole_patients
+from core.evaluation.guarantee import ONE_RUN, further, headline, spoken
 from pages.parts.canary_how import HOW
 from pages.parts.phi_text import visible
 
@@ -78,32 +79,37 @@ def race_answer(name: str, race: pd.DataFrame) -> str:
 
 
 def bound_sentences(table: pd.DataFrame, unit: str) -> None:
-    """What the audit fixed beforehand proved, what it could have proved, and an alarm where any bound exceeds ε."""
-    if table.empty:
+    """What the audit fixed beforehand proved, what the others did, what could have been, and an alarm above ε."""
+    row = spoken(table)
+    if row is None:
         st.info("This run has neither ranked canaries nor enough patients, so nothing can be proved about its ε.")
         return
-    first = table.iloc[0]
-    promised = float(first["promised"])
-    worst = table.loc[table["epsilon"].idxmax()]
-    sentence = wording.audit_sentence(float(worst["epsilon"]), promised)
-    if worst["epsilon"] == 0:
-        limit = "no limit was promised" if math.isinf(promised) else f"promised was {wording.epsilon_text(promised)}"
-        sentence = f"The attacks prove nothing about ε; {limit}."
-    if table["alarm"].any():
-        st.error(f"{sentence} (ε per {unit})", icon=":material/warning:")
+    promised, fixed = float(row["promised"]), headline(table)
+    sentence = wording.audit_sentence(float(row["epsilon"]), promised)
+    if row["alarm"]:
+        chance = "Of runs that keep their promise at most one in ten shows such an alarm by chance."
+        st.error(f"{sentence} (ε per {unit}) {chance}", icon=":material/warning:")
     else:
-        st.markdown(f"**{sentence}** (ε per {unit})")
-    trials, best = int(first["trials"]), float(table["ceiling"].max())
-    told = ""
-    if first["looks"] == 1:
-        told = (
-            f"The audit fixed beforehand had {trials} canaries that are one {unit} each and guessed "
-            f"{int(first['correct'])} right; at most it could have proved ε ≥ "
-            f"{wording.epsilon_text(float(first['ceiling']))}. "
-        )
+        st.markdown(f"**{sentence}** (ε per {unit}, 95 % confidence)")
+    told = [] if fixed is None else [_fixed(fixed, unit)]
+    others, best = further(table), float(table["ceiling"].max())
+    if len(others) and fixed is not None:
+        found = float(others["epsilon"].max())
+        proved = f"the highest proves ε ≥ {wording.epsilon_text(found)}" if found else "none proves anything"
+        told.append(f"Of {len(others)} further looks, which hold together at another 95 %, {proved}.")
     if math.isfinite(promised) and best < promised:
-        told += (
+        told.append(
             f"No audit in this picture could have contradicted the promise of {wording.epsilon_text(promised)}: they "
             f"end at {wording.epsilon_text(best)}. Silence is no proof; more canaries reach further."
         )
-    st.markdown(told)
+    st.markdown(" ".join(told))
+
+
+def _fixed(row: pd.Series, unit: str) -> str:
+    """What the audit fixed beforehand was made of."""
+    if row["evidence"] != ONE_RUN:
+        return ""
+    return (
+        f"The audit fixed beforehand had {int(row['trials'])} canaries that are one {unit} each and guessed "
+        f"{int(row['correct'])} right; at most it could have proved ε ≥ {wording.epsilon_text(float(row['ceiling']))}."
+    )

@@ -92,7 +92,7 @@ def histogram(units: Units, threshold: float) -> go.Figure:
         x=place, line={"color": charts.UTILITY, "width": 4}, annotation_text="called a member →",
         annotation_position="top right" if place < (low + high) / 2 else "top left",
     )  # fmt: skip
-    figure.update_xaxes(title="score of the attack (higher = looks more like a member)")
+    figure.update_xaxes(title="score of the attack<br>(higher = looks more like a member)")
     figure.update_yaxes(title="share of the group", tickformat="~%")
     figure.update_layout(
         height=380, barmode="overlay", legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}, **LAYOUT
@@ -124,7 +124,7 @@ def attacks(tables: Mapping[str, pd.DataFrame], order: Sequence[str]) -> go.Figu
         x=0.5, line={"color": charts.CONTROL, "dash": "dot", "width": 2}, annotation_text="blind guess",
         annotation_position="bottom right",
     )  # fmt: skip
-    figure.update_xaxes(title="AUC: how often a member's score beats another's")
+    figure.update_xaxes(title="AUC: how often a member's<br>score beats another's")
     figure.update_yaxes(tickvals=list(places.values()), ticktext=list(places), autorange="reversed")
     figure.update_layout(
         height=170 + 46 * len(places), legend={"orientation": "h", "y": -0.15, "yanchor": "top"}, **LAYOUT

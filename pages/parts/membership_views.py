@@ -12,8 +12,9 @@ import streamlit as st
 
 from core.attacks.decision import OWN_THRESHOLDS
 from core.evaluation.membership_curve import Ceiling, caught, ceiling_for, steps
-from core.evaluation.membership_summary import population_threshold
+from core.evaluation.membership_summary import ROC_RATES, population_threshold
 from core.evaluation.membership_units import Units, units
+from core.evaluation.wording import percent
 from core.runs.run import Run
 from pages.parts import charts, guess, membership_charts, membership_data
 from pages.parts.membership_how import HOW
@@ -72,7 +73,8 @@ def roc_view(choice: Choice) -> None:
     guess.told(
         answer,
         f"It is {100 * row['tpr']:.0f} of 100 (95 % interval {100 * row['low']:.0f} to {100 * row['high']:.0f}) for "
-        f"“{name}” by {attack}; a blind guess would catch {100 * row['fpr']:.0f}.",
+        f"“{name}” by {attack}; a blind guess would catch {100 * row['fpr']:.0f}."
+        + _fewer_accused(choice, name, attack),
     )
     log = st.segmented_control("Axes", ["linear", "log"], default="linear", required=True, key="axes") == "log"
     ceilings = _ceilings(choice)
@@ -81,6 +83,12 @@ def roc_view(choice: Choice) -> None:
     corners = {key: steps(choice.units(choice.runs[key[1]], key[2])) for key in curves}
     charts.show(membership_charts.roc(curves, corners, drawn, log=log), key="roc-chart", alt=alt)
     for (_, name), ceiling in ceilings.items():
+        if ceiling.per_note:
+            st.caption(
+                f"“{name}” promises ε for one note, everything else that was trained on unchanged. Here all notes of a "
+                "patient were in or out together and tell of each other: a curve above the line would be no proof of a "
+                "broken promise. The audit of ε on the page Canaries is."
+            )
         if ceiling.group > 1:
             st.markdown(
                 f"“{name}” promises ε for one note. For somebody with {ceiling.group} notes that is "
@@ -90,7 +98,46 @@ def roc_view(choice: Choice) -> None:
         pd.concat([table.assign(run=name, attack=attack) for (_, name, attack), table in curves.items()]),
         name="membership-roc",
     )
+    numbers(at_rates(choice), name="membership-at-rates", label="Caught at 10 %, 1 % and 0.1 % accused")
     how("roc")
+
+
+def _fewer_accused(choice: Choice, name: str, attack: str) -> str:
+    """` When 1 of 100 may be accused, it catches 12 % (7 % to 17 %), …`: the same further left on the curve."""
+    rows = at_rates(choice)
+    rows = rows[(rows["run"] == name) & (rows["attack"] == attack)].set_index("may accuse")
+    told = []
+    for rate in ROC_RATES[1:]:
+        row = rows.loc[rate]
+        if math.isnan(row["catches"]):
+            told.append(f"1 in {1 / rate:,.0f}: {row['note']}")
+        else:
+            told.append(
+                f"1 in {1 / rate:,.0f}: {percent(row['catches'])} ({percent(row['low'])} to {percent(row['high'])})"
+            )
+    return f" Caught when fewer may be accused: {'; '.join(told)}."
+
+
+def at_rates(choice: Choice) -> pd.DataFrame:
+    """What each attack catches at most when 10 %, 1 % or 0.1 % may be accused, with the rate it really accused.
+
+    Columns: run, attack, may accuse, accuses, catches, low, high, note; NaN and a note where too few others exist.
+    """
+    rows = []
+    for name, run in choice.runs.items():
+        table = membership_data.figures(run)
+        table = table[(table["level"] == choice.level) & (table["length"] == choice.length)]
+        found = table.set_index(["attack", "rule", "metric"])
+        for attack in choice.attacks:
+            for rate in ROC_RATES:
+                key = (attack, f"ROC {100 * rate:g} %")
+                if (*key, "true_positive_rate") in found.index:
+                    caught = found.loc[(*key, "true_positive_rate")]
+                    wrong = (*key, "false_positive_rate")
+                    accused = found.loc[wrong, "value"] if wrong in found.index else math.nan
+                    ends = (caught["value"], caught["low"], caught["high"])
+                    rows.append((name, attack, rate, accused, *ends, caught["note"]))
+    return pd.DataFrame(rows, columns=["run", "attack", "may accuse", "accuses", "catches", "low", "high", "note"])
 
 
 def _curve(choice: Choice, run: Run, attack: str) -> pd.DataFrame | None:
@@ -161,8 +208,9 @@ def _sentence(found, level: str) -> str:
 def _leakage(found) -> str:
     tpr, fpr = found.members / found.of_members, found.others / found.of_others
     called = found.members + found.others
-    right = f" Of {called:,} called members {found.members / called:.0%} are." if called else ""
-    return f"Privacy leakage {tpr:.3f} − {fpr:.3f} = {tpr - fpr:+.3f}; a blind guess gets 0.{right}"
+    right = f" Of {called:,} called members {percent(found.members / called)} are." if called else ""
+    leakage = f"{tpr - fpr:+.3f}".replace("-", "−")
+    return f"Privacy leakage {tpr:.3f} − {fpr:.3f} = {leakage}; a blind guess gets 0.{right}"
 
 
 def _population(judged: Units) -> str:
@@ -171,7 +219,7 @@ def _population(judged: Units) -> str:
     for alpha in (0.10, 0.01):
         threshold, note = population_threshold(judged.population, alpha)
         if math.isfinite(threshold):
-            told.append(f"{threshold:.4g} accuses at most {alpha:.0%} of it")
+            told.append(f"{threshold:.4g}".replace("-", "−") + f" accuses at most {percent(alpha)} of it")
         elif len(judged.population):
             told.append(note)
     return f" By the disjoint population: {'; '.join(told)}." if told else ""

@@ -12,7 +12,7 @@ from core.attacks.probes import cosine, fill_in, generated, half_name, mlp, name
 from core.evaluation import probe_tables as measures
 from pages.parts import charts
 
-ROW_HEIGHT, MARGIN = 38, 90  # pixels
+ROW_HEIGHT, MARGIN = 38, 110  # pixels
 
 
 @dataclass(frozen=True)
@@ -72,15 +72,15 @@ PICTURES: dict[str, tuple[str, str, list[Line]]] = {  # probe → measure, axis,
     fill_in.PROBE: (measures.AUC, "AUC a patient", _ranked()),
     mlp.PROBE: (measures.AUC, "AUC a patient", _ranked()),
     per_condition.PROBE: (measures.AUC, "AUC a disease", _by_frequency()),
-    cosine.PROBE: (measures.DIFFERENCE, "cosine, own name − another's", _cosines()),
+    cosine.PROBE: (measures.DIFFERENCE, "cosine, own − another's name", _cosines()),
     name_seen.PROBE: (
-        measures.AUC, "AUC, members against held-out",
+        measures.AUC, "AUC, members against others",
         [
             Line("this model", name_seen.METHOD, split=measures.BOTH, control=False),
             Line("public model", name_seen.METHOD, model="public", split=measures.BOTH),
         ],
     ),
-    half_name.PROBE: (measures.AUC, "AUC, members against held-out", _halves()),
+    half_name.PROBE: (measures.AUC, "AUC, members against others", _halves()),
     generated.NAMES: (
         measures.TOP100, "share of the top names",
         [
@@ -115,6 +115,6 @@ def picture(figures: pd.DataFrame, probe: str) -> go.Figure:
     if not math.isnan(blind):
         figure.add_vline(x=blind, line={"color": charts.CONTROL, "dash": "dot"})
     figure.update_yaxes(autorange="reversed", automargin=True)
-    figure.update_xaxes(title_text=axis if math.isnan(blind) else f"{axis} (dotted: blind)", automargin=True)
+    figure.update_xaxes(title_text=axis if math.isnan(blind) else f"{axis}<br>(dotted: blind)", automargin=True)
     figure.update_layout(height=MARGIN + ROW_HEIGHT * len(drawn), margin={"l": 0, "r": 10, "t": 10, "b": 0})
     return figure

@@ -15,11 +15,12 @@ from core.evaluation.guarantee import (
     BOUND_COLUMNS,
     Counts,
     audit_guarantee,
+    further,
     group_sizes,
     guesses,
     headline,
-    highest,
     split_half_counts,
+    spoken,
 )
 from core.spec import CorpusSpec
 from core.training.sampling import Units
@@ -84,12 +85,24 @@ def test_further_looks_share_their_error_and_no_bound_exceeds_its_ceiling(unit):
     rng = np.random.default_rng(1)
     found = audit_guarantee(perfect(48), patients(rng, 3.0), unit=unit, delta=1e-5, promised=2.0)
     assert list(found.columns) == list(BOUND_COLUMNS)
-    further = found[found["looks"] > 1]
-    assert (further["looks"] == len(further)).all()
-    np.testing.assert_allclose(1 - further["confidence"], 0.05 / len(further))
+    others = further(found)
+    assert len(others) == len(found) - 1 and (others["looks"] == len(others)).all()
+    np.testing.assert_allclose(1 - others["confidence"], 0.05 / len(others))
     assert (found["epsilon"] <= found["ceiling"] + 1e-6).all() and (found["epsilon"] > 0).any()
     assert found["alarm"].tolist() == (found["epsilon"] > 2.0).tolist()
-    assert highest(found) == found["epsilon"].max()
+
+
+def test_a_sentence_rests_on_the_audit_fixed_beforehand_unless_another_is_an_alarm():
+    """The highest of all rows would be the better of two claims of 95 %."""
+    scores = patients(np.random.default_rng(1), 3.0)
+    found = audit_guarantee(perfect(12), scores, unit="patient", delta=0.0, promised=math.inf)
+    assert further(found)["epsilon"].max() > headline(found)["epsilon"], "a case where the two differ"
+    assert spoken(found)["audit"] == headline(found)["audit"]
+    between = (headline(found)["epsilon"] + further(found)["epsilon"].max()) / 2
+    alarmed = audit_guarantee(perfect(12), scores, unit="patient", delta=0.0, promised=between)
+    assert spoken(alarmed)["epsilon"] == further(found)["epsilon"].max() and spoken(alarmed)["alarm"]
+    alone = audit_guarantee(perfect(0), scores, unit="patient", delta=0.0, promised=math.inf)
+    assert spoken(alone)["epsilon"] == alone["epsilon"].max() > 0
 
 
 def test_a_bound_above_the_promise_is_an_alarm():
@@ -110,7 +123,7 @@ def test_a_patient_with_several_notes_counts_as_that_many_where_notes_are_protec
 
 def test_without_ranked_canaries_or_scores_there_is_nothing_to_say():
     found = audit_guarantee(perfect(0), NO_SCORES, unit="note", delta=1e-5, promised=8.0)
-    assert found.empty and headline(found) is None and highest(found) == 0.0
+    assert found.empty and headline(found) is None and spoken(found) is None
 
 
 # Groups --------------------------------------------------------------------------------------------------------------

@@ -50,6 +50,7 @@ def test_the_guarantee_tells_what_could_not_be_proved(data, smoke_specs):
     told = said(app)
     assert "promised was 8" in told and "No audit in this picture could have contradicted" in told
     assert "no limit was promised" in told
+    assert "The audit fixed beforehand had" in told and "further looks, which hold together at another 95 %" in told
     assert not app.error
     table = app.dataframe[0].value
     assert {"audit", "epsilon", "ceiling", "promised", "alarm", "group"} <= set(table.columns)

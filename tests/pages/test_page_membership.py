@@ -66,6 +66,30 @@ def test_patients_are_fewer_than_notes_and_a_promise_per_note_is_worth_less_for_
     assert f"of {patients['patient_id'].nunique()} members" in said(app) and "(patients)" in said(app)
 
 
+def test_notes_under_a_promise_per_note_are_told_from_what_it_bounds(data, smoke_specs):
+    runs = {"left": smoke_specs["dp"].run_id, "right": smoke_specs["plain"].run_id}
+    for level, told in (("sample", True), ("patient", False)):
+        captions = revealed(opened(level=level, **runs)).caption
+        assert any("no proof of a broken promise" in caption.value for caption in captions) == told
+
+
+def test_few_accusations_have_their_rate_or_say_that_there_are_too_few(data, smoke_specs):
+    run = Workspace(data, shared=()).run(smoke_specs["plain"].run_id)
+    app = revealed(opened(left=run.id, right=run.id))
+    table = next(frame.value for frame in app.dataframe if "may accuse" in frame.value.columns)
+    scores = run.table("scores").query("attack == 'loss'")
+    members, others = (scores.loc[scores["member"] == flag, "score"].to_numpy() for flag in (True, False))
+    for row in table.itertuples(index=False):
+        allowed, tpr = row[2], row[4]
+        if len(others) * allowed < 1:
+            assert np.isnan(tpr) and "too few" in row[-1] and "too few" in said(app)
+            continue
+        rates = [((others >= cut).mean(), (members >= cut).mean()) for cut in scores["score"]]
+        reached = max((pair for pair in rates if pair[0] <= allowed), key=lambda pair: pair[1], default=(0.0, 0.0))
+        assert tpr == pytest.approx(reached[1])
+    assert set(table["may accuse"]) == {0.1, 0.01, 0.001}
+
+
 def test_a_full_audit_offers_its_attacks(audited, monkeypatch, smoke_specs):
     monkeypatch.setenv("PHILAB_DATA", str(audited))
     run = smoke_specs["plain"].run_id
