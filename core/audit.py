@@ -37,10 +37,11 @@ def target_of(run: Run, workspace: Workspace) -> Target:
     """The run as attacks see it, with its models loaded when an attack first asks for them."""
     from core.attacks.reference import reference_models
     from core.attacks.registry import Target
-    from core.models.build import load
 
-    models = {"target": lambda report: run.model(), "base": lambda report: load(run.spec.model)}
-    target = Target(run.spec, workspace.corpus(run.spec.corpus, store=False), run.table, models)
+    corpus = workspace.corpus(run.spec.corpus, store=False)
+    models = {"target": lambda report: run.model()}
+    target = Target(run.spec, corpus, run.table, models, own_words=run.vocabulary)
+    models["base"] = lambda report: target.public()
     models.update(reference_models(target, workspace.references(run.spec.corpus)))
     return target
 
@@ -175,7 +176,9 @@ class _Battery:
         return {} if frame is None else {summary.name: frame}
 
     def _keep(self, stored: StoredAudit, name: str, make: Callable[[], dict[str, pd.DataFrame]], version: int) -> None:
-        """Store what `make` returns, or that it failed and why."""
+        """Store what `make` returns, or that it failed, or cannot be done on this cohort, and why."""
+        from core.attacks.registry import NotPossible
+
         self._check_stop()
         begun = time.monotonic()
         tables: dict[str, pd.DataFrame] = {}
@@ -184,6 +187,8 @@ class _Battery:
             tables = make()
         except Cancelled:
             raise
+        except NotPossible as error:
+            state, message = "not possible", str(error)
         except Exception as error:  # whatever went wrong in one attack is that attack's own affair
             state, message = "failed", f"{type(error).__name__}: {error}"
         seconds = time.monotonic() - begun
@@ -217,7 +222,8 @@ class _Battery:
 
 
 def _is_done(attack: Attack, outcome: Outcome | None) -> bool:
-    return outcome is not None and outcome.state == "done" and outcome.version == attack.version
+    ended = outcome is not None and outcome.state in ("done", "not possible")  # cohorts do not change
+    return ended and outcome.version == attack.version
 
 
 def summaries() -> tuple[Summary, ...]:

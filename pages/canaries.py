@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
+from core.runs.run import Run
 from pages.parts import battery, run_picker, shell
 from pages.parts.canary_views import VIEWS
 
@@ -13,17 +14,38 @@ shell.page(
     icon=":material/key:",
 )
 
-runs = run_picker.audited_first([run for run in shell.workspace().runs() if run.spec.corpus.canaries])
+# What a view is about, where a cohort may have none of it; the other views need no planted secret.
+PLANTED = {"Copies": "canaries", "Epochs": "canaries", "Whole patients": "canary_patients"}
+NONE_PLANTED = (
+    "Nothing of this kind was planted into the notes of {names}. Notes that are brought get canary sentences where "
+    "they bear them (their copies are at most 5 % of the training notes), or with “Canary sentences” on the page "
+    "Cohort and `--canaries` of the command; whole canary patients belong to the synthetic hospital. The views "
+    "Questions, Word for word, Guarantee and Risk score need none."
+)
+
+
+def show(view: str, picked: dict[str, Run]) -> None:
+    """A view of those of the two runs whose cohort has what it is about; a sentence about the others."""
+    there = {name: run for name, run in picked.items() if getattr(run.spec.corpus, PLANTED.get(view, "patients"))}
+    if len(there) < len(picked):
+        names = " and ".join(f"“{name}”" for name in picked if name not in there)
+        st.info(NONE_PLANTED.format(names=names), icon=":material/key_off:")
+    if there:
+        VIEWS[view](there)
+
+
+runs = sorted(run_picker.audited_first(shell.workspace().runs()), key=lambda run: not run.spec.corpus.canaries)
 if runs:
     picked = run_picker.pick_two(runs)
     view = st.segmented_control(
         "Look at", list(VIEWS), default="Copies", required=True, key="view", bind="query-params",
         label_visibility="collapsed",
     )  # fmt: skip
-    VIEWS[view](picked)
+    show(view, picked)
     battery.offer(picked)
 else:
     st.info(
-        "No trained model has canaries in its notes yet. Train one; its secrets appear here.", icon=":material/key:"
+        "There is no trained model yet. Train one; the secrets planted in its notes appear here.",
+        icon=":material/key:",
     )
     shell.link("train", "Train a model", icon=":material/model_training:")

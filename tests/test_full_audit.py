@@ -12,7 +12,7 @@ import pytest
 from core.__main__ import main
 from core.attacks import membership_attacks, reference, registry
 from core.attacks.registry import Attack
-from core.audit import audit, target_of
+from core.audit import audit, open_attacks, target_of
 from core.pipeline import Cancelled
 from core.runs.audits import AuditBroken, file_name
 from core.runs.run import Run
@@ -58,6 +58,22 @@ def test_a_failure_is_told_and_costs_nothing_of_the_others(workspace: Workspace,
     progress = [event for event in events if event["event"] == "progress"]
     assert progress and all(0 <= event["done"] <= event["total"] for event in progress)
     assert stored.folder == workspace.root / "audits" / run.id and not list(workspace.root.rglob(".*.parquet"))
+
+
+def test_what_a_cohort_does_not_allow_is_no_failure_and_is_not_tried_again(
+    workspace: Workspace, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(target, report):
+        raise registry.NotPossible("the cohort has no codes")
+
+    attack = Attack("codes", "", "black-box", registry.KINDS, "cheap", "Needs codes.", ("scores",), refuse)
+    monkeypatch.setitem(registry.REGISTRY, "codes", attack)
+    (outcome, *_) = audit(run, workspace, attacks=["codes"]).outcomes().values()
+    assert (outcome.state, outcome.message) == ("not possible", "the cohort has no codes")
+    events: list[dict] = []
+    audit(run, workspace, attacks=["codes"], on_event=events.append)
+    assert not [event for event in events if event["event"] == "attack"]
+    assert attack not in open_attacks(run, workspace)
 
 
 def test_what_is_done_is_not_done_again_unless_asked_or_its_code_changed(

@@ -15,7 +15,7 @@ from typing import TypeVar
 import numpy as np
 import pandas as pd
 
-from core.attacks.registry import Report, Target, no_report
+from core.attacks.registry import NotPossible, Report, Target, no_report
 from core.models.build import LanguageModel
 from core.models.likelihood import log_likelihoods, token_moments
 from core.models.tokenizer import encode
@@ -61,7 +61,7 @@ def _judged(target: Target) -> pd.DataFrame:
     notes = notes[keep & (notes["text"].str.len() > 0)].reset_index(drop=True)
     for split in ("member", "heldout"):
         if not (notes["split"] == split).any():
-            raise ValueError(f"membership cannot be judged: the cohort holds no notes of the split “{split}”")
+            raise NotPossible(f"membership cannot be judged: the cohort holds no notes of the split “{split}”")
     if len(notes) > MOST:
         notes = _sampled(notes, MOST, target.spec.audit.seed).reset_index(drop=True)
     return notes.assign(tokens=[len(tokens) + 1 for tokens in encode(target.lm, notes["text"].tolist())])

@@ -17,7 +17,19 @@ from core.attacks.judged import in_chunks, judged_notes, mean_log_likelihoods, m
 from core.attacks.membership import SCORE_COLUMNS, min_k, min_k_plus_plus
 from core.attacks.neighbours import neighbours
 from core.attacks.reference import POPULATION, SHADOWS
-from core.attacks.registry import KINDS, MASKED, Access, Attack, Cost, Report, Tables, Target, register, register_table
+from core.attacks.registry import (
+    KINDS,
+    MASKED,
+    Access,
+    Attack,
+    Cost,
+    NotPossible,
+    Report,
+    Tables,
+    Target,
+    register,
+    register_table,
+)
 from core.attacks.white_box import FOLDS, SMALLEST, attention_features, fitted_log_odds, folds, gradient_features
 from core.models.build import load
 from core.models.likelihood import note_losses, pseudo_log_likelihoods
@@ -67,7 +79,7 @@ def relative_membership(own: np.ndarray, references: np.ndarray, of_population: 
     ratios = own - (np.logaddexp.reduce(references, axis=0) - np.log(len(references)))
     strangers = np.sort(ratios[of_population])
     if len(strangers) < 2:
-        raise ValueError("RMIA compares notes with those of a population, and this cohort's has fewer than two notes")
+        raise NotPossible("RMIA compares notes with those of a population, and this cohort's has fewer than two notes")
     below = np.searchsorted(strangers, ratios, side="left")
     tied = np.searchsorted(strangers, ratios, side="right") - below - of_population
     return (below + tied / 2) / (len(strangers) - of_population)

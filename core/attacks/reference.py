@@ -2,7 +2,8 @@
 
 `population` is trained on all notes of the population's reference part; `shadow 0` … are trained on a random half of
 its patients each, for attacks that compare with several models (RMIA). They depend on the cohort, the kind of model and
-the plain recipe alone, so every run of a cohort shares them.
+the plain recipe alone, so every run of a cohort shares them, but for runs with words of their own: an attacker who has
+such a model has its word list, and trains with it.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ import numpy as np
 import pandas as pd
 
 from core.attacks.judged import reference_patients
-from core.attacks.registry import Report, Target
-from core.models.build import LanguageModel, load, load_folder
+from core.attacks.registry import NotPossible, Report, Target
+from core.models.build import LanguageModel, load_folder
 from core.spec import FORMAT, PrivacySpec, TrainingSpec, recipe
 
 POPULATION = "population"
@@ -38,7 +39,7 @@ def reference_models(target: Target, folder: Path) -> dict[str, Callable[[Report
 
 
 def reference_notes(target: Target, role: str) -> pd.DataFrame:
-    """The notes a reference model is trained on. Raises ValueError when the population's reference part is empty."""
+    """The notes a reference model is trained on. Raises NotPossible when the population's reference part is empty."""
     patients = np.array(sorted(reference_patients(target)), dtype=object)
     if role != POPULATION:
         rng = np.random.default_rng([target.spec.audit.seed, _STREAM, SHADOWS.index(role)])
@@ -46,7 +47,7 @@ def reference_notes(target: Target, role: str) -> pd.DataFrame:
     notes = target.corpus.notes_of("population")
     notes = notes[notes["patient_id"].isin(set(patients))].reset_index(drop=True)
     if notes.empty:
-        raise ValueError(
+        raise NotPossible(
             "A reference model is trained on patients who are nobody's members, and this cohort has too small a "
             "population for that: choose a cohort with more `population` patients."
         )
@@ -68,7 +69,7 @@ def _reference(target: Target, folder: Path, role: str, report: Report) -> Langu
     place = folder / _name(target, training, notes)
     if (place / "model.safetensors").exists():
         return load_folder(place)
-    lm = load(target.spec.model)
+    lm = target.public()
     train(lm, notes, training, PrivacySpec(), on_step=lambda event: report(event.step, event.steps))
     _store(lm, place)
     return lm
@@ -78,6 +79,8 @@ def _name(target: Target, training: TrainingSpec, notes: pd.DataFrame) -> str:
     """A folder's name that stands for everything the model depends on."""
     content = hashlib.sha256("\0".join(notes["note_id"] + "\1" + notes["text"]).encode()).hexdigest()
     settings = [FORMAT, target.spec.model.model_dump(mode="json"), training.model_dump(mode="json"), content]
+    if target.own_words is not None:
+        settings.append(list(target.own_words))
     return f"{target.kind}-{hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:12]}"
 
 

@@ -34,19 +34,25 @@ def no_report(done: int, total: int) -> None:
     """A `Report` that nobody listens to."""
 
 
+class NotPossible(ValueError):
+    """A cohort does not hold what an attack needs, now or ever. The text says what, and which cohort would."""
+
+
 @dataclass(eq=False)
 class Target:
     """What an attack may use. Everything costly is computed once and shared by all attacks of one audit.
 
     `tables` reads a table of the run (core.runs.tables.SCHEMAS) by name. `models` gives a model by its role: `target`
     is the model under attack, `base` the public model it started from; `core.attacks.reference` adds reference models
-    trained on the disjoint population. A loader is called once.
+    trained on the disjoint population. A loader is called once. Where the target has `own_words`, every other model is
+    given them too (`LanguageModel` with the same word list), so that all are asked for the same tokens.
     """
 
     spec: RunSpec
     corpus: Corpus
     tables: Callable[[str], pd.DataFrame]
     models: dict[str, Callable[[Report], LanguageModel]]
+    own_words: tuple[str, ...] | None = None
     _kept: dict[Hashable, Any] = field(default_factory=dict, repr=False)
 
     @property
@@ -69,6 +75,16 @@ class Target:
         if role not in self.models:
             raise KeyError(f"there is no model “{role}” to compare with; there are {', '.join(self.models)}")
         return self.once(("model", role), lambda: self.models[role](report))
+
+    def public(self) -> LanguageModel:
+        """The public model with the target's word list: what `base` is, and what reference models are trained from.
+
+        Words of the target's own begin as the mean of their public pieces (`core.models.dp_vocabulary`): whoever
+        has the target has its word list, and an attacker's models then read, and are masked, at the same places.
+        """
+        from core.models.dp_vocabulary import public_model
+
+        return public_model(self.spec.model, self.own_words)
 
     def once(self, key: Hashable, make: Callable[[], T]) -> T:
         """What `make` returns, computed by whoever asks first. `key` must name the value and all that it depends on."""

@@ -14,7 +14,7 @@ import torch
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-from core.attacks.registry import Report, no_report
+from core.attacks.registry import NotPossible, Report, no_report
 from core.models.build import LanguageModel
 from core.models.likelihood import MAX_TOKENS, buckets, by_text
 from core.models.tokenizer import encode_samples
@@ -141,11 +141,11 @@ def fitted_log_odds(features: np.ndarray, member: np.ndarray, fit: np.ndarray) -
     """Log-odds of membership of the notes that are not in `fit` (bool), by a logistic regression fitted on those.
 
     Features are brought to mean 0 and standard deviation 1 on the fitted notes; members and others weigh the same in
-    the fit, so log-odds 0 is the boundary whatever their numbers. Raises ValueError when the fitted notes are all of
+    the fit, so log-odds 0 is the boundary whatever their numbers. Raises NotPossible when the fitted notes are all of
     one kind.
     """
     if len(np.unique(member[fit])) < 2:
-        raise ValueError(
+        raise NotPossible(
             "a fifth of the patients holds only members or only others, so nothing can be learnt from it: the cohort "
             "is too small for this attack"
         )

@@ -76,7 +76,7 @@ def _full(run: Run, workspace: Workspace, attacks: list[str] | None, again: bool
     stored = attack_run(run, workspace, attacks=attacks, again=again, on_event=_tell)
     outcomes = list(stored.outcomes().values())
     tables = {summary.name: stored.table(summary.name) for summary in summaries()}
-    lines = [f"{one.state:<7}{one.seconds:8.1f} s  {one.attack}  {one.message}" for one in outcomes]
+    lines = [f"{one.state:<12}{one.seconds:8.1f} s  {one.attack}  {one.message}" for one in outcomes]
     for summary in summaries():
         table = tables[summary.name]
         shown = table.query(summary.headline) if summary.headline and len(table) else table
@@ -91,8 +91,8 @@ def _tell(event: dict[str, Any]) -> None:
         say(f"[{event['number']}/{event['of']}] {event['attack']}")
     elif event["event"] == "progress" and event["eta_seconds"] is not None:
         say(f"  {event['done']} of {event['total']}, {event['eta_seconds']:.0f} s left")
-    elif event["event"] == "outcome" and event["state"] == "failed":
-        say(f"  failed: {event['message']}")
+    elif event["event"] == "outcome" and event["state"] != "done":
+        say(f"  {event['state']}: {event['message']}")
 
 
 def audited(run: Run, workspace: Workspace) -> pd.DataFrame:

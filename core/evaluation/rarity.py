@@ -64,6 +64,8 @@ def number_of_buckets(
     spread decides, never what an attack found. At least 1.
     """
     place, patient = np.asarray(place, dtype=float), np.asarray(patient)
+    if len(np.unique(place)) < 2:
+        return 1  # nobody is rarer than anybody
     for count in range(most, 1, -1):
         pairs = np.unique(np.stack([bucket_of(place, count), patient]), axis=1)
         held = np.unique(pairs[0], return_counts=True)[1]

@@ -25,10 +25,13 @@ ATTACKS_FILE = "attacks.json"
 
 @dataclass(frozen=True)
 class Outcome:
-    """How one attack went. `version` is that of the attack's code, `finished` is in Unix seconds."""
+    """How one attack went; `not possible`: its cohort lacks what the attack needs, as `message` says.
+
+    `version` is that of the attack's code, `finished` is in Unix seconds.
+    """
 
     attack: str
-    state: Literal["done", "failed"]
+    state: Literal["done", "failed", "not possible"]
     seconds: float
     message: str
     tables: tuple[str, ...]

@@ -80,13 +80,18 @@ def uploads(root: Path, owner: str | None = None) -> list[Upload]:
     return sorted(kept, key=lambda one: (one.uploaded, one.digest))
 
 
+def shows_commands_notes() -> bool:
+    """Does this server show everybody the notes that came by the command line (PHILAB_SHOW_IMPORTED=1)?"""
+    return os.environ.get("PHILAB_SHOW_IMPORTED") == "1"
+
+
 def may_see(root: Path, spec: CorpusSpec, viewer: str) -> bool:
     """Is this cohort, and whatever was made from it, for these eyes? Synthetic ones are for everybody's."""
     if spec.imported is None:
         return True
     upload = _read(_file(root, spec.digest()))
     if upload is None:
-        return os.environ.get("PHILAB_SHOW_IMPORTED") == "1"
+        return shows_commands_notes()
     return upload.owner == viewer and not upload.leaving
 
 

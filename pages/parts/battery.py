@@ -27,6 +27,18 @@ def offer(runs: Mapping[str, Run]) -> None:
     for name, run in runs.items():
         if open_attacks(run, shell.workspace()):
             _one(name, run)
+        _not_possible(name, run)
+
+
+def _not_possible(name: str, run: Run) -> None:
+    """Which attacks this run's cohort does not allow, and why."""
+    why: dict[str, list[str]] = {}
+    for one in shell.workspace().audit(run.id).outcomes().values():
+        if one.state == "not possible":
+            why.setdefault(one.message, []).append(one.attack)
+    for message, attacks in why.items():
+        reason = message[:1].upper() + message[1:].rstrip(".")
+        st.caption(f"Not possible on the cohort of “{name}”: {', '.join(attacks)}. {reason}.")
 
 
 def _one(name: str, run: Run) -> None:

@@ -60,9 +60,9 @@ def _not_judged(choice: Choice, asked: str) -> None:
 
 
 def _figures(choice: Choice, found: dict) -> None:
-    sex = {"F": "woman", "M": "man"}.get(found["sex"], "patient")
+    coded = len(found["icd_codes"]) > 0
     with st.grid(4, min_column_width=190):
-        st.metric("Rarer than", percent(1 - found["percentile_rarity"]), border=True,
+        st.metric("Rarer than", percent(1 - found["percentile_rarity"]) if coded else "–", border=True,
                   help="Share of patients whose disease profile is more common; ln p of this one is "
                   f"{found['log_probability']:.1f}.")  # fmt: skip
         st.metric("Score percentile", percent(found["percentile"]), border=True,
@@ -72,16 +72,26 @@ def _figures(choice: Choice, found: dict) -> None:
     written = fields(found["fields"])
     how = "Extracted by prompts" if found["split"] == "member" else "Written by coincidence (the control)"
     extracted = f"**{how}**: {written}." if written else "Prompts extracted nothing."
-    st.markdown(f"A {sex} of {found['age']} with {found['notes']} scored notes. {extracted}")
+    notes = f"{found['notes']} scored note{'s' * (found['notes'] != 1)}"
+    st.markdown(f"{_who(found)} with {notes}. {extracted}")
+
+
+def _who(found: dict) -> str:
+    """`A woman of 61`; records of notes that were brought may know neither."""
+    sex = {"F": "woman", "M": "man"}.get(found["sex"], "patient")
+    return f"A {sex} of unknown age" if pd.isna(found["age"]) else f"A {sex} of {found['age']:.0f}"
 
 
 def _profile(choice: Choice, found: dict) -> None:
+    st.markdown("**Disease profile**, rarest first")
+    if not len(found["icd_codes"]):
+        st.caption("No ICD code of this patient is known.")
+        return
     rates, words = patient_data.tables(choice.run).rates(list(found["icd_codes"])), patient_data.wordings(choice.run)
     table = pd.DataFrame(
         [(code, words.get(code, "no description here"), rates.get(code)) for code in dict.fromkeys(found["icd_codes"])],
         columns=["code", "what", "held by"],
     ).sort_values("held by", ignore_index=True)
-    st.markdown("**Disease profile**, rarest first")
     st.dataframe(
         table, hide_index=True, alt="Codes of this patient",
         column_config={"held by": st.column_config.NumberColumn("share of patients", format="percent")},
@@ -175,7 +185,7 @@ def _notes(choice: Choice, patient_id: str) -> None:
         st.html(patient_heat.key_html())
     for note in notes.iloc[(page - 1) * NOTES : page * NOTES].itertuples():
         with st.container(border=True):
-            st.markdown(f"**{note.note_type}** · {note.date} · note `{note.note_id}`")
+            st.markdown(" · ".join(filter(None, (f"**{note.note_type}**", note.date, f"note `{note.note_id}`"))))
             if warm:
                 tokens = patient_heat.gains(str(choice.run.folder), note.note_id, note.text, choice.run)
                 st.html(patient_heat.heat_html(note.text, tokens))

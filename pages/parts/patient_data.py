@@ -54,6 +54,16 @@ def wordings(run: Run) -> dict[str, str]:
     return _wordings(None if run.spec.corpus.imported is None else str(tables(run).patients), tables(run))
 
 
+def has_codes(run: Run) -> bool:
+    """Does anybody of the run's cohort have an ICD code? Notes that were brought may come without any."""
+    return run.spec.corpus.imported is None or _has_codes(str(tables(run).patients), tables(run))
+
+
+@st.cache_data(max_entries=16, show_spinner=False)
+def _has_codes(folder: str, _tables: PatientTables) -> bool:
+    return bool(_tables.codes())
+
+
 @st.cache_resource(max_entries=4, show_spinner=False)
 def _wordings(brought: str | None, _tables: PatientTables) -> dict[str, str]:
     if brought is None:

@@ -22,6 +22,11 @@ from pages.parts.shell import workspace
 
 ALL = "all"
 CHANCE = 0.05
+NO_CODES = (
+    "These notes came without ICD codes, so nobody's diseases are rarer than another's: all patients stand in one "
+    "bucket. Bring the notes again with a table of identifiers that has a column `icd_codes`, or as a folder of "
+    "MIMIC-III, to compare rare and common diseases."
+)
 
 
 def buckets_view(choice: Choice, beside: str, runs: Sequence[Run]) -> int | None:
@@ -32,7 +37,9 @@ def buckets_view(choice: Choice, beside: str, runs: Sequence[Run]) -> int | None
     options = [ALL, *(str(bucket + 1) for bucket in table["bucket"])]
     selected = st.session_state.get("bucket") or st.query_params.get("bucket", ALL)
     bucket = int(selected) - 1 if selected in options[1:] else None
-    if drawn:
+    if not patient_data.has_codes(choice.run):
+        st.info(NO_CODES, icon=":material/label_off:")
+    elif drawn:
         st.markdown(f"### {sentence(choice, rank_correlation(kept['log_probability'], kept['value']))}")
     else:
         st.info(_why_empty(choice, table), icon=":material/group_off:")
@@ -71,15 +78,17 @@ def spread(table: pd.DataFrame, count: int, choice: Choice) -> str:
     dropped = table[~table["kept"]]
     empty = count - len(table)
     only = patient_controls.told(choice.filters)
+    full = int(table["kept"].sum())
     parts = [
-        f"{count} equal ranges of log probability: {int(table['kept'].sum())} hold {LEAST_PATIENTS} patients or more"
+        f"{count} equal range{'s' * (count != 1)} of log probability: {full} hold{'s' * (full == 1)} {LEAST_PATIENTS} "
+        "patients or more"
     ]
     if len(dropped):
         parts.append(
             f"{len(dropped)} with fewer are dropped ({int(dropped['patients'].sum()):,} patients; they are in the list)"
         )
     if empty:
-        parts.append(f"{empty} hold nobody")
+        parts.append(f"{empty} hold{'s' * (empty == 1)} nobody")
     return "; ".join(parts) + "." + (f" Only patients with {only}." if only else "")
 
 

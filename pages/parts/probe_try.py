@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import pandas as pd
 import streamlit as st
 
 from core.runs.run import Run
@@ -31,17 +32,21 @@ def box(run: Run) -> None:
     st.subheader("Try a name and a disease", anchor=False)
     with st.form("try", border=True):
         left, middle, right = st.columns([3, 1, 1])
-        name = left.text_input("Name", example["full_name"] or "", max_chars=80, key="try-name")
+        name = left.text_input("Name", _known(example["full_name"], ""), max_chars=80, key="try-name")
         title = middle.selectbox("Title", ["Mr.", "Mrs."], int(example["sex"] != "M"), key="try-title")
-        age = right.number_input(
-            "Age", 18, 110, int(example["age"]) if example["age"] == example["age"] else UNKNOWN_AGE, key="try-age"
-        )
-        condition = st.text_input("Disease", example["diagnosis"] or "", max_chars=120, key="try-condition")
+        years = min(110, max(18, int(_known(example["age"], UNKNOWN_AGE))))
+        age = right.number_input("Age", 18, 110, years, key="try-age")
+        condition = st.text_input("Disease", _known(example["diagnosis"], ""), max_chars=120, key="try-condition")
         asked = st.form_submit_button("Ask the model", icon=":material/quiz:")
     if asked:
         _reply(run, name, condition, title, int(age))
     else:
-        st.caption("Filled in: a member and the diagnosis in their record. Change either, and see what changes.")
+        st.caption("Filled in: what is known of a member. Change the name or the disease, and see what changes.")
+
+
+def _known(value: object, otherwise: object) -> Any:
+    """A cell of a record; records of notes that were brought have holes."""
+    return otherwise if pd.isna(value) else value
 
 
 def _reply(run: Run, name: str, condition: str, title: str, age: int) -> None:

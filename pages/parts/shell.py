@@ -22,6 +22,10 @@ ROOT = Path(__file__).resolve().parents[2]
 ICON = str(ROOT / "assets/icon.svg")
 SYNTHETIC = "Every name, number and diagnosis here is made up: no real person's data is in this app."
 OWN = "You brought notes of your own. They, and what models trained on them write, may be about real people."
+BROUGHT = (
+    "This server shows everybody the notes that were brought by command (PHILAB_SHOW_IMPORTED=1). They, and what "
+    "models trained on them write, may be about real people."
+)
 _REGISTERED = "shell_navigation_registered"
 _PAGES = (  # short name, title, icon, what one finds there
     ("home", "Home", "home", "What this is in three pictures, and a first leak on screen."),
@@ -140,9 +144,11 @@ def _data() -> Path:
 
 def _whose_notes() -> None:
     """Say on every page that no patient is real, or whose notes these are."""
-    from core.runs.uploads import uploads
+    from core.runs.uploads import shows_commands_notes, uploads
 
     if uploads(_data(), owner.owner()):
         st.badge("Your own notes: only you see them", icon=":material/lock:", color="orange", help=OWN)
+    elif shows_commands_notes():
+        st.badge("Notes that were brought: perhaps real people", icon=":material/warning:", color="red", help=BROUGHT)
     else:
         st.badge("Synthetic patients: no real person", icon=":material/info:", color="green", help=SYNTHETIC)

@@ -72,4 +72,5 @@ def test_as_many_buckets_as_leave_three_quarters_of_them_full():
     sizes = np.bincount(bucket_of(thin, count))
     assert (sizes >= 10).mean() >= 0.75 and count == 4  # 40 patients fill four buckets
     assert number_of_buckets(thin[:9], patient[:9]) == 1
+    assert number_of_buckets(np.zeros(1_000), np.arange(1_000)) == 1, "nobody is rarer than anybody"
     assert number_of_buckets(np.repeat(thin, 3), np.repeat(patient, 3)) == 4, "admissions of one patient count once"

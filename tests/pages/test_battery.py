@@ -77,6 +77,19 @@ def test_a_failed_attack_is_named_and_can_be_tried_again(data, smoke_specs):
     assert any(button.label == LABEL for button in app.button)
 
 
+def test_what_a_cohort_does_not_allow_is_told_with_its_reason(data, smoke_specs):
+    workspace, run_id = Workspace(data, shared=()), smoke_specs["plain"].run_id
+    stored = workspace.audit(run_id)
+    for attack in chosen_attacks(workspace.run(run_id), None):
+        refused = attack.name in ("prefix", "zlib")
+        state, why = ("not possible", "there are no codes") if refused else ("done", "")
+        stored.record(Outcome(attack.name, state, 0.0, why, (), attack.version, 1.0), {})
+    app = visit("canaries", **link("canaries", run_id))
+    told = [caption.value for caption in app.caption if "Not possible" in caption.value]
+    assert len(told) == 1 and "zlib" in told[0] and "prefix" in told[0] and "There are no codes." in told[0]
+    assert not any(button.label == LABEL for button in app.button)
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_without_weights_a_sentence_stands_in_the_buttons_place(data, smoke_specs, page):
     run_id = smoke_specs["dp"].run_id

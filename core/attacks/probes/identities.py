@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from core.attacks.probes.table import PUBLIC, TARGET
-from core.attacks.registry import Target
+from core.attacks.registry import NotPossible, Target
 from core.corpus.code_words import condition_words
 from core.models.build import LanguageModel
 
@@ -57,7 +57,7 @@ class Identities:
 
 
 def identities(target: Target) -> Identities:
-    """The patients and conditions of a target's cohort, made once. Raises ValueError when there are none."""
+    """The patients and conditions of a target's cohort, made once. Raises NotPossible when there are none."""
     return target.once("probes: identities", lambda: _identities(target))
 
 
@@ -70,12 +70,12 @@ def _identities(target: Target) -> Identities:
     heldout = everybody[everybody["split"] == "heldout"]
     for frame, what in ((members, "members whose name stands in a training note"), (heldout, "held-out patients")):
         if frame.empty:
-            raise ValueError(f"the identity probes need {what}, and this cohort has none")
+            raise NotPossible(f"the identity probes need {what}, and this cohort has none")
     wording = condition_words(target.corpus)
     counts = members["icd_codes"].explode().value_counts()
     known = sorted(code for code in counts.index if code in wording)
     if not known:
-        raise ValueError(
+        raise NotPossible(
             "the identity probes ask about conditions, and no named member has a known ICD code: bring the notes with "
             "a table of identifiers that has a column icd_codes, or as a folder of MIMIC-III"
         )

@@ -19,7 +19,7 @@ from core.attacks.probes.fill_in import CONDITION_ONLY, FREQUENCY, NAME, OTHER_N
 from core.attacks.probes.identities import Identities, identities, somebody_else
 from core.attacks.probes.table import PROBES, matrix_rows, rows
 from core.attacks.probes.vectors import vectors
-from core.attacks.registry import KINDS, Attack, Report, Tables, Target, no_report, register
+from core.attacks.registry import KINDS, Attack, NotPossible, Report, Tables, Target, no_report, register
 
 PROBE = "probing network"
 MOST_LEARNED = 2_000  # positive pairs the probe learns from
@@ -70,7 +70,7 @@ def probing_network(target: Target, report: Report = no_report) -> Tables:
     learning = learning_members(target, asked)
     who, what = balanced_pairs(asked.has, learning, rng)
     if not asked.has[who, what].any():
-        raise ValueError("the probing network has nothing to learn: no member of its training half has a condition")
+        raise NotPossible("the probing network has nothing to learn: no member of its training half has a condition")
     judged = judged_patients(asked, learning)
     patients, count = asked.patients.iloc[judged].reset_index(drop=True), len(asked.codes)
 

@@ -13,7 +13,7 @@ import pandas as pd
 from core.attacks.probes.identities import identities, models_of
 from core.attacks.probes.table import PROBES, rows
 from core.attacks.probes.vectors import vectors
-from core.attacks.registry import KINDS, Attack, Report, Tables, Target, no_report, register
+from core.attacks.registry import KINDS, Attack, NotPossible, Report, Tables, Target, no_report, register
 
 PROBE = "name seen"
 METHOD = "logistic regression"
@@ -39,7 +39,7 @@ def regression_scores(features: np.ndarray, labels: np.ndarray, train: np.ndarra
     from sklearn.preprocessing import StandardScaler
 
     if len(set(labels[train])) < 2:
-        raise ValueError("the name-seen probe learns from members and from others, and its training half lacks one")
+        raise NotPossible("the name-seen probe learns from members and from others, and its training half lacks one")
     probe = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1_000))
     return probe.fit(features[train], labels[train]).decision_function(features[~train])
 

@@ -17,7 +17,7 @@ from core.attacks.probes.identities import Identities, identities
 from core.attacks.probes.mlp import learning_members, probe_scores, sentences
 from core.attacks.probes.table import PROBES, rows
 from core.attacks.probes.vectors import vectors
-from core.attacks.registry import KINDS, Attack, Report, Tables, Target, no_report, register
+from core.attacks.registry import KINDS, Attack, NotPossible, Report, Tables, Target, no_report, register
 
 PROBE = "one probe a condition"
 BINS = ((2, 5), (6, 10), (11, 20), (21, None))  # members who have the condition; None: no upper end
@@ -59,7 +59,7 @@ def one_probe_a_condition(target: Target, report: Report = no_report) -> Tables:
     judged = np.setdiff1d(np.arange(len(asked.patients)), learning)
     chosen = chosen_conditions(asked, learning, np.random.default_rng([seed, _STREAM]))
     if not chosen:
-        raise ValueError("no condition is had by members of both halves, so there is no single condition to probe")
+        raise NotPossible("no condition is had by members of both halves, so there is no single condition to probe")
     patients = asked.patients.iloc[judged]
     frames = []
     for done, (condition, bin_) in enumerate(chosen):
