@@ -19,10 +19,21 @@ import pandas as pd
 
 from core.corpus.tables import Corpus
 from core.evaluation.csv_export import spreadsheet_csv
-from core.evaluation.odds import mechanism_accuracy, mechanism_sentence
+from core.evaluation.guarantee import spoken
+from core.evaluation.odds import group_sentence, mechanism_accuracy, mechanism_sentence
 from core.evaluation.recommendation import Recommendation, costs
-from core.evaluation.report_commands import commands, versions
-from core.evaluation.report_tables import attacks, bounds, controls, hipaa, ledger_table, rarity, risk_scores
+from core.evaluation.report_commands import audit_command, commands, report_command, versions
+from core.evaluation.report_rarity import buckets, by_patient, patient_sentence, trend_sentence, trends
+from core.evaluation.report_tables import (
+    attacks,
+    bounds,
+    controls,
+    hipaa,
+    ledger_table,
+    memorised,
+    probes,
+    risk_scores,
+)
 from core.evaluation.wording import audit_sentence, leak_sentence, most_right_guesses, odds_sentence
 from core.runs.facts import RunFacts, run_facts
 from core.runs.ledger import Ledger
@@ -95,31 +106,44 @@ def build(
         "models": _models(runs, facts),
         "controls": controls(runs),
         "attacks": attacks(audits),
+        "memorised": memorised(audits),
+        "probes": probes(audits),
         "bounds": bounds(runs, audits),
         "risk": risk_scores(audits),
         "hipaa": hipaa(facts),
-        "rarity": rarity(runs, corpus),
+        "rarity_buckets": (by_bucket := buckets(workspace, runs, audits, corpus)),
+        "rarity_trends": trends(by_bucket),
+        "rarity": by_patient(runs, corpus),
         "recommendation": pd.DataFrame() if recommendation is None else recommendation.table,
         "ledger": ledger_table(ledger.releases()),
         "costs": costs(runs),
         "figures": _figures(runs),
     }
+    cohort = _cohort(corpus, runs[0])
     told = {
         "title": "Privacy report",
         "made": datetime.now(UTC).isoformat(timespec="seconds") if now is None else _date(now),
         "names": short_names(runs),
-        "cohort": _cohort(corpus, runs[0]),
-        "verdict": [_verdict(run, one, tables["bounds"]) for run, one in zip(runs, facts, strict=True)],
+        "cohort": cohort,
+        "verdict": [
+            _verdict(run, one, tables["bounds"], cohort["most_training_notes_of_a_patient"])
+            for run, one in zip(runs, facts, strict=True)
+        ],
         "promised": _promised(ledger, delta),
         "recommendation": _recommended(recommendation),
+        "rarity": {run.id: _rarity(run.id, tables) for run in runs},
         "limits": list(facts[0].limits),
         "not_attacked": [
             f"{run.id} has had the quick audit only: prompt extraction, the loss attack on membership, exposure of "
-            f"canaries. The other attacks are not measured: `python -m core audit {run.id} --suite full`."
+            f"canaries. The other attacks are not measured: {audit_command(run.id)}"
             for run in runs
             if not audits[run.id].outcomes()
         ],
-        "commands": commands([run.spec for run in runs]),
+        "commands": [
+            *commands([run.spec for run in runs]),
+            *(audit_command(run.id) for run in runs if audits[run.id].outcomes()),
+            report_command([run.id for run in runs], recommendation and recommendation.limits, delta),
+        ],
         "versions": versions(),
         "specs": {run.id: run.spec.model_dump(mode="json") for run in runs},
     }
@@ -186,7 +210,17 @@ def _figures(runs: Sequence[Run]) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True)[columns]
 
 
-def _verdict(run: Run, facts: RunFacts, proved: pd.DataFrame) -> dict[str, Any]:
+def _rarity(run_id: str, tables: dict[str, pd.DataFrame]) -> list[str]:
+    """What this run's buckets and single patients say, a sentence an attack."""
+    told = [
+        trend_sentence(row.attack, row.buckets, row.rho, row.p_value)
+        for row in tables["rarity_trends"].query("run == @run_id").itertuples()
+    ]
+    patients = patient_sentence(tables["rarity"].query("run == @run_id"))
+    return [*told, *([f"Patient by patient, “loss”: {patients}."] if patients else [])]
+
+
+def _verdict(run: Run, facts: RunFacts, proved: pd.DataFrame, most_notes: int) -> dict[str, Any]:
     """A run in a few sentences: its promise, its odds, what leaked against the control, what attacks prove about ε."""
     sentences = [f"Guarantee: {facts.promise[0].lower()}{facts.promise[1:]}"]
     held = facts.guarantee
@@ -195,13 +229,16 @@ def _verdict(run: Run, facts: RunFacts, proved: pd.DataFrame) -> dict[str, Any]:
             odds_sentence(held["epsilon"], held["delta"], held["unit"]),
             mechanism_sentence([run.privacy], held["unit"]),
         ]
+        if held["unit"] == "note" and most_notes > 1:
+            sentences.append(group_sentence(held["epsilon"], held["delta"], most_notes))
     at = run.metrics.set_index(["metric", "arm"])
     if (HEADLINE, "run") in at.index and (HEADLINE, "heldout") in at.index:
         ends = [float(at.loc[(HEADLINE, arm), end]) for arm in ("run", "heldout") for end in ("value", "low", "high")]
         sentences.append(f"Patients of whom it wrote a direct identifier: {leak_sentence(*ends)}")
     own = proved[proved["run"] == run.id] if len(proved) else proved
     if len(own) and not run.spec.is_base:
-        sentences.append(audit_sentence(float(own["epsilon"].max()), float(own["promised"].iloc[0])))
+        row = spoken(own)
+        sentences.append(audit_sentence(float(row["epsilon"]), float(row["promised"])))
     return {"run": run.id, "training": facts.training, "sentences": sentences}
 
 

@@ -1,4 +1,4 @@
-"""How to make the runs of a report again, and with which versions they were made."""
+"""How to make the runs of a report again, and with which versions the report was made."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 
-from core.spec import CORPUS_PRESETS, AuditSpec, CorpusSpec, RunSpec, recipe
+from core.evaluation.recommendation import Limits
+from core.runs.promised import DELTA
+from core.spec import CORPUS_PRESETS, AuditSpec, CorpusSpec, RunSpec, VocabularySpec, recipe
 
 PACKAGES = ("torch", "transformers", "opacus", "numpy", "pandas", "scipy", "duckdb", "streamlit")
 
@@ -50,10 +52,29 @@ def command(spec: RunSpec) -> str:
         "--batch-size": training.batch_size,
         "--learning-rate": repr(training.learning_rate),
         "--seed": training.seed,
+        **_vocabulary(spec.vocabulary),
         "--samples-per-prompt": None if spec.audit == AuditSpec() else spec.audit.samples_per_prompt,
     }
     given = " ".join(f"{name} {value}" for name, value in options.items() if value is not None)
     return f"python -m core train {given}"
+
+
+def audit_command(run_id: str) -> str:
+    """The command of a full audit."""
+    return f"python -m core audit {run_id} --suite full"
+
+
+def report_command(run_ids: Sequence[str], limits: Limits | None, delta: float) -> str:
+    """The command that writes this very report, once its runs and audits are there."""
+    words = ["python -m core report", *run_ids, "--out report.html"]
+    if delta != DELTA:
+        words.append(f"--delta {delta!r}")
+    if limits is not None:
+        words += [f"--limit {name}={limit!r}" for name, limit in limits.risks.items()]
+        words.append(f"--utility {limits.utility!r}")
+        if limits.use_case:
+            words.append(f"--use-case {_quoted(limits.use_case)}")
+    return " ".join(words)
 
 
 def _has_options(spec: RunSpec) -> bool:
@@ -64,9 +85,19 @@ def _has_options(spec: RunSpec) -> bool:
     usual = recipe(spec.model.kind, spec.privacy).model_copy(update=own)
     said = RunSpec(
         corpus=spec.corpus, model=spec.model, privacy=spec.privacy, training=usual,
-        audit=AuditSpec(samples_per_prompt=spec.audit.samples_per_prompt),
+        audit=AuditSpec(samples_per_prompt=spec.audit.samples_per_prompt), vocabulary=spec.vocabulary,
     )  # fmt: skip
     return said == spec
+
+
+def _vocabulary(words: VocabularySpec | None) -> dict[str, object]:
+    """Options of a run with words of its own; what is usual is left out."""
+    if words is None:
+        return {}
+    usual = VocabularySpec(epsilon=words.epsilon)
+    changed = {name: value for name, value in words if value != getattr(usual, name)}
+    told = {f"--vocabulary-{name}": value for name, value in changed.items()}
+    return {"--vocabulary-epsilon": "inf" if words.epsilon is None else repr(words.epsilon), **told}
 
 
 def _corpus_name(corpus: CorpusSpec) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pandas as pd
 
+from core.evaluation import report_html_findings as findings
 from core.evaluation import report_html_tables as shown
 from core.evaluation.report import Report
 from core.evaluation.report_html_tables import escaped as _
@@ -45,9 +46,16 @@ svg { display: block; } svg text { fill: var(--ink); font-size: 11px; }
   table { font-size: 7.5pt; } @page { size: A4; margin: 16mm 14mm; } }
 """
 NEW_LINE = "\n"
+SPLITS = {
+    "member": "whose notes were trained on",
+    "heldout": "held out as the control",
+    "population": "for the attacker to learn from",
+    "canary": "invented and planted",
+}
 CONTROLS = (
     "Held out: the same count for patients whom no model has read. Base: the same attack on the public model before "
-    "any training. Only what exceeds its control is evidence of memorising. All intervals are 95 %."
+    "any training. Only what exceeds its control is evidence of memorising. All intervals are 95 %. Perplexity and "
+    "membership figures have held-out patients on one side already, so that the base is their control."
 )
 HIPAA = (
     "Share of patients of whom a model wrote the identifier: members, and held-out patients as control. This says what "
@@ -61,6 +69,7 @@ def render(report: Report) -> str:
     sections = [
         f"<h1>{_(facts['title'])}</h1>",
         f'<p class="soft">Made {_(facts["made"])} by PHI Leak Lab. {_cohort_line(facts["cohort"])}</p>',
+        _section("At a glance", findings.glance(tables["models"], tables["controls"], names)),
         _section("Verdict", _verdicts(facts, tables["models"])),
         _section(
             "Recommendation", _sentences(facts["recommendation"]["sentences"]), shown.limits(tables["recommendation"])
@@ -76,12 +85,14 @@ def render(report: Report) -> str:
             f"<p>{CONTROLS}</p>",
             shown.controls(tables["controls"], names),
             shown.attacks(tables["attacks"], names),
+            findings.memorised(tables["memorised"], names),
+            findings.probes(tables["probes"], names),
             shown.risk(tables["risk"], names),
             _sentences(facts["not_attacked"]),
         ),
         _section("Does the guarantee hold?", shown.bounds(tables["bounds"], names)),
         _section("HIPAA’s 18 identifiers", f"<p>{HIPAA}</p>", shown.hipaa(tables["hipaa"], names)),
-        _section("Rare diseases", shown.rarity(tables["rarity"], names)),
+        _section("Rare diseases", findings.rarity(tables["rarity_buckets"], tables["rarity"], facts["rarity"], names)),
         _section("Cost", shown.costs(tables["costs"], names)),
         _section("Limits", _list(facts["limits"])),
         _section("To make it again", f"<pre>{_(NEW_LINE.join(facts['commands']))}</pre>", _versions(facts["versions"])),
@@ -107,11 +118,12 @@ def _list(sentences: Sequence[str]) -> str:
 
 
 def _cohort_line(cohort: Mapping[str, Any]) -> str:
-    patients = ", ".join(f"{count:,} {split}" for split, count in cohort["patients"].items())
+    held = cohort["patients"]
+    patients = ", ".join(f"{held[split]:,} {told}" for split, told in SPLITS.items() if held.get(split))
     return _(
-        f"Cohort {cohort['digest']}, {cohort['kind']}: {patients} patients; {cohort['notes']:,} notes, "
-        f"{cohort['training_notes']:,} of them to train on, at most {cohort['most_training_notes_of_a_patient']} of "
-        f"one patient; {cohort['canaries']} planted canaries."
+        f"Cohort {cohort['digest']}, {cohort['kind']}. Patients: {patients}. Of {cohort['notes']:,} notes "
+        f"{cohort['training_notes']:,} were to be trained on, at most {cohort['most_training_notes_of_a_patient']} of "
+        f"one patient. Planted canaries: {cohort['canaries']}, each put in by a fair coin."
     )
 
 
@@ -128,4 +140,5 @@ def _verdicts(facts: Mapping[str, Any], models: pd.DataFrame) -> str:
 
 
 def _versions(versions: Mapping[str, str]) -> str:
-    return f'<p class="soft">{_("; ".join(f"{name} {number}" for name, number in versions.items()))}</p>'
+    told = "; ".join(f"{name} {number}" for name, number in versions.items())
+    return f'<p class="soft">{_(f"This report was made with: {told}.")}</p>'

@@ -5,20 +5,20 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
 from core.evaluation.recommendation import RISKS, UTILITY, measure_name, measure_text
 from core.evaluation.wording import (
-    EXPLANATIONS,
     at_most_text,
     epsilon_text,
     explain,
-    p_value_text,
     percent,
     perplexity_text,
 )
+from core.runs.facts import neighbours
 
 Names = Mapping[str, str]  # run id → its short name in this report
 FIGURES = {
@@ -30,6 +30,8 @@ FIGURES = {
     "direct_patients": "patients by any identifier",
     "attempts_with_leak": "texts with a leak",
 }
+EXCEEDS = "exceeds its control"
+NO_LEAKS = ("perplexity", "known_words", "bits_per_character")
 NOT_MEASURED = "<p>Not measured.</p>"
 
 
@@ -38,15 +40,28 @@ def escaped(text: object) -> str:
     return html.escape(str(text), quote=True)
 
 
-def table(heads: Sequence[str], rows: Sequence[Sequence[str]], caption: str = "") -> str:
+@dataclass(frozen=True)
+class Wide:
+    """A cell (HTML) over several columns."""
+
+    cell: str
+    columns: int
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[str | Wide]], caption: str = "") -> str:
     """A table; heads and the caption are text, cells are HTML already (`escaped`). A single cell spans its row."""
     top = "".join(f"<th>{escaped(head)}</th>" for head in heads)
     body = ""
     for row in rows:
-        span = f' colspan="{len(heads)}"' if len(row) == 1 else ""
-        body += "<tr>" + "".join(f"<td{span}>{cell}</td>" for cell in row) + "</tr>\n"
+        body += f"<tr>{''.join(_cell(cell, len(heads) if len(row) == 1 else 1) for cell in row)}</tr>\n"
     said = f"<caption>{escaped(caption)}</caption>" if caption else ""
     return f'<div class="scroll"><table>{said}<thead><tr>{top}</tr></thead>\n<tbody>{body}</tbody></table></div>'
+
+
+def _cell(cell: str | Wide, columns: int) -> str:
+    if isinstance(cell, Wide):
+        cell, columns = cell.cell, cell.columns
+    return f'<td colspan="{columns}">{cell}</td>' if columns > 1 else f"<td>{cell}</td>"
 
 
 def figure_text(metric: str, value: float) -> str:
@@ -55,7 +70,9 @@ def figure_text(metric: str, value: float) -> str:
         return "–"
     if metric.startswith("perplexity"):
         return perplexity_text(value)
-    if metric.startswith(("auc_loss", "exposure")):
+    if metric.startswith("exposure"):
+        return f"{value:.1f}"
+    if metric == "auc_loss":
         return f"{value:.3f}"
     return percent(value) if value >= 0 else f"−{percent(-value)}"
 
@@ -77,17 +94,18 @@ def models(frame: pd.DataFrame, names: Names) -> str:
         how = ""
         if row["unit"]:
             promise = f"ε = {epsilon_text(row['epsilon'])}, δ = {row['delta']:g} for one {row['unit']}"
-            promise += f" ({row['neighbouring']})"
+            promise += f" (neighbours: {neighbours(row)})"
             how = (
                 f"σ = {row['sigma']:.4g}, q = {row['sample_rate']:.4g}, {row['steps']:.0f} steps, clipping norm "
-                f"{row['clipping_norm']:g}; {row['accountant']}"
+                f"{row['clipping_norm']:g}; counted by {row['accountant'].upper()}"
             )
         about = f"{row['model']} {row['size']}, {row['epochs']} epochs, seed {row['seed']}; {row['run']}"
         guesses = [at_most_text(row[f"right_guesses_{which}"]) for which in ("promised", "counted")]
         rows.append([escaped(cell) for cell in (names[row["run"]], about, promise, how, *guesses)])
     caption = (
         "Right guesses: the largest chance that anybody rightly guesses whether one unit was in the data; a coin has "
-        "50 %. By (ε, δ): (e^ε + δ)/(1 + e^ε). Counted: (1 + total variation)/2 of the very mechanism."
+        "50 %. By (ε, δ): (e^ε + δ)/(1 + e^ε). Counted: (1 + total variation)/2 of the very mechanism. δ is the chance "
+        "at which the promise may fail; σ the noise for each clipping norm; q the share of units that a step reads."
     )
     return table(["model", "", "guarantee", "mechanism", "right guesses by (ε, δ)", "counted"], rows, caption)
 
@@ -100,9 +118,16 @@ def controls(frame: pd.DataFrame, names: Names) -> str:
     for metric, same in frame.groupby("metric", sort=False):
         rows.append([f"<b>{escaped(_title(metric))}</b> <span class=soft>{escaped(explain(metric))}</span>"])
         for row in same.to_dict("records"):
-            cells = [interval(metric, row, prefix) for prefix in ("", "heldout_", "base_")]
-            rows.append([escaped(names[row["run"]]), *cells, marks(row), _verdict(metric, row["verdict"])])
+            cells = [_counted(metric, row, prefix) for prefix in ("", "heldout_", "base_")]
+            rows.append([escaped(names[row["run"]]), *cells, marks(row), _verdict(metric, row)])
     return table(["model", "measured", "held out", "base", "", "verdict"], rows)
+
+
+def _counted(metric: str, row: Mapping[str, Any], prefix: str) -> str:
+    """A figure with its interval and of how many it is."""
+    if math.isnan(row[f"{prefix}value"]):
+        return "–"
+    return f"{interval(metric, row, prefix)}<br><span class=soft>n = {row[f'{prefix}n']:,}</span>"
 
 
 def _title(metric: str) -> str:
@@ -110,11 +135,12 @@ def _title(metric: str) -> str:
     return f"exposure of canaries, {copies} copies, bits" if name == "exposure" else FIGURES.get(metric, metric)
 
 
-def _verdict(metric: str, said: str) -> str:
-    leak = metric in EXPLANATIONS and not metric.startswith(("perplexity", "known"))
-    if not leak or not said:
+def _verdict(metric: str, row: Mapping[str, Any]) -> str:
+    """By the intervals, with the control it is held against; how well a model reads is no leak and gets none."""
+    if metric.startswith(NO_LEAKS) or not row["verdict"]:
         return ""
-    return f'<span class="bad">{escaped(said)}</span>' if said == "exceeds its control" else escaped(said)
+    said = row["verdict"].replace("its control", {"held out": "held out", "base": "the base"}[row["against"]])
+    return f'<span class="bad">{escaped(said)}</span>' if row["verdict"] == EXCEEDS else escaped(said)
 
 
 def marks(row: Mapping[str, Any]) -> str:
@@ -190,7 +216,10 @@ def hipaa(frame: pd.DataFrame, names: Names) -> str:
         first = at[runs[0]]
         cells = [_found(at[run]) for run in runs]
         told = [escaped(first[name]) for name in ("number", "identifier", "tested")]
-        rows.append([*told, *cells, escaped(first["note"])])
+        if any(cells):
+            rows.append([*told, *cells, escaped(first["note"])])
+        else:
+            rows.append([*told, Wide(escaped(first["note"]), len(runs) + 1)])
     return table(["", "identifier", "tested", *(names[run] for run in runs), "what was looked for"], rows)
 
 
@@ -199,28 +228,6 @@ def _found(row: Mapping[str, Any]) -> str:
         return ""
     held = "" if pd.isna(row["control"]) else interval("share", {**row, "control_value": row["control"]}, "control_")
     return f"{interval('share', row)}<br><span class=soft>held out {held}</span>"
-
-
-def rarity(frame: pd.DataFrame, names: Names) -> str:
-    """Whether members with rare diseases stand out more than held-out patients with rare diseases do."""
-    if frame.empty:
-        return "<p>Not measured: too few patients have diagnosis codes.</p>"
-    rows = []
-    for row in frame.to_dict("records"):
-        ends = "" if math.isnan(row["low"]) else f" ({row['low']:+.2f} to {row['high']:+.2f})"
-        cells = (
-            names[row["run"]],
-            row["split"],
-            row["patients"],
-            f"{row['rho']:+.2f}{ends}",
-            p_value_text(row["p_value"]),
-        )
-        rows.append([escaped(cell) for cell in cells])
-    caption = (
-        "Rank correlation of how rare a patient’s set of diagnoses is with the loss attack’s score. Above 0: rarer "
-        "patients score higher. Held-out patients are the control."
-    )
-    return table(["model", "patients", "n", "ρ", ""], rows, caption)
 
 
 def limits(frame: pd.DataFrame) -> str:

@@ -5,14 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-import numpy as np
 import pandas as pd
-from scipy import stats
 
-from core.attacks.membership import LOSS
-from core.corpus.tables import Corpus
-from core.evaluation.guarantee import audit_guarantee
-from core.evaluation.rarity import log_profile_probability
+from core.evaluation.guarantee import BOUND_COLUMNS
+from core.evaluation.memorisation_summary import bounds_of
+from core.evaluation.probe_words import cards
 from core.evaluation.risk import CALIBRATED
 from core.evaluation.wording import verdict
 from core.runs.audits import StoredAudit
@@ -21,25 +18,37 @@ from core.runs.ledger import Release
 from core.runs.run import Run
 
 ENDS = ("value", "low", "high")
-LEAST_PATIENTS = 10  # below this no correlation is told
+_COUNTED = {"tp", "fn", "fp", "tn"}  # what stands behind a bound and not in a report
 
 
 def controls(runs: Sequence[Run]) -> pd.DataFrame:
-    """The main figures of the quick audit beside both controls, and the verdict against the held-out one."""
+    """The main figures of the quick audit beside both controls.
+
+    `verdict` is by the intervals, `against` the control: held-out patients, else the public base model.
+    """
     rows = []
     for run in runs:
         at = run.metrics.set_index(["metric", "arm"])
-        exposures = sorted({name for name, _ in at.index if name.startswith("exposure:")})
-        for metric in [name for name in (*SHOWN, *exposures[-1:]) if (name, "run") in at.index]:
+        exposures = {name for name, _ in at.index if name.startswith("exposure:")}
+        most = sorted(exposures, key=lambda name: int(name.partition(":")[2]))[-1:]
+        for metric in [name for name in (*SHOWN, *most) if (name, "run") in at.index]:
             row = {"run": run.id, "metric": metric}
             for arm, prefix in (("run", ""), ("heldout", "heldout_"), ("base", "base_")):
                 found = at.loc[(metric, arm)] if (metric, arm) in at.index else None
                 row |= {f"{prefix}{end}": math.nan if found is None else float(found[end]) for end in ENDS}
                 row |= {f"{prefix}n": 0 if found is None else int(found["n"])}
-            ends = [row[f"{prefix}{end}"] for prefix in ("", "heldout_") for end in ("low", "high")]
-            row["verdict"] = "" if any(map(math.isnan, ends)) else verdict(*ends)
+            row |= dict(zip(("verdict", "against"), _judged(row), strict=True))
             rows.append(row)
     return pd.DataFrame(rows)
+
+
+def _judged(row: Mapping[str, float]) -> tuple[str, str]:
+    """(verdict, against which control); both empty where an interval is missing."""
+    for prefix, name in (("heldout_", "held out"), ("base_", "base")):
+        ends = [row[f"{which}{end}"] for which in ("", prefix) for end in ("low", "high")]
+        if not any(map(math.isnan, ends)):
+            return verdict(*ends), name
+    return "", ""
 
 
 def attacks(audits: Mapping[str, StoredAudit]) -> pd.DataFrame:
@@ -61,39 +70,37 @@ def bounds(runs: Sequence[Run], audits: Mapping[str, StoredAudit]) -> pd.DataFra
     """What attacks prove about ε: of the full audit, else of the quick one's canaries and scores."""
     frames = []
     for run in runs:
-        if run.spec.is_base:
-            continue
-        table = audits[run.id].table("bounds")
-        if table.empty:
-            mechanism = run.privacy
-            table = audit_guarantee(
-                run.table("canaries"),
-                _loss_scores(run),
-                unit=run.spec.privacy.unit,
-                delta=run.spec.privacy.delta,
-                promised=math.inf if mechanism is None else mechanism.epsilon(),
-                seed=run.spec.audit.seed,
-            )
-        frames.append(table.assign(run=run.id))
-    columns = [
-        "run",
-        "audit",
-        "evidence",
-        "unit",
-        "group",
-        "trials",
-        "correct",
-        "epsilon",
-        "ceiling",
-        "promised",
-        "alarm",
-    ]
+        if not run.spec.is_base:
+            table = audits[run.id].table("bounds")
+            frames.append((bounds_of(run) if table.empty else table).assign(run=run.id))
+    columns = ["run", *(name for name in BOUND_COLUMNS if name not in _COUNTED)]
     return pd.concat(frames, ignore_index=True)[columns] if frames else pd.DataFrame(columns=columns)
 
 
-def _loss_scores(run: Run) -> pd.DataFrame:
-    scores = run.table("scores")
-    return scores[scores["attack"] == LOSS]
+def memorised(audits: Mapping[str, StoredAudit]) -> pd.DataFrame:
+    """The prefix attack of full audits: share of notes whose rest came back word for word, and both controls.
+
+    A row a run, arm (`run`, `heldout`, `base`) and length of the prefix. Empty without that attack.
+    """
+    frames = [audit.table("memorised").assign(run=run_id) for run_id, audit in audits.items()]
+    frames = [frame for frame in frames if "verbatim" in frame and len(frame)]
+    columns = ["run", "arm", "prefix_tokens", *ENDS, "notes", "patients"]
+    if not frames:
+        return pd.DataFrame(columns=columns)
+    return pd.concat(frames, ignore_index=True).rename(columns={"verbatim": "value"})[columns]
+
+
+def probes(audits: Mapping[str, StoredAudit]) -> pd.DataFrame:
+    """The identity probes of full audits in words (core.evaluation.probe_words): a row a run and probe."""
+    rows = []
+    for run_id, audit in audits.items():
+        figures = audit.table("probe_figures")
+        for one in cards(figures) if len(figures) else ():
+            said = (one.question, one.answer, one.controls, one.verdict, one.conclusion)
+            rows.append((run_id, one.row, one.probe, *said))
+    return pd.DataFrame(
+        rows, columns=["run", "row", "probe", "question", "answer", "controls", "verdict", "conclusion"]
+    )
 
 
 def risk_scores(audits: Mapping[str, StoredAudit]) -> pd.DataFrame:
@@ -112,39 +119,6 @@ def hipaa(facts: Sequence[RunFacts]) -> pd.DataFrame:
     rows = [{"run": one.run_id, **row} for one in facts for row in one.hipaa]
     columns = ["run", "number", "identifier", "tested", *ENDS, "control", "control_low", "control_high", "note"]
     return pd.DataFrame(rows).reindex(columns=columns)
-
-
-def rarity(runs: Sequence[Run], corpus: Corpus) -> pd.DataFrame:
-    """Do members with rare diseases stand out more? Spearman's ρ of −ln p(c) (row J10) and the loss attack's score.
-
-    One row a run and split: `members`, and `heldout` as the control (whoever is unlike the others is harder to predict,
-    trained on or not). A member's score is the mean over their notes. ρ above 0: rarer profiles score higher. Patients
-    without codes are left out; fewer than 10 patients give no row.
-    """
-    coded = corpus.patients[corpus.patients["icd_codes"].map(len) > 0].set_index("patient_id")
-    columns = ["run", "split", "patients", "rho", "low", "high", "p_value"]
-    if coded.empty:
-        return pd.DataFrame(columns=columns)
-    rare = -log_profile_probability(coded["icd_codes"])
-    rows = []
-    for run in runs:
-        scores = _loss_scores(run)
-        for split in ("member", "heldout"):
-            means = scores[scores["split"] == split].groupby("patient_id")["score"].mean()
-            both = pd.concat([rare, means], axis=1, join="inner")
-            if len(both) >= LEAST_PATIENTS:
-                found = stats.spearmanr(both.iloc[:, 0], both.iloc[:, 1])
-                low, high = _rank_interval(float(found.statistic), len(both))
-                rows.append((run.id, split, len(both), float(found.statistic), low, high, float(found.pvalue)))
-    return pd.DataFrame(rows, columns=columns)
-
-
-def _rank_interval(rho: float, n: int, z: float = 1.959963984540054) -> tuple[float, float]:
-    """95 % interval of Spearman's ρ by Fisher's transform, its variance (1 + ρ²/2)/(n − 3) (Bonett & Wright 2000)."""
-    if not abs(rho) < 1:
-        return math.nan, math.nan
-    half = z * math.sqrt((1 + rho**2 / 2) / (n - 3))
-    return float(np.tanh(np.arctanh(rho) - half)), float(np.tanh(np.arctanh(rho) + half))
 
 
 def ledger_table(releases: Sequence[Release]) -> pd.DataFrame:

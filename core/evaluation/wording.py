@@ -25,6 +25,11 @@ EXPLANATIONS: dict[str, str] = {
     "field_patients": "Share of patients of whom the model wrote this field (a health detail: beside their identity).",
     "exposure": "How far up the model ranks a planted secret among all it might have been, in bits; about 1.4 if it "
     "never saw it.",
+    "bits_per_character_heldout": "How hard notes of patients it never saw are to read, in bits a character; lower is "
+    "more useful. Unlike perplexity it compares models with unlike word lists.",
+    "tokens_per_note_heldout": "Tokens of a note of a patient it never saw: a list that knows the words needs fewer.",
+    "vocabulary_names": "Share of patients a first or last name of whom was put into the model's word list.",
+    "vocabulary_rare_names": "The same for names that only one patient bears: the list says that this person was there.",
     "known_words": "Share of the words it writes that occur in public text or in the hospital's own notes.",
 }
 
@@ -161,6 +166,9 @@ def leak_sentence(
 
 def audit_sentence(bound: float, promised: float) -> str:
     """An empirical lower bound on ε against the promised ε; above it is an alarm."""
+    if bound <= 0:
+        ending = "no limit was promised" if math.isinf(promised) else f"promised was {epsilon_text(promised)}"
+        return f"The attacks prove nothing about ε; {ending}."
     if math.isinf(promised):
         return f"An attack proves that ε is at least {epsilon_text(bound)}; no limit was promised."
     if bound > promised:

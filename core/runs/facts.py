@@ -5,6 +5,7 @@ Sentences carry no markup. Figures are those of the run's metrics table, nothing
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,9 @@ IMPORTED = (
 SHOWN = (
     "perplexity_heldout",
     "perplexity_member",
+    "bits_per_character_heldout",
+    "vocabulary_names",
+    "vocabulary_rare_names",
     "auc_loss",
     "privacy_leakage_loss",
     "full_name_patients",
@@ -34,6 +38,7 @@ SHOWN = (
     "attempts_with_leak",
 )
 PARTLY = {
+    1: "the patient's full name only: a surname alone, and names of relatives, were not looked for",
     2: "street address only: other places were not looked for",
     3: "date of birth only: other dates and ages were not looked for",
 }
@@ -45,6 +50,8 @@ LIMITS = (
     "The guarantee holds against those who do not know the training's seed: whoever does can draw its noise again. "
     "A model of real notes needs a fresh, secret seed.",
     "Settings that were chosen by looking at results on the same notes are not covered by ε.",
+    "Only patients' own identifiers were looked for. HIPAA's list covers those of relatives, employers and household "
+    "members too.",
     "This is a measurement and no statement about compliance with HIPAA or any other law.",
 )
 
@@ -85,7 +92,8 @@ def training_sentence(spec: RunSpec) -> str:
         f"{spec.model.kind} ({spec.model.size}, from {spec.model.base}), {training.epochs} epochs, "
         f"batch {training.batch_size}, learning rate {training.learning_rate:g}, seed {training.seed}; "
         f"cohort {spec.corpus.digest()} ({spec.corpus.patients:,} patients, 70 % of them members)"
-        f"{'' if spec.defence is None else f', its training notes {spec.defence.label}'}."
+        f"{'' if spec.defence is None else f', its training notes {spec.defence.label}'}"
+        f"{'' if spec.vocabulary is None else f'; its word list with {spec.vocabulary.label}'}."
     )
 
 
@@ -114,8 +122,26 @@ def promise_sentence(spec: RunSpec, mechanism: Mechanism | None) -> str:
     held = guarantee(mechanism)
     return (
         f"({held['epsilon']:.3g}, {held['delta']:g})-differential privacy for one {held['unit']} "
-        f"({held['neighbouring']}): DP-SGD with σ = {held['noise_multiplier']:.4g}, q = {held['sample_rate']:.4g}, "
-        f"{held['steps']} steps, clipping norm {held['max_grad_norm']:g}; accountant {held['accountant']}."
+        f"(neighbours: {neighbours(held)}): DP-SGD with σ = {held['noise_multiplier']:.4g}, "
+        f"q = {held['sample_rate']:.4g}, {held['steps']} steps, clipping norm {held['max_grad_norm']:g}"
+        f"{_words_sentence(mechanism)}; accountant {held['accountant'].upper()}."
+    )
+
+
+def neighbours(held: Mapping[str, Any]) -> str:
+    """`add/remove one note`: the neighbouring relation of a guarantee, with its unit."""
+    return str(held["neighbouring"]).replace("one unit", f"one {held['unit']}")
+
+
+def _words_sentence(mechanism: Mechanism) -> str:
+    """What of the promise the model's own words have spent (row H1)."""
+    words = mechanism.vocabulary
+    if words is None:
+        return ""
+    return (
+        f"; counts of its own words with {words.noise.capitalize()} noise of scale {words.scale:.4g}, at most "
+        f"{words.words} words a {mechanism.unit}, none below {words.threshold:.4g} (ε = {words.epsilon():.3g} at "
+        f"δ = {words.delta:g} by themselves, {mechanism.training_alone().epsilon():.3g} for training)"
     )
 
 

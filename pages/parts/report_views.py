@@ -22,9 +22,13 @@ TITLES = {
     "recommendation": "Every ε against your limits",
     "controls": "Attacks and controls",
     "attacks": "Membership attacks of the full audit",
+    "memorised": "Notes that come back word for word",
+    "probes": "Identity probes of the full audit",
     "bounds": "What attacks prove about ε",
     "hipaa": "HIPAA’s 18 identifiers",
-    "rarity": "Rare diseases",
+    "rarity_buckets": "Rare diseases: leakage by bucket",
+    "rarity_trends": "Rare diseases: do they leak more?",
+    "rarity": "Rare diseases, patient by patient",
     "ledger": "Released so far",
     "costs": "What the trainings took",
     "figures": "Every figure",
@@ -90,12 +94,20 @@ def show(runs: Sequence[Run]) -> None:
         frame = made.tables[name]
         if len(frame):
             with st.expander(title):
+                if name == "rarity_trends":
+                    st.markdown(_trends(made))
                 st.dataframe(_readable(frame, made), hide_index=True, alt=title)
                 csv_button(frame, name=f"report-{name}")
     with st.expander("Limits, commands and versions"):
         st.markdown("\n".join(f"- {sentence}" for sentence in (*made.facts["limits"], *made.facts["not_attacked"])))
-        st.code("\n".join(made.facts["commands"]), language="bash")
+        st.code("\n".join(made.facts["commands"]), language=None, wrap_lines=True)
         st.caption("; ".join(f"{name} {number}" for name, number in made.facts["versions"].items()))
+
+
+def _trends(made: Report) -> str:
+    """What the buckets of each model say, a line a sentence."""
+    lines = [f"- **{made.facts['names'][run]}** · {one}" for run, told in made.facts["rarity"].items() for one in told]
+    return "\n".join(lines)
 
 
 def _recommendation(run_ids: tuple[str, ...]) -> Recommendation | None:

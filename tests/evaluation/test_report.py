@@ -4,20 +4,30 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import re
+import shlex
 import shutil
 import zipfile
 from dataclasses import replace
 from html.parser import HTMLParser
+from types import SimpleNamespace
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from core.cli import training
+from core.evaluation import report_html_findings as findings
+from core.evaluation.rarity import bucket_of, log_normalised, log_profile_probability, number_of_buckets
 from core.evaluation.recommendation import Limits, measures, recommend
 from core.evaluation.report import build, plain
-from core.evaluation.report_commands import command, commands
+from core.evaluation.report_commands import command, commands, report_command
 from core.evaluation.report_html import render
+from core.evaluation.report_html_tables import controls as controls_html
+from core.evaluation.report_rarity import patient_sentence, rank_interval, signed, trend_sentence, trends
+from core.evaluation.report_tables import controls, memorised, probes
+from core.evaluation.wording import verdict
 from core.phi.fields import HIPAA_IDENTIFIERS
 from core.runs.card import write_card
 from core.runs.facts import hipaa_rows, run_facts
@@ -125,7 +135,7 @@ def test_every_word_that_is_not_ours_is_escaped_wherever_it_stands(report):
 def test_it_says_what_must_be_said(report, smoke_specs):
     text = " ".join(seen(render(report)).text.split())
     mechanism_line = next(line for line in report.facts["verdict"][1]["sentences"] if line.startswith("Guarantee"))
-    assert "for one note (add/remove one unit)" in mechanism_line and mechanism_line in text
+    assert "for one note (neighbours: add/remove one note)" in mechanism_line and mechanism_line in text
     assert "must be treated like the notes themselves" in text
     for identifier in HIPAA_IDENTIFIERS:
         assert identifier in text
@@ -160,8 +170,8 @@ def test_hipaa_rows_tell_figures_from_the_metrics_and_what_was_not_tested(worksp
     assert list(rows) == list(range(1, 19))
     assert rows[1]["value"] == at["field_patients:full_name", "run"]
     assert rows[1]["control"] == at["field_patients:full_name", "heldout"]
-    assert [number for number, row in rows.items() if row["tested"] == "yes"] == [1, 4, 6, 7, 8]
-    assert [number for number, row in rows.items() if row["tested"] == "partly"] == [2, 3, 18]
+    assert [number for number, row in rows.items() if row["tested"] == "yes"] == [4, 6, 7, 8]
+    assert [number for number, row in rows.items() if row["tested"] == "partly"] == [1, 2, 3, 18]
     without = {row["number"]: row for row in hipaa_rows(metrics[~metrics["metric"].str.startswith("exposure")])}
     assert without[18]["tested"] == "no"
 
@@ -180,6 +190,136 @@ def test_the_model_card_says_the_same(workspace, smoke_specs, tmp_path):
     for row in facts.hipaa:
         assert f"| {row['number']} | {row['identifier']} | {row['tested']} |" in card
     assert json.loads(re.search(r"```json\n(.*?)```", card, re.DOTALL).group(1)) == run.spec.model_dump(mode="json")
+
+
+# Rare diseases -------------------------------------------------------------------------------------------------------
+
+
+def test_a_buckets_leakage_is_that_counted_patient_by_patient(workspace, smoke_specs, report):
+    """A naive oracle: every patient's bucket and mean score by hand, caught when above the members' mean."""
+    run = workspace.run(smoke_specs["plain"].run_id)
+    corpus = workspace.corpus(run.spec.corpus)
+    people = corpus.patients[corpus.patients["split"] != "canary"].set_index("patient_id")
+    rare = log_profile_probability(people["icd_codes"])
+    judged = people.index[people["split"].isin(["member", "heldout"])]
+    place = pd.Series(log_normalised(rare[judged].to_numpy()), index=judged)
+    table = report.tables["rarity_buckets"].query("run == @run.id and attack == 'loss'")
+    count = number_of_buckets(place.to_numpy(), np.arange(len(judged)))
+    scores = run.table("scores").query("attack == 'loss' and split in ('member', 'heldout')")
+    threshold = scores.loc[scores["member"], "score"].mean()
+    caught = scores.groupby("patient_id")["score"].mean() > threshold
+    split = people.loc[caught.index, "split"]
+    bucket = pd.Series(bucket_of(place[caught.index].to_numpy(), count), index=caught.index) + 1
+    assert table["kept"].any()
+    for row in table.to_dict("records"):
+        here = {side: caught[(bucket == row["bucket"]) & (split == side)] for side in ("member", "heldout")}
+        assert (row["members"], row["heldout"]) == (len(here["member"]), len(here["heldout"]))
+        if row["kept"] and len(here["heldout"]):
+            assert row["value"] == pytest.approx(here["member"].mean() - here["heldout"].mean())
+            assert row["low"] <= row["value"] <= row["high"]
+        assert row["kept"] == (row["patients"] >= 10)
+
+
+def test_every_bucket_has_the_public_model_beside_it(workspace, smoke_specs, report):
+    base = workspace.run(smoke_specs["base"].run_id)
+    own = build(workspace, [base]).tables["rarity_buckets"]
+    for _, rows in report.tables["rarity_buckets"].groupby("run"):
+        assert rows["base_value"].tolist() == pytest.approx(own["value"].tolist(), nan_ok=True)
+    assert own["base_value"].isna().all(), "it is its own control"
+    page = render(build(workspace, [base, workspace.run(smoke_specs["dp"].run_id)]))
+    assert "base of" not in page, "where the public model is a column, it is no second one"
+    assert "base of A, B" in render(report), "one public model, told once"
+
+
+def test_a_trend_is_told_only_where_there_is_one():
+    table = pd.DataFrame(
+        {"run": "r", "attack": "loss", "bucket": range(1, 7), "log_probability": [-9.0, -8, -7, -6, -5, -4],
+         "patients": [10] * 5 + [3], "value": [0.5, 0.4, 0.3, 0.2, 0.1, math.nan], "kept": [True] * 5 + [False]}
+    )  # fmt: skip
+    (found,) = trends(table).to_dict("records")
+    assert (found["rho"], found["buckets"], found["dropped_buckets"], found["dropped_patients"]) == (
+        pytest.approx(1.0), 5, 1, 3,
+    )  # fmt: skip
+    assert found["p_value"] == pytest.approx(2 / 120), "of 5! orders two are as extreme"
+    assert "rarer diseases leak more" in trend_sentence("loss", 5, 1.0, 2 / 120)
+    assert "rarer diseases leak less" in trend_sentence("loss", 5, -1.0, 2 / 120)
+    assert "no trend can be told" in trend_sentence("loss", 5, 0.9, 0.08)
+    assert "no trend that could be tested" in trend_sentence("loss", 1, math.nan, math.nan)
+
+
+def test_a_rank_correlation_is_signed_and_nought_is_not():
+    assert [signed(value) for value in (0.123, -0.284, -0.001, 0.0)] == ["+0.12", "−0.28", "0.00", "0.00"]
+    low, high = rank_interval(0.5, 103)
+    assert (low, high) == (pytest.approx(0.329, abs=1e-3), pytest.approx(0.639, abs=1e-3))  # by hand: z = .5493 ± .2079
+    assert all(map(math.isnan, rank_interval(1.0, 10)))
+
+
+def test_members_are_held_against_held_out_patients():
+    rows = pd.DataFrame({"split": ["member", "heldout"], "low": [0.3, -0.1], "high": [0.5, 0.2]})
+    assert patient_sentence(rows) == "rarity marks members more than held-out patients"
+    assert "no more than" in patient_sentence(rows.assign(low=[0.1, -0.1]))
+    assert patient_sentence(rows.head(1)) == ""
+
+
+# What stands side by side ---------------------------------------------------------------------------------------------
+
+
+def test_a_figure_without_a_held_out_arm_is_judged_by_the_public_model(report, smoke_specs):
+    rows = report.tables["controls"].set_index(["run", "metric"])
+    run = smoke_specs["plain"].run_id
+    assert rows.loc[(run, "direct_patients"), "against"] == "held out"
+    assert rows.loc[(run, "auc_loss"), "against"] == "base"
+    one = rows.loc[(run, "auc_loss")]
+    assert one["verdict"] == verdict(one["low"], one["high"], one["base_low"], one["base_high"])
+
+
+def test_canaries_are_told_with_most_copies_and_judged():
+    rows = [("exposure:2", "run", 1.0, 0.5, 2.0), ("exposure:16", "run", 9.0, 8.0, 9.5),
+            ("exposure:16", "heldout", 1.4, 0.6, 2.2)]  # fmt: skip
+    metrics = pd.DataFrame(rows, columns=["metric", "arm", "value", "low", "high"]).assign(n=3, note="")
+    (row,) = controls([SimpleNamespace(id="r", metrics=metrics)]).to_dict("records")
+    assert (row["metric"], row["verdict"], row["against"]) == ("exposure:16", "exceeds its control", "held out")
+    assert "exceeds held out" in controls_html(pd.DataFrame([row]), {"r": "A"})
+
+
+def test_at_a_glance_every_model_has_a_row_of_what_decides(report):
+    page = render(report)
+    start = page.index("At a glance")
+    glance = " ".join(seen(page[start : page.index("<h2>Verdict")]).text.split())
+    for name in report.facts["names"].values():
+        assert name in glance
+    assert "no limit" in glance and "held out" in glance and "at most" in glance
+
+
+def test_a_promise_for_a_note_is_told_for_the_patient_with_the_most(report):
+    most = report.facts["cohort"]["most_training_notes_of_a_patient"]
+    private = report.facts["verdict"][1]["sentences"]
+    assert any(f"For a patient with {most} notes" in sentence for sentence in private)
+    assert not any("For a patient with" in sentence for sentence in report.facts["verdict"][0]["sentences"])
+
+
+def test_what_full_audits_found_is_told(workspace, smoke_specs):
+    """Tables in the form of a full audit's; a report without one has neither table."""
+    run_id = smoke_specs["plain"].run_id
+    rates = pd.DataFrame({"arm": ["run", "heldout"], "prefix_tokens": 8, "verbatim": [0.5, 0.0], "low": [0.4, 0.0],
+                          "high": [0.6, 0.1], "notes": [20, 10], "found": [10, 0], "patients": [5, 3],
+                          "mean_matched": 1.0})  # fmt: skip
+    found = memorised({run_id: SimpleNamespace(table=lambda name: rates)})
+    assert found["value"].tolist() == [0.5, 0.0]
+    html = findings.memorised(found, {run_id: "A"})
+    assert "50 %" in html and "held-out notes" in html and "public base" not in html
+    assert memorised({run_id: SimpleNamespace(table=lambda name: pd.DataFrame())}).empty
+    assert probes({run_id: SimpleNamespace(table=lambda name: pd.DataFrame())}).empty
+
+
+def test_the_report_names_the_command_that_makes_it(report):
+    limits = Limits({"auc_loss": 0.6}, 0.25, use_case="it's for teaching")
+    told = report_command(["a", "b"], limits, 1e-6)
+    words = shlex.split(told)
+    assert words[:6] == ["python", "-m", "core", "report", "a", "b"]
+    assert words[6:] == ["--out", "report.html", "--delta", "1e-06", "--limit", "auc_loss=0.6", "--utility", "0.25",
+                         "--use-case", "it's for teaching"]  # fmt: skip
+    assert report.facts["commands"][-1].startswith("python -m core report ")
 
 
 # Commands ------------------------------------------------------------------------------------------------------------

@@ -85,6 +85,8 @@ def test_auc_and_audit_sentences():
     assert audit_sentence(2.0, 1.0).startswith("Alarm: an attack proves ε ≥ 2, above the promised 1.")
     assert "within the promised 8" in audit_sentence(0.4, 8.0) and "Alarm" not in audit_sentence(8.0, 8.0)
     assert "no limit was promised" in audit_sentence(3.0, math.inf)
+    assert audit_sentence(0.0, 8.0) == "The attacks prove nothing about ε; promised was 8."
+    assert audit_sentence(0.0, math.inf) == "The attacks prove nothing about ε; no limit was promised."
 
 
 @pytest.mark.parametrize(
