@@ -20,13 +20,14 @@ from core.corpus.tables import Corpus
 from core.runs.card import write_card
 from core.runs.events import Diary, State, Status, read_status, write_status
 from core.runs.lock import held
-from core.runs.run import PRIVACY_FILE, Run, read_privacy
+from core.runs.run import PRIVACY_FILE, Run, read_privacy, read_vocabulary, write_vocabulary
 from core.runs.store import Workspace, full_disk_as_sentence
-from core.runs.tables import SCHEMAS, read_table, write_table
+from core.runs.tables import READING, SCHEMAS, read_table, write_table
 from core.spec import RunSpec
 
 if TYPE_CHECKING:
     from core.models.build import LanguageModel
+    from core.models.dp_vocabulary import OwnWords
 
 EVALUATION_NOTES = 48  # held-out notes whose loss is followed while a model trains
 EventListener = Callable[[dict[str, Any]], None]
@@ -106,6 +107,8 @@ class _Line:
         lm = self._trained(work, corpus, diary)
         base = None if self.spec.is_base else self._base_control(diary)
         self._attacks(work, lm, corpus, diary)
+        if self.spec.vocabulary is not None:
+            self._read(work, lm, corpus, diary)
         diary.stage("saving", "Computing the figures and saving the run")
         self._summary(work, corpus, base)
         shutil.rmtree(work / "checkpoint", ignore_errors=True)
@@ -114,6 +117,7 @@ class _Line:
 
     def _trained(self, work: Path, corpus: Corpus, diary: Diary) -> LanguageModel:
         """The trained model: read back when an interrupted run had finished training, else trained now."""
+        from core.corpus.defences import defended
         from core.models.build import load, load_folder
 
         if self.spec.is_base:
@@ -121,21 +125,41 @@ class _Line:
             return load(self.spec.model)
         if (work / "tables" / "history.parquet").exists():
             return load_folder(work / "model")
-        diary.stage("training", _training_message(self.spec))
         lm = load(self.spec.model)
-        history = self._train(lm, work, corpus, diary)
+        notes = defended(corpus.training_notes(self.spec.training.max_notes_per_patient), self.spec.defence)
+        words = self._own_words(lm, notes, work, diary)
+        diary.stage("training", _training_message(self.spec))
+        history = self._train(lm, notes, words, work, corpus, diary)
         self._save_model(lm, work)
         write_table(work / "tables", "history", pd.DataFrame(history))  # last: it says that training is over
         return lm
 
-    def _train(self, lm: LanguageModel, work: Path, corpus: Corpus, diary: Diary) -> list[dict[str, Any]]:
-        from core.corpus.defences import defended
+    def _own_words(self, lm: LanguageModel, notes: pd.DataFrame, work: Path, diary: Diary) -> OwnWords | None:
+        """Words of the notes that the model's word list gets before it is trained (row H1); None: the public list."""
+        from core.models.dp_vocabulary import extend, own_words
+
+        asked = self.spec.vocabulary
+        if asked is None:
+            return None
+        how = "without noise" if asked.epsilon is None else f"with noise, ε = {asked.epsilon:g}"
+        diary.stage("vocabulary", f"Counting the words of the notes {how}, and adding what is left to the word list")
+        words = own_words(lm, notes, asked, self.spec.privacy.unit, self.spec.training.seed)
+        diary.stage(
+            "vocabulary",
+            f"{words.kept:,} of {words.counted:,} unknown words are left, for {len(words.entries):,} new entries",
+        )
+        write_vocabulary(work, words.entries)
+        extend(lm, words.entries)
+        return words
+
+    def _train(
+        self, lm: LanguageModel, notes: pd.DataFrame, words: OwnWords | None, work: Path, corpus: Corpus, diary: Diary
+    ) -> list[dict[str, Any]]:
         from core.training.trainer import train
 
-        notes = corpus.training_notes(self.spec.training.max_notes_per_patient)
         result = train(
             lm,
-            defended(notes, self.spec.defence),
+            notes,
             self.spec.training,
             self.spec.privacy,
             on_step=lambda event: diary.emit("step", **asdict(event)),
@@ -148,7 +172,9 @@ class _Line:
         if result.stopped:
             raise self._cancelled()
         if result.mechanism is not None:
-            (work / PRIVACY_FILE).write_text(result.mechanism.to_json(), encoding="utf-8")
+            noise = None if words is None else words.noise
+            mechanism = result.mechanism if noise is None else result.mechanism.with_vocabulary(noise)
+            (work / PRIVACY_FILE).write_text(mechanism.to_json(), encoding="utf-8")
         return result.history
 
     @staticmethod
@@ -181,13 +207,30 @@ class _Line:
             for name, frame in zip(attack.tables, frames, strict=True):
                 write_table(work / "tables", name, frame)
 
+    def _read(self, work: Path, lm: LanguageModel, corpus: Corpus, diary: Diary) -> None:
+        """How well this model and the public one read held-out notes, in figures that do not depend on word lists."""
+        from core.attacks.reading import reading
+        from core.models.build import load
+
+        if (work / "tables" / f"{READING}.parquet").exists():
+            return
+        diary.stage("audit: reading", "Comparing with the public model word by word: their word lists differ")
+        models = {"run": lm, "base": load(self.spec.model)}
+        frame = reading(models, corpus, self.spec.audit, on_progress=self._progress(diary))
+        write_table(work / "tables", READING, frame)
+
     def _summary(self, work: Path, corpus: Corpus, base: Run | None) -> None:
         """The metrics table, a pure function of the other tables and of the control's, and the model card."""
         from core.evaluation.summary import summarise
+        from core.evaluation.vocabulary import with_vocabulary_figures
 
         run = {name: read_table(work / "tables", name, work.name) for name in SCHEMAS if name != "metrics"}
         control = None if base is None else {name: base.table(name) for name in run}
         metrics = summarise(run, control, corpus=corpus, audit=self.spec.audit)
+        if self.spec.vocabulary is not None:
+            metrics = with_vocabulary_figures(
+                metrics, read_vocabulary(work), read_table(work / "tables", READING, work.name), corpus, self.spec.audit
+            )
         write_table(work / "tables", "metrics", metrics)
         mechanism = read_privacy(work) if self.spec.privacy.private else None
         write_card(work, self.spec, mechanism, metrics)
@@ -234,6 +277,8 @@ def _training_message(spec: RunSpec) -> str:
         how = f"with differential privacy, ε = {spec.privacy.target_epsilon:g} for one {spec.privacy.unit}"
     elif spec.privacy.noise_multiplier is not None:
         how = f"with differential privacy, σ = {spec.privacy.noise_multiplier:g}"
+    if spec.vocabulary is not None and spec.vocabulary.epsilon is not None:
+        how += f"; its words have spent ε = {spec.vocabulary.epsilon:g} besides"
     return f"Training {spec.model.kind} {how}"
 
 

@@ -163,6 +163,39 @@ class DefenceSpec(Spec):
         return ", ".join([*(["deduplicated"] if self.deduplicate else []), *scrubbed])
 
 
+class VocabularySpec(Spec):
+    """Words of the training notes that the model's own word list gets (row H1), for a run with privacy or without.
+
+    With ε every note, or every patient where that is the unit, adds `words` different words to a histogram; it gets
+    noise, rare words fall out, and WordPiece is trained on what is left. Without ε the histogram is exact and complete.
+    """
+
+    epsilon: float | None = Field(None, description="ε of the word list alone; none: no noise, and no privacy")
+    delta: float = Field(1e-6, gt=0, lt=1, description="δ of the word list alone, added to that of training")
+    words: int = Field(10, ge=1, le=10_000, description="k: different words that one unit adds to the histogram")
+    pieces: int = Field(512, ge=1, le=50_000, description="at most so many entries are added to the public word list")
+    noise: Literal["gaussian", "laplace"] = Field("gaussian", description="laplace: as row H1 has it, and dearer")
+
+    @field_validator("epsilon")
+    @classmethod
+    def _positive_epsilon(cls, value: float | None) -> float | None:
+        if value is not None and not value > 0:
+            raise ValueError(f"the vocabulary's ε must be a number above 0, not {value}")
+        return value
+
+    @model_validator(mode="after")
+    def _says_nothing_unused(self) -> Self:
+        usual = {name: type(self).model_fields[name].default for name in ("delta", "words", "noise")}
+        if self.epsilon is None and any(getattr(self, name) != value for name, value in usual.items()):
+            raise ValueError("a vocabulary without noise has no δ, no cap of words, no kind of noise: leave them out")
+        return self
+
+    @property
+    def label(self) -> str:
+        """`own words (ε = 1)`, or that they were taken without noise."""
+        return "own words without noise" if self.epsilon is None else f"own words (ε = {self.epsilon:g})"
+
+
 class AuditSpec(Spec):
     """The quick audit's size."""
 
@@ -189,13 +222,15 @@ class RunSpec(Spec):
     training: TrainingSpec = TrainingSpec()
     audit: AuditSpec = AuditSpec()
     defence: DefenceSpec | None = None
+    vocabulary: VocabularySpec | None = None
 
     @model_serializer(mode="wrap")
-    def _undefended_as_ever(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """A run on untouched notes says nothing about `defence`, so that run ids are what they were."""
+    def _as_ever(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A run says nothing about a `defence` or a `vocabulary` that it lacks, so that run ids are what they were."""
         data = handler(self)
-        if data.get("defence") is None:
-            data.pop("defence", None)
+        for name in ("defence", "vocabulary"):
+            if data.get(name) is None:
+                data.pop(name, None)
         return data
 
     @model_validator(mode="after")
@@ -213,6 +248,31 @@ class RunSpec(Spec):
                 "deduplication and DP do not add up: whether a note is kept depends on other people's notes, so one "
                 "patient's change reaches further than ε was computed for. Choose one of the two, or scrubbing with DP"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _vocabulary_fits(self) -> Self:
+        if self.vocabulary is None:
+            return self
+        if self.model.kind == "gpt2":
+            raise ValueError(
+                "words of the notes can be added to DistilBERT's and BERT's word lists (WordPiece), not to GPT-2's "
+                "byte pairs: choose distilbert or bert, or leave the vocabulary out"
+            )
+        if self.training.epochs == 0:
+            raise ValueError("a vocabulary of the notes needs training: the public base model reads none")
+        if self.privacy.private and self.vocabulary.epsilon is None:
+            raise ValueError(
+                "a word list taken from the notes without noise gives words of them away, whatever training promises: "
+                "give the vocabulary an ε, or leave it out"
+            )
+        if not self.privacy.private and self.vocabulary.epsilon is not None:
+            raise ValueError(
+                "a private vocabulary promises nothing where training has no privacy: give training an ε, or leave the "
+                "vocabulary's out"
+            )
+        if self.privacy.private and self.privacy.accountant != "prv":
+            raise ValueError("the vocabulary's ε and training's are added up by PRV: choose the accountant prv")
         return self
 
     @property

@@ -18,6 +18,7 @@ from core.spec import (
     PrivacySpec,
     RunSpec,
     TrainingSpec,
+    VocabularySpec,
     recipe,
 )
 
@@ -61,8 +62,8 @@ def corpus_spec(given: str) -> CorpusSpec:
         raise BadInput(f"--corpus: {file} does not hold a cohort's spec ({str(error).splitlines()[0]}).") from None
 
 
-def epsilon_value(given: str | None) -> float | None:
-    """`8` → 8.0; `inf`, `none` or nothing → None, training without privacy. Anything else is BadInput."""
+def epsilon_value(given: str | None, option: str = "--epsilon") -> float | None:
+    """`8` → 8.0; `inf`, `none` or nothing → None, no privacy. Anything else is BadInput that names the `option`."""
     if given is None or given.strip().lower() in ("inf", "infinity", "∞", "none"):
         return None
     try:
@@ -70,7 +71,7 @@ def epsilon_value(given: str | None) -> float | None:
     except ValueError:
         value = math.nan
     if not (math.isfinite(value) and value > 0):
-        raise BadInput(f"--epsilon: “{given}” is not a number above 0. Give for example 8, or inf for no privacy.")
+        raise BadInput(f"{option}: “{given}” is not a number above 0. Give for example 8, or inf for no privacy.")
     return value
 
 
@@ -90,6 +91,21 @@ def training_spec(
     return TrainingSpec(
         **{**chosen.model_dump(), **{name: value for name, value in given.items() if value is not None}}
     )
+
+
+def vocabulary_spec(epsilon: str | None, **options: object) -> VocabularySpec | None:
+    """The model's own words: an ε, or `inf` for words without noise; nothing: the public word list alone.
+
+    BadInput for further options without the first.
+    """
+    given = {name: value for name, value in options.items() if value is not None}
+    if epsilon is None:
+        if given:
+            raise BadInput(
+                f"--vocabulary-{next(iter(given))} needs --vocabulary-epsilon: a number, or inf for no noise."
+            )
+        return None
+    return VocabularySpec(epsilon=epsilon_value(epsilon, "--vocabulary-epsilon"), **given)
 
 
 def fitting(spec: RunSpec, training_notes: int, batch_given: bool) -> RunSpec:

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from core.cli.output import AsJson, DataFolder, answer, errors_as_sentences, say
-from core.cli.settings import audit_spec, epsilon_value, fitting, model_spec, stored_corpus, training_spec
+from core.cli.settings import (
+    audit_spec,
+    epsilon_value,
+    fitting,
+    model_spec,
+    stored_corpus,
+    training_spec,
+    vocabulary_spec,
+)
 from core.spec import PrivacySpec, RunSpec
 
 if TYPE_CHECKING:
@@ -49,6 +57,15 @@ def train(
     batch_size: Batch = None,
     learning_rate: Rate = None,
     seed: Annotated[int, typer.Option(help="Seed of the training.")] = 0,
+    vocabulary_epsilon: Annotated[
+        str | None, typer.Option(help="ε of words that the model gets from the notes; inf: without noise.")
+    ] = None,
+    vocabulary_delta: Annotated[float | None, typer.Option(help="δ of these words. Default: 1e-6.")] = None,
+    vocabulary_words: Annotated[
+        int | None, typer.Option(help="Different words counted of each note or patient. Default: 10.")
+    ] = None,
+    vocabulary_pieces: Annotated[int | None, typer.Option(help="Most new entries. Default: 512.")] = None,
+    vocabulary_noise: Annotated[str | None, typer.Option(help="gaussian (default) or laplace.")] = None,
     samples_per_prompt: Samples = None,
     data: DataFolder = None,
     as_json: AsJson = False,
@@ -68,7 +85,11 @@ def train(
             privacy=privacy,
             training=training_spec(model, privacy, epochs, seed, batch_size=batch_size, learning_rate=learning_rate),
             audit=audit_spec(samples_per_prompt),
-        )
+            vocabulary=vocabulary_spec(
+                vocabulary_epsilon, delta=vocabulary_delta, words=vocabulary_words, pieces=vocabulary_pieces,
+                noise=vocabulary_noise,
+            ),
+        )  # fmt: skip
         (spec,) = checked(workspace, [spec], batch_given=batch_size is not None)
         run = _execute(spec, workspace)
         answer(described(run), _summary_text(run), as_json=as_json)

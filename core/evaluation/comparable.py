@@ -49,7 +49,8 @@ class Family:
 def families(runs: Sequence[Run]) -> list[Family]:
     """Every family among the runs, the one with most runs first, of two with as many GPT-2's.
 
-    Base models, runs given a raw σ and runs on defended notes (`core.evaluation.defences`) belong to none.
+    Base models, runs given a raw σ, runs on defended notes (`core.evaluation.defences`) and runs with words of their
+    own (another ε in all, and other tokens) belong to none.
 
     Runs without privacy join each family of their cohort, model and audit. When they were trained by several recipes,
     the one with most runs counts (then the latest): a curve has one end.
@@ -60,7 +61,7 @@ def families(runs: Sequence[Run]) -> list[Family]:
         spec = run.spec
         setting = (spec.corpus, spec.model, spec.audit)
         training = spec.training.model_copy(update={"seed": 0})
-        if spec.is_base or spec.defence is not None:
+        if spec.is_base or spec.defence is not None or spec.vocabulary is not None:
             continue
         if not spec.privacy.private:
             plain[setting][training].append(run)

@@ -99,6 +99,7 @@ def measures(runs: Sequence[Run], control: Run | None) -> pd.DataFrame:
     being the run without privacy of the same seed, else the first one; absent without such a run or `control`.
     """
     about = settings(list(runs)).set_index("run_id")
+    runs = [run for run in runs if run.spec.vocabulary is None]  # nats a token of another word list do not compare
     unchanged = [run for run in runs if not run.spec.is_base and run.spec.defence is None]  # read the notes as they are
     plain = {run.spec.training.seed: run for run in unchanged if not run.spec.privacy.private}
     base_losses = None if control is None else _heldout_losses(control)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -101,6 +102,49 @@ def pseudo_log_likelihoods(
             masks.append(np.arange(len(ids)) == place)
             of_text.append(text)
     return by_text(_hidden_log_likelihoods(lm, rows, masks), np.array(of_text, dtype=np.int64), len(texts))
+
+
+def word_log_likelihoods(
+    lm: LanguageModel, texts: Sequence[str], words: Sequence[np.ndarray], *, max_tokens: int = MAX_TOKENS
+) -> list[np.ndarray]:
+    """Log p in nats of chosen words of each text given all its other words: (words chosen,), one array a text.
+
+    `words[i]` are places in `texts[i].split()`, ascending. A word's pieces are hidden together and put back from left
+    to right, log p(word) = Σ log p(piece | pieces before it, all other words) (Kauf & Ivanova 2023, "PLL-word-l2r"). So
+    a word costs the same question whatever it is cut into, and models with different word lists compare; hiding one
+    piece at a time (`pseudo_log_likelihoods`) would show the rest of the word to whoever cuts it finer. It costs a
+    forward pass a piece. How many pieces a word has can be seen by either model. Masked models only (ValueError).
+    """
+    if lm.causal:
+        raise ValueError("gpt2 hides no tokens: use token_log_likelihoods")
+    samples = encode_samples(lm, texts, max_tokens)
+    word_of_token = [_words_of_tokens(lm, text) for text in texts]
+    totals = [np.zeros(len(chosen)) for chosen in words]
+    rows, masks, places, of_word = [], [], [], []
+    read = [0] * len(texts)  # tokens of each text in the samples before
+    for ids, text in zip(samples.ids, samples.note_index, strict=True):
+        inside = np.arange(1, len(ids) - 1)  # between [CLS] and [SEP]
+        at = word_of_token[text][read[text] : read[text] + len(inside)]
+        read[text] += len(inside)
+        for number, word in enumerate(words[text]):
+            pieces = inside[at == word]
+            for place in pieces:
+                rows.append(ids)
+                masks.append(np.isin(np.arange(len(ids)), pieces[pieces >= place]))
+                places.append(number)
+                of_word.append(text)
+    scored = _hidden_log_likelihoods(lm, rows, masks)
+    for text, number, found in zip(of_word, places, scored, strict=True):
+        totals[text][number] += found[0]  # the first hidden piece; those after it wait for their turn
+    return totals
+
+
+def _words_of_tokens(lm: LanguageModel, text: str) -> np.ndarray:
+    """The place in `text.split()` of the word that each token (without the marks at the ends) begins in, (tokens,)."""
+    starts = np.array([match.start() for match in re.finditer(r"\S+", text)])
+    encoding = lm.tokenizer.backend_tokenizer.encode(text, add_special_tokens=False)
+    begins = np.array([start for start, _ in encoding.offsets], dtype=np.int64)
+    return np.searchsorted(starts, begins, side="right") - 1
 
 
 def _hidden_log_likelihoods(

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import string
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -197,40 +196,3 @@ def _cut(lm: LanguageModel, tokens: list[int], max_tokens: int) -> Iterator[list
 def decode(lm: LanguageModel, ids: Sequence[int]) -> str:
     """Text of token ids, special tokens left out."""
     return lm.tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False)
-
-
-def word_counts(texts: Iterable[str], most_words: int) -> dict[str, int]:
-    """How often each word occurs, counting at most the first `most_words` words of every text (a note or a patient).
-
-    Words are what stands between white space. The cap is what lets a promise for one word become one for a whole text.
-    Raises ValueError for a cap below 1.
-    """
-    if most_words < 1:
-        raise ValueError(f"at least one word of each text must count, not {most_words}")
-    counts: Counter[str] = Counter()
-    for text in texts:
-        counts.update(text.split()[:most_words])
-    return dict(counts)
-
-
-def noisy_histogram(
-    counts: Mapping[str, int], *, epsilon: float, delta: float, rng: np.random.Generator
-) -> dict[str, float]:
-    """A word histogram from which a vocabulary can be made under (ε, δ)-DP for one replaced word (row H1).
-
-    Every word that occurs gets noise from Lap(2/ε) and is dropped when it ends below 1 + 2·ln(2/δ)/ε (Hoory et al.
-    2021, §3.2; Korolova et al. 2009). What it costs a note or patient of k words: `core.runs.ledger.Vocabulary`. For a
-    real release `rng` must be freshly and secretly seeded: `np.random.default_rng()`. Raises ValueError unless ε is a
-    number above 0, δ lies in (0, 1) and every count is at least 0.
-    """
-    if not (np.isfinite(epsilon) and epsilon > 0):
-        raise ValueError(f"ε must be a number above 0, not {epsilon}")
-    if not 0 < delta < 1:
-        raise ValueError(f"δ must lie between 0 and 1, not {delta}")
-    if any(count < 0 for count in counts.values()):
-        raise ValueError("a word cannot occur less than 0 times")
-    words = sorted(word for word, count in counts.items() if count > 0)  # the order of input must not show in the noise
-    threshold = 1 + 2 * np.log(2 / delta) / epsilon
-    noise = rng.laplace(scale=2 / epsilon, size=len(words))
-    noisy = ((word, counts[word] + float(extra)) for word, extra in zip(words, noise, strict=True))
-    return {word: count for word, count in noisy if count >= threshold}

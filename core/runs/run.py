@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 from pydantic import ValidationError
 
-from core.runs.events import Status, read_events, read_status
+from core.runs.events import Status, read_events, read_status, replace_text
 from core.runs.tables import SCHEMAS, read_table
 from core.spec import RunSpec
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 RUN_ID = re.compile(r"(gpt2|distilbert|bert)-[0-9a-f]{12}")
 SPEC_FILE = "spec.json"
 PRIVACY_FILE = "privacy.json"
+VOCABULARY_FILE = "vocabulary.json"
 REMEDY = "Delete the folder and train it again."
 
 
@@ -103,6 +106,11 @@ class Run:
         return read_privacy(self.folder)
 
     @property
+    def vocabulary(self) -> tuple[str, ...] | None:
+        """Entries of the run's own words, in the order of their training; None: it has the public word list alone."""
+        return None if self.spec.vocabulary is None else read_vocabulary(self.folder)
+
+    @property
     def has_model(self) -> bool:
         """True when the run can answer prompts: its weights are kept, or it is the public base model itself."""
         return self.spec.is_base or (self.folder / "model" / "model.safetensors").exists()
@@ -134,3 +142,21 @@ def read_privacy(folder: Path) -> Mechanism:
         raise RunBroken(
             f"Run {folder.name}: its file {PRIVACY_FILE} is damaged, so its ε cannot be derived. {REMEDY}"
         ) from None
+
+
+def write_vocabulary(folder: Path, entries: Sequence[str]) -> None:
+    """Write the new entries of a run's word list: `vocabulary.json`, a JSON list."""
+    replace_text(folder / VOCABULARY_FILE, json.dumps(list(entries), ensure_ascii=False, indent=0))
+
+
+def read_vocabulary(folder: Path) -> tuple[str, ...]:
+    """The entries of a folder's `vocabulary.json`. Raises RunBroken."""
+    try:
+        entries = json.loads((folder / VOCABULARY_FILE).read_text(encoding="utf-8"))
+        if not isinstance(entries, list) or not all(isinstance(entry, str) for entry in entries):
+            raise ValueError
+    except FileNotFoundError:
+        raise RunBroken(f"Run {folder.name} lacks its file {VOCABULARY_FILE}. {REMEDY}") from None
+    except ValueError:
+        raise RunBroken(f"Run {folder.name}: its file {VOCABULARY_FILE} is damaged. {REMEDY}") from None
+    return tuple(entries)

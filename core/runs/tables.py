@@ -82,6 +82,21 @@ SCHEMAS: dict[str, pa.Schema] = {
 }
 
 
+READING = "reading"
+OPTIONAL: dict[str, pa.Schema] = {  # tables that only runs with words of their own have
+    READING: pa.schema(
+        [
+            ("note_id", pa.string()),
+            ("patient_id", pa.string()),
+            ("arm", pa.string()),  # run | base
+            ("tokens", pa.int32()),  # of the whole note
+            ("characters", pa.int32()),  # of the words asked for
+            ("nats", pa.float64()),  # their -log p
+        ]
+    ),
+}
+
+
 class TableMissing(FileNotFoundError):
     """A run's table is not there or cannot be read. The text is a sentence naming the run and the file."""
 
@@ -91,7 +106,7 @@ def write_table(folder: Path, name: str, frame: pd.DataFrame) -> Path:
 
     A column that no schema knows is a ValueError: a table never grows in silence.
     """
-    schema = SCHEMAS[name]
+    schema = (SCHEMAS | OPTIONAL)[name]
     unknown = [column for column in frame.columns if column not in schema.names]
     if unknown:
         raise ValueError(f"table {name} has no column {', '.join(map(str, unknown))}; its columns: {schema.names}")
@@ -112,7 +127,7 @@ def write_table(folder: Path, name: str, frame: pd.DataFrame) -> Path:
 
 def read_table(folder: Path, name: str, run_id: str) -> pd.DataFrame:
     """Read a table; maps become dicts. Raises TableMissing (a sentence) when the file is absent or damaged."""
-    if name not in SCHEMAS:
+    if name not in SCHEMAS | OPTIONAL:
         raise KeyError(f"a run has no table “{name}”; it has {', '.join(SCHEMAS)}")
     path = folder / f"{name}.parquet"
     try:

@@ -21,8 +21,9 @@ from typing import Literal, Self
 
 import numpy as np
 from opacus.accountants import GaussianAccountant
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from core.models.word_noise import WordNoise
 from core.spec import Accountant, Unit
 from core.training.privacy_loss import (
     COARSE_ORDERS,
@@ -189,7 +190,10 @@ def _prv(sigma: float, rate: float, counts: list[int], delta: float) -> list[flo
 
 
 class Mechanism(BaseModel):
-    """What was done to the data, from which ε can be derived again at any time. Stored as `privacy.json`."""
+    """What was done to the data, from which ε can be derived again at any time. Stored as `privacy.json`.
+
+    With a `vocabulary` the promise is that of training and the word list together: `delta` and `epsilon` are the total.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -197,17 +201,43 @@ class Mechanism(BaseModel):
     noise_multiplier: float = Field(gt=0, description="σ: standard deviation of the noise on the sum, over C")
     sample_rate: float = Field(gt=0, le=1, description="q: each unit's chance to be in a step")
     steps: int = Field(ge=0, description="steps that were taken")
-    delta: float = Field(gt=0, lt=1)
+    delta: float = Field(gt=0, lt=1, description="of all that is promised")
     max_grad_norm: float = Field(gt=0, description="C: the clipping norm")
     accountant: Accountant = "prv"
     neighbouring: Literal["add/remove one unit"] = "add/remove one unit"
+    vocabulary: WordNoise | None = Field(None, description="noise of the model's own words; none: the public word list")
+
+    @model_validator(mode="after")
+    def _leaves_training_some(self) -> Self:
+        if self.vocabulary is not None and self.vocabulary.delta >= self.delta:
+            raise ValueError(
+                f"the vocabulary's δ ({self.vocabulary.delta:g}) must be below that of the whole run ({self.delta:g})"
+            )
+        return self
+
+    def with_vocabulary(self, noise: WordNoise) -> Self:
+        """The same training on words of the same notes: its δ grows by the vocabulary's."""
+        return self.model_copy(update={"vocabulary": noise, "delta": self.delta + noise.delta})
+
+    def training_alone(self) -> Self:
+        """The mechanism without its vocabulary, at the δ that training was planned with."""
+        if self.vocabulary is None:
+            return self
+        return self.model_copy(update={"vocabulary": None, "delta": self.delta - self.vocabulary.delta})
 
     def epsilon(self) -> float:
         """ε of the whole run."""
         return self.epsilon_with_method()[0]
 
     def epsilon_with_method(self) -> tuple[float, Accountant]:
-        """ε and the accountant that gave it (RDP where the mechanism's own has no finite answer)."""
+        """ε and the accountant that gave it (RDP where the mechanism's own has no finite answer).
+
+        With a vocabulary both are composed by PRV (`core.training.composition`), whatever the accountant.
+        """
+        if self.vocabulary is not None:
+            from core.training.composition import composed_epsilon
+
+            return composed_epsilon([self], self.delta)
         return epsilon_with_method(
             noise_multiplier=self.noise_multiplier,
             sample_rate=self.sample_rate,
@@ -217,8 +247,8 @@ class Mechanism(BaseModel):
         )
 
     def to_json(self) -> str:
-        """The text of `privacy.json`."""
-        return self.model_dump_json(indent=2)
+        """The text of `privacy.json`; without a vocabulary it says nothing of one."""
+        return self.model_dump_json(indent=2, exclude_none=True)
 
     @classmethod
     def from_json(cls, text: str) -> Self:

@@ -3,6 +3,10 @@
 The mechanisms' privacy losses add, so their distributions are convolved (PRV; Gopi et al. 2021), which is far tighter
 than adding their ε. It holds only if every mechanism drew its own noise and its own samples: core/runs/ledger.py looks
 at the seeds. Where PRV has no answer (a very large ε), the Rényi divergences are added instead.
+
+A run's own words (`Mechanism.vocabulary`) are one more step: Gaussian noise on their counts is one without sampling and
+joins the convolution; Laplace noise, and the chance that a word of one unit alone comes out, are added (basic
+composition: Dwork & Roth 2014, theorem 3.16).
 """
 
 from __future__ import annotations
@@ -34,43 +38,53 @@ def composed_epsilon(mechanisms: Sequence[Mechanism], delta: float) -> tuple[flo
 
     All must protect the same unit; each must have noise and samples of its own. The accountant that a mechanism names
     is not asked: GDP under-reports, and a total must not. Equal mechanisms are one with more steps. No mechanism spends
-    0. Raises ValueError for mixed units or a δ outside (0, 1).
+    0. ∞ where the vocabularies' words alone may use `delta` up. Raises ValueError for mixed units or a δ outside
+    (0, 1).
     """
     if not 0 < delta < 1:
         raise ValueError(f"δ must lie between 0 and 1, not {delta}")
     history = _history(mechanisms)
+    spent, spent_delta = _added(mechanisms)
+    left = delta - spent_delta
+    if left <= 0:
+        return math.inf, "prv"
     if not history:
-        return 0.0, "prv"
+        return spent, "prv"
     if len(history) == 1:
         ((sigma, rate), steps), *_ = history.items()
-        return epsilon_with_method(noise_multiplier=sigma, sample_rate=rate, steps=steps, delta=delta)
-    errors = prv_errors(renyi_epsilon(history, delta, COARSE_ORDERS), delta)
-    value = prv_epsilon(_together(history, *errors), delta, errors)
-    return (value, "prv") if math.isfinite(value) else (renyi_epsilon(history, delta), "rdp")
+        value, by = epsilon_with_method(noise_multiplier=sigma, sample_rate=rate, steps=steps, delta=left)
+        return spent + value, by
+    errors = prv_errors(renyi_epsilon(history, left, COARSE_ORDERS), left)
+    value = prv_epsilon(_together(history, *errors), left, errors)
+    return (spent + value, "prv") if math.isfinite(value) else (spent + renyi_epsilon(history, left), "rdp")
 
 
 def advantage(mechanisms: Sequence[Mechanism]) -> float:
     """δ(0) of all mechanisms together: the total variation between "in" and "out", an upper bound within about 0.004.
 
     It is the largest TPR − FPR that any attacker can have who sees every step. δ(0) ≤ δ̂(−h) + h with PRV's grid error
-    h in ε and in δ (Gopi et al. 2021, theorem 5.5). 1 (no bound) where PRV has no answer.
+    h in ε and in δ (Gopi et al. 2021, theorem 5.5). 1 (no bound) where PRV has no answer. What is added besides, (ε, δ)
+    of vocabularies, adds at most tanh(ε/2) + δ: total variation is subadditive (Kairouz et al. 2015, for k = 1).
     """
     history = _history(mechanisms)
+    spent, spent_delta = _added(mechanisms)
+    besides = math.tanh(spent / 2) + spent_delta
     if not history:
-        return 0.0
+        return min(1.0, besides)
     together = _together(history, ADVANTAGE_ERROR, ADVANTAGE_ERROR)
     if together is None:
         return 1.0
     with np.errstate(over="ignore"):
-        value = float(together.compute_delta_estimate(-ADVANTAGE_ERROR)) + ADVANTAGE_ERROR
+        value = float(together.compute_delta_estimate(-ADVANTAGE_ERROR)) + ADVANTAGE_ERROR + besides
     return min(1.0, value) if math.isfinite(value) else 1.0
 
 
 def room(mechanisms: Sequence[Mechanism], like: Mechanism, budget: float, delta: float) -> Mechanism | None:
     """`like` with the least noise that keeps all together within (budget, `delta`); None where there is no room.
 
-    Its own ε is what one more run of that many steps and that sample rate may spend. The total ends within 1 % of the
-    budget and never above it. Raises ValueError for a budget that is not above 0.
+    Words of its own it has none, whatever `like` has. Its own ε is what one more run of that many steps and that sample
+    rate may spend. The total ends within 1 % of the budget and never above it. Raises ValueError for a budget that is
+    not above 0.
     """
     if not (math.isfinite(budget) and budget > 0):
         raise ValueError(f"a budget is a number above 0, not {budget}")
@@ -78,7 +92,7 @@ def room(mechanisms: Sequence[Mechanism], like: Mechanism, budget: float, delta:
         return None
 
     def with_noise(log_sigma: float) -> Mechanism:
-        change = {"noise_multiplier": math.exp(log_sigma), "delta": delta, "accountant": "prv"}
+        change = {"noise_multiplier": math.exp(log_sigma), "delta": delta, "accountant": "prv", "vocabulary": None}
         return like.model_copy(update=change)
 
     def excess(log_sigma: float) -> float:
@@ -103,7 +117,10 @@ def room(mechanisms: Sequence[Mechanism], like: Mechanism, budget: float, delta:
 
 
 def _history(mechanisms: Sequence[Mechanism]) -> dict[tuple[float, float], int]:
-    """(σ, q) → steps. Raises ValueError where units differ: their promises speak of different neighbours."""
+    """(σ, q) → steps, a vocabulary's Gaussian noise being one with q = 1.
+
+    Raises ValueError where units differ: their promises speak of different neighbours.
+    """
     if len({mechanism.unit for mechanism in mechanisms}) > 1:
         raise ValueError("promises for notes and promises for patients do not add up: compose each unit by itself")
     history: dict[tuple[float, float], int] = {}
@@ -111,7 +128,16 @@ def _history(mechanisms: Sequence[Mechanism]) -> dict[tuple[float, float], int]:
         if mechanism.steps:
             key = (mechanism.noise_multiplier, mechanism.sample_rate)
             history[key] = history.get(key, 0) + mechanism.steps
+        if mechanism.vocabulary is not None and mechanism.vocabulary.multiplier is not None:
+            key = (mechanism.vocabulary.multiplier, 1.0)
+            history[key] = history.get(key, 0) + 1
     return history
+
+
+def _added(mechanisms: Sequence[Mechanism]) -> tuple[float, float]:
+    """What the mechanisms' vocabularies add to ε and δ by basic composition."""
+    shares = [one.vocabulary.added() for one in mechanisms if one.vocabulary is not None]
+    return sum(epsilon for epsilon, _ in shares), sum(delta for _, delta in shares)
 
 
 def _together(history: History, epsilon_error: float, delta_error: float) -> DiscretePRV | None:

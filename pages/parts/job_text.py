@@ -26,6 +26,8 @@ def title(spec: RunSpec) -> str:
         promise = "no privacy"
     if spec.defence is not None:
         promise += f", {spec.defence.label} notes"
+    if spec.vocabulary is not None:
+        promise += f", {spec.vocabulary.label}"
     cohort = hospital_name(spec.corpus)
     epochs = f"{spec.training.epochs} epoch{'s' if spec.training.epochs != 1 else ''}"
     return f"{charts.MODEL_NAMES[spec.model.kind]} · {promise} · {cohort} · {epochs} · seed {spec.training.seed}"

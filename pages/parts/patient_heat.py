@@ -40,9 +40,9 @@ STYLE = f"""<style>
 
 @st.cache_resource(max_entries=3, show_spinner="Loading the model")
 def _model(folder: str, base: bool, _run: Run) -> LanguageModel:
-    from core.models.build import load  # torch: seconds, not at first paint
+    from core.models.dp_vocabulary import public_model  # torch: seconds, not at first paint
 
-    return load(_run.spec.model) if base else _run.model()
+    return public_model(_run.spec.model, _run.vocabulary) if base else _run.model()
 
 
 @st.cache_data(max_entries=500, show_spinner="Asking both models about every word")
@@ -51,7 +51,8 @@ def gains(folder: str, note_id: str, text: str, _run: Run) -> list[Token]:
     from core.evaluation.note_heat import note_gains
 
     spec = _run.spec.model
-    base = _model(f"{spec.kind}-{spec.size}-{spec.base}", True, _run)
+    words = "" if _run.vocabulary is None else _run.id  # its own words are added to the public model's
+    base = _model(f"{spec.kind}-{spec.size}-{spec.base}-{words}", True, _run)
     return note_gains(_model(folder, False, _run), base, text)
 
 

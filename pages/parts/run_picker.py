@@ -22,11 +22,19 @@ def privacy_label(run: Run) -> str:
         return "public model, read no notes"
     if not privacy.private:
         return "no privacy"
+    if run.spec.vocabulary is not None:
+        return f"ε = {_epsilon_in_all(str(run.folder), run):.3g} per {privacy.unit} · DP, its own words among it"
     if privacy.target_epsilon is not None:
         return f"ε = {privacy.target_epsilon:.3g} per {privacy.unit} · DP"
     spent = _epsilon_spent(run)
     told = "ε not recorded" if spent is None else f"ε = {spent:.3g} per {privacy.unit}"
     return f"{told} · DP, σ = {privacy.noise_multiplier:.3g}"
+
+
+@st.cache_data(max_entries=128, show_spinner=False)
+def _epsilon_in_all(folder: str, _run: Run) -> float:
+    """ε of training and words together; a finished run's never changes."""
+    return _run.privacy.epsilon()
 
 
 def _epsilon_spent(run: Run) -> float | None:
@@ -48,6 +56,8 @@ def label(run: Run) -> str:
         parts.append(hospital_name(spec.corpus))
     if spec.defence is not None:
         parts.append(spec.defence.label)
+    if spec.vocabulary is not None and not spec.privacy.private:
+        parts.append(spec.vocabulary.label)
     if spec.training.seed:
         parts.append(f"seed {spec.training.seed}")
     parts.append("shipped" if run.shipped else "made here")
@@ -84,7 +94,7 @@ def promptable() -> list[Run]:
 def default_pair(runs: Sequence[Run]) -> tuple[Run | None, Run | None]:
     """A run without privacy, and the private run that differs from it least: same model and cohort, ε next to 8."""
     open_runs = [run for run in runs if not run.spec.privacy.private and not run.spec.is_base]
-    open_runs = [run for run in open_runs if run.spec.defence is None] or open_runs
+    open_runs = [run for run in open_runs if run.spec.defence is None and run.spec.vocabulary is None] or open_runs
     private = [run for run in runs if run.spec.privacy.private]
     left = next(iter(sorted(open_runs, key=lambda run: run.spec.model.kind != "gpt2")), None)
     if left is None:
@@ -92,6 +102,7 @@ def default_pair(runs: Sequence[Run]) -> tuple[Run | None, Run | None]:
 
     def distance(run: Run) -> tuple:
         other = (run.spec.model != left.spec.model, run.spec.corpus != left.spec.corpus, run.spec.defence is not None)
+        other += (run.spec.vocabulary is not None,)
         return (*other, abs((run.spec.privacy.target_epsilon or float("inf")) - 8.0))
 
     return left, min(private, key=distance, default=None)

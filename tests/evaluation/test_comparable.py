@@ -7,7 +7,7 @@ from pathlib import Path
 from core.evaluation.comparable import families
 from core.runs.events import Status
 from core.runs.run import Run
-from core.spec import AuditSpec, CorpusSpec, ModelSpec, PrivacySpec, RunSpec, TrainingSpec, recipe
+from core.spec import AuditSpec, CorpusSpec, ModelSpec, PrivacySpec, RunSpec, TrainingSpec, VocabularySpec, recipe
 
 
 def run(*, epsilon=None, sigma=None, finished=0.0, kind="gpt2", corpus_seed=0, unit="note", **training) -> Run:
@@ -104,3 +104,14 @@ def test_of_two_families_with_as_many_runs_gpt2s_is_first():
     masked = [run(epsilon=8, kind="distilbert"), run(epsilon=8, kind="bert")]
     assert [family.model.kind for family in families([*masked, run(epsilon=8)])] == ["gpt2", "distilbert", "bert"]
     assert [family.model.kind for family in families([*masked, run(epsilon=1, kind="bert")])][0] == "bert"
+
+
+def test_runs_with_words_of_their_own_belong_to_no_family():
+    """Their ε in all is another, and their perplexity is per token of another word list."""
+    plain = [run(epsilon=8, kind="bert"), run(kind="bert")]
+    own = []
+    for one, words in zip(plain, (VocabularySpec(epsilon=1.0), VocabularySpec()), strict=True):
+        spec = RunSpec.model_validate(one.spec.model_dump() | {"vocabulary": words.model_dump()})
+        own.append(Run(Path("runs") / spec.run_id, spec, one.status, shipped=False))
+    assert [family.run_ids for family in families([*plain, *own])] == [family.run_ids for family in families(plain)]
+    assert families(own) == []

@@ -6,6 +6,8 @@ import math
 
 import pytest
 
+from core.models.word_noise import WordNoise, gaussian_epsilon
+from core.spec import VocabularySpec
 from core.training.accounting import Mechanism, epsilon
 from core.training.composition import advantage, composed_epsilon, room
 
@@ -96,3 +98,57 @@ def test_room_fills_the_budget_and_never_exceeds_it():
     assert room([], like, 2.0, 1e-5).epsilon() == pytest.approx(2.0, rel=2e-3)
     with pytest.raises(ValueError, match="above 0"):
         room(spent, like, 0.0, 1e-5)
+
+
+# Words of a run's own ------------------------------------------------------------------------------------------------
+
+
+def words(noise: str = "gaussian", spent: float = 1.0) -> WordNoise:
+    return WordNoise.planned(VocabularySpec(epsilon=spent, delta=1e-6, words=7, noise=noise))
+
+
+def test_gaussian_words_are_one_more_gaussian():
+    # Without sampling: 1/σ² = 1/σ₁² + 1/s², at the δ that is left when words of one unit alone are taken off.
+    noise = words()
+    run = mechanism(1.2).with_vocabulary(noise)
+    assert run.delta == pytest.approx(1.1e-5)
+    both = 1 / math.sqrt(1 / 1.2**2 + 1 / noise.multiplier**2)
+    known = gaussian_epsilon(both, run.delta - noise.added()[1])
+    assert run.epsilon() == pytest.approx(known, abs=0.02)
+    assert composed_epsilon([run], run.delta) == run.epsilon_with_method()
+
+
+def test_laplace_words_are_added():
+    plain, noise = mechanism(1.1, 0.05, 60), words("laplace")
+    run = plain.with_vocabulary(noise)
+    assert run.epsilon() == pytest.approx(plain.epsilon() + 1.0, rel=1e-3)
+    assert advantage([run]) == pytest.approx(advantage([plain]) + math.tanh(0.5) + 1e-6)
+
+
+def test_words_cost_something_and_gaussian_ones_less_than_their_sum():
+    plain = mechanism(1.1, 0.05, 60)
+    run = plain.with_vocabulary(words())
+    assert plain.epsilon() < run.epsilon() < plain.epsilon() + 1.0
+    assert advantage([plain]) < advantage([run])
+    assert composed_epsilon([run, run], 1e-4)[0] > run.epsilon()
+    assert run.training_alone().epsilon() == pytest.approx(plain.epsilon())
+
+
+def test_words_that_use_delta_up_promise_nothing():
+    run = mechanism(1.1, 0.05, 60).with_vocabulary(words())
+    assert composed_epsilon([run], 4e-7) == (math.inf, "prv")
+    with pytest.raises(ValueError, match="vocabulary's δ"):
+        Mechanism.model_validate(run.model_dump() | {"delta": 1e-6})
+
+
+def test_one_more_run_has_no_words_of_its_own():
+    run = mechanism(1.1, 0.05, 60).with_vocabulary(words())
+    more = room([run], run, 8.0, 1e-4)
+    assert more.vocabulary is None and 7.8 < composed_epsilon([run, more], 1e-4)[0] <= 8.0
+
+
+def test_privacy_json_says_nothing_of_a_vocabulary_that_is_not_there():
+    plain = mechanism(1.1, 0.05, 60)
+    assert "vocabulary" not in plain.to_json()
+    run = plain.with_vocabulary(words())
+    assert Mechanism.from_json(run.to_json()) == run and Mechanism.from_json(plain.to_json()) == plain

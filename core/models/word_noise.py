@@ -1,0 +1,117 @@
+"""Noise that turns a word histogram into one that may be given away (row H1), and what it promises.
+
+Two data sets are neighbours when one has one unit (a note or a patient) more. A unit adds 1 to the counts of at most k
+different words, so both kinds of noise hide a unit and not just a word:
+
+* `gaussian`: N(0, σ²) on every count, σ = s·√k, since a unit moves the counts by at most √k in L2. s is that of the
+  analytic Gaussian mechanism (Balle & Wang 2018, theorem 8) and composes with training by PRV.
+* `laplace`: row H1 as it stands (Hoory et al. 2021, §3.2): Lap(2/ε₁) and threshold 1 + 2·ln(2/δ₁)/ε₁ promise (ε₁, δ₁)
+  for a word, and (kε₁, kδ₁) for k different words by basic composition.
+
+Words that nobody says have no noise of their own, so a word that only the one unit says must not come out: whatever
+ends below the threshold is dropped (Korolova et al. 2009; for Gaussian noise Gopi et al. 2020).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Literal, Self
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from scipy.optimize import brentq
+from scipy.stats import norm
+
+from core.spec import VocabularySpec
+
+
+class WordNoise(BaseModel):
+    """The noise of one histogram, from which its promise can be derived again. Part of `privacy.json`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    noise: Literal["gaussian", "laplace"]
+    scale: float = Field(gt=0, description="in counts: the Gaussian's standard deviation, the Laplace's b")
+    threshold: float = Field(gt=1, description="words whose noisy count is below are dropped")
+    words: int = Field(ge=1, description="k: different words that one unit adds to the histogram")
+    delta: float = Field(gt=0, lt=1, description="of the histogram, for one unit")
+
+    @model_validator(mode="after")
+    def _holds(self) -> Self:
+        if self.added()[1] > self.delta * (1 + 1e-9):
+            raise ValueError(f"this threshold lets words of one unit out more often than δ = {self.delta:g} allows")
+        return self
+
+    @classmethod
+    def planned(cls, spec: VocabularySpec) -> Self:
+        """The least noise that a spec's (ε, δ) allows. Raises ValueError for a spec without ε."""
+        if spec.epsilon is None:
+            raise ValueError("a vocabulary without ε has no noise")
+        k, epsilon, delta = spec.words, spec.epsilon, spec.delta
+        if spec.noise == "laplace":
+            scale = 2 * k / epsilon  # ε₁ = ε/k and δ₁ = δ/k a word
+            threshold = 1 + scale * math.log(2 * k / delta)
+        else:
+            scale = gaussian_multiplier(epsilon, delta / 2) * math.sqrt(k)
+            threshold = 1 + scale * float(norm.isf(-math.expm1(-delta / (2 * k))))
+        return cls(noise=spec.noise, scale=scale, threshold=threshold, words=k, delta=delta)
+
+    @property
+    def multiplier(self) -> float | None:
+        """s: the Gaussian's standard deviation over the most that a unit moves the counts, √k; None for Laplace."""
+        return self.scale / math.sqrt(self.words) if self.noise == "gaussian" else None
+
+    def added(self) -> tuple[float, float]:
+        """(ε, δ) that is added to the rest by basic composition.
+
+        Laplace: all of it, k·2/b and k·2·e^(−(T − 1)/b). Gaussian: ε by PRV (`multiplier`), and here only the chance of
+        a word that nobody else says, −k·ln Φ((T − 1)/σ). With t ≤ k such words the outcome is that of a Gaussian
+        mechanism on the other words unless one comes out, which has probability 1 − p, p = Φ((T − 1)/σ)^t. That costs
+        1 − p one way; the other way ε shrinks by −ln p, for which δ grows by less than −ln p, since |dδ/dε| ≤ 1. Both
+        are at most −ln p. (Exact: Wilkins et al. 2024.)
+        """
+        if self.noise == "laplace":
+            return self.words * 2 / self.scale, min(1.0, self.words * 2 * math.exp(-(self.threshold - 1) / self.scale))
+        return 0.0, min(1.0, -self.words * float(norm.logcdf((self.threshold - 1) / self.scale)))
+
+    def epsilon(self) -> float:
+        """ε of the histogram alone, for one unit at `delta`."""
+        epsilon, spent = self.added()
+        return epsilon if self.multiplier is None else gaussian_epsilon(self.multiplier, self.delta - spent)
+
+    def release(self, counts: Mapping[str, int], rng: np.random.Generator) -> dict[str, float]:
+        """The noisy histogram: every word of `counts` that occurs, unless it ends below the threshold.
+
+        For a real release `rng` must be secret. Raises ValueError for a count below 0.
+        """
+        if any(count < 0 for count in counts.values()):
+            raise ValueError("a word cannot occur less than 0 times")
+        words = sorted(word for word, count in counts.items() if count > 0)  # the input's order must not show
+        draw = rng.laplace if self.noise == "laplace" else rng.normal
+        noisy = draw(scale=self.scale, size=len(words)) + np.array([counts[word] for word in words], dtype=np.float64)
+        return {word: float(count) for word, count in zip(words, noisy, strict=True) if count >= self.threshold}
+
+
+def gaussian_delta(multiplier: float, epsilon: float) -> float:
+    """δ of one Gaussian mechanism: Φ(1/2s − εs) − e^ε·Φ(−1/2s − εs) (Balle & Wang 2018, theorem 8)."""
+    near, far = 1 / (2 * multiplier) - epsilon * multiplier, -1 / (2 * multiplier) - epsilon * multiplier
+    return float(norm.cdf(near) - math.exp(epsilon + norm.logcdf(far)))
+
+
+def gaussian_multiplier(epsilon: float, delta: float) -> float:
+    """The least s (rounded up by a millionth) with which one Gaussian mechanism is (ε, δ)-private."""
+    low, high = math.log(1e-3), math.log(1e7)
+    return math.exp(_root(lambda at: gaussian_delta(math.exp(at), epsilon), delta, low, high) + 1e-6)
+
+
+def gaussian_epsilon(multiplier: float, delta: float) -> float:
+    """ε of one Gaussian mechanism at `delta`; 0 where it needs none."""
+    if gaussian_delta(multiplier, 0.0) <= delta:
+        return 0.0
+    widest = 1 / (2 * multiplier**2) + 40 / multiplier  # 40 standard deviations into the tail of the loss
+    return _root(lambda epsilon: gaussian_delta(multiplier, epsilon), delta, 0.0, widest) + 1e-9
+
+
+def _root(delta_at: Callable[[float], float], delta: float, low: float, high: float) -> float:
+    return float(brentq(lambda at: delta_at(at) - delta, low, high, xtol=1e-10))
