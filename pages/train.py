@@ -46,7 +46,7 @@ def before_training(corpus: Corpus, spec: RunSpec) -> bool:
     per_patient = notes["patient_id"].value_counts()
     try:
         with st.skeleton(height=260):
-            coming = preview(spec.privacy, spec.training, notes=len(notes), patients=len(per_patient))
+            coming = preview(spec.privacy, spec.training, spec.vocabulary, notes=len(notes), patients=len(per_patient))
     except ValueError as error:
         st.error(f"This cannot be trained: {error}.", icon=":material/error:")
         return False

@@ -105,7 +105,12 @@ def vocabulary_spec(epsilon: str | None, **options: object) -> VocabularySpec | 
                 f"--vocabulary-{next(iter(given))} needs --vocabulary-epsilon: a number, or inf for no noise."
             )
         return None
-    return VocabularySpec(epsilon=epsilon_value(epsilon, "--vocabulary-epsilon"), **given)
+    try:
+        return VocabularySpec(epsilon=epsilon_value(epsilon, "--vocabulary-epsilon"), **given)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = f"--vocabulary-{first['loc'][-1]}: " if first["loc"] else ""
+        raise BadInput(where + first["msg"].removeprefix("Value error, ")) from None
 
 
 def fitting(spec: RunSpec, training_notes: int, batch_given: bool) -> RunSpec:

@@ -11,9 +11,10 @@ import plotly.graph_objects as go
 import streamlit as st
 from pydantic import ValidationError
 
-from core.spec import CorpusSpec, ModelKind, ModelSpec, PrivacySpec, RunSpec, TrainingSpec, recipe
+from core.spec import CorpusSpec, ModelKind, ModelSpec, PrivacySpec, RunSpec, TrainingSpec, VocabularySpec, recipe
 from pages.parts import charts
 from pages.parts.cohort_choice import sentence
+from pages.parts.word_knobs import choose_words, words_sentence
 
 EPSILONS = ("0.5", "1", "2", "5", "8", "10", "∞")
 BASES = Path(__file__).resolve().parents[2] / "assets" / "base"
@@ -37,13 +38,18 @@ KEEP = {"bind": "query-params"}
 
 @dataclass(frozen=True)
 class Preview:
-    """What a run will do, known before it starts. `sigma` and the rest are None without privacy."""
+    """What a run will do, known before it starts. `sigma` and the rest are None without privacy.
+
+    `epsilon` and `delta` are those of everything: of training, and of the model's own words where it gets any. The
+    `curve` is training's.
+    """
 
     steps: int
     warnings: tuple[str, ...]
     sigma: float | None = None
     sample_rate: float | None = None
     epsilon: float | None = None
+    delta: float | None = None
     answered_by: str | None = None  # the accountant that gave ε, when it is not the one asked for
     curve: tuple[tuple[int, ...], tuple[float, ...]] | None = None
 
@@ -63,7 +69,8 @@ def choose_run(corpus: CorpusSpec, *, notes: int) -> RunSpec | None:
     try:
         privacy = _privacy()
         training = _training(kind, privacy, notes=notes)
-        return RunSpec(corpus=corpus, model=ModelSpec(kind=kind), privacy=privacy, training=training)
+        words = choose_words(kind, privacy)
+        return RunSpec(corpus=corpus, model=ModelSpec(kind=kind), privacy=privacy, training=training, vocabulary=words)
     except ValidationError as error:
         st.error(sentence(error), icon=":material/error:")
         return None
@@ -144,8 +151,11 @@ def _training(kind: ModelKind, privacy: PrivacySpec, *, notes: int) -> TrainingS
 
 
 @st.cache_data(max_entries=200, show_spinner=False)
-def preview(privacy: PrivacySpec, training: TrainingSpec, *, notes: int, patients: int) -> Preview:
+def preview(
+    privacy: PrivacySpec, training: TrainingSpec, words: VocabularySpec | None = None, *, notes: int, patients: int
+) -> Preview:
     """σ, steps and expected ε of a run over so many training notes. Raises ValueError with a sentence."""
+    from core.models.word_noise import WordNoise
     from core.training import plan
     from core.training.accounting import epsilon_curve
 
@@ -154,7 +164,8 @@ def preview(privacy: PrivacySpec, training: TrainingSpec, *, notes: int, patient
         return Preview(steps=training.epochs * math.ceil(notes / training.batch_size), warnings=tuple(warnings))
     planned = plan.plan(privacy, training, notes=notes, patients=patients)
     mechanism = planned.mechanism
-    spent, answered_by = mechanism.epsilon_with_method()
+    whole = mechanism if words is None else mechanism.with_vocabulary(WordNoise.planned(words))
+    spent, answered_by = whole.epsilon_with_method()
     counts, values = epsilon_curve(
         noise_multiplier=mechanism.noise_multiplier,
         sample_rate=mechanism.sample_rate,
@@ -168,6 +179,7 @@ def preview(privacy: PrivacySpec, training: TrainingSpec, *, notes: int, patient
         sigma=mechanism.noise_multiplier,
         sample_rate=planned.sample_rate,
         epsilon=spent,
+        delta=whole.delta,
         answered_by=None if answered_by == privacy.accountant else answered_by,
         curve=(tuple(counts.tolist()), tuple(values.tolist())),
     )
@@ -185,8 +197,10 @@ def show_preview(spec: RunSpec, coming: Preview, *, most_notes: int) -> None:
     if privacy.private:
         counted = coming.answered_by or privacy.accountant
         st.caption(
-            f"ε = {coming.epsilon:.3g} per {privacy.unit} at δ = {privacy.delta:g}, counted by {counted.upper()}."
+            f"ε = {coming.epsilon:.3g} per {privacy.unit} at δ = {coming.delta:g}, counted by {counted.upper()}."
         )
+    if spec.vocabulary is not None:
+        st.caption(words_sentence(spec, coming.curve[1][-1] if coming.curve else None))
     for warning in coming.warnings:
         st.warning(f"{warning[0].upper()}{warning[1:].rstrip('.')}.", icon=":material/warning:")
     if not privacy.private:
@@ -197,7 +211,7 @@ def show_preview(spec: RunSpec, coming: Preview, *, most_notes: int) -> None:
             icon=":material/warning:",
         )
     _curve(coming, privacy)
-    _group_line(coming.epsilon, privacy, most_notes)
+    _group_line(coming, privacy, most_notes)
 
 
 def _curve(coming: Preview, privacy: PrivacySpec) -> None:
@@ -216,20 +230,21 @@ def _curve(coming: Preview, privacy: PrivacySpec) -> None:
     )  # fmt: skip
     figure.update_layout(
         xaxis={"title": "step", "range": [0, coming.steps]},
-        yaxis={"title": "expected ε", "rangemode": "tozero"},
+        yaxis={"title": "expected ε" if coming.delta == privacy.delta else "ε of training", "rangemode": "tozero"},
         height=230,
         margin={"t": 10, "b": 10, "l": 10, "r": 10},
     )
-    charts.show(figure, key="expected-epsilon", alt=f"Expected ε against steps, ending at {coming.epsilon:.3g}")
+    charts.show(figure, key="expected-epsilon", alt=f"Expected ε against steps, ending at {coming.curve[1][-1]:.3g}")
 
 
-def _group_line(epsilon: float, privacy: PrivacySpec, most_notes: int) -> None:
+def _group_line(coming: Preview, privacy: PrivacySpec, most_notes: int) -> None:
     """Row J7: what the promise for one note means for a patient with many."""
+    epsilon = coming.epsilon
     if privacy.unit == "patient" or most_notes < 2 or not math.isfinite(epsilon):
         return
     from core.training.accounting import group_epsilon
 
-    group, delta = group_epsilon(epsilon, privacy.delta, most_notes)
+    group, delta = group_epsilon(epsilon, coming.delta, most_notes)
     promise = "so nothing is promised to them" if delta >= 0.5 else f"with δ = {delta:.2g}"
     st.caption(
         f"The patient with the most training notes has {most_notes}. For all of these together this run promises only "

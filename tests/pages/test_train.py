@@ -14,7 +14,7 @@ from core.runs.events import Status, append_event, write_status
 from core.runs.lock import held
 from core.runs.progress import Progress, progress_of
 from core.runs.store import DiskFull, Workspace
-from core.spec import CORPUS_PRESETS, PrivacySpec, RunSpec, recipe
+from core.spec import CORPUS_PRESETS, PrivacySpec, RunSpec, VocabularySpec, recipe
 from core.training.accounting import epsilon
 from pages.parts.job_text import stage_in_words, title
 from pages.parts.live_strips import MOST_POINTS, strips
@@ -263,3 +263,26 @@ def test_the_first_step_can_be_seen():
     progress = Progress(step=1, steps=46, steps_taken=[1], loss=[4.8], epsilon=[2.9])
     drawn = {trace.name: trace for trace in strips(progress, budget=8.0, private=True).data}
     assert "markers" in drawn["loss on training notes"].mode and "markers" in drawn["ε spent"].mode
+
+
+def test_words_of_its_own_are_asked_for_and_their_cost_is_told(data, asked):
+    app = opened(kind="DistilBERT", epsilon="2", own_words="true", word_epsilon="1", words_counted="4", **TINY)
+    assert not app.exception and not app.error
+    told = [caption.value for caption in app.caption]
+    assert any("its own words spend ε = 1 at δ = 1e-06 and training 2 at δ = 1e-05" in line for line in told)
+    spent = float(figures(app)["ε a note"])
+    assert 2.0 < spent < 3.0, "together, by PRV, they cost less than their sum"
+    assert any(f"ε = {spent:.3g} per note at δ = 1.1e-05" in line for line in told)
+    app.button(key="train").click().run()
+    (spec,) = asked
+    assert spec.vocabulary == VocabularySpec(epsilon=1.0, words=4)
+    assert title(spec).count("own words (ε = 1)") == 1
+
+
+def test_without_privacy_words_have_no_noise_and_gpt2_gets_none(data, asked):
+    app = opened(kind="DistilBERT", epsilon="∞", own_words="true", cohort="tiny")
+    assert any("may name patients" in caption.value for caption in app.caption)
+    app.button(key="train").click().run()
+    (spec,) = asked
+    assert spec.vocabulary == VocabularySpec()
+    assert not any(one.key == "own_words" for one in opened(kind="GPT-2", cohort="tiny").toggle)
