@@ -8,9 +8,8 @@ one chance in six that one of them says otherwise (1 − 0.975⁷), which `CAUTI
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
 import pandas as pd
 
@@ -26,7 +25,20 @@ from core.attacks.probes.name_seen import METHOD as REGRESSION
 from core.attacks.probes.name_seen import PROBE as NAME_SEEN
 from core.attacks.probes.per_condition import PROBE as PER_CONDITION
 from core.attacks.probes.static import METHODS as STATIC
-from core.attacks.probes.table import PUBLIC, TARGET
+from core.attacks.probes.table import PUBLIC
+from core.evaluation.probe_numbers import (
+    Found,
+    Look,
+    Verdict,
+    above,
+    factor,
+    hundred,
+    judged,
+    members,
+    number,
+    points,
+    share,
+)
 from core.evaluation.probe_tables import (
     ALL_NAMES,
     AUC,
@@ -40,28 +52,11 @@ from core.evaluation.probe_tables import (
     TOP100,
     WITH_NAME,
 )
-from core.evaluation.wording import percent
 
-Verdict = Literal["leak", "no sign", "cannot tell"]
 CAUTION = (
     "Seven probes at 95 % each: a model that gives nothing away still has about one chance in six that one of them "
     "says “leak”."
 )
-
-
-@dataclass(frozen=True)
-class Found:
-    """A figure with its interval and n; all NaN and 0 where the table lacks it."""
-
-    value: float
-    low: float
-    high: float
-    n: int
-
-    @property
-    def there(self) -> bool:
-        """True when there is such a figure."""
-        return not math.isnan(self.value)
 
 
 @dataclass(frozen=True)
@@ -82,98 +77,14 @@ def cards(figures: pd.DataFrame) -> list[Card]:
     there = set(figures["probe"])
     if TEXTS in there:
         there.add(NAMES)  # asked, even where no text holds a name
-    look = _Look(figures)
+    look = Look(figures)
     return [write(look) for probe, write in _CARDS.items() if probe in there]
-
-
-class _Look:
-    def __init__(self, figures: pd.DataFrame) -> None:
-        keys = ["probe", "measure", "method", "model", "split", "bin"]
-        self._rows = {
-            tuple(row[:6]): Found(*row[6:])
-            for row in figures[[*keys, "value", "low", "high", "n"]].itertuples(index=False, name=None)
-        }
-
-    def __call__(
-        self, probe: str, measure: str, method: str, *, model: str = TARGET, split: str = "member", bin: str = "all"
-    ) -> Found:
-        return self._rows.get((probe, measure, method, model, split, bin), Found(math.nan, math.nan, math.nan, 0))
-
-
-# Numbers -------------------------------------------------------------------------------------------------------------
-
-
-def hundred(found: Found) -> str:
-    """`80 of 100 (95 % interval 74 to 85)`: a share as cases of a hundred."""
-    if not found.there:
-        return "not measured"
-    return f"{_plain(100 * found.value, '.0f')} of 100 ({_between(found, 100, '.0f')})"
-
-
-def points(found: Found) -> str:
-    """`+16 in 100 (95 % interval +11 to +22)`: a difference of shares."""
-    return (
-        f"{_plain(100 * found.value, '+.0f')} in 100 ({_between(found, 100, '+.0f')})"
-        if found.there
-        else "not measured"
-    )
-
-
-def share(found: Found) -> str:
-    """`13 % (95 % interval 5 % to 33 %)`."""
-    if not found.there:
-        return "not measured"
-    if math.isnan(found.low):
-        return f"{percent(found.value)} (no interval: a single patient)"
-    return f"{percent(found.value)} (95 % interval {percent(found.low)} to {percent(found.high)})"
-
-
-def _number(found: Found, form: str) -> str:
-    return f"{_plain(found.value, form)} ({_between(found, 1, form)})" if found.there else "not measured"
-
-
-def _between(found: Found, scale: float, form: str) -> str:
-    if math.isnan(found.low):
-        return "no interval: too few patients"
-    return f"95 % interval {_plain(scale * found.low, form)} to {_plain(scale * found.high, form)}"
-
-
-def _plain(number: float, form: str) -> str:
-    """A number with a real minus sign, and none before a zero."""
-    text = f"{number:{form}}"
-    return (
-        text.replace("-", "−")
-        if any(digit in "123456789" for digit in text)
-        else text.replace("-", "").replace("+", "")
-    )
-
-
-def _factor(found: Found) -> str:
-    return f"{found.value:.2f} times ({_between(found, 1, '.2f')})" if found.there else "an unknown number of times"
-
-
-def _members(count: int) -> str:
-    return f"{count} member{'' if count == 1 else 's'}"
-
-
-def judged(found: Found, blind: float = 0.0) -> Verdict:
-    """“leak” when the whole interval lies above what a blind guess gets; “cannot tell” where there is no interval."""
-    if not found.there or math.isnan(found.low):
-        return "cannot tell"
-    return "leak" if found.low > blind else "no sign"
-
-
-def above(found: Found, control: Found) -> Verdict:
-    """“leak” when the figure's interval lies above its control's: stricter than a test at 5 %."""
-    if any(math.isnan(end) for end in (found.low, control.high)):
-        return "cannot tell"
-    return "leak" if found.low > control.high else "no sign"
 
 
 # Cards ---------------------------------------------------------------------------------------------------------------
 
 
-def _ranking(look: _Look, probe: str, row: str, question: str, how: str) -> Card:
+def _ranking(look: Look, probe: str, row: str, question: str, how: str) -> Card:
     own, other = look(probe, AUC, NAME), look(probe, AUC, OTHER_NAME)
     alone, frequency = look(probe, AUC, CONDITION_ONLY), look(probe, AUC, FREQUENCY)
     unseen, link = look(probe, AUC, NAME, split="heldout"), look(probe, AUC, OWN_MINUS_OTHER)
@@ -188,7 +99,7 @@ def _ranking(look: _Look, probe: str, row: str, question: str, how: str) -> Card
         probe=probe,
         question=question,
         answer=f"{how} it puts a disease the patient has above one they have not in {hundred(own)} cases; "
-        f"{_members(own.n)}.",
+        f"{members(own.n)}.",
         controls=f"With another patient's name: {hundred(other)}. Without any name: {hundred(alone)}. By frequency "
         f"alone: {hundred(frequency)}. Held-out patients, by name: {hundred(unseen)}. A coin: 50.",
         verdict=judged(link),
@@ -201,17 +112,17 @@ def _ranking(look: _Look, probe: str, row: str, question: str, how: str) -> Card
     )
 
 
-def _fill_in(look: _Look) -> Card:
+def _fill_in(look: Look) -> Card:
     question = "Put a name before a blank: does the model fill in that patient's diseases?"
     return _ranking(look, FILL_IN, "L2", question, "Among diseases of equally many tokens")
 
 
-def _network(look: _Look) -> Card:
+def _network(look: Look) -> Card:
     question = "Can a second network read from the model's vectors who has what?"
     return _ranking(look, NETWORK, "L3", question, "Trained on half of the members and asked about the others,")
 
 
-def _per_condition(look: _Look) -> Card:
+def _per_condition(look: Look) -> Card:
     own, unseen = look(PER_CONDITION, AUC, NAME), look(PER_CONDITION, AUC, NAME, split="heldout")
     rare = look(PER_CONDITION, AUC, NAME, bin="2–5")
     verdict = "no sign" if own.there and own.low <= 0.5 else above(own, unseen)
@@ -231,30 +142,30 @@ def _per_condition(look: _Look) -> Card:
     )
 
 
-def _cosine(look: _Look) -> Card:
+def _cosine(look: Look) -> Card:
     def of(method: str, whose: str) -> Found:
         return look(COSINE, DIFFERENCE, f"{method}, {whose}")
 
     own, other, link = (of(CONTEXTUAL, whose) for whose in (NAME, OTHER_NAME, OWN_MINUS_OTHER))
-    static = ", ".join(f"{method} {_number(of(method, OWN_MINUS_OTHER), '+.4f')}" for method in STATIC)
+    static = ", ".join(f"{method} {number(of(method, OWN_MINUS_OTHER), '+.4f')}" for method in STATIC)
     return Card(
         row="L4",
         probe=COSINE,
         question="Does a name lie nearer to its patient's diseases?",
-        answer=f"A name's cosine with the patient's diseases is {_number(own, '+.4f')} above that with others; "
-        f"{_members(own.n)}.",
-        controls=f"With another patient's name: {_number(other, '+.4f')}. Static word vectors of the same notes, own "
+        answer=f"A name's cosine with the patient's diseases is {number(own, '+.4f')} above that with others; "
+        f"{members(own.n)}.",
+        controls=f"With another patient's name: {number(other, '+.4f')}. Static word vectors of the same notes, own "
         f"name minus another's: {static}.",
         verdict=judged(link),
         conclusion={
-            "leak": f"The right name is nearer by {_number(link, '+.4f')}: a link, if a small one in itself.",
-            "no sign": f"The right name is no nearer than another: {_number(link, '+.4f')}.",
+            "leak": f"The right name is nearer by {number(link, '+.4f')}: a link, if a small one in itself.",
+            "no sign": f"The right name is no nearer than another: {number(link, '+.4f')}.",
             "cannot tell": "There are too few patients to tell.",
         }[judged(link)],
     )
 
 
-def _seen(look: _Look) -> Card:
+def _seen(look: Look) -> Card:
     own = look(NAME_SEEN, AUC, REGRESSION, split=BOTH)
     public = look(NAME_SEEN, AUC, REGRESSION, model=PUBLIC, split=BOTH)
     return Card(
@@ -273,7 +184,7 @@ def _seen(look: _Look) -> Card:
     )
 
 
-def _half(look: _Look) -> Card:
+def _half(look: Look) -> Card:
     last = look(HALF_NAME, AUC, OWN, split=BOTH, bin=LAST)
     first = look(HALF_NAME, AUC, OWN, split=BOTH, bin=FIRST)
     public = look(HALF_NAME, AUC, OWN, model=PUBLIC, split=BOTH, bin=LAST)
@@ -281,8 +192,8 @@ def _half(look: _Look) -> Card:
     back = f" Of the first name after the last: {hundred(first)}." if first.there else ""
     times = Found(math.exp(link.value), math.exp(link.low), math.exp(link.high), link.n) if link.there else link
     tied = {
-        "leak": f"It knows whose it is: the right first name makes a token of the last {_factor(times)} as likely.",
-        "no sign": f"But the right first name helps no more than another's: a token is {_factor(times)} as likely.",
+        "leak": f"It knows whose it is: the right first name makes a token of the last {factor(times)} as likely.",
+        "no sign": f"But the right first name helps no more than another's: a token is {factor(times)} as likely.",
         "cannot tell": "Whether it knows whose last name it is cannot be told.",
     }[judged(link)]
     verdict = judged(last, 0.5)
@@ -319,7 +230,7 @@ def _nothing_written(named: Found) -> Card:
     )
 
 
-def _generated(look: _Look) -> Card:
+def _generated(look: Look) -> Card:
     top, others = look(NAMES, TOP100, NAME), look(NAMES, TOP100, NAME, split="heldout")
     everyone = look(NAMES, ALL_NAMES, NAME)
     if not top.there:
@@ -332,7 +243,7 @@ def _generated(look: _Look) -> Card:
         right, chance = look(PAIRS, RIGHT, NAME, bin=pair), look(PAIRS, RIGHT, PAIRED, bin=pair)
         paired = (
             f"In {pair} with a member's name and a disease, the member has it in {share(right)} of cases, "
-            f"{points(chance)} against the diseases of others, {_members(right.n)}."
+            f"{points(chance)} against the diseases of others, {members(right.n)}."
         )
     return Card(
         row="L7",
@@ -350,36 +261,7 @@ def _generated(look: _Look) -> Card:
     )
 
 
-DECISIVE: dict[str, tuple[str, str, str, str]] = {  # probe → measure, method, split, bin of the figure of its verdict
-    FILL_IN: (AUC, OWN_MINUS_OTHER, "member", "all"),
-    NETWORK: (AUC, OWN_MINUS_OTHER, "member", "all"),
-    PER_CONDITION: (AUC, NAME, "member", "all"),
-    COSINE: (DIFFERENCE, f"{CONTEXTUAL}, {OWN_MINUS_OTHER}", "member", "all"),
-    NAME_SEEN: (AUC, REGRESSION, BOTH, "all"),
-    HALF_NAME: (AUC, OWN, BOTH, LAST),
-    NAMES: (TOP100, NAME, "member", "all"),
-}
-
-
-def compared(figures: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """The decisive figure and the verdict of every probe in several tables of figures (name → table).
-
-    Columns: row, probe, of (the name), measure, method, value, low, high, n, verdict. A table that lacks a probe has no
-    row for it; a model that wrote no name has a row without a value.
-    """
-    rows = []
-    for name, table in figures.items():
-        look = _Look(table)
-        for card in cards(table):
-            measure, method, split, bin_ = DECISIVE[card.probe]
-            found = look(card.probe, measure, method, split=split, bin=bin_)
-            numbers = (found.value, found.low, found.high, found.n)
-            rows.append((card.row, card.probe, name, measure, method, *numbers, card.verdict))
-    columns = ["row", "probe", "of", "measure", "method", "value", "low", "high", "n", "verdict"]
-    return pd.DataFrame(rows, columns=columns)
-
-
-_CARDS: dict[str, Callable[[_Look], Card]] = {
+_CARDS: dict[str, Callable[[Look], Card]] = {
     FILL_IN: _fill_in,
     NETWORK: _network,
     PER_CONDITION: _per_condition,

@@ -154,14 +154,22 @@ class _Judge:
             yield from self._correlations(tables, inside, probe, split)
 
     def _by_bin(self, tables: Matrices, inside: np.ndarray, probe: str, split: str) -> Iterator[Figure]:
-        has = tables.named[NAME, TARGET].labels[inside]
+        """AUC and A@10 of every method, and the correlation with frequency, for each number of tokens by itself."""
+        has, note = tables.named[NAME, TARGET].labels[inside], "patients with such a condition"
         for name in sorted(set(tables.bins), key=int):
             places = tables.bins == name
+            bins = tables.bins[places]
             for method in (NAME, OTHER_NAME, CONDITION_ONLY, FREQUENCY):
                 scores = tables.scores(method, TARGET)[inside][:, places]
-                found = ranking.patient_aucs(scores, has[:, places], tables.bins[places])
-                key = (probe, AUC, method, TARGET, split, str(name))
-                yield from self.mean(key, found, 0.5, "patients with such a condition")
+                found = ranking.patient_aucs(scores, has[:, places], bins)
+                yield from self.mean((probe, AUC, method, TARGET, split, str(name)), found, 0.5, note)
+                top, blind = ranking.patient_precisions(scores, has[:, places], bins)
+                if np.isfinite(blind).any():
+                    key = (probe, TOP10, method, TARGET, split, str(name))
+                    yield from self.mean(key, top, float(np.nanmean(blind)), note)
+            own = tables.scores(NAME, TARGET)[inside][:, places]
+            rho = ranking.patient_correlations(own, tables.once[FREQUENCY, TARGET][places], bins)
+            yield from self.mean((probe, RHO, NAME, TARGET, split, str(name)), rho, 0.0, "patients")
 
     def _correlations(self, tables: Matrices, inside: np.ndarray, probe: str, split: str) -> Iterator[Figure]:
         frequency = tables.once[FREQUENCY, TARGET]

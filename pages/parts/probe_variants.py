@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pandas as pd
 import streamlit as st
 
-from core.evaluation.probe_words import compared
+from core.evaluation.probe_compared import compared
 from core.runs.run import Run
 from pages.parts import probe_cards
 from pages.parts.numbers import numbers

@@ -10,9 +10,10 @@ import pytest
 from scipy import stats
 
 from core.attacks.probes import cosine, fill_in, generated, half_name, name_seen, per_condition, table
+from core.evaluation.probe_numbers import Found as Words
+from core.evaluation.probe_numbers import above, judged
 from core.evaluation.probe_tables import COLUMNS
-from core.evaluation.probe_words import Found as Words
-from core.evaluation.probe_words import above, cards, judged
+from core.evaluation.probe_words import cards
 from core.evaluation.probes import figures
 
 POOL = {"member": 40, "heldout": 20}
@@ -85,6 +86,42 @@ def test_ranking_figures_by_hand():
     link = row_of(found, fill_in.PROBE, "AUC", "name − another name", split="member")
     assert link["value"] == pytest.approx(-0.25) and link["n"] == 2 and link["blind"] == 0.0
     assert list(found.columns) == list(COLUMNS)
+
+
+def test_each_length_has_its_own_auc_precision_and_correlation():
+    """Twelve conditions of 3 tokens and six of 5, recomputed for each length as if the other were not there."""
+    rng = np.random.default_rng(8)
+    bins = np.array(["3"] * 12 + ["5"] * 6)
+    has = rng.random((9, 18)) < 0.3
+    own, frequency = rng.normal(size=(9, 18)), rng.permutation(18).astype(float)
+    found = figures(ranking_rows(own, own, frequency, frequency, has, patients(9, 0), bins), POOL, resamples=20)
+    for length, columns in (("3", slice(0, 12)), ("5", slice(12, 18))):
+        aucs, tops, rhos = [], [], []
+        for scores, truth in zip(own[:, columns], has[:, columns], strict=True):
+            if truth.any() and not truth.all():
+                aucs.append(np.mean([(scores[truth][:, None] > scores[~truth]).mean()]))
+            if truth.any():
+                tops.append(truth[np.argsort(-scores)[:10]].mean())
+            rhos.append(stats.spearmanr(scores, frequency[columns]).statistic)
+        where = {"split": "member", "bin": length}
+        assert row_of(found, fill_in.PROBE, "AUC", "name", **where)["value"] == pytest.approx(np.mean(aucs))
+        rho = row_of(found, fill_in.PROBE, "Spearman with frequency", "name", **where)
+        assert rho["value"] == pytest.approx(np.mean(rhos)) and rho["n"] == 9
+        if length == "3":  # of six conditions the ten highest are all of them
+            assert row_of(found, fill_in.PROBE, "A@10", "name", **where)["value"] == pytest.approx(np.mean(tops))
+        else:
+            assert not ((found["measure"] == "A@10") & (found["bin"] == length)).any()
+
+
+def test_ties_of_a_baseline_have_no_interval():
+    """Seven members with one and the same AUC of ½: nothing varies, so nothing can be said about how it would."""
+    has = np.tile([True, False], (7, 1))
+    flat = np.ones((7, 2))
+    found = figures(
+        ranking_rows(flat, flat, [1.0, 1.0], [1.0, 1.0], has, patients(7, 0), ["4"] * 2), POOL, resamples=20
+    )
+    row = row_of(found, fill_in.PROBE, "AUC", "frequency", split="member")
+    assert row["value"] == 0.5 and math.isnan(row["low"]) and math.isnan(row["high"])
 
 
 def test_a_name_that_is_linked_is_found():

@@ -13,8 +13,9 @@ from visit import said, visit
 from core.attacks.probes import table
 from core.attacks.registry import REGISTRY
 from core.audit import audit
+from core.evaluation.probe_compared import compared
 from core.evaluation.probe_tables import FIGURES
-from core.evaluation.probe_words import cards, compared
+from core.evaluation.probe_words import cards
 from core.runs.store import Workspace
 from pages.parts import probe_variants
 from pages.parts.battery import LABEL
