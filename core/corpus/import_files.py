@@ -175,7 +175,7 @@ def _records(path: Path, progress: ReadProgress | None, most_bytes: int) -> Iter
         lines = _lines(path, progress, most_bytes)
         first = next(lines, "")
         separator = max(",;\t|", key=first.count)
-        for row, cells in enumerate(csv.reader(_again(first, lines), delimiter=separator), start=1):
+        for row, cells in enumerate(csv.reader(_again(first, lines), delimiter=separator, strict=True), start=1):
             if cells:
                 yield row, ([cell.strip() for cell in cells] if row == 1 else cells)
     except csv.Error as error:
@@ -185,6 +185,12 @@ def _records(path: Path, progress: ReadProgress | None, most_bytes: int) -> Iter
 def _csv_error(error: csv.Error) -> str:
     if "field larger" in str(error):
         return f"a cell has more than {MOST_CHARACTERS:,} characters. Perhaps a quote was opened and never closed."
+    if "unexpected end" in str(error):
+        return "a quote was opened here and never closed."
+    if "expected after" in str(error):
+        return "text follows a closing quote. A quote inside a quoted cell is written twice."
+    if "new-line character" in str(error):
+        return "a line ends in a carriage return alone. Save the file with the usual line ends."
     return f"this is not CSV ({error})."
 
 

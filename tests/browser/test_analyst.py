@@ -1,0 +1,140 @@
+"""An analyst's way: notes from a file, a model of them, a bucket of patients, one patient, and a file to take away."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import time
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from playwright.sync_api import Error, Page, expect
+from served import WAIT, no_traceback, settled, to_entry, type_in
+from test_screens import cut_texts
+
+from core.corpus.hospital import build
+from core.runs.run import Run
+from core.runs.store import Workspace
+from core.spec import CORPUS_PRESETS
+
+TRAINED = 300_000  # milliseconds for a run of one epoch and both audits on a busy core
+RUDE = '<img src=x onerror="alert(1)"> 👩‍⚕️'  # the name of a column
+
+
+@pytest.fixture(scope="module")
+def ward(tmp_path_factory) -> tuple[Path, Path]:
+    """Notes under odd column names, with markup and a formula among them, and their patients' identifiers."""
+    hospital = build(CORPUS_PRESETS["smoke"])
+    notes = hospital.notes[hospital.notes["split"] != "canary"][["text", "patient_id"]]
+    notes = notes.rename(columns={"text": RUDE, "patient_id": "Fall"}).assign(ward='=HYPERLINK("http://x")')
+    folder = tmp_path_factory.mktemp("ward")
+    notes.to_csv(folder / "ward.csv", index=False)
+    people = hospital.patients[["patient_id", "full_name", "age", "sex", "icd_codes"]]
+    people.assign(icd_codes=people["icd_codes"].map(" ".join)).to_csv(folder / "people.csv", index=False)
+    return folder / "ward.csv", folder / "people.csv"
+
+
+def upload(page: Page, number: int, path: Path) -> None:
+    """Give a file to the first or second box for files."""
+    page.locator("[data-testid=stFileUploader] input[type=file]").nth(number).set_input_files(path)
+    expect(page.get_by_text(path.name, exact=True).first).to_be_visible(timeout=WAIT)
+    settled(page)
+
+
+def choose(page: Page, label: str, option: re.Pattern) -> None:
+    """Pick from a select box until it holds the option: a page that is drawn anew closes its list."""
+    box = page.get_by_role("combobox", name=label, exact=True)
+    for _ in range(24):
+        settled(page)
+        with contextlib.suppress(Error):
+            box.click(timeout=WAIT / 24)
+            page.get_by_role("option", name=option).first.click(timeout=WAIT / 24)
+            settled(page)
+            if option.search(box.input_value(timeout=WAIT / 24)):
+                return
+    raise AssertionError(f"the box {label} does not take {option.pattern}")
+
+
+def to_page(page: Page, title: str) -> None:
+    """Go by the menu: the address bar would start another session, which sees no brought notes."""
+    to_entry(page, title)
+    expect(page.get_by_role("heading", level=1, name=title)).to_be_visible(timeout=WAIT)
+    settled(page)
+
+
+def run_on_brought_notes(data: Path) -> Run:
+    """The private run on an imported cohort, once it is complete."""
+    end = time.monotonic() + TRAINED / 1000
+    while time.monotonic() < end:
+        for run in Workspace(data, shared=()).runs():
+            if run.spec.corpus.imported is not None and run.spec.privacy.private:
+                return run
+        time.sleep(0.5)
+    raise AssertionError("the run was not finished in time")
+
+
+def test_from_a_file_to_a_patient_to_a_file(tab, server, data, ward, shot):
+    fired: list[str] = []
+    tab.on("dialog", lambda dialog: (fired.append(dialog.message), dialog.dismiss()))
+    tab.goto(f"{server}/cohort?cohort=my+notes")
+    settled(tab)
+    upload(tab, 0, ward[0])
+    upload(tab, 1, ward[1])
+    expect(tab.get_by_text("Choose the column of:", exact=False)).to_be_visible(timeout=WAIT)
+    choose(tab, "Text of the note", re.compile("onerror"))
+    choose(tab, "Patient", re.compile("^Fall$"))
+    tab.locator(".st-key-own_check button").click()
+    use = tab.locator(".st-key-own_use button")
+    expect(use).to_be_visible(timeout=WAIT)
+    settled(tab)
+    expect(tab.get_by_test_id("stMetricValue").nth(1)).to_have_text("32")
+    shot(tab, "analyst-1-checked", full=True)
+    use.click()
+    expect(tab.get_by_text("ward.csv: yours alone", exact=False)).to_be_visible(timeout=WAIT)
+
+    to_page(tab, "Train")
+    expect(tab.get_by_text("Your notes: 32 patients", exact=False)).to_be_visible(timeout=WAIT)
+    for label, value in (("Epochs", "1"), ("Notes a batch", "32")):
+        type_in(tab, label, value)
+    tab.locator(".st-key-train button").click()
+    run = run_on_brought_notes(data)
+
+    to_page(tab, "Patients")
+    choose(tab, "Model", re.compile("own notes of 32 patients"))
+    assert f"run={run.id}" in tab.url
+    choose(tab, "Bucket (1 = rarest profiles)", re.compile("^1$"))
+    expect(tab.get_by_text(re.compile(r"patients of bucket 1"))).to_be_visible(timeout=WAIT)
+    settled(tab)
+    rows = tab.locator("[data-testid=stDataFrame]:visible").first
+    rows.scroll_into_view_if_needed()
+    table = rows.bounding_box()
+    tab.mouse.click(table["x"] + 18, table["y"] + 55)  # the first row's box
+    chosen = tab.get_by_role("heading", name=re.compile(r"^Patient P\d+, "))
+    expect(chosen).to_be_visible(timeout=WAIT)
+    patient = re.search(r"P\d+", chosen.inner_text()).group()
+    settled(tab)
+    assert cut_texts(tab) == []
+    shot(tab, "analyst-2-patient", full=True)
+    with tab.expect_download(timeout=WAIT) as download:
+        tab.locator(".st-key-download-patients-bucket-1 button").click()
+    frame = pd.read_csv(Path(download.value.path()))
+    assert frame["patient_id"].iloc[0] == patient
+    assert set(frame["patient_id"]) <= set(pd.read_csv(ward[1])["patient_id"]) and frame["icd_codes"].notna().all()
+    assert fired == []
+    no_traceback(tab)
+
+    tab.reload()  # another session: nothing of the notes is there
+    settled(tab)
+    expect(tab.get_by_text("own notes of", exact=False)).to_have_count(0)
+
+
+def test_a_broken_file_is_a_sentence(tab, server, tmp_path):
+    tab.goto(f"{server}/cohort?cohort=my+notes")
+    settled(tab)
+    path = tmp_path / "broken.csv"
+    path.write_bytes(b'patient_id,text\nP1,"never closed\nP2,fine\n')
+    upload(tab, 0, path)
+    expect(tab.get_by_text("row 2: a quote was opened here and never closed", exact=False)).to_be_visible(timeout=WAIT)
+    expect(tab.locator(".st-key-own_check")).to_have_count(0)
+    no_traceback(tab)
