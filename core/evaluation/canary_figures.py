@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import astuple
 
-import numpy as np
 import pandas as pd
 
-from core.evaluation.statistics import mean_interval, proportion_interval
+from core.evaluation.extremes import bits_interval
+from core.evaluation.statistics import proportion_interval
 
 FORMS = ("HS", "HSH", "HHSHH")
 BLIND = 1 / math.log(2)  # mean exposure of a canary that nobody read, in a large space (docs/METHODS.md, "Exposure")
@@ -47,7 +48,7 @@ def exposure_by_copies(
     """Mean exposure of planted canaries by number of copies, and of those left out, with EXPOSURE_COLUMNS.
 
     `canaries` is a run's table canaries (column `exposure`) or an audit's table exposures (`skew_exposure`). Intervals
-    are Student's t over canaries, cut to 0 … `most`; a single canary has none.
+    are Student's t over canaries, cut to 0 … `most`; a single canary has none (`extremes.bits_interval`).
     """
     ranked = canaries[canaries["form"].isin(forms) & canaries[column].notna()]
     planted = ranked["inserted"].astype(bool)
@@ -56,9 +57,8 @@ def exposure_by_copies(
     rows = []
     for arm, copies, values in groups:
         if len(values):
-            mean, low, high = mean_interval(values.to_numpy(dtype=float))
-            ends = np.clip([low, high], 0.0, math.inf if most is None else most)
-            rows.append((arm, copies, mean, *ends, len(values)))
+            found = bits_interval(values.to_numpy(dtype=float), math.inf if most is None else most)
+            rows.append((arm, copies, *astuple(found), len(values)))
     return pd.DataFrame(rows, columns=list(EXPOSURE_COLUMNS)).astype(EXPOSURE_COLUMNS)
 
 
@@ -72,11 +72,10 @@ def whole_patients(people: pd.DataFrame) -> pd.DataFrame:
     for arm, inserted in (("run", True), ("heldout", False)):
         part = people[people["inserted"] == inserted]
         if len(part):
-            mean, low, high = mean_interval(part["exposure"].to_numpy(dtype=float))
-            ends = np.clip([low, high], 0.0, math.log2(part["reference_size"].iloc[0]))
+            found = bits_interval(part["exposure"].to_numpy(dtype=float), math.log2(part["reference_size"].iloc[0]))
             named = int((part["values_written"] > 0).sum())
             shares = (named / len(part), *proportion_interval(named, len(part)))
-            rows.append((arm, len(part), mean, *ends, named, *shares))
+            rows.append((arm, len(part), *astuple(found), named, *shares))
     return pd.DataFrame(rows, columns=list(PATIENT_COLUMNS)).astype(PATIENT_COLUMNS)
 
 

@@ -2,18 +2,20 @@
 
 When an attack accuses none of 129 patients, every resample of them accuses none, and its interval would be 0 to 0, as
 if nobody ever could be. Patients are the trials then, and the interval is one that is honest at the ends: Wilson's for
-a share, Newcombe's for an AUC.
+a share, Newcombe's for an AUC. Canaries that all rank first are alike.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
+import numpy as np
 from scipy import stats
 from scipy.optimize import brentq
 
 from core.evaluation.bootstrap import Interval
-from core.evaluation.statistics import proportion_interval
+from core.evaluation.statistics import mean_interval, proportion_interval
 
 
 def share_interval(found: Interval, patients: int) -> Interval:
@@ -55,3 +57,17 @@ def difference_interval(found: Interval, above: Interval, below: Interval) -> In
     low = found.value - math.hypot(above.value - above.low, below.high - below.value)
     high = found.value + math.hypot(above.high - above.value, below.value - below.low)
     return Interval(found.value, min(low, found.low), max(high, found.high))
+
+
+def bits_interval(bits: Sequence[float], most: float) -> Interval:
+    """Mean exposure of some canaries with its 95 % interval, cut to 0 … `most` bits (`most` may be ∞).
+
+    Student's t. Where all reach `most`, which shows no spread, only so much is known: a share of such canaries that is
+    at least the lower end of Wilson's interval does, and others have at least 0 bits. One canary has no interval.
+    """
+    values = np.asarray(bits, dtype=float)
+    mean, low, high = mean_interval(values)
+    if len(values) > 1 and np.allclose(values, most, rtol=1e-9):
+        return Interval(mean, proportion_interval(len(values), len(values))[0] * most, most)
+    low, high = np.clip([low, high], 0.0, most)
+    return Interval(mean, float(low), float(high))

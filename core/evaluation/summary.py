@@ -24,10 +24,10 @@ from core.evaluation.bootstrap import (
     weighted_perplexity,
     weighted_share,
 )
-from core.evaluation.extremes import auc_interval, difference_interval, share_interval
+from core.evaluation.extremes import auc_interval, bits_interval, difference_interval, share_interval
 from core.evaluation.known_words import hospital_words, known_share, public_words, whole_words
 from core.evaluation.metrics import says_member
-from core.evaluation.statistics import mean_interval, proportion_interval
+from core.evaluation.statistics import proportion_interval
 from core.phi.fields import DIRECT, FIELDS
 from core.spec import AuditSpec
 
@@ -200,9 +200,9 @@ def _exposure(canaries: pd.DataFrame) -> Iterator[Row]:
         ):
             if len(rows):
                 ceiling = math.log2(rows["reference_size"].max())
-                mean, low, high = mean_interval(rows["exposure"])
+                found = bits_interval(rows["exposure"], ceiling)
                 note = "canaries " + ("planted" if arm == "run" else "never planted") + f"; at most {ceiling:.2f} bits"
-                yield Row(f"exposure:{insertions}", arm, mean, *np.clip([low, high], 0.0, ceiling), len(rows), note)
+                yield Row(f"exposure:{insertions}", arm, found.value, found.low, found.high, len(rows), note)
 
 
 def _known_words(generations: pd.DataFrame, corpus: Corpus, audit: AuditSpec) -> Row:

@@ -14,7 +14,8 @@ A model that never read the canary gives it a uniform rank: 1.44 bits on average
 single one. The most is log₂ 1,000 = 9.97. The *fitted* exposure is −log₂ P[loss ≤ the canary's] under a skew-normal
 curve through the other 999 losses; it goes on where ranks end, and is worth as much as the fit (the table gives its
 Kolmogorov–Smirnov p-value). H in HS, HSH, HHSHH is a generic word, S the secret (Hoory et al. 2021). Control:
-canaries that the coin left out. Bars: 95 %, Student's t over canaries.
+canaries that the coin left out. Bars: 95 %, Student's t over canaries; where all of n rank first they show no spread,
+and the bar reaches down to log₂ 1,000 times the lower end of Wilson's interval of n in n.
 """,
     "race": """
 At the end of every epoch the exposure of three canaries is computed as above: of the one planted most often, of the

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from core.evaluation.bootstrap import Interval
-from core.evaluation.extremes import auc_interval, difference_interval, share_interval
+from core.evaluation.extremes import auc_interval, bits_interval, difference_interval, share_interval
 from core.evaluation.membership_curve import curve
 from core.evaluation.membership_summary import figures
 from core.evaluation.membership_units import units
@@ -106,3 +106,18 @@ def test_a_rule_that_finds_nothing_has_a_recall_with_an_interval():
     found = predict_memorised(table, memorised, [f"p{number // 2}" for number in range(40)], resamples=20)
     row = found[found["half"] == "judged"].iloc[0]
     assert row["recall"] == 0.0 and row["recall_high"] > 0.2 and math.isnan(row["precision"])
+
+
+def test_canaries_that_all_rank_first_are_no_certainty():
+    """Three of three first: at least 44 % of such canaries are, so the mean is at least 0.44 of the most."""
+    most = math.log2(1000)
+    found = bits_interval([most] * 3, most)
+    assert (found.value, found.high) == (pytest.approx(most), most)
+    assert found.low == pytest.approx(most * 3 / (3 + stats.norm.isf(0.025) ** 2))  # Wilson's lower end of n of n
+    assert math.isnan(bits_interval([most], most).low)
+    spread = bits_interval([most, most - 1], most)
+    assert spread.high == most and spread.value == pytest.approx(most - 0.5)
+    assert spread.low == pytest.approx(most - 0.5 - stats.t.ppf(0.975, 1) * 0.5)
+    beyond = bits_interval([11.0, 12.0, 13.0], math.inf)
+    half = stats.t.ppf(0.975, 2) / math.sqrt(3)
+    assert (beyond.low, beyond.high) == (pytest.approx(12 - half), pytest.approx(12 + half))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+import pandas as pd
 import pytest
 from visit import revealed, said, visit
 
@@ -14,6 +15,7 @@ from pages.parts.battery import LABEL
 from pages.parts.canary_charts import bounds, exposure
 from pages.parts.canary_how import HOW
 from pages.parts.canary_views import VIEWS
+from pages.parts.canary_words import predictor_rows
 
 opened = partial(visit, "canaries")
 
@@ -128,3 +130,18 @@ def test_an_alarm_has_the_colour_of_risk(smoke_workspace, smoke_specs):
     calm = bounds(table).data[-2].marker.color
     alarmed = bounds(table.assign(alarm=True)).data[-2].marker.color
     assert set(calm).isdisjoint(alarmed)
+
+
+def test_predictors_are_told_in_percent_beside_what_a_blind_rule_gets():
+    known = {"run": "a", "features": "A: digits", "memorised": 0.377}
+    table = pd.DataFrame([
+        known | {f"{name}{end}": value for name in ("precision", "recall") for end, value in
+                 (("", 0.637), ("_low", 0.594), ("_high", 0.673))},
+        known | {f"{name}{end}": value for name, value in (("precision", float("nan")), ("recall", 0.0))
+                 for end in ("", "_low", "_high")},
+    ])  # fmt: skip
+    first, second = predictor_rows(table).to_dict("records")
+    assert first["precision (95 % interval)"] == "64 % (59 % to 67 %)" and first["of calling all memorised"] == "38 %"
+    assert (
+        second["precision (95 % interval)"] == "calls no note memorised" and "0 %" in second["recall (95 % interval)"]
+    )
