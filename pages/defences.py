@@ -82,10 +82,11 @@ def draw(defences: list[Defence], table: pd.DataFrame) -> None:
     known = risks(set(table["metric"]))
     name = choose_risk(known)
     rows = table[table["metric"] == name]
+    rows = rows.assign(number=range(1, len(rows) + 1))
     there = rows[rows["seeds"] > 0]
     charts.show(
         risk_against_utility(there, known[name]), key="defences-chart",
-        alt=f"{known[name].label} against perplexity, a point with intervals for each defence",
+        alt=f"{known[name].label} against perplexity, a point with intervals for each defence, numbered as below",
     )  # fmt: skip
     st.dataframe(
         defence_text.shown(rows, known[name]),
@@ -94,7 +95,7 @@ def draw(defences: list[Defence], table: pd.DataFrame) -> None:
     )
     train_missing(defences, table)
     for defence, (_, row) in zip(defences, rows.iterrows(), strict=True):
-        st.markdown(f"**{defence.name}.** {defence.sentence} {defence_text.found(row, name)}")
+        st.markdown(f"**{row['number']}. {defence.name}.** {defence.sentence} {defence_text.found(row, name)}")
     numbers(table, name="defences", label="Every figure of every defence")
     with st.expander("How is this computed?"):
         st.markdown(defence_text.HOW)

@@ -120,17 +120,36 @@ def right_of(chance: float) -> tuple[int, int]:
     return right, crowd
 
 
+def percent_up(limit: float) -> str:
+    """`69.36 %`: a limit, rounded up so that it is never told too low; `just under 100 %` is not `100 %`."""
+    if limit >= 1:
+        return "100 %"
+    hundredths = math.ceil(1e4 * limit - 1e-9)
+    return "just under 100 %" if hundredths >= 10_000 else f"{hundredths / 100:g} %"
+
+
 def at_most_text(chance: float) -> str:
-    """`at most 69.36 %`, rounded up, so that a limit is never told too low; `no limit` for a chance of 1."""
-    return "no limit" if chance >= 1 else f"at most {math.ceil(1e4 * chance - 1e-9) / 100:g} %"
+    """`at most 69.36 %`, rounded up (`percent_up`); `no limit` for a chance of 1."""
+    told = percent_up(chance)
+    return "no limit" if chance >= 1 else told if told.startswith("just") else f"at most {told}"
 
 
 def auc_sentence(auc: float) -> str:
-    """AUC as pairs: out of 100 pairs of a note that was trained on and one that was not."""
+    """AUC as pairs of a note that was trained on and one that was not: of 100, or of more where 100 would say all."""
+    right, of = pairs_of(auc)
     return (
-        f"Shown 100 pairs of a note that was trained on and one that was not, this attacker picks the right one "
-        f"{100 * auc:.0f} times (50 by tossing a coin)."
+        f"Shown {of:,} pairs of a note that was trained on and one that was not, this attacker picks the right one "
+        f"{right:,} times ({of // 2:,} by tossing a coin)."
     )
+
+
+def pairs_of(auc: float) -> tuple[int, int]:
+    """(right, pairs), rounded to the nearest in the smallest crowd from 100 on where it is neither all nor none."""
+    for crowd in (100, 1_000, 10_000, 100_000, 1_000_000):
+        right = round(crowd * auc)
+        if 0 < right < crowd or auc in (0.0, 1.0):
+            break
+    return right, crowd
 
 
 # Verdicts ------------------------------------------------------------------------------------------------------------

@@ -189,9 +189,9 @@ def _membership(figures: Figures) -> Step:
         right=_bin(round(100 * plain.value), PAIRS),
         looks=(Look("membership", "Set the threshold yourself", {**_pair(figures), "view": "Threshold"},
                     "Move the threshold: whom does it catch, and whom does it wrongly accuse?"),),
-        reveal=f"In **{100 * plain.value:.0f}** of 100 without privacy (AUC {plain.value:.2f}, "
-        f"{_interval(plain, '{:.2f}'.format)}), in **{100 * private.value:.0f}** at {named}. The public model, which "
-        f"read none of them: {100 * base.value:.0f}.",
+        reveal=f"In **{_pairs(plain)}** pairs without privacy (AUC {plain.value:.2f}, "
+        f"{_interval(plain, '{:.2f}'.format)}), in **{_pairs(private)}** at {named}. The public model, which "
+        f"read none of them: {_pairs(base)}.",
         point="A model tells who was there, even where it writes no name." if plain.low > base.high
         else "This model does not tell who was there better than the public one does.",
         why="A model is less surprised by what it has read. In a clinic for one disease, having been there is a "
@@ -258,6 +258,12 @@ def _interval(value: Value, number: Callable[[float], str] = wording.percent) ->
     return wording.interval_text(value.low, value.high, number)
 
 
+def _pairs(auc: Value) -> str:
+    """`88 of 100`: how often the right one of two notes is picked, never all of them by rounding."""
+    right, of = wording.pairs_of(auc.value)
+    return f"{right:,} of {of:,}"
+
+
 def _trainings(figures: Figures) -> str:
     seeds = figures.seeds()
     return "one training" if seeds == 1 else f"mean of {seeds} trainings"
@@ -281,7 +287,7 @@ def _defence(figures: Figures, epsilon: float) -> str:
         f"**{_named(epsilon, figures)}**",
         f"- Promise: {wording.odds_sentence(epsilon, privacy.delta, privacy.unit)}",
         f"- Measured: full names of {wording.percent(names.value)} of the patients{against}; the attacker of step 4 is "
-        f"right in {100 * auc.value:.0f} of 100 pairs.",
+        f"right in {_pairs(auc)} pairs.",
         f"- Cost: perplexity {wording.perplexity_text(cost.value)}, without privacy "
         f"{wording.perplexity_text(figures.at(PERPLEXITY).value)}.",
     ))  # fmt: skip

@@ -8,6 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from core.evaluation.comparable import Family
+from core.evaluation.wording import percent, percent_up
 from pages.parts import shell
 from pages.parts.tradeoff_charts import epsilon_label
 
@@ -45,12 +46,13 @@ def fold(family: Family, epsilon: float) -> None:
             return
         sentences, table = _counted(str(workspace.root), at.id)
         st.markdown("\n".join(f"- {sentence}" for sentence in sentences))
-        shown = table.assign(**{name: 100 * table[name] for name in ("at most", "without the model")})
-        percent = st.column_config.NumberColumn(format="%.1f %%")
-        st.dataframe(
-            shown, hide_index=True, alt="What this ε allows at most",
-            column_config={"at most": percent, "without the model": percent},
-        )  # fmt: skip
+        shown = table.assign(
+            **{
+                "at most": table["at most"].map(percent_up),
+                "without the model": table["without the model"].map(percent),
+            }
+        )
+        st.dataframe(shown, hide_index=True, alt="What this ε allows at most")
         st.caption(
             "The sentence counts the very noise and sampling of this training; the table holds for any training with "
             "this (ε, δ), so it allows more."

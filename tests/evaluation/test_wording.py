@@ -20,7 +20,9 @@ from core.evaluation.wording import (
     most_right_guesses,
     odds_sentence,
     p_value_text,
+    pairs_of,
     percent,
+    percent_up,
     perplexity_text,
     verdict,
 )
@@ -78,6 +80,20 @@ def test_leak_sentences():
     found = leak_sentence(0.1, 0.07, 0.14, 0.008, 0.001, 0.04)
     assert found.startswith("10 % (95 % interval 7.0 % to 14 %) against 0.80 %") and "memorised patients" in found
     assert "no sign of memorising" in leak_sentence(0.01, 0.0, 0.03, 0.008, 0.001, 0.04)
+
+
+def test_a_limit_is_rounded_up_and_never_to_all():
+    assert [percent_up(limit) for limit in (0.0, 1e-9, 0.5, 0.693512, 0.99999, 1 - 1e-12, 1.0)] == [
+        "0 %", "0.01 %", "50 %", "69.36 %", "just under 100 %", "just under 100 %", "100 %",
+    ]  # fmt: skip
+    assert percent_up(0.9999) == "99.99 %" and percent_up(0.07) == "7 %", "what is exact is not rounded"
+    assert at_most_text(0.9999999) == "just under 100 %" and at_most_text(1.0) == "no limit"
+
+
+def test_an_attacker_is_never_right_every_time_by_rounding():
+    assert pairs_of(0.881) == (88, 100) and pairs_of(0.997) == (997, 1_000) and pairs_of(0.003) == (3, 1_000)
+    assert pairs_of(1.0) == (100, 100) and pairs_of(0.0) == (0, 100)
+    assert "997 times (500 by tossing a coin)" in auc_sentence(0.997)
 
 
 def test_auc_and_audit_sentences():

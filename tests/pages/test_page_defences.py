@@ -16,7 +16,7 @@ from core.jobs.engine import Engine
 from core.jobs.work import Job
 from core.runs.store import Workspace
 from pages.parts import defence_filter, defence_text
-from pages.parts.defence_charts import risk_against_utility
+from pages.parts.defence_charts import _labelled, _placed, risk_against_utility
 from pages.parts.tradeoff_charts import risks
 
 opened = partial(visit, "defences")
@@ -44,14 +44,15 @@ def test_it_asks_first_then_shows_table_chart_and_what_is_missing(data, monkeypa
     app = revealed(app)
     shown = app.dataframe[0].value
     assert shown["Defence"].tolist() == [one.name for one in compared]
+    assert shown[""].tolist() == list(range(1, len(compared) + 1)), "the numbers of the chart's points"
     assert shown["Seeds"].tolist() == ["1", "not trained yet", "not trained yet", "1", "not trained yet", "1", "1"]
     row = table[(table["defence"] == "nothing") & (table["metric"] == "full_name_patients")].iloc[0]
     assert shown["Risk: full names"].iloc[0].startswith(f"{percent(row['value'])} (")
     assert shown["Perplexity"].iloc[0].startswith(perplexity_text(row["perplexity"]))
     assert shown["Risk: full names"].iloc[1] == ""
     assert len(app.get("plotly_chart")) == 1 and len(app.get("download_button")) >= 1
-    for one in compared:
-        assert f"**{one.name}.** {one.sentence}" in said(app)
+    for number, one in enumerate(compared, start=1):
+        assert f"**{number}. {one.name}.** {one.sentence}" in said(app)
     next(button for button in app.button if button.label == "Train what is missing (3 runs)").click().run()
     assert not app.exception
     assert asked == [compared[at].spec for at in (1, 2, 4)]
@@ -69,17 +70,26 @@ def test_every_risk_can_be_drawn(data, risk):
 def test_points_stand_where_the_table_says_and_share_a_label_where_they_coincide(data):
     compared = lineup(settings(families(data.runs()))[0])
     table = measured(compared, data)
-    rows = table[(table["metric"] == "auc_loss") & (table["seeds"] > 0)]
+    rows = table[table["metric"] == "auc_loss"]
+    rows = rows.assign(number=range(1, len(rows) + 1))
+    names = dict(zip(rows["number"], rows["name"], strict=True))
+    rows = rows[rows["seeds"] > 0]
     drawn = [trace for trace in risk_against_utility(rows, risks({"auc_loss"})["auc_loss"]).data if trace.error_x.array]
     by_key = rows.set_index("defence")
-    assert [trace.text[0] for trace in drawn] == [
-        "Nothing<br>Filter alone",
-        "DP per note, ε = 8<br>DP per note, ε = 8 + filter",
-    ]
+    labels = [[names[int(number)] for number in trace.text[0].split(", ")] for trace in drawn]
+    assert labels == [["Nothing", "Filter alone"], ["DP per note, ε = 8", "DP per note, ε = 8 + filter"]]
+    assert all(trace.hovertemplate.startswith("<br>".join(same)) for trace, same in zip(drawn, labels, strict=True))
     for trace, key in zip(drawn, ("nothing", "dp-note"), strict=True):
         assert (trace.x[0], trace.y[0]) == (by_key.loc[key, "perplexity"], by_key.loc[key, "value"])
         assert trace.y[0] + trace.error_y.array[0] == pytest.approx(by_key.loc[key, "high"])
         assert trace.x[0] - trace.error_x.arrayminus[0] == pytest.approx(by_key.loc[key, "perplexity_low"])
+
+
+def test_labels_of_neighbours_stand_on_different_sides():
+    rows = pd.DataFrame(
+        {"number": [1, 2, 3], "name": list("abc"), "value": [0.38, 0.42, 0.0], "perplexity": [4.6, 4.5, 90.0]}
+    )
+    assert [side for _, side in _placed(_labelled(rows))] == ["bottom left", "top left", "top left"]
 
 
 def test_the_answer_is_the_most_useful_of_those_within_their_control(data):

@@ -31,7 +31,7 @@ def test_the_verdict_stands_before_the_tables_and_the_link_keeps_the_choice(data
     assert odds["ε"].tolist() == ["8", "∞ (no privacy)"]
     folds = [expander.label for expander in app.expander]
     assert "HIPAA’s 18 identifiers" in folds and "Attacks and controls" in folds
-    assert "Rare diseases: leakage by bucket" in folds and "Patient by patient, “loss”" in text
+    assert "Rare diseases: leakage by bucket" in folds and "“loss”: " in text
     labels = [button.proto.label for button in app.get("download_button")]
     assert labels[:3] == ["Report (HTML, prints to PDF)", "JSON", "All tables (CSV)"]
 
