@@ -210,7 +210,9 @@ def _release(ledger, runs: Sequence[Run], entered: set[str]) -> None:
         st.markdown("Every run of this cohort is in the ledger.")
         return
     names = run_picker.labels(left)
-    with st.form("release", clear_on_submit=True):
+    if st.session_state.pop("released", False):  # only what was entered is cleared: a refusal costs nobody their words
+        st.session_state["release_reason"], st.session_state["release_sure"] = "", False
+    with st.form("release", enter_to_submit=False):
         chosen = st.selectbox("Model", [run.id for run in left], format_func=names.__getitem__, key="release_run")
         reason = st.text_input("Who gets it, and what for?", key="release_reason", max_chars=300)
         sure = st.checkbox("I know that this cannot be undone.", key="release_sure")
@@ -225,6 +227,7 @@ def _release(ledger, runs: Sequence[Run], entered: set[str]) -> None:
     except (ValueError, OSError) as error:
         st.error(str(error), icon=":material/error:")
         return
+    st.session_state["released"] = True
     st.toast(f"Entry {release.number}: {release.name} is released.", icon=":material/check:")
     st.rerun()
 

@@ -49,10 +49,12 @@ def test_a_release_needs_a_reason_and_a_tick_and_then_counts(workspace, smoke_sp
     assert any("Nothing of this cohort was entered" in info.value for info in app.info)
     app = release(app, run_id, "for the class", sure=False)
     assert any("cannot be undone" in error.value for error in app.error) and ledger.releases() == []
+    assert app.text_input(key="release_reason").value == "for the class", "a refusal costs nobody their words"
     app = release(app, run_id, "   ", sure=True)
     assert any("needs a reason" in error.value for error in app.error) and ledger.releases() == []
     app = release(app, run_id, "for the class", sure=True)
     assert [(one.name, one.reason) for one in ledger.releases()] == [(run_id, "for the class")]
+    assert app.text_input(key="release_reason").value == "" and not app.checkbox(key="release_sure").value
     app.number_input(key="ledger_delta").set_value(1e-3).run()
     assert totals(app)["For one note, all releases together"] == "ε = 8"
     assert totals(app)["For one patient, all releases together"] == "no promise"

@@ -1,0 +1,133 @@
+"""A stakeholder's way: an ε and its odds, limits of their own, a recommendation, a report to sign, and a release."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Locator, Page, TimeoutError, expect
+from served import WAIT, no_traceback, serving, settled, to_entry, type_in
+
+from core.phi.fields import HIPAA_IDENTIFIERS
+
+LIMITS = "limit_auc_loss=1.0&limit_full_name_patients_excess=100&utility=0"  # what ε = 8 of two epochs can meet
+USE = "Sepsis <b>research</b> 🩺"
+# Every text whose contrast with what lies behind it is below WCAG's 4.5 : 1 (3 : 1 where letters are large).
+TOO_FAINT = """() => {
+    const pixel = document.createElement('canvas').getContext('2d', {willReadFrequently: true});
+    const read = css => {
+        pixel.clearRect(0, 0, 1, 1); pixel.fillStyle = css; pixel.fillRect(0, 0, 1, 1);
+        const [r, g, b, a] = pixel.getImageData(0, 0, 1, 1).data;
+        return [r, g, b, a / 255];
+    };
+    const over = (top, ground) => [0, 1, 2].map(i => top[i] * top[3] + ground[i] * (1 - top[3])).concat([1]);
+    const linear = v => (v /= 255) <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
+    const light = c => 0.2126 * linear(c[0]) + 0.7152 * linear(c[1]) + 0.0722 * linear(c[2]);
+    const behind = element => {
+        const layers = [];
+        for (let at = element; at; at = at.parentElement) {
+            const colour = read(getComputedStyle(at).backgroundColor);
+            if (colour[3] > 0) layers.push(colour);
+            if (colour[3] === 1) break;
+        }
+        return layers.reverse().reduce((ground, layer) => over(layer, ground), [255, 255, 255, 1]);
+    };
+    const faint = [], texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    while (texts.nextNode()) {
+        const element = texts.currentNode.parentElement, style = getComputedStyle(element);
+        const box = element.getBoundingClientRect();
+        if (!texts.currentNode.textContent.trim() || !box.width || !box.height) continue;
+        const ground = behind(element), [a, b] = [light(over(read(style.color), ground)), light(ground)].sort();
+        const large = parseFloat(style.fontSize) >= 24;
+        if ((b + 0.05) / (a + 0.05) < (large ? 3 : 4.5)) faint.push(texts.currentNode.textContent.trim().slice(0, 60));
+    }
+    return faint;
+}"""
+
+
+@pytest.fixture(scope="module")
+def released(smoke_workspace, tmp_path_factory):
+    """The app over a copy of runs with and without privacy: a release is written there."""
+    folder = tmp_path_factory.mktemp("stakeholder")
+    shutil.copytree(smoke_workspace, folder / "data")
+    with serving(folder / "data", folder / "log.txt") as address:
+        yield address
+
+
+def slide(page: Page, key: str, brings: Locator) -> None:
+    """Press a key on the first slider until what it brings is there: a press while the page is drawn anew is lost."""
+    for _ in range(6):
+        settled(page)
+        page.get_by_role("slider").first.press(key)
+        with contextlib.suppress(TimeoutError):
+            return brings.wait_for(timeout=WAIT / 6)
+    raise AssertionError(f"the slider did not take {key}")
+
+
+def downloaded(page: Page, label: str, folder: Path) -> Path:
+    """Press a download button; where the file lies now."""
+    settled(page)
+    with page.expect_download(timeout=WAIT) as found:
+        page.get_by_role("button", name=label).click()
+    path = folder / found.value.suggested_filename
+    found.value.save_as(path)
+    return path
+
+
+def read_as_a_board_would(chromium, report: Path, shot) -> None:
+    """The file alone, in light, dark, narrow and on paper: whole, readable, and asking nobody for anything."""
+    for scheme in ("light", "dark"):
+        page = chromium.new_page(viewport={"width": 1100, "height": 900}, color_scheme=scheme)
+        asked: list[str] = []
+        page.on("request", lambda request, asked=asked: asked.append(request.url))
+        page.goto(report.as_uri())
+        assert asked == [report.as_uri()], "a report fetches nothing"
+        assert page.evaluate(TOO_FAINT) == []
+        shot(page, f"stakeholder-report-{scheme}", full=True)
+        expect(page.get_by_role("heading", level=1)).to_have_text("Privacy report")
+        words = page.locator("body").inner_text()
+        assert f"For: {USE}" in words and "The smallest ε that meets your limits here is 8" in words
+        for name in HIPAA_IDENTIFIERS:
+            assert name in words
+        page.set_viewport_size({"width": 420, "height": 860})
+        assert page.evaluate("document.documentElement.scrollWidth") <= 420
+        paper = page.pdf(prefer_css_page_size=True)
+        assert paper.startswith(b"%PDF") and len(re.findall(rb"/Type\s*/Page\b", paper)) >= 3
+        page.close()
+
+
+def test_from_an_epsilon_to_a_report_that_can_be_signed(chromium, tab, released, tmp_path, shot):
+    tab.goto(f"{released}/tradeoff?at=8&{LIMITS}")
+    expect(tab.get_by_text("At ε = 8 per note", exact=False)).to_be_visible(timeout=WAIT)
+    slide(tab, "End", tab.get_by_text("Trained without privacy", exact=False))
+    slide(tab, "ArrowLeft", tab.get_by_text("At ε = 10 per note", exact=False))
+
+    settled(tab)
+    tab.get_by_role("radio", name="Which ε?").click()
+    expect(tab.get_by_role("heading", name=re.compile("^Recommended: ε = 8"))).to_be_visible(timeout=WAIT)
+    type_in(tab, "What the model is for", USE)
+    expect(tab.get_by_role("heading", name=re.compile("^Recommended for Sepsis <b>"))).to_be_visible(timeout=WAIT)
+    shot(tab, "stakeholder-which", full=True)
+    no_traceback(tab)
+    tab.get_by_role("link", name="Put it into a report").click()
+
+    expect(tab.get_by_role("heading", level=1, name="Report")).to_be_visible(timeout=WAIT)
+    expect(tab.get_by_text("The smallest ε that meets your limits here is 8", exact=False)).to_be_visible(timeout=WAIT)
+    no_traceback(tab)
+    read_as_a_board_would(chromium, downloaded(tab, "Report (HTML, prints to PDF)", tmp_path), shot)
+
+    to_entry(tab, "Ledger")
+    expect(tab.get_by_role("heading", name="Release a model")).to_be_visible(timeout=WAIT)
+    settled(tab)
+    tab.get_by_label("Who gets it, and what for?").fill("a <b>university</b>")
+    tab.get_by_role("button", name="Enter the release").click()
+    expect(tab.get_by_text("Tick the box first", exact=False)).to_be_visible(timeout=WAIT)
+    expect(tab.get_by_label("Who gets it, and what for?")).to_have_value("a <b>university</b>")
+    settled(tab)
+    tab.get_by_text("I know that this cannot be undone.").click()
+    tab.get_by_role("button", name="Enter the release").click()
+    expect(tab.get_by_test_id("stMetricValue").first).to_be_visible(timeout=WAIT)
+    no_traceback(tab)
