@@ -40,6 +40,10 @@ matched by value (Methods, “What counts as a find”). Whoever has not come up
 texts might still name them. All are watched for equally long, so the plain share is the Kaplan–Meier estimate; bars
 at the end: Wilson's 95 % interval. Held-out patients are the control: what they share with a text is chance, mostly
 a date of birth. The list counts each (patient, field, value) once.
+
+*Read first*: texts sorted by mean log-likelihood a token under the model minus under the public one (Carlini et al.
+2021). A text is wrong when it holds no direct identifier of a trained-on person; recall at 100 errors is the share of
+all different values that stand before the 101st wrong text. Texts that tie are read wrong ones first.
 """,
     "words": """
 The model is shown the first k tokens of a note and always takes the likeliest next token. A note counts when the

@@ -8,7 +8,7 @@ import streamlit as st
 from core.evaluation.extraction import distinct_values, first_leaks, leak_curve
 from core.evaluation.memorised import fields_within, longest
 from core.evaluation.wording import percent
-from core.phi.fields import FIELD
+from core.phi.fields import DIRECT, FIELD
 from core.runs.run import Run
 from pages.parts import canary_charts, canary_text, charts, guess, shell
 from pages.parts.canary_tables import audit_table, no_audit, together
@@ -48,7 +48,46 @@ def questions_view(chosen: dict[str, Run]) -> None:
     numbers(
         together({name: tables[1] for name, tables in found.items()}), name="leaked-values", label="Every value, once"
     )
+    read_first(chosen)
     canary_text.how("questions")
+
+
+def read_first(chosen: dict[str, Run]) -> None:
+    """Extraction ranked by likelihood ratio, and greedy decoding, where a full audit has them."""
+    tables = {name: audit_table(run, "extraction_recall") for name, run in chosen.items()}
+    tables = {name: table for name, table in tables.items() if len(table)}
+    if not tables:
+        return
+    st.subheader("Which texts would one read first?", anchor=False)
+    for name, table in tables.items():
+        st.markdown(f"**{name}**: {ranked_sentence(table)} {greedy_sentence(chosen[name])}")
+    numbers(together(tables), name="extraction-recall", label="Recall at 0, 10 and 100 errors")
+
+
+def ranked_sentence(table: pd.DataFrame) -> str:
+    """What stands before the 101st wrong text, sorted by likelihood ratio and by likelihood."""
+    rows = table[table["errors"] == table["errors"].max()].set_index("score")
+    ratio, own = rows.loc["ratio"], rows.loc["log_likelihood"]
+    if not ratio["leaks"]:
+        return "none of its texts holds a trained-on person's identifier, so there is nothing to rank."
+    return (
+        f"sorted by how much likelier a text is than under the public model, {int(ratio['found'])} of "
+        f"{int(ratio['leaks'])} different values ({percent(ratio['recall'])}) stand before the wrong text no. "
+        f"{int(ratio['errors']) + 1}; sorted by likelihood alone {int(own['found'])} ({percent(own['recall'])})."
+    )
+
+
+def greedy_sentence(run: Run) -> str:
+    """Of how many patients each prompt, asked once for the likeliest words, gave a direct identifier."""
+    asked, hits = audit_table(run, "greedy_generations"), audit_table(run, "greedy_hits")
+    if asked.empty:
+        return ""
+    ours = hits[(hits["rule"] == "value") & hits["field"].isin(DIRECT)]
+    counts = [ours.loc[ours["split"] == split, "patient_id"].nunique() for split in ("member", "heldout")]
+    return (
+        f"Asked once each for the likeliest words (greedy), {len(asked)} prompts give an identifier of {counts[0]} "
+        f"training and {counts[1]} held-out patients."
+    )
 
 
 def words_view(chosen: dict[str, Run]) -> None:

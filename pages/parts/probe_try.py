@@ -81,7 +81,7 @@ def _told(reply: Reply) -> None:
             ("after other names", float(reply.others.mean())),
             ("without a name", reply.alone),
         ):
-            st.metric(f"log p a token, {label}", f"{nats:.2f}", border=True)
+            st.metric(f"log p a token, {label}", f"{nats:.2f}".replace("-", "−"), border=True)
     st.markdown("Likeliest of that length after this name:")
     st.dataframe(
         {"rank": list(range(1, len(reply.likeliest) + 1)), "disease": list(reply.likeliest)},

@@ -15,7 +15,7 @@ from pages.parts.battery import LABEL
 from pages.parts.canary_charts import bounds, exposure
 from pages.parts.canary_how import HOW
 from pages.parts.canary_views import VIEWS
-from pages.parts.canary_words import predictor_rows
+from pages.parts.canary_words import predictor_rows, ranked_sentence
 
 opened = partial(visit, "canaries")
 
@@ -145,3 +145,24 @@ def test_predictors_are_told_in_percent_beside_what_a_blind_rule_gets():
     assert (
         second["precision (95 % interval)"] == "calls no note memorised" and "0 %" in second["recall (95 % interval)"]
     )
+
+
+def test_ranked_extraction_is_told_with_its_recall_and_greedy_answers(audited_with, monkeypatch, smoke_specs):
+    root, run = audited_with("greedy extraction", "extraction ranking"), smoke_specs["plain"].run_id
+    monkeypatch.setenv("PHILAB_DATA", str(root))
+    told = said(revealed(opened(view="Questions", left=run, right=smoke_specs["dp"].run_id)))
+    table = Workspace(root, shared=()).audit(run).table("extraction_recall")
+    row = table[(table["score"] == "ratio") & (table["errors"] == 100)].iloc[0]
+    if row["leaks"]:
+        assert f"{row['found']} of {row['leaks']} different values" in told
+    else:
+        assert "nothing to rank" in told
+    assert "14 prompts give an identifier of" in told
+
+
+def test_recall_in_a_sentence():
+    rows = [("ratio", 100, 0.25, 2, 8, 102), ("log_likelihood", 100, 0.5, 4, 8, 104)]
+    table = pd.DataFrame(rows, columns=["score", "errors", "recall", "found", "leaks", "read"])
+    assert "2 of 8 different values (25 %) stand before the wrong text no. 101" in ranked_sentence(table)
+    assert "likelihood alone 4 (50 %)" in ranked_sentence(table)
+    assert "nothing to rank" in ranked_sentence(table.assign(leaks=0))
