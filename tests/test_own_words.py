@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+import math
 
 import pandas as pd
 import pytest
 from pydantic import ValidationError
 
+from core.__main__ import main
 from core.attacks.reference import _name
 from core.attacks.registry import Target
 from core.audit import audit, target_of
 from core.corpus.tables import Corpus
-from core.evaluation.vocabulary import named_entries, names_in_vocabulary
+from core.evaluation.vocabulary import named_entries, names_by_epsilon, names_in_vocabulary
 from core.models.word_noise import gaussian_epsilon
 from core.pipeline import execute
 from core.runs.ledger import Ledger
@@ -213,3 +215,49 @@ def test_names_are_counted_by_hand():
     assert list(table.index) == ["Ada", "Bell", "Anne", "Wu"]
     assert table.loc["Bell"].to_dict() == {"place": 3, "bearers": 2, "members": 1, "heldout": 1}
     assert table.loc["Wu", "members"] == table.loc["Wu", "heldout"] == 0
+
+
+# For several ε, without training ------------------------------------------------------------------------------------
+
+
+def test_noise_keeps_names_out_that_exact_counts_let_in(workspace):
+    from core.models.build import load
+
+    corpus = workspace.corpus(CORPUS_PRESETS["smoke"])
+    asked = VocabularySpec(epsilon=1.0, pieces=2_000)
+    table = names_by_epsilon(load(ModelSpec(kind="distilbert")), corpus, asked, epsilons=(1.0, math.inf), draws=2)
+    exact, noisy = (table[table["epsilon"] == epsilon].set_index("arm") for epsilon in (math.inf, 1.0))
+    # every member of this hospital is named in their notes; a held-out name gets in by being a word or a piece of one
+    assert exact.loc["run", "rare_names"] > 0.5 + exact.loc["heldout", "rare_names"]
+    assert (noisy["names"] == 0).all() and len(noisy) == 4 and noisy["kept"].max() < exact["kept"].max()
+    assert (noisy["threshold"] > 50).all() and exact["threshold"].isna().all()
+
+
+def test_the_command_tells_names_by_epsilon_and_how_runs_read(private, workspace, capsys):
+    assert main(["words", "--corpus", "smoke", "--data", str(workspace.root), "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert {row["arm"] for row in rows} == {"run", "heldout"} and rows[-1]["epsilon"] == "inf"
+    control = private.spec.base_spec().run_id
+    assert main(["words", private.id, control, "--data", str(workspace.root), "--json"]) == 0
+    own, public = json.loads(capsys.readouterr().out)
+    assert own["entries"] == len(private.vocabulary) and public["entries"] == 0
+    assert own["epsilon"] == pytest.approx(private.privacy.epsilon())
+    known = private.metrics.set_index(["metric", "arm"])["value"]
+    for figure in ("bits_per_character_heldout", "tokens_per_note_heldout"):
+        assert own[figure] == pytest.approx(known[figure, "run"], rel=1e-6)
+        assert public[figure] == pytest.approx(known[figure, "base"], rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--model", "gpt2", "--vocabulary-epsilon", "1", "--epsilon", "8"], "distilbert or bert"),
+        (["--model", "bert", "--vocabulary-epsilon", "x", "--epsilon", "8"], "--vocabulary-epsilon"),
+        (["--model", "bert", "--vocabulary-words", "5"], "needs --vocabulary-epsilon"),
+        (["--model", "bert", "--epsilon", "8", "--vocabulary-epsilon", "1", "--vocabulary-noise", "x"], "-noise"),
+        (["--model", "bert", "--epsilon", "8", "--vocabulary-epsilon", "inf"], "without noise"),
+    ],
+)
+def test_the_command_line_refuses_in_a_sentence(options, said, tmp_path, capsys):
+    assert main(["train", "--corpus", "smoke", "--data", str(tmp_path), *options]) == 2
+    assert said in capsys.readouterr().err

@@ -1,11 +1,17 @@
-"""What a word list of the notes' own words costs and gains: names that stand in it, and how notes are read with it."""
+"""What a word list of the notes' own words costs and gains: names that stand in it, and how notes are read with it.
+
+The names are a leak of its own (rows H1, H5): no training is needed to read them, and no private training takes them
+out.
+"""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
 from tokenizers import pre_tokenizers
 
@@ -13,8 +19,15 @@ from core.corpus.tables import Corpus
 from core.evaluation.bootstrap import patient_bootstrap, weighted_share
 from core.evaluation.statistics import proportion_interval
 from core.evaluation.summary import METRIC_COLUMNS, SPLIT_OF_ARM, Row
-from core.spec import AuditSpec
+from core.models.dp_vocabulary import train_pieces, unit_counts, unknown_words
+from core.models.word_noise import WordNoise
+from core.spec import AuditSpec, Unit, VocabularySpec
 
+if TYPE_CHECKING:
+    from core.models.build import LanguageModel
+
+EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0, math.inf)
+_STREAM = 43
 NAMES, OWN_NAMES = "vocabulary_names", "vocabulary_rare_names"
 BITS, TOKENS = "bits_per_character_heldout", "tokens_per_note_heldout"
 OWN_TOKENS = ("perplexity_heldout", "perplexity_member", "perplexity_public")  # a token is another unit in each list
@@ -30,7 +43,7 @@ def with_vocabulary_figures(
     left out; `bits_per_character_heldout` and `tokens_per_note_heldout` take their place (arms `run` and `base`, from
     the table `reading`).
     """
-    rows = [*names_in_vocabulary(entries, corpus), *_reading_figures(reading, audit)]
+    rows = [*names_in_vocabulary(entries, corpus), *reading_figures(reading, audit)]
     own = pd.DataFrame(rows, columns=list(METRIC_COLUMNS)).astype(METRIC_COLUMNS)
     return pd.concat([metrics[~metrics["metric"].isin(OWN_TOKENS)], own], ignore_index=True)
 
@@ -68,6 +81,40 @@ def named_entries(entries: Sequence[str], corpus: Corpus) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["entry", "place", "bearers", "members", "heldout"])
 
 
+def names_by_epsilon(
+    lm: LanguageModel,
+    corpus: Corpus,
+    spec: VocabularySpec,
+    *,
+    unit: Unit = "note",
+    epsilons: Sequence[float] = EPSILONS,
+    draws: int = 5,
+) -> pd.DataFrame:
+    """Names in the word list that a public model would get from the training notes, for several ε; nothing is trained.
+
+    `spec` says all but ε. One row an ε, a draw of the noise and an arm: epsilon (∞: exact counts, one draw), draw,
+    threshold (in units), kept (words), entries, arm (`run`: members, `heldout`), names and rare_names (shares of
+    patients as in `names_in_vocabulary`), patients. Raises ValueError for a model that has no WordPiece.
+    """
+    notes = corpus.training_notes()
+    exact = dict(Counter(word for text in notes["text"] for word in unknown_words(lm, text)))
+    capped = unit_counts(lm, notes, unit, spec.words, seed=0)
+    rows = []
+    for epsilon in epsilons:
+        noise = None if math.isinf(epsilon) else WordNoise.planned(spec.model_copy(update={"epsilon": epsilon}))
+        for draw in range(1 if noise is None else draws):
+            kept = exact if noise is None else noise.release(capped, np.random.default_rng([draw, _STREAM]))
+            entries = train_pieces(lm, kept, spec.pieces)
+            found = {(row.metric, row.arm): row for row in names_in_vocabulary(entries, corpus)}
+            threshold = math.nan if noise is None else noise.threshold
+            for arm in SPLIT_OF_ARM:
+                names, rare = found[NAMES, arm], found[OWN_NAMES, arm]
+                shares = (names.value, rare.value, names.n)
+                rows.append((epsilon, draw, threshold, len(kept), len(entries), arm, *shares))
+    columns = ["epsilon", "draw", "threshold", "kept", "entries", "arm", "names", "rare_names", "patients"]
+    return pd.DataFrame(rows, columns=columns)
+
+
 def bearers(patients: pd.DataFrame) -> Counter[str]:
     """How many patients are called by each word of a name."""
     return Counter(word for name in patients["full_name"] for word in set(name_words(name)))
@@ -78,7 +125,8 @@ def name_words(name: object) -> list[str]:
     return [word for word, _ in _WORDS.pre_tokenize_str(name) if len(word) > 1] if isinstance(name, str) else []
 
 
-def _reading_figures(reading: pd.DataFrame, audit: AuditSpec) -> Iterator[Row]:
+def reading_figures(reading: pd.DataFrame, audit: AuditSpec) -> Iterator[Row]:
+    """Bits a character, Σ −log₂ p(word) / Σ characters of the words asked for, and tokens a note, of every arm."""
     for arm, rows in reading.groupby("arm", sort=False):
         bits = weighted_share(rows["nats"] / math.log(2), rows["characters"])
         length = weighted_share(rows["tokens"], pd.Series(1.0, index=rows.index))

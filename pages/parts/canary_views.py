@@ -15,6 +15,7 @@ from pages.parts import canary_charts, canary_text, charts, guess, shell
 from pages.parts.canary_tables import audit_table, no_audit, together
 from pages.parts.canary_words import questions_view, words_view
 from pages.parts.numbers import numbers
+from pages.parts.word_list import word_list_view
 
 SPACE_BITS = math.log2(1_000)  # a canary that ranks first of 1,000
 
@@ -181,4 +182,5 @@ VIEWS: dict[str, Callable[[dict[str, Run]], None]] = {
     "Word for word": words_view,
     "Guarantee": guarantee_view,
     "Risk score": risk_view,
+    "Word list": word_list_view,
 }

@@ -29,7 +29,10 @@ def choose_words(kind: ModelKind, privacy: PrivacySpec) -> VocabularySpec | None
         left, right = st.columns(2)
         epsilon = left.number_input("ε for the words", value=2.0, format="%g", key="word_epsilon", **KEEP)
         unit = privacy.unit
-        words = right.number_input(f"Words counted of a {unit}", value=10, step=1, key="words_counted", **KEEP)
+        usual = 10 if unit == "note" else 60  # measured on the classroom cohort: what leaves most words
+        words = right.number_input(
+            f"Words counted of a {unit}", value=usual, step=1, key=f"words_counted_{unit}", **KEEP
+        )
         noise = st.selectbox("Noise", list(NOISES), format_func=NOISES.__getitem__, key="word_noise", **KEEP)
         st.caption(
             f"Each {unit} adds at most so many different words, the counts get noise, and rare words fall out. This ε "

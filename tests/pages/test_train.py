@@ -266,7 +266,7 @@ def test_the_first_step_can_be_seen():
 
 
 def test_words_of_its_own_are_asked_for_and_their_cost_is_told(data, asked):
-    app = opened(kind="DistilBERT", epsilon="2", own_words="true", word_epsilon="1", words_counted="4", **TINY)
+    app = opened(kind="DistilBERT", epsilon="2", own_words="true", word_epsilon="1", words_counted_note="4", **TINY)
     assert not app.exception and not app.error
     told = [caption.value for caption in app.caption]
     assert any("its own words spend ε = 1 at δ = 1e-06 and training 2 at δ = 1e-05" in line for line in told)
