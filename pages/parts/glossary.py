@@ -14,6 +14,10 @@ import streamlit as st
 
 FILE = Path(__file__).with_suffix(".toml")
 PAGES = Path(__file__).resolve().parents[1]
+SENTENCES = {  # what writes words that pages show, besides pages and their parts
+    "core.evaluation": ("odds", "recommendation", "report", "report_rarity", "report_tables"),
+    "core.runs": ("facts", "promised"),
+}
 
 
 @dataclass(frozen=True)
@@ -52,15 +56,19 @@ def used_on(page: str) -> tuple[Term, ...]:
 
 
 def _drawn_by(file: Path, seen: frozenset[Path] = frozenset()) -> frozenset[Path]:
-    """A page's file with those of pages/parts that it imports, and that those import; `shell` stands on every page."""
+    """A page's file with those of pages/parts (and of SENTENCES) that it imports, and that those import.
+
+    `shell` stands on every page, and is left out.
+    """
     if file in seen or file.stem in ("shell", "glossary") and file.parent != PAGES or not file.exists():
         return seen
     seen |= {file}
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("pages.parts"):
-            inside = node.module.removeprefix("pages.parts").strip(".")
-            for name in [inside] if inside else [alias.name for alias in node.names]:
-                seen = _drawn_by(PAGES / "parts" / f"{name}.py", seen)
+        if isinstance(node, ast.ImportFrom):
+            for module in [node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)]:
+                folder, _, name = module.rpartition(".")
+                if folder == "pages.parts" or name in SENTENCES.get(folder, ()):
+                    seen = _drawn_by(PAGES.parent / folder.replace(".", "/") / f"{name}.py", seen)
     return seen
 
 
