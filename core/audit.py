@@ -160,8 +160,8 @@ class _Battery:
         for number, summary in enumerate(summaries(), start=1):
             name = SUMMARY + summary.name
             self.diary.progress(number, len(summaries()))
-            if open_ones or name not in before:
-                self._keep(stored, name, lambda summary=summary: self._summarised(stored, summary), version=1)
+            if open_ones or not _is_done(summary, before.get(name)):
+                self._keep(stored, name, lambda summary=summary: self._summarised(stored, summary), summary.version)
         return stored
 
     def _attack(self, stored: StoredAudit, attack: Attack, target: Target) -> None:
@@ -221,9 +221,9 @@ class _Battery:
             raise Cancelled(f"The audit of run {self.run.id} was cancelled; the attacks that were done are kept.")
 
 
-def _is_done(attack: Attack, outcome: Outcome | None) -> bool:
+def _is_done(one: Attack | Summary, outcome: Outcome | None) -> bool:
     ended = outcome is not None and outcome.state in ("done", "not possible")  # cohorts do not change
-    return ended and outcome.version == attack.version
+    return ended and outcome.version == one.version
 
 
 def summaries() -> tuple[Summary, ...]:

@@ -13,6 +13,7 @@ from core.__main__ import main
 from core.attacks import membership_attacks, reference, registry
 from core.attacks.registry import Attack
 from core.audit import audit, open_attacks, target_of
+from core.evaluation.audit_summaries import Summary
 from core.pipeline import Cancelled
 from core.runs.audits import AuditBroken, file_name
 from core.runs.run import Run
@@ -94,6 +95,28 @@ def test_what_is_done_is_not_done_again_unless_asked_or_its_code_changed(
     newer = Attack(**{**vars(registry.REGISTRY["loss"]), "version": 2})
     monkeypatch.setitem(registry.REGISTRY, "loss", newer)
     assert attacked(attacks=["loss", "zlib"]) == ["loss"]
+
+
+def test_a_summary_is_made_again_when_its_code_changed_though_every_attack_is_done(
+    workspace: Workspace, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[int] = []
+
+    def known_as(version: int) -> None:
+        def make(audited) -> pd.DataFrame:
+            made.append(version)
+            return pd.DataFrame({"notes": [len(audited.audit.table("scores"))]})
+
+        one = Summary("counted", {"notes": "int64"}, ("scores",), make, version=version)
+        monkeypatch.setattr("core.audit.summaries", lambda: (one,))
+
+    known_as(1)
+    for _ in range(2):
+        audit(run, workspace, attacks=["loss"])
+    known_as(2)
+    stored = audit(run, workspace, attacks=["loss"])
+    assert made == [1, 2] and len(stored.table("counted")) == 1
+    assert stored.outcomes()["summary: counted"].version == 2
 
 
 def test_stopping_keeps_what_is_done(workspace: Workspace, run: Run) -> None:

@@ -1,7 +1,7 @@
 """Tables that are pure functions of what the attacks of an audit wrote: the list that `core.audit` goes through.
 
-Attacks measure (scores, ranks, hits); summaries judge (AUC, rates, bounds, each with its interval). They are made anew
-after every audit, from the stored tables alone.
+Attacks measure (scores, ranks, hits); summaries judge (AUC, rates, bounds, each with its interval). They are made of
+the stored tables alone: anew after every attack that was run, and by the next audit when their version was raised.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ class Summary:
     needs: tuple[str, ...]
     make: Callable[[Audited], pd.DataFrame]
     headline: str = ""  # a condition (DataFrame.query) on the rows that the command line prints; JSON has them all
+    version: int = 1  # raise it when code changes what the table says: stored ones are then made again
 
     def frame(self, audited: Audited) -> pd.DataFrame | None:
         """The table with its columns in order, or None when something it needs is not there."""

@@ -76,10 +76,11 @@ def percentile_interval(value: float, drawn: np.ndarray, patients: int, confiden
     """The expanded percentile interval of a statistic from its values in resamples, (resamples,).
 
     `patients` is the number of patients in the smallest stratum: with fewer than 2 there is no spread and no interval.
-    Values that are not finite (a resample in which the statistic is not defined) are left out.
+    Values that are not finite (a resample in which the statistic is not defined) are left out; where the figure itself
+    is not defined, it has no interval.
     """
     drawn = drawn[np.isfinite(drawn)]
-    if patients < 2 or drawn.size == 0:
+    if patients < 2 or drawn.size == 0 or not np.isfinite(value):
         return Interval(value, np.nan, np.nan)
     tail = _expanded_tail(patients, confidence)
     low, high = np.quantile(drawn, [tail, 1 - tail])

@@ -214,4 +214,4 @@ def _make(audited: Audited) -> pd.DataFrame:
 
 
 HEADLINE = "length == 'all' and level != 'admission' and metric in ('auc', 'privacy_leakage')"
-MEMBERSHIP = Summary("membership", COLUMNS, ("scores",), _make, HEADLINE)
+MEMBERSHIP = Summary("membership", COLUMNS, ("scores",), _make, HEADLINE, version=2)

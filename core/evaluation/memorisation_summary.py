@@ -72,7 +72,7 @@ MEMORISATION: tuple[Summary, ...] = (
     Summary("extraction_fields", FIELD_COLUMNS, (), _fields),
     Summary("extraction_recall", RECALL_COLUMNS, ("ranking",), _recall),
     Summary("memorised", MEMORISED_COLUMNS, ("prefixes",), _memorised),
-    Summary("memorisation_predictors", PREDICTOR_COLUMNS, ("note_features",), _predictors),
-    Summary("risk", RISK_COLUMNS, (), _risk),
+    Summary("memorisation_predictors", PREDICTOR_COLUMNS, ("note_features",), _predictors, version=2),
+    Summary("risk", RISK_COLUMNS, (), _risk, version=2),
     Summary("bounds", BOUND_COLUMNS, (), _bounds),
 )

@@ -118,7 +118,7 @@ class _Judge:
         a_share = key[1] in _SHARES and " − " not in key[2]
         if a_share and found.value in (0.0, 1.0):
             low, high = proportion_interval(round(found.value * n), n)  # nothing varies: resampling shows no spread
-        elif a_share and np.ptp(values[known]) == 0:
+        elif (a_share or key[1] == RHO) and np.ptp(values[known]) < 1e-12:
             low, high = np.nan, np.nan  # all the same, such as ties of a baseline: no spread to make an interval of
         elif 1 < n < FEWEST_RESAMPLED:
             low, high = _student(found.value, pd.Series(values[known]).groupby(units).mean().to_numpy())
@@ -302,4 +302,5 @@ PROBE_FIGURES = Summary(
     needs=("probes",),
     make=_summary,
     headline="bin == 'all' and model == 'target' and split != 'heldout'",
+    version=2,
 )

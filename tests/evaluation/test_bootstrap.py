@@ -10,6 +10,7 @@ from sklearn.metrics import roc_auc_score
 from core.evaluation import bootstrap
 from core.evaluation.bootstrap import (
     patient_bootstrap,
+    percentile_interval,
     weighted_auc,
     weighted_leakage,
     weighted_perplexity,
@@ -44,6 +45,12 @@ def test_weighting_is_repeating(notes):
     nats, length = np.repeat(scores * tokens, weights), np.repeat(tokens, weights)
     assert weighted_perplexity(scores, tokens)(row)[0] == pytest.approx(np.exp(nats.sum() / length.sum()))
     assert weighted_share(scores, tokens)(row)[0] == pytest.approx(np.repeat(scores, weights).sum() / length.sum())
+
+
+def test_a_figure_that_is_not_defined_has_no_interval():
+    """No unit was called a member, so there is no precision, whatever some resamples say."""
+    found = percentile_interval(np.nan, np.array([1.0, np.nan, 1.0]), 15)
+    assert np.isnan([found.value, found.low, found.high]).all()
 
 
 def test_whole_patients_are_drawn_within_their_stratum():

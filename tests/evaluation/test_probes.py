@@ -122,6 +122,11 @@ def test_ties_of_a_baseline_have_no_interval():
     )
     row = row_of(found, fill_in.PROBE, "AUC", "frequency", split="member")
     assert row["value"] == 0.5 and math.isnan(row["low"]) and math.isnan(row["high"])
+    alike = np.tile(np.arange(5.0), (7, 1))  # seven patients with one and the same order of five diseases
+    rows = ranking_rows(alike, alike, np.arange(5.0), np.arange(5.0), np.tile([True] + [False] * 4, (7, 1)),
+                        patients(7, 0), ["4"] * 5)  # fmt: skip
+    rho = row_of(figures(rows, POOL, resamples=20), fill_in.PROBE, "Spearman with frequency", "name", split="member")
+    assert rho["value"] == pytest.approx(1.0) and math.isnan(rho["low"])
 
 
 def test_a_name_that_is_linked_is_found():
