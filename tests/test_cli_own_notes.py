@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 
 import pytest
 
 from core.__main__ import main
 from core.corpus.hospital import build
+from core.corpus.importers import read_notes
 from core.corpus.tables import Corpus
+from core.evaluation.csv_export import spreadsheet_csv
 from core.runs.store import Workspace
 from core.spec import CORPUS_PRESETS
 
@@ -49,6 +52,40 @@ def test_notes_that_were_changed_afterwards_are_refused(notes_file, tmp_path, ca
     assert main(["train", "--corpus", str(out), "--data", str(tmp_path / "data")]) == 2
     assert "are not those its spec.json names" in capsys.readouterr().err
     assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        (b"", "notes.csv is empty"),
+        (b"patient_id,words\nA,x\n", "say which column holds the note"),
+        (b"patient_id,text\nA,x\nB,\xe9\n", "row 3, column “text”: the text is not UTF-8"),
+        (b"patient_id,text\nA,x\0y\n", "row 2, column “text”: there is a NUL byte"),
+        (b"patient_id,text\nA," + b"x" * 17 * 2**20, "line 2 has more than 16 MiB without an end"),
+        (b"patient_id,text,id\nA,x,1\nB,y,1\n", "row 3, column “id”: note 1 stands in row 2 too"),
+        (b"patient_id,text,split\nA,x,member\nA,y,heldout\n", "row 3, column “split”: patient A is “heldout”"),
+        (
+            gzip.compress(b"patient_id,text\n" + (b"A," + b"x" * 1_000 + b"\n") * 40_000),
+            "expands to more than 100 times its size",
+        ),
+        (b"patient_id,text\n", "has a header and no rows"),
+        (b"patient_id,text\nA,x\nA,y\n", "notes of 1 patient. At least 4"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_bad_files_leave_nothing_behind(tmp_path, capsys, content, complaint):
+    path = tmp_path / "notes.csv"
+    path.write_bytes(content)
+    assert main(["corpus", "--from", str(path), "--out", str(tmp_path / "out")]) == 2
+    assert complaint in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_formula_in_the_notes_is_disarmed_in_what_is_exported(tmp_path):
+    path = tmp_path / "notes.csv"
+    path.write_text("patient_id,text,type\n" + "".join(f'{who},"=1+1, {who}",@SUM(A1)\n' for who in "ABCD"))
+    exported = spreadsheet_csv(read_notes(path).notes[["note_type", "text"]]).decode()
+    assert exported.count("\"'=1+1") == 4 and exported.count("\"'@SUM") == 4
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,9 @@ MOST_BYTES = 8 * 2**30  # expanded; NOTEEVENTS.csv of MIMIC-III has 3.8 GB
 MOST_RATIO = 100  # expanded over compressed; notes compress about 3 to 8 times
 RATIO_FROM = 16 * 2**20  # expanded bytes before the ratio is judged
 
+MOST_COLUMNS = 2_000
+MOST_OF_A_NAME, MOST_NAMES = 60, 20  # shown in a sentence
+
 ReadProgress = Callable[[int, int], None]  # (bytes of the file read, its bytes)
 
 
@@ -41,10 +44,14 @@ class Cells:
 
 
 def header(path: Path) -> list[str]:
-    """Names of the columns. Raises BadNotes when the file is missing, empty or of no known format."""
-    if _is_parquet(path):
-        return list(_parquet(path).schema_arrow.names)
-    return next(_records(path, None, MOST_BYTES))[1]
+    """Names of the columns. Raises BadNotes: a file that is missing, empty, of no known format or far too wide."""
+    names = _parquet(path).schema_arrow.names if _is_parquet(path) else next(_records(path, None, MOST_BYTES))[1]
+    if len(names) > MOST_COLUMNS:
+        raise BadNotes(
+            f"{path.name}, row 1: {len(names):,} columns, and notes have at most {MOST_COLUMNS:,}. Is this a file of "
+            "notes?"
+        )
+    return list(names)
 
 
 def chunks(
@@ -60,9 +67,9 @@ def chunks(
     there = header(path)
     for name in wanted:
         if name not in there:
-            raise BadNotes(f"{path.name} has no column “{name}”. Its columns are {', '.join(there)}.")
+            raise BadNotes(f"{path.name} has no column “{short(name)}”. Its columns are {listed(there)}.")
         if there.count(name) > 1:
-            raise BadNotes(f"{path.name} has two columns “{name}”. Rename one of them.")
+            raise BadNotes(f"{path.name} has two columns “{short(name)}”. Rename one of them.")
     read = _parquet_chunks if _is_parquet(path) else _csv_chunks
     empty = True
     for cells in read(path, wanted, most_bytes, on_progress):
@@ -82,7 +89,19 @@ def head(path: Path, rows: int = 5) -> pd.DataFrame:
     raise AssertionError("chunks raises when there are no rows")
 
 
+def short(name: str) -> str:
+    """A name from a file as a sentence can hold it."""
+    return name if len(name) <= MOST_OF_A_NAME else f"{name[:MOST_OF_A_NAME]}…"
+
+
+def listed(names: list[str]) -> str:
+    """Names of columns in a sentence: the first of them, and how many more there are."""
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return ", ".join(short(name) or "(no name)" for name in names[:MOST_NAMES]) + more
+
+
 def _check(file: str, name: str, rows: list[int], values: list[str]) -> None:
+    name = short(name)
     for row, value in zip(rows, values, strict=True):
         if "\0" in value:
             raise BadNotes(f"{file}, row {row}, column “{name}”: there is a NUL byte. Save the file as UTF-8 text.")

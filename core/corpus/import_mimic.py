@@ -17,6 +17,7 @@ import pandas as pd
 
 from core.corpus.import_codes import dotted
 from core.corpus.import_files import BadNotes, chunks, header
+from core.corpus.import_memory import MemoryWatch
 from core.corpus.import_records import RECORD_COLUMNS
 from core.corpus.import_surrogates import Surrogates
 from core.corpus.tables import DIAGNOSES
@@ -47,13 +48,18 @@ def read_mimic(folder: Path, *, seed: int, most_bytes: int, on_progress: Callabl
     admitted = _first_admissions(files["ADMISSIONS"], most_bytes)
     diagnoses = _diagnoses(files["DIAGNOSES_ICD"], _file(folder, "D_ICD_DIAGNOSES"), most_bytes)
     surrogates = Surrogates(seed, {who: sex for who, (sex, _) in people.items()})
-    rows, wrong = [], 0
-    report = lambda done, total: on_progress("reading the notes", done, total)  # noqa: E731
+    rows, wrong, watch = [], 0, MemoryWatch(files["NOTEEVENTS"].name)
+
+    def report(done: int, total: int) -> None:
+        watch.read(done, total)
+        on_progress("reading the notes", done, total)
+
     wanted = ("ROW_ID", "SUBJECT_ID", "HADM_ID", "CHARTDATE", "CATEGORY", "TEXT")
     for row, cells in _rows(files["NOTEEVENTS"], wanted, most_bytes, report, optional=("ISERROR",)):
         if cells["ISERROR"] == "1":
             wrong += 1
             continue
+        watch.add((cells["TEXT"],))
         who = cells["SUBJECT_ID"]
         if who not in people:
             raise BadNotes(

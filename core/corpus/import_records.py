@@ -7,12 +7,12 @@ of an identifier (`core.phi.shaped`), stands in the notes of one patient alone, 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pandas as pd
 
-from core.corpus.import_files import BadNotes, chunks, header
+from core.corpus.import_files import BadNotes, chunks, header, listed
 from core.phi.fields import DIRECT, FIELDS
 from core.phi.index import PhiIndex
 from core.phi.shaped import find_shaped
@@ -20,6 +20,7 @@ from core.phi.spans import Span, without_overlaps
 
 RECORD_COLUMNS = ("patient_id", *(field.name for field in FIELDS), "age", "sex", "icd_codes")
 _PATIENT_NAMES = ("patient_id", "patient", "subject_id", "mrn")
+TELL = 100  # notes between two words on progress
 PlacedSpans = list[tuple[int, int, str]]
 
 
@@ -32,7 +33,7 @@ def read_identifiers(path: Path, patient: str | None = None) -> pd.DataFrame:
     there = {name.lower().strip().replace(" ", "_"): name for name in header(path)}
     key = patient or next((there[name] for name in _PATIENT_NAMES if name in there), None)
     if key is None:
-        raise BadNotes(f"{path.name} has no column “patient_id”. Its columns are {', '.join(there.values())}.")
+        raise BadNotes(f"{path.name} has no column “patient_id”. Its columns are {listed(list(there.values()))}.")
     known = {name: there[name] for name in RECORD_COLUMNS[1:] if name in there}
     seen: dict[str, int] = {}
     rows = []
@@ -62,23 +63,30 @@ def _age(given: str | None, file: str, row: int) -> int | None:
     return years
 
 
-def records_from_notes(notes: pd.DataFrame, on_progress: Callable[[int], None] | None = None) -> pd.DataFrame:
-    """A record for every patient, from what is shaped like an identifier in their notes alone.
+def shaped_places(texts: Sequence[str], on_progress: Callable[[int], None] | None = None) -> list[PlacedSpans]:
+    """Where something is shaped like PHI (`core.phi.shaped`), a list a text: by far the slowest part of an import."""
+    found = []
+    for done, text in enumerate(texts, start=1):
+        found.append([(span.start, span.end, span.field) for span in find_shaped(text)])
+        if on_progress is not None and (done % TELL == 0 or done == len(texts)):
+            on_progress(done)
+    return found
+
+
+def records_from_notes(notes: pd.DataFrame, shaped: Sequence[PlacedSpans]) -> pd.DataFrame:
+    """A record for every patient, from what is shaped like an identifier in their notes alone (`shaped_places`).
 
     Of each direct field the value that most notes of this patient hold is taken (of equally frequent ones the first in
     the alphabet); a value that stands in notes of several patients (a doctor's name, the ward's telephone) is nobody's.
     """
     held: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     owners: dict[tuple[str, str], set[str]] = defaultdict(set)
-    for done, (who, text) in enumerate(zip(notes["patient_id"], notes["text"], strict=True), start=1):
-        found = {(span.field, span.value) for span in find_shaped(text) if span.field in DIRECT}
-        for field, value in found:
+    for who, text, places in zip(notes["patient_id"], notes["text"], shaped, strict=True):
+        for field, value in {(field, text[start:end]) for start, end, field in places if field in DIRECT}:
             if field == "full_name" and " " not in value:  # one word of a name is nobody's name
                 continue
             held[who, field][value] += 1
             owners[field, value.lower()].add(who)
-        if on_progress is not None:
-            on_progress(done)
     rows = []
     for who in notes["patient_id"].unique():
         row: dict[str, object] = {"patient_id": who}
@@ -90,14 +98,14 @@ def records_from_notes(notes: pd.DataFrame, on_progress: Callable[[int], None] |
     return frame.where(frame.notna(), None)
 
 
-def phi_spans(notes: pd.DataFrame, patients: pd.DataFrame) -> Iterator[PlacedSpans]:
+def phi_spans(notes: pd.DataFrame, patients: pd.DataFrame, shaped: Sequence[PlacedSpans]) -> Iterator[PlacedSpans]:
     """For every note: where a value of its own patient's record stands, and what else is shaped like PHI."""
     index = PhiIndex.build(patients)
     row_of = {who: row for row, who in enumerate(index.patient_ids)}
-    for who, text in zip(notes["patient_id"], notes["text"], strict=True):
-        own = list(_own(text, index, row_of[who]))
-        shaped = [s for s in find_shaped(text) if not any(o.start < s.end and s.start < o.end for o in own)]
-        yield sorted((span.start, span.end, span.field) for span in [*own, *shaped])
+    for who, text, places in zip(notes["patient_id"], notes["text"], shaped, strict=True):
+        own = [(span.start, span.end, span.field) for span in _own(text, index, row_of[who])]
+        other = [place for place in places if not any(o[0] < place[1] and place[0] < o[1] for o in own)]
+        yield sorted([*own, *other])
 
 
 def _own(text: str, index: PhiIndex, row: int) -> Iterator[Span]:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from core.corpus.import_files import BadNotes, chunks, header
+from core.corpus.import_files import BadNotes, chunks, header, listed
+from core.corpus.import_memory import MemoryWatch
 from core.corpus.import_mimic import is_mimic
 
 COLUMNS = ("note", "patient", "admission", "date", "type", "note_id", "split")
@@ -53,10 +54,15 @@ def read_file(path: Path, given: dict[str, str], most_bytes: int, tell: Progress
     chosen = {**guess_columns(names), **{role: name for role, name in given.items() if name}}
     for role in ("note", "patient"):
         if role not in chosen:
-            raise BadNotes(f"{path.name}: say which column holds the {role}. Its columns are {', '.join(names)}.")
-    pieces = []
-    progress = lambda done, total: tell("reading", done, total)  # noqa: E731
+            raise BadNotes(f"{path.name}: say which column holds the {role}. Its columns are {listed(names)}.")
+    pieces, watch = [], MemoryWatch(path.name)
+
+    def progress(done: int, total: int) -> None:
+        watch.read(done, total)
+        tell("reading", done, total)
+
     for cells in chunks(path, chosen.values(), most_bytes=most_bytes, on_progress=progress):
+        watch.add(cells.columns[chosen["note"]])
         by_role = {role: pd.Series(cells.columns[name], dtype=object) for role, name in chosen.items()}
         pieces.append(pd.DataFrame({"row": cells.rows, **by_role}))
     return _tidy(path, pd.concat(pieces, ignore_index=True), chosen)

@@ -17,7 +17,7 @@ from core.corpus.canaries import canary_notes, draw
 from core.corpus.import_codes import codes_in, dotted, revision_of
 from core.corpus.import_files import MOST_BYTES, BadNotes
 from core.corpus.import_mimic import read_mimic
-from core.corpus.import_records import phi_spans, read_identifiers, records_from_notes
+from core.corpus.import_records import PlacedSpans, phi_spans, read_identifiers, records_from_notes, shaped_places
 from core.corpus.import_table import COLUMNS, FEWEST_PATIENTS, Progress, check_patients, read_file
 from core.corpus.near_copies import Copies, find_copies
 from core.corpus.tables import NOTES, PATIENTS, Corpus, no_diagnoses
@@ -115,16 +115,14 @@ def import_notes(
     removed = rows - blank - len(notes)
     notes = notes.reset_index(drop=True)
     check_patients(path, notes)
+    shaped = shaped_places(notes["text"].tolist(), lambda done: tell("looking for identifiers", done, len(notes)))
     source: Literal["table", "surrogates", "notes"] = "surrogates"
     if identifiers is not None:
         records, source, diagnoses = read_identifiers(Path(identifiers)), "table", no_diagnoses()
     elif records is None:
-        records, source = (
-            records_from_notes(notes, lambda done: tell("reading who they are", done, len(notes))),
-            "notes",
-        )
+        records, source = records_from_notes(notes, shaped), "notes"
     patients = _patients(path, notes, records, population, seed)
-    notes = _with_spans(notes, patients, tell)
+    notes = _with_spans(notes, patients, shaped, tell)
     diagnoses = diagnoses[diagnoses["admission_id"].isin(notes["admission_id"])].reset_index(drop=True)
     corpus = _planted(notes, patients, diagnoses, seed, canaries, owner)
     without = int((~patients["patient_id"].isin(set(records["patient_id"]))).sum())
@@ -191,10 +189,10 @@ def _codes(given: list[object]) -> list[list[str]]:
     return [[dotted(code, revision) for code in codes] for codes in found]
 
 
-def _with_spans(notes: pd.DataFrame, patients: pd.DataFrame, tell: Progress) -> pd.DataFrame:
+def _with_spans(notes: pd.DataFrame, patients: pd.DataFrame, shaped: list[PlacedSpans], tell: Progress) -> pd.DataFrame:
     splits = dict(zip(patients["patient_id"], patients["split"], strict=True))
     spans = []
-    for done, found in enumerate(phi_spans(notes, patients)):
+    for done, found in enumerate(phi_spans(notes, patients, shaped)):
         spans.append([{"start": start, "end": end, "field": field} for start, end, field in found])
         if done % 200 == 0:
             tell("marking what identifies them", done, len(notes))

@@ -115,14 +115,15 @@ class Corpus:
 
     def tables(self) -> dict[str, pa.Table]:
         """The tables by name, in their schemas; an empty one of diagnoses is left out."""
-        frames = {"patients": (self.patients, PATIENTS), "notes": (self.notes, NOTES)}
-        frames["canaries"] = (self.canaries, CANARIES)
-        if len(self.diagnoses):
-            frames["diagnoses"] = (self.diagnoses, DIAGNOSES)
         return {
             name: pa.Table.from_pandas(frame, schema=schema, preserve_index=False)
-            for name, (frame, schema) in frames.items()
+            for name, (frame, schema) in self._frames().items()
         }
+
+    def _frames(self) -> dict[str, tuple[pd.DataFrame, pa.Schema]]:
+        frames = {"patients": (self.patients, PATIENTS), "notes": (self.notes, NOTES)}
+        frames["canaries"] = (self.canaries, CANARIES)
+        return frames | ({"diagnoses": (self.diagnoses, DIAGNOSES)} if len(self.diagnoses) else {})
 
     def content_id(self, owner: str = "") -> str:
         """First 16 hex digits of the SHA-256 of every row as canonical JSON: the same notes have the same id.
@@ -130,9 +131,10 @@ class Corpus:
         The same notes of two owners have two ids, so that nothing made from them is shared.
         """
         digest = hashlib.sha256(owner.encode())
-        for name, table in self.tables().items():
+        for name, (frame, schema) in self._frames().items():
             digest.update(f"{name}\n".encode())
-            for batch in table.to_batches(max_chunksize=1_000):
+            for start in range(0, len(frame), 1_000):  # never the whole table twice
+                batch = pa.Table.from_pandas(frame.iloc[start : start + 1_000], schema=schema, preserve_index=False)
                 for row in batch.to_pylist():
                     digest.update(json.dumps(row, ensure_ascii=False, sort_keys=True).encode())
                     digest.update(b"\n")

@@ -13,6 +13,7 @@ from core.runs.run import Run
 from pages.parts import canary_charts, canary_text, charts, guess, shell
 from pages.parts.canary_tables import audit_table, no_audit, together
 from pages.parts.numbers import csv_button, numbers
+from pages.parts.phi_text import literal
 
 SHOWN = 60  # notes offered for reading
 ARM_NAMES = (("run", "training patients"), ("heldout", "held-out patients (control)"))
@@ -146,7 +147,7 @@ def read_notes(chosen: dict[str, Run]) -> None:
     fields = fields_within(note["phi_spans"], start, end)
     held = ", ".join(FIELD[name].label if name in FIELD else name for name in fields)
     st.markdown(
-        f"Note {row['note_id']}: after {row['prefix_tokens']} tokens (dotted) the model wrote the next "
+        f"Note {literal(row['note_id'])}: after {row['prefix_tokens']} tokens (dotted) the model wrote the next "
         f"**{row['matched_tokens']} of {row['rest_tokens']}** tokens word for word. The patient's own values in them: "
         f"{held or 'none'}."
     )

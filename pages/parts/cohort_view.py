@@ -15,7 +15,7 @@ from core.corpus import profile
 from core.corpus.tables import NOTES, Corpus
 from pages.parts import charts
 from pages.parts.numbers import csv_button, numbers
-from pages.parts.phi_text import fields_html
+from pages.parts.phi_text import fields_html, literal
 
 NOTES_A_PAGE = 4
 FEW_HOLDERS = 5  # a code held by fewer patients than this can point at somebody
@@ -79,7 +79,8 @@ def _note_card(note: object, *, entities: bool) -> None:
     with st.container(border=True):
         split = SPLITS.get(note.split, note.split)
         st.markdown(
-            f"**{note.note_type}** · {note.date} · patient `{note.patient_id}` · note `{note.note_id}` · {split}"
+            f"**{literal(note.note_type)}** · {literal(note.date)} · patient {literal(note.patient_id)} · note "
+            f"{literal(note.note_id)} · {split}"
         )
         spans = [*note.phi_spans, *(note.entity_spans if entities else ())]
         st.html(fields_html(note.text, spans))

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import streamlit as st
 
-from core.corpus.import_files import BadNotes, head
+from core.corpus.import_files import BadNotes, head, short
+from core.corpus.import_memory import PER_CHARACTER, free_memory
 from core.corpus.import_table import COLUMNS, guess_columns
 from core.corpus.importers import Imported, fitting_canaries, import_notes
 from core.phi.fields import FIELD
@@ -18,6 +19,7 @@ from core.runs.store import DiskFull
 from core.runs.uploads import Upload, hours_kept, keep, uploads
 from pages.parts import owner, shell
 from pages.parts.numbers import numbers
+from pages.parts.phi_text import literal
 
 if TYPE_CHECKING:
     from streamlit.runtime.uploaded_file_manager import UploadedFile
@@ -58,12 +60,17 @@ def bring() -> None:
         "Without it, identifiers are found in the notes by their shape.",
     )  # fmt: skip
     if file is None:
-        st.caption("Larger files, and folders of MIMIC-III: `python -m core corpus --from PATH --out DIR`.")
+        room = free_memory() / PER_CHARACTER / 2**20
+        st.caption(
+            "Larger files, and folders of MIMIC-III: `python -m core corpus --from PATH --out DIR`. Checking takes "
+            f"about {PER_CHARACTER} times the memory of the text: this computer has room for about {room:,.0f} MB of "
+            "notes now, and a file that will not fit is refused before it is read."
+        )
         return
     try:
         _steps(_on_disk(file), None if table is None else _on_disk(table))
     except (BadNotes, ValueError, DiskFull) as error:
-        st.error(f"{error} Nothing was kept.", icon=":material/error:")
+        st.error(f"{literal(str(error), 600)} Nothing was kept.", icon=":material/error:")
 
 
 def _on_disk(file: UploadedFile) -> Path:
@@ -118,7 +125,7 @@ def _mapped(names: list[str]) -> dict[str, str]:
             there = guessed.get(role)
             picked = st.selectbox(
                 ROLES[role], names, index=names.index(there) if there else None, placeholder="none",
-                key=f"own_column_{role}",
+                key=f"own_column_{role}", format_func=short,
             )  # fmt: skip
             if picked is not None:
                 chosen[role] = picked
@@ -263,7 +270,7 @@ def manage(upload: Upload) -> None:
     """Until when the notes are kept, and the button that deletes them at once."""
     until = time.strftime("%d %b %H:%M", time.localtime(upload.expires))
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.caption(f"**{upload.name}**: yours alone, kept until {until}, with every model trained on it.")
+        st.caption(f"**{literal(upload.name)}**: yours alone, kept until {until}, with every model trained on it.")
         if st.button(
             "Delete these notes and their models now", icon=":material/delete:", key=f"delete-{upload.digest}"
         ):

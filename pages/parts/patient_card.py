@@ -16,7 +16,7 @@ from pages.parts import patient_data, patient_heat, run_picker
 from pages.parts.numbers import csv_button
 from pages.parts.patient_data import Choice
 from pages.parts.patient_views import fields
-from pages.parts.phi_text import fields_html, leaks_html
+from pages.parts.phi_text import fields_html, leaks_html, literal
 
 SPLITS = {"member": "member (trained on)", "heldout": "held out (never trained on)"}
 TEXTS = 10  # generations shown
@@ -36,7 +36,7 @@ def card(choice: Choice, runs: Sequence[Run]) -> None:
     if found is None:
         _not_judged(choice, asked)
         return
-    st.subheader(f"Patient {found['patient_id']}, {SPLITS[found['split']]}")
+    st.subheader(f"Patient {literal(found['patient_id'])}, {SPLITS[found['split']]}")
     _figures(choice, found)
     left, right = st.columns(2)
     with left:
@@ -51,11 +51,12 @@ def card(choice: Choice, runs: Sequence[Run]) -> None:
 def _not_judged(choice: Choice, asked: str) -> None:
     record = patient_data.tables(choice.run).record(asked)
     if record is None:
-        st.info(f"There is no patient “{asked}” in this cohort.", icon=":material/person_off:")
+        st.info(f"There is no patient “{literal(asked)}” in this cohort.", icon=":material/person_off:")
     else:
         st.info(
-            f"The attack “{choice.attack}” did not judge patient {asked} in this run (group: {record['split']}). "
-            "Choose another attack: some judge only a part of the patients.", icon=":material/person_off:",
+            f"The attack “{choice.attack}” did not judge patient {literal(asked)} in this run (group: "
+            f"{record['split']}). Choose another attack: some judge only a part of the patients.",
+            icon=":material/person_off:",
         )  # fmt: skip
 
 
@@ -185,7 +186,8 @@ def _notes(choice: Choice, patient_id: str) -> None:
         st.html(patient_heat.key_html())
     for note in notes.iloc[(page - 1) * NOTES : page * NOTES].itertuples():
         with st.container(border=True):
-            st.markdown(" · ".join(filter(None, (f"**{note.note_type}**", note.date, f"note `{note.note_id}`"))))
+            head = (f"**{literal(note.note_type)}**", literal(note.date), f"note {literal(note.note_id)}")
+            st.markdown(" · ".join(filter(None, head)))
             if warm:
                 tokens = patient_heat.gains(str(choice.run.folder), note.note_id, note.text, choice.run)
                 st.html(patient_heat.heat_html(note.text, tokens))

@@ -22,6 +22,7 @@ KINDS: dict[str, tuple[str, str]] = {
 MOST_NAMED = 3  # patients named in one tag
 _UNSEEN = ("Cc", "Cf", "Cs")  # control, format (such as right-to-left overrides), lone surrogates
 _KEPT = "\n\t\u200d"
+_MARKUP = frozenset("\\`*_{}[]()<>#+-.!|~:$&")
 
 
 def visible(text: str) -> str:
@@ -30,6 +31,15 @@ def visible(text: str) -> str:
     Newlines and tabs stay, and so does the joiner inside emoji.
     """
     return "".join("␦" if unicodedata.category(c) in _UNSEEN and c not in _KEPT else c for c in text)
+
+
+def literal(text: str, most: int = 200) -> str:
+    """`text` for Markdown, every character standing for itself: names of files and columns, ids, values of records.
+
+    A name can hold a picture's address, which a browser would fetch. At most `most` characters are shown.
+    """
+    shown = visible(text if len(text) <= most else f"{text[:most]} …").replace("\n", " ")
+    return "".join(f"\\{character}" if character in _MARKUP else character for character in shown)
 
 
 def text_html(text: str, *, prompt: str = "", growing: bool = False) -> str:

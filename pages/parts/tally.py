@@ -16,6 +16,7 @@ from core.runs.run import Run
 from core.runs.tables import TableMissing
 from pages.parts import classroom, run_picker
 from pages.parts.classroom import Tries
+from pages.parts.phi_text import literal
 from pages.parts.side_by_side import Answer, patients
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ def who_leaked(answers: Sequence[Answer], run: Run, *, key: str) -> None:
     with st.container(horizontal=True, gap="small", vertical_alignment="center"):
         st.markdown(f"**Who leaked:** {len(leaked)} patient{'s' * (len(leaked) > 1)}", width="content")
         for patient_id, times in leaked.most_common(MOST_CHIPS):
-            with st.popover(f"{patient_id} ×{times}", key=f"{key}-{patient_id}", type="tertiary"):
+            with st.popover(f"{literal(patient_id)} ×{times}", key=f"{key}-{patient_id}", type="tertiary"):
                 _card(patient_id, answers, run)
     if len(leaked) > MOST_CHIPS:
         st.caption(f"and {len(leaked) - MOST_CHIPS} more")
@@ -152,13 +153,9 @@ def _card(patient_id: str, answers: Sequence[Answer], run: Run) -> None:
         return
     row = record.loc[patient_id]
     lines = [
-        f"- {FIELD[name].label}: {_plain(row[name])}{' :red-badge[written]' if name in written else ''}"
+        f"- {FIELD[name].label}: {literal(row[name])}{' :red-badge[written]' if name in written else ''}"
         for name in (*DIRECT, "diagnosis", "medication")
         if isinstance(row[name], str)
     ]
-    st.markdown(f"**Patient {patient_id}** (synthetic, {row['split']})\n\n" + "\n".join(lines))
-
-
-def _plain(text: str) -> str:
-    """A record's value in Markdown, taken literally."""
-    return "".join(f"\\{character}" if character in "\\`*_{}[]()<>#+-.!|~:$" else character for character in text)
+    made_up = "synthetic, " if run.spec.corpus.imported is None else ""
+    st.markdown(f"**Patient {literal(patient_id)}** ({made_up}{row['split']})\n\n" + "\n".join(lines))

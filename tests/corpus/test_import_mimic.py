@@ -125,6 +125,33 @@ def test_kinds_of_placeholder(inside, shape):
     assert re.fullmatch(f"x {shape} y", filled), filled
 
 
+@pytest.mark.parametrize(
+    ("table", "content", "complaint"),
+    [
+        ("NOTEEVENTS", "ROW_ID,SUBJECT_ID,TEXT\n1,10,x\n", "NOTEEVENTS.csv has no column “HADM_ID”"),
+        (
+            "NOTEEVENTS",
+            "ROW_ID,SUBJECT_ID,HADM_ID,CHARTDATE,CATEGORY,TEXT\n1,10,,,,x\n2,10,,,,y\n1,11,,,,z\n",
+            "row 4, column “ROW_ID”: note 1 stands there twice",
+        ),
+        (
+            "NOTEEVENTS",
+            "ROW_ID,SUBJECT_ID,HADM_ID,CHARTDATE,CATEGORY,TEXT\n1,,,,,x\n",
+            "row 2, column “SUBJECT_ID”: patient .none. is not in PATIENTS.csv",
+        ),
+        ("NOTEEVENTS", "ROW_ID,SUBJECT_ID,HADM_ID,CHARTDATE,CATEGORY,TEXT\n", "has a header and no rows"),
+        ("PATIENTS", "SUBJECT_ID,GENDER,DOB\n10,F,2080-03-02\n10,M,2080-03-02\n", "row 3, column “SUBJECT_ID”"),
+        ("DIAGNOSES_ICD", "SUBJECT_ID,HADM_ID\n10,100\n", "has no column “ICD_CODE”"),
+    ],
+)
+def test_bad_tables_of_a_folder_are_named(folder, table, content, complaint):
+    for path in folder.glob(f"{table}.csv*"):
+        path.unlink()
+    (folder / f"{table}.csv").write_text(content)
+    with pytest.raises(BadNotes, match=complaint):
+        read_notes(folder)
+
+
 def test_what_a_folder_lacks_is_named(folder):
     (folder / "PATIENTS.csv").rename(folder / "people.csv")
     with pytest.raises(BadNotes, match="has no file PATIENTS.csv"):

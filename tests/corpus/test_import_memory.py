@@ -1,0 +1,58 @@
+"""An import says that it will not fit before it is read to its end, and takes what it says."""
+
+from __future__ import annotations
+
+import pytest
+
+from core.corpus import import_memory
+from core.corpus.import_files import BadNotes
+from core.corpus.import_memory import PER_CHARACTER, PER_NOTE, MemoryWatch, free_memory, memory_needed
+from core.corpus.importers import import_notes
+
+
+def test_what_is_needed_grows_with_notes_and_characters():
+    assert memory_needed(10, 1_000) == 10 * PER_NOTE + 1_000 * PER_CHARACTER
+
+
+def test_what_is_free_is_what_the_machine_or_its_container_has(tmp_path, monkeypatch):
+    machine = free_memory()
+    assert machine > 0
+    (tmp_path / "memory.max").write_text("1000000\n")
+    (tmp_path / "memory.current").write_text("400000\n")
+    monkeypatch.setattr(import_memory, "CGROUP", tmp_path)
+    assert free_memory() == 600_000
+    (tmp_path / "memory.max").write_text("max\n")
+    assert free_memory() > 600_000
+
+
+def test_the_whole_is_foreseen_from_what_was_read(monkeypatch):
+    whole = memory_needed(1_000, 100_000)
+    for free, fits in ((whole + 1, True), (whole - 1, False)):
+        monkeypatch.setattr(import_memory, "free_memory", lambda free=free: free)
+        watch = MemoryWatch("notes.csv")
+        watch.read(10, 100)
+        if fits:
+            watch.add(["x" * 100] * 100)
+        else:
+            with pytest.raises(BadNotes, match="notes.csv: its about 1,000 notes need 2 MB"):
+                watch.add(["x" * 100] * 100)
+
+
+@pytest.mark.parametrize("shape", ["file", "folder"])
+def test_an_import_that_would_not_fit_stops_at_its_first_chunk(tmp_path, monkeypatch, shape):
+    monkeypatch.setattr(import_memory, "free_memory", lambda: 5_000_000)
+    monkeypatch.setattr("core.corpus.import_files.CHUNK", 100)
+    told: list[str] = []
+    if shape == "file":
+        path = tmp_path / "notes.csv"
+        path.write_text("patient_id,text\n" + f"P1,{'word ' * 40}\n" * 20_000)
+    else:
+        path = tmp_path
+        (path / "PATIENTS.csv").write_text("SUBJECT_ID,GENDER,DOB\n1,F,2080-03-02\n")
+        (path / "ADMISSIONS.csv").write_text("SUBJECT_ID,HADM_ID,ADMITTIME\n1,9,2150-02-01\n")
+        (path / "DIAGNOSES_ICD.csv").write_text("SUBJECT_ID,HADM_ID,ICD9_CODE\n1,9,4019\n")
+        rows = "".join(f"{n},1,9,2150-02-01,Nursing,{'word ' * 40}\n" for n in range(20_000))
+        (path / "NOTEEVENTS.csv").write_text("ROW_ID,SUBJECT_ID,HADM_ID,CHARTDATE,CATEGORY,TEXT\n" + rows)
+    with pytest.raises(BadNotes, match="of memory while they are checked, and 5 MB are free here"):
+        import_notes(path, on_progress=lambda what, done, total: told.append(what))
+    assert 0 < len(told) < 10
