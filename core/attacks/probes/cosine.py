@@ -14,7 +14,7 @@ import pandas as pd
 
 from core.attacks.probes import static
 from core.attacks.probes.fill_in import NAME, OTHER_NAME
-from core.attacks.probes.identities import Identities, identities, models_of
+from core.attacks.probes.identities import Identities, models_of, with_conditions
 from core.attacks.probes.table import PROBES, rows
 from core.attacks.probes.vectors import vectors
 from core.attacks.registry import KINDS, Attack, Report, Tables, Target, no_report, register
@@ -49,7 +49,7 @@ def differences(similarity: np.ndarray, has: np.ndarray) -> np.ndarray:
 
 def cosine_similarity(target: Target, report: Report = no_report) -> Tables:
     """Rows of the probe, one a patient, method and whose name; patients without a vector are left out."""
-    asked = identities(target)
+    asked = with_conditions(target)
     frames = []
     for role, lm in models_of(target):
         names, conditions = vectors(lm, asked.names, "mean"), vectors(lm, asked.wordings, "mean")

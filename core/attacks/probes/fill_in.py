@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from core.attacks.probes.identities import Identities, first_of_each_split, identities, models_of
+from core.attacks.probes.identities import Identities, first_of_each_split, models_of, with_conditions
 from core.attacks.probes.table import PROBES, TARGET, matrix_rows, rows
 from core.attacks.probes.vectors import batches, padded
 from core.attacks.registry import KINDS, Attack, Report, Tables, Target, no_report, register
@@ -106,7 +106,7 @@ def _after(lm: LanguageModel, start: torch.Tensor, ids: torch.Tensor, attention:
 
 def fill_in_the_blank(target: Target, report: Report = no_report) -> Tables:
     """Rows of the probe: a score for every asked patient and condition, and both baselines once a condition."""
-    asked = identities(target)
+    asked = with_conditions(target)
     chosen = first_of_each_split(asked, MOST_CAUSAL) if target.lm.causal else np.arange(len(asked.patients))
     frames = []
     for role, lm in models_of(target)[: 1 if target.lm.causal else 2]:  # the public GPT-2 has an audit of its own

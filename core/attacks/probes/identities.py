@@ -57,8 +57,22 @@ class Identities:
 
 
 def identities(target: Target) -> Identities:
-    """The patients and conditions of a target's cohort, made once. Raises NotPossible when there are none."""
+    """The patients of a target's cohort and the conditions there are, perhaps none; made once.
+
+    Raises NotPossible when there is nobody to ask about.
+    """
     return target.once("probes: identities", lambda: _identities(target))
+
+
+def with_conditions(target: Target) -> Identities:
+    """`identities`, for probes that ask about conditions. Raises NotPossible when there are none to ask about, too."""
+    asked = identities(target)
+    if not asked.codes:
+        raise NotPossible(
+            "this probe asks about conditions, and no named member has a known ICD code: bring the notes with a table "
+            "of identifiers that has a column icd_codes, or as a folder of MIMIC-III"
+        )
+    return asked
 
 
 def _identities(target: Target) -> Identities:
@@ -74,11 +88,6 @@ def _identities(target: Target) -> Identities:
     wording = condition_words(target.corpus)
     counts = members["icd_codes"].explode().value_counts()
     known = sorted(code for code in counts.index if code in wording)
-    if not known:
-        raise NotPossible(
-            "the identity probes ask about conditions, and no named member has a known ICD code: bring the notes with "
-            "a table of identifiers that has a column icd_codes, or as a folder of MIMIC-III"
-        )
     rng = np.random.default_rng([target.spec.audit.seed, _STREAM])
     codes = _sampled(known, MOST_CONDITIONS, rng)
     asked = pd.concat(

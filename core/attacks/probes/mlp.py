@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from core.attacks.probes.fill_in import CONDITION_ONLY, FREQUENCY, NAME, OTHER_NAME
-from core.attacks.probes.identities import Identities, identities, somebody_else
+from core.attacks.probes.identities import Identities, somebody_else, with_conditions
 from core.attacks.probes.table import PROBES, matrix_rows, rows
 from core.attacks.probes.vectors import vectors
 from core.attacks.registry import KINDS, Attack, NotPossible, Report, Tables, Target, no_report, register
@@ -65,7 +65,7 @@ def balanced_pairs(has: np.ndarray, places: np.ndarray, rng: np.random.Generator
 
 def probing_network(target: Target, report: Report = no_report) -> Tables:
     """Rows of the probe: judged members and held-out patients with every condition, and the baselines once each."""
-    asked, lm, seed = identities(target), target.lm, target.spec.audit.seed
+    asked, lm, seed = with_conditions(target), target.lm, target.spec.audit.seed
     rng = np.random.default_rng([seed, _STREAM, 1])
     learning = learning_members(target, asked)
     who, what = balanced_pairs(asked.has, learning, rng)

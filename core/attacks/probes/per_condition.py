@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from core.attacks.probes.fill_in import NAME
-from core.attacks.probes.identities import Identities, identities
+from core.attacks.probes.identities import Identities, with_conditions
 from core.attacks.probes.mlp import learning_members, probe_scores, sentences
 from core.attacks.probes.table import PROBES, rows
 from core.attacks.probes.vectors import vectors
@@ -54,7 +54,7 @@ def balanced(labels: np.ndarray) -> np.ndarray:
 
 def one_probe_a_condition(target: Target, report: Report = no_report) -> Tables:
     """Rows of the probe: judged members and held-out patients under each condition's own network."""
-    asked, lm, seed = identities(target), target.lm, target.spec.audit.seed
+    asked, lm, seed = with_conditions(target), target.lm, target.spec.audit.seed
     learning = learning_members(target, asked)
     judged = np.setdiff1d(np.arange(len(asked.patients)), learning)
     chosen = chosen_conditions(asked, learning, np.random.default_rng([seed, _STREAM]))

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from core.attacks.battery import REGISTRY
-from core.attacks.probes import cosine, generated, mlp, name_seen, per_condition, static, table
+from core.attacks.probes import cosine, generated, half_name, mlp, name_seen, per_condition, static, table
 from core.attacks.probes.identities import identities, named_in, somebody_else
-from core.attacks.registry import Target, checked
+from core.attacks.registry import NotPossible, Target, checked, no_report
 from core.corpus.hospital import build
 from core.evaluation.probe_words import cards
 from core.evaluation.probes import figures
@@ -96,6 +98,20 @@ def test_only_named_members_and_their_conditions_are_asked_about(targets):
         assert {code for code, has in zip(asked.codes, asked.has[row], strict=True) if has} == set(
             everybody.loc[patient_id, "icd_codes"]
         ) & set(asked.codes)
+
+
+def test_without_codes_the_probes_of_names_alone_are_still_made(targets):
+    target = targets("gpt2")
+    patients = target.corpus.patients.assign(icd_codes=[[] for _ in range(len(target.corpus.patients))])
+    bare = replace(target, corpus=replace(target.corpus, patients=patients), _kept={})
+    assert identities(bare).codes == () and identities(bare).has.shape == (len(identities(bare).patients), 0)
+    for name in PROBES:
+        if name in (name_seen.PROBE, half_name.PROBE, generated.NAMES):
+            frame = checked(REGISTRY[name], REGISTRY[name].run(bare, no_report))[table.PROBES]
+            assert len(frame), name
+        else:
+            with pytest.raises(NotPossible, match="no named member has a known ICD code"):
+                REGISTRY[name].run(bare, no_report)
 
 
 def test_another_name_is_of_the_same_split_and_title_and_lent_once():
