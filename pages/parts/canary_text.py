@@ -44,8 +44,9 @@ def exposure_answer(figures: pd.DataFrame) -> str:
     row = above.loc[above["insertions"].idxmin()]
     copies = int(row["insertions"])
     return (
-        f"{copies} {'copy is' if copies == 1 else 'copies are'} enough: {row['exposure']:.1f} bits on average, against "
-        f"{control['exposure'].iloc[0]:.1f} for canaries that were left out."
+        f"{copies} {'copy is' if copies == 1 else 'copies are'} enough: {row['exposure']:.1f} bits on average "
+        f"({int(row['canaries'])} canaries), against {control['exposure'].iloc[0]:.1f} ({int(control['canaries'].iloc[0])} "
+        "canaries that were left out)."
     )
 
 

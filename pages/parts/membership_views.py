@@ -14,7 +14,7 @@ from core.attacks.decision import OWN_THRESHOLDS
 from core.evaluation.membership_curve import Ceiling, caught, ceiling_for, steps
 from core.evaluation.membership_summary import ROC_RATES, population_threshold
 from core.evaluation.membership_units import Units, units
-from core.evaluation.wording import percent
+from core.evaluation.wording import interval_text, percent
 from core.runs.run import Run
 from pages.parts import charts, guess, membership_charts, membership_data
 from pages.parts.membership_how import HOW
@@ -72,8 +72,8 @@ def roc_view(choice: Choice) -> None:
     row = first.iloc[(first["fpr"] - ALLOWED).abs().argmin()]
     guess.told(
         answer,
-        f"It is {100 * row['tpr']:.0f} of 100 (95 % interval {100 * row['low']:.0f} to {100 * row['high']:.0f}) for "
-        f"“{name}” by {attack}; a blind guess would catch {100 * row['fpr']:.0f}."
+        f"It is {100 * row['tpr']:.0f} of 100 ({interval_text(row['low'], row['high'], lambda x: f'{100 * x:.0f}')}) "
+        f"for “{name}” by {attack}; a blind guess would catch {100 * row['fpr']:.0f}."
         + _fewer_accused(choice, name, attack),
     )
     log = st.segmented_control("Axes", ["linear", "log"], default="linear", required=True, key="axes") == "log"
@@ -112,9 +112,8 @@ def _fewer_accused(choice: Choice, name: str, attack: str) -> str:
         if math.isnan(row["catches"]):
             told.append(f"1 in {1 / rate:,.0f}: {row['note']}")
         else:
-            told.append(
-                f"1 in {1 / rate:,.0f}: {percent(row['catches'])} ({percent(row['low'])} to {percent(row['high'])})"
-            )
+            caught = f"{percent(row['catches'])} ({interval_text(row['low'], row['high'])})"
+            told.append(f"1 in {1 / rate:,.0f}: {caught}")
     return f" Caught when fewer may be accused: {'; '.join(told)}."
 
 
@@ -208,7 +207,8 @@ def _sentence(found, level: str) -> str:
 def _leakage(found) -> str:
     tpr, fpr = found.members / found.of_members, found.others / found.of_others
     called = found.members + found.others
-    right = f" Of {called:,} called members {percent(found.members / called)} are." if called else ""
+    base = percent(found.of_members / (found.of_members + found.of_others))
+    right = f" Of {called:,} called members {percent(found.members / called)} are, of all {base}." if called else ""
     leakage = f"{tpr - fpr:+.3f}".replace("-", "−")
     return f"Privacy leakage {tpr:.3f} − {fpr:.3f} = {leakage}; a blind guess gets 0.{right}"
 
@@ -238,15 +238,15 @@ def attacks_view(choice: Choice) -> None:
         st.info("Too few notes of this kind: members and others both need some.", icon=":material/group_off:")
         return
     order = found.groupby("attack")["value"].max().sort_values(ascending=False).index.tolist()
-    answer = guess.first("Which attack tells members from others best?", order[:6] if len(order) > 1 else ["loss"],
-                         key="attacks")  # fmt: skip
+    offered = [attack for attack in choice.attacks if attack in order[:6]]  # not in the order of the answer
+    answer = guess.first("Which attack tells members from others best?", offered, key="attacks")
     if answer is None:
         return
     best = found.loc[found["value"].idxmax()]
     guess.told(
         answer,
-        f"Highest here: {best['attack']} on “{best['run']}”, AUC {best['value']:.3f} (95 % interval {best['low']:.3f} "
-        f"to {best['high']:.3f}). The best of many is flattered by chance.",
+        f"Highest here: {best['attack']} on “{best['run']}”, AUC {best['value']:.3f} "
+        f"({interval_text(best['low'], best['high'], lambda x: f'{x:.3f}')}). The best of many is flattered by chance.",
     )
     alt = (
         f"AUC of {len(order)} attacks on {len(tables)} models; the highest is {best['value']:.3f} by {best['attack']}."

@@ -90,6 +90,14 @@ def test_few_accusations_have_their_rate_or_say_that_there_are_too_few(data, smo
     assert set(table["may accuse"]) == {0.1, 0.01, 0.001}
 
 
+def test_the_guesses_do_not_stand_in_the_order_of_the_answer(audited, monkeypatch, smoke_specs):
+    monkeypatch.setenv("PHILAB_DATA", str(audited))
+    run = smoke_specs["plain"].run_id
+    app = opened(view="All attacks", left=run, right=run)
+    offered = [button.label for button in app.button if button.label in ("loss", "zlib", "attention")]
+    assert offered == ["loss", "zlib", "attention"], "the battery's order"
+
+
 def test_a_full_audit_offers_its_attacks(audited, monkeypatch, smoke_specs):
     monkeypatch.setenv("PHILAB_DATA", str(audited))
     run = smoke_specs["plain"].run_id
