@@ -10,6 +10,7 @@ import typer
 
 from core.cli.output import AsJson, BadInput, DataFolder, answer, errors_as_sentences
 from core.cli.settings import stored_corpus
+from core.spec import VocabularySpec
 
 if TYPE_CHECKING:
     from core.runs.ledger import Ledger, Release
@@ -77,7 +78,8 @@ def _release_vocabulary(workspace: Workspace, out: Path, corpus: str, promise: d
     """Draw the histogram, enter it, write it: entered first, since what is entered and lost harms nobody."""
     import numpy as np
 
-    from core.models.tokenizer import noisy_histogram, word_counts
+    from core.models.dp_vocabulary import unit_counts
+    from core.models.word_noise import WordNoise
     from core.runs.events import replace_text
     from core.runs.ledger import Ledger, Vocabulary
 
@@ -86,11 +88,9 @@ def _release_vocabulary(workspace: Workspace, out: Path, corpus: str, promise: d
         raise BadInput(f"--vocabulary: {out} exists. Choose another name.")
     spec = stored_corpus(corpus, workspace)
     notes = workspace.corpus(spec, store=False).training_notes()
-    texts = notes["text"] if vocabulary.unit == "note" else notes.groupby("patient_id")["text"].agg(" ".join)
-    counts = word_counts(texts, vocabulary.words)
-    kept = noisy_histogram(
-        counts, epsilon=vocabulary.epsilon, delta=vocabulary.delta, rng=np.random.default_rng()
-    )  # fresh entropy: nobody can draw this noise again
+    counts = unit_counts(str.split, notes, vocabulary.unit, vocabulary.words, seed=0)
+    of_a_word = VocabularySpec(noise="laplace", words=1, epsilon=vocabulary.epsilon, delta=vocabulary.delta)
+    kept = WordNoise.planned(of_a_word).release(counts, np.random.default_rng())  # fresh: nobody draws this noise again
     Ledger.of(workspace, spec).release_vocabulary(out.name, vocabulary, reason)
     out.parent.mkdir(parents=True, exist_ok=True)
     replace_text(out, json.dumps(kept, ensure_ascii=False, indent=0))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -98,7 +99,7 @@ def names_by_epsilon(
     """
     notes = corpus.training_notes()
     exact = dict(Counter(word for text in notes["text"] for word in unknown_words(lm, text)))
-    capped = unit_counts(lm, notes, unit, spec.words, seed=0)
+    capped = unit_counts(partial(unknown_words, lm), notes, unit, spec.words, seed=0)
     rows = []
     for epsilon in epsilons:
         noise = None if math.isinf(epsilon) else WordNoise.planned(spec.model_copy(update={"epsilon": epsilon}))

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from hashlib import blake2b
 
 import numpy as np
@@ -60,7 +61,7 @@ def own_words(lm: LanguageModel, notes: pd.DataFrame, spec: VocabularySpec, unit
         counts = dict(Counter(word for text in notes["text"] for word in unknown_words(lm, text)))
         return OwnWords(tuple(train_pieces(lm, counts, spec.pieces)), None, len(counts), len(counts))
     noise = WordNoise.planned(spec)
-    counts = unit_counts(lm, notes, unit, spec.words, seed)
+    counts = unit_counts(partial(unknown_words, lm), notes, unit, spec.words, seed)
     kept = noise.release(counts, np.random.default_rng([seed, _STREAM]))
     return OwnWords(tuple(train_pieces(lm, kept, spec.pieces)), noise, len(counts), len(kept))
 
@@ -77,17 +78,19 @@ def unknown_words(lm: LanguageModel, text: str) -> Iterator[str]:
             yield word
 
 
-def unit_counts(lm: LanguageModel, notes: pd.DataFrame, unit: Unit, most_words: int, seed: int) -> dict[str, int]:
-    """In how many units each unknown word stands, where a unit counts for at most `most_words` different words.
+def unit_counts(
+    words_of: Callable[[str], Iterable[str]], notes: pd.DataFrame, unit: Unit, most_words: int, seed: int
+) -> dict[str, int]:
+    """In how many units each word stands, where a unit counts for at most `most_words` different words.
 
-    Which ones is drawn by a keyed hash of the seed, the unit and the word, so that a unit's choice depends on nothing
-    but its own text. Raises ValueError for a cap below 1.
+    `words_of` gives the words of a text. Which of a unit's words count is drawn by a keyed hash of the seed, the unit
+    and the word, so that a unit's choice depends on nothing but its own text. Raises ValueError for a cap below 1.
     """
     if most_words < 1:
         raise ValueError(f"at least one word of each unit must count, not {most_words}")
     counts: Counter[str] = Counter()
     for name, texts in notes.groupby("note_id" if unit == "note" else "patient_id", sort=False)["text"]:
-        words = {word for text in texts for word in unknown_words(lm, text)}
+        words = {word for text in texts for word in words_of(text)}
         key = f"{seed}\0{name}\0".encode()
         counts.update(heapq.nsmallest(most_words, words, key=lambda word, key=key: _drawn(key, word)))
     return dict(counts)

@@ -26,6 +26,7 @@ from core.spec import CorpusSpec, Unit
 from core.training.accounting import Mechanism
 
 FIRST = "the first entry"
+MOST_LETTERS = 1_000  # of a reason: it stands in every report of the cohort
 
 
 class LedgerBroken(ValueError):
@@ -33,7 +34,7 @@ class LedgerBroken(ValueError):
 
 
 class Vocabulary(BaseModel):
-    """A word histogram that was released with noise (row H1, `core.models.tokenizer.noisy_histogram`)."""
+    """A word histogram that was released with noise (row H1, `core.models.word_noise`)."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -153,8 +154,11 @@ class Ledger:
         return self._append("vocabulary", name, reason, vocabulary=vocabulary)
 
     def _append(self, kind: Literal["model", "vocabulary"], name: str, reason: str, **promise: object) -> Release:
-        if not reason.strip():
+        reason = " ".join("".join(mark if mark.isprintable() else " " for mark in reason).split())
+        if not reason:
             raise ValueError("a release needs a reason: who gets it, and what for?")
+        if len(reason) > MOST_LETTERS:
+            raise ValueError(f"a release's reason has {MOST_LETTERS} letters at most, and this one {len(reason):,}")
         while True:
             releases = self.releases()
             for earlier in releases:
@@ -166,7 +170,7 @@ class Ledger:
             files = self._files()
             release = Release(
                 number=len(releases) + 1, time=time.time(), cohort=self.corpus.digest(), corpus=self.corpus, kind=kind,
-                name=name, reason=" ".join(reason.split()), previous=_digest(files[-1]) if files else FIRST, **promise,
+                name=name, reason=reason, previous=_digest(files[-1]) if files else FIRST, **promise,
             )  # fmt: skip
             if self._put(release):
                 return release

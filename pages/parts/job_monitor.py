@@ -131,6 +131,9 @@ def _watch() -> None:
                 "The loss on training notes is computed from the private notes themselves and is not covered by ε: it "
                 "is for the trusted person who trains, not for publication."
             )
+        words = job.spec.vocabulary
+        if words is not None and words.epsilon is not None:
+            st.caption(f"ε in the picture is that of training; its own words have spent ε = {words.epsilon:g} besides.")
     if job.state == "done" and not job.is_audit:
         links(job.spec)
 

@@ -155,11 +155,13 @@ def patient(run: Run, attack: str, patient_id: str, *, all_attacks: bool = True)
 
 
 def epsilon(run: Run) -> float:
-    """Target ε of a run; ∞ without privacy, 0 for the public model, NaN for one that was given σ."""
+    """Target ε of a run, with words of its own the total; ∞ without privacy, 0 for the public model, NaN given σ."""
     if run.spec.is_base:
         return 0.0
     if not run.spec.privacy.private:
         return math.inf
+    if run.spec.vocabulary is not None:
+        return run.privacy.epsilon()
     return math.nan if run.spec.privacy.target_epsilon is None else run.spec.privacy.target_epsilon
 
 
@@ -183,7 +185,8 @@ def _one_each(run: Run, runs: Sequence[Run], key) -> list[Run]:
         private = one.spec.privacy.model_copy(update={"target_epsilon": None})
         own = run.spec.privacy.model_copy(update={"target_epsilon": None})
         seed, mine = one.spec.training.seed, run.spec.training.seed
-        return (one.id != run.id, private != own, seed != mine, seed, -(one.status.finished or 0.0))
+        unlike = (private != own, one.spec.vocabulary != run.spec.vocabulary, seed != mine)
+        return (one.id != run.id, *unlike, seed, -(one.status.finished or 0.0))
 
     found: dict = {}
     for one in sorted(runs, key=away):

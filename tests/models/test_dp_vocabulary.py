@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -33,6 +34,10 @@ def notes(count: int = 40) -> pd.DataFrame:
 def own(masked):
     """A masked model that a test may change."""
     return copy.deepcopy(masked)
+
+
+def counted(lm, *options: object, **more: object) -> dict[str, int]:
+    return unit_counts(partial(unknown_words, lm), *options, **more)
 
 
 def naive_merges(counts: dict[str, float], known: set[str]) -> list[str]:
@@ -81,10 +86,10 @@ def test_unknown_words_end_at_punctuation_and_hold_no_digits(masked):
 @pytest.mark.parametrize("unit", ["note", "patient"])
 def test_a_unit_moves_at_most_k_counts_by_one(masked, unit):
     k, everything = 2, notes()
-    whole = unit_counts(masked, everything, unit, k, seed=3)
+    whole = counted(masked, everything, unit, k, seed=3)
     column = {"note": "note_id", "patient": "patient_id"}[unit]
     for name in everything[column].unique()[:8]:
-        rest = unit_counts(masked, everything[everything[column] != name], unit, k, seed=3)
+        rest = counted(masked, everything[everything[column] != name], unit, k, seed=3)
         moved = {word: whole.get(word, 0) - rest.get(word, 0) for word in whole | rest}
         assert set(moved.values()) <= {0, 1} and 1 <= sum(moved.values()) <= k
     assert max(whole.values()) <= everything[column].nunique()
@@ -92,16 +97,16 @@ def test_a_unit_moves_at_most_k_counts_by_one(masked, unit):
 
 def test_counts_without_a_cap_are_those_of_units(masked):
     everything = notes()
-    found = unit_counts(masked, everything, "note", 100, seed=0)
+    found = counted(masked, everything, "note", 100, seed=0)
     assert {word: found[word] for word in WORDS} == {word: 40 - 8 * place for place, word in enumerate(WORDS)}
-    assert all(unit_counts(masked, everything, "patient", 100, seed=0)[word] == 4 for word in WORDS)
+    assert all(counted(masked, everything, "patient", 100, seed=0)[word] == 4 for word in WORDS)
     with pytest.raises(ValueError, match="at least one word"):
-        unit_counts(masked, everything, "note", 0, seed=0)
+        counted(masked, everything, "note", 0, seed=0)
 
 
 def test_another_seed_draws_other_words(masked):
-    assert unit_counts(masked, notes(), "note", 1, 0) == unit_counts(masked, notes(), "note", 1, 0)
-    assert unit_counts(masked, notes(), "note", 1, 0) != unit_counts(masked, notes(), "note", 1, 1)
+    assert counted(masked, notes(), "note", 1, 0) == counted(masked, notes(), "note", 1, 0)
+    assert counted(masked, notes(), "note", 1, 0) != counted(masked, notes(), "note", 1, 1)
 
 
 def test_rare_words_stay_out_and_the_seed_decides_the_noise(masked):
