@@ -41,12 +41,12 @@ def exposure_answer(figures: pd.DataFrame) -> str:
     above = figures[(figures["arm"] == "run") & (figures["low"] > float(control["high"].max()))]
     if control.empty or above.empty:
         return "At no number of copies does it rise above the canaries that were left out."
-    row = above.loc[above["insertions"].idxmin()]
+    row, unread = above.loc[above["insertions"].idxmin()], control.iloc[0]
     copies = int(row["insertions"])
     return (
         f"{copies} {'copy is' if copies == 1 else 'copies are'} enough: {row['exposure']:.1f} bits on average "
-        f"({int(row['canaries'])} canaries), against {control['exposure'].iloc[0]:.1f} ({int(control['canaries'].iloc[0])} "
-        "canaries that were left out)."
+        f"({int(row['canaries'])} canaries), against {unread['exposure']:.1f} ({int(unread['canaries'])} canaries that "
+        "were left out)."
     )
 
 
