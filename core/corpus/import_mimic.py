@@ -109,6 +109,8 @@ def _file(folder: Path, name: str) -> Path | None:
 
 def _needed(folder: Path, name: str) -> Path:
     if (path := _file(folder, name)) is None:
+        if is_mimic(folder):
+            raise BadNotes(f"There is no file {name}.csv or {name}.csv.gz beside NOTEEVENTS: MIMIC-III has one.")
         raise BadNotes(f"{folder} has no file {name}.csv or {name}.csv.gz, as a folder of MIMIC-III has.")
     return path
 

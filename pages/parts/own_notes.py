@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 import streamlit as st
@@ -17,15 +16,11 @@ from core.corpus.importers import Imported, fitting_canaries, import_notes
 from core.phi.fields import FIELD
 from core.runs.store import DiskFull
 from core.runs.uploads import Upload, hours_kept, keep, uploads
-from pages.parts import owner, shell
+from pages.parts import own_files, owner, shell
 from pages.parts.numbers import numbers
 from pages.parts.phi_text import literal
 
-if TYPE_CHECKING:
-    from streamlit.runtime.uploaded_file_manager import UploadedFile
-
 MOST_BYTES = 2**30  # expanded; a larger file comes by the command line, in pieces and with a terminal to wait in
-KINDS = ["csv", "gz", "parquet"]
 NOBODY_ELSE = (
     "The notes stay on this computer and are sent nowhere. Only {who} can see them and the models trained on them; all "
     "of it is deleted when you say so, and {hours:g} hours after the upload at the latest."
@@ -40,7 +35,7 @@ ROLES = {
     "split": "Split (member, heldout, population)",
 }
 NEEDED = ("note", "patient")
-_FILES, _CHECKED = "own_files", "own_checked"
+_CHECKED = "own_checked"
 
 
 def bring() -> None:
@@ -48,47 +43,31 @@ def bring() -> None:
     whom = "you, signed in," if owner.signed_in() else "this browser session (reloading the page ends it)"
     st.markdown(NOBODY_ELSE.format(who=whom, hours=hours_kept()))
     left, right = st.columns(2)
-    file = left.file_uploader(
-        "Notes: CSV (also .gz) or Parquet, one note a row",
-        type=KINDS,
-        key="own_file",
-        help="UTF-8; at most 200 MB here.",
-    )
-    table = right.file_uploader(
-        "Optional: the patients' identifiers, one patient a row", type=KINDS, key="own_identifiers",
-        help="Columns patient_id, full_name, date_of_birth, ssn, mrn, phone, email, address, diagnosis, icd_codes, … "
-        "Without it, identifiers are found in the notes by their shape.",
-    )  # fmt: skip
-    if file is None:
+    with left:
+        files = own_files.notes()
+    with right:
+        table = own_files.identifiers()
+    if not files:
         room = free_memory() / PER_CHARACTER / 2**20
         st.caption(
-            "Larger files, and folders of MIMIC-III: `python -m core corpus --from PATH --out DIR`. Checking takes "
+            "Larger files and folders: `python -m core corpus --from PATH --out DIR`. Checking takes "
             f"about {PER_CHARACTER} times the memory of the text: this computer has room for about {room:,.0f} MB of "
             "notes now, and a file that will not fit is refused before it is read."
         )
         return
     try:
-        _steps(_on_disk(file), None if table is None else _on_disk(table))
+        _steps(own_files.on_disk(files), None if table is None else own_files.on_disk([table]))
     except (BadNotes, ValueError, DiskFull) as error:
         st.error(f"{literal(str(error), 600)} Nothing was kept.", icon=":material/error:")
 
 
-def _on_disk(file: UploadedFile) -> Path:
-    """The upload as a file under its own name, in a folder that goes with the session."""
-    kept = st.session_state.setdefault(_FILES, {})
-    if file.file_id not in kept:
-        folder = tempfile.TemporaryDirectory(prefix="phi-leak-lab-")
-        (Path(folder.name) / Path(file.name).name).write_bytes(file.getbuffer())
-        kept[file.file_id] = folder
-    return Path(kept[file.file_id].name) / Path(file.name).name
-
-
 def _steps(path: Path, identifiers: Path | None) -> None:
     st.subheader("1 · Which column is what?")
-    first = head(path)
-    st.dataframe(first.map(_short), hide_index=True, alt="The first rows of the file")
-    options = {"columns": _mapped(list(first.columns)), "identifiers": identifiers, **_settings()}
-    missing = [ROLES[role].lower() for role in NEEDED if role not in options["columns"]]
+    columns = {} if path.is_dir() else _mapped(path)
+    if path.is_dir():
+        st.caption("Tables of MIMIC-III: their columns are known, and placeholders are filled with made-up identities.")
+    options = {"columns": columns, "identifiers": identifiers, **_settings()}
+    missing = [] if path.is_dir() else [ROLES[role].lower() for role in NEEDED if role not in columns]
     if missing:
         st.info(f"Choose the column of: {', '.join(missing)}.", icon=":material/view_column:")
         return
@@ -103,11 +82,12 @@ def _steps(path: Path, identifiers: Path | None) -> None:
         return
     _show(imported)
     st.subheader("3 · Use it")
-    name = st.text_input("Name", value=path.name, max_chars=60, key="own_name", help="Only you see it.")
+    usual = "MIMIC-III" if path.is_dir() else path.name
+    name = st.text_input("Name", value=usual, max_chars=60, key="own_name", help="Only you see it.")
     if st.button("Use these notes for training", icon=":material/check:", type="primary", key="own_use"):
-        upload = keep(shell.every_workspace(), imported.corpus, owner=owner.owner(), name=name.strip() or path.name)
+        upload = keep(shell.every_workspace(), imported.corpus, owner=owner.owner(), name=name.strip() or usual)
         st.session_state.pop(_CHECKED, None)
-        st.session_state.pop(_FILES, None)
+        own_files.forget()
         st.session_state["own_cohort"] = upload.digest
         st.rerun()
 
@@ -116,8 +96,11 @@ def _short(cell: str) -> str:
     return cell if len(cell) <= 300 else f"{cell[:300]} …"
 
 
-def _mapped(names: list[str]) -> dict[str, str]:
-    """A select box a role, filled with the usual names; roles left empty are not in the answer."""
+def _mapped(path: Path) -> dict[str, str]:
+    """The first rows, and a select box a role filled with the usual names; roles left empty are not in the answer."""
+    first = head(path)
+    st.dataframe(first.map(_short), hide_index=True, alt="The first rows of the file")
+    names = list(first.columns)
     guessed = guess_columns(names)
     chosen: dict[str, str] = {}
     with st.grid(4, min_column_width=190):
@@ -202,6 +185,10 @@ def _warnings(imported: Imported, notes: int) -> list[str]:
         found.append(f"{imported.removed:,} notes that repeat an earlier one were left out.")
     if imported.blank:
         found.append(f"{imported.blank:,} rows have no text and were left out.")
+    if imported.marked_wrong:
+        found.append(f"{imported.marked_wrong:,} notes are marked as errors and were left out.")
+    if imported.unknown_placeholders:
+        found.append(f"{imported.unknown_placeholders:,} placeholders of a kind that nothing stands for became ___.")
     if imported.without_record:
         found.append(f"{imported.without_record:,} patients have no row in the table of identifiers.")
     if not fitting_canaries(notes):
@@ -212,6 +199,11 @@ def _warnings(imported: Imported, notes: int) -> list[str]:
 def _whose_details(imported: Imported) -> str:
     if imported.records == "table":
         return "Whose details stand where is known from the table of identifiers; anything else is found by its shape."
+    if imported.records == "surrogates":
+        return (
+            "The placeholders of MIMIC-III were filled with made-up identities, one a patient, so whose details stand "
+            "where is known; anything else is found by its shape."
+        )
     return (
         "There is no table of identifiers, so a patient's details are what has the **shape** of an identifier and "
         "stands in the notes of that patient alone. What shapes miss, no attack here can count as leaked: figures of "

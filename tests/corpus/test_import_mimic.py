@@ -154,7 +154,7 @@ def test_bad_tables_of_a_folder_are_named(folder, table, content, complaint):
 
 def test_what_a_folder_lacks_is_named(folder):
     (folder / "PATIENTS.csv").rename(folder / "people.csv")
-    with pytest.raises(BadNotes, match="has no file PATIENTS.csv"):
+    with pytest.raises(BadNotes, match="no file PATIENTS.csv or PATIENTS.csv.gz beside NOTEEVENTS"):
         read_notes(folder)
     (folder / "people.csv").rename(folder / "PATIENTS.csv")
     (folder / "PATIENTS.csv").write_text("SUBJECT_ID,GENDER,DOB\n10,F,2080-03-02\n")

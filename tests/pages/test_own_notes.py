@@ -73,6 +73,28 @@ def test_columns_with_other_names_are_mapped(cohort):
     assert app.metric[0].value == str(len(NOTES))
 
 
+def test_the_tables_of_mimic_are_taken_together(cohort, tmp_path):
+    rows = "".join(f"{n},{n % 6},{n % 6},2150-02-01,Nursing,[**Known lastname {n % 6}**] is well.\n" for n in range(12))
+    tables = {
+        "NOTEEVENTS": "ROW_ID,SUBJECT_ID,HADM_ID,CHARTDATE,CATEGORY,TEXT\n" + rows,
+        "PATIENTS": "SUBJECT_ID,GENDER,DOB\n" + "".join(f"{n},F,2080-03-02\n" for n in range(6)),
+        "ADMISSIONS": "SUBJECT_ID,HADM_ID,ADMITTIME\n" + "".join(f"{n},{n},2150-02-01\n" for n in range(6)),
+        "DIAGNOSES_ICD": "SUBJECT_ID,HADM_ID,ICD9_CODE\n" + "".join(f"{n},{n},4019\n" for n in range(6)),
+    }
+    files = [(f"{name}.csv", text.encode(), "text/csv") for name, text in tables.items()]
+    app = cohort()
+    app.file_uploader(key="own_file").set_value(files[1:]).run()
+    assert any("NOTEEVENTS is not among them" in error.value.replace("\\", "") for error in app.error)
+    app.file_uploader(key="own_file").set_value(files).run()
+    assert not app.exception and not app.selectbox[0].key.startswith("own_column")
+    app.button(key="own_check").click().run()
+    assert {metric.label: metric.value for metric in app.metric}["Patients"] == "6"
+    assert "made-up identities" in said(app)
+    app.button(key="own_use").click().run()
+    (upload,) = uploads(tmp_path)
+    assert upload.name == "MIMIC-III" and (tmp_path / "corpora" / upload.digest / "diagnoses.parquet").exists()
+
+
 def test_copies_are_told_before_training(cohort):
     twice = pd.concat([NOTES, NOTES.head(7).assign(patient_id="P0001")])[["text", "patient_id"]]
     app = checked(cohort(), twice)

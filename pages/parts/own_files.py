@@ -1,0 +1,67 @@
+"""Files that a viewer uploads, on disk while they are looked at: one file of notes, or the tables of MIMIC-III."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from core.corpus.import_files import BadNotes
+from core.corpus.import_mimic import is_mimic
+
+if TYPE_CHECKING:
+    from streamlit.runtime.uploaded_file_manager import UploadedFile
+
+KINDS = ["csv", "gz", "parquet"]
+_KEPT = "own_files"
+
+
+def notes() -> list[UploadedFile]:
+    """The box for notes."""
+    return st.file_uploader(
+        "Notes: one CSV (also .gz) or Parquet file, one note a row; or the tables of MIMIC-III",
+        type=KINDS, key="own_file", accept_multiple_files=True,
+        help="UTF-8; at most 200 MB a file here. Of MIMIC-III: NOTEEVENTS, PATIENTS, ADMISSIONS, DIAGNOSES_ICD, and "
+        "D_ICD_DIAGNOSES if there is one.",
+    )  # fmt: skip
+
+
+def identifiers() -> UploadedFile | None:
+    """The box for the patients' identifiers."""
+    return st.file_uploader(
+        "Optional: the patients' identifiers, one patient a row", type=KINDS, key="own_identifiers",
+        help="Columns patient_id, full_name, date_of_birth, ssn, mrn, phone, email, address, diagnosis, icd_codes, … "
+        "Without it, identifiers are found in the notes by their shape.",
+    )  # fmt: skip
+
+
+def on_disk(files: Sequence[UploadedFile]) -> Path:
+    """The file under its own name, or the folder of several, in a place that goes with the session.
+
+    Raises BadNotes for several files that are not MIMIC-III's.
+    """
+    key = tuple(sorted(file.file_id for file in files))
+    kept = st.session_state.setdefault(_KEPT, {})
+    if key not in kept:
+        folder = tempfile.TemporaryDirectory(prefix="phi-leak-lab-")
+        for file in files:
+            (Path(folder.name) / Path(file.name).name).write_bytes(file.getbuffer())
+        kept[key] = folder
+    folder = Path(kept[key].name)
+    if len(files) == 1 and not is_mimic(folder):
+        return folder / Path(files[0].name).name
+    if not is_mimic(folder):
+        raise BadNotes(
+            f"{len(files)} files are taken as the tables of MIMIC-III, and NOTEEVENTS is not among them. Choose one "
+            "file of notes, or NOTEEVENTS, PATIENTS, ADMISSIONS and DIAGNOSES_ICD together."
+        )
+    return folder
+
+
+def forget() -> None:
+    """Remove what was uploaded from the disk."""
+    for folder in st.session_state.pop(_KEPT, {}).values():
+        folder.cleanup()
