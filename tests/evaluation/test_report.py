@@ -42,6 +42,7 @@ from core.spec import (
     PrivacySpec,
     RunSpec,
     TrainingSpec,
+    VocabularySpec,
     recipe,
 )
 
@@ -333,6 +334,10 @@ SPECS = [
             training=recipe("bert", PrivacySpec(noise_multiplier=1.3), epochs=2).model_copy(update={"batch_size": 16}),
             audit=AuditSpec(samples_per_prompt=7)),
     RunSpec(corpus=CorpusSpec(patients=40), training=recipe("gpt2")),
+    RunSpec(model=ModelSpec(kind="bert"), training=recipe("bert"), vocabulary=VocabularySpec(pieces=99)),
+    RunSpec(corpus=CORPUS_PRESETS["smoke"], model=ModelSpec(kind="bert"), privacy=PrivacySpec(target_epsilon=8.0),
+            training=recipe("bert", PrivacySpec(target_epsilon=8.0)),
+            vocabulary=VocabularySpec(epsilon=0.5, delta=1e-7, words=3, noise="laplace")),
 ]  # fmt: skip
 
 
