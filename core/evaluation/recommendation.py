@@ -28,6 +28,7 @@ from core.runs.run import Run
 UTILITY = "utility_share"
 CAUGHT_AT = 0.10  # false-positive rate of “members caught”
 RESAMPLES = 300
+MOST_LETTERS = 200  # of a use case
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,8 @@ class Limits:
                 raise ValueError(f"there is no risk “{name}”; there are {', '.join(RISKS)}")
             if not 0 <= limit <= 1:
                 raise ValueError(f"the limit of {RISKS[name].label} lies between 0 and 1, and is {limit}")
+        if len(self.use_case) > MOST_LETTERS:
+            raise ValueError(f"the use case is told in {MOST_LETTERS} letters at most, and has {len(self.use_case):,}")
         if not 0 <= self.utility <= 1:
             raise ValueError(f"the least share of usefulness lies between 0 and 1, and is {self.utility}")
 

@@ -12,6 +12,7 @@ from core.evaluation.wording import at_most_text, epsilon_text
 from core.runs.run import Run
 from pages.parts import run_picker, shell
 from pages.parts.numbers import csv_button
+from pages.parts.phi_text import literal
 
 if TYPE_CHECKING:
     from core.evaluation.recommendation import Recommendation
@@ -138,7 +139,7 @@ def _verdict(made: Report) -> None:
             for sentence in one["sentences"]:
                 st.markdown(sentence)
     for sentence in made.facts["recommendation"]["sentences"]:
-        st.markdown(f":material/balance: {sentence}")
+        st.markdown(f":material/balance: {literal(sentence, 2_000)}")
     if not len(made.tables["recommendation"]):
         shell.link("tradeoff", "Set limits and get a recommendation", icon=":material/balance:")
     for sentence in made.facts["promised"]["sentences"]:

@@ -7,11 +7,14 @@ takes a folder named `pages/` for its old multipage scheme, so the first request
 
 from __future__ import annotations
 
+import contextlib
+import math
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import streamlit as st
+from streamlit.errors import StreamlitAPIException
 
 from pages.parts import classroom, glossary, owner
 
@@ -88,6 +91,7 @@ def page(title: str, question: str, *, icon: str | None = None) -> None:
     if not st.session_state.get(_REGISTERED):
         navigation()
         st.rerun()
+    _forget_unusable_parameters()
     classroom.enter()
     owner.keep_time(str(_data()), every_workspace())
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
@@ -100,6 +104,33 @@ def page(title: str, question: str, *, icon: str | None = None) -> None:
             looks = ["style", "presenter"] if _large_type() else ["style"]
     st.html(f"<style>{''.join((ROOT / f'assets/{look}.css').read_text(encoding='utf-8') for look in looks)}</style>")
     st.markdown(question)
+
+
+_WORDS = ("room", "host", "word", "patient", "use")  # parameters that are words, and may look like any number
+
+
+def _forget_unusable_parameters() -> None:
+    """Pass over what of a link no widget can take: `?model=` clears a choice that is required, `1e400` is no number.
+
+    Widgets begin with the link as it was when the script started, so it starts again. Once a widget holds a parameter
+    only the widget may change it, and an empty one is what somebody cleared.
+    """
+    forgotten = False
+    for name, value in list(st.query_params.items()):
+        if value == "" or (name not in _WORDS and _beyond_numbers(value)):
+            with contextlib.suppress(StreamlitAPIException):
+                del st.query_params[name]
+                forgotten = True
+    if forgotten:
+        st.rerun()
+
+
+def _beyond_numbers(text: str) -> bool:
+    """Whether this is written like a number that is none: infinite or NaN."""
+    try:
+        return not math.isfinite(float(text))
+    except ValueError:
+        return False
 
 
 def _large_type() -> bool:

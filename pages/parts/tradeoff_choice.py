@@ -10,6 +10,7 @@ from core.evaluation.comparable import Family
 from core.evaluation.wording import epsilon_text
 from pages.parts import shell
 from pages.parts.numbers import numbers
+from pages.parts.phi_text import literal
 
 KEEP = {"bind": "query-params"}
 RECOMMENDED = "recommendation"  # in the session: what this reader's limits came to
@@ -51,7 +52,7 @@ def limits() -> rec.Limits | None:
     if not chosen:
         st.info("Choose at least one risk: a recommendation weighs risk against usefulness.")
         return None
-    return rec.Limits(risks, utility / 100, "" if use in (None, USES[0]) else use)
+    return rec.Limits(risks, utility / 100, "" if use in (None, USES[0]) else use[: rec.MOST_LETTERS])
 
 
 def _limit(column, name: str) -> float:
@@ -95,15 +96,10 @@ def show(family: Family) -> None:
 
 
 def _verdict(found: rec.Recommendation) -> str:
-    use = f" for {_plain(found.limits.use_case)}" if found.limits.use_case else ""
+    use = f" for {literal(found.limits.use_case)}" if found.limits.use_case else ""
     if found.epsilon is None:
         return f"None of these runs meets both{use}"
     return f"Recommended{use}: ε = {epsilon_text(found.epsilon)}"
-
-
-def _plain(text: str) -> str:
-    """A reader's own words as Markdown shows them: nothing in them is markup."""
-    return "".join(f"\\{mark}" if mark in "\\`*_{}[]()<>#+-!|~:$" else mark for mark in " ".join(text.split()))
 
 
 def _wide(table: pd.DataFrame) -> pd.DataFrame:

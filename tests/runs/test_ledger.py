@@ -79,6 +79,18 @@ def test_what_cannot_be_released_is_refused_and_leaves_nothing(copied, smoke_spe
     assert len(ledger.releases()) == 1
 
 
+def test_a_reason_is_words_that_can_be_read(copied, smoke_specs):
+    ledger, run = Ledger.of(copied, SMOKE), copied.run(smoke_specs["dp"].run_id)
+    for empty in ("", "  \n", "\x00\x07\u200b"):
+        with pytest.raises(ValueError, match="needs a reason"):
+            ledger.release_run(run, empty)
+    with pytest.raises(ValueError, match="1000 letters at most, and this one 100,000"):
+        ledger.release_run(run, "ä" * 100_000)
+    assert ledger.releases() == []
+    entered = ledger.release_run(run, "for\x00<b>Ann</b>\n🩺")
+    assert entered.reason == "for <b>Ann</b> 🩺"
+
+
 def test_an_entry_tells_its_own_promise():
     assert release(1).epsilon() == math.inf
     assert release(1, mechanism=mechanism(2.0)).epsilon() == mechanism(2.0).epsilon()
