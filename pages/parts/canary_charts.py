@@ -241,7 +241,7 @@ def whole_patients(people: Mapping[str, pd.DataFrame]) -> go.Figure:
             )  # fmt: skip
     figure.add_vline(
         x=BLIND, line={"color": charts.CONTROL, "dash": "dot"},
-        annotation={"text": f"never read: {BLIND:.2f} on average", "yref": "paper", "y": 1.0, "yanchor": "bottom"},
+        annotation={"text": f"never read: {BLIND:.2f}", "yref": "paper", "y": 1.0, "yanchor": "bottom"},
     )  # fmt: skip
     figure.update_xaxes(title="exposure of the name, bits", range=[-0.3, math.log2(1_000) + 0.4], zeroline=False)
     figure.update_yaxes(autorange="reversed", automargin=True)

@@ -74,13 +74,13 @@ PICTURES: dict[str, tuple[str, str, list[Line]]] = {  # probe → measure, axis,
     per_condition.PROBE: (measures.AUC, "AUC a disease", _by_frequency()),
     cosine.PROBE: (measures.DIFFERENCE, "cosine, own − another's name", _cosines()),
     name_seen.PROBE: (
-        measures.AUC, "AUC, members against others",
+        measures.AUC, "AUC of members",
         [
             Line("this model", name_seen.METHOD, split=measures.BOTH, control=False),
             Line("public model", name_seen.METHOD, model="public", split=measures.BOTH),
         ],
     ),
-    half_name.PROBE: (measures.AUC, "AUC, members against others", _halves()),
+    half_name.PROBE: (measures.AUC, "AUC of members", _halves()),
     generated.NAMES: (
         measures.TOP100, "share of the top names",
         [
