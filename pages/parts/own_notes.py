@@ -52,7 +52,7 @@ def bring() -> None:
         st.caption(
             "Larger files and folders: `python -m core corpus --from PATH --out DIR`. Checking takes "
             f"about {PER_CHARACTER} times the memory of the text: this computer has room for about {room:,.0f} MB of "
-            "notes now, and a file that will not fit is refused before it is read."
+            "notes now, and a file that will not fit is refused at its first rows."
         )
         return
     try:
