@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 
@@ -206,11 +207,13 @@ def test_names_are_counted_by_hand():
     entries = ["Ada", "##Fox", "Bell", "Anne", "pain", "D", "Wu"]
     found = {(row.metric, row.arm): (row.value, row.n) for row in names_in_vocabulary(entries, people())}
     assert found == {
-        ("vocabulary_names", "run"): (3 / 4, 4),  # Ada, Ada and Bell, Anne; the fourth has no name
+        ("vocabulary_names", "run"): (1.0, 3),  # Ada, Ada and Bell, Anne; of the fourth no name is known
         ("vocabulary_names", "heldout"): (1 / 2, 2),  # Bell
-        ("vocabulary_rare_names", "run"): (1 / 4, 4),  # Anne: two are called Ada, two Bell
+        ("vocabulary_rare_names", "run"): (1 / 3, 3),  # Anne: two are called Ada, two Bell
         ("vocabulary_rare_names", "heldout"): (0.0, 2),
     }
+    unnamed = people().patients.assign(full_name=None)
+    assert list(names_in_vocabulary(entries, dataclasses.replace(people(), patients=unnamed))) == []
     table = named_entries(entries, people()).set_index("entry")
     assert list(table.index) == ["Ada", "Bell", "Anne", "Wu"]
     assert table.loc["Bell"].to_dict() == {"place": 3, "bearers": 2, "members": 1, "heldout": 1}

@@ -143,10 +143,13 @@ def sweep(
 def checked(workspace: Workspace, specs: list[RunSpec], *, batch_given: bool) -> list[RunSpec]:
     """The specs, fitted to their cohort; raises ValueError for what cannot be trained, before anything is written."""
     from core.models.build import load
+    from core.models.dp_vocabulary import check_extensible
     from core.training.plan import check
 
     corpus = workspace.corpus(specs[0].corpus, store=False)
-    load(specs[0].model)  # ModelNotFound now, not after minutes
+    lm = load(specs[0].model)  # ModelNotFound now, not after minutes
+    if specs[0].vocabulary is not None:
+        check_extensible(lm)
     fitted = []
     for spec in specs:
         notes = corpus.training_notes(spec.training.max_notes_per_patient)

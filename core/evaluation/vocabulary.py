@@ -20,7 +20,7 @@ from core.corpus.tables import Corpus
 from core.evaluation.bootstrap import patient_bootstrap, weighted_share
 from core.evaluation.statistics import proportion_interval
 from core.evaluation.summary import METRIC_COLUMNS, SPLIT_OF_ARM, Row
-from core.models.dp_vocabulary import train_pieces, unit_counts, unknown_words
+from core.models.dp_vocabulary import check_extensible, train_pieces, unit_counts, unknown_words
 from core.models.word_noise import WordNoise
 from core.spec import AuditSpec, Unit, VocabularySpec
 
@@ -53,20 +53,22 @@ def names_in_vocabulary(entries: Sequence[str], corpus: Corpus) -> Iterator[Row]
     """Share of members, and of held-out patients as the control, of whose name a word is among the new `entries`.
 
     `vocabulary_names` counts any first or last name. `vocabulary_rare_names` counts only words that no other patient of
-    the cohort is called by: such an entry says that this one person is among the notes. Wilson intervals.
+    the cohort is called by: such an entry says that this one person is among the notes. Patients whose name is not
+    known do not count; an arm without names has no row. Wilson intervals.
     """
     new = {entry for entry in entries if not entry.startswith("##")}
     borne = bearers(corpus.patients)
     for metric, most in ((NAMES, len(corpus.patients)), (OWN_NAMES, 1)):
         for arm, split in SPLIT_OF_ARM.items():
-            people = corpus.patients[corpus.patients["split"] == split]
-            if people.empty:
+            names = corpus.patients.loc[corpus.patients["split"] == split, "full_name"].map(name_words)
+            named = [words for words in names if words]
+            if not named:
                 continue
-            hit = sum(any(w in new and borne[w] <= most for w in name_words(name)) for name in people["full_name"])
+            hit = sum(any(word in new and borne[word] <= most for word in words) for words in named)
             whose = "any of their names" if metric == NAMES else "a name that nobody else bears"
-            low, high = proportion_interval(hit, len(people))
+            low, high = proportion_interval(hit, len(named))
             note = f"{split} patients with {whose} among {len(entries):,} new entries"
-            yield Row(metric, arm, hit / len(people), low, high, len(people), note)
+            yield Row(metric, arm, hit / len(named), low, high, len(named), note)
 
 
 def named_entries(entries: Sequence[str], corpus: Corpus) -> pd.DataFrame:
@@ -95,8 +97,9 @@ def names_by_epsilon(
 
     `spec` says all but ε. One row an ε, a draw of the noise and an arm: epsilon (∞: exact counts, one draw), draw,
     threshold (in units), kept (words), entries, arm (`run`: members, `heldout`), names and rare_names (shares of
-    patients as in `names_in_vocabulary`), patients. Raises ValueError for a model that has no WordPiece.
+    patients as in `names_in_vocabulary`), patients. Without known names it is empty. Raises ValueError as `own_words`.
     """
+    check_extensible(lm)
     notes = corpus.training_notes()
     exact = dict(Counter(word for text in notes["text"] for word in unknown_words(lm, text)))
     capped = unit_counts(partial(unknown_words, lm), notes, unit, spec.words, seed=0)
@@ -108,7 +111,7 @@ def names_by_epsilon(
             entries = train_pieces(lm, kept, spec.pieces)
             found = {(row.metric, row.arm): row for row in names_in_vocabulary(entries, corpus)}
             threshold = math.nan if noise is None else noise.threshold
-            for arm in SPLIT_OF_ARM:
+            for arm in [arm for arm in SPLIT_OF_ARM if (NAMES, arm) in found]:
                 names, rare = found[NAMES, arm], found[OWN_NAMES, arm]
                 shares = (names.value, rare.value, names.n)
                 rows.append((epsilon, draw, threshold, len(kept), len(entries), arm, *shares))

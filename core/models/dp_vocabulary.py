@@ -53,10 +53,9 @@ class OwnWords:
 def own_words(lm: LanguageModel, notes: pd.DataFrame, spec: VocabularySpec, unit: Unit, seed: int) -> OwnWords:
     """New entries for a masked model from `notes` (columns text, note_id, patient_id); the same seed gives the same.
 
-    Raises ValueError for GPT-2, whose byte pairs are no WordPiece.
+    Raises ValueError as `check_extensible`.
     """
-    if lm.causal:
-        raise ValueError("words of the notes can be added to the word lists of distilbert and bert, not to gpt2's")
+    check_extensible(lm)
     if spec.epsilon is None:
         counts = dict(Counter(word for text in notes["text"] for word in unknown_words(lm, text)))
         return OwnWords(tuple(train_pieces(lm, counts, spec.pieces)), None, len(counts), len(counts))
@@ -64,6 +63,21 @@ def own_words(lm: LanguageModel, notes: pd.DataFrame, spec: VocabularySpec, unit
     counts = unit_counts(partial(unknown_words, lm), notes, unit, spec.words, seed)
     kept = noise.release(counts, np.random.default_rng([seed, _STREAM]))
     return OwnWords(tuple(train_pieces(lm, kept, spec.pieces)), noise, len(counts), len(kept))
+
+
+def check_extensible(lm: LanguageModel) -> None:
+    """Raise ValueError, a sentence, for a model whose word list cannot take words of notes.
+
+    GPT-2's byte pairs are no WordPiece; in a list without capitals a name could not be told from a word.
+    """
+    if lm.causal:
+        raise ValueError("words of the notes can be added to the word lists of distilbert and bert, not to gpt2's")
+    normalizer = lm.tokenizer.backend_tokenizer.normalizer
+    if normalizer is not None and normalizer.normalize_str("Ann") != "Ann":
+        raise ValueError(
+            "this model's word list has no capitals, so names in it could not be told from words: choose a cased model "
+            "for words of the notes, for example bert-base-cased"
+        )
 
 
 def unknown_words(lm: LanguageModel, text: str) -> Iterator[str]:

@@ -59,6 +59,9 @@ def word_list_view(chosen: dict[str, Run]) -> None:
     )  # fmt: skip
     asked = VocabularySpec(epsilon=1.0, pieces=size, noise=noise)
     table = _table(spec.corpus.digest(), kind, asked, spec.privacy.unit, spec.corpus, shell.workspace())
+    if table.empty:
+        st.info("The notes of this cohort came without names, so none can be looked for in a word list.")
+        return
     answer = guess.first(
         "A model gets the commonest words of the notes as entries of its own, without noise. Of how many members does "
         "a name that nobody else bears stand in that list?",

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from tokenizers import normalizers
 
 from core.corpus.public_text import training_text
 from core.models.build import load_folder
@@ -177,6 +178,9 @@ def test_what_cannot_be_added_is_refused(own, gpt2):
         extend(gpt2, ["Quvarion"])
     with pytest.raises(ValueError, match="distilbert"):
         own_words(gpt2, notes(), VocabularySpec(), "note", 0)
+    own.tokenizer.backend_tokenizer.normalizer = normalizers.Lowercase()
+    with pytest.raises(ValueError, match="cased model"):
+        own_words(own, notes(), VocabularySpec(), "note", 0)
 
 
 # Words as the unit of likelihood -------------------------------------------------------------------------------------
