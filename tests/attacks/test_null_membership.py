@@ -12,7 +12,9 @@ from scipy import stats
 
 from core.attacks.battery import REGISTRY
 from core.attacks.exposure import canary_exposures
+from core.attacks.membership_attacks import relative_membership
 from core.attacks.registry import Target, no_report
+from core.attacks.white_box import SMALLEST, attention_features, fitted_log_odds, folds, gradient_features
 from core.corpus.canaries import canary_notes, draw
 from core.corpus.tables import Corpus
 from core.evaluation.guarantee import audit_guarantee
@@ -71,6 +73,45 @@ def test_members_swapped_at_random_are_told_from_nobody_40_seeds(untrained, teac
                 row = next(one for one in found if (one.rule, one.metric) == (rule, metric))
                 misses[metric] += not row.low <= blind <= row.high
         assert max(misses.values()) <= MISSES, f"{name}: 95 % intervals missed a blind guess in {misses} of {SEEDS}"
+
+
+@pytest.mark.parametrize("made", [attention_features, gradient_features])
+def test_fitted_attacks_on_members_dealt_anew_are_blind_40_seeds(teach, made):
+    """Real features of a model that knows half of the notes by heart, fitted to coins dealt anew each time."""
+    notes = corpus(48).notes
+    known = notes[notes["split"] == "member"]["text"].tolist()
+    features = made(teach("gpt2", known, 10), notes["text"].tolist())
+    features = features if made is attention_features else np.log(np.maximum(features, SMALLEST))
+    table = notes.assign(tokens=10, score=0.0)
+    misses = {"auc": 0, "privacy_leakage": 0}
+    for seed in range(SEEDS):
+        dealt = swapped(table, seed)
+        member = dealt["member"].to_numpy(dtype=bool)
+        fit = folds(dealt["patient_id"], member, seed) == 0
+        judged = dealt[~fit].assign(score=fitted_log_odds(features, member, fit))
+        found = figures(units(judged), own=0.0, resamples=100, seed=seed)
+        for metric, rule, blind in (("auc", "", 0.5), ("privacy_leakage", "own", 0.0)):
+            row = next(one for one in found if (one.rule, one.metric) == (rule, metric))
+            misses[metric] += not row.low <= blind <= row.high
+    assert max(misses.values()) <= MISSES, misses
+
+
+def test_relative_membership_of_strangers_is_blind_and_spread_evenly_40_seeds():
+    """Members, others and the population alike to target and references: rmia's score is uniform, its AUC is ½."""
+    misses, all_scores = 0, []
+    for seed in range(SEEDS):
+        rng = np.random.default_rng([seed, 11])
+        hard = rng.normal(-3, 0.5, 180)  # how hard a note is, for every model
+        own, references = hard + rng.normal(0, 0.1, 180), hard + rng.normal(0, 0.1, (3, 180))
+        score = relative_membership(own, references, np.arange(180) >= 120)
+        split = np.repeat(["member", "heldout", "population"], 60)
+        table = pd.DataFrame({"note_id": np.arange(180), "admission_id": np.arange(180), "tokens": 10, "split": split,
+                              "patient_id": np.arange(180), "member": split == "member", "score": score})  # fmt: skip
+        auc = next(one for one in figures(units(table), own=None, resamples=100, seed=seed) if one.metric == "auc")
+        misses += not auc.low <= 0.5 <= auc.high
+        all_scores += score[:120].tolist()
+    assert misses <= MISSES
+    assert abs(np.mean(all_scores) - 0.5) < 0.02 and abs(np.mean(np.array(all_scores) < 0.1) - 0.1) < 0.02
 
 
 def test_a_model_that_read_nothing_proves_nothing_about_epsilon_40_seeds(untrained):
