@@ -74,9 +74,9 @@ def show(number: int, step: Step) -> None:
 
 def lesson(found: Figures) -> None:
     """The step on screen, beside the class if there is one."""
-    every = steps(found, guess.given(progress.key(5)))
-    options = [step.answers for step in every]
+    options = [step.answers for step in steps(found)]
     progress.begin(options)
+    every = steps(found, guess.given(progress.key(5)))  # after `begin`: a link may hold the choice that is defended
     number = progress.step()
     step = every[number - 1]
     bar(number, every)

@@ -131,11 +131,13 @@ def _table(releases: Sequence) -> None:
 
 def _chart(entries: tuple[str, ...], delta: float, budget: float) -> None:
     """ε after each release: composed, and the plain sum, against the budget. Only of units with a finite total."""
-    frames = []
+    frames, ended = [], []
     for unit in UNITS:
         steps = [totals(entries[:count], delta)[unit] for count in range(1, len(entries) + 1)]
         finite = [one for one in steps if math.isfinite(one.epsilon)]
         if finite and finite[-1].releases:
+            if len(finite) < len(steps):
+                ended.append(f"for one {unit} from entry {len(finite) + 1} on")
             at = range(1, len(finite) + 1)
             frames.append(
                 pd.DataFrame(
@@ -150,7 +152,7 @@ def _chart(entries: tuple[str, ...], delta: float, budget: float) -> None:
     frame, figure = pd.concat(frames, ignore_index=True), go.Figure()
     for unit, colour in zip(UNITS, (charts.BUDGET, charts.OKABE_ITO["purple"]), strict=True):
         rows = frame[frame["unit"] == unit]
-        for column, dash in (("together", "solid"), ("added up", "dot")):
+        for column, dash in (("added up", "dot"), ("together", "solid")):  # what counts lies on top
             if len(rows):
                 figure.add_scatter(
                     x=rows["entry"], y=rows[column], name=f"one {unit}: {column}", mode="lines+markers",
@@ -162,12 +164,15 @@ def _chart(entries: tuple[str, ...], delta: float, budget: float) -> None:
         annotation_position="top left",
     )  # fmt: skip
     figure.update_layout(
-        xaxis={"title": "entry", "dtick": 1}, yaxis={"title": "ε so far", "rangemode": "tozero"}, height=320,
+        xaxis={"title": "entry", "dtick": 1, "range": [0.5, len(entries) + 0.5]},
+        yaxis={"title": "ε so far", "rangemode": "tozero"}, height=320,
         margin={"t": 10, "b": 10, "l": 10, "r": 10}, legend={"orientation": "h", "y": 1.02, "yanchor": "bottom"},
     )  # fmt: skip
     last = frame.groupby("unit")["together"].last()
     told = ", ".join(f"{value:.3g} for one {unit}" for unit, value in last.items())
     charts.show(figure, key="ledger-chart", alt=f"ε after each release against the budget of {budget:g}; now {told}")
+    if ended:
+        st.caption(f"The total is infinite, and has no place on this axis, {' and '.join(ended)}.")
     numbers(frame, name="ledger")
 
 

@@ -89,6 +89,11 @@ def test_a_choice_of_epsilon_is_defended_with_its_own_figures(served):
     assert "nothing limits" in plain and "attackers" in private and "nothing limits" not in private
 
 
+def test_a_link_to_the_last_step_defends_the_choice_that_it_holds(served):
+    app = visit("lesson", step="5", guesses="----b", shown="5")
+    assert "You chose **no privacy**" in said(app) and "nothing limits" in said(app)
+
+
 def test_bins_end_where_they_say():
     assert [_bin(value, SHARES) for value in (0.0, 0.001, 0.1, 0.1001, 0.25, 0.5, 0.51, 1.0)] == [
         "nobody", "up to 10 in 100", "up to 10 in 100", "10 to 25 in 100", "10 to 25 in 100", "25 to 50 in 100",
