@@ -49,7 +49,8 @@ def reference_notes(target: Target, role: str) -> pd.DataFrame:
     if notes.empty:
         raise NotPossible(
             "A reference model is trained on patients who are nobody's members, and this cohort has too small a "
-            "population for that: choose a cohort with more `population` patients."
+            "population for that: choose a cohort with more `population` patients, or bring notes with a share of them "
+            "kept apart (`--population`)."
         )
     return notes
 
