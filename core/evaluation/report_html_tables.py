@@ -24,6 +24,9 @@ Names = Mapping[str, str]  # run id → its short name in this report
 FIGURES = {
     "perplexity_heldout": "perplexity on held-out patients",
     "perplexity_member": "perplexity on members",
+    "bits_per_character_heldout": "bits a character, held-out patients",
+    "vocabulary_names": "patients with a name in the word list",
+    "vocabulary_rare_names": "patients with a name of their own in the word list",
     "auc_loss": "membership AUC, loss attack",
     "privacy_leakage_loss": "privacy leakage, loss attack",
     "full_name_patients": "patients by full name",
@@ -72,6 +75,8 @@ def figure_text(metric: str, value: float) -> str:
         return perplexity_text(value)
     if metric.startswith("exposure"):
         return f"{value:.1f}"
+    if metric.startswith("bits_per_character"):
+        return f"{value:.2f}"
     if metric == "auc_loss":
         return f"{value:.3f}"
     return percent(value) if value >= 0 else f"−{percent(-value)}"

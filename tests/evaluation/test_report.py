@@ -25,6 +25,7 @@ from core.evaluation.report import build, plain
 from core.evaluation.report_commands import command, commands, report_command
 from core.evaluation.report_html import render
 from core.evaluation.report_html_tables import controls as controls_html
+from core.evaluation.report_html_tables import figure_text
 from core.evaluation.report_rarity import patient_sentence, rank_interval, signed, trend_sentence, trends
 from core.evaluation.report_tables import controls, memorised, probes
 from core.evaluation.wording import verdict
@@ -272,6 +273,18 @@ def test_a_figure_without_a_held_out_arm_is_judged_by_the_public_model(report, s
     assert rows.loc[(run, "auc_loss"), "against"] == "base"
     one = rows.loc[(run, "auc_loss")]
     assert one["verdict"] == verdict(one["low"], one["high"], one["base_low"], one["base_high"])
+
+
+def test_figures_are_written_in_their_own_units():
+    told = {
+        "perplexity_heldout": "4.59",
+        "auc_loss": "0.881",
+        "exposure:8": "10.0",
+        "bits_per_character_heldout": "2.35",
+    }
+    values = {"perplexity_heldout": 4.591, "auc_loss": 0.8807, "exposure:8": 9.966, "bits_per_character_heldout": 2.345}
+    assert {metric: figure_text(metric, value) for metric, value in values.items()} == told
+    assert figure_text("privacy_leakage_loss", -0.025) == "−2.5 %" and figure_text("auc_loss", math.nan) == "–"
 
 
 def test_canaries_are_told_with_most_copies_and_judged():
