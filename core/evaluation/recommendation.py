@@ -17,6 +17,7 @@ import pandas as pd
 
 from core.attacks.membership import LOSS
 from core.evaluation.bootstrap import Interval, patient_bootstrap, patient_weights, percentile_interval
+from core.evaluation.extremes import share_interval
 from core.evaluation.membership_resampled import Rates
 from core.evaluation.membership_units import units
 from core.evaluation.risk import weighted_sum
@@ -148,7 +149,8 @@ def members_caught(scores: pd.DataFrame, fpr: float = CAUGHT_AT, resamples: int 
     rates = Rates(judged)
     cumulated = rates.cumulated(np.vstack([np.ones(len(judged.patient_member)), drawn]))
     tpr, _ = rates.at(cumulated, rates.threshold_for(cumulated, fpr), strict=False)
-    return percentile_interval(float(tpr[0]), tpr[1:], judged.smallest_stratum)
+    caught = percentile_interval(float(tpr[0]), tpr[1:], judged.smallest_stratum)
+    return share_interval(caught, judged.patients[0])
 
 
 def _heldout_losses(run: Run) -> pd.DataFrame:

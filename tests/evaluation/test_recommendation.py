@@ -19,6 +19,7 @@ from core.evaluation.recommendation import (
     recommend,
     utility_share,
 )
+from core.evaluation.statistics import proportion_interval
 from core.runs.store import Workspace
 
 COLUMNS = {"kind": "gpt2", "size": "tiny", "base": "assets", "corpus": "c"}
@@ -121,6 +122,8 @@ def test_members_caught_by_hand():
     )  # fmt: skip
     caught = members_caught(scores, 0.10, resamples=50)
     assert caught.value == pytest.approx(0.2) and caught.low <= 0.2 <= caught.high
+    everybody = members_caught(scores.assign(score=scores["score"] + 100 * scores["member"]), 0.10, resamples=50)
+    assert everybody.value == 1 and everybody.low == pytest.approx(proportion_interval(10, 10)[0])
 
 
 def test_runs_of_the_real_pipeline_have_every_measure(smoke_workspace, smoke_specs):
