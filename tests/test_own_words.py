@@ -55,11 +55,6 @@ def private(workspace) -> Run:
     return execute(spec(WORDS), workspace)
 
 
-@pytest.fixture(scope="module")
-def exact(workspace) -> Run:
-    return execute(spec(VocabularySpec(pieces=1_000), PrivacySpec()), workspace)
-
-
 # The spec ------------------------------------------------------------------------------------------------------------
 
 
@@ -181,16 +176,10 @@ def test_an_interrupted_run_goes_on_with_the_same_words(private, workspace):
 # Without noise -------------------------------------------------------------------------------------------------------
 
 
-def test_without_noise_names_stand_in_the_word_list(exact, workspace):
-    """The leak that training cannot mend: the list itself names members."""
-    metrics = exact.metrics.set_index(["metric", "arm"])
-    corpus = workspace.corpus(exact.spec.corpus)
-    members = corpus.patients[corpus.patients["split"] == "member"]
-    named = [name for name in members["full_name"] if set(name.split()) & set(exact.vocabulary)]
-    assert named and metrics.loc[("vocabulary_names", "run"), "value"] == pytest.approx(len(named) / len(members))
-    assert exact.privacy is None
-    with_defence = exact.spec.model_copy(update={"defence": DefenceSpec(scrub_recall=1.0)})
-    assert with_defence.run_id != exact.spec.run_id
+def test_a_defence_of_the_notes_goes_with_words_of_their_own():
+    exact = spec(VocabularySpec(), PrivacySpec())
+    scrubbed = spec(VocabularySpec(), PrivacySpec(), defence=DefenceSpec(scrub_recall=1.0))
+    assert len({exact.run_id, scrubbed.run_id}) == 2
 
 
 def people() -> Corpus:
