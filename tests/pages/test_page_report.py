@@ -24,7 +24,8 @@ def test_the_verdict_stands_before_the_tables_and_the_link_keeps_the_choice(data
     assert app.multiselect(key="report_runs").value == [smoke_specs["dp"].run_id, smoke_specs["plain"].run_id]
     text = said(app)
     assert "#### A: ε = 8 per note" in text and "#### B: no privacy" in text
-    assert "for one note (neighbours: add/remove one note)" in text and "must be treated like the notes themselves" in text
+    assert "for one note (neighbours: add/remove one note)" in text
+    assert "must be treated like the notes themselves" in text
     assert "Counted for this very training" in text and "held-out patients" in text
     assert "no statement about compliance" in text and "nothing is recommended" in text
     odds = app.dataframe[0].value
