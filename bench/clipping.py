@@ -148,7 +148,6 @@ def private_step(lm: LanguageModel, batches: list[Piece]) -> Callable[[], None]:
 
     def step() -> None:
         optimizer.zero_grad(set_to_none=True)
-        clipper.draw_ahead(NOISE_MULTIPLIER, noise)
         for batch, names in batches:
             clipper.backward(example_losses(lm, batch), names)
         clipper.clip()

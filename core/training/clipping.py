@@ -15,7 +15,6 @@ the adapter would be. The accountants, where a mistake would be silent, are Opac
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 from typing import Self
 
@@ -61,8 +60,6 @@ class Clipper:
         self._measured: list[LayerGradients] = []  # the layers of the physical batch whose norms are known
         self._store = Store()
         self._seen: set[int] = set()
-        self._drawing = ThreadPoolExecutor(max_workers=1, thread_name_prefix="noise")
-        self._ahead: tuple[float, torch.Generator, Future[Tensor]] | None = None
         layers = [layer for handler in self._handlers for layer in handler.layers]
         self._hooks = [layer.register_forward_hook(self._keep) for layer in layers]
 
@@ -74,8 +71,6 @@ class Clipper:
 
     def close(self) -> None:
         """Take the hooks off the model."""
-        self._drawing.shutdown(wait=False)
-        self._ahead = None
         for hook in self._hooks:
             hook.remove()
         self._hooks, self._calls, self._records, self._pieces = [], {}, {}, []
@@ -230,40 +225,15 @@ class Clipper:
             raise TrainingDiverged("training diverged: a gradient is not a finite number; lower the learning rate")
         return norms
 
-    def draw_ahead(self, noise_multiplier: float, generator: torch.Generator) -> None:
-        """Begin to draw this logical batch's noise beside its forward and backward passes.
-
-        The numbers are those that `noisy_gradient` would draw itself, in the same order. A CPU draws them on one core
-        only, so that the others would wait; on a GPU nothing is gained and nothing is done.
-        """
-        if self._total.device.type == "cpu":
-            self._ahead = noise_multiplier, generator, self._drawing.submit(self._noise, noise_multiplier, generator)
-
-    def _noise(self, noise_multiplier: float, generator: torch.Generator) -> Tensor:
-        """A draw from N(0, (σ·C)²) for every parameter."""
-        return torch.empty_like(self._total).normal_(0.0, noise_multiplier * self.max_grad_norm, generator=generator)
-
     def noisy_gradient(self, noise_multiplier: float, expected_units: float, generator: torch.Generator) -> None:
         """End the logical batch: set every `p.grad` to (clipped sum + N(0, (σ·C)²)) / expected_units.
 
         Call it once a logical batch, however many physical batches (also none: a Poisson sample may be empty, and its
         noise still counts). `expected_units` is the *expected* number of units (q·n), not the realised one, which is
         private.
-
-        Raises:
-            ValueError: noise of another σ or generator was drawn ahead.
-
         """
-        ahead, self._ahead = self._ahead, None
-        if ahead is None:
-            noise = self._noise(noise_multiplier, generator)
-        elif ahead[0] == noise_multiplier and ahead[1] is generator:
-            noise = ahead[2].result()
-        else:
-            raise ValueError(
-                f"noise of σ = {ahead[0]} was drawn ahead, and noise of σ = {noise_multiplier} is asked for: "
-                f"give draw_ahead() and noisy_gradient() the same σ and generator"
-            )
+        noise = torch.empty_like(self._total)
+        noise.normal_(0.0, noise_multiplier * self.max_grad_norm, generator=generator)
         noise.add_(self._total).div_(expected_units)
         for parameter, gradient in zip(self._parameters, _views(noise, self._parameters), strict=True):
             parameter.grad = gradient

@@ -106,8 +106,6 @@ class PrivateSteps:
 
     def gradient(self, step: int, before: Before, after: After) -> Tally:
         """Leave the noisy gradient of step 1…steps in the parameters' `grad`, also when nobody was sampled."""
-        noise = torch.Generator(self._lm.device).manual_seed(_torch_seed(self._seed, step))
-        self._clipper.draw_ahead(self.mechanism.noise_multiplier, noise)
         size, sample = self._feed.sampled(step, self._units, self._plan.sample_rate)
         tally = Tally(size, torch.zeros((), device=self._lm.device))
         for physical in sample:
@@ -118,6 +116,7 @@ class PrivateSteps:
                 tally.add(losses, batch)
                 after(tally)
             self._clipper.clip()
+        noise = torch.Generator(self._lm.device).manual_seed(_torch_seed(self._seed, step))
         self._clipper.noisy_gradient(self.mechanism.noise_multiplier, self._plan.expected_units, noise)
         return tally
 

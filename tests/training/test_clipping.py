@@ -251,32 +251,6 @@ def test_noise_is_sigma_c_on_the_sum_once_a_logical_batch(physical: list[list[in
     assert noise_ratio(physical, sigma=1.3, norm=0.7) == pytest.approx(1.0, rel=0.01)
 
 
-@pytest.mark.parametrize("physical", [[[0, 1], [2, 3]], []], ids=str)
-def test_noise_drawn_ahead_is_the_same_noise_once(physical: list[list[int]]) -> None:
-    lm = language_model("gpt2")
-    ids = samples(lm, [8, 9, 10, 11])
-    found = []
-    with Clipper(lm.model, 0.7) as clipper:
-        for ahead in (False, True, False):  # the third would show noise left over from the second
-            generator = torch.Generator().manual_seed(5)
-            if ahead:
-                clipper.draw_ahead(1.3, generator)
-            for rows in physical:
-                clipper.accumulate(example_losses(lm, batch(lm, [ids[row] for row in rows])[0]), rows)
-            clipper.noisy_gradient(1.3, 8.0, generator)
-            found.append(flat([parameter.grad for parameter in lm.model.parameters()]).clone())
-    assert torch.equal(found[0], found[1]) and torch.equal(found[0], found[2])
-
-
-def test_noise_drawn_ahead_must_be_the_one_that_is_asked_for() -> None:
-    with Clipper(language_model("gpt2").model, 1.0) as clipper:
-        for sigma, other in ((0.9, False), (1.3, True)):
-            generator = torch.Generator().manual_seed(0)
-            clipper.draw_ahead(1.3, generator)
-            with pytest.raises(ValueError, match="drawn ahead"):
-                clipper.noisy_gradient(sigma, 8.0, torch.Generator() if other else generator)
-
-
 def test_the_noise_test_would_see_five_percent(monkeypatch: pytest.MonkeyPatch) -> None:
     real = Clipper.noisy_gradient
     monkeypatch.setattr(Clipper, "noisy_gradient", lambda self, sigma, units, rng: real(self, 1.05 * sigma, units, rng))
