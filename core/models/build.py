@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
@@ -28,6 +29,9 @@ CONTEXT = 256  # tokens: longer than every sample (192) and every prompt with it
 VOCABULARY = 3_072
 ACTIVATION = "gelu_pytorch_tanh"  # the same curve as GPT-2's gelu_new, in one fused kernel (1.2 × faster on a CPU)
 _SHAPES: dict[ModelSize, tuple[int, int, int]] = {"tiny": (4, 128, 4), "small": (5, 256, 8)}  # layers, width, heads
+
+# transformers changes torch's and its own globals while it builds a model: two loads at a time spoil each other.
+_LOADING = threading.Lock()
 
 transformers.logging.set_verbosity_error()
 transformers.logging.disable_progress_bar()
@@ -89,7 +93,8 @@ def new(kind: ModelKind, size: ModelSize, tokenizer: PreTrainedTokenizerFast) ->
 
     The masked kinds begin with a first layer that looks at neighbouring tokens (`core.models.locality`).
     """
-    model = _model_class(kind).from_config(_config(kind, size, tokenizer))
+    with _LOADING:
+        model = _model_class(kind).from_config(_config(kind, size, tokenizer))
     if kind != "gpt2":
         look_around(model, kind)
     return LanguageModel(model=model, tokenizer=tokenizer, kind=kind)
@@ -177,7 +182,12 @@ def _load_hub(name: str) -> LanguageModel:
 
 
 def _load(source: str) -> LanguageModel:
-    """Load from a folder or a hub name: safetensors only, and never code that came with the model."""
+    """Load from a folder or a hub name, one at a time: safetensors only, and never code that came with the model."""
+    with _LOADING:
+        return _load_alone(source)
+
+
+def _load_alone(source: str) -> LanguageModel:
     config = AutoConfig.from_pretrained(source, trust_remote_code=False)
     kind = config.model_type
     model_class = _model_class(kind)

@@ -1,5 +1,6 @@
 import json
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 
 import huggingface_hub
 import pytest
@@ -38,6 +39,15 @@ def test_a_loaded_model_lives_on_the_usual_device(any_model, folder, monkeypatch
     lm = load_folder(folder)
     assert lm.device.type == "meta" and {weight.device.type for weight in lm.model.parameters()} == {"meta"}
     assert lm.head(torch.zeros(1, 32, device=lm.device)).device.type == "meta"
+
+
+def test_models_may_be_loaded_from_many_threads_at_once(any_model, folder):
+    """Two visitors who open two models: without a lock transformers takes tied weights for missing ones."""
+    with ThreadPoolExecutor(4) as pool:
+        loaded = list(pool.map(lambda _: load_folder(folder), range(12)))
+    expected = any_model.model.state_dict()
+    for lm in loaded:
+        assert all(torch.equal(weight, expected[name]) for name, weight in lm.model.state_dict().items())
 
 
 def test_padding_does_not_change_hidden_states(any_model):
