@@ -7,6 +7,7 @@ about how large the whole will be.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -29,11 +30,9 @@ def memory_needed(notes: float, characters: float) -> float:
 def free_memory() -> int:
     """Bytes that can still be had here: what the machine has free, or what is left of a container's limit."""
     free = psutil.virtual_memory().available
-    try:
-        limit = int((CGROUP / "memory.max").read_text())  # "max" where there is none
+    with contextlib.suppress(OSError, ValueError):  # no such files, or "max": there is no other limit
+        limit = int((CGROUP / "memory.max").read_text())
         free = min(free, limit - int((CGROUP / "memory.current").read_text()))
-    except (OSError, ValueError):
-        pass
     return max(0, free)
 
 

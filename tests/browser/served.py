@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Error, Locator, Page, TimeoutError
+from playwright.sync_api import Error, Locator, Page, TimeoutError, expect
 
+from core.runs.run import Run
+from core.runs.store import Workspace
 from pages.parts import shell
 
 ROOT = Path(__file__).resolve().parents[2]
 WAIT = 120_000  # milliseconds: torch, a worker process and a browser may share one busy core
+TRAINED = 300_000  # milliseconds for a run of one epoch and both audits on a busy core
 
 
 @contextlib.contextmanager
@@ -77,6 +81,29 @@ def type_in(page: Page, label: str, value: str) -> None:
             if box.input_value(timeout=WAIT / 6) == value:
                 return
     raise AssertionError(f"the box {label} does not take {value!r}")
+
+
+def first_patient(page: Page) -> str:
+    """Open the first row of the table that is seen, and return the id of the patient that it brings."""
+    rows = page.locator("[data-testid=stDataFrame]:visible").first
+    rows.scroll_into_view_if_needed()
+    table = rows.bounding_box()
+    page.mouse.click(table["x"] + 18, table["y"] + 55)  # the first row's box
+    chosen = page.get_by_role("heading", name=re.compile(r"^Patient P\d+"))
+    expect(chosen).to_be_visible(timeout=WAIT)
+    settled(page)
+    return re.search(r"P\d+", chosen.inner_text()).group()
+
+
+def finished_run(data: Path, wanted: Callable[[Run], bool]) -> Run:
+    """The run in `data` that is wanted, once it is complete."""
+    end = time.monotonic() + TRAINED / 1000
+    while time.monotonic() < end:
+        found = next(filter(wanted, Workspace(data, shared=()).runs()), None)
+        if found is not None:
+            return found
+        time.sleep(0.5)
+    raise AssertionError("the run was not finished in time")
 
 
 def no_traceback(page: Page) -> None:

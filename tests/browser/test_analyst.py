@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import re
-import time
 from pathlib import Path
 
 import pandas as pd
 import pytest
 from playwright.sync_api import Error, Page, expect
-from served import WAIT, no_traceback, settled, to_entry, type_in
+from served import WAIT, finished_run, first_patient, no_traceback, settled, to_entry, type_in
 from test_screens import cut_texts
 
 from core.corpus.hospital import build
-from core.runs.run import Run
-from core.runs.store import Workspace
 from core.spec import CORPUS_PRESETS
 
-TRAINED = 300_000  # milliseconds for a run of one epoch and both audits on a busy core
 RUDE = '<img src=x onerror="alert(1)"> 👩‍⚕️'  # the name of a column
 
 
@@ -63,17 +59,6 @@ def to_page(page: Page, title: str) -> None:
     settled(page)
 
 
-def run_on_brought_notes(data: Path) -> Run:
-    """The private run on an imported cohort, once it is complete."""
-    end = time.monotonic() + TRAINED / 1000
-    while time.monotonic() < end:
-        for run in Workspace(data, shared=()).runs():
-            if run.spec.corpus.imported is not None and run.spec.privacy.private:
-                return run
-        time.sleep(0.5)
-    raise AssertionError("the run was not finished in time")
-
-
 def test_from_a_file_to_a_patient_to_a_file(tab, server, data, ward, shot):
     fired: list[str] = []
     tab.on("dialog", lambda dialog: (fired.append(dialog.message), dialog.dismiss()))
@@ -98,7 +83,7 @@ def test_from_a_file_to_a_patient_to_a_file(tab, server, data, ward, shot):
     for label, value in (("Epochs", "1"), ("Notes a batch", "32")):
         type_in(tab, label, value)
     tab.locator(".st-key-train button").click()
-    run = run_on_brought_notes(data)
+    run = finished_run(data, lambda run: run.spec.corpus.imported is not None and run.spec.privacy.private)
 
     to_page(tab, "Patients")
     choose(tab, "Model", re.compile("own notes of 32 patients"))
@@ -106,14 +91,7 @@ def test_from_a_file_to_a_patient_to_a_file(tab, server, data, ward, shot):
     choose(tab, "Bucket (1 = rarest profiles)", re.compile("^1$"))
     expect(tab.get_by_text(re.compile(r"patients of bucket 1"))).to_be_visible(timeout=WAIT)
     settled(tab)
-    rows = tab.locator("[data-testid=stDataFrame]:visible").first
-    rows.scroll_into_view_if_needed()
-    table = rows.bounding_box()
-    tab.mouse.click(table["x"] + 18, table["y"] + 55)  # the first row's box
-    chosen = tab.get_by_role("heading", name=re.compile(r"^Patient P\d+, "))
-    expect(chosen).to_be_visible(timeout=WAIT)
-    patient = re.search(r"P\d+", chosen.inner_text()).group()
-    settled(tab)
+    patient = first_patient(tab)
     assert cut_texts(tab) == []
     shot(tab, "analyst-2-patient", full=True)
     with tab.expect_download(timeout=WAIT) as download:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import re
-import time
-from pathlib import Path
 
 from playwright.sync_api import Page, expect
-from served import WAIT, no_traceback, settled, to_entry, type_in
+from served import TRAINED, WAIT, finished_run, no_traceback, settled, to_entry, type_in
 
 from core.runs.store import Workspace
 
 LEAK = ".phi-text mark.phi-leak"
-TRAINED = 300_000  # milliseconds for a run of one epoch and both audits on a busy core
 
 
 def chip(page: Page, prompt: str):
@@ -95,17 +92,6 @@ def test_stop_keeps_what_was_written(tab, server):
     no_traceback(tab)
 
 
-def private_run_of_smoke(data: Path, before: set[str]) -> str:
-    """Id of the private run that was not there before, once it is complete."""
-    end = time.monotonic() + TRAINED / 1000
-    while time.monotonic() < end:
-        for run in Workspace(data, shared=()).runs():
-            if run.id not in before and run.spec.privacy.private:
-                return run.id
-        time.sleep(0.5)
-    raise AssertionError("the run was not finished in time")
-
-
 def test_a_tiny_private_run_is_trained_and_appears_in_the_tradeoff(tab, server, data, shot):
     before = {run.id for run in Workspace(data, shared=()).runs()}
     tab.goto(f"{server}/train")
@@ -116,7 +102,8 @@ def test_a_tiny_private_run_is_trained_and_appears_in_the_tradeoff(tab, server, 
     tab.locator(".st-key-train button").click()
     expect(tab.locator("[data-testid=stProgress]").first).to_be_visible(timeout=WAIT)
     shot(tab, "newcomer-3-training")
-    open_it = tab.locator(f"a[href*='right={private_run_of_smoke(data, before)}']").first
+    run = finished_run(data, lambda run: run.id not in before and run.spec.privacy.private)
+    open_it = tab.locator(f"a[href*='right={run.id}']").first
     expect(open_it).to_be_visible(timeout=TRAINED)
     shot(tab, "newcomer-4-trained")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from playwright.sync_api import expect
-from served import WAIT, no_traceback, serving, settled
+from served import WAIT, first_patient, no_traceback, serving, settled
 from test_screens import NARROW, WIDE, cut_texts
 
 
@@ -32,14 +32,7 @@ def test_from_a_bar_to_a_patient_to_a_file(tab, patient_server, shot, smoke_spec
     expect(tab.get_by_text(re.compile(r"patients? of bucket \d+"))).to_be_visible(timeout=WAIT)
     bucket = re.search(r"bucket=(\d+)", tab.url).group(1)
     settled(tab)
-    rows = tab.locator("[data-testid=stDataFrame]:visible").first
-    rows.scroll_into_view_if_needed()
-    table = rows.bounding_box()
-    tab.mouse.click(table["x"] + 18, table["y"] + 55)  # the first row's box
-    chosen = tab.get_by_role("heading", name=re.compile(r"^Patient P\d+"))
-    expect(chosen).to_be_visible(timeout=WAIT)
-    patient = re.search(r"P\d+", chosen.inner_text()).group()
-    settled(tab)
+    patient = first_patient(tab)
     shot(tab, "patients-one", full=True)
     with tab.expect_download(timeout=WAIT) as download:
         tab.locator(f".st-key-download-patients-bucket-{bucket} button").click()
@@ -47,7 +40,7 @@ def test_from_a_bar_to_a_patient_to_a_file(tab, patient_server, shot, smoke_spec
     assert download.value.suggested_filename == f"patients-bucket-{bucket}.csv"
     assert frame["patient_id"].iloc[0] == patient and frame["percentile"].is_monotonic_decreasing
     tab.reload()
-    expect(chosen).to_be_visible(timeout=WAIT)
+    expect(tab.get_by_role("heading", name=re.compile(f"^Patient {patient}"))).to_be_visible(timeout=WAIT)
     assert f"bucket={bucket}" in tab.url and f"patient={patient}" in tab.url
     settled(tab)
     tab.set_viewport_size(NARROW)
