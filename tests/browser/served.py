@@ -83,6 +83,12 @@ def type_in(page: Page, label: str, value: str) -> None:
     raise AssertionError(f"the box {label} does not take {value!r}")
 
 
+def in_link(page: Page, pattern: str) -> re.Match[str]:
+    """The match in the page's address, once it is there: Streamlit writes it after the choice is already seen."""
+    expect(page).to_have_url(re.compile(pattern), timeout=WAIT)
+    return re.search(pattern, page.url)
+
+
 def first_patient(page: Page) -> str:
     """Open the first row of the table that is seen, and return the id of the patient that it brings."""
     rows = page.locator("[data-testid=stDataFrame]:visible").first

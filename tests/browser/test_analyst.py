@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from playwright.sync_api import Error, Page, expect
-from served import WAIT, finished_run, first_patient, no_traceback, settled, to_entry, type_in
+from served import WAIT, finished_run, first_patient, in_link, no_traceback, settled, to_entry, type_in
 from test_screens import cut_texts
 
 from core.corpus.hospital import build
@@ -87,7 +87,7 @@ def test_from_a_file_to_a_patient_to_a_file(tab, server, data, ward, shot):
 
     to_page(tab, "Patients")
     choose(tab, "Model", re.compile("own notes of 32 patients"))
-    assert f"run={run.id}" in tab.url
+    in_link(tab, f"run={run.id}")
     choose(tab, "Bucket (1 = rarest profiles)", re.compile("^1$"))
     expect(tab.get_by_text(re.compile(r"patients of bucket 1"))).to_be_visible(timeout=WAIT)
     settled(tab)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import io
 import re
-from urllib.parse import parse_qs, urlparse
 
 import pytest
 import zxingcpp
 from PIL import Image
 from playwright.sync_api import Browser, Page, expect
-from served import ROOT, WAIT, no_traceback, press, settled
+from served import ROOT, WAIT, in_link, no_traceback, press, settled
 
 from pages.parts import classroom_link
 
@@ -33,8 +32,7 @@ def test_the_presenter_sees_at_once_what_a_student_predicts(chromium, server, sh
     expect(host.get_by_text("make class", exact=False)).to_be_visible(
         timeout=WAIT
     )  # this server answers this computer alone
-    host.wait_for_url(re.compile("room="))
-    code = parse_qs(urlparse(host.url).query)["room"][0]
+    code = in_link(host, r"room=(\w+)").group(1)
 
     student = opened(chromium, f"{server}/lesson?room={code}", width=420, height=860)
     expect(host.get_by_text("1 browser joined")).to_be_visible(timeout=WAIT)  # nothing was pressed here

@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from playwright.sync_api import expect
-from served import WAIT, first_patient, no_traceback, serving, settled
+from served import WAIT, first_patient, in_link, no_traceback, serving, settled
 from test_screens import NARROW, WIDE, cut_texts
 
 
@@ -30,7 +30,7 @@ def test_from_a_bar_to_a_patient_to_a_file(tab, patient_server, shot, smoke_spec
     box = bars.last.bounding_box()
     tab.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] * 0.9)
     expect(tab.get_by_text(re.compile(r"patients? of bucket \d+"))).to_be_visible(timeout=WAIT)
-    bucket = re.search(r"bucket=(\d+)", tab.url).group(1)
+    bucket = in_link(tab, r"bucket=(\d+)").group(1)
     settled(tab)
     patient = first_patient(tab)
     shot(tab, "patients-one", full=True)
@@ -41,7 +41,8 @@ def test_from_a_bar_to_a_patient_to_a_file(tab, patient_server, shot, smoke_spec
     assert frame["patient_id"].iloc[0] == patient and frame["percentile"].is_monotonic_decreasing
     tab.reload()
     expect(tab.get_by_role("heading", name=re.compile(f"^Patient {patient}"))).to_be_visible(timeout=WAIT)
-    assert f"bucket={bucket}" in tab.url and f"patient={patient}" in tab.url
+    in_link(tab, f"bucket={bucket}\\b")
+    in_link(tab, f"patient={patient}")
     settled(tab)
     tab.set_viewport_size(NARROW)
     shot(tab, "patients-narrow")
