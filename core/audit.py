@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from core.evaluation.audit_summaries import Audited, Summary
-from core.pipeline import Cancelled
 from core.runs.audits import Outcome, StoredAudit
-from core.runs.events import STATUS_FILE, Diary, Status, read_status, write_status
+from core.runs.events import STATUS_FILE, Cancelled, Diary, Status, read_status, write_status
 from core.runs.lock import held
 from core.runs.run import Run
 from core.runs.store import Workspace, full_disk_as_sentence
@@ -98,16 +97,16 @@ def _under_way(folder: Path, diary: Diary) -> Iterator[None]:
     try:
         yield
     except Cancelled as cancelled:
-        (folder / STATUS_FILE).unlink(missing_ok=True)
         diary.emit("cancelled", message=str(cancelled))
+        (folder / STATUS_FILE).unlink(missing_ok=True)
         raise
     except Exception as error:
         failed = Status(state="failed", message=str(error), submitted=submitted, started=started, finished=time.time())
         write_status(folder, failed)
         diary.emit("failed", message=str(error))
         raise
-    (folder / STATUS_FILE).unlink(missing_ok=True)
     diary.emit("done", message="The audit is complete.")
+    (folder / STATUS_FILE).unlink(missing_ok=True)  # last: without it, whoever looks takes the diary for whole
 
 
 def check_attackable(run: Run) -> None:
