@@ -16,9 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from core.audit import audit
-from core.jobs.task import CANCEL_FILE
 from core.pipeline import execute
-from core.runs.events import EVENTS_FILE, STATUS_FILE
+from core.runs.events import CANCEL_FILE, EVENTS_FILE, STATUS_FILE
 from core.runs.run import Run
 from core.runs.store import DEMO, Workspace
 from core.spec import CORPUS_PRESETS, DefenceSpec, ModelKind, ModelSpec, PrivacySpec, RunSpec, recipe

@@ -17,8 +17,9 @@ import numpy as np
 import pandas as pd
 
 from core.corpus.tables import Corpus
+from core.quick_audit import Progress, Stop, attacks_of, figures
 from core.runs.card import write_card
-from core.runs.events import Diary, State, Status, read_status, write_status
+from core.runs.events import Cancelled, Diary, State, Status, read_status, write_status
 from core.runs.lock import held
 from core.runs.run import PRIVACY_FILE, Run, read_privacy, read_vocabulary, write_vocabulary
 from core.runs.store import Workspace, full_disk_as_sentence
@@ -31,12 +32,6 @@ if TYPE_CHECKING:
 
 EVALUATION_NOTES = 48  # held-out notes whose loss is followed while a model trains
 EventListener = Callable[[dict[str, Any]], None]
-Progress = Callable[[int, int], None]  # (done, total)
-Stop = Callable[[], bool]
-
-
-class Cancelled(Exception):
-    """`should_stop` ended the run; its work folder is gone."""
 
 
 def execute(
@@ -107,8 +102,6 @@ class _Line:
         lm = self._trained(work, corpus, diary)
         base = None if self.spec.is_base else self._base_control(diary)
         self._attacks(work, lm, corpus, diary)
-        if self.spec.vocabulary is not None:
-            self._read(work, lm, corpus, diary)
         diary.stage("saving", "Computing the figures and saving the run")
         self._summary(work, corpus, base)
         shutil.rmtree(work / "checkpoint", ignore_errors=True)
@@ -199,7 +192,7 @@ class _Line:
 
     def _attacks(self, work: Path, lm: LanguageModel, corpus: Corpus, diary: Diary) -> None:
         """The quick audit. A table that an interrupted run left is not made again."""
-        for attack in ATTACKS:
+        for attack in attacks_of(self.spec):
             if all((work / "tables" / f"{name}.parquet").exists() for name in attack.tables):
                 continue
             diary.stage(attack.stage, attack.message)
@@ -207,30 +200,14 @@ class _Line:
             for name, frame in zip(attack.tables, frames, strict=True):
                 write_table(work / "tables", name, frame)
 
-    def _read(self, work: Path, lm: LanguageModel, corpus: Corpus, diary: Diary) -> None:
-        """How well this model and the public one read held-out notes, in figures that do not depend on word lists."""
-        from core.attacks.reading import reading
-        from core.models.build import load
-
-        if (work / "tables" / f"{READING}.parquet").exists():
-            return
-        diary.stage("audit: reading", "Comparing with the public model word by word: their word lists differ")
-        models = {"run": lm, "base": load(self.spec.model)}
-        frame = reading(models, corpus, self.spec.audit, on_progress=self._progress(diary))
-        write_table(work / "tables", READING, frame)
-
     def _summary(self, work: Path, corpus: Corpus, base: Run | None) -> None:
-        """The metrics table, a pure function of the other tables and of the control's, and the model card."""
-        from core.evaluation.summary import summarise
-        from core.evaluation.vocabulary import with_vocabulary_figures
-
-        run = {name: read_table(work / "tables", name, work.name) for name in SCHEMAS if name != "metrics"}
-        control = None if base is None else {name: base.table(name) for name in run}
-        metrics = summarise(run, control, corpus=corpus, audit=self.spec.audit)
-        if self.spec.vocabulary is not None:
-            metrics = with_vocabulary_figures(
-                metrics, read_vocabulary(work), read_table(work / "tables", READING, work.name), corpus, self.spec.audit
-            )
+        """The metrics table, and the model card."""
+        names = [name for name in SCHEMAS if name != "metrics"]
+        control = None if base is None else {name: base.table(name) for name in names}
+        own = names if self.spec.vocabulary is None else [*names, READING]
+        tables = {name: read_table(work / "tables", name, work.name) for name in own}
+        entries = None if self.spec.vocabulary is None else read_vocabulary(work)
+        metrics = figures(self.spec, corpus, tables, control, entries)
         write_table(work / "tables", "metrics", metrics)
         mechanism = read_privacy(work) if self.spec.privacy.private else None
         write_card(work, self.spec, mechanism, metrics)
@@ -306,43 +283,3 @@ def tracked_canaries(canaries: pd.DataFrame) -> pd.DataFrame:
     sentences = canaries[canaries["form"] != "patient"].sort_values(["insertions", "canary_id"])
     planted, absent = sentences[sentences["inserted"]], sentences[~sentences["inserted"]]
     return pd.concat([planted.tail(1), planted.iloc[:-1].head(1), absent.head(1)]).reset_index(drop=True)
-
-
-def _extract(
-    lm: LanguageModel, corpus: Corpus, spec: RunSpec, report: Progress, stop: Stop
-) -> tuple[pd.DataFrame, ...]:
-    from core.attacks.extraction import ExtractionStopped, extract, index_of
-
-    try:
-        return extract(lm, corpus, index_of(corpus), spec.audit, on_progress=report, should_stop=stop)
-    except ExtractionStopped as stopped:
-        raise Cancelled(str(stopped)) from stopped
-
-
-def _score(lm: LanguageModel, corpus: Corpus, spec: RunSpec, report: Progress, stop: Stop) -> tuple[pd.DataFrame, ...]:
-    from core.attacks.membership import loss_scores, public_scores
-
-    return (pd.concat([loss_scores(lm, corpus.notes, spec.audit, on_progress=report), public_scores(lm, spec.audit)]),)
-
-
-def _expose(lm: LanguageModel, corpus: Corpus, spec: RunSpec, report: Progress, stop: Stop) -> tuple[pd.DataFrame, ...]:
-    from core.attacks.exposure import canary_exposures
-
-    return (canary_exposures(lm, corpus.canaries, on_progress=report),)
-
-
-@dataclass(frozen=True)
-class Attack:
-    """One stage of the quick audit: `make(lm, corpus, spec, report, stop)` gives its `tables`, in that order."""
-
-    stage: str
-    message: str
-    tables: tuple[str, ...]
-    make: Callable[[LanguageModel, Corpus, RunSpec, Progress, Stop], tuple[pd.DataFrame, ...]]
-
-
-ATTACKS = (
-    Attack("audit: extraction", "Asking the model 14 prompts, many times each", ("generations", "hits"), _extract),
-    Attack("audit: membership", "Comparing its loss on members' and on other patients' notes", ("scores",), _score),
-    Attack("audit: exposure", "Ranking the planted canaries among all they might have been", ("canaries",), _expose),
-)

@@ -9,131 +9,23 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-import unicodedata
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
+
+from core.streams import LONGEST_PROMPT, USUAL, PromptError, Sampling, ServingError, Stream, clean_prompt
 
 if TYPE_CHECKING:
     from core.models.build import LanguageModel
     from core.runs.store import Workspace
 
+__all__ = ["LONGEST_PROMPT", "MASK", "PromptError", "Sampling", "Server", "ServingError", "Stream", "clean_prompt"]
+
 MODELS_IN_MEMORY = 6
-MASKED_SWEEPS = (
-    2  # a masked model reads all of the text again for every draw: redraw each token once, as the audit does
-)
+MASKED_SWEEPS = 2  # as in the audit: redraw each token once, since a masked model reads all again for every draw
 GATHER_SECONDS = 0.03  # two columns of one page, or a class pressing Enter together, meet in this window
-LOOK_SECONDS = 0.03  # between two looks at a stream that is iterated
 MOST_ROWS = 128  # samples in one batch
-LONGEST_PROMPT = 20_000  # characters; nothing longer is worth tokenizing, contexts are some hundred tokens
 MASK = "[MASK]"
-
-
-class PromptError(ValueError):
-    """A prompt cannot be answered. The text is a sentence: what is wrong and what to do."""
-
-
-class ServingError(RuntimeError):
-    """The model could not be loaded or failed while writing. The text is a sentence."""
-
-
-@dataclass(frozen=True)
-class Sampling:
-    """How text is drawn; requests that share it share batches."""
-
-    new_tokens: int = 60
-    temperature: float = 0.8
-    top_k: int = 50
-    top_p: float = 0.95
-
-
-def clean_prompt(prompt: str) -> tuple[str, int]:
-    """The prompt without control characters and lone surrogates, and how many were taken out. Newlines and tabs stay.
-
-    Raises PromptError when nothing is left, or when it is too long to be looked at.
-    """
-    if len(prompt) > LONGEST_PROMPT:
-        raise PromptError(
-            f"The prompt has {len(prompt):,} characters. The model reads a few hundred words: shorten it to a sentence."
-        )
-    kept = "".join(
-        c for c in prompt.replace("\r\n", "\n") if c in "\n\t" or unicodedata.category(c) not in ("Cc", "Cs")
-    )
-    if not kept.strip():
-        raise PromptError("The prompt is empty. Type the beginning of a sentence, or pick one of the examples.")
-    return kept, len(prompt.replace("\r\n", "\n")) - len(kept)
-
-
-@dataclass
-class Stream:
-    """One request's answer while it grows. Iterate it, or read `texts` at any time; `cancel()` keeps what is there."""
-
-    run_id: str
-    prompt: str
-    seeds: tuple[int, ...]
-    sampling: Sampling
-    texts: list[str] = field(default_factory=list)  # one a seed, without the prompt
-    ranked: list[list[tuple[str, float]]] | None = None  # fill(): candidates for each mask, best first
-    error: str | None = None
-    cancelled: bool = False
-    task: str = "write"  # "write": continue the prompt; "fill": rank words for each mask; "load": nothing more
-    _finished: threading.Event = field(default_factory=threading.Event, repr=False)
-
-    @classmethod
-    def failed(cls, run_id: str, prompt: str, error: str) -> Stream:
-        """A stream that ended before it began, with the sentence that says why."""
-        stream = cls(run_id, prompt, (), Sampling())
-        stream.finish(error)
-        return stream
-
-    @property
-    def done(self) -> bool:
-        """True once nothing more will come."""
-        return self._finished.is_set()
-
-    def cancel(self) -> None:
-        """Ask for no more text; what was written stays in `texts`. The batch goes on for the others in it."""
-        if not self.done:
-            self.cancelled = True
-            self._finished.set()
-
-    def wait(self, seconds: float | None = None) -> bool:
-        """Block until done, or for so many seconds. True when done."""
-        return self._finished.wait(seconds)
-
-    def result(self, seconds: float | None = None) -> list[str]:
-        """Wait for and return the texts. Raises ServingError with the server's sentence, TimeoutError when not done."""
-        if not self.wait(seconds):
-            raise TimeoutError(f"no answer from {self.run_id} within {seconds} s")
-        if self.error:
-            raise ServingError(self.error)
-        return self.texts
-
-    def __iter__(self) -> Iterator[list[str]]:
-        """Snapshots of `texts`, each time they grew. Raises ServingError when the model fails."""
-        shown: list[str] | None = None
-        while True:
-            finished, now = self.done, list(self.texts)
-            if now != shown:
-                shown = now
-                yield now
-            if finished:
-                break
-            self.wait(LOOK_SECONDS)
-        self.result(0)
-
-    def update(self, row: int, text: str) -> bool:
-        """Called by the server: sample `row` now reads `text`. False after a cancel: stop writing this one."""
-        if not self.done:
-            self.texts[row] = text
-        return not self.done
-
-    def finish(self, error: str | None = None) -> None:
-        """Called by the server: nothing more will come."""
-        if not self.done:
-            self.error = error
-            self._finished.set()
 
 
 class Server:
@@ -152,9 +44,7 @@ class Server:
         self._worker: threading.Thread | None = None
         self._closed = False
 
-    def generate(
-        self, run_id: str, prompt: str, *, seeds: Sequence[int] = (0,), sampling: Sampling = Sampling()
-    ) -> Stream:
+    def generate(self, run_id: str, prompt: str, *, seeds: Sequence[int] = (0,), sampling: Sampling = USUAL) -> Stream:
         """Start one text a seed after `prompt` and return at once; iterate the Stream for what is written so far.
 
         A masked model appends as many masks as new tokens and draws them one by one (Gibbs sampling).
@@ -249,14 +139,14 @@ class Server:
                 stream.finish(_sentence(error))
 
     def _model(self, run_id: str) -> LanguageModel:
-        if run_id not in self._models:
+        lm = self._models.pop(run_id, None)  # `forget` may be called at any moment: look once
+        if lm is None:
             lm = self.workspace.run(run_id).model()
             lm.model.eval()
-            self._models[run_id] = lm
-        self._models.move_to_end(run_id)
+        self._models[run_id] = lm  # the newest stands last
         while len(self._models) > self._capacity:
             self._models.popitem(last=False)
-        return self._models[run_id]
+        return lm
 
     def _fits(self, lm: LanguageModel, stream: Stream) -> bool:
         """False, and the stream ended with a sentence, when prompt and answer do not fit into the model's context."""

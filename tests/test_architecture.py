@@ -15,7 +15,7 @@ import pytest
 
 from core.evaluation.wording import EXPLANATIONS
 from core.jobs.engine import JobState
-from core.pipeline import ATTACKS
+from core.quick_audit import ATTACKS, READS
 from core.runs.events import State
 from core.runs.tables import SCHEMAS
 from core.training.events import EpochEvent, InStepEvent, StepEvent
@@ -131,7 +131,7 @@ def test_events_have_the_keys_that_are_written_down():
         assert written == [field.name for field in fields(kind)], event
     stages = re.findall(r"`([\w :]+)`", rows["stage"].split("(")[1].split(")")[0])
     audits = [attack.stage for attack in ATTACKS]
-    assert stages == ["corpus", "base control", "vocabulary", "training", *audits, "audit: reading", "saving"]
+    assert stages == ["corpus", "base control", "vocabulary", "training", *audits, READS.stage, "saving"]
 
 
 def test_metrics_and_states_are_those_of_the_code():

@@ -140,6 +140,13 @@ def test_its_figures_are_per_character_and_not_per_token(private):
     assert (both["tokens"]["run"] <= both["tokens"]["base"]).all() and both["tokens"]["run"].sum() > 0
 
 
+def test_the_quick_audit_made_anew_equals_the_stored_one(private, workspace, capsys):
+    assert main(["audit", private.id, "--data", str(workspace.root), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["equals_stored"] is True
+    assert [row["metric"] for row in found["metrics"]] == private.metrics["metric"].tolist()
+
+
 def test_attacks_ask_every_model_for_the_same_tokens(private, workspace):
     target = target_of(private, workspace)
     notes = target.corpus.notes_of("population").head(2)

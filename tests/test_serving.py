@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
@@ -154,6 +155,21 @@ def test_models_stay_in_memory_up_to_the_limit(shelf):
         server.generate(run_id, "Patient:", sampling=SHORT).result(60)
     server.close()
     assert shelf.loads == ["gpt2", "other", "gpt2"]
+
+
+class Emptied(OrderedDict):
+    """As if another thread deleted every run the moment its model is there."""
+
+    def __setitem__(self, run_id, lm):
+        super().__setitem__(run_id, lm)
+        self.pop(run_id)
+
+
+def test_a_run_may_be_deleted_while_it_is_asked(shelf):
+    server = Server(shelf, gather_seconds=0.0)
+    server._models = Emptied()
+    assert server.generate("gpt2", "Patient:", sampling=SHORT).result(60)[0]
+    server.close()
 
 
 def test_warm_loads_without_writing(server, shelf):

@@ -97,18 +97,18 @@ def _tell(event: dict[str, Any]) -> None:
 
 def audited(run: Run, workspace: Workspace) -> pd.DataFrame:
     """The metrics of the quick audit of `run`, made anew from its weights and its control's tables."""
-    from core.evaluation.summary import summarise
-    from core.pipeline import ATTACKS
+    from core.quick_audit import attacks_of, figures
+    from core.runs.tables import SCHEMAS
 
     control = None if run.spec.is_base else workspace.run(run.spec.base_spec().run_id)
     corpus = workspace.corpus(run.spec.corpus, store=False)
     lm, tables = run.model(), {"history": run.table("history")}
-    for attack in ATTACKS:
+    for attack in attacks_of(run.spec):
         say(f"{run.id}: {attack.message}")
         frames = attack.make(lm, corpus, run.spec, lambda done, total: None, lambda: False)
         tables |= dict(zip(attack.tables, frames, strict=True))
-    base = None if control is None else {name: control.table(name) for name in tables}
-    return summarise(tables, base, corpus=corpus, audit=run.spec.audit)
+    base = None if control is None else {name: control.table(name) for name in SCHEMAS if name != "metrics"}
+    return figures(run.spec, corpus, tables, base, run.vocabulary)
 
 
 def _same(metrics: pd.DataFrame, stored: pd.DataFrame) -> bool:

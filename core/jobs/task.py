@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Literal
 
 from core.audit import audit
-from core.pipeline import Cancelled, execute
+from core.pipeline import execute
+from core.runs.events import CANCEL_FILE, Cancelled
 from core.runs.store import Workspace
 from core.spec import RunSpec
 
-CANCEL_FILE = "cancel"
 LOOK_SECONDS = 0.2
 Ended = Literal["done", "cancelled", "failed"]
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Literal
 
 from core.audit import open_attacks
-from core.jobs.task import CANCEL_FILE, attack_run, make_run
-from core.runs.events import STATUS_FILE, Status, append_event, read_status, write_status
+from core.jobs.task import attack_run, make_run
+from core.runs.events import CANCEL_FILE, STATUS_FILE, Status, append_event, read_status, write_status
 from core.runs.lock import in_use
 from core.runs.run import RunBroken, RunNotFound, read_spec
 from core.runs.store import Workspace, full_disk_as_sentence

@@ -14,7 +14,12 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 State = Literal["queued", "running", "done", "cancelled", "failed"]
 EVENTS_FILE = "events.jsonl"
 STATUS_FILE = "status.json"
+CANCEL_FILE = "cancel"  # put into a job's folder, it asks whoever is at the job to stop
 PROGRESS_SECONDS = 0.25
+
+
+class Cancelled(Exception):
+    """`should_stop` ended a run, of which nothing is left, or an audit, of which all attacks that were done are."""
 
 
 class Status(BaseModel):
