@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -71,22 +72,29 @@ class ProgressReader:
     def read(self) -> Progress:
         """The progress so far, as a copy of its own."""
         with self._lock:
-            file = self._file()
-            if file != self._seen:  # cancelled and begun anew
-                self._start_again(file)
+            diary, size = self._diary()
+            if diary != self._seen or size < self._offset:  # cancelled and begun anew
+                self._start_again(diary)
             events, self._offset = read_events_from(self.folder, self._offset)
             for event in events:
                 _read(self._progress, event)
             return copy.deepcopy(self._progress)
 
-    def _file(self) -> int | None:
-        try:
-            return (self.folder / EVENTS_FILE).stat().st_ino
-        except FileNotFoundError:
-            return None
+    def _diary(self) -> tuple[tuple[int, bytes] | None, int]:
+        """What tells this diary from the next one under its name (None: there is none yet), and its size.
 
-    def _start_again(self, file: int | None) -> None:
-        self._seen, self._offset, self._progress = file, 0, Progress()
+        Its file's number does not suffice: file systems give that of a removed file to the next one. So the first line
+        is looked at, too, which has its time in it.
+        """
+        try:
+            with (self.folder / EVENTS_FILE).open("rb") as file:
+                stat = os.fstat(file.fileno())
+                return (stat.st_ino, file.readline()), stat.st_size
+        except FileNotFoundError:
+            return None, 0
+
+    def _start_again(self, diary: tuple[int, bytes] | None) -> None:
+        self._seen, self._offset, self._progress = diary, 0, Progress()
 
 
 def _read(progress: Progress, event: dict[str, Any]) -> None:

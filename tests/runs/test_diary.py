@@ -105,6 +105,20 @@ def test_following_a_growing_diary_gives_what_reading_it_whole_gives(tmp_path: P
     assert reader.read().steps_taken == [1]
 
 
+@pytest.mark.parametrize("after", [(step(1),), tuple(step(number, time=99.0 + number) for number in range(1, 9))])
+def test_a_diary_begun_anew_in_the_same_file_is_read_from_its_start(tmp_path: Path, after: tuple[dict, ...]) -> None:
+    reader = ProgressReader(tmp_path)
+    for number in range(1, 6):
+        append_event(tmp_path, **step(number))
+    assert reader.read().steps_taken == [1, 2, 3, 4, 5]
+    file = (tmp_path / EVENTS_FILE).stat().st_ino
+    os.truncate(tmp_path / EVENTS_FILE, 0)  # as a new file that the file system gives the old one's number
+    for event in after:
+        append_event(tmp_path, **event)
+    assert (tmp_path / EVENTS_FILE).stat().st_ino == file
+    assert reader.read() == progress_of(read_events(tmp_path))
+
+
 def test_stages_have_their_own_share() -> None:
     events = [{"event": "stage", "stage": "training", "message": "T"}, step(1)]
     assert progress_of(events).share == 0.25
