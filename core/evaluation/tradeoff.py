@@ -48,7 +48,7 @@ def _possible(metric: str) -> tuple[float, float]:
     """Values a metric can take: an interval does not reach beyond."""
     if metric.startswith("perplexity"):
         return 1.0, math.inf
-    if metric.startswith("exposure"):
+    if metric.startswith(("exposure", "bits_per_character", "tokens_per_note")):
         return 0.0, math.inf
     if metric == "utility_share":
         return -math.inf, math.inf

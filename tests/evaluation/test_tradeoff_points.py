@@ -62,6 +62,15 @@ def test_an_interval_over_seeds_is_never_narrower_than_the_runs_own(metrics):
     assert found["high"] == pytest.approx(mean_interval(values)[2]) and found["low"] == 1.0  # no perplexity below 1
 
 
+def test_bits_and_tokens_are_no_shares():
+    """What stands in for perplexity has no upper end: an interval over seeds is not cut at 1."""
+    for metric, value in (("bits_per_character_heldout", 3.0), ("tokens_per_note_heldout", 58.0)):
+        rows = pd.concat([run("gpt2", math.inf, seed).head(1) for seed in range(2)])
+        rows = rows.assign(metric=metric, value=[value, value + 0.1], low=value - 0.2, high=value + 0.2)
+        found = points(rows).iloc[0]
+        assert found["low"] < found["value"] < found["high"] and found["high"] > value
+
+
 def test_one_seed_keeps_its_own_interval():
     found = curve(points(run("gpt2", 2.0, 5)), "auc_loss").iloc[0]
     assert (found["value"], found["low"], found["high"]) == pytest.approx((0.55, 0.45, 0.95))
