@@ -55,14 +55,15 @@ def _bounds(audited: Audited) -> pd.DataFrame:
 def bounds_of(run: Run, scores: pd.DataFrame | None = None, people: pd.DataFrame | None = None) -> pd.DataFrame:
     """What the run's canaries and membership scores (its own quick audit's by default) prove about its ε.
 
-    `people` is a full audit's table `canary_patients`; the quick audit does not rank them.
+    `people` is a full audit's table `canary_patients`; the quick audit does not rank them. δ is that of the promise,
+    which with words of the run's own (row H1) is more than training's.
     """
     mechanism, canaries = run.privacy, run.table("canaries")
     return audit_guarantee(
         canaries if people is None else with_patients(canaries, people),
         run.table("scores") if scores is None else scores,
         unit=run.spec.privacy.unit,
-        delta=run.spec.privacy.delta,
+        delta=run.spec.privacy.delta if mechanism is None else mechanism.delta,
         promised=math.inf if mechanism is None else mechanism.epsilon(),
         seed=run.spec.audit.seed,
     )

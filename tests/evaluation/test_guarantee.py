@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -22,7 +23,10 @@ from core.evaluation.guarantee import (
     split_half_counts,
     spoken,
 )
-from core.spec import CorpusSpec
+from core.evaluation.memorisation_summary import bounds_of
+from core.models.word_noise import WordNoise
+from core.spec import CorpusSpec, VocabularySpec
+from core.training.accounting import Mechanism
 from core.training.sampling import Units
 
 SEEDS = 40
@@ -119,6 +123,20 @@ def test_a_patient_with_several_notes_counts_as_that_many_where_notes_are_protec
     by_patient = audit_guarantee(perfect(0), scores, unit="patient", delta=0.0, promised=math.inf).iloc[0]
     assert by_note["group"] == 3 and by_patient["group"] == 1
     assert by_note["epsilon"] == pytest.approx(by_patient["epsilon"] / 3, abs=1e-6) and by_note["epsilon"] > 0
+
+
+def test_bounds_are_held_at_the_delta_of_the_promise():
+    """With words of a run's own (row H1) the promise holds at training's δ and the words' together."""
+    words = WordNoise.planned(VocabularySpec(epsilon=1.0, delta=0.04))
+    alone = Mechanism(unit="note", noise_multiplier=1.0, sample_rate=0.1, steps=1, delta=1e-3, max_grad_norm=1.0)
+    both, table = alone.with_vocabulary(words), perfect(48)
+    tables = {"canaries": table, "scores": NO_SCORES}
+    spec = SimpleNamespace(privacy=SimpleNamespace(unit="note", delta=1e-3), audit=SimpleNamespace(seed=0))
+    found = bounds_of(SimpleNamespace(privacy=both, spec=spec, table=tables.get))
+    wanted = audit_guarantee(table, NO_SCORES, unit="note", delta=both.delta, promised=both.epsilon())
+    assert both.delta == pytest.approx(0.041) and found["epsilon"].tolist() == wanted["epsilon"].tolist()
+    at_training = audit_guarantee(table, NO_SCORES, unit="note", delta=1e-3, promised=both.epsilon())
+    assert (found["epsilon"] < at_training["epsilon"]).any(), "a larger δ proves less"
 
 
 def test_without_ranked_canaries_or_scores_there_is_nothing_to_say():
