@@ -99,6 +99,7 @@ def build(
     if len(corpora) > 1:
         raise ValueError("a report is about one cohort, and these runs were trained on several: make a report of each")
     corpus = workspace.corpus(corpora.pop(), store=False)
+    most_notes = {run.id: _most_notes(corpus, run) for run in runs}
     facts = [run_facts(run.id, run.spec, run.privacy, run.metrics) for run in runs]
     ledger = Ledger.of(workspace, runs[0].spec.corpus)
     audits = {run.id: workspace.audit(run.id) for run in runs}
@@ -119,15 +120,13 @@ def build(
         "costs": costs(runs),
         "figures": _figures(runs),
     }
-    cohort = _cohort(corpus, runs[0])
     told = {
         "title": "Privacy report",
         "made": datetime.now(UTC).isoformat(timespec="seconds") if now is None else _date(now),
         "names": short_names(runs),
-        "cohort": cohort,
+        "cohort": _cohort(corpus, runs[0]),
         "verdict": [
-            _verdict(run, one, tables["bounds"], cohort["most_training_notes_of_a_patient"])
-            for run, one in zip(runs, facts, strict=True)
+            _verdict(run, one, tables["bounds"], most_notes[run.id]) for run, one in zip(runs, facts, strict=True)
         ],
         "promised": _promised(ledger, delta),
         "recommendation": _recommended(recommendation),
@@ -176,9 +175,15 @@ def _cohort(corpus: Corpus, run: Run) -> dict[str, Any]:
         "patients": {str(split): int(count) for split, count in splits.items()},
         "notes": len(corpus.notes),
         "training_notes": len(training),
-        "most_training_notes_of_a_patient": int(training.groupby("patient_id").size().max()),
+        "most_training_notes_of_a_patient": _most_notes(corpus, run),
         "canaries": len(corpus.canaries),
     }
+
+
+def _most_notes(corpus: Corpus, run: Run) -> int:
+    """Most notes of one patient among those that a run may be trained on: runs may cap them differently (row J7)."""
+    training = corpus.training_notes(run.spec.training.max_notes_per_patient)
+    return int(training.groupby("patient_id").size().max())
 
 
 def _models(runs: Sequence[Run], facts: Sequence[RunFacts]) -> pd.DataFrame:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 
+from core.evaluation.guarantee import further, headline
 from core.evaluation.recommendation import RISKS, UTILITY, measure_name, measure_text
 from core.evaluation.wording import (
     at_most_text,
@@ -202,8 +203,8 @@ def bounds(frame: pd.DataFrame, names: Names) -> str:
         return "<p>Not measured: no canaries were planted and no patient was scored.</p>"
     rows = []
     for run, own in frame.groupby("run", sort=False):
-        chosen = own.iloc[[0]] if len(own) == 1 else pd.concat([own.iloc[[0]], own.iloc[1:].nlargest(1, "epsilon")])
-        for row in chosen.to_dict("records"):
+        fixed, others = headline(own), further(own).nlargest(1, "epsilon")
+        for row in [*([] if fixed is None else [fixed.to_dict()]), *others.to_dict("records")]:
             alarm = '<span class="bad">above the promise</span>' if row["alarm"] else "no"
             counts = f"{row['correct']} of {row['trials']}"
             ends = [escaped(epsilon_text(row[end])) for end in ("epsilon", "ceiling", "promised")]

@@ -18,6 +18,7 @@ import pandas as pd
 import pytest
 
 from core.evaluation import report_html_findings as findings
+from core.evaluation import report_html_tables
 from core.evaluation.rarity import bucket_of, log_normalised, log_profile_probability, number_of_buckets
 from core.evaluation.recommendation import Limits, measures, recommend
 from core.evaluation.report import build, plain
@@ -301,6 +302,31 @@ def test_a_promise_for_a_note_is_told_for_the_patient_with_the_most(report):
     private = report.facts["verdict"][1]["sentences"]
     assert any(f"For a patient with {most} notes" in sentence for sentence in private)
     assert not any("For a patient with" in sentence for sentence in report.facts["verdict"][0]["sentences"])
+
+
+def test_each_run_has_its_own_cap_of_notes(workspace, smoke_specs):
+    """Runs may be trained on unlike numbers of one patient's notes (row J7): each is told what its own comes to."""
+    capped = smoke_specs["dp"].training.model_copy(update={"max_notes_per_patient": 2})
+    spec = smoke_specs["dp"].model_copy(update={"training": capped})
+    folder = workspace.root / "runs" / spec.run_id
+    shutil.copytree(workspace.root / "runs" / smoke_specs["dp"].run_id, folder)
+    (folder / "spec.json").write_text(spec.model_dump_json(), encoding="utf-8")
+    found = build(workspace, [workspace.run(smoke_specs["dp"].run_id), workspace.run(spec.run_id)], now=0.0)
+    shutil.rmtree(folder)
+    told = [next(line for line in one["sentences"] if "For a patient" in line) for one in found.facts["verdict"]]
+    assert "with 2 notes" in told[1] and "with 2 notes" not in told[0]
+
+
+def test_the_audit_fixed_beforehand_is_told_as_such_wherever_it_stands():
+    """A cohort without canaries that are one unit each has no such audit: then only the highest bound is told."""
+    row = {"run": "r", "audit": "a", "correct": 5, "trials": 9, "epsilon": 0.5, "ceiling": 2.0, "promised": 8.0,
+           "alarm": False, "looks": 3}  # fmt: skip
+    looks = pd.DataFrame([row, row | {"audit": "b", "epsilon": 0.9}, row | {"audit": "c", "epsilon": 0.1}])
+    html = report_html_tables.bounds(looks, {"r": "A"})
+    assert html.count("<tr>") == 2 and "<td>b</td>" in html
+    fixed = pd.concat([looks, pd.DataFrame([row | {"audit": "first", "epsilon": 0.2, "looks": 1}])])
+    html = report_html_tables.bounds(fixed.reset_index(drop=True), {"r": "A"})
+    assert html.index("<td>first</td>") < html.index("<td>b</td>") and html.count("<tr>") == 3
 
 
 def test_what_full_audits_found_is_told(workspace, smoke_specs):
