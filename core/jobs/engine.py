@@ -75,17 +75,20 @@ class Engine:
             self._give_up(str(error))
             return
         with self._lock:
-            for job_id, future in self._futures.items():
-                if future is None:
+            for job_id in [name for name, future in self._futures.items() if future is None]:
+                try:
                     self._futures[job_id] = self._send(client, job_id)
+                except (RunNotFound, RunBroken):  # its folder was deleted, or damaged, while it waited here
+                    del self._futures[job_id]
 
     def _started(self) -> Client:
         """The client, connected to a living cluster; starts one where there is none. Raises EngineFailed."""
         with self._starting:
-            if self._client is not None and (self._process is None or self._process.poll() is None):
+            if self._client is not None and self._alive():
                 return self._client
             with self._lock:  # the jobs of a cluster that died show as interrupted
                 self._futures = {job_id: None for job_id, future in self._futures.items() if future is None}
+            self._end_cluster()
             address = self.scheduler_address or self._start_cluster()
             try:
                 self._client = Client(address, set_as_default=False, timeout=START_SECONDS)
@@ -95,6 +98,10 @@ class Engine:
                 get_ready, key="get-ready", priority=1_000_000
             )  # dropped, it would not run
             return self._client
+
+    def _alive(self) -> bool:
+        """Is the local cluster's process there, or somebody else's scheduler still connected?"""
+        return self._client.status != "closed" and (self._process is None or self._process.poll() is None)
 
     def _send(self, client: Client, job_id: str) -> Future:
         self._submissions += 1
@@ -128,15 +135,21 @@ class Engine:
             raise EngineFailed("The job engine could not start its worker process; the server's log says why.")
         return json.loads(line)["scheduler"]
 
+    def _end_cluster(self) -> None:
+        """End the local cluster, if one was started, and let go of its pipes."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.stdin.close()
+            process.wait(timeout=60)
+            process.stdout.close()
+
     def close(self) -> None:
         """End the client and the local cluster. Running jobs show as interrupted afterwards."""
         with self._starting, self._lock:
             if self._client is not None:
                 self._client.close(timeout=5)
-            if self._process is not None:
-                self._process.stdin.close()
-                self._process.wait(timeout=60)
-            self._client = self._process = self._ready = None
+            self._end_cluster()
+            self._client = self._ready = None
             self._futures.clear()
         with self._engines_lock:
             self._engines.pop((self.scheduler_address, self.workspace.root), None)

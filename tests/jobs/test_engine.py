@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -200,6 +201,44 @@ def test_a_cluster_that_cannot_be_reached_fails_the_job_with_a_sentence(
     while engine.status(spec.run_id).active:
         pause.wait(0.1)
     assert "tcp://127.0.0.1:9" in engine.status(spec.run_id).message
+
+
+class _Client:
+    """Somebody else's scheduler as the engine sees it: takes jobs until the connection is lost for good."""
+
+    def __init__(self, address: str, **options: object) -> None:
+        self.status, self.taken = "running", []
+
+    def submit(self, call: Callable, *arguments: object, **options: object) -> SimpleNamespace:
+        assert self.status == "running", "a closed client takes nothing"
+        self.taken.append(arguments)
+        return SimpleNamespace(status="pending", done=lambda: False, add_done_callback=lambda told: None)
+
+
+def test_a_scheduler_that_was_lost_is_asked_anew(
+    tmp_path: Path, smoke_spec: Callable[..., RunSpec], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("core.jobs.engine.Client", _Client)
+    engine = Engine(Workspace(tmp_path, shared=()), scheduler_address="tcp://elsewhere:1")
+    first = engine._started()
+    assert engine._started() is first
+    first.status = "closed"
+    engine._futures = {smoke_spec().run_id: None}
+    engine.workspace.begin(smoke_spec())
+    engine._hand_over()
+    assert engine._client is not first and engine._waits(smoke_spec().run_id) and len(engine._client.taken) == 2
+
+
+def test_a_job_whose_folder_is_gone_does_not_hold_up_the_others(
+    tmp_path: Path, smoke_spec: Callable[..., RunSpec], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("core.jobs.engine.Client", _Client)
+    engine = Engine(Workspace(tmp_path, shared=()), scheduler_address="tcp://elsewhere:1")
+    gone, there = smoke_spec(seed=7).run_id, smoke_spec(seed=8)
+    engine.workspace.begin(there)
+    engine._futures = {gone: None, there.run_id: None}
+    engine._hand_over()
+    assert list(engine._futures) == [there.run_id] and engine._waits(there.run_id)
 
 
 def test_a_sweep_on_somebody_elses_scheduler(
