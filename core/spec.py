@@ -322,7 +322,8 @@ def recipe(
         chosen = TrainingSpec(epochs=4, batch_size=256, learning_rate=_private_rate(kind, privacy), warmup=0.0)
     else:  # a masked model is asked for 15 % of the tokens an epoch, so it takes longer to know a note
         chosen = TrainingSpec(epochs=8 if kind == "gpt2" else 16, batch_size=16, learning_rate=2e-3)
-    return chosen.model_copy(update={"seed": seed, **({"epochs": epochs} if epochs else {})})
+    asked = {"seed": seed} if epochs is None else {"seed": seed, "epochs": epochs}
+    return TrainingSpec(**{**chosen.model_dump(), **asked})
 
 
 def _private_rate(kind: ModelKind, privacy: PrivacySpec) -> float:
