@@ -102,7 +102,7 @@ def train_this(family: Family, epsilon: float) -> None:
 
 
 def draw(family: Family) -> None:
-    """Slider, sentence, charts and numbers of one family."""
+    """Slider, promise and measurement, charts and numbers of one family."""
     with st.skeleton(height=700):
         curves = curves_of(str(shell.workspace().root), family.run_ids)
     known = risks(set(curves.loc[curves["arm"] == "run", "metric"]))
@@ -118,7 +118,8 @@ def draw(family: Family) -> None:
         for arm in ("run", "heldout", "base")
     }
     plain = at_slider(curves, PERPLEXITY, "run", math.inf)
-    tradeoff_text.sentences(family, epsilon, (risk_name, known[risk_name]), here, plain)
+    count_odds = tradeoff_odds.side_by_side(family, epsilon)
+    tradeoff_text.sentences((risk_name, known[risk_name]), here, plain)
     tradeoff_odds.fold(family, epsilon)
     if epsilon not in measured:
         train_this(family, epsilon)
@@ -139,6 +140,7 @@ def draw(family: Family) -> None:
     shown = curves[curves["metric"].isin([PERPLEXITY, risk_name])]
     numbers(tradeoff_text.wide(shown), name="tradeoff")
     numbers(curves, name="tradeoff-all", label="Every measured figure of these runs")
+    count_odds()
 
 
 def recommend(family: Family) -> None:

@@ -1,51 +1,126 @@
-"""What ε at the slider means as odds, counted from the training itself where there is one."""
+"""Promise and measurement side by side: what ε at the slider allows any attacker, and what the best attack here did."""
 
 from __future__ import annotations
 
 import math
+import sys
+from collections.abc import Callable
 
 import pandas as pd
 import streamlit as st
 
 from core.evaluation.comparable import Family
-from core.evaluation.wording import percent, percent_up
+from core.evaluation.wording import odds_sentence, percent, percent_up
+from core.runs.run import Run
+from core.spec import Unit
 from pages.parts import shell
 from pages.parts.tradeoff_charts import epsilon_label
 
+WORST = " That is the worst case of any training with this ε."
+UNTRAINED = "no model was trained at this ε: move the slider to a marker"
+COUNTING = "core.training.accounting"  # takes seconds to load
+
+
+def side_by_side(family: Family, epsilon: float) -> Callable[[], None]:
+    """The promise at ε beside what was measured there. Returns what is to be called after the charts are drawn.
+
+    The accountants take seconds to load, and no chart must wait for them; once they are there, nothing waits.
+    """
+    privacy, runs = family.privacy, _trained_at(family, epsilon)
+    promised, measured = st.columns(2, gap="medium")
+    with promised.container(border=True, height="stretch"):
+        none = math.isinf(epsilon)
+        what = (
+            "Without privacy: no promise"
+            if none
+            else f"At ε = {epsilon_label(epsilon)} per {privacy.unit}: the promise"
+        )
+        st.markdown(f"**{what}, whoever attacks**")
+        st.markdown(odds_sentence(epsilon, privacy.delta, privacy.unit) + ("" if none else WORST))
+        later = st.empty()
+    with measured.container(border=True, height="stretch"):
+        st.markdown("**The measurement: what the best attack here did**")
+        st.markdown(_attacked(runs, privacy.unit) or f"Nothing was measured: {UNTRAINED}.")
+        st.caption(
+            f"Somebody may find a better attack. {'Nothing limits it.' if none else 'The promise holds for it, too.'}"
+        )
+
+    def count() -> None:
+        if not none:
+            later.markdown(_for_this_training(str(shell.workspace().root), runs[0].id) if runs else "")
+
+    if COUNTING not in sys.modules:
+        return count
+    count()
+    return lambda: None
+
+
+def _trained_at(family: Family, epsilon: float) -> list[Run]:
+    """The family's runs at this very ε (∞: without privacy)."""
+    target = None if math.isinf(epsilon) else epsilon
+    runs = (shell.workspace().run(run_id) for run_id in family.run_ids)
+    return [run for run in runs if run.spec.privacy.target_epsilon == target]
+
+
+def _attacked(runs: list[Run], unit: Unit) -> str | None:
+    """The sentence about the best attack on these runs; read again once another audit of theirs has ended."""
+    workspace = shell.workspace()
+    ended = tuple(one.finished for run in runs for one in workspace.audit(run.id).outcomes().values())
+    return _best(str(workspace.root), tuple(run.id for run in runs), ended, unit)
+
+
+@st.cache_data(max_entries=100, show_spinner="Reading what the attacks found …")
+def _best(root: str, run_ids: tuple[str, ...], ended: tuple[float, ...], unit: Unit) -> str | None:
+    from core.evaluation.best_attack import best_attack, best_attack_sentence, decisions
+
+    workspace, made = shell.workspace(), []
+    for run_id in run_ids:
+        run = workspace.run(run_id)
+        stored = workspace.audit(run_id).table("membership")
+        made.append(decisions(stored, run.table("scores"), unit, seed=run.spec.audit.seed))
+    found = best_attack(made)
+    return None if found is None else best_attack_sentence(found, unit)
+
 
 @st.cache_data(max_entries=100, show_spinner="Counting the odds …")
-def _counted(root: str, run_id: str) -> tuple[list[str], pd.DataFrame]:
-    """Sentences and table for one private run of the data folder `root`."""
-    from core.evaluation.odds import group_sentence, mechanism_sentence, odds_table
+def _for_this_training(root: str, run_id: str) -> str:
+    """What the noise of one private run allows."""
+    from core.evaluation.odds import mechanism_sentence
+
+    mechanism = shell.workspace().run(run_id).privacy
+    return mechanism_sentence([mechanism], mechanism.unit)
+
+
+@st.cache_data(max_entries=100, show_spinner="Counting the odds …")
+def _counted(root: str, run_id: str) -> tuple[str, pd.DataFrame]:
+    """What the promise of one private run says about the patient with most notes (nothing for unit patient); table."""
+    from core.evaluation.odds import group_sentence, odds_table
 
     workspace = shell.workspace()
     run = workspace.run(run_id)
-    mechanism = run.privacy
+    mechanism, told = run.privacy, ""
     spent = mechanism.epsilon()
-    sentences = [mechanism_sentence([mechanism], mechanism.unit)]
     if mechanism.unit == "note":
         notes = workspace.corpus(run.spec.corpus, store=False).training_notes(run.spec.training.max_notes_per_patient)
-        sentences.append(group_sentence(spent, mechanism.delta, int(notes.groupby("patient_id").size().max())))
-    return sentences, odds_table(spent, mechanism.delta)
+        told = group_sentence(spent, mechanism.delta, int(notes.groupby("patient_id").size().max()))
+    return told, odds_table(spent, mechanism.delta)
 
 
 def fold(family: Family, epsilon: float) -> None:
-    """A fold that counts only once it is opened: the accountants take seconds to load."""
-    label = f"ε = {epsilon_label(epsilon)} in odds"
+    """More of the promise, counted only once it is opened."""
+    label = f"More odds at ε = {epsilon_label(epsilon)}: a patient with many notes, what somebody may come to believe"
     with st.expander(label, key="odds-fold", on_change="rerun") as box:
         if not box.open:
             return
         if math.isinf(epsilon):
             st.markdown("Without privacy nothing is promised: any attacker may always be right.")
             return
-        workspace = shell.workspace()
-        runs = (workspace.run(run_id) for run_id in family.run_ids)
-        at = next((run for run in runs if run.spec.privacy.target_epsilon == epsilon), None)
-        if at is None:
-            st.markdown("No run was trained at this ε: move the slider to a marker, or see “What if?” above.")
+        runs = _trained_at(family, epsilon)
+        if not runs:
+            st.markdown(f"Nothing to count: {UNTRAINED}, or see “What if?” above.")
             return
-        sentences, table = _counted(str(workspace.root), at.id)
-        st.markdown("\n".join(f"- {sentence}" for sentence in sentences))
+        sentence, table = _counted(str(shell.workspace().root), runs[0].id)
+        st.markdown(sentence)
         shown = table.assign(
             **{
                 "at most": table["at most"].map(percent_up),
@@ -53,7 +128,4 @@ def fold(family: Family, epsilon: float) -> None:
             }
         )
         st.dataframe(shown, hide_index=True, alt="What this ε allows at most")
-        st.caption(
-            "The sentence counts the very noise and sampling of this training; the table holds for any training with "
-            "this (ε, δ), so it allows more."
-        )
+        st.caption("The table holds for any training with this (ε, δ), so it allows more than what was counted above.")

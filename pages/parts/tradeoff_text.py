@@ -1,4 +1,4 @@
-"""The words of the ε trade-off: what the slider's ε promises, what was measured, what is only interpolated."""
+"""The words of the ε trade-off: what was measured at the slider's ε, and what is only interpolated."""
 
 from __future__ import annotations
 
@@ -33,12 +33,8 @@ def family_names(families: list[Family]) -> list[str]:
     return names
 
 
-def sentences(family: Family, epsilon: float, risk: tuple[str, Risk], here: Figures, plain: Estimate | None) -> None:
-    """The guarantee, the usefulness and the risk (metric and how it is drawn) at the slider's ε, in words."""
-    privacy = family.privacy
-    promise = wording.odds_sentence(epsilon, privacy.delta, privacy.unit)
-    head = "" if math.isinf(epsilon) else f"**At ε = {epsilon_label(epsilon)} per {privacy.unit}:** "
-    st.markdown(f"{head}{promise}")
+def sentences(risk: tuple[str, Risk], here: Figures, plain: Estimate | None) -> None:
+    """The usefulness and the risk (metric and how it is drawn) at the slider's ε, in words."""
     st.markdown(f"**Usefulness:** {_usefulness(here, plain)}")
     st.markdown(f"**Risk:** {_risk(*risk, here)}")
 

@@ -49,14 +49,14 @@ def test_a_measured_epsilon_tells_the_runs_own_figures(data, smoke_specs):
     assert f"no privacy {perplexity(data, smoke_specs['plain'], 'run')}" in told
     assert f"public base model {perplexity(data, smoke_specs['dp'], 'base')}" in told
     assert "95 % interval" in told and "measured (1 seed)" in told
-    assert said(app, "**At ε = 8 per note:**")
+    assert said(app, "**At ε = 8 per note: the promise")
     assert "for held-out patients" in said(app, "**Risk:**"), "a risk stands beside its control"
     assert not app.button, "what is measured need not be trained"
 
 
 def test_the_other_end_is_no_privacy(data, smoke_specs):
     app = opened(at="∞")
-    assert said(app, "Trained without privacy")
+    assert said(app, "**Without privacy: no promise") and said(app, "Trained without privacy")
     assert f"perplexity {perplexity(data, smoke_specs['plain'], 'run')}" in said(app, "**Usefulness:**")
 
 
@@ -91,14 +91,27 @@ def test_one_run_alone_can_be_drawn(data, smoke_specs, monkeypatch, tmp_path):
     assert "measured (1 seed)" in said(app, "**Usefulness:**")
 
 
-def test_the_odds_are_counted_from_the_run_once_the_fold_is_opened(data):
+def test_promise_and_measurement_stand_side_by_side(data, smoke_specs):
     app = opened(at="8")
-    assert not any("Counted for this very training" in element.value for element in app.markdown)
+    counted = said(app, "Counted for this very training")
+    assert "of 100 attackers" in counted
+    run = Workspace(data, shared=()).run(smoke_specs["dp"].run_id)
+    leakage = run.metrics.set_index(["metric", "arm"]).loc[("privacy_leakage_loss", "run"), "value"]
+    best = said(app, "Of 100 guesses whether a note was in the data")
+    assert f"“loss” got {round(100 * (1 + leakage) / 2)} right" in best, "privacy leakage, halved around a half"
+    assert "95 % interval" in best and "50 by tossing a coin" in best and "the only attack" in best
+    assert not any("For a patient with" in element.value for element in app.markdown), "not before the fold is opened"
     app.session_state["odds-fold"] = True
     app.run()
     assert not app.exception
-    counted = next(element.value for element in app.markdown if "Counted for this very training" in element.value)
-    assert "of 100 attackers" in counted and "For a patient with" in counted
+    assert said(app, "For a patient with")
+
+
+def test_where_nothing_was_trained_nothing_is_counted_nor_measured(data):
+    app = opened(at="2")
+    assert "at most 89 would be right" in said(app, "Of 100 attackers"), "the promise holds for any training"
+    assert said(app, "Nothing was measured: no model was trained at this ε")
+    assert not any("Counted for this very training" in element.value for element in app.markdown)
 
 
 def test_the_readers_limits_decide_and_are_told_with_their_worse_end(data, smoke_specs):
