@@ -47,12 +47,12 @@ def exposure(figures: Mapping[str, pd.DataFrame], *, most: float | None) -> go.F
                 hovertemplate="%{y:.2f} bits, 95 % interval %{customdata[0]:.2f} to %{customdata[1]:.2f}, "
                 f"canaries: %{{customdata[2]}}<extra>{name}</extra>",
             )  # fmt: skip
-    _level(figure, BLIND, f"never read: {BLIND:.2f}")
+    charts.level(figure, f"never read: {BLIND:.2f} bits", y=BLIND)
     if most is not None:
-        _level(figure, most, f"first of all: {most:.2f}", below=True)
+        charts.level(figure, f"first of all: {most:.2f} bits", y=most, dash="dash")
     figure.update_xaxes(
         tickvals=list(places.values()), ticktext=["left out", *map(str, copies)],
-        title="copies among the training notes", range=[-0.4, len(copies) + 1.1], zeroline=False,
+        title="copies among the training notes", range=[-0.4, len(copies) + 0.4], zeroline=False,
     )  # fmt: skip
     figure.update_yaxes(title="exposure, bits", rangemode="tozero")
     figure.update_layout(height=460, **LAYOUT)
@@ -75,7 +75,7 @@ def race(races: Mapping[str, pd.DataFrame]) -> go.Figure:
                 marker={"size": 10, "symbol": SYMBOLS[number]},
                 hovertemplate=f"epoch %{{x}}: %{{y:.2f}} bits<extra>{name}, {told} ({canary})</extra>",
             )  # fmt: skip
-    _level(figure, BLIND, f"never read: {BLIND:.2f}")
+    charts.level(figure, f"never read: {BLIND:.2f} bits", y=BLIND)
     figure.update_xaxes(title="epoch", dtick=1)
     figure.update_yaxes(title="exposure, bits", rangemode="tozero")
     figure.update_layout(height=500, **{**LAYOUT, "legend": {"orientation": "h", "y": -0.22, "yanchor": "top"}})
@@ -127,7 +127,12 @@ def leak_curve(curves: Mapping[str, pd.DataFrame]) -> go.Figure:
                 marker={"color": colour, "size": 10, "symbol": SYMBOLS[number]},
                 error_y={"array": end["high"] - end["share"], "arrayminus": end["share"] - end["low"], "color": colour},
             )  # fmt: skip
-    figure.update_xaxes(title="texts read, all prompts in turn", type="log", tickvals=[1, 10, 100, 1_000, 10_000])
+    figure.update_xaxes(
+        title="texts read, all prompts in turn",
+        type="log",
+        tickvals=[1, 10, 100, 1_000, 10_000],
+        ticktext=["1", "10", "100", "1,000", "10,000"],
+    )
     figure.update_yaxes(title="patients leaked", tickformat=".0%", rangemode="tozero")
     figure.update_layout(height=460, **{**LAYOUT, "legend": {"orientation": "h", "y": -0.22, "yanchor": "top"}})
     return figure
@@ -241,16 +246,9 @@ def whole_patients(people: Mapping[str, pd.DataFrame]) -> go.Figure:
             )  # fmt: skip
     figure.add_vline(
         x=BLIND, line={"color": charts.CONTROL, "dash": "dot"},
-        annotation={"text": f"never read: {BLIND:.2f}", "yref": "paper", "y": 1.0, "yanchor": "bottom"},
+        annotation={"text": f"never read: {BLIND:.2f} bits", "yref": "paper", "y": 1.0, "yanchor": "bottom"},
     )  # fmt: skip
     figure.update_xaxes(title="exposure of the name, bits", range=[-0.3, math.log2(1_000) + 0.4], zeroline=False)
     figure.update_yaxes(autorange="reversed", automargin=True)
     figure.update_layout(height=110 + 60 * 2 * len(people), **{**LAYOUT, "margin": {**LAYOUT["margin"], "t": 30}})
     return figure
-
-
-def _level(figure: go.Figure, y: float, told: str, *, below: bool = False) -> None:
-    figure.add_hline(
-        y=y, line={"color": charts.CONTROL, "dash": "dot", "width": 2}, annotation_text=told,
-        annotation_position="bottom right" if below else "top right",
-    )  # fmt: skip

@@ -44,10 +44,14 @@ def exposure_answer(figures: pd.DataFrame) -> str:
     row, unread = above.loc[above["insertions"].idxmin()], control.iloc[0]
     copies = int(row["insertions"])
     return (
-        f"{copies} {'copy is' if copies == 1 else 'copies are'} enough: {row['exposure']:.1f} bits on average "
-        f"({int(row['canaries'])} canaries), against {unread['exposure']:.1f} ({int(unread['canaries'])} canaries that "
-        "were left out)."
+        f"{copies} {'copy is' if copies == 1 else 'copies are'} enough: an exposure of {_bits(row)}, mean of "
+        f"{int(row['canaries'])} canaries, against {_bits(unread)} for {int(unread['canaries'])} that were left out."
     )
+
+
+def _bits(row: pd.Series) -> str:
+    """`10.0 bits (95 % interval 4.4 to 10.0)`."""
+    return f"{row['exposure']:.1f} bits ({wording.interval_text(row['low'], row['high'], '{:.1f}'.format)})"
 
 
 def patients_answer(name: str, people: pd.DataFrame) -> str:
@@ -57,10 +61,10 @@ def patients_answer(name: str, people: pd.DataFrame) -> str:
         return f"**{name}**: the coin put none of them in."
     planted, own = people[people["inserted"]], figures.loc["run"]
     first = int((planted["rank"] == 1).sum())
-    control = f" ({figures.loc['heldout', 'exposure']:.1f} for those left out)" if "heldout" in figures.index else ""
+    control = f"; those left out: {_bits(figures.loc['heldout'])}" if "heldout" in figures.index else ""
     return (
-        f"**{name}**: {first} of {len(planted)} planted patients rank first; {own['exposure']:.1f} bits on average"
-        f"{control}. {int(own['named']) or 'Not one'} of them had an identifier written unasked."
+        f"**{name}**: {first} of {len(planted)} planted patients rank first. Mean exposure: {_bits(own)}{control}. "
+        f"{int(own['named']) or 'Not one'} of them had an identifier written unasked."
     )
 
 

@@ -24,9 +24,15 @@ def exposure_view(chosen: dict[str, Run]) -> None:
     """Exposure against copies, by rank or fitted, of all forms or one."""
     fits = {name: audit_table(run, "exposures") for name, run in chosen.items()}
     left, right = st.columns(2)
-    form = left.segmented_control("Form of the secret", ["all", *FORMS], default="all", required=True, key="form")
+    form = left.segmented_control(
+        "Form of the secret", ["all", *FORMS], default="all", required=True, key="form",
+        help="H: an ordinary word, S: the secret word. HSH is a secret between two ordinary words.",
+    )  # fmt: skip
     measures = ["rank"] if any(table.empty for table in fits.values()) else ["rank", "fitted curve"]
-    measure = right.segmented_control("Exposure by", measures, default="rank", required=True, key="measure")
+    measure = right.segmented_control(
+        "Exposure by", measures, default="rank", required=True, key="measure",
+        help="By the rank among 1,000 possible secrets, or estimated beyond 1,000 by a curve fitted to them.",
+    )  # fmt: skip
     fitted = measure == "fitted curve"
     forms = FORMS if form == "all" else (form,)
     figures = {

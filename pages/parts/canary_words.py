@@ -7,7 +7,7 @@ import streamlit as st
 
 from core.evaluation.extraction import distinct_values, first_leaks, leak_curve
 from core.evaluation.memorised import fields_within, longest
-from core.evaluation.wording import percent
+from core.evaluation.wording import interval_text, percent
 from core.phi.fields import DIRECT, FIELD
 from core.runs.run import Run
 from pages.parts import canary_charts, canary_text, charts, guess, shell
@@ -41,7 +41,11 @@ def questions_view(chosen: dict[str, Run]) -> None:
     curves = {name: tables[0] for name, tables in found.items()}
     for number, (name, curve) in enumerate(curves.items()):
         ends = curve.groupby("arm").last()
-        shares = [f"{percent(ends.loc[arm, 'share'])} of {who}" for arm, who in ARM_NAMES if arm in ends.index]
+        shares = [
+            f"{percent(ends.loc[arm, 'share'])} of {who} ({interval_text(ends.loc[arm, 'low'], ends.loc[arm, 'high'])})"
+            for arm, who in ARM_NAMES
+            if arm in ends.index
+        ]
         texts = int(ends["samples"].max())
         guess.told(answer if number == 0 else "", f"**{name}**, {texts:,} texts: {', '.join(shares)}.")
     charts.show(canary_charts.leak_curve(curves), key="questions-chart", alt="Share of patients leaked against texts")
@@ -114,7 +118,8 @@ def words_view(chosen: dict[str, Run]) -> None:
         rows = table[table["prefix_tokens"] == table["prefix_tokens"].max()].set_index("arm")
         own, control = rows.loc["run"], rows.loc["heldout"]
         counted = [
-            f"{int(arm['found']):,} of {int(arm['notes']):,} notes of {who} ({percent(arm['verbatim'])})"
+            f"{int(arm['found']):,} of {int(arm['notes']):,} notes of {who} ({percent(arm['verbatim'])}, "
+            f"{interval_text(arm['low'], arm['high'])})"
             for arm, who in ((own, "training patients"), (control, "held-out patients"))
         ]
         right = f"**{name}**: {counted[0]}, and {counted[1]}."

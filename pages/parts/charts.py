@@ -47,10 +47,20 @@ def show(figure: go.Figure, *, key: str, alt: str, on_select: str | Callable[[],
     return st.plotly_chart(dressed(figure), width="stretch", key=key, alt=alt, config=CONFIG, on_select=on_select)
 
 
+def level(figure: go.Figure, told: str, *, x: float | None = None, y: float | None = None, dash: str = "dot") -> None:
+    """A grey line across (at `y`) or up (at `x`), told in the legend: words beside it would stand on the marks."""
+    line = {"color": CONTROL, "dash": dash, "width": 2}
+    if x is not None:
+        figure.add_vline(x=x, line=line)
+    if y is not None:
+        figure.add_hline(y=y, line=line)
+    figure.add_scatter(x=[None], y=[None], mode="lines", name=told, line=line)
+
+
 def dressed(figure: go.Figure) -> go.Figure:
     """The figure itself, with type that a last row can read."""
     size = LARGE_TEXT_SIZE if st.session_state.get("large_type") else TEXT_SIZE
-    figure.update_layout(font={"size": size}, hoverlabel={"font": {"size": size}})
+    figure.update_layout(font={"size": size}, hoverlabel={"font": {"size": size}}, legend={"font": {"size": size - 2}})
     figure.update_xaxes(title_font={"size": size}, tickfont={"size": size - 1})
     figure.update_yaxes(title_font={"size": size}, tickfont={"size": size - 1})
     return figure

@@ -48,7 +48,7 @@ def risk_against_utility(rows: pd.DataFrame, risk: Risk) -> go.Figure:
     )
     figure.update_yaxes(title=risk.axis, tickformat=".0%" if risk.share else None)
     if risk.floor:
-        figure.add_hline(y=0.5, line={"color": charts.CONTROL, "dash": "dash"}, annotation_text="coin")
+        charts.level(figure, "tossing a coin: 0.5", y=0.5)
     figure.update_layout(
         height=480,
         margin={"t": 20, "r": 20, "l": 10, "b": 10},

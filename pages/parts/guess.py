@@ -7,11 +7,13 @@ from collections.abc import Sequence
 import streamlit as st
 
 
-def first(question: str, answers: Sequence[str], *, key: str, shortcut: str | None = None) -> str | None:
+def first(
+    question: str, answers: Sequence[str], *, key: str, shortcut: str | None = None, stays: bool = True
+) -> str | None:
     """Ask until somebody answers or asks to see it; then the answer, which the page may take up (None while asking).
 
     An empty answer means that the picture was asked for without a guess; `shortcut` is a key for that. What was
-    answered is kept in the session.
+    answered is kept in the session. The question stays above its answer, unless the page says it in words of its own.
     """
     if given(key) is None:
         with st.container(border=True):
@@ -22,6 +24,8 @@ def first(question: str, answers: Sequence[str], *, key: str, shortcut: str | No
                 st.button(
                     "Show me", key=f"{key}-show", type="tertiary", shortcut=shortcut, on_click=keep, args=(key, "")
                 )
+    elif stays:
+        st.markdown(f"**{question}**")
     return given(key)
 
 

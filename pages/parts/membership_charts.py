@@ -68,7 +68,7 @@ def roc(
             hovertemplate="at %{x:.1%} accused nobody may catch more than %{y:.1%}<extra>the guarantee</extra>",
         )  # fmt: skip
     kind = "log" if log else "linear"
-    ends = [np.log10(SMALLEST_RATE), 0.0] if log else [0.0, 1.0]
+    ends = [np.log10(SMALLEST_RATE), 0.01] if log else [0.0, 1.005]  # a little more, or the tick at 100 % is lost
     figure.update_xaxes(title="others wrongly accused (false-positive rate)", type=kind, range=ends, tickformat="~%")
     figure.update_yaxes(title="members caught (true-positive rate)", type=kind, range=ends, tickformat="~%")
     figure.update_layout(height=560, legend={"orientation": "h", "y": -0.18, "yanchor": "top"}, **LAYOUT)
@@ -87,15 +87,18 @@ def histogram(units: Units, threshold: float) -> go.Figure:
             marker={"color": colour, "line": {"width": 0}}, opacity=0.6, customdata=counts,
             hovertemplate=f"%{{customdata}} {name} (%{{y:.1%}}) score about %{{x:.3g}}<extra></extra>",
         )  # fmt: skip
-    place = float(np.clip(threshold, edges[0], edges[-1]))
+    place, middle = float(np.clip(threshold, edges[0], edges[-1])), (low + high) / 2
     figure.add_vline(
         x=place, line={"color": charts.UTILITY, "width": 4}, annotation_text="called a member →",
-        annotation_position="top right" if place < (low + high) / 2 else "top left",
+        annotation={"yref": "paper", "y": 1.0, "yanchor": "bottom", "xanchor": "left" if place < middle else "right"},
     )  # fmt: skip
     figure.update_xaxes(title="score of the attack<br>(higher = looks more like a member)")
     figure.update_yaxes(title="share of the group", tickformat="~%")
     figure.update_layout(
-        height=380, barmode="overlay", legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}, **LAYOUT
+        height=420,
+        barmode="overlay",
+        legend={"orientation": "h", "y": -0.34, "yanchor": "top", "x": 0},
+        **{**LAYOUT, "margin": {**LAYOUT["margin"], "t": 30}},
     )
     return figure
 
@@ -120,10 +123,7 @@ def attacks(tables: Mapping[str, pd.DataFrame], order: Sequence[str]) -> go.Figu
                 hovertemplate="%{customdata[0]}: AUC %{x:.3f}, 95 % interval %{customdata[1]:.3f} to "
                 f"%{{customdata[2]:.3f}}<extra>{name}</extra>",
             )  # fmt: skip
-    figure.add_vline(
-        x=0.5, line={"color": charts.CONTROL, "dash": "dot", "width": 2}, annotation_text="blind guess",
-        annotation_position="bottom right",
-    )  # fmt: skip
+    charts.level(figure, "a blind guess: 0.5", x=0.5)
     figure.update_xaxes(title="AUC: how often a member's<br>score beats another's")
     figure.update_yaxes(tickvals=list(places.values()), ticktext=list(places), autorange="reversed")
     figure.update_layout(

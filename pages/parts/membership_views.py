@@ -208,9 +208,11 @@ def _leakage(found) -> str:
     tpr, fpr = found.members / found.of_members, found.others / found.of_others
     called = found.members + found.others
     base = percent(found.of_members / (found.of_members + found.of_others))
-    right = f" Of {called:,} called members {percent(found.members / called)} are, of all {base}." if called else ""
     leakage = f"{tpr - fpr:+.3f}".replace("-", "−")
-    return f"Privacy leakage {tpr:.3f} − {fpr:.3f} = {leakage}; a blind guess gets 0.{right}"
+    told = f"That is {percent(tpr)} less {percent(fpr)}: a privacy leakage of {leakage}, where a blind guess gets 0."
+    if not called:
+        return told
+    return f"{told} Of the {called:,} called members {percent(found.members / called)} are members (of all: {base})."
 
 
 def _population(judged: Units) -> str:
@@ -219,10 +221,12 @@ def _population(judged: Units) -> str:
     for alpha in (0.10, 0.01):
         threshold, note = population_threshold(judged.population, alpha)
         if math.isfinite(threshold):
-            told.append(f"{threshold:.4g}".replace("-", "−") + f" accuses at most {percent(alpha)} of it")
+            told.append(f"at {threshold:.4g}".replace("-", "−") + f" at most {percent(alpha)} of them are accused")
         elif len(judged.population):
             told.append(note)
-    return f" By the disjoint population: {'; '.join(told)}." if told else ""
+    if not told:
+        return ""
+    return f" An attacker may set the threshold by patients who never were in the data: {'; '.join(told)}."
 
 
 def attacks_view(choice: Choice) -> None:

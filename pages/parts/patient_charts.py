@@ -67,11 +67,9 @@ def lines(tables: Mapping[str, pd.DataFrame], measure: str, colours: Mapping[str
 
 
 def _framed(figure: go.Figure, measure: str) -> go.Figure:
-    figure.add_hline(
-        y=BLIND[measure], line={"color": charts.CONTROL, "dash": "dot", "width": 2}, annotation_text="blind guess",
-        annotation_position="bottom right",
-    )  # fmt: skip
-    figure.update_xaxes(title="rarest disease profiles  ←  bucket  →  most common", dtick=1 if _few(figure) else 5)
+    few = max((len(trace.x) for trace in figure.data if trace.x is not None), default=0) <= 12
+    charts.level(figure, "a blind guess", y=BLIND[measure])
+    figure.update_xaxes(title="bucket, from the rarest disease profiles", dtick=1 if few else 5)
     figure.update_yaxes(title=TITLES[measure])
     figure.update_layout(
         height=430, clickmode="event+select", bargap=0.15, dragmode=False,
@@ -79,7 +77,3 @@ def _framed(figure: go.Figure, measure: str) -> go.Figure:
         margin={"t": 10, "b": 10, "l": 10, "r": 10},
     )  # fmt: skip
     return figure
-
-
-def _few(figure: go.Figure) -> bool:
-    return max((len(trace.x) for trace in figure.data if trace.x is not None), default=0) <= 30

@@ -11,7 +11,7 @@ import streamlit as st
 
 from core.evaluation.patient_leakage import RankCorrelation, rank_correlation
 from core.evaluation.rarity import LEAST_PATIENTS
-from core.evaluation.wording import percent
+from core.evaluation.wording import p_value_text, percent
 from core.phi.fields import FIELD
 from core.runs.run import Run
 from pages.parts import charts, patient_charts, patient_controls, patient_data, run_picker
@@ -62,15 +62,11 @@ def sentence(choice: Choice, found: RankCorrelation) -> str:
     what = "leakage" if choice.measure == "privacy leakage" else "the score percentile"
     if math.isnan(found.rho):
         return f"Too few buckets ({found.points}) to tell whether rarity and {what} go together."
-    figures = f"Spearman's ρ = {found.rho:+.2f}, p = {_p(found.p_value)}, {found.points} buckets"
+    figures = f"Spearman's ρ = {found.rho:+.2f}, {p_value_text(found.p_value)}, {found.points} buckets"
     if found.p_value >= CHANCE:
         return f"No link between rarity and {what} can be told from chance ({figures})."
     direction = "more" if found.rho < 0 else "less"
     return f"Rarer profiles leak {direction} here ({figures})."
-
-
-def _p(value: float) -> str:
-    return f"{value:.4f}" if value >= 0.0001 else "< 0.0001"
 
 
 def spread(table: pd.DataFrame, count: int, choice: Choice) -> str:

@@ -28,7 +28,7 @@ def draw(card: Card, figures: pd.DataFrame, run: Run, *, reveal: bool) -> None:
     name = card.probe.replace(" ", "-")
     with st.container(border=True):
         st.subheader(f"{card.row} · {card.question}", anchor=False)
-        answer = "" if reveal else guess.first("What do you think?", GUESSES, key=f"{name}-{run.id}")
+        answer = "" if reveal else guess.first("What do you think?", GUESSES, key=f"{name}-{run.id}", stays=False)
         if answer is None:
             return
         label, icon, colour = BADGES[card.verdict]

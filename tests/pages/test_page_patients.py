@@ -158,7 +158,7 @@ def test_csv_of_a_bucket_has_everybody_and_joined_lists(data):
 def test_the_sentence_says_which_way_and_when_it_cannot_tell():
     run = Choice(None, "loss", "patient", "privacy leakage", Filters())
     tell = partial(patient_views.sentence, run)
-    assert "leak more here (Spearman's ρ = -0.60, p = 0.0100, 20 buckets)" in tell(RankCorrelation(-0.6, 0.01, 20))
+    assert "leak more here (Spearman's ρ = -0.60, p = 0.010, 20 buckets)" in tell(RankCorrelation(-0.6, 0.01, 20))
     assert "leak less" in tell(RankCorrelation(0.6, 0.01, 20))
     assert "No link" in tell(RankCorrelation(-0.6, 0.2, 7))
     assert "Too few buckets (2)" in tell(RankCorrelation(np.nan, np.nan, 2))
@@ -174,7 +174,7 @@ def test_dropped_buckets_are_not_drawn_and_the_chosen_one_stands_out():
     assert list(figure.data[0].x) == [4, 8] and list(figure.data[0].y) == [0.5, 0.9]
     assert list(figure.data[0].marker.opacity) == [0.55, 1.0]
     both = patient_charts.lines({"a": figures(), "b": figures()}, "privacy leakage", {"b": "#111111"})
-    assert [trace.name for trace in both.data] == ["a", "b"] and both.data[1].line.color == "#111111"
+    assert [trace.name for trace in both.data] == ["a", "b", "a blind guess"] and both.data[1].line.color == "#111111"
 
 
 def test_runs_beside_each_other_are_summed_over_their_kept_buckets():
