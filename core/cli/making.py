@@ -15,7 +15,6 @@ from core.cli.settings import corpus_spec, model_spec
 from core.spec import CorpusSpec
 
 ROOT = Path(__file__).resolve().parents[2]
-IN_MEMORY = 5_000  # patients; a larger cohort is streamed to disk
 
 
 def corpus(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-import math
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
+
+from core.evaluation.json_export import plain
 
 BAD_INPUT, FAILURE = 2, 1
 
@@ -60,19 +61,7 @@ def _sentence(error: Any) -> str:
 
 def answer(data: Any, text: str, *, as_json: bool) -> None:
     """Print `data` as JSON (∞ as "inf", NaN as null) or `text`."""
-    print(json.dumps(_plain(data), ensure_ascii=False, indent=2) if as_json else text)
-
-
-def _plain(value: Any) -> Any:
-    if hasattr(value, "item"):  # a numpy scalar
-        value = value.item()
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None if math.isnan(value) else ("inf" if value > 0 else "-inf")
-    return value
+    print(json.dumps(plain(data), ensure_ascii=False, indent=2) if as_json else text)
 
 
 def say(message: str) -> None:

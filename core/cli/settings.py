@@ -121,7 +121,6 @@ def fitting(spec: RunSpec, training_notes: int, batch_given: bool) -> RunSpec:
     return spec.model_copy(update={"training": smaller})
 
 
-def audit_spec(samples_per_prompt: int | None, seed: int | None = None) -> AuditSpec:
+def audit_spec(samples_per_prompt: int | None) -> AuditSpec:
     """The quick audit, as large as asked for."""
-    given = {"samples_per_prompt": samples_per_prompt, "seed": seed}
-    return AuditSpec(**{name: value for name, value in given.items() if value is not None})
+    return AuditSpec() if samples_per_prompt is None else AuditSpec(samples_per_prompt=samples_per_prompt)

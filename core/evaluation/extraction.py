@@ -15,7 +15,6 @@ from core.evaluation.statistics import proportion_interval
 from core.phi.fields import DIRECT, FIELDS
 
 SPLITS = ("member", "heldout")
-LEAKS = ("leak", "linked leak")
 SEARCHED = tuple(field.name for field in FIELDS if field.role != "physical")  # the others identify nobody
 
 VALUE_COLUMNS = {

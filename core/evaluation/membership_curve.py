@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from core.evaluation.audit import group_delta
 from core.evaluation.bootstrap import patient_weights, percentile_interval
 from core.evaluation.extremes import share_interval
 from core.evaluation.membership_resampled import Rates
@@ -82,9 +83,7 @@ def ceiling_for(mechanism: Mechanism, units: Units, level: str) -> Ceiling:
     if mechanism.unit == "patient" or level == "sample":
         return Ceiling(epsilon, delta, 1, per_note=mechanism.unit == "note")
     k = int(units.mean_counts.max())
-    exponent = (k - 1) * epsilon
-    grouped = delta * k * math.exp(exponent) if exponent < 700 else math.inf
-    return Ceiling(epsilon * k, min(1.0, grouped), k)
+    return Ceiling(epsilon * k, group_delta(delta, k, epsilon), k)
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from scipy import stats
 
 from core.evaluation.bootstrap import Interval
 from core.evaluation.rarity import LEAST_PATIENTS
+from core.evaluation.statistics import difference, wilson
 
 Measure = Literal["privacy leakage", "score percentile"]
 EXACT = 8  # buckets up to which every order is looked at
@@ -38,23 +39,8 @@ def clustered_rate(patients: int, n: float, nn: float, k: float, kk: float, kn: 
         effective = n / max(1.0, between / (p * (1 - p) / (n - 1)))
     else:
         effective = float(patients)
-    low, high = _wilson(p, effective)
+    low, high = wilson(p, effective)
     return Interval(p, low, high)
-
-
-def _wilson(p: float, n: float, z: float = 1.959963984540054) -> tuple[float, float]:
-    """Wilson's interval for a number of trials that need not be whole (core.evaluation.statistics has whole ones)."""
-    centre = (p + z**2 / (2 * n)) / (1 + z**2 / n)
-    half = z * math.sqrt(p * (1 - p) / n + z**2 / (4 * n**2)) / (1 + z**2 / n)
-    return (0.0 if p == 0 else max(0.0, centre - half)), (1.0 if p == 1 else min(1.0, centre + half))
-
-
-def difference(one: Interval, other: Interval) -> Interval:
-    """The first less the other, with Newcombe's hybrid score interval of two independent rates."""
-    low = math.hypot(one.value - one.low, other.high - other.value)
-    high = math.hypot(one.high - one.value, other.value - other.low)
-    gap = one.value - other.value
-    return Interval(gap, gap - low, gap + high)
 
 
 def clustered_mean(patients: int, n: float, nn: float, s: float, ss: float, sn: float) -> Interval:

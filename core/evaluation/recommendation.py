@@ -15,12 +15,12 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from core.attacks.membership import LOSS
+from core.attacks.decision import LOSS
 from core.evaluation.bootstrap import Interval, patient_bootstrap, patient_weights, percentile_interval
 from core.evaluation.extremes import share_interval
 from core.evaluation.membership_resampled import Rates
 from core.evaluation.membership_units import units
-from core.evaluation.risk import weighted_sum
+from core.evaluation.statistics import difference
 from core.evaluation.tradeoff import points
 from core.evaluation.wording import epsilon_text, percent
 from core.runs.queries import settings
@@ -98,7 +98,7 @@ def measures(runs: Sequence[Run], control: Run | None) -> pd.DataFrame:
     """Everything that can be limited, of runs of one family (`core.evaluation.comparable`) and their public base model.
 
     Columns: those of `core.runs.queries.settings` needed by `points`, run_id, metric, arm (`run`), value, low, high.
-    An excess is a figure less its held-out control (MOVER interval, `core.evaluation.risk.weighted_sum`).
+    An excess is a figure less its held-out control (MOVER interval, `core.evaluation.statistics.difference`).
     `utility_share` = (ln pp_base − ln pp) / (ln pp_base − ln pp_plain) on held-out notes, patients resampled, pp_plain
     being the run without privacy of the same seed, else the first one; absent without such a run or `control`.
     """
@@ -131,7 +131,7 @@ def _risks(run: Run) -> dict[str, Interval]:
     found = {name: at(name, "run") for name in ("auc_loss", "privacy_leakage_loss") if (name, "run") in metrics.index}
     for name in ("full_name_patients", "direct_patients", "attempts_with_leak"):
         if (name, "run") in metrics.index and (name, "heldout") in metrics.index:
-            found[f"{name}_excess"] = weighted_sum((1, -1), (at(name, "run"), at(name, "heldout")))
+            found[f"{name}_excess"] = difference(at(name, "run"), at(name, "heldout"))
     scores = run.table("scores")
     scores = scores[scores["attack"] == LOSS]
     if scores["split"].isin(["member"]).any() and scores["split"].isin(["heldout"]).any():

@@ -20,6 +20,7 @@ import pandas as pd
 from core.corpus.tables import Corpus
 from core.evaluation.csv_export import spreadsheet_csv
 from core.evaluation.guarantee import spoken
+from core.evaluation.json_export import plain
 from core.evaluation.odds import group_sentence, mechanism_accuracy, mechanism_sentence
 from core.evaluation.recommendation import Recommendation, costs
 from core.evaluation.report_commands import audit_command, commands, report_command, versions
@@ -65,19 +66,6 @@ class Report:
             for name, frame in self.tables.items():
                 archive.writestr(f"{name}.csv", spreadsheet_csv(frame))
         return packed.getvalue()
-
-
-def plain(value: Any) -> Any:
-    """What JSON can hold: numpy scalars as numbers, ∞ as "inf", NaN as null."""
-    if hasattr(value, "item"):
-        value = value.item()
-    if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None if math.isnan(value) else ("inf" if value > 0 else "-inf")
-    return value
 
 
 def build(

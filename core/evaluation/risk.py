@@ -10,18 +10,17 @@ part can be negative by chance, and is left so.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
 
-from core.attacks.membership import LOSS
+from core.attacks.decision import LOSS
 from core.attacks.prefix import EXACT_PREFIX
 from core.evaluation.bootstrap import Interval, patient_bootstrap, weighted_share
 from core.evaluation.extremes import share_interval
 from core.evaluation.memorised import verbatim_rate
 from core.evaluation.metrics import says_member
-from core.evaluation.statistics import proportion_interval
+from core.evaluation.statistics import difference, proportion_interval, weighted_sum
 
 WEIGHTS = {"prompt": 0.50, "membership": 0.20, "canary": 0.15, "memorisation": 0.15}  # row P5
 OLD, CALIBRATED = "old", "calibrated"
@@ -38,22 +37,6 @@ RISK_COLUMNS = {
     "measured": "float64",  # before the control is taken off
     "control": "float64",  # NaN where there is none
 }
-
-
-def weighted_sum(weights: Sequence[float], parts: Sequence[Interval]) -> Interval:
-    """Σ wᵢθᵢ with its interval from those of the parts (MOVER; Zou & Donner 2008), the parts taken for independent.
-
-    The lower end is θ − √Σ (wᵢ·(θᵢ − lᵢ))², with uᵢ in place of lᵢ where wᵢ < 0; the upper end alike. For a difference
-    of two shares with Wilson intervals this is Newcombe's interval (1998, method 10).
-    """
-    value = sum(weight * part.value for weight, part in zip(weights, parts, strict=True))
-    down = up = 0.0
-    for weight, part in zip(weights, parts, strict=True):
-        below, above = weight * (part.value - part.low), weight * (part.high - part.value)
-        if weight < 0:
-            below, above = -above, -below
-        down, up = down + below**2, up + above**2
-    return Interval(value, value - math.sqrt(down), value + math.sqrt(up))
 
 
 def risk_scores(
@@ -124,7 +107,7 @@ def _calibrated(
         ),
         "memorisation": (_verbatim(prefixes, "member"), _verbatim(prefixes, "heldout")),
     }
-    found = {name: (weighted_sum((1, -1), pair), pair[0].value, pair[1].value) for name, pair in pairs.items()}
+    found = {name: (difference(*pair), pair[0].value, pair[1].value) for name, pair in pairs.items()}
     # Members set the threshold, so its two rates are not independent: the metrics table resamples them together.
     leakage = _metric(metrics, "privacy_leakage_loss", "run")
     return found | {"membership": (leakage, *found["membership"][1:])}

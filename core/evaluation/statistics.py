@@ -1,4 +1,4 @@
-"""Intervals and tests for proportions and for means over seeds."""
+"""Intervals and tests for proportions, for means over seeds, and for sums and differences of figures."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy import stats
+
+from core.evaluation.bootstrap import Interval
 
 
 @dataclass(frozen=True)
@@ -29,12 +31,16 @@ def proportion_interval(successes: int, trials: int, confidence: float = 0.95) -
     Raises ValueError when there are no trials or more successes than trials.
     """
     _check_counts(successes, trials)
+    return wilson(successes / trials, trials, confidence)
+
+
+def wilson(share: float, trials: float, confidence: float = 0.95) -> tuple[float, float]:
+    """Wilson's interval of a share of so many trials, which need not be whole: an effective number of them."""
     z = _normal_quantile(confidence)
-    p = successes / trials
-    centre = (p + z**2 / (2 * trials)) / (1 + z**2 / trials)
-    half = z * math.sqrt(p * (1 - p) / trials + z**2 / (4 * trials**2)) / (1 + z**2 / trials)
-    low = 0.0 if successes == 0 else max(0.0, centre - half)  # exact ends, free of rounding
-    high = 1.0 if successes == trials else min(1.0, centre + half)
+    centre = (share + z**2 / (2 * trials)) / (1 + z**2 / trials)
+    half = z * math.sqrt(share * (1 - share) / trials + z**2 / (4 * trials**2)) / (1 + z**2 / trials)
+    low = 0.0 if share == 0 else max(0.0, centre - half)  # exact ends, free of rounding
+    high = 1.0 if share == 1 else min(1.0, centre + half)
     return low, high
 
 
@@ -76,6 +82,27 @@ def mean_interval(values: Sequence[float], confidence: float = 0.95) -> tuple[fl
     _normal_quantile(confidence)
     half = stats.t.ppf((1 + confidence) / 2, numbers.size - 1) * numbers.std(ddof=1) / math.sqrt(numbers.size)
     return mean, float(mean - half), float(mean + half)
+
+
+def weighted_sum(weights: Sequence[float], parts: Sequence[Interval]) -> Interval:
+    """Σ wᵢθᵢ with its interval from those of the parts (MOVER; Zou & Donner 2008), the parts taken for independent.
+
+    The lower end is θ − √Σ (wᵢ·(θᵢ − lᵢ))², with uᵢ in place of lᵢ where wᵢ < 0; the upper end alike. For a difference
+    of two shares with Wilson intervals this is Newcombe's interval (1998, method 10).
+    """
+    value = sum(weight * part.value for weight, part in zip(weights, parts, strict=True))
+    down = up = 0.0
+    for weight, part in zip(weights, parts, strict=True):
+        below, above = weight * (part.value - part.low), weight * (part.high - part.value)
+        if weight < 0:
+            below, above = -above, -below
+        down, up = down + below**2, up + above**2
+    return Interval(value, value - math.sqrt(down), value + math.sqrt(up))
+
+
+def difference(one: Interval, other: Interval) -> Interval:
+    """The first less the other: `weighted_sum`, of two independent rates Newcombe's interval (1998, method 10)."""
+    return weighted_sum((1, -1), (one, other))
 
 
 def _normal_quantile(confidence: float) -> float:
