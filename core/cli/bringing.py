@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from core.cli.output import BadInput, answer, say
 
 if TYPE_CHECKING:
-    from core.corpus.importers import Imported
+    from core.corpus.importers import Seen
 
 SAY_SECONDS = 2.0
 
@@ -24,15 +24,9 @@ def bring(source: Path, out: Path, *, seed: int, given: dict[str, Any], as_json:
 
     options = {name: value for name, value in given.items() if value is not None}
     options["columns"] = dict(map(_pair, options.get("columns", ())))
-    imported = import_notes(source, seed=seed, on_progress=_teller(), **options)
     with new_folder(out) as beside:
-        imported.corpus.write(beside)
-    spec = imported.corpus.spec
-    answer(
-        {"folder": str(out), "spec": spec.model_dump(mode="json"), **seen(imported)},
-        _text(out, imported),
-        as_json=as_json,
-    )
+        seen = import_notes(source, beside, seed=seed, on_progress=_teller(), **options)
+    answer({"folder": str(out), **seen.model_dump(mode="json")}, _text(out, seen), as_json=as_json)
 
 
 def _pair(given: str) -> tuple[str, str]:
@@ -55,37 +49,14 @@ def _teller() -> Callable[[str, int, int], None]:
     return tell
 
 
-def seen(imported: Imported) -> dict[str, Any]:
-    """The counts of an import, as JSON."""
-    corpus = imported.corpus
-    own = corpus.notes[corpus.notes["split"] != "canary"]
-    return {
-        "patients": len(corpus.patients),
-        "notes": len(own),
-        "canaries": len(corpus.canaries),
-        "rows": imported.rows,
-        "blank": imported.blank,
-        "marked_wrong": imported.marked_wrong,
-        "copies": imported.copies.exact,
-        "near_copies": imported.copies.near,
-        "removed": imported.removed,
-        "records": imported.records,
-        "without_record": imported.without_record,
-        "unknown_placeholders": imported.unknown_placeholders,
-        "notes_with_phi": int(own["phi_spans"].map(len).gt(0).sum()),
-    }
-
-
-def _text(out: Path, imported: Imported) -> str:
-    found = seen(imported)
+def _text(out: Path, seen: Seen) -> str:
     where = {"table": "from the table given", "surrogates": "surrogates", "notes": "read out of the notes by shape"}
     lines = [
-        f"{out}: {found['patients']:,} patients, {found['notes']:,} notes, {found['canaries']:,} canaries",
-        f"  copies: {found['copies']:,} word for word, {found['near_copies']:,} with near ones; "
-        f"{found['removed']:,} left out",
-        f"  left out: {found['blank']:,} blank, {found['marked_wrong']:,} marked as errors",
-        f"  identifiers: {where[found['records']]}; {found['without_record']:,} patients without any",
-        f"  {found['notes_with_phi']:,} notes hold something that identifies",
+        f"{out}: {seen.patients:,} patients, {seen.notes:,} notes, {seen.canaries:,} canaries",
+        f"  copies: {seen.copies:,} word for word, {seen.near_copies:,} with near ones; {seen.removed:,} left out",
+        f"  left out: {seen.blank:,} blank, {seen.marked_wrong:,} marked as errors",
+        f"  identifiers: {where[seen.records]}; {seen.without_record:,} patients without any",
+        f"  {seen.notes_with_phi:,} notes hold something that identifies",
         f"Train on it: python -m core train --corpus {out}",
     ]
     return "\n".join(lines)

@@ -52,7 +52,7 @@ def read_mimic(folder: Path, *, seed: int, most_bytes: int, on_progress: Callabl
 
     def report(done: int, total: int) -> None:
         watch.read(done, total)
-        on_progress("reading the notes", done, total)
+        on_progress("reading", done, total)
 
     wanted = ("ROW_ID", "SUBJECT_ID", "HADM_ID", "CHARTDATE", "CATEGORY", "TEXT")
     for row, cells in _rows(files["NOTEEVENTS"], wanted, most_bytes, report, optional=("ISERROR",)):

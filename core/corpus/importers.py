@@ -1,17 +1,20 @@
 """Notes that somebody brought → a `Corpus` like any other, so that everything downstream works on it.
 
 `import_notes` reads a CSV or Parquet file of notes (`core.corpus.import_files`) or a folder shaped like MIMIC-III
-(`core.corpus.import_mimic`), checks it, splits it by patient (row J1), and says what it saw. Nothing is written.
+(`core.corpus.import_mimic`), checks it, splits it by patient (row J1), writes the cohort and says what it saw.
 """
 
 from __future__ import annotations
 
 import random
-from dataclasses import asdict, dataclass, replace
+import tempfile
+from collections import Counter
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 import pandas as pd
+from pydantic import BaseModel, ConfigDict
 
 from core.corpus.canaries import canary_notes, draw
 from core.corpus.import_codes import codes_in, dotted, revision_of
@@ -19,7 +22,7 @@ from core.corpus.import_files import MOST_BYTES, BadNotes
 from core.corpus.import_mimic import read_mimic
 from core.corpus.import_records import PlacedSpans, phi_spans, read_identifiers, records_from_notes, shaped_places
 from core.corpus.import_table import COLUMNS, FEWEST_PATIENTS, Progress, check_patients, read_file
-from core.corpus.near_copies import Copies, find_copies
+from core.corpus.near_copies import find_copies
 from core.corpus.tables import NOTES, PATIENTS, Corpus, no_diagnoses
 from core.spec import CorpusSpec
 
@@ -28,26 +31,44 @@ COPIES_SHARE = 0.05  # planted canaries are at most this share of the training n
 MEAN_COPIES = 15 / 8  # of a canary: 1, 2, 4 or 8 copies, put in by a fair coin
 MOST_CANARIES = 48
 
+STAGES = {  # what on_progress is told, in this order, and about which share of the time it takes
+    "reading": 0.05,
+    "looking for copies": 0.15,
+    "looking for identifiers": 0.6,
+    "marking what identifies them": 0.2,
+}
+
 Deduplicate = Literal["no", "exact", "near"]
 
 
-@dataclass(frozen=True)
-class Imported:
-    """A cohort and what was seen on the way: counts for people to look at before they train on it."""
+class Seen(BaseModel):
+    """What an import made and saw on the way: counts for people to look at before they train on it."""
 
-    corpus: Corpus
+    model_config = ConfigDict(frozen=True)
+
+    spec: CorpusSpec
+    patients: int
+    members: int
+    heldout: int
+    notes: int  # without canaries
+    notes_with_phi: int
+    found: dict[str, int]  # places in the notes by field: those of records and those of shapes
+    canaries: int
+    planted: int  # canaries that the coin put in
+    training_notes: int  # of members, without canaries
     rows: int  # notes in the file
     blank: int  # notes without any text, left out
     marked_wrong: int  # notes that MIMIC-III marks as errors, left out
-    copies: Copies  # as the file has them, before anything was removed
+    copies: int  # notes that repeat an earlier one word for word, before anything was removed
+    near_copies: int  # the same, or nearly
     removed: int  # copies left out
     records: Literal["table", "surrogates", "notes"]  # where the patients' details are from
     without_record: int  # patients of whom the table of identifiers says nothing
-    unknown_placeholders: int  # of MIMIC-III: categories that no surrogate stands for
+    unknown_placeholders: int  # of MIMIC-III: of a kind that no surrogate stands for
 
 
 def read_notes(path: Path | str, **columns: Any) -> Corpus:
-    """The cohort of a CSV or Parquet file of notes, or of a folder shaped like MIMIC-III: `import_notes(…).corpus`.
+    """The cohort of a CSV or Parquet file of notes, or of a folder shaped like MIMIC-III, in memory.
 
     Args:
         path: the file or folder.
@@ -59,11 +80,14 @@ def read_notes(path: Path | str, **columns: Any) -> Corpus:
 
     """
     mapping = {name: columns.pop(name) for name in COLUMNS if name in columns}
-    return import_notes(path, columns=mapping, **columns).corpus
+    with tempfile.TemporaryDirectory(prefix="phi-leak-lab-") as folder:
+        import_notes(path, Path(folder), columns=mapping, **columns)
+        return Corpus.read(Path(folder))
 
 
 def import_notes(
     path: Path | str,
+    folder: Path,
     *,
     columns: dict[str, str] | None = None,
     identifiers: Path | str | None = None,
@@ -74,12 +98,13 @@ def import_notes(
     owner: str = "",
     most_bytes: int = MOST_BYTES,
     on_progress: Progress | None = None,
-) -> Imported:
-    """Read, check and split a cohort.
+) -> Seen:
+    """Read, check and split a cohort, and write it into `folder` as `Corpus.write` does.
 
     Args:
         path: a CSV (.gz too) or Parquet file of notes, or a folder with NOTEEVENTS, PATIENTS, ADMISSIONS and
             DIAGNOSES_ICD (and D_ICD_DIAGNOSES, for the words of its codes).
+        folder: an empty one, for the tables and the spec. When this raises, what it holds is to be thrown away.
         columns: the file's column for each of `COLUMNS`; those not given are guessed (`guess_columns`).
         identifiers: a table of patients' identifiers (`read_identifiers`); without one they are read from the notes.
         population: share (0 to 0.5) of patients kept apart for thresholds and reference models.
@@ -88,7 +113,7 @@ def import_notes(
         deduplicate: leave out copies: "exact" (the same words) or "near" (`core.corpus.near_copies`).
         owner: whose notes these are; the same notes of two owners are two cohorts.
         most_bytes: how far a file may expand.
-        on_progress: told (what, done, total) now and then; what it raises stops the import.
+        on_progress: told (one of STAGES, done, total) now and then; what it raises stops the import.
 
     Raises:
         BadNotes: a sentence naming file, row and column.
@@ -98,6 +123,7 @@ def import_notes(
     path = Path(path)
     _check_options(population, canaries, deduplicate)
     tell = on_progress or (lambda what, done, total: None)
+    tell("reading", 0, 1)
     records, marked_wrong, unknown, diagnoses = None, 0, 0, no_diagnoses()
     if path.is_dir():
         mimic = read_mimic(path, seed=seed, most_bytes=most_bytes, on_progress=tell)
@@ -125,8 +151,19 @@ def import_notes(
     notes = _with_spans(notes, patients, shaped, tell)
     diagnoses = diagnoses[diagnoses["admission_id"].isin(notes["admission_id"])].reset_index(drop=True)
     corpus = _planted(notes, patients, diagnoses, seed, canaries, owner)
-    without = int((~patients["patient_id"].isin(set(records["patient_id"]))).sum())
-    return Imported(corpus, rows, blank, marked_wrong, copies, removed, source, without, unknown)
+    corpus.write(folder)
+    splits = patients["split"].value_counts()
+    found = Counter(span["field"] for spans in notes["phi_spans"] for span in spans)
+    return Seen(
+        spec=corpus.spec, patients=len(patients), members=splits["member"], heldout=splits["heldout"],
+        notes=len(notes), notes_with_phi=int(notes["phi_spans"].map(len).gt(0).sum()), found=found,
+        canaries=len(corpus.canaries), planted=int(corpus.canaries["inserted"].sum()),
+        training_notes=int((notes["split"] == "member").sum()),
+        rows=rows, blank=blank, marked_wrong=marked_wrong, copies=copies.exact, near_copies=copies.near,
+        removed=removed, records=source,
+        without_record=int((~patients["patient_id"].isin(set(records["patient_id"]))).sum()),
+        unknown_placeholders=unknown,
+    )  # fmt: skip
 
 
 def fitting_canaries(training_notes: int) -> int:

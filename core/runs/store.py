@@ -116,6 +116,14 @@ class Workspace:
         if self.corpus_folder(corpus.spec) is None:
             self._store_corpus(corpus, corpus.spec)
 
+    def adopt(self, made: Path, spec: CorpusSpec) -> None:
+        """Move a folder of this disk that holds a whole cohort to where `corpus(spec)` finds it."""
+        if self.corpus_folder(spec) is None:
+            final = self.root / "corpora" / spec.digest()
+            with full_disk_as_sentence("the cohort", final.parent):
+                final.parent.mkdir(parents=True, exist_ok=True)
+                _publish(made, final)
+
     def forget(self, spec: CorpusSpec) -> None:
         """Drop a cohort that was deleted from this process's memory too."""
         with _corpora_lock:

@@ -7,6 +7,7 @@ they are for commands, and for the app only where `PHILAB_SHOW_IMPORTED=1` says 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -15,8 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core.corpus.tables import Corpus
-from core.runs.events import replace_text
+from core.runs.events import CANCEL_FILE, replace_text
 from core.runs.lock import in_use
 from core.runs.run import RunBroken, read_spec
 from core.spec import CorpusSpec
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from core.runs.store import Workspace
 
 FOLDER = "uploads"
-CANCEL_FILE = "cancel"  # asks whoever makes a run to stop (core.jobs.task looks for it)
 HOURS = 24.0  # how long notes that were uploaded are kept, unless PHILAB_UPLOAD_HOURS says otherwise
 
 
@@ -54,19 +53,21 @@ def hours_kept() -> float:
     return hours
 
 
-def keep(workspace: Workspace, corpus: Corpus, *, owner: str, name: str) -> Upload:
-    """Store an imported cohort as the owner's. The record is written first: the cohort is never there without one.
+def keep(workspace: Workspace, made: Path, *, owner: str, name: str) -> Upload:
+    """Take over the cohort that an import wrote into the folder `made` (on the workspace's disk) as the owner's.
 
-    Raises ValueError for a cohort that was not imported for this owner, DiskFull when it does not fit.
+    The record is written first: the cohort is never there without one. Raises ValueError for a cohort that was not
+    imported, DiskFull when it does not fit.
     """
-    if corpus.spec is None or corpus.spec.imported is None or not owner:
+    spec = CorpusSpec.model_validate_json((made / "spec.json").read_text(encoding="utf-8"))
+    if spec.imported is None or not owner:
         raise ValueError("only notes that somebody brought can be kept as theirs")
     now = time.time()
-    upload = Upload(corpus.spec.digest(), owner, name, corpus.spec, now, now + 3600 * hours_kept())
+    upload = Upload(spec.digest(), owner, name, spec, now, now + 3600 * hours_kept())
     _write(workspace.root, upload)
     try:
-        workspace.add(corpus)
-    except OSError:
+        workspace.adopt(made, spec)
+    except Exception:
         _file(workspace.root, upload.digest).unlink(missing_ok=True)
         raise
     return upload
@@ -98,7 +99,8 @@ def may_see(root: Path, spec: CorpusSpec, viewer: str) -> bool:
 def delete(workspace: Workspace, digest: str) -> bool:
     """Remove an uploaded cohort and everything made from it. `workspace` must see every run (no `viewer`).
 
-    False while a run on it is still being made: it is asked to stop, nobody sees it any more, and it stays `due`.
+    False while a run on it is still being made or attacked: that is asked to stop, nobody sees it any more, and the
+    upload stays `due`. A run that is being attacked stays until then, since it alone says whose notes its audit is of.
     """
     upload = _read(_file(workspace.root, digest))
     if upload is None:
@@ -106,22 +108,25 @@ def delete(workspace: Workspace, digest: str) -> bool:
     _write(workspace.root, Upload(**{**vars(upload), "leaving": True}))
     shutil.rmtree(workspace.root / "corpora" / digest, ignore_errors=True)
     workspace.forget(upload.spec)
-    busy = False
-    for work in workspace.works():
-        if _is_of(work, digest):
-            (work / CANCEL_FILE).touch()
-            if in_use(workspace.lock_file(work.name)):
-                busy = True
-            else:
-                workspace.discard(work)
+    gone = [_stopped(workspace.lock_file(work.name), work) for work in workspace.works() if _is_of(work, digest)]
     for run_id in made_from(workspace, digest):
-        busy |= in_use(workspace.audit_lock_file(run_id))
-        for kind in ("audits", "runs"):
-            shutil.rmtree(workspace.root / kind / run_id, ignore_errors=True)
+        audit = workspace.audit(run_id).folder
+        gone.append(_stopped(workspace.audit_lock_file(run_id), audit, workspace.root / "runs" / run_id))
     shutil.rmtree(workspace.references(upload.spec), ignore_errors=True)
-    if not busy:
+    if all(gone):
         _file(workspace.root, digest).unlink(missing_ok=True)
-    return not busy
+    return all(gone)
+
+
+def _stopped(lock: Path, job: Path, *others: Path) -> bool:
+    """Remove a job's folder, and others with it; while somebody is at the job, ask them to stop instead: False."""
+    if in_use(lock):
+        with contextlib.suppress(FileNotFoundError):  # it ended, and went, this moment
+            (job / CANCEL_FILE).touch()
+        return False
+    for folder in (job, *others):
+        shutil.rmtree(folder, ignore_errors=True)
+    return True
 
 
 def due(root: Path, now: float | None = None) -> list[str]:

@@ -53,7 +53,7 @@ def stage_in_words(job: Job, progress: Progress) -> str:
         words = f"{stage}: {progress.done:,} of {progress.total:,}"
     else:
         words = f"{stage} …"
-    return words + _time_left(progress.eta_seconds)
+    return words + time_left(progress.eta_seconds)
 
 
 def _step_in_words(progress: Progress) -> str:
@@ -72,7 +72,8 @@ def _step_in_words(progress: Progress) -> str:
     return words
 
 
-def _time_left(seconds: float | None) -> str:
+def time_left(seconds: float | None) -> str:
+    """What is left of something, as the end of a sentence; empty while nobody knows."""
     if seconds is None:
         return ""
     return f" · {seconds / 60:.0f} min left" if seconds >= 90 else f" · {max(1, seconds):.0f} s left"

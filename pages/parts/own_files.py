@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +10,9 @@ import streamlit as st
 
 from core.corpus.import_files import BadNotes
 from core.corpus.import_mimic import is_mimic
+from core.runs.scratch import Scratch
+from core.runs.store import full_disk_as_sentence
+from pages.parts import shell
 
 if TYPE_CHECKING:
     from streamlit.runtime.uploaded_file_manager import UploadedFile
@@ -38,19 +40,24 @@ def identifiers() -> UploadedFile | None:
     )  # fmt: skip
 
 
-def on_disk(files: Sequence[UploadedFile]) -> Path:
+def on_disk(box: str, files: Sequence[UploadedFile]) -> Path:
     """The file under its own name, or the folder of several, in a place that goes with the session.
 
-    Raises BadNotes for several files that are not MIMIC-III's.
+    What the same box held before is removed. Raises BadNotes for several files that are not MIMIC-III's, DiskFull.
     """
     key = tuple(sorted(file.file_id for file in files))
     kept = st.session_state.setdefault(_KEPT, {})
-    if key not in kept:
-        folder = tempfile.TemporaryDirectory(prefix="phi-leak-lab-")
-        for file in files:
-            (Path(folder.name) / Path(file.name).name).write_bytes(file.getbuffer())
-        kept[key] = folder
-    folder = Path(kept[key].name)
+    known, scratch = kept.get(box, (None, None))
+    if known != key or not scratch.path.is_dir():
+        if scratch is not None:
+            scratch.cleanup()
+        root = shell.every_workspace().root
+        with full_disk_as_sentence("the uploaded file", root):
+            scratch = Scratch(root)
+            kept[box] = key, scratch
+            for file in files:
+                (scratch.path / Path(file.name).name).write_bytes(file.getbuffer())
+    folder = scratch.path
     if len(files) == 1 and not is_mimic(folder):
         return folder / Path(files[0].name).name
     if not is_mimic(folder):
@@ -63,5 +70,5 @@ def on_disk(files: Sequence[UploadedFile]) -> Path:
 
 def forget() -> None:
     """Remove what was uploaded from the disk."""
-    for folder in st.session_state.pop(_KEPT, {}).values():
-        folder.cleanup()
+    for _, scratch in st.session_state.pop(_KEPT, {}).values():
+        scratch.cleanup()

@@ -6,18 +6,14 @@ import time
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import streamlit as st
 
 from core.corpus.import_files import BadNotes, head, short
 from core.corpus.import_memory import PER_CHARACTER, free_memory
 from core.corpus.import_table import COLUMNS, guess_columns
-from core.corpus.importers import Imported, fitting_canaries, import_notes
-from core.phi.fields import FIELD
 from core.runs.store import DiskFull
 from core.runs.uploads import Upload, hours_kept, keep, uploads
-from pages.parts import own_files, owner, shell
-from pages.parts.numbers import numbers
+from pages.parts import own_check, own_files, own_seen, owner, shell
 from pages.parts.phi_text import literal
 
 MOST_BYTES = 2**30  # expanded; a larger file comes by the command line, in pieces and with a terminal to wait in
@@ -35,7 +31,6 @@ ROLES = {
     "split": "Split (member, heldout, population)",
 }
 NEEDED = ("note", "patient")
-_CHECKED = "own_checked"
 
 
 def bring() -> None:
@@ -47,18 +42,30 @@ def bring() -> None:
         files = own_files.notes()
     with right:
         table = own_files.identifiers()
-    if not files:
-        room = free_memory() / PER_CHARACTER / 2**20
-        st.caption(
-            "Larger files and folders: `python -m core corpus --from PATH --out DIR`. Checking takes "
-            f"about {PER_CHARACTER} times the memory of the text: this computer has room for about {room:,.0f} MB of "
-            "notes now, and a file that will not fit is refused at its first rows."
-        )
-        return
     try:
-        _steps(own_files.on_disk(files), None if table is None else own_files.on_disk([table]))
+        if files:
+            identifiers = None if table is None else own_files.on_disk("identifiers", [table])
+            _steps(own_files.on_disk("notes", files), identifiers)
+        elif (asked := own_check.current()) is not None:  # a page that is left forgets what was put into its boxes
+            _outcome(asked)
+        else:
+            own_files.forget()
+            _room()
     except (BadNotes, ValueError, DiskFull) as error:
-        st.error(f"{literal(str(error), 600)} Nothing was kept.", icon=":material/error:")
+        _nothing_kept(str(error))
+
+
+def _room() -> None:
+    room = free_memory() / PER_CHARACTER / 2**20
+    st.caption(
+        "Larger files and folders: `python -m core corpus --from PATH --out DIR`. Checking takes "
+        f"about {PER_CHARACTER} times the memory of the text: this computer has room for about {room:,.0f} MB of "
+        "notes now, and a file that will not fit is refused at its first rows."
+    )
+
+
+def _nothing_kept(why: str) -> None:
+    st.error(f"{literal(why, 600)} Nothing was kept.", icon=":material/error:")
 
 
 def _steps(path: Path, identifiers: Path | None) -> None:
@@ -66,27 +73,50 @@ def _steps(path: Path, identifiers: Path | None) -> None:
     columns = {} if path.is_dir() else _mapped(path)
     if path.is_dir():
         st.caption("Tables of MIMIC-III: their columns are known, and placeholders are filled with made-up identities.")
-    options = {"columns": columns, "identifiers": identifiers, **_settings()}
+    options = {"columns": columns, "identifiers": None if identifiers is None else str(identifiers), **_settings()}
     missing = [] if path.is_dir() else [ROLES[role].lower() for role in NEEDED if role not in columns]
     if missing:
         st.info(f"Choose the column of: {', '.join(missing)}.", icon=":material/view_column:")
         return
     st.subheader("2 · What is in it?")
-    asked = st.button("Check these notes", icon=":material/fact_check:", type="primary", key="own_check")
-    wanted = (str(path), str(options))
-    if asked:
-        st.session_state[_CHECKED] = (wanted, _checked(path, options))
-    known, imported = st.session_state.get(_CHECKED, (None, None))
-    if known != wanted:
+    asked = own_check.current(path, options)
+    askable = asked is None or asked.check.state in ("failed", "ended")
+    if askable and st.button("Check these notes", icon=":material/fact_check:", type="primary", key="own_check"):
+        options |= {"owner": owner.owner(), "most_bytes": MOST_BYTES}
+        own_check.start(path, options, "MIMIC-III" if path.is_dir() else path.name)
+        st.rerun()
+    if asked is None:
         st.caption("Nothing is stored yet.")
-        return
-    _show(imported)
+    else:
+        _outcome(asked)
+
+
+def _outcome(asked: own_check.Asked) -> None:
+    """How far the check is, or what it found."""
+    if asked.check.active:
+        own_check.watch(asked)
+    elif asked.check.state == "done":
+        own_seen.show(asked.check.seen)
+        _use(asked)
+    elif asked.check.state == "failed":
+        _nothing_kept(asked.check.message)
+    else:
+        st.caption("The check was ended, and nothing is stored.")
+
+
+def _use(asked: own_check.Asked) -> None:
     st.subheader("3 · Use it")
-    usual = "MIMIC-III" if path.is_dir() else path.name
-    name = st.text_input("Name", value=usual, max_chars=60, key="own_name", help="Only you see it.")
-    if st.button("Use these notes for training", icon=":material/check:", type="primary", key="own_use"):
-        upload = keep(shell.every_workspace(), imported.corpus, owner=owner.owner(), name=name.strip() or usual)
-        st.session_state.pop(_CHECKED, None)
+    name = st.text_input("Name", value=asked.name, max_chars=60, key="own_name", help="Only you see it.")
+    with st.container(horizontal=True):
+        used = st.button("Use these notes for training", icon=":material/check:", type="primary", key="own_use")
+        if st.button("Discard", icon=":material/delete:", key="own_discard"):
+            own_check.forget()
+            own_files.forget()
+            st.rerun()
+    if used:
+        workspace = shell.every_workspace()
+        upload = keep(workspace, asked.check.cohort, owner=owner.owner(), name=name.strip() or asked.name)
+        own_check.forget()
         own_files.forget()
         st.session_state["own_cohort"] = upload.digest
         st.rerun()
@@ -132,111 +162,6 @@ def _settings() -> dict[str, Any]:
         )  # fmt: skip
         seed = st.number_input("Seed", 0, 1_000_000, 0, 1, key="own_seed")
     return {"population": population / 100, "deduplicate": copies, "canaries": planted, "seed": seed}
-
-
-def _checked(path: Path, options: dict[str, Any]) -> Imported:
-    bar = st.progress(0.0, text="Reading the file")
-    said = 0.0
-
-    def tell(what: str, done: int, total: int) -> None:
-        nonlocal said
-        if time.monotonic() - said > 0.2:
-            said = time.monotonic()
-            bar.progress(min(1.0, done / max(1, total)), text=f"{what.capitalize()}: {done:,} of {total:,}")
-
-    try:
-        return import_notes(path, **options, owner=owner.owner(), most_bytes=MOST_BYTES, on_progress=tell)
-    finally:
-        bar.empty()
-
-
-def _show(imported: Imported) -> None:
-    """Rows, patients, copies, and what identifies people in the notes."""
-    corpus = imported.corpus
-    notes = corpus.notes[corpus.notes["split"] != "canary"]
-    with_phi = int(notes["phi_spans"].map(len).gt(0).sum())
-    counts = corpus.patients["split"].value_counts()
-    shown = (
-        ("Notes", f"{len(notes):,}", f"{imported.rows:,} rows in the file"),
-        ("Patients", f"{len(corpus.patients):,}", f"{counts['member']} trained on, {counts['heldout']} held out"),
-        ("Copies", f"{imported.copies.exact:,}", f"{imported.copies.near:,} with near copies"),
-        ("Notes that identify", f"{with_phi:,}", f"{with_phi / len(notes):.0%} of the notes"),
-        ("Canaries", f"{len(corpus.canaries):,}", f"{int(corpus.canaries['inserted'].sum())} planted"),
-    )
-    with st.grid(5, min_column_width=150):
-        for label, value, below in shown:
-            st.metric(label, value, below, delta_color="off", delta_arrow="off", border=True)
-    for warning in _warnings(imported, len(notes)):
-        st.warning(warning, icon=":material/warning:")
-    st.markdown(_whose_details(imported))
-    _phi_table(notes)
-
-
-def _warnings(imported: Imported, notes: int) -> list[str]:
-    found = []
-    repeated = imported.copies.near
-    if repeated and not imported.removed:
-        found.append(
-            f"{repeated:,} of {imported.rows:,} notes repeat an earlier one, {imported.copies.exact:,} of them word "
-            "for word. A model memorises what it reads often, so figures of leakage will be higher than one note's "
-            "worth. “Copies” above can leave them out."
-        )
-    if imported.removed:
-        found.append(f"{imported.removed:,} notes that repeat an earlier one were left out.")
-    if imported.blank:
-        found.append(f"{imported.blank:,} rows have no text and were left out.")
-    if imported.marked_wrong:
-        found.append(f"{imported.marked_wrong:,} notes are marked as errors and were left out.")
-    if imported.unknown_placeholders:
-        found.append(f"{imported.unknown_placeholders:,} placeholders of a kind that nothing stands for became ___.")
-    if imported.without_record:
-        found.append(f"{imported.without_record:,} patients have no row in the table of identifiers.")
-    if not fitting_canaries(notes):
-        found.append("The cohort is too small to plant canaries without changing it: exposure will not be measured.")
-    return found
-
-
-def _whose_details(imported: Imported) -> str:
-    if imported.records == "table":
-        return "Whose details stand where is known from the table of identifiers; anything else is found by its shape."
-    if imported.records == "surrogates":
-        return (
-            "The placeholders of MIMIC-III were filled with made-up identities, one a patient, so whose details stand "
-            "where is known; anything else is found by its shape."
-        )
-    return (
-        "There is no table of identifiers, so a patient's details are what has the **shape** of an identifier and "
-        "stands in the notes of that patient alone. What shapes miss, no attack here can count as leaked: figures of "
-        "extraction are then a lower bound."
-    )
-
-
-def _phi_table(notes: pd.DataFrame) -> None:
-    """How often each kind of PHI was found here, and how well the finder does where the truth is known."""
-    from core.evaluation.shaped_figures import ALL, on_hospital, on_labelled_set
-    from core.spec import CORPUS_PRESETS
-
-    spans = notes["phi_spans"].explode().dropna()
-    here = spans.map(lambda span: span["field"]).value_counts() if len(spans) else pd.Series(dtype=int)
-    hand, hospital = on_labelled_set().set_index("field"), on_hospital(CORPUS_PRESETS["smoke"]).set_index("field")
-    fields = [ALL, *sorted({*here.index, *hand.index} - {ALL})]
-    table = pd.DataFrame(
-        {
-            "kind of PHI": ["all" if name == ALL else FIELD[name].label if name in FIELD else name for name in fields],
-            "found in your notes": [int(len(spans) if name == ALL else here.get(name, 0)) for name in fields],
-            "recall, hand-labelled": hand["recall"].reindex(fields).to_numpy(),
-            "precision, hand-labelled": hand["precision"].reindex(fields).to_numpy(),
-            "recall, synthetic hospital": hospital["recall"].reindex(fields).to_numpy(),
-            "precision, synthetic hospital": hospital["precision"].reindex(fields).to_numpy(),
-        }
-    )
-    whole = hand.loc[ALL]
-    st.markdown(
-        f"Of {whole['labelled']} identifiers in made-up lines labelled by hand, the shapes find {whole['recall']:.0%} "
-        f"(95 % interval {whole['recall_low']:.0%} to {whole['recall_high']:.0%}); names on no list and without a "
-        "title are what they miss most. Your notes may be worded otherwise: look at a few below before you rely on it."
-    )
-    numbers(table, name="own-phi", label="What was found in your notes, and how far to trust it")
 
 
 def mine() -> list[Upload]:

@@ -52,7 +52,8 @@ def remove(workspace: Workspace, digest: str) -> None:
 
 @st.cache_resource(show_spinner=False)
 def keep_time(root: str, _workspace: Workspace) -> threading.Thread:
-    """Start, once a data folder, the thread that deletes uploads when their time is over."""
+    """Start, once a data folder, the thread that deletes uploads past their time, and what a killed server left."""
+    from core.runs.scratch import sweep
     from core.runs.uploads import due
 
     def look() -> None:
@@ -60,6 +61,7 @@ def keep_time(root: str, _workspace: Workspace) -> threading.Thread:
         while True:
             for digest in due(_workspace.root):
                 remove(_workspace, digest)
+            sweep(_workspace.root)
             pause.wait(SWEEP_SECONDS)
 
     thread = threading.Thread(target=look, name="uploads", daemon=True)

@@ -54,5 +54,5 @@ def test_an_import_that_would_not_fit_stops_at_its_first_chunk(tmp_path, monkeyp
         rows = "".join(f"{n},1,9,2150-02-01,Nursing,{'word ' * 40}\n" for n in range(20_000))
         (path / "NOTEEVENTS.csv").write_text("ROW_ID,SUBJECT_ID,HADM_ID,CHARTDATE,CATEGORY,TEXT\n" + rows)
     with pytest.raises(BadNotes, match="of memory while they are checked, and 5 MB are free here"):
-        import_notes(path, on_progress=lambda what, done, total: told.append(what))
+        import_notes(path, tmp_path, on_progress=lambda what, done, total: told.append(what))
     assert 0 < len(told) < 10

@@ -32,6 +32,9 @@ NOTES = (
 )  # fmt: skip
 
 
+COHORT = "16d9b9d3a0a6"  # recorded while the folder was still imported in memory as a whole
+
+
 def quoted(*cells: str) -> str:
     return ",".join('"' + cell.replace('"', '""') + '"' for cell in cells)
 
@@ -57,12 +60,14 @@ def folder(tmp_path) -> Path:
 
 
 def test_every_note_but_errors_with_codes_ages_and_dates(folder):
-    seen = import_notes(folder, canaries=0)
-    notes, people = seen.corpus.notes, seen.corpus.patients.set_index("patient_id")
+    (folder / "cohort").mkdir()
+    seen, corpus = import_notes(folder, folder / "cohort", canaries=0), Corpus.read(folder / "cohort")
+    notes, people = corpus.notes, corpus.patients.set_index("patient_id")
+    assert seen.spec.digest() == corpus.spec.digest() == COHORT
     assert seen.records == "surrogates" and seen.marked_wrong == 1 and seen.unknown_placeholders == 1
     assert notes["note_id"].tolist() == ["1", "2", "3", "4", "6"]
     assert notes["admission_id"].tolist() == ["100", "10", "101", "102", "103"]
-    assert people.loc["10", "icd_codes"] == ["401.9", "E878.8"] and people.loc["11", "icd_codes"] == ["V58.61"]
+    assert [list(people.loc[who, "icd_codes"]) for who in ("10", "11")] == [["401.9", "E878.8"], ["V58.61"]]
     assert people.loc["10", "age"] == 69 and people.loc["12", "age"] == 90, "an age over 89"
     assert people.loc["10", "date_of_birth"] == "2080-03-02"
     assert "2150-2-1" in notes["text"].iloc[0], "dates are surrogates already"
@@ -109,6 +114,7 @@ def test_one_number_is_one_doctor_everywhere_and_the_seed_decides(folder):
     assert len(doctors) == 1
     again, other = read_notes(folder, canaries=0).notes["text"], read_notes(folder, canaries=0, seed=1).notes["text"]
     assert texts.tolist() == again.tolist() != other.tolist()
+    assert read_notes(folder, canaries=6, seed=2).spec.digest() == "95aa15fde6dd", "as it always was"
 
 
 @pytest.mark.parametrize(

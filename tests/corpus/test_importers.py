@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pandas as pd
 import pytest
@@ -14,7 +15,7 @@ from core.corpus.hospital import build
 from core.corpus.import_codes import codes_in, dotted, revision_of
 from core.corpus.import_files import BadNotes
 from core.corpus.import_table import guess_columns
-from core.corpus.importers import fitting_canaries, import_notes, read_notes, split_patients
+from core.corpus.importers import Seen, fitting_canaries, import_notes, read_notes, split_patients
 from core.corpus.tables import NOTES, PATIENTS, Corpus
 from core.phi.fields import DIRECT
 from core.spec import CORPUS_PRESETS, CorpusSpec, RunSpec
@@ -36,6 +37,12 @@ def identifiers(tmp_path) -> Path:
     codes = HOSPITAL.patients["icd_codes"].map(" ".join)
     HOSPITAL.patients.drop(columns="split").assign(icd_codes=codes).to_csv(path, index=False)
     return path
+
+
+def seen_in(path: Path, **options) -> Seen:
+    """What an import sees; the cohort that it writes is thrown away."""
+    with TemporaryDirectory() as folder:
+        return import_notes(path, Path(folder), **options)
 
 
 def lines(path: Path, *rows: str) -> Path:
@@ -92,6 +99,59 @@ def test_the_spec_names_the_content_and_nothing_else_changed(notes_file, tmp_pat
     first.write(tmp_path)
     back = Corpus.read(tmp_path)
     assert back.spec == first.spec and back.content_id() == first.spec.imported
+
+
+@pytest.fixture
+def odd_file(tmp_path) -> Path:
+    """Copies, near copies, blank notes, carriage returns, other names of columns, packed."""
+    odd = OWN[["text", "patient_id"]].assign(text=OWN["text"].str.replace(". ", ".\r\n", n=1, regex=False))
+    nearly = odd.head(40).assign(text=odd["text"].head(40).str.upper() + " again")
+    odd = pd.concat([odd, nearly, odd.iloc[40:50], odd.head(3).assign(text=" \t\x1f ")])
+    odd.rename(columns={"text": "Befund", "patient_id": "Fall"}).to_csv(tmp_path / "odd.csv.gz", index=False)
+    return tmp_path / "odd.csv.gz"
+
+
+@pytest.mark.parametrize(
+    ("options", "imported", "digest"),
+    [
+        ({}, "705907ff46b947c0", "213757a7bb11"),
+        ({"identifiers": True}, "6aa96efdbd3977a0", "e1c0a2b7c34e"),
+        ({"owner": "me", "seed": 3, "population": 0.2, "canaries": 12}, "4cc5e1f2638a4cb4", "af85a9d83100"),
+        ({"odd": True}, "729154bf89c8a72c", "7962275bf0f6"),
+        ({"odd": True, "deduplicate": "exact"}, "a26939c99b2ddb50", "169c62097078"),
+        ({"odd": True, "deduplicate": "near"}, "051a53242ffe9952", "01c70c18a14b"),
+    ],
+)
+def test_the_same_file_is_the_cohort_it_always_was(notes_file, identifiers, odd_file, options, imported, digest):
+    """Recorded while notes were still imported in memory as a whole: runs and ledgers name cohorts by these."""
+    options = dict(options)
+    path, columns = (odd_file, {"note": "Befund", "patient": "Fall"}) if options.pop("odd", False) else (notes_file, {})
+    if options.get("identifiers"):
+        options["identifiers"] = identifiers
+    spec = seen_in(path, columns=columns, **options).spec
+    assert (spec.imported, spec.digest()) == (imported, digest)
+
+
+def test_given_splits_too_are_the_cohort_they_always_were(tmp_path):
+    path = tmp_path / "given.parquet"
+    OWN[["note_id", "patient_id", "split", "text", "date"]].assign(date=pd.to_datetime(OWN["date"])).to_parquet(path)
+    assert seen_in(path).spec.imported == "e7e5982e3f349649"
+
+
+def test_what_was_seen_is_what_was_written(notes_file, tmp_path):
+    (tmp_path / "cohort").mkdir()
+    seen = import_notes(notes_file, tmp_path / "cohort")
+    corpus = Corpus.read(tmp_path / "cohort")
+    own = corpus.notes[corpus.notes["split"] != "canary"]
+    found = Counter(span["field"] for spans in own["phi_spans"] for span in spans)
+    assert corpus.spec == seen.spec and corpus.content_id() == seen.spec.imported and dict(found) == seen.found
+    assert seen.notes == len(own) and seen.notes_with_phi == own["phi_spans"].map(len).gt(0).sum()
+    assert (seen.members, seen.heldout) == (22, 10) and seen.patients == len(corpus.patients)
+    assert seen.canaries == len(corpus.canaries) and seen.planted == corpus.canaries["inserted"].sum()
+    assert seen.training_notes == (own["split"] == "member").sum()
+    assert sorted(path.name for path in (tmp_path / "cohort").iterdir()) == [
+        "canaries.parquet", "notes.parquet", "patients.parquet", "spec.json",
+    ]  # fmt: skip
 
 
 def test_a_synthetic_spec_says_nothing_about_imports():
@@ -167,7 +227,7 @@ def test_what_cannot_be_used_is_named_by_row_and_column(tmp_path, content, compl
     path = tmp_path / "notes.csv"
     path.write_text(content, encoding="utf-8")
     with pytest.raises(BadNotes, match=complaint):
-        import_notes(path)
+        seen_in(path)
 
 
 @pytest.mark.parametrize(
@@ -183,24 +243,25 @@ def test_a_bad_table_of_identifiers_is_named_too(notes_file, tmp_path, content, 
     path = tmp_path / "ids.csv"
     path.write_text(content, encoding="utf-8")
     with pytest.raises(BadNotes, match=complaint):
-        import_notes(notes_file, identifiers=path)
+        seen_in(notes_file, identifiers=path)
 
 
 def test_copies_and_blanks_are_counted_and_can_be_left_out(tmp_path):
     long = "she came with a cough and left with a prescription for a week of rest at home"
     rows = [f"A,{long}", f"A,{long.upper()}", f"B,{long} today", "B,short", "C,short", "D,  ", "D,own words", "E,other"]
     path = lines(tmp_path / "n.csv", *rows)
-    seen = import_notes(path)
-    assert (seen.rows, seen.blank, seen.copies.exact, seen.copies.near, seen.removed) == (8, 1, 2, 3, 0)
-    assert len(import_notes(path, deduplicate="exact").corpus.notes) == 5
-    near = import_notes(path, deduplicate="near")
-    assert near.removed == 3 and near.corpus.notes["text"].tolist() == [long, "short", "own words", "other"]
+    seen = seen_in(path)
+    assert (seen.rows, seen.blank, seen.copies, seen.near_copies, seen.removed) == (8, 1, 2, 3, 0)
+    assert seen_in(path, deduplicate="exact").notes == 5
+    near = seen_in(path, deduplicate="near")
+    assert (near.removed, near.copies, near.near_copies) == (3, 2, 3)
+    assert read_notes(path, deduplicate="near").notes["text"].tolist() == [long, "short", "own words", "other"]
 
 
 @pytest.mark.parametrize("options", [{"population": 0.9}, {"canaries": -1}, {"deduplicate": "all"}])
 def test_options_out_of_range_are_refused(notes_file, options):
     with pytest.raises(ValueError):
-        import_notes(notes_file, **options)
+        seen_in(notes_file, **options)
 
 
 @pytest.mark.parametrize(

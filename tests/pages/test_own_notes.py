@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from functools import partial
 
 import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
-from visit import said, visit
+from visit import WAIT, said, visit
 
 from core.corpus.hospital import build
 from core.runs.store import Workspace
@@ -29,12 +30,24 @@ def cohort(monkeypatch, tmp_path):
     return partial(visit, "cohort", cohort="my notes")
 
 
+def waited(app: AppTest) -> AppTest:
+    """Clicks Check, and looks again when the check has ended."""
+    app.button(key="own_check").click().run()
+    assert not app.exception
+    assert app.button(key="own_cancel").label == "Cancel" and "own_check" not in {one.key for one in app.button}
+    check = app.session_state["own_asked"].check
+    end = time.monotonic() + WAIT
+    while check.active and time.monotonic() < end:
+        time.sleep(0.05)
+    app.run()
+    assert not app.exception
+    return app
+
+
 def checked(app: AppTest, frame: pd.DataFrame) -> AppTest:
     app.file_uploader(key="own_file").set_value(csv(frame)).run()
     assert not app.exception
-    app.button(key="own_check").click().run()
-    assert not app.exception
-    return app
+    return waited(app)
 
 
 def used(app: AppTest) -> AppTest:
@@ -69,7 +82,7 @@ def test_columns_with_other_names_are_mapped(cohort):
     assert any("Choose the column of" in info.value for info in app.info)
     app.selectbox(key="own_column_note").set_value("Befund")
     app.selectbox(key="own_column_patient").set_value("Fall").run()
-    app.button(key="own_check").click().run()
+    waited(app)
     assert app.metric[0].value == str(len(NOTES))
 
 
@@ -87,7 +100,7 @@ def test_the_tables_of_mimic_are_taken_together(cohort, tmp_path):
     assert any("NOTEEVENTS is not among them" in error.value.replace("\\", "") for error in app.error)
     app.file_uploader(key="own_file").set_value(files).run()
     assert not app.exception and not app.selectbox[0].key.startswith("own_column")
-    app.button(key="own_check").click().run()
+    waited(app)
     assert {metric.label: metric.value for metric in app.metric}["Patients"] == "6"
     assert "made-up identities" in said(app)
     app.button(key="own_use").click().run()
@@ -114,7 +127,7 @@ def test_bad_files_are_sentences_and_nothing_is_kept(cohort, tmp_path, frame, co
     app.file_uploader(key="own_file").set_value(csv(frame)).run()
     for button in app.button:
         if button.key == "own_check":
-            button.click().run()
+            waited(app)
             break
     assert not app.exception
     assert any(complaint in error.value.replace("\\", "") for error in app.error)

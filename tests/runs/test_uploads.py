@@ -8,6 +8,7 @@ import pytest
 
 from core.corpus.hospital import build
 from core.corpus.tables import Corpus
+from core.runs.audits import Outcome
 from core.runs.lock import held
 from core.runs.run import RunNotFound
 from core.runs.store import CohortGone, Workspace
@@ -32,6 +33,15 @@ def workspace(tmp_path) -> Workspace:
 
 
 @pytest.fixture
+def made(workspace, brought):
+    """The folder that an import would have written it to."""
+    folder = workspace.root / "uploads" / "made"
+    folder.mkdir(parents=True)
+    brought.write(folder)
+    return folder
+
+
+@pytest.fixture
 def run_on(workspace, smoke_workspace, smoke_specs):
     """Puts a finished run on a cohort into the workspace: the tables of a smoke run under another spec."""
 
@@ -49,8 +59,8 @@ def seen_by(workspace: Workspace, viewer: str) -> Workspace:
     return Workspace(workspace.root, shared=(), viewer=viewer)
 
 
-def test_a_cohort_and_its_runs_are_there_for_their_owner_alone(workspace, brought, run_on):
-    upload = keep(workspace, brought, owner="ada", name="ward 7")
+def test_a_cohort_and_its_runs_are_there_for_their_owner_alone(workspace, brought, made, run_on):
+    upload = keep(workspace, made, owner="ada", name="ward 7")
     private, public = run_on(brought.spec), run_on(CORPUS_PRESETS["smoke"])
     ada, bob = seen_by(workspace, "ada"), seen_by(workspace, "bob")
     assert ada.corpus(upload.spec).content_id() == brought.content_id()
@@ -71,8 +81,8 @@ def test_notes_of_the_command_line_are_shown_only_where_the_server_says_so(works
     assert seen_by(workspace, "ada").shows(brought.spec)
 
 
-def test_deleting_leaves_nothing_made_from_the_notes(workspace, brought, run_on):
-    upload = keep(workspace, brought, owner="ada", name="ward 7")
+def test_deleting_leaves_nothing_made_from_the_notes(workspace, brought, made, run_on):
+    upload = keep(workspace, made, owner="ada", name="ward 7")
     private, public = run_on(brought.spec), run_on(CORPUS_PRESETS["smoke"])
     workspace.begin(RunSpec(corpus=brought.spec))
     for folder in (workspace.audit(private.run_id).folder, workspace.references(brought.spec)):
@@ -88,8 +98,8 @@ def test_deleting_leaves_nothing_made_from_the_notes(workspace, brought, run_on)
     assert delete(workspace, upload.digest), "deleting what is gone is no error"
 
 
-def test_a_run_that_is_being_made_is_asked_to_stop_and_deleted_later(workspace, brought):
-    upload = keep(workspace, brought, owner="ada", name="ward 7")
+def test_a_run_that_is_being_made_is_asked_to_stop_and_deleted_later(workspace, brought, made):
+    upload = keep(workspace, made, owner="ada", name="ward 7")
     spec = RunSpec(corpus=brought.spec)
     work = workspace.begin(spec)
     with held(workspace.lock_file(spec.run_id), **NEVER):
@@ -100,9 +110,34 @@ def test_a_run_that_is_being_made_is_asked_to_stop_and_deleted_later(workspace, 
     assert delete(workspace, upload.digest) and not workspace.works() and not due(workspace.root)
 
 
-def test_what_is_past_its_time_is_due(workspace, brought, monkeypatch):
+def test_what_an_audit_that_is_under_way_still_writes_is_deleted_too(workspace, brought, made, run_on):
+    upload = keep(workspace, made, owner="ada", name="ward 7")
+    run = run_on(brought.spec)
+    audit = workspace.audit(run.run_id)
+    audit.folder.mkdir(parents=True)
+    with held(workspace.audit_lock_file(run.run_id), **NEVER):
+        assert not delete(workspace, upload.digest)
+        assert (audit.folder / "cancel").exists()
+        assert not seen_by(workspace, "ada").runs()
+        outcome = Outcome("loss", "done", 1.0, "", ("scores",), 1, 0.0)
+        audit.record(outcome, {"scores": brought.notes[["note_id", "text"]]})  # its attack ends before it looks
+    assert due(workspace.root) == [upload.digest] and delete(workspace, upload.digest)
+    assert not audit.folder.exists() and not made_from(workspace, upload.digest) and not due(workspace.root)
+
+
+def test_no_record_is_left_of_notes_that_could_not_be_stored(workspace, made, monkeypatch):
+    def broken(*arguments):
+        raise ValueError("no folder of this disk")
+
+    monkeypatch.setattr(Workspace, "adopt", broken)
+    with pytest.raises(ValueError, match="no folder"):
+        keep(workspace, made, owner="ada", name="ward 7")
+    assert not uploads(workspace.root)
+
+
+def test_what_is_past_its_time_is_due(workspace, made, monkeypatch):
     monkeypatch.setenv("PHILAB_UPLOAD_HOURS", "2")
-    upload = keep(workspace, brought, owner="ada", name="ward 7")
+    upload = keep(workspace, made, owner="ada", name="ward 7")
     assert upload.expires == pytest.approx(upload.uploaded + 7200)
     assert not due(workspace.root, upload.expires - 1) and due(workspace.root, upload.expires) == [upload.digest]
     monkeypatch.setenv("PHILAB_UPLOAD_HOURS", "for ever")
@@ -110,9 +145,10 @@ def test_what_is_past_its_time_is_due(workspace, brought, monkeypatch):
         hours_kept()
 
 
-def test_only_imported_notes_with_an_owner_are_kept(workspace, brought):
+def test_only_imported_notes_with_an_owner_are_kept(workspace, made):
     with pytest.raises(ValueError):
-        keep(workspace, build(CORPUS_PRESETS["smoke"]), owner="ada", name="x")
+        keep(workspace, made, owner="", name="x")
+    build(CORPUS_PRESETS["smoke"]).write(made)
     with pytest.raises(ValueError):
-        keep(workspace, brought, owner="", name="x")
+        keep(workspace, made, owner="ada", name="x")
     assert not uploads(workspace.root)

@@ -1,0 +1,86 @@
+"""`python -m core.jobs.import_task FOLDER`: checks notes that somebody brought, in a process of its own.
+
+Standard input tells in one line of JSON what to import and how; when it is closed, whoever asked is gone, and so is
+this process with what it wrote. FOLDER gets `progress.json` now and then, and in the end either `cohort/` with
+`seen.json` (`core.corpus.importers.Seen`), or `failed.json` with a sentence.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import shutil
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from core.corpus.importers import import_notes
+from core.runs.events import replace_text
+from core.runs.store import full_disk_as_sentence
+
+COHORT, SEEN_FILE, PROGRESS_FILE, FAILED_FILE = "cohort", "seen.json", "progress.json", "failed.json"
+TELL_SECONDS = 0.25
+NICE = 10  # pages that others look at come first
+NO_MEMORY = "The check ran out of memory and was ended. Bring a part of the notes, or use a computer with more memory."
+
+log = logging.getLogger(__name__)
+
+
+def check(folder: Path, path: str, options: dict[str, Any]) -> None:
+    """Import `path` into `folder/cohort` and write there what was seen, or why it cannot be used. Never raises."""
+    try:
+        (folder / COHORT).mkdir()
+        with full_disk_as_sentence("the cohort", folder):
+            seen = import_notes(path, folder / COHORT, on_progress=_teller(folder), **options)
+            replace_text(folder / SEEN_FILE, seen.model_dump_json())
+    except MemoryError:
+        _fail(folder, NO_MEMORY)
+    except (ValueError, OSError) as error:  # BadNotes and DiskFull are sentences
+        _fail(folder, str(error))
+    except Exception as error:
+        log.exception("a check of notes failed")
+        _fail(folder, f"The check stopped for a reason that nobody foresaw ({type(error).__name__}); see the log.")
+
+
+def _fail(folder: Path, message: str) -> None:
+    shutil.rmtree(folder / COHORT, ignore_errors=True)  # first: it may be what fills the disk
+    replace_text(folder / FAILED_FILE, json.dumps({"message": message}))
+
+
+def _teller(folder: Path):
+    """Writes progress down, a few times a second."""
+    last: tuple[float, str] = (0.0, "")
+
+    def tell(what: str, done: int, total: int) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if what != last[1] or now - last[0] > TELL_SECONDS:
+            last = now, what
+            replace_text(folder / PROGRESS_FILE, json.dumps({"what": what, "done": done, "total": total}))
+
+    return tell
+
+
+def _go_with_whoever_asked(folder: Path) -> None:
+    sys.stdin.read()
+    shutil.rmtree(folder, ignore_errors=True)
+    os._exit(1)
+
+
+def _be_modest() -> None:
+    """Let others go first, and be the first to go when memory runs out: not the server that everybody looks at."""
+    os.nice(NICE)
+    with contextlib.suppress(OSError):  # other systems than Linux
+        Path("/proc/self/oom_score_adj").write_text("1000")
+
+
+if __name__ == "__main__":
+    place = Path(sys.argv[1])
+    asked = json.loads(sys.stdin.readline())
+    threading.Thread(target=_go_with_whoever_asked, args=(place,), daemon=True).start()
+    _be_modest()
+    check(place, asked["path"], asked["options"])

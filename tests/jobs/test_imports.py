@@ -1,0 +1,183 @@
+"""Checks of brought notes, each in a process of its own: its outcome, its end, and that nothing of it stays behind."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from core.corpus.hospital import build
+from core.corpus.importers import STAGES, import_notes
+from core.corpus.tables import Corpus
+from core.jobs import import_task, imports
+from core.jobs.imports import AT_ONCE, Check, Checks
+from core.runs.scratch import PREFIX
+from core.spec import CORPUS_PRESETS
+
+WAIT = 120  # seconds; a process that imports pandas and scikit-learn on a busy core
+ROOT = Path(__file__).resolve().parents[2]
+NOTES = build(CORPUS_PRESETS["smoke"]).notes
+
+
+@pytest.fixture
+def notes_file(tmp_path) -> Path:
+    path = tmp_path / "ward.csv"
+    NOTES[NOTES["split"] != "canary"][["patient_id", "text"]].to_csv(path, index=False)
+    return path
+
+
+@pytest.fixture
+def endless(tmp_path) -> Path:
+    """Notes that are checked for longer than any test here takes."""
+    path = tmp_path / "endless.csv"
+    rows = (f"P{n % 40},Mr. Paul Stone came {n} times to ward {n * 7919 % 100_003} and left\n" for n in range(250_000))
+    path.write_text("patient_id,text\n" + "".join(rows))
+    return path
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Starts checks whose data folder is `tmp_path / "data"`, and ends them after the test."""
+    checks, begun = Checks(), []
+
+    def go(path: Path, alive: Callable[[], bool] = lambda: True, **options) -> Check:
+        begun.append(checks.start(tmp_path / "data", path, options, alive=alive))
+        return begun[-1]
+
+    yield go
+    for check in begun:
+        check.end()
+
+
+def until(true: Callable[[], object]) -> None:
+    end = time.monotonic() + WAIT
+    while not true():
+        assert time.monotonic() < end, "it never came true"
+        time.sleep(0.02)
+
+
+def left(tmp_path: Path) -> list[Path]:
+    return list((tmp_path / "data").rglob(f"{PREFIX}*"))
+
+
+def process_of(check: Check) -> subprocess.Popen:
+    until(lambda: check._process is not None)
+    return check._process
+
+
+def test_a_check_is_what_an_import_here_is(start, notes_file, tmp_path):
+    check = start(notes_file, owner="ada", canaries=6)
+    until(lambda: not check.active)
+    assert (check.state, check.message) == ("done", "")
+    (tmp_path / "here").mkdir()
+    assert check.seen == import_notes(notes_file, tmp_path / "here", owner="ada", canaries=6)
+    assert Corpus.read(check.cohort).content_id("ada") == check.seen.spec.imported
+    assert check.cohort.parent.stat().st_mode & 0o077 == 0
+    check.end()
+    assert not left(tmp_path) and check.state == "ended"
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "sentence"),
+    [
+        (b"patient_id,text\nA,x\nB,\xe9\n", {}, "ward.csv, row 3, column “text”: the text is not UTF-8"),
+        (b"patient_id,text\nA,x\n", {"population": 2}, "population must be a share between 0 and 0.5, not 2"),
+    ],
+)
+def test_what_is_wrong_is_the_sentence_it_would_be_here(start, tmp_path, content, options, sentence):
+    path = tmp_path / "ward.csv"
+    path.write_bytes(content)
+    check = start(path, **options)
+    until(lambda: not check.active)
+    assert check.state == "failed" and check.message.startswith(sentence)
+    assert not left(tmp_path)
+
+
+def test_cancelling_ends_the_process_at_once_and_leaves_nothing(start, endless, tmp_path):
+    check = start(endless)
+    process = process_of(check)
+    check.end()
+    assert process.poll() == -9 and not left(tmp_path)
+    check.end()
+
+
+def test_a_process_that_was_killed_is_told_as_lack_of_memory(start, endless, tmp_path):
+    check = start(endless)
+    process_of(check).kill()
+    until(lambda: not check.active)
+    assert check.state == "failed" and "ran out of memory" in check.message and not left(tmp_path)
+
+
+def test_a_check_goes_when_nobody_waits_for_it_any_more(start, endless, notes_file, tmp_path, monkeypatch):
+    monkeypatch.setattr(imports, "GRACE_SECONDS", 0.1)
+    there = True
+    checks = [start(endless, lambda: there), start(notes_file, lambda: there)]
+    until(lambda: checks[1].state == "done")
+    there = False
+    until(lambda: all(check.state == "ended" for check in checks))
+    assert not left(tmp_path) and checks[0]._process.poll() == -9
+
+
+def test_only_so_many_run_at_once_and_the_next_begins_when_one_ends(start, endless):
+    first = [start(endless) for _ in range(AT_ONCE)]
+    last = start(endless)
+    for check in first:
+        process_of(check)
+    assert last.state == "queued" and last.progress().share == 0
+    first[0].end()
+    until(lambda: last.state == "running")
+
+
+ASKING = """
+import sys, time
+from pathlib import Path
+from core.jobs.imports import CHECKS
+check = CHECKS.start(Path(sys.argv[1]), Path(sys.argv[2]), {}, alive=lambda: True)
+while check.state == "queued":
+    time.sleep(0.02)
+print(check._process.pid, flush=True)
+time.sleep(600)
+"""
+
+
+def test_no_check_outlives_the_server_even_when_it_is_killed(endless, tmp_path):
+    asking = [sys.executable, "-c", ASKING, str(tmp_path / "data"), str(endless)]
+    server = subprocess.Popen(asking, cwd=ROOT, stdout=subprocess.PIPE, text=True)  # noqa: S603
+    pid = int(server.stdout.readline())
+    (folder,) = left(tmp_path)
+    until(lambda: (folder / import_task.COHORT).is_dir())
+    server.kill()
+    server.wait()
+    server.stdout.close()
+    until(lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
+    assert not left(tmp_path), "the process took what it wrote with it"
+
+
+def test_how_far_it_is_grows_from_stage_to_stage(start, notes_file):
+    check = start(notes_file)
+    shares = []
+    until(lambda: shares.append(check.progress().share) or not check.active)
+    assert shares == sorted(shares) and 0 <= shares[0] <= shares[-1] <= 1
+    assert sum(STAGES.values()) == pytest.approx(1)
+
+
+def test_the_stages_are_what_an_import_tells_in_their_order(notes_file, tmp_path):
+    told: list[str] = []
+    import_notes(notes_file, tmp_path, on_progress=lambda what, done, total: told.append(what))
+    assert list(dict.fromkeys(told)) == list(STAGES)
+
+
+def test_a_fault_that_nobody_foresaw_is_a_sentence_and_what_it_was_stays_in_the_log(tmp_path, monkeypatch, caplog):
+    def broken(*_, **__):
+        raise KeyError("a patient's name")
+
+    monkeypatch.setattr(import_task, "import_notes", broken)
+    import_task.check(tmp_path, "notes.csv", {})
+    failed = (tmp_path / import_task.FAILED_FILE).read_text()
+    assert "KeyError" in failed and "name" not in failed and "patient's name" in caplog.text
+    assert not (tmp_path / import_task.COHORT).exists()

@@ -1,0 +1,74 @@
+"""Folders for what is only looked at: private, and gone with whoever made them."""
+
+from __future__ import annotations
+
+import gc
+import os
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from core.runs.scratch import NEW_SECONDS, Scratch, sweep
+
+ROOT = Path(__file__).resolve().parents[2]
+KILLED = """
+import os, sys
+from pathlib import Path
+from core.runs.scratch import Scratch
+scratch = Scratch(Path(sys.argv[1]))
+(scratch.path / "notes.csv").write_text("somebody's notes")
+print(scratch.path, flush=True)
+{end}
+"""
+
+
+def left_by(root: Path, end: str) -> Path:
+    """The folder of a process that made one, wrote a file into it, and came to this end."""
+    process = subprocess.run(  # noqa: S603
+        [sys.executable, "-c", KILLED.format(end=end), str(root)], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    return Path(process.stdout.strip())
+
+
+def test_nobody_else_can_open_it_and_it_goes_when_it_is_told_to(tmp_path):
+    scratch = Scratch(tmp_path)
+    (scratch.path / "notes.csv").write_text("x")
+    assert stat.S_IMODE(scratch.path.stat().st_mode) == 0o700 and scratch.path.is_relative_to(tmp_path)
+    scratch.cleanup()
+    scratch.cleanup()
+    assert not scratch.path.exists()
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_it_goes_with_whoever_held_it(tmp_path):
+    path = Scratch(tmp_path).path
+    gc.collect()
+    assert not path.exists()
+    assert not left_by(tmp_path, "").exists(), "a process that ended in order"
+
+
+def test_what_a_killed_process_left_is_swept_and_what_is_in_use_is_not(tmp_path):
+    left = left_by(tmp_path, "os.kill(os.getpid(), 9)")
+    assert (left / "notes.csv").exists()
+    scratch = Scratch(tmp_path)
+    sweep(tmp_path)
+    assert left.exists(), "it might just have been made, and not be locked yet"
+    sweep(tmp_path, time.time() + NEW_SECONDS + 1)
+    assert not left.exists() and scratch.path.exists()
+    scratch.cleanup()
+
+
+def test_nothing_stays_longer_than_an_upload_may(tmp_path, monkeypatch):
+    monkeypatch.setenv("PHILAB_UPLOAD_HOURS", "1")
+    scratch = Scratch(tmp_path)
+    os.utime(scratch.path, (time.time() - 3_590,) * 2)
+    sweep(tmp_path)
+    assert scratch.path.exists()
+    os.utime(scratch.path, (time.time() - 3_610,) * 2)
+    sweep(tmp_path)
+    assert not scratch.path.exists()
+    scratch.cleanup()
