@@ -1,0 +1,212 @@
+"""The settings that a run is made from, a frozen and validated object each: cohort, model, privacy, training, audit.
+
+`core.spec` puts them together; that is where they are imported from.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from typing import Any, Literal, Self
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
+
+ModelKind = Literal["gpt2", "distilbert", "bert"]
+ModelSize = Literal["tiny", "small"]
+Accountant = Literal["prv", "rdp", "gdp"]
+Unit = Literal["note", "patient"]
+Variant = Literal["regular", "name-insertion", "template-only"]
+
+# Raising this makes every stored run a different run: do it when code changes what a spec computes.
+FORMAT = 1
+
+
+class Spec(BaseModel):
+    """A frozen settings object; `digest` is stable across processes and machines."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    def digest(self) -> str:
+        """First 12 hex digits of the SHA-256 of the canonical JSON of this spec."""
+        canonical = json.dumps({"format": FORMAT, **self.model_dump(mode="json")}, sort_keys=True)
+        return hashlib.sha256(canonical.encode()).hexdigest()[:12]
+
+
+class CorpusSpec(Spec):
+    """A synthetic hospital, or notes that somebody brought. The same spec gives the same bytes.
+
+    With `imported` the notes are looked up by their content id and never made; the other settings then say what the
+    cohort holds (patients, population, canaries) and how it was split (seed).
+    """
+
+    patients: int = Field(430, ge=4, le=200_000, description="patients with notes; 70 % members, 30 % held out")
+    population: int = Field(
+        150, ge=0, le=200_000, description="further, disjoint patients for thresholds and reference models"
+    )
+    notes_per_patient: float = Field(5.0, ge=1, le=200, description="mean number of notes a patient")
+    naming_rate: float = Field(
+        0.7, ge=0, le=1, description="share of notes that name the patient (about 0.10 in MIMIC-III)"
+    )
+    generic_rate: float = Field(0.05, ge=0, le=1, description="share of notes without any patient detail")
+    copy_forward: float = Field(
+        0.1, ge=0, le=1, description="chance that a note repeats a paragraph of the one before it"
+    )
+    note_length: Literal["full", "brief"] = Field("full", description="brief = two clinical sentences a note")
+    variant: Variant = "regular"
+    canaries: int = Field(48, ge=0, le=5_000, description="canary secrets, each put in by a fair coin")
+    canary_patients: int = Field(8, ge=0, le=1_000, description="whole canary patients, each put in by a fair coin")
+    seed: int = Field(0, ge=0)
+    imported: str | None = Field(
+        None, pattern=r"^[0-9a-f]{16}$", description="content id of notes that were brought; none: a synthetic hospital"
+    )
+
+    @model_serializer(mode="wrap")
+    def _synthetic_as_ever(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A synthetic cohort's JSON says nothing about `imported`, so that digests and run ids are what they were."""
+        data = handler(self)
+        if data.get("imported") is None:
+            data.pop("imported", None)
+        return data
+
+
+class ModelSpec(Spec):
+    """Which public model training starts from."""
+
+    kind: ModelKind = "gpt2"
+    size: ModelSize = "tiny"
+    base: str = Field("assets", description="'assets' (shipped), a folder, or a hub name such as gpt2")
+
+
+class PrivacySpec(Spec):
+    """No privacy, or DP-SGD with either a target ε or a noise multiplier σ."""
+
+    target_epsilon: float | None = Field(None, description="ε to reach exactly at the last step, never exceeded")
+    noise_multiplier: float | None = Field(None, description="σ, the noise's standard deviation over the clipping norm")
+    delta: float = Field(1e-5, gt=0, lt=1)
+    max_grad_norm: float = Field(1.0, gt=0)
+    unit: Unit = Field("note", description="what is protected: one note, or everything of one patient")
+    accountant: Accountant = "prv"
+
+    @field_validator("target_epsilon")
+    @classmethod
+    def _positive_epsilon(cls, value: float | None) -> float | None:
+        if value is not None and not (math.isfinite(value) and value > 0):
+            raise ValueError(f"ε must be a number above 0 (leave it out for training without privacy), not {value}")
+        return value
+
+    @field_validator("noise_multiplier")
+    @classmethod
+    def _positive_noise(cls, value: float | None) -> float | None:
+        if value is not None and not (math.isfinite(value) and value > 0):
+            raise ValueError(f"the noise multiplier σ must be a number above 0, not {value}")
+        return value
+
+    @model_validator(mode="after")
+    def _either_or(self) -> Self:
+        if self.target_epsilon is not None and self.noise_multiplier is not None:
+            raise ValueError("give a target ε or a noise multiplier σ, not both: each decides the other")
+        return self
+
+    @property
+    def private(self) -> bool:
+        """True when training clips and adds noise."""
+        return self.target_epsilon is not None or self.noise_multiplier is not None
+
+
+class TrainingSpec(Spec):
+    """How the weights move. Defaults come from `recipe`; docs/METHODS.md says how they were chosen."""
+
+    epochs: int = Field(8, ge=0, le=1_000, description="0 = the public base model itself, audited like any run")
+    batch_size: int = Field(32, ge=1, description="expected examples a logical batch")
+    learning_rate: float = Field(1e-3, gt=0)
+    warmup: float = Field(0.05, ge=0, le=1, description="share of the steps with a rising rate; a linear decay follows")
+    weight_decay: float = Field(0.0, ge=0)
+    trainable: Literal["all", "no-embeddings"] = "all"
+    weight_averaging: float = Field(0.0, ge=0, lt=1, description="decay of the moving average of weights; 0 = off")
+    max_notes_per_patient: int = Field(50, ge=1, description="row J7: at most this many notes of one patient are used")
+    max_tokens: int = Field(192, ge=8, le=1_024, description="longer notes are split into samples of this many tokens")
+    physical_batch: int = Field(64, ge=1, description="examples held in memory at once; changes memory, not results")
+    seed: int = Field(0, ge=0)
+
+
+class DefenceSpec(Spec):
+    """What is done to the training notes before a model reads them; what is judged stays the original cohort."""
+
+    deduplicate: bool = Field(False, description="copies, near copies and repeated paragraphs are taken out")
+    scrub_recall: float | None = Field(
+        None, gt=0, le=1, description="share of identifiers that scrubbing finds and replaces; none: no scrubbing"
+    )
+    seed: int = Field(0, ge=0, description="which identifiers scrubbing misses")
+
+    @model_validator(mode="after")
+    def _does_something(self) -> Self:
+        if not self.deduplicate and self.scrub_recall is None:
+            raise ValueError("a defence that neither deduplicates nor scrubs is none: leave it out")
+        if self.seed and self.scrub_recall is None:
+            raise ValueError("a defence's seed decides what scrubbing misses: without scrubbing leave it at 0")
+        return self
+
+    @property
+    def label(self) -> str:
+        """`deduplicated`, `scrubbed (recall 95 %)`, or both."""
+        scrubbed = [] if self.scrub_recall is None else [f"scrubbed (recall {100 * self.scrub_recall:.3g} %)"]
+        return ", ".join([*(["deduplicated"] if self.deduplicate else []), *scrubbed])
+
+
+class VocabularySpec(Spec):
+    """Words of the training notes that the model's own word list gets (row H1), for a run with privacy or without.
+
+    With ε every note, or every patient where that is the unit, adds `words` different words to a histogram; it gets
+    noise, rare words fall out, and WordPiece is trained on what is left. Without ε the histogram is exact and complete.
+    """
+
+    epsilon: float | None = Field(None, description="ε of the word list alone; none: no noise, and no privacy")
+    delta: float = Field(1e-6, gt=0, lt=1, description="δ of the word list alone, added to that of training")
+    words: int = Field(10, ge=1, le=10_000, description="k: different words that one unit adds to the histogram")
+    pieces: int = Field(512, ge=1, le=50_000, description="at most so many entries are added to the public word list")
+    noise: Literal["gaussian", "laplace"] = Field("gaussian", description="laplace: as row H1 has it, and dearer")
+
+    @field_validator("epsilon")
+    @classmethod
+    def _positive_epsilon(cls, value: float | None) -> float | None:
+        if value is not None and not value > 0:
+            raise ValueError(f"the vocabulary's ε must be a number above 0, not {value}")
+        return value
+
+    @model_validator(mode="after")
+    def _says_nothing_unused(self) -> Self:
+        usual = {name: type(self).model_fields[name].default for name in ("delta", "words", "noise")}
+        if self.epsilon is None and any(getattr(self, name) != value for name, value in usual.items()):
+            raise ValueError("a vocabulary without noise has no δ, no cap of words, no kind of noise: leave them out")
+        return self
+
+    @property
+    def label(self) -> str:
+        """`own words (ε = 1)`, or that they were taken without noise."""
+        return "own words without noise" if self.epsilon is None else f"own words (ε = {self.epsilon:g})"
+
+
+class AuditSpec(Spec):
+    """The quick audit's size."""
+
+    samples_per_prompt: int = Field(
+        100, ge=1, le=10_000, description="14 prompts × this many = attempts (row P3: 1,400)"
+    )
+    new_tokens: int = Field(60, ge=1, le=512)
+    temperature: float = Field(0.8, gt=0)
+    top_k: int = Field(50, ge=1)
+    top_p: float = Field(0.95, gt=0, le=1)
+    mask_draws: int = Field(
+        4, ge=1, description="random 15 % masks averaged for a masked model's loss (row M2 uses 10)"
+    )
+    bootstrap: int = Field(1_000, ge=10, description="resamples of patients behind every interval")
+    seed: int = Field(0, ge=0)
