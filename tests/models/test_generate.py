@@ -3,7 +3,7 @@ import pytest
 import torch
 from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
-from core.models import generate
+from core.models import choosing, generate
 from core.models.decoder import CachedDecoder
 from core.models.generate import fill_masks, gibbs, sample
 from core.models.tokenizer import encode
@@ -38,7 +38,7 @@ def test_cached_logits_are_those_of_a_full_pass(gpt2):
 @pytest.mark.parametrize("count", [1, 7, 50, 300])
 def test_the_best_logits_are_those_of_topk(count):
     logits = torch.randn(9, 300, generator=torch.Generator().manual_seed(count))
-    values, places = generate._best(logits, count)
+    values, places = choosing.best(logits, count)
     expected = logits.topk(count)
     assert torch.equal(values, expected.values) and torch.equal(places, expected.indices)
 
@@ -69,7 +69,7 @@ def test_the_kept_set_and_its_shares_are_those_of_transformers():
     logits = 3 * torch.randn(1, 40)
     warped = TopPLogitsWarper(0.7)(None, TopKLogitsWarper(12)(None, TemperatureLogitsWarper(0.6)(None, logits)))
     expected = warped.softmax(-1)[0].double().numpy()
-    choose = generate._Chooser(temperature=0.6, top_k=12, top_p=0.7, greedy=False)
+    choose = choosing.Chooser(temperature=0.6, top_k=12, top_p=0.7, greedy=False)
     draws = 20_000
     uniform = (torch.arange(draws).double() + 0.5) / draws  # an even grid gives the shares themselves
     tokens = choose(logits.expand(draws, -1), uniform).numpy()
@@ -82,14 +82,14 @@ def test_a_row_ends_at_end_of_text_and_others_go_on(gpt2, monkeypatch):
     plain = sample(gpt2, PROMPTS, new_tokens=8, seeds=SEEDS)
     calls = 0
 
-    class Ending(generate._Chooser):
+    class Ending(choosing.Chooser):
         def __call__(self, logits, uniform):
             nonlocal calls
             tokens = super().__call__(logits, uniform)
             calls += 1
             return torch.where(torch.arange(len(tokens)) < 3, end, tokens) if calls == 3 else tokens
 
-    monkeypatch.setattr(generate, "_Chooser", Ending)
+    monkeypatch.setattr(generate, "Chooser", Ending)
     ended = sample(gpt2, PROMPTS, new_tokens=8, seeds=SEEDS)
     order = sorted(range(5), key=lambda row: len(encode(gpt2, [PROMPTS[row]])[0]))
     for place, row in enumerate(order):
@@ -148,6 +148,10 @@ def test_bad_settings_are_said(gpt2, change, sentence):
 
 def test_no_prompts_give_no_texts(gpt2):
     assert sample(gpt2, [], new_tokens=4, seeds=[]) == []
+
+
+def test_no_prompts_give_no_texts_of_masked_models_either(masked):
+    assert gibbs(masked, [], new_tokens=4, seeds=[]) == []
 
 
 def test_masks_are_filled_with_the_models_probabilities(masked):
