@@ -179,6 +179,33 @@ def test_a_unit_spread_over_two_physical_batches_is_refused_within_a_logical_bat
         clipper.accumulate(example_losses(lm, padded), [4, 5])
 
 
+def test_a_layer_that_ran_in_some_pieces_or_for_nothing_is_named() -> None:
+    model = nn.ModuleDict({"first": nn.Linear(3, 4), "second": nn.Linear(4, 4), "tied": nn.Embedding(5, 4)})
+    model["out"] = nn.Linear(4, 5, bias=False)
+    model["out"].weight = model["tied"].weight
+    x = torch.ones(2, 3)
+
+    def loss(*names: str) -> Tensor:
+        values = x
+        for name in names:
+            values = model[name](values)
+        return values.square().sum(1)
+
+    with Clipper(model, 1.0) as clipper:
+        clipper.backward(loss("first", "second"), [0, 1])
+        clipper.backward(loss("first"), [0, 1])
+        with pytest.raises(ValueError, match="the layer second took part in some pieces"):
+            clipper.clip()
+        clipper.backward(loss("first", "out"), [0, 1])
+        with pytest.raises(ValueError, match="only one of the tied layers tied, out took part"):
+            clipper.clip()
+        losses = loss("first")
+        model["second"](x.new_ones(2, 4))
+        with pytest.raises(ValueError, match="the layer second ran, but the losses do not depend on it"):
+            clipper.backward(losses, [0, 1])
+        clipper.accumulate(loss("first", "second"), [0, 1])
+
+
 def test_traps_are_named() -> None:
     lm = language_model("gpt2")
     ids = batch(lm, samples(lm, [5, 6]))[0].ids
