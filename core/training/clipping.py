@@ -124,6 +124,7 @@ class Clipper:
         gradients = torch.autograd.grad(losses.sum(), outputs, allow_unused=True)
         for layer, gradient in zip(calls, gradients, strict=True):
             if gradient is None:  # taken for zero, a gradient that autograd lost track of would escape the clipping
+                self._records, self._pieces = {}, []  # half a piece is no piece
                 raise ValueError(f"the layer {self._names[layer]} ran, but the losses do not depend on it: freeze it")
             record = self._records.setdefault(layer, Record([], []))
             record.inputs.append(calls[layer][0])
