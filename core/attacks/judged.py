@@ -18,7 +18,7 @@ import pandas as pd
 from core.attacks.registry import NotPossible, Report, Target, no_report
 from core.models.build import LanguageModel
 from core.models.likelihood import log_likelihoods, token_moments
-from core.models.tokenizer import encode
+from core.models.tokenizer import can_be_scored, encode
 
 REFERENCE_SHARE = 0.6  # of the population's patients
 MASK_DRAWS = 10  # row M2: K = 10 random masks
@@ -58,7 +58,8 @@ def _judged(target: Target) -> pd.DataFrame:
     notes = target.corpus.notes_of(*SPLITS)
     keep = (notes["split"] == "heldout") | notes["note_id"].isin(trained)
     keep |= (notes["split"] == "population") & ~notes["patient_id"].isin(reference_patients(target))
-    notes = notes[keep & (notes["text"].str.len() > 0)].reset_index(drop=True)
+    notes = notes[keep & (notes["text"].str.len() > 0)]
+    notes = notes[can_be_scored(target.lm, notes["text"].array)].reset_index(drop=True)
     for split in ("member", "heldout"):
         if not (notes["split"] == split).any():
             raise NotPossible(f"membership cannot be judged: the cohort holds no notes of the split “{split}”")

@@ -16,7 +16,7 @@ from core.attacks.decision import LOSS, PUBLIC_LOSS
 from core.corpus.public_text import heldout_text
 from core.models.build import LanguageModel
 from core.models.likelihood import note_losses
-from core.models.tokenizer import token_counts
+from core.models.tokenizer import can_be_scored, token_counts
 from core.spec import AuditSpec
 
 SCORE_COLUMNS = {
@@ -44,10 +44,13 @@ def loss_scores(
 
     `notes` is the cohort's notes table; notes of canaries and of the population are left out. Returns the scores table
     of docs/ARCHITECTURE.md with attack `loss`; `tokens` counts the note's tokens and the mark that ends it. A masked
-    model's loss is averaged over `audit.mask_draws` random masks. `on_progress(done, total)` counts notes.
+    model's loss is averaged over `audit.mask_draws` random masks; notes of which it knows no word are left out.
+    `on_progress(done, total)` counts notes.
     Raises ValueError when members or held-out patients have no notes.
     """
-    judged = notes[notes["split"].isin(["member", "heldout"])].reset_index(drop=True)
+    judged = notes[notes["split"].isin(["member", "heldout"])]
+    can = can_be_scored(lm, judged["text"].array)
+    judged = (judged if can.all() else judged[can]).reset_index(drop=True)  # of a large cohort no needless copy
     for split in ("member", "heldout"):
         if not (judged["split"] == split).any():
             raise ValueError(f"membership cannot be judged: the cohort holds no notes of the split “{split}”")

@@ -178,8 +178,8 @@ def note_losses(
     """Mean nats a scored token of each text: float64 of shape (texts,).
 
     Causal: over every token after BOS. Masked: the mean over `mask_draws` masks of the mean over the tokens hidden
-    by a mask is taken over all hidden tokens together (row M2, eq. 2). An empty text of a masked model has no token to
-    hide: NaN.
+    by a mask is taken over all hidden tokens together (row M2, eq. 2). A text of which a masked model can hide no token
+    (`core.models.tokenizer.can_be_scored`) has no loss: NaN.
     """
     found = log_likelihoods(lm, texts, mask_draws=mask_draws, seed=seed, max_tokens=max_tokens)
     return np.array([-one.mean() if len(one) else np.nan for one in found], dtype=np.float64)

@@ -146,6 +146,19 @@ def token_counts(lm: LanguageModel, texts: Sequence[str]) -> np.ndarray:
     return np.fromiter((len(encoding) for encoding in _encodings(lm, texts)), dtype=np.int64, count=len(texts))
 
 
+def can_be_scored(lm: LanguageModel, texts: Sequence[str]) -> np.ndarray:
+    """Which texts have a token whose likelihood a model gives: bool of shape (texts,).
+
+    GPT-2: all, each has its end mark. A masked model hides ordinary tokens only, so a text without any word that its
+    list can write (one [UNK] after the other) has none.
+    """
+    if lm.causal:
+        return np.ones(len(texts), dtype=bool)
+    special = set(lm.tokenizer.all_special_ids)
+    found = (not special.issuperset(encoding.ids) for encoding in _encodings(lm, texts))
+    return np.fromiter(found, dtype=bool, count=len(texts))
+
+
 def _encodings(lm: LanguageModel, texts: Sequence[str]) -> Iterator[Encoding]:
     backend = lm.tokenizer.backend_tokenizer
     backend.no_truncation()

@@ -7,6 +7,7 @@ from core.attacks.membership import loss_scores, min_k, min_k_plus_plus, public_
 from core.corpus.hospital import build
 from core.evaluation.metrics import roc
 from core.models.likelihood import perplexity, token_log_likelihoods
+from core.models.tokenizer import can_be_scored
 from core.runs.tables import SCHEMAS, write_table
 from core.spec import CORPUS_PRESETS, AuditSpec
 
@@ -65,6 +66,18 @@ def test_a_masked_model_scores_too_and_repeats_itself(untrained, notes):
     few = notes[notes["split"].isin(["member", "heldout"])].groupby("split").head(4)
     first, again = (loss_scores(untrained["distilbert"], few, AUDIT)["score"] for _ in range(2))
     assert first.tolist() == again.tolist() and (first < 0).all()
+
+
+def test_a_note_of_unknown_words_alone_is_not_judged(untrained, notes):
+    """Another alphabet: a masked model has no token to hide there, and one such note must not end a whole audit."""
+    judged = notes[notes["split"].isin(["member", "heldout"])].head(12).copy()
+    judged["split"] = ["member", "heldout"] * 6
+    judged.loc[judged.index[3], "text"] = "患者 нет"
+    for kind, left in (("bert", 11), ("gpt2", 12)):
+        scores = loss_scores(untrained[kind], judged, AUDIT)
+        assert len(scores) == left and np.isfinite(scores["score"]).all()
+        assert (judged["note_id"].iloc[3] in set(scores["note_id"])) is (kind == "gpt2")
+    assert can_be_scored(untrained["bert"], ["", "患者", "患者 a"]).tolist() == [False, False, True]
 
 
 def test_a_cohort_without_heldout_notes_is_refused(untrained, notes):
