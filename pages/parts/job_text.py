@@ -8,6 +8,7 @@ from core.runs.progress import Progress
 from core.spec import RunSpec
 from pages.parts import charts
 from pages.parts.cohort_choice import hospital_name
+from pages.parts.waiting import time_left
 
 if TYPE_CHECKING:
     from core.jobs.engine import Job
@@ -70,10 +71,3 @@ def _step_in_words(progress: Progress) -> str:
     if progress.epsilon and progress.epsilon[-1] is not None:
         words += f" · ε {progress.epsilon[-1]:.3g}"
     return words
-
-
-def time_left(seconds: float | None) -> str:
-    """What is left of something, as the end of a sentence; empty while nobody knows."""
-    if seconds is None:
-        return ""
-    return f" · {seconds / 60:.0f} min left" if seconds >= 90 else f" · {max(1, seconds):.0f} s left"

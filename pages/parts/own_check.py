@@ -13,7 +13,7 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from core.jobs.imports import CHECKS, Check
 from pages.parts import shell
-from pages.parts.job_text import time_left
+from pages.parts.waiting import time_left
 
 POLL_SECONDS = 1.0
 _ASKED = "own_asked"
