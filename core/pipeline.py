@@ -13,10 +13,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pandas as pd
 
 from core.corpus.tables import Corpus
+from core.following import evaluator
 from core.quick_audit import Progress, Stop, attacks_of, figures
 from core.runs.card import write_card
 from core.runs.events import Cancelled, Diary, State, Status, read_status, write_status
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from core.models.build import LanguageModel
     from core.models.dp_vocabulary import OwnWords
 
-EVALUATION_NOTES = 48  # held-out notes whose loss is followed while a model trains
 EventListener = Callable[[dict[str, Any]], None]
 
 
@@ -160,7 +159,7 @@ class _Line:
             on_progress=lambda event: diary.emit("progress_in_step", **asdict(event)),
             should_stop=self.stop,
             checkpoint=work / "checkpoint",
-            evaluate=_evaluator(corpus, self.spec),
+            evaluate=evaluator(corpus, self.spec),
         )
         if result.stopped:
             raise self._cancelled()
@@ -257,29 +256,3 @@ def _training_message(spec: RunSpec) -> str:
     if spec.vocabulary is not None and spec.vocabulary.epsilon is not None:
         how += f"; its words have spent ε = {spec.vocabulary.epsilon:g} besides"
     return f"Training {spec.model.kind} {how}"
-
-
-def _evaluator(corpus: Corpus, spec: RunSpec) -> Callable[[LanguageModel], dict[str, Any]]:
-    """What each epoch records: the loss on a fixed sample of held-out notes, and the exposure of three canaries."""
-    from core.attacks.exposure import canary_exposures
-    from core.models.likelihood import perplexity
-
-    heldout = corpus.notes_of("heldout")["text"]
-    texts = heldout.sample(min(EVALUATION_NOTES, len(heldout)), random_state=0).tolist()
-    tracked = tracked_canaries(corpus.canaries)
-
-    def evaluate(lm: LanguageModel) -> dict[str, Any]:
-        found = canary_exposures(lm, tracked)
-        return {
-            "eval_loss": float(np.log(perplexity(lm, texts, mask_draws=spec.audit.mask_draws, seed=spec.audit.seed))),
-            "canary_exposure": dict(zip(found["canary_id"], found["exposure"].astype(float), strict=True)),
-        }
-
-    return evaluate
-
-
-def tracked_canaries(canaries: pd.DataFrame) -> pd.DataFrame:
-    """The canaries followed while a model trains: the most and the least often planted one, and one never planted."""
-    sentences = canaries[canaries["form"] != "patient"].sort_values(["insertions", "canary_id"])
-    planted, absent = sentences[sentences["inserted"]], sentences[~sentences["inserted"]]
-    return pd.concat([planted.tail(1), planted.iloc[:-1].head(1), absent.head(1)]).reset_index(drop=True)

@@ -13,7 +13,8 @@ import pandas as pd
 import pytest
 
 from core.evaluation.summary import summarise
-from core.pipeline import Cancelled, execute, tracked_canaries
+from core.following import tracked_canaries
+from core.pipeline import Cancelled, execute
 from core.runs.events import read_events, read_status
 from core.runs.store import Workspace
 from core.runs.tables import SCHEMAS

@@ -1,0 +1,43 @@
+"""What is looked at after every epoch while a model trains: how it reads held-out notes, and three canaries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from core.corpus.tables import Corpus
+from core.spec import RunSpec
+
+if TYPE_CHECKING:
+    from core.models.build import LanguageModel
+
+EVALUATION_NOTES = 48  # held-out notes whose loss is followed
+
+
+def evaluator(corpus: Corpus, spec: RunSpec) -> Callable[[LanguageModel], dict[str, Any]]:
+    """What each epoch records: the loss on a fixed sample of held-out notes, and the exposure of three canaries."""
+    from core.attacks.exposure import canary_exposures
+    from core.models.likelihood import perplexity
+
+    heldout = corpus.notes_of("heldout")["text"]
+    texts = heldout.sample(min(EVALUATION_NOTES, len(heldout)), random_state=0).tolist()
+    tracked = tracked_canaries(corpus.canaries)
+
+    def evaluate(lm: LanguageModel) -> dict[str, Any]:
+        found = canary_exposures(lm, tracked)
+        return {
+            "eval_loss": float(np.log(perplexity(lm, texts, mask_draws=spec.audit.mask_draws, seed=spec.audit.seed))),
+            "canary_exposure": dict(zip(found["canary_id"], found["exposure"].astype(float), strict=True)),
+        }
+
+    return evaluate
+
+
+def tracked_canaries(canaries: pd.DataFrame) -> pd.DataFrame:
+    """The canaries followed while a model trains: the most and the least often planted one, and one never planted."""
+    sentences = canaries[canaries["form"] != "patient"].sort_values(["insertions", "canary_id"])
+    planted, absent = sentences[sentences["inserted"]], sentences[~sentences["inserted"]]
+    return pd.concat([planted.tail(1), planted.iloc[:-1].head(1), absent.head(1)]).reset_index(drop=True)
