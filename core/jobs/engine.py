@@ -71,15 +71,14 @@ class Engine:
         """Give the scheduler every job that it does not have yet; starts it where there is none."""
         try:
             client = self._started()
-        except (EngineFailed, OSError) as error:
+            with self._lock:
+                for job_id in [name for name, future in self._futures.items() if future is None]:
+                    try:
+                        self._futures[job_id] = self._send(client, job_id)
+                    except (RunNotFound, RunBroken):  # its folder was deleted, or damaged, while it waited here
+                        del self._futures[job_id]
+        except (EngineFailed, OSError) as error:  # OSError: whatever goes wrong with a connection
             self._give_up(str(error))
-            return
-        with self._lock:
-            for job_id in [name for name, future in self._futures.items() if future is None]:
-                try:
-                    self._futures[job_id] = self._send(client, job_id)
-                except (RunNotFound, RunBroken):  # its folder was deleted, or damaged, while it waited here
-                    del self._futures[job_id]
 
     def _started(self) -> Client:
         """The client, connected to a living cluster; starts one where there is none. Raises EngineFailed."""
