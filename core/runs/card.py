@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +42,7 @@ def _front_matter(spec: RunSpec) -> str:
 def _figures(facts: RunFacts) -> str:
     lines = ["| figure | of | value | 95 % interval | n |", "|---|---|---|---|---|"]
     for row in facts.figures:
-        interval = f"{row['low']:.4g} to {row['high']:.4g}"
+        interval = "none" if math.isnan(row["low"]) else f"{row['low']:.4g} to {row['high']:.4g}"
         lines.append(f"| {row['metric']} | {row['arm']} | {row['value']:.4g} | {interval} | {row['n']} |")
     return "\n".join(lines)
 
