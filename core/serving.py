@@ -136,7 +136,7 @@ class Server:
                 stream.finish()
         except Exception as error:  # the worker serves everybody: one bad request must not end it
             for stream in batch:
-                stream.finish(_sentence(error))
+                stream.finish(_sentence(error), refused=isinstance(error, PromptError))
 
     def _model(self, run_id: str) -> LanguageModel:
         lm = self._models.pop(run_id, None)  # `forget` may be called at any moment: look once
@@ -158,7 +158,8 @@ class Server:
             return True
         stream.finish(
             f"The prompt is too long: it takes {used:,} tokens and the answer {answer}, and this model reads at most "
-            f"{lm.context:,} together. Shorten the prompt."
+            f"{lm.context:,} together. {'Shorten the prompt' if answer < lm.context else 'Ask for a shorter answer'}.",
+            refused=True,
         )
         return False
 

@@ -19,6 +19,10 @@ class ServingError(RuntimeError):
     """The model could not be loaded or failed while writing. The text is a sentence."""
 
 
+class RequestRefused(ServingError, PromptError):
+    """What was asked fits no answer, which showed only once the model was there. The text is a sentence."""
+
+
 @dataclass(frozen=True)
 class Sampling:
     """How text is drawn; requests that share it share batches."""
@@ -60,6 +64,7 @@ class Stream:
     texts: list[str] = field(default_factory=list)  # one a seed, without the prompt
     ranked: list[list[tuple[str, float]]] | None = None  # fill(): candidates for each mask, best first
     error: str | None = None
+    refused: bool = False  # the error is the request's, not the server's
     cancelled: bool = False
     task: str = "write"  # "write": continue the prompt; "fill": rank words for each mask; "load": nothing more
     _finished: threading.Event = field(default_factory=threading.Event, repr=False)
@@ -87,11 +92,15 @@ class Stream:
         return self._finished.wait(seconds)
 
     def result(self, seconds: float | None = None) -> list[str]:
-        """Wait for and return the texts. Raises ServingError with the server's sentence, TimeoutError when not done."""
+        """Wait for and return the texts.
+
+        Raises ServingError with the server's sentence (RequestRefused where the request is at fault), TimeoutError when
+        not done.
+        """
         if not self.wait(seconds):
             raise TimeoutError(f"no answer from {self.run_id} within {seconds} s")
         if self.error:
-            raise ServingError(self.error)
+            raise (RequestRefused if self.refused else ServingError)(self.error)
         return self.texts
 
     def __iter__(self) -> Iterator[list[str]]:
@@ -113,8 +122,8 @@ class Stream:
             self.texts[row] = text
         return not self.done
 
-    def finish(self, error: str | None = None) -> None:
+    def finish(self, error: str | None = None, *, refused: bool = False) -> None:
         """Called by the server: nothing more will come."""
         if not self.done:
-            self.error = error
+            self.error, self.refused = error, refused
             self._finished.set()

@@ -83,6 +83,8 @@ def test_other_commands_refuse_too(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "no benchmark" in refused(capsys, "bench", "no-such-thing")
     assert "no file" in refused(capsys, "pretrain", "--text", tmp_path / "missing.txt")
     assert "command" in refused(capsys, "no-such-command")
+    for option, value in (("--epsilon", "-1"), ("--recall", "2")):
+        assert f"{option}:" in refused(capsys, "defences", option, value, *here), "the option as it is typed"
     assert list(tmp_path.iterdir()) == []
 
 
@@ -123,6 +125,9 @@ def test_runs_and_audit_and_prompt(
     again = asked(capsys, "prompt", plain, "Patient:", "--n", 1, "--seed", 6, "--new-tokens", 12, *here)["answers"]
     assert again[0] == answers[1], "the same seed gives the same text, alone or in a batch"
     assert "empty" in refused(capsys, "prompt", plain, "  ", *here)
+    assert "Shorten the prompt" in refused(capsys, "prompt", plain, "word " * 300, *here)
+    assert "shorter answer" in refused(capsys, "prompt", plain, "Patient:", "--new-tokens", 300, *here)
+    assert f"{plain} is a GPT-2 model" in refused(capsys, "words", plain, *here)
 
 
 def test_train_end_to_end_on_the_command_line(

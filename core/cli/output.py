@@ -13,6 +13,7 @@ import typer
 from core.evaluation.json_export import plain
 
 BAD_INPUT, FAILURE = 2, 1
+_OPTION_OF = {"target_epsilon": "epsilon", "scrub_recall": "recall"}  # settings that have another name as an option
 
 AsJson = Annotated[bool, typer.Option("--json", help="Answer with one JSON document on standard output.")]
 DataFolder = Annotated[
@@ -53,7 +54,8 @@ def _sentence(error: Any) -> str:
     """The first complaint of a pydantic error in plain words, with the option it is about."""
     first = error.errors()[0]
     message = first["msg"].removeprefix("Value error, ")
-    where = "--" + str(first["loc"][-1]).replace("_", "-") if first["loc"] else ""
+    name = str(first["loc"][-1]) if first["loc"] else ""
+    where = f"--{_OPTION_OF.get(name, name).replace('_', '-')}" if name else ""
     given = first.get("input")
     shown = f" (given: {given})" if where and isinstance(given, (int, float, str)) else ""
     return f"{where}: {message}{shown}" if where else message

@@ -66,6 +66,8 @@ def _runs(workspace: Workspace, runs: list[Run]) -> pd.DataFrame:
 
     if len({run.spec.corpus for run in runs}) > 1:
         raise BadInput("These runs were trained on several cohorts: only figures on the same held-out notes compare.")
+    if causal := [run.id for run in runs if run.spec.model.kind == "gpt2"]:
+        raise BadInput(f"{causal[0]} is a GPT-2 model, which hides no words: compare DistilBERT and BERT models.")
     cohort, rows = workspace.corpus(runs[0].spec.corpus, store=False), []
     for run in runs:
         say(f"{run.id} reads held-out notes word by word")
