@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -131,8 +132,8 @@ def read_status(folder: Path) -> Status | None:
 
 
 def replace_text(path: Path, text: str) -> None:
-    """Write `text` beside `path`, then rename: nobody ever reads half a file."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    """Write `text` beside `path`, then rename: nobody ever reads half a file, whoever else writes it this moment."""
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         beside.write_text(text, encoding="utf-8")
         os.replace(beside, path)

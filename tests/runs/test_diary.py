@@ -8,12 +8,22 @@ import os
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from core.runs.events import EVENTS_FILE, Diary, Status, append_event, read_events, read_status, write_status
+from core.runs.events import (
+    EVENTS_FILE,
+    Diary,
+    Status,
+    append_event,
+    read_events,
+    read_status,
+    replace_text,
+    write_status,
+)
 from core.runs.lock import held, in_use
 from core.runs.progress import Progress, ProgressReader, progress_of
 
@@ -60,6 +70,18 @@ def test_status_survives_being_damaged(tmp_path: Path) -> None:
     assert read_status(tmp_path) == Status(state="running", submitted=1.0)
     (tmp_path / "status.json").write_text('{"state": "asleep"}')
     assert read_status(tmp_path) is None
+
+
+def test_threads_that_write_one_file_leave_it_whole(tmp_path: Path) -> None:
+    path = tmp_path / "status.json"
+    texts = [str(number) * 200_000 for number in range(4)]
+    with ThreadPoolExecutor(5) as pool:
+        writing = [pool.submit(lambda text=text: [replace_text(path, text) for _ in range(40)]) for text in texts]
+        while not all(one.done() for one in writing):
+            assert not path.exists() or path.read_text() in texts
+        for one in writing:
+            one.result()
+    assert [found.name for found in tmp_path.iterdir()] == ["status.json"]
 
 
 def test_repeated_steps_count_once() -> None:
