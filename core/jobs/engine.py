@@ -6,30 +6,20 @@ server sees the same jobs. The engine only knows which of them are waiting in it
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
 from distributed import Client, Future
 
 from core.audit import check_attackable
-from core.jobs.task import get_ready
+from core.jobs.connection import Connection, EngineFailed
 from core.jobs.work import AUDIT, Job, JobState, Work
 from core.runs.events import Status
 from core.runs.progress import Progress, ProgressReader, progress_of
 from core.runs.run import Run, RunBroken, RunNotFound
 from core.runs.store import Workspace
 from core.spec import RunSpec
-
-ROOT = Path(__file__).resolve().parents[2]
-START_SECONDS = 60
-
-
-class EngineFailed(RuntimeError):
-    """The worker process or the scheduler could not be reached. The text is a sentence."""
 
 
 class Engine:
@@ -43,9 +33,7 @@ class Engine:
         self.scheduler_address = scheduler_address
         self._lock = threading.RLock()  # the dictionaries below; never held while something is started
         self._starting = threading.Lock()
-        self._process: subprocess.Popen | None = None
-        self._client: Client | None = None
-        self._ready: Future | None = None
+        self._connection = Connection(scheduler_address)
         self._futures: dict[str, Future | None] = {}  # in the order of submission; None = not handed over yet
         self._readers: dict[str, ProgressReader] = {}
         self._ended: dict[str, Job] = {}  # cancelled ones: nothing of them is on disk
@@ -83,24 +71,11 @@ class Engine:
     def _started(self) -> Client:
         """The client, connected to a living cluster; starts one where there is none. Raises EngineFailed."""
         with self._starting:
-            if self._client is not None and self._alive():
-                return self._client
+            if self._connection.alive:
+                return self._connection.client
             with self._lock:  # the jobs of a cluster that died show as interrupted
                 self._futures = {job_id: None for job_id, future in self._futures.items() if future is None}
-            self._end_cluster()
-            address = self.scheduler_address or self._start_cluster()
-            try:
-                self._client = Client(address, set_as_default=False, timeout=START_SECONDS)
-            except (OSError, TimeoutError) as error:
-                raise EngineFailed(f"The job scheduler at {address} does not answer ({error}).") from error
-            self._ready = self._client.submit(
-                get_ready, key="get-ready", priority=1_000_000
-            )  # dropped, it would not run
-            return self._client
-
-    def _alive(self) -> bool:
-        """Is the local cluster's process there, or somebody else's scheduler still connected?"""
-        return self._client.status != "closed" and (self._process is None or self._process.poll() is None)
+            return self._connection.open()
 
     def _send(self, client: Client, job_id: str) -> Future:
         self._submissions += 1
@@ -120,35 +95,10 @@ class Engine:
                 del self._futures[job_id]
                 Work.of(self.workspace, job_id).fail(message)
 
-    def _start_cluster(self) -> str:
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
-        self._process = subprocess.Popen(  # noqa: S603 — our own module
-            [sys.executable, "-m", "core.jobs.cluster"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=environment,
-            start_new_session=True,  # Ctrl-C in the terminal is for the server; the cluster ends with it, in order
-        )
-        line = self._process.stdout.readline()
-        if not line:
-            raise EngineFailed("The job engine could not start its worker process; the server's log says why.")
-        return json.loads(line)["scheduler"]
-
-    def _end_cluster(self) -> None:
-        """End the local cluster, if one was started, and let go of its pipes."""
-        process, self._process = self._process, None
-        if process is not None:
-            process.stdin.close()
-            process.wait(timeout=60)
-            process.stdout.close()
-
     def close(self) -> None:
         """End the client and the local cluster. Running jobs show as interrupted afterwards."""
         with self._starting, self._lock:
-            if self._client is not None:
-                self._client.close(timeout=5)
-            self._end_cluster()
-            self._client = self._ready = None
+            self._connection.close()
             self._futures.clear()
         with self._engines_lock:
             self._engines.pop((self.scheduler_address, self.workspace.root), None)

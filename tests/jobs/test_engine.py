@@ -75,7 +75,7 @@ def test_queue_positions_cancel_and_a_killed_worker(
     assert engine.status(third.run_id).position == 1
 
     wait_for(engine, first.run_id, lambda job: engine.progress(first.run_id).epoch >= 2)
-    (pid,) = engine._client.run(os.getpid).values()
+    (pid,) = engine._connection.client.run(os.getpid).values()
     os.kill(pid, signal.SIGKILL)
     assert wait_for(engine, first.run_id, lambda job: not job.active).state == "done"
     events = read_events(engine.run(first.run_id).folder)
@@ -116,7 +116,7 @@ def test_a_full_audit_is_a_job_that_outlives_its_worker_and_is_not_done_twice(
     wait_for(engine, job_id, lambda job: engine.progress(job_id).part > 1)
     assert other.status(job_id).state == "running" and other.progress(job_id).parts == 3
     first = engine.workspace.audit(run_id).outcomes()["loss"].finished
-    (pid,) = engine._client.run(os.getpid).values()
+    (pid,) = engine._connection.client.run(os.getpid).values()
     os.kill(pid, signal.SIGKILL)
     assert wait_for(engine, job_id, lambda job: not job.active).state == "done"
     outcomes = engine.workspace.audit(run_id).outcomes()
@@ -193,7 +193,7 @@ def test_unknown_and_unsafe_names(tmp_path: Path) -> None:
 def test_a_cluster_that_cannot_be_reached_fails_the_job_with_a_sentence(
     tmp_path: Path, smoke_spec: Callable[..., RunSpec], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("core.jobs.engine.START_SECONDS", 1)
+    monkeypatch.setattr("core.jobs.connection.START_SECONDS", 1)
     engine = Engine(Workspace(tmp_path, shared=()), scheduler_address="tcp://127.0.0.1:9")
     spec = smoke_spec().model_copy(update={"audit": AuditSpec(seed=9)})
     engine.submit(spec)
@@ -218,7 +218,7 @@ class _Client:
 def test_a_scheduler_that_was_lost_is_asked_anew(
     tmp_path: Path, smoke_spec: Callable[..., RunSpec], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("core.jobs.engine.Client", _Client)
+    monkeypatch.setattr("core.jobs.connection.Client", _Client)
     engine = Engine(Workspace(tmp_path, shared=()), scheduler_address="tcp://elsewhere:1")
     first = engine._started()
     assert engine._started() is first
@@ -226,13 +226,17 @@ def test_a_scheduler_that_was_lost_is_asked_anew(
     engine._futures = {smoke_spec().run_id: None}
     engine.workspace.begin(smoke_spec())
     engine._hand_over()
-    assert engine._client is not first and engine._waits(smoke_spec().run_id) and len(engine._client.taken) == 2
+    assert (
+        engine._connection.client is not first
+        and engine._waits(smoke_spec().run_id)
+        and len(engine._connection.client.taken) == 2
+    )
 
 
 def test_a_job_whose_folder_is_gone_does_not_hold_up_the_others(
     tmp_path: Path, smoke_spec: Callable[..., RunSpec], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("core.jobs.engine.Client", _Client)
+    monkeypatch.setattr("core.jobs.connection.Client", _Client)
     engine = Engine(Workspace(tmp_path, shared=()), scheduler_address="tcp://elsewhere:1")
     gone, there = smoke_spec(seed=7).run_id, smoke_spec(seed=8)
     engine.workspace.begin(there)
