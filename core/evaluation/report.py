@@ -10,7 +10,7 @@ import io
 import json
 import math
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -36,6 +36,7 @@ from core.evaluation.report_tables import (
     risk_scores,
 )
 from core.evaluation.wording import audit_sentence, leak_sentence, most_right_guesses, odds_sentence
+from core.runs.audits import StoredAudit
 from core.runs.facts import RunFacts, run_facts
 from core.runs.ledger import Ledger
 from core.runs.promised import promised
@@ -87,10 +88,9 @@ def build(
     if len(corpora) > 1:
         raise ValueError("a report is about one cohort, and these runs were trained on several: make a report of each")
     corpus = workspace.corpus(corpora.pop(), store=False)
-    most_notes = {run.id: _most_notes(corpus, run) for run in runs}
     facts = [run_facts(run.id, run.spec, run.privacy, run.metrics) for run in runs]
-    ledger = Ledger.of(workspace, runs[0].spec.corpus)
     audits = {run.id: workspace.audit(run.id) for run in runs}
+    ledger = Ledger.of(workspace, runs[0].spec.corpus)
     tables = {
         "models": _models(runs, facts),
         "controls": controls(runs),
@@ -114,27 +114,36 @@ def build(
         "names": short_names(runs),
         "cohort": _cohort(corpus, runs[0]),
         "verdict": [
-            _verdict(run, one, tables["bounds"], most_notes[run.id]) for run, one in zip(runs, facts, strict=True)
+            _verdict(run, one, tables["bounds"], _most_notes(corpus, run)) for run, one in zip(runs, facts, strict=True)
         ],
         "promised": _promised(ledger, delta),
         "recommendation": _recommended(recommendation),
         "rarity": {run.id: _rarity(run.id, tables) for run in runs},
         "limits": list(facts[0].limits),
-        "not_attacked": [
-            f"{run.id} has had the quick audit only: prompt extraction, the loss attack on membership, exposure of "
-            f"canaries. The other attacks are not measured: {audit_command(run.id)}"
-            for run in runs
-            if not audits[run.id].outcomes()
-        ],
-        "commands": [
-            *commands([run.spec for run in runs]),
-            *(audit_command(run.id) for run in runs if audits[run.id].outcomes()),
-            report_command([run.id for run in runs], recommendation and recommendation.limits, delta),
-        ],
+        "not_attacked": [_not_attacked(run) for run in runs if not audits[run.id].outcomes()],
+        "commands": _commands(runs, audits, recommendation, delta),
         "versions": versions(),
         "specs": {run.id: run.spec.model_dump(mode="json") for run in runs},
     }
     return Report(told, tables)
+
+
+def _not_attacked(run: Run) -> str:
+    return (
+        f"{run.id} has had the quick audit only: prompt extraction, the loss attack on membership, exposure of "
+        f"canaries. The other attacks are not measured: {audit_command(run.id)}"
+    )
+
+
+def _commands(
+    runs: Sequence[Run], audits: Mapping[str, StoredAudit], recommendation: Recommendation | None, delta: float
+) -> list[str]:
+    """What makes the runs, their full audits and this report again, in that order."""
+    return [
+        *commands([run.spec for run in runs]),
+        *(audit_command(run.id) for run in runs if audits[run.id].outcomes()),
+        report_command([run.id for run in runs], recommendation and recommendation.limits, delta),
+    ]
 
 
 def short_names(runs: Sequence[Run]) -> dict[str, str]:
