@@ -18,7 +18,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-CHUNK = 2_000  # rows held at once
+CHUNK = 2_000  # rows held at once, at most
+CHUNK_CHARACTERS = 1_000_000  # the same of their text
 MOST_CHARACTERS = 1_000_000  # of one cell; the longest notes of MIMIC-III have about 55,000
 LONGEST_LINE = 16 * 2**20  # bytes up to a line feed
 MOST_BYTES = 8 * 2**30  # expanded; NOTEEVENTS.csv of MIMIC-III has 3.8 GB
@@ -170,6 +171,7 @@ def _csv_chunks(path: Path, names: list[str], most_bytes: int, progress: ReadPro
     places = [there.index(name) for name in names]
     rows: list[int] = []
     kept: list[list[str]] = [[] for _ in names]
+    characters = 0
     for row, cells in records:
         if len(cells) != len(there):
             raise BadNotes(
@@ -179,9 +181,10 @@ def _csv_chunks(path: Path, names: list[str], most_bytes: int, progress: ReadPro
         rows.append(row)
         for values, place in zip(kept, places, strict=True):
             values.append(cells[place])
-        if len(rows) == CHUNK:
+            characters += len(cells[place])
+        if len(rows) == CHUNK or characters >= CHUNK_CHARACTERS:
             yield Cells(rows, dict(zip(names, kept, strict=True)))
-            rows, kept = [], [[] for _ in names]
+            rows, kept, characters = [], [[] for _ in names], 0
     if rows:
         yield Cells(rows, dict(zip(names, kept, strict=True)))
 

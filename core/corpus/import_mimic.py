@@ -19,6 +19,7 @@ from core.corpus.import_codes import dotted
 from core.corpus.import_files import BadNotes, chunks, header
 from core.corpus.import_memory import MemoryWatch
 from core.corpus.import_records import RECORD_COLUMNS
+from core.corpus.import_spool import RawNotes
 from core.corpus.import_surrogates import Surrogates
 from core.corpus.tables import DIAGNOSES
 
@@ -29,7 +30,7 @@ TABLES = ("NOTEEVENTS", "PATIENTS", "ADMISSIONS", "DIAGNOSES_ICD")
 class Mimic:
     """The notes and records of a folder, in the shape that `core.corpus.importers` goes on with."""
 
-    notes: pd.DataFrame
+    notes: pd.DataFrame  # as `core.corpus.import_table.read_file` returns them
     records: pd.DataFrame
     diagnoses: pd.DataFrame  # core.corpus.tables.DIAGNOSES, of the patients who have notes
     marked_wrong: int
@@ -41,14 +42,19 @@ def is_mimic(folder: Path) -> bool:
     return folder.is_dir() and _file(folder, "NOTEEVENTS") is not None
 
 
-def read_mimic(folder: Path, *, seed: int, most_bytes: int, on_progress: Callable[[str, int, int], None]) -> Mimic:
-    """Read the four tables. Raises BadNotes naming the missing file, or the file, row and column of what is wrong."""
+def read_mimic(
+    folder: Path, into: RawNotes, *, seed: int, most_bytes: int, on_progress: Callable[[str, int, int], None]
+) -> Mimic:
+    """Read the four tables, the notes' texts into `into`.
+
+    Raises BadNotes naming the missing file, or the file, row and column of what is wrong.
+    """
     files = {name: _needed(folder, name) for name in TABLES}
     people = _people(files["PATIENTS"], most_bytes)
     admitted = _first_admissions(files["ADMISSIONS"], most_bytes)
     diagnoses = _diagnoses(files["DIAGNOSES_ICD"], _file(folder, "D_ICD_DIAGNOSES"), most_bytes)
     surrogates = Surrogates(seed, {who: sex for who, (sex, _) in people.items()})
-    rows, wrong, watch = [], 0, MemoryWatch(files["NOTEEVENTS"].name)
+    wrong, watch = 0, MemoryWatch(files["NOTEEVENTS"].name)
 
     def report(done: int, total: int) -> None:
         watch.read(done, total)
@@ -66,19 +72,12 @@ def read_mimic(folder: Path, *, seed: int, most_bytes: int, on_progress: Callabl
                 f"{files['NOTEEVENTS'].name}, row {row}, column “SUBJECT_ID”: patient {who or '(none)'} is not in "
                 f"{files['PATIENTS'].name}."
             )
-        rows.append(
-            {
-                "row": row,
-                "note_id": cells["ROW_ID"],
-                "patient_id": who,
-                "admission_id": cells["HADM_ID"] or who,
-                "split": "",
-                "note_type": cells["CATEGORY"].lower() or "note",
-                "date": cells["CHARTDATE"][:10],
-                "text": surrogates.fill(who, cells["TEXT"].replace("\r\n", "\n")),
-            }
-        )
-    notes = pd.DataFrame(rows)
+        into.add(
+            surrogates.fill(who, cells["TEXT"].replace("\r\n", "\n")),
+            row=row, note_id=cells["ROW_ID"], patient_id=who, admission_id=cells["HADM_ID"] or who, split="",
+            note_type=cells["CATEGORY"].lower() or "note", date=cells["CHARTDATE"][:10],
+        )  # fmt: skip
+    notes = into.frame()
     again = notes[notes["note_id"].duplicated()] if len(notes) else notes
     if len(again):
         raise BadNotes(

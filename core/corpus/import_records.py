@@ -6,13 +6,15 @@ of an identifier (`core.phi.shaped`), stands in the notes of one patient alone, 
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from core.corpus.import_files import BadNotes, chunks, header, listed
+from core.corpus.import_spool import PlacedSpans
 from core.phi.fields import DIRECT, FIELDS
 from core.phi.index import PhiIndex
 from core.phi.shaped import find_shaped
@@ -20,8 +22,7 @@ from core.phi.spans import Span, without_overlaps
 
 RECORD_COLUMNS = ("patient_id", *(field.name for field in FIELDS), "age", "sex", "icd_codes")
 _PATIENT_NAMES = ("patient_id", "patient", "subject_id", "mrn")
-TELL = 100  # notes between two words on progress
-PlacedSpans = list[tuple[int, int, str]]
+_DIRECT_NUMBER = {field: number for number, field in enumerate(DIRECT)}
 
 
 def read_identifiers(path: Path, patient: str | None = None) -> pd.DataFrame:
@@ -63,49 +64,76 @@ def _age(given: str | None, file: str, row: int) -> int | None:
     return years
 
 
-def shaped_places(texts: Sequence[str], on_progress: Callable[[int], None] | None = None) -> list[PlacedSpans]:
-    """Where something is shaped like PHI (`core.phi.shaped`), a list a text: by far the slowest part of an import."""
-    found = []
-    for done, text in enumerate(texts, start=1):
-        found.append([(span.start, span.end, span.field) for span in find_shaped(text)])
-        if on_progress is not None and (done % TELL == 0 or done == len(texts)):
-            on_progress(done)
-    return found
+def shaped_places(text: str) -> PlacedSpans:
+    """Where something is shaped like PHI (`core.phi.shaped`): by far the slowest part of an import."""
+    return [(span.start, span.end, span.field) for span in find_shaped(text)]
 
 
-def records_from_notes(notes: pd.DataFrame, shaped: Sequence[PlacedSpans]) -> pd.DataFrame:
-    """A record for every patient, from what is shaped like an identifier in their notes alone (`shaped_places`).
+class Evidence:
+    """What is shaped like a direct identifier in whose notes, from which records are made.
 
-    Of each direct field the value that most notes of this patient hold is taken (of equally frequent ones the first in
+    Of each direct field the value that most notes of a patient hold is taken (of equally frequent ones the first in
     the alphabet); a value that stands in notes of several patients (a doctor's name, the ward's telephone) is nobody's.
     """
-    held: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
-    owners: dict[tuple[str, str], set[str]] = defaultdict(set)
-    for who, text, places in zip(notes["patient_id"], notes["text"], shaped, strict=True):
-        for field, value in {(field, text[start:end]) for start, end, field in places if field in DIRECT}:
-            if field == "full_name" and " " not in value:  # one word of a name is nobody's name
-                continue
-            held[who, field][value] += 1
-            owners[field, value.lower()].add(who)
-    rows = []
-    for who in notes["patient_id"].unique():
-        row: dict[str, object] = {"patient_id": who}
-        for field in DIRECT:
-            own = [(value, n) for value, n in held[who, field].items() if len(owners[field, value.lower()]) == 1]
-            row[field] = min(own, key=lambda pair: (-pair[1], pair[0]))[0] if own else None
-        rows.append(row)
-    frame = pd.DataFrame(rows, columns=list(RECORD_COLUMNS)).astype(object)
-    return frame.where(frame.notna(), None)
+
+    def __init__(self) -> None:
+        self._who: list[np.ndarray] = []
+        self._field: list[np.ndarray] = []
+        self._value: list[pa.Array] = []
+
+    def add(self, who: Iterable[int], texts: Iterable[str], places: Iterable[PlacedSpans]) -> None:
+        """The next notes: numbers of their patients, their texts, and what is shaped like PHI in them."""
+        found = [
+            (patient, _DIRECT_NUMBER[field], value)
+            for patient, text, spans in zip(who, texts, places, strict=True)
+            for field, value in {(field, text[start:end]) for start, end, field in spans if field in DIRECT}
+            if field != "full_name" or " " in value  # one word of a name is nobody's name
+        ]
+        self._who.append(np.array([patient for patient, _, _ in found], dtype=np.int64))
+        self._field.append(np.array([field for _, field, _ in found], dtype=np.int8))
+        self._value.append(pa.array([value for _, _, value in found], pa.string()))
+
+    def records(self, patients: Sequence[str]) -> pd.DataFrame:
+        """A record for every patient (their ids, by number), with the columns RECORD_COLUMNS."""
+        own = dict.fromkeys(RECORD_COLUMNS)
+        columns = {name: np.full(len(patients), None, dtype=object) for name in own} | {"patient_id": list(patients)}
+        for patient, field, value in self._chosen(len(patients)):
+            columns[DIRECT[field]][patient] = value
+        return pd.DataFrame(columns).astype(object)
+
+    def _chosen(self, patients: int) -> Iterator[tuple[int, int, str]]:
+        """(patient, field, value) of every record. Every row of the evidence is one note that holds a value."""
+        values = pa.chunked_array(self._value, pa.string()).combine_chunks().dictionary_encode()
+        distinct = values.dictionary.to_pylist()
+        if not distinct:
+            return
+        value = values.indices.to_numpy().astype(np.int64)
+        whose = np.concatenate(self._who) * len(DIRECT) + np.concatenate(self._field)  # patient and field
+        alike = pd.factorize(np.array([text.lower() for text in distinct], dtype=object))[0].astype(np.int64)[value]
+        held = np.unique((alike * len(DIRECT) + whose % len(DIRECT)) * patients + whose // len(DIRECT)) // patients
+        shared = np.unique(held[:-1][held[:-1] == held[1:]])  # stands in notes of several patients
+        own = ~np.isin(alike * len(DIRECT) + whose % len(DIRECT), shared)
+        pairs, notes = np.unique(whose[own] * len(distinct) + value[own], return_counts=True)
+        place = np.empty(len(distinct), dtype=np.int64)
+        place[sorted(range(len(distinct)), key=distinct.__getitem__)] = np.arange(len(distinct))
+        whose, value = pairs // len(distinct), pairs % len(distinct)
+        order = np.lexsort((place[value], -notes, whose))
+        for at in order[np.unique(whose[order], return_index=True)[1]]:
+            yield int(whose[at]) // len(DIRECT), int(whose[at]) % len(DIRECT), distinct[value[at]]
 
 
-def phi_spans(notes: pd.DataFrame, patients: pd.DataFrame, shaped: Sequence[PlacedSpans]) -> Iterator[PlacedSpans]:
-    """For every note: where a value of its own patient's record stands, and what else is shaped like PHI."""
-    index = PhiIndex.build(patients)
-    row_of = {who: row for row, who in enumerate(index.patient_ids)}
-    for who, text, places in zip(notes["patient_id"], notes["text"], shaped, strict=True):
-        own = [(span.start, span.end, span.field) for span in _own(text, index, row_of[who])]
-        other = [place for place in places if not any(o[0] < place[1] and place[0] < o[1] for o in own)]
-        yield sorted([*own, *other])
+class Marker:
+    """Marks where a value of a note's own patient stands, and what else is shaped like PHI."""
+
+    def __init__(self, patients: pd.DataFrame) -> None:
+        self._index = PhiIndex.build(patients)
+        self._row_of = {who: row for row, who in enumerate(self._index.patient_ids)}
+
+    def spans(self, who: str, text: str, shaped: PlacedSpans) -> PlacedSpans:
+        """Of one note, in order and without overlaps; `shaped` is what `shaped_places` found in it."""
+        own = [(span.start, span.end, span.field) for span in _own(text, self._index, self._row_of[who])]
+        other = [place for place in shaped if not any(o[0] < place[1] and place[0] < o[1] for o in own)]
+        return sorted([*own, *other])
 
 
 def _own(text: str, index: PhiIndex, row: int) -> Iterator[Span]:

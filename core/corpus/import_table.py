@@ -5,6 +5,7 @@ What is wrong is a `BadNotes` that names the file, the row and the column.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,12 +14,14 @@ import pandas as pd
 from core.corpus.import_files import BadNotes, chunks, header, listed
 from core.corpus.import_memory import MemoryWatch
 from core.corpus.import_mimic import is_mimic
+from core.corpus.import_spool import RawNotes
 
 COLUMNS = ("note", "patient", "admission", "date", "type", "note_id", "split")
 FEWEST_PATIENTS = 4  # two to train on and compare with; the cohort's spec knows no smaller one
 
 Progress = Callable[[str, int, int], None]  # (what is done, done, total)
 
+_LIKE_CANARIES = re.compile(r"C[0-9]{4,}")
 _GUESSES: dict[str, tuple[str, ...]] = {
     "note": ("text", "note", "note_text", "report", "body"),
     "patient": ("patient_id", "patient", "subject_id", "person_id", "mrn"),
@@ -39,8 +42,8 @@ def guess_columns(names: list[str]) -> dict[str, str]:
     return {role: name for role, name in found.items() if name is not None}
 
 
-def read_file(path: Path, given: dict[str, str], most_bytes: int, tell: Progress) -> pd.DataFrame:
-    """The notes of one file with the columns row, note_id, patient_id, admission_id, split, note_type, date, text.
+def read_file(path: Path, into: RawNotes, given: dict[str, str], most_bytes: int, tell: Progress) -> pd.DataFrame:
+    """Read the notes of one file. Returns row, note_id, patient_id, admission_id, split, note_type, date and `blank`.
 
     `given` maps some of COLUMNS to the file's columns, the others are guessed. Raises BadNotes.
     """
@@ -55,7 +58,7 @@ def read_file(path: Path, given: dict[str, str], most_bytes: int, tell: Progress
     for role in ("note", "patient"):
         if role not in chosen:
             raise BadNotes(f"{path.name}: say which column holds the {role}. Its columns are {listed(names)}.")
-    pieces, watch = [], MemoryWatch(path.name)
+    watch = MemoryWatch(path.name)
 
     def progress(done: int, total: int) -> None:
         watch.read(done, total)
@@ -63,27 +66,17 @@ def read_file(path: Path, given: dict[str, str], most_bytes: int, tell: Progress
 
     for cells in chunks(path, chosen.values(), most_bytes=most_bytes, on_progress=progress):
         watch.add(cells.columns[chosen["note"]])
-        by_role = {role: pd.Series(cells.columns[name], dtype=object) for role, name in chosen.items()}
-        pieces.append(pd.DataFrame({"row": cells.rows, **by_role}))
-    return _tidy(path, pd.concat(pieces, ignore_index=True), chosen)
-
-
-def _tidy(path: Path, raw: pd.DataFrame, chosen: dict[str, str]) -> pd.DataFrame:
-    number = raw.index.astype(str).str.zfill(max(4, len(str(len(raw)))))
-    empty = pd.Series("", index=raw.index)
-    ids = {role: raw[role].str.strip() if role in raw else empty for role in COLUMNS if role != "note"}
-    notes = pd.DataFrame(
-        {
-            "row": raw["row"],
-            "note_id": ids["note_id"] if "note_id" in raw else "N" + number,
-            "patient_id": ids["patient"],
-            "admission_id": ids["admission"].where(ids["admission"] != "", ids["patient"]),
-            "split": ids["split"].str.lower(),
-            "note_type": ids["type"].where(ids["type"] != "", "note"),
-            "date": ids["date"].str.slice(0, 10),
-            "text": raw["note"].str.replace("\r\n", "\n"),
-        }
-    )
+        empty = [""] * len(cells.rows)
+        columns = (cells.columns[chosen[role]] if role in chosen else empty for role in COLUMNS)
+        for row, text, patient, admission, date, kind, note_id, split in zip(cells.rows, *columns, strict=True):
+            into.add(
+                text.replace("\r\n", "\n"), row=row, note_id=note_id.strip(), patient_id=patient.strip(),
+                admission_id=admission.strip() or patient.strip(), split=split.strip().lower(),
+                note_type=kind.strip() or "note", date=date.strip()[:10],
+            )  # fmt: skip
+    notes = into.frame()
+    if "note_id" not in chosen:
+        notes["note_id"] = "N" + notes.index.astype(str).str.zfill(max(4, len(str(len(notes)))))
     _check_ids(path, notes, chosen)
     return notes
 
@@ -130,9 +123,11 @@ def check_patients(path: Path, notes: pd.DataFrame) -> None:
             f"{path.name} holds notes of {patients} patient{'s' * (patients != 1)}. At least {FEWEST_PATIENTS} are "
             "needed: some are trained on, the others are held out to compare with."
         )
-    reserved = notes[notes["patient_id"].str.fullmatch(r"C[0-9]{4,}")]
+    names = pd.Series(notes["patient_id"].unique())
+    reserved = names[[_LIKE_CANARIES.fullmatch(name) is not None for name in names]]
     if len(reserved):
+        row = notes.loc[notes["patient_id"] == reserved.iloc[0], "row"].iloc[0]
         raise BadNotes(
-            f"{path.name}, row {reserved['row'].iloc[0]}: the patient id {reserved['patient_id'].iloc[0]} looks like "
-            "those of canaries (C0000 and on). Rename the patients."
+            f"{path.name}, row {row}: the patient id {reserved.iloc[0]} looks like those of canaries (C0000 and on). "
+            "Rename the patients."
         )

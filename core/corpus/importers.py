@@ -8,22 +8,24 @@ from __future__ import annotations
 
 import random
 import tempfile
-from collections import Counter
-from dataclasses import asdict, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 import pandas as pd
 from pydantic import BaseModel, ConfigDict
 
-from core.corpus.canaries import canary_notes, draw
+from core.corpus.canaries import draw
 from core.corpus.import_codes import codes_in, dotted, revision_of
 from core.corpus.import_files import MOST_BYTES, BadNotes
 from core.corpus.import_mimic import read_mimic
-from core.corpus.import_records import PlacedSpans, phi_spans, read_identifiers, records_from_notes, shaped_places
+from core.corpus.import_passes import look, mark, plant
+from core.corpus.import_records import Evidence, read_identifiers
+from core.corpus.import_spool import RawNotes, SpanSpool
 from core.corpus.import_table import COLUMNS, FEWEST_PATIENTS, Progress, check_patients, read_file
-from core.corpus.near_copies import find_copies
-from core.corpus.tables import NOTES, PATIENTS, Corpus, no_diagnoses
+from core.corpus.import_writer import CohortWriter
+from core.corpus.near_copies import copies_in
+from core.corpus.tables import PATIENTS, Corpus, no_diagnoses
 from core.spec import CorpusSpec
 
 MEMBER_SHARE = 0.7  # row J1
@@ -32,10 +34,10 @@ MEAN_COPIES = 15 / 8  # of a canary: 1, 2, 4 or 8 copies, put in by a fair coin
 MOST_CANARIES = 48
 
 STAGES = {  # what on_progress is told, in this order, and about which share of the time it takes
-    "reading": 0.05,
-    "looking for copies": 0.15,
-    "looking for identifiers": 0.6,
-    "marking what identifies them": 0.2,
+    "reading": 0.04,
+    "looking for copies": 0.09,
+    "looking for identifiers": 0.68,
+    "marking what identifies them": 0.19,
 }
 
 Deduplicate = Literal["no", "exact", "near"]
@@ -123,46 +125,33 @@ def import_notes(
     path = Path(path)
     _check_options(population, canaries, deduplicate)
     tell = on_progress or (lambda what, done, total: None)
-    tell("reading", 0, 1)
-    records, marked_wrong, unknown, diagnoses = None, 0, 0, no_diagnoses()
-    if path.is_dir():
-        mimic = read_mimic(path, seed=seed, most_bytes=most_bytes, on_progress=tell)
-        notes, records, diagnoses = mimic.notes, mimic.records, mimic.diagnoses
-        marked_wrong, unknown = mimic.marked_wrong, mimic.unknown
-    else:
-        notes = read_file(path, columns or {}, most_bytes, tell)
-    rows = len(notes)
-    notes = notes[notes["text"].str.strip() != ""]
-    blank = rows - len(notes)
-    tell("looking for copies", 0, len(notes))
-    copies = find_copies(notes["text"].tolist())
-    if deduplicate != "no":
-        notes = notes[~copies.repeats(deduplicate)]
-    removed = rows - blank - len(notes)
-    notes = notes.reset_index(drop=True)
+    raw, shaped = RawNotes(folder), SpanSpool(folder)
+    brought = _brought(path, raw, columns or {}, identifiers, seed, most_bytes, tell)
+    notes, counts = _with_text(brought.notes, raw, deduplicate, tell)
     check_patients(path, notes)
-    shaped = shaped_places(notes["text"].tolist(), lambda done: tell("looking for identifiers", done, len(notes)))
-    source: Literal["table", "surrogates", "notes"] = "surrogates"
-    if identifiers is not None:
-        records, source, diagnoses = read_identifiers(Path(identifiers)), "table", no_diagnoses()
-    elif records is None:
-        records, source = records_from_notes(notes, shaped), "notes"
+    evidence = Evidence() if brought.records is None else None
+    number, who = pd.factorize(notes["patient_id"])
+    look(raw, number, shaped, evidence, tell)
+    records = brought.records if evidence is None else evidence.records(who.tolist())
     patients = _patients(path, notes, records, population, seed)
-    notes = _with_spans(notes, patients, shaped, tell)
-    diagnoses = diagnoses[diagnoses["admission_id"].isin(notes["admission_id"])].reset_index(drop=True)
-    corpus = _planted(notes, patients, diagnoses, seed, canaries, owner)
-    corpus.write(folder)
+    writer = CohortWriter(folder, patients, owner)
+    marked = mark(notes, patients, raw, shaped, writer, tell)
+    raw.remove()
+    shaped.remove()
+    described = _described(notes, patients, marked.named, canaries, seed)
+    secrets = draw(described)
+    plant(described, secrets, writer)
+    diagnoses = brought.diagnoses[brought.diagnoses["admission_id"].isin(notes["admission_id"])].reset_index(drop=True)
     splits = patients["split"].value_counts()
-    found = Counter(span["field"] for spans in notes["phi_spans"] for span in spans)
     return Seen(
-        spec=corpus.spec, patients=len(patients), members=splits["member"], heldout=splits["heldout"],
-        notes=len(notes), notes_with_phi=int(notes["phi_spans"].map(len).gt(0).sum()), found=found,
-        canaries=len(corpus.canaries), planted=int(corpus.canaries["inserted"].sum()),
-        training_notes=int((notes["split"] == "member").sum()),
-        rows=rows, blank=blank, marked_wrong=marked_wrong, copies=copies.exact, near_copies=copies.near,
-        removed=removed, records=source,
+        spec=writer.finish(described, secrets, diagnoses),
+        patients=len(patients), members=splits["member"], heldout=splits["heldout"],
+        notes=len(notes), notes_with_phi=marked.identifying, found=marked.found,
+        canaries=len(secrets), planted=int(secrets["inserted"].sum()),
+        training_notes=_of_members(notes, patients),
+        marked_wrong=brought.marked_wrong, unknown_placeholders=brought.unknown, records=brought.source,
         without_record=int((~patients["patient_id"].isin(set(records["patient_id"]))).sum()),
-        unknown_placeholders=unknown,
+        **counts,
     )  # fmt: skip
 
 
@@ -178,6 +167,58 @@ def _check_options(population: float, canaries: int | None, deduplicate: str) ->
         raise ValueError(f"the number of canaries cannot be {canaries}")
     if deduplicate not in get_args(Deduplicate):
         raise ValueError(f"deduplicate: “{deduplicate}” is not one of {', '.join(get_args(Deduplicate))}")
+
+
+# Reading -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Brought:
+    """What was read: notes without their texts, and the patients' records unless the notes themselves must tell."""
+
+    notes: pd.DataFrame
+    source: Literal["table", "surrogates", "notes"] = "notes"
+    records: pd.DataFrame | None = None
+    diagnoses: pd.DataFrame = field(default_factory=no_diagnoses)
+    marked_wrong: int = 0
+    unknown: int = 0
+
+
+def _brought(
+    path: Path,
+    raw: RawNotes,
+    columns: dict[str, str],
+    identifiers: Path | str | None,
+    seed: int,
+    most_bytes: int,
+    tell: Progress,
+) -> _Brought:
+    tell("reading", 0, 1)
+    if path.is_dir():
+        mimic = read_mimic(path, raw, seed=seed, most_bytes=most_bytes, on_progress=tell)
+        surrogates = ("surrogates", mimic.records, mimic.diagnoses)
+        found = _Brought(mimic.notes, *surrogates, mimic.marked_wrong, mimic.unknown)
+    else:
+        found = _Brought(read_file(path, raw, columns, most_bytes, tell))
+    if identifiers is None:
+        return found
+    return replace(found, source="table", records=read_identifiers(Path(identifiers)), diagnoses=no_diagnoses())
+
+
+def _with_text(
+    notes: pd.DataFrame, raw: RawNotes, deduplicate: Deduplicate, tell: Progress
+) -> tuple[pd.DataFrame, dict[str, int]]:
+    """The notes that are not blank, without copies if they are to be left out; and counts for `Seen`."""
+    rows = len(notes)
+    notes = notes[~notes["blank"].astype(bool)]
+    blank = rows - len(notes)
+    copies = copies_in(raw.texts, lambda done: tell("looking for copies", done, len(notes)))
+    if deduplicate != "no":
+        raw.leave_out(copies.repeats(deduplicate))
+        notes = notes[~copies.repeats(deduplicate)]
+    removed = rows - blank - len(notes)
+    counts = {"rows": rows, "blank": blank, "copies": copies.exact, "near_copies": copies.near, "removed": removed}
+    return notes.reset_index(drop=True), counts
 
 
 # Putting a cohort together -------------------------------------------------------------------------------------------
@@ -226,36 +267,19 @@ def _codes(given: list[object]) -> list[list[str]]:
     return [[dotted(code, revision) for code in codes] for codes in found]
 
 
-def _with_spans(notes: pd.DataFrame, patients: pd.DataFrame, shaped: list[PlacedSpans], tell: Progress) -> pd.DataFrame:
-    splits = dict(zip(patients["patient_id"], patients["split"], strict=True))
-    spans = []
-    for done, found in enumerate(phi_spans(notes, patients, shaped)):
-        spans.append([{"start": start, "end": end, "field": field} for start, end, field in found])
-        if done % 200 == 0:
-            tell("marking what identifies them", done, len(notes))
-    tell("marking what identifies them", len(notes), len(notes))
-    marked = notes.assign(split=notes["patient_id"].map(splits), phi_spans=spans, entity_spans=[[] for _ in spans])
-    return marked[NOTES.names]
+def _of_members(notes: pd.DataFrame, patients: pd.DataFrame) -> int:
+    """How many of the notes are trained on."""
+    return int(notes["patient_id"].isin(patients.loc[patients["split"] == "member", "patient_id"]).sum())
 
 
-def _planted(
-    notes: pd.DataFrame, patients: pd.DataFrame, diagnoses: pd.DataFrame, seed: int, canaries: int | None, owner: str
-) -> Corpus:
-    """The corpus with its canaries, and the spec that names it by its content."""
-    if canaries is None:
-        canaries = fitting_canaries(int((notes["split"] == "member").sum()))
-    named = notes["phi_spans"].map(lambda spans: any(span["field"] == "full_name" for span in spans))
-    described = CorpusSpec(
-        patients=int(patients["split"].isin(["member", "heldout"]).sum()),
-        population=int((patients["split"] == "population").sum()),
+def _described(notes: pd.DataFrame, patients: pd.DataFrame, named: int, canaries: int | None, seed: int) -> CorpusSpec:
+    """The spec of the cohort, but for the id of its content."""
+    splits = patients["split"].value_counts()
+    return CorpusSpec(
+        patients=int(splits["member"] + splits["heldout"]),
+        population=int(splits.get("population", 0)),
         notes_per_patient=min(200.0, round(len(notes) / len(patients), 2)),
-        naming_rate=round(float(named.mean()), 4),
-        generic_rate=0.0, copy_forward=0.0, canaries=canaries, canary_patients=0, seed=seed,
+        naming_rate=round(named / len(notes), 4),
+        generic_rate=0.0, copy_forward=0.0, canary_patients=0, seed=seed,
+        canaries=fitting_canaries(_of_members(notes, patients)) if canaries is None else canaries,
     )  # fmt: skip
-    secrets = draw(described)
-    planted = pd.DataFrame([asdict(note) for note in canary_notes(described, secrets)])
-    if len(planted):
-        planted = planted.rename(columns={"phi": "phi_spans", "entities": "entity_spans"})[NOTES.names]
-        notes = pd.concat([notes, planted], ignore_index=True)
-    corpus = Corpus(None, patients, notes, secrets, diagnoses)
-    return replace(corpus, spec=described.model_copy(update={"imported": corpus.content_id(owner)}))

@@ -7,9 +7,9 @@ Candidates come from MinHash signatures in bands (Broder 1997; 25 bands of 5 has
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -21,7 +21,9 @@ SIMILAR = 0.8
 WORDS = 5  # of a shingle
 BANDS, ROWS = 25, 5
 MOST_COMPARED = 200  # notes of one bucket compared with each other; of a larger one each with the first so many
+MOST_REMEMBERED = 1_000_000  # pairs that were compared and found unlike: further ones are compared again
 _CHUNK = 2_000
+_MIXER = np.uint64(0x9E3779B97F4A7C15)
 _PRIME = np.uint64((1 << 61) - 1)
 
 
@@ -57,32 +59,90 @@ class Copies:
 
 def find_copies(texts: Sequence[str]) -> Copies:
     """Groups of copies and near copies. Blanks and case do not count; notes under five words have exact copies only."""
-    plain = [" ".join(text.split()).lower() for text in texts]
-    numbers: dict[str, int] = {}
-    exact = np.array([numbers.setdefault(text, len(numbers)) for text in plain], dtype=np.int64)
-    near = _near_groups(list(numbers))
-    return Copies(exact_group=exact, near_group=near[exact] if len(exact) else exact)
+    return copies_in(lambda: (texts[start : start + _CHUNK] for start in range(0, len(texts), _CHUNK)))
+
+
+def copies_in(read: Callable[[], Iterable[Sequence[str]]], on_progress: Callable[[int], None] | None = None) -> Copies:
+    """As `find_copies`, of texts that `read()` brings a batch at a time: it is called twice, and must bring the same.
+
+    What is kept of a text is 216 bytes, and its shingles if any other text might be nearly the same. `on_progress` is
+    told how many texts were read so far, the first time.
+    """
+    ids, bands = [np.empty(0, dtype="S16")], [np.empty((0, BANDS), dtype=np.uint64)]
+    done = 0
+    for batch in read():
+        plain = [_plain(text) for text in batch]
+        ids.append(np.array([blake2b(text.encode(), digest_size=16).digest() for text in plain], dtype="S16"))
+        bands.append(_bands(_signatures(_shingles(plain))))
+        done += len(plain)
+        if on_progress is not None:
+            on_progress(done)
+    _, first, group = np.unique(np.concatenate(ids), return_index=True, return_inverse=True)
+    distinct = np.sort(first)  # the places of texts that repeat none before them
+    exact = np.searchsorted(distinct, first)[group]
+    bands = np.concatenate(bands)
+    near = _near_groups(bands if len(distinct) == len(bands) else bands[distinct], distinct, read)
+    return Copies(exact_group=exact, near_group=near[exact])
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split()).lower()
 
 
 def similarity(left: str, right: str) -> float:
     """Jaccard similarity of the two texts' sets of five-word shingles (0 when neither has any)."""
-    a, b = (_shingles([text]).indices for text in (left, right))
-    union = len(np.union1d(a, b))
-    return len(np.intersect1d(a, b)) / union if union else 0.0
+    return _jaccard(*(_shingles([text]).indices for text in (left, right)))
 
 
-def _near_groups(texts: list[str]) -> np.ndarray:
-    """Group number of every distinct text: connected by a chain of near copies."""
-    if not texts:
-        return np.empty(0, dtype=np.int64)
-    shingles = _shingles(texts)
-    pairs = [(a, b) for a, b in _candidates(_signatures(shingles)) if _jaccard(shingles, a, b) >= SIMILAR]
-    rows, columns = zip(*pairs, strict=True) if pairs else ((), ())
-    from scipy.sparse import coo_array  # here, like scikit-learn below: a page's first paint must not wait for them
-    from scipy.sparse.csgraph import connected_components
+def _near_groups(bands: np.ndarray, places: np.ndarray, read: Callable[[], Iterable[Sequence[str]]]) -> np.ndarray:
+    """Group number of every distinct text: connected by a chain of near copies. Text i is the one at `places[i]`."""
+    parent = list(range(len(bands)))
 
-    links = coo_array((np.ones(len(pairs), dtype=np.int8), (rows, columns)), shape=(len(texts), len(texts)))
-    return connected_components(links, directed=False)[1].astype(np.int64)
+    def root(text: int) -> int:
+        while parent[text] != text:
+            parent[text] = text = parent[parent[text]]
+        return text
+
+    needed = np.zeros(len(bands), dtype=bool)
+    for members in _buckets(bands):
+        needed[members] = True
+    shingles = _shingles_of(np.flatnonzero(needed), places, read)
+    unlike: set[tuple[int, int]] = set()
+    for members in _buckets(bands):
+        for place, first in enumerate(members[:MOST_COMPARED].tolist()):
+            for second in members[place + 1 :].tolist():
+                if root(first) == root(second) or (first, second) in unlike:
+                    continue
+                if _jaccard(shingles[first], shingles[second]) >= SIMILAR:
+                    parent[root(second)] = root(first)
+                elif len(unlike) < MOST_REMEMBERED:
+                    unlike.add((first, second))
+    return np.array([root(text) for text in range(len(bands))], dtype=np.int64)
+
+
+def _buckets(bands: np.ndarray) -> Iterator[np.ndarray]:
+    """Texts (two at least, ascending) that agree in a band; those without shingles are alike in nothing."""
+    some = np.flatnonzero(bands[:, 0]) if len(bands) else np.empty(0, dtype=np.int64)
+    for band in range(BANDS):
+        order = some[np.argsort(bands[some, band], kind="stable")]
+        starts = np.flatnonzero(np.diff(bands[order, band], prepend=np.uint64(0))) if len(order) else order
+        for members in np.split(order, starts[1:]):
+            if len(members) > 1:
+                yield members
+
+
+def _shingles_of(
+    texts: np.ndarray, places: np.ndarray, read: Callable[[], Iterable[Sequence[str]]]
+) -> dict[int, np.ndarray]:
+    """The hashed shingles of some of the distinct texts, read anew."""
+    wanted, found, done = places[texts], {}, 0
+    for batch in read() if len(texts) else ():
+        low, high = np.searchsorted(wanted, (done, done + len(batch)))
+        part = _shingles([_plain(batch[place - done]) for place in wanted[low:high]]) if high > low else None
+        for row in range(high - low):
+            found[int(texts[low + row])] = part.indices[part.indptr[row] : part.indptr[row + 1]].copy()
+        done += len(batch)
+    return found
 
 
 def _shingles(texts: list[str]) -> csr_array:
@@ -91,9 +151,7 @@ def _shingles(texts: list[str]) -> csr_array:
     from sklearn.feature_extraction.text import HashingVectorizer
 
     hashing = HashingVectorizer(analyzer=_five_words, n_features=2**30, binary=True, alternate_sign=False, norm=None)
-    matrix = csr_array(hashing.transform(texts))
-    matrix.sort_indices()
-    return matrix
+    return csr_array(hashing.transform(texts))
 
 
 def _five_words(text: str) -> list[str]:
@@ -107,36 +165,33 @@ def _signatures(shingles: csr_array) -> np.ndarray:
     factors = rng.integers(1, int(_PRIME), size=BANDS * ROWS, dtype=np.uint64)
     offsets = rng.integers(0, int(_PRIME), size=BANDS * ROWS, dtype=np.uint64)
     signatures = np.full((shingles.shape[0], BANDS * ROWS), np.iinfo(np.uint64).max, dtype=np.uint64)
-    for start in range(0, shingles.shape[0], _CHUNK):
-        part = shingles[start : start + _CHUNK]
-        filled = np.flatnonzero(np.diff(part.indptr))
-        hashes = part.indices.astype(np.uint64)
-        for number, (factor, offset) in enumerate(zip(factors, offsets, strict=True)):
-            mixed = hashes * factor + offset  # modulo 2^64
-            mixed ^= mixed >> np.uint64(29)
-            if len(filled):
-                signatures[start + filled, number] = np.minimum.reduceat(mixed, part.indptr[filled])
+    filled = np.flatnonzero(np.diff(shingles.indptr))
+    hashes = shingles.indices.astype(np.uint64)
+    for number, (factor, offset) in enumerate(zip(factors, offsets, strict=True)):
+        mixed = hashes * factor + offset  # modulo 2^64
+        mixed ^= mixed >> np.uint64(29)
+        if len(filled):
+            signatures[filled, number] = np.minimum.reduceat(mixed, shingles.indptr[filled])
     return signatures
 
 
-def _candidates(signatures: np.ndarray) -> Iterator[tuple[int, int]]:
-    """Pairs of texts whose signatures agree in at least one band, each once."""
-    seen: set[tuple[int, int]] = set()
-    some = np.flatnonzero(signatures[:, 0] != np.iinfo(np.uint64).max)
-    for band in range(BANDS):
-        buckets: dict[bytes, list[int]] = defaultdict(list)
-        for text in some:
-            buckets[signatures[text, band * ROWS : (band + 1) * ROWS].tobytes()].append(int(text))
-        for members in buckets.values():
-            for place, first in enumerate(members[:MOST_COMPARED]):
-                for second in members[place + 1 :]:
-                    if (first, second) not in seen:
-                        seen.add((first, second))
-                        yield first, second
+def _bands(signatures: np.ndarray) -> np.ndarray:
+    """(texts, BANDS) one number for the hashes of each band, never 0; a text without shingles has 0 everywhere.
+
+    Equal bands have equal numbers. Should unlike ones ever have, their texts are compared in vain, no more.
+    """
+    parts = signatures.reshape(len(signatures), BANDS, ROWS)
+    mixed = np.zeros((len(signatures), BANDS), dtype=np.uint64)
+    for row in range(ROWS):
+        mixed = (mixed ^ parts[:, :, row]) * _MIXER
+        mixed ^= mixed >> np.uint64(32)
+    mixed |= np.uint64(1)
+    mixed[signatures[:, 0] == np.iinfo(np.uint64).max] = 0
+    return mixed
 
 
-def _jaccard(shingles: csr_array, first: int, second: int) -> float:
-    a = shingles.indices[shingles.indptr[first] : shingles.indptr[first + 1]]
-    b = shingles.indices[shingles.indptr[second] : shingles.indptr[second + 1]]
-    both = len(np.intersect1d(a, b, assume_unique=True))
-    return both / (len(a) + len(b) - both)
+def _jaccard(left: np.ndarray, right: np.ndarray) -> float:
+    """Of two sets of hashed shingles; 0 when neither has any."""
+    both = len(np.intersect1d(left, right, assume_unique=True))
+    union = len(left) + len(right) - both
+    return both / union if union else 0.0

@@ -90,6 +90,35 @@ def no_diagnoses() -> pd.DataFrame:
     return DIAGNOSES.empty_table().to_pandas()
 
 
+class ContentId:
+    """`Corpus.content_id`, of tables that come in parts: patients, notes, canaries, and diagnoses if there are any."""
+
+    def __init__(self, owner: str = "") -> None:
+        self._hash = hashlib.sha256(owner.encode())
+
+    def begin(self, name: str) -> None:
+        """The rows that are added from now on are of this table."""
+        self._hash.update(f"{name}\n".encode())
+
+    def add(self, rows: pa.Table) -> None:
+        """The next rows, in the schema of their table."""
+        for start in range(0, len(rows), 500):
+            for row in rows.slice(start, 500).to_pylist():
+                self._hash.update(json.dumps(row, ensure_ascii=False, sort_keys=True).encode())
+                self._hash.update(b"\n")
+
+    def digest(self) -> str:
+        """16 hex digits."""
+        return self._hash.hexdigest()[:16]
+
+
+def write_table(folder: Path, name: str, frame: pd.DataFrame, schema: pa.Schema) -> pa.Table:
+    """Write one table into a cohort's folder, and return it as Arrow's."""
+    table = pa.Table.from_pandas(frame, schema=schema, preserve_index=False)
+    pq.write_table(table, folder / f"{name}.parquet", compression="zstd")
+    return table
+
+
 @dataclass(frozen=True)
 class Corpus:
     """Patients, notes and canaries of one cohort. `notes` holds every split; canary notes have split `canary`.
@@ -113,14 +142,8 @@ class Corpus:
         keep = notes.groupby("patient_id", sort=False).cumcount() < max_notes_per_patient
         return notes[keep].reset_index(drop=True)
 
-    def tables(self) -> dict[str, pa.Table]:
-        """The tables by name, in their schemas; an empty one of diagnoses is left out."""
-        return {
-            name: pa.Table.from_pandas(frame, schema=schema, preserve_index=False)
-            for name, (frame, schema) in self._frames().items()
-        }
-
     def _frames(self) -> dict[str, tuple[pd.DataFrame, pa.Schema]]:
+        """The tables by name with their schemas; an empty one of diagnoses is left out."""
         frames = {"patients": (self.patients, PATIENTS), "notes": (self.notes, NOTES)}
         frames["canaries"] = (self.canaries, CANARIES)
         return frames | ({"diagnoses": (self.diagnoses, DIAGNOSES)} if len(self.diagnoses) else {})
@@ -130,20 +153,18 @@ class Corpus:
 
         The same notes of two owners have two ids, so that nothing made from them is shared.
         """
-        digest = hashlib.sha256(owner.encode())
+        digest = ContentId(owner)
         for name, (frame, schema) in self._frames().items():
-            digest.update(f"{name}\n".encode())
+            digest.begin(name)
             for start in range(0, len(frame), 1_000):  # never the whole table twice
-                batch = pa.Table.from_pandas(frame.iloc[start : start + 1_000], schema=schema, preserve_index=False)
-                for row in batch.to_pylist():
-                    digest.update(json.dumps(row, ensure_ascii=False, sort_keys=True).encode())
-                    digest.update(b"\n")
-        return digest.hexdigest()[:16]
+                part = frame.iloc[start : start + 1_000]
+                digest.add(pa.Table.from_pandas(part, schema=schema, preserve_index=False))
+        return digest.digest()
 
     def write(self, folder: Path) -> None:
         """Write the tables and the spec into `folder`, which must exist."""
-        for name, table in self.tables().items():
-            pq.write_table(table, folder / f"{name}.parquet", compression="zstd")
+        for name, (frame, schema) in self._frames().items():
+            write_table(folder, name, frame, schema)
         if self.spec is not None:
             (folder / "spec.json").write_text(self.spec.model_dump_json(indent=2))
 

@@ -24,7 +24,7 @@ from core.runs.store import full_disk_as_sentence
 
 COHORT, SEEN_FILE, PROGRESS_FILE, FAILED_FILE = "cohort", "seen.json", "progress.json", "failed.json"
 TELL_SECONDS = 0.25
-NICE = 10  # pages that others look at come first
+NICE = 5  # pages that others look at come first
 NO_MEMORY = "The check ran out of memory and was ended. Bring a part of the notes, or use a computer with more memory."
 
 log = logging.getLogger(__name__)

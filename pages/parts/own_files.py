@@ -19,13 +19,14 @@ if TYPE_CHECKING:
 
 KINDS = ["csv", "gz", "parquet"]
 _KEPT = "own_files"
+_EMPTIED = "own_files_emptied"
 
 
 def notes() -> list[UploadedFile]:
     """The box for notes."""
     return st.file_uploader(
         "Notes: one CSV (also .gz) or Parquet file, one note a row; or the tables of MIMIC-III",
-        type=KINDS, key="own_file", accept_multiple_files=True,
+        type=KINDS, key=_box("own_file"), accept_multiple_files=True,
         help="UTF-8; at most 200 MB a file here. Of MIMIC-III: NOTEEVENTS, PATIENTS, ADMISSIONS, DIAGNOSES_ICD, and "
         "D_ICD_DIAGNOSES if there is one.",
     )  # fmt: skip
@@ -69,6 +70,13 @@ def on_disk(box: str, files: Sequence[UploadedFile]) -> Path:
 
 
 def forget() -> None:
-    """Remove what was uploaded from the disk."""
+    """Remove what was uploaded from the disk, and from the boxes."""
     for _, scratch in st.session_state.pop(_KEPT, {}).values():
         scratch.cleanup()
+        st.session_state[_EMPTIED] = st.session_state.get(_EMPTIED, 0) + 1
+
+
+def _box(key: str) -> str:
+    """The key of a box for files. Only a new one makes it empty: what it holds would be written to disk again."""
+    emptied = st.session_state.get(_EMPTIED, 0)
+    return f"{key}-{emptied}" if emptied else key

@@ -6,10 +6,11 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.corpus.near_copies import BANDS, ROWS, SIMILAR, find_copies, similarity
+from core.corpus import near_copies
+from core.corpus.near_copies import BANDS, ROWS, SIMILAR, copies_in, find_copies, similarity
 
 WORDS = st.lists(st.sampled_from([f"word{number}" for number in range(40)]), min_size=8, max_size=40)
 
@@ -22,6 +23,7 @@ def jaccard(left: str, right: str) -> float:
     return len(a & b) / len(a | b) if a | b else 0.0
 
 
+@settings(deadline=None)  # the first one imports scikit-learn
 @given(WORDS, st.integers(0, 10), st.integers(0, 10))
 def test_similarity_is_jaccards_of_five_word_shingles(words, cut, added):
     left, right = " ".join(words), " ".join([*words[cut:], *["new"] * added])
@@ -46,6 +48,19 @@ def test_every_pair_that_is_similar_enough_is_found_and_no_other():
             parent = [parent[a] if one == parent[b] else one for one in parent]
     assert [[x == y for y in groups] for x in groups] == [[x == y for y in parent] for x in parent]
     assert len(set(parent)) < len(texts)
+
+
+def test_texts_that_come_in_batches_have_the_same_groups(monkeypatch):
+    rng = np.random.default_rng(1)
+    texts = [" ".join(f"w{n}" for n in rng.integers(0, 9, size=rng.integers(1, 12))) for _ in range(300)]
+    texts += [text.upper() for text in texts[::7]] + [f"{text} more" for text in texts[::5]]
+    batches = [texts[start : start + 37] for start in range(0, len(texts), 37)]
+    told: list[int] = []
+    parts, whole = copies_in(lambda: iter(batches), told.append), find_copies(texts)
+    assert (parts.exact_group == whole.exact_group).all() and (parts.near_group == whole.near_group).all()
+    assert 0 < whole.exact < whole.near < len(texts) and told[-1] == len(texts)
+    monkeypatch.setattr(near_copies, "MOST_REMEMBERED", 0)
+    assert (find_copies(texts).near_group == whole.near_group).all()
 
 
 def test_copies_word_for_word_do_not_mind_blanks_and_case_and_short_ones_count():
