@@ -19,10 +19,11 @@ import pandas as pd
 
 from core.evaluation.audit_summaries import Audited, Summary
 from core.runs.audits import Outcome, StoredAudit
+from core.runs.disk import full_disk_as_sentence
 from core.runs.events import STATUS_FILE, Cancelled, Diary, Status, read_status, write_status
 from core.runs.lock import held
 from core.runs.run import Run
-from core.runs.store import Workspace, full_disk_as_sentence
+from core.runs.store import Workspace
 
 if TYPE_CHECKING:
     from core.attacks.registry import Attack, Report, Target

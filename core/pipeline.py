@@ -19,10 +19,11 @@ from core.corpus.tables import Corpus
 from core.following import evaluator
 from core.quick_audit import Progress, Stop, attacks_of, figures
 from core.runs.card import write_card
+from core.runs.disk import full_disk_as_sentence
 from core.runs.events import Cancelled, Diary, State, Status, read_status, write_status
 from core.runs.lock import held
 from core.runs.run import PRIVACY_FILE, Run, read_privacy, read_vocabulary, write_vocabulary
-from core.runs.store import Workspace, full_disk_as_sentence
+from core.runs.store import Workspace
 from core.runs.tables import READING, SCHEMAS, read_table, write_table
 from core.spec import RunSpec
 

@@ -13,10 +13,11 @@ from typing import Literal
 
 from core.audit import open_attacks
 from core.jobs.task import attack_run, make_run
+from core.runs.disk import full_disk_as_sentence
 from core.runs.events import CANCEL_FILE, STATUS_FILE, Status, append_event, read_status, write_status
 from core.runs.lock import in_use
 from core.runs.run import RunBroken, RunNotFound, read_spec
-from core.runs.store import Workspace, full_disk_as_sentence
+from core.runs.store import Workspace
 from core.spec import RunSpec
 
 JobState = Literal["queued", "running", "done", "cancelled", "failed", "interrupted"]

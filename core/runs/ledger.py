@@ -20,8 +20,9 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from core.runs.disk import full_disk_as_sentence, sync
 from core.runs.run import Run
-from core.runs.store import Workspace, full_disk_as_sentence
+from core.runs.store import Workspace
 from core.spec import CorpusSpec, Unit
 from core.training.accounting import Mechanism
 
@@ -190,11 +191,7 @@ class Ledger:
                 return False
             finally:
                 beside.unlink(missing_ok=True)
-            descriptor = os.open(self.folder, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+            sync(self.folder)
         return True
 
 

@@ -6,7 +6,6 @@ final name is whole. Shipped runs and cohorts (assets/demo) are looked up too an
 
 from __future__ import annotations
 
-import errno
 import os
 import shutil
 import tempfile
@@ -14,15 +13,17 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 
 from core.corpus.tables import Corpus
 from core.runs.audits import StoredAudit
+from core.runs.disk import DiskFull, full_disk_as_sentence, publish
 from core.runs.events import Status, read_status, replace_text, write_status
 from core.runs.run import SPEC_FILE, Run, RunBroken, RunNotFound, check_run_id
 from core.runs.uploads import may_see
 from core.spec import CorpusSpec, RunSpec
+
+__all__ = ["CORPORA_IN_MEMORY", "DEMO", "CohortGone", "DiskFull", "Workspace", "full_disk_as_sentence"]
 
 DEMO = Path(__file__).resolve().parents[2] / "assets" / "demo"
 CORPORA_IN_MEMORY = 4
@@ -34,30 +35,6 @@ _corpora_lock = threading.Lock()
 
 class CohortGone(ValueError):
     """Notes that somebody brought are not here (any more), or are not the viewer's. The text is a sentence."""
-
-
-class DiskFull(OSError):
-    """The disk filled up while a run or cohort was written. The text is a sentence; nothing half-written is left."""
-
-
-@contextmanager
-def full_disk_as_sentence(what: str, folder: Path) -> Iterator[None]:
-    """Turn "no space left", whoever reports it, into DiskFull."""
-    try:
-        yield
-    except Exception as error:
-        if not _says_full(error):
-            raise
-        raise DiskFull(
-            f"The disk is full: {what} could not be written to {folder}. Free some space (or set PHILAB_DATA to a "
-            "folder on another disk) and start it again."
-        ) from error
-
-
-def _says_full(error: BaseException) -> bool:
-    """The writers of weights report the system's error as text alone."""
-    full = (errno.ENOSPC, errno.EDQUOT)
-    return getattr(error, "errno", None) in full or any(os.strerror(code) in str(error) for code in full)
 
 
 class Workspace:
@@ -122,7 +99,7 @@ class Workspace:
             final = self.root / "corpora" / spec.digest()
             with full_disk_as_sentence("the cohort", final.parent):
                 final.parent.mkdir(parents=True, exist_ok=True)
-                _publish(made, final)
+                publish(made, final)
 
     def forget(self, spec: CorpusSpec) -> None:
         """Drop a cohort that was deleted from this process's memory too."""
@@ -144,7 +121,7 @@ class Workspace:
             beside = Path(tempfile.mkdtemp(prefix=".building-", dir=final.parent))
             try:
                 corpus.write(beside)
-                _publish(beside, final)
+                publish(beside, final)
             finally:
                 shutil.rmtree(beside, ignore_errors=True)
 
@@ -252,7 +229,7 @@ class Workspace:
         final = self.root / "runs" / work.name
         with full_disk_as_sentence(f"run {work.name}", final.parent):
             final.parent.mkdir(parents=True, exist_ok=True)
-            _publish(work, final)
+            publish(work, final)
         return Run.open(final)
 
     def discard(self, work: Path) -> None:
@@ -264,26 +241,3 @@ def _build(spec: CorpusSpec) -> Corpus:
     from core.corpus.hospital import build
 
     return build(spec)
-
-
-def _publish(made: Path, final: Path) -> None:
-    """Sync every file of `made`, then rename it to `final`; what stood there (broken, or made meanwhile) gives way."""
-    for path in [*made.rglob("*"), made]:
-        _sync(path)
-    made.chmod(0o755)
-    if final.exists():
-        old = Path(tempfile.mkdtemp(prefix=".old-", dir=final.parent))
-        os.rename(final, old / final.name)
-        os.rename(made, final)
-        shutil.rmtree(old, ignore_errors=True)
-    else:
-        os.rename(made, final)
-    _sync(final.parent)
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
