@@ -18,7 +18,7 @@ shell.page(
 PLANTED = {"Copies": "canaries", "Epochs": "canaries", "Whole patients": "canary_patients"}
 NONE_PLANTED = (
     "Nothing of this kind was planted into the notes of {names}. Notes that are brought get canary sentences where "
-    "they bear them (their copies are at most 5 % of the training notes), or with “Canary sentences” on the page "
+    "they bear them (their copies are at most 5\u00a0% of the training notes), or with “Canary sentences” on the page "
     "Cohort and `--canaries` of the command; whole canary patients belong to the synthetic hospital. The views "
     "Questions, Word for word, Guarantee and Risk score need none."
 )

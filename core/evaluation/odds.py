@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from core.evaluation.membership_curve import dp_ceiling
-from core.evaluation.wording import most_right_guesses, percent, right_of
+from core.evaluation.wording import delta_text, most_right_guesses, percent, right_of
 from core.spec import Unit
 from core.training.accounting import Mechanism, group_epsilon
 from core.training.composition import advantage
@@ -84,6 +84,6 @@ def group_sentence(epsilon: float, delta: float, notes: int) -> str:
         )
     right, of = right_of(most_right_guesses(group, group_delta))
     return (
-        f"For a patient with {notes:,} notes it comes to ε = {group:,.3g}, δ = {group_delta:.2g}: at most {right:,} of "
-        f"{of:,} attackers would be right about them."
+        f"For a patient with {notes:,} notes it comes to ε = {group:,.3g}, δ = {delta_text(group_delta)}: at most "
+        f"{right:,} of {of:,} attackers would be right about them."
     )

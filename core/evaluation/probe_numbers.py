@@ -68,7 +68,7 @@ def share(found: Found) -> str:
         return "not measured"
     if math.isnan(found.low):
         return f"{percent(found.value)} (no interval: a single patient)"
-    return f"{percent(found.value)} (95 % interval {percent(found.low)} to {percent(found.high)})"
+    return f"{percent(found.value)} (95\u00a0% interval {percent(found.low)} to {percent(found.high)})"
 
 
 def number(found: Found, form: str) -> str:
@@ -79,7 +79,7 @@ def number(found: Found, form: str) -> str:
 def _between(found: Found, scale: float, form: str) -> str:
     if math.isnan(found.low):
         return "no interval: too few patients"
-    return f"95 % interval {_plain(scale * found.low, form)} to {_plain(scale * found.high, form)}"
+    return f"95\u00a0% interval {_plain(scale * found.low, form)} to {_plain(scale * found.high, form)}"
 
 
 def _plain(number: float, form: str) -> str:

@@ -54,8 +54,8 @@ from core.evaluation.probe_tables import (
 )
 
 CAUTION = (
-    "Seven probes at 95 % each: a model that gives nothing away still has about one chance in six that one of them "
-    "says “leak”."
+    "Seven probes at 95\u00a0% each: a model that gives nothing away still has about one chance in six that one of "
+    "them says “leak”."
 )
 
 

@@ -41,12 +41,24 @@ def explain(metric: str) -> str:
 
 # Numbers -------------------------------------------------------------------------------------------------------------
 
+NBSP = "\u00a0"  # a number and its sign stay on one line
+SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
 
 def epsilon_text(epsilon: float) -> str:
     """`0.5`, `8`, `1,000`; `∞ (no privacy)`."""
     if math.isinf(epsilon):
         return "∞ (no privacy)"
     return f"{epsilon:,.0f}" if epsilon >= 100 else f"{epsilon:.3g}"
+
+
+def delta_text(delta: float) -> str:
+    """`10⁻⁵`, `2.3·10⁻⁷`; from a thousandth on `0.03`."""
+    if delta >= 1e-3 or delta == 0:
+        return f"{delta:.2g}"
+    mantissa, exponent = f"{delta:.1e}".split("e")
+    power = f"10{str(int(exponent)).translate(SUPERSCRIPTS)}"
+    return power if mantissa == "1.0" else f"{mantissa.removesuffix('.0')}·{power}"
 
 
 def perplexity_text(perplexity: float) -> str:
@@ -60,11 +72,11 @@ def percent(share: float) -> str:
     """`0 %`, `0.07 %`, `3.2 %`, `38 %`: small shares stay apart from none, and nearly all from all."""
     value = 100 * share
     if 0 < value < 0.005:
-        return "< 0.01 %"
+        return f"<{NBSP}0.01{NBSP}%"
     if 99.5 <= value < 100:
-        return f"{min(value, 99.99):.2f} %"
+        return f"{min(value, 99.99):.2f}{NBSP}%"
     digits = 0 if value == 0 or value >= 9.95 else 1 if value >= 0.95 else 2
-    return f"{value:.{digits}f} %"
+    return f"{value:.{digits}f}{NBSP}%"
 
 
 def p_value_text(p_value: float) -> str:
@@ -78,7 +90,7 @@ def interval_text(low: float, high: float, number=percent) -> str:
     """`95 % interval 1.2 % to 3.4 %`, or that there is none (one canary or one seed has no spread)."""
     if math.isnan(low) or math.isnan(high):
         return "no interval: only one value"
-    return f"95 % interval {number(low)} to {number(high)}"
+    return f"95{NBSP}% interval {number(low)} to {number(high)}"
 
 
 # What a guarantee means ----------------------------------------------------------------------------------------------
@@ -123,9 +135,9 @@ def right_of(chance: float) -> tuple[int, int]:
 def percent_up(limit: float) -> str:
     """`69.36 %`: a limit, rounded up so that it is never told too low; `just under 100 %` is not `100 %`."""
     if limit >= 1:
-        return "100 %"
+        return f"100{NBSP}%"
     hundredths = math.ceil(1e4 * limit - 1e-9)
-    return "just under 100 %" if hundredths >= 10_000 else f"{hundredths / 100:g} %"
+    return f"just under 100{NBSP}%" if hundredths >= 10_000 else f"{hundredths / 100:g}{NBSP}%"
 
 
 def at_most_text(chance: float) -> str:

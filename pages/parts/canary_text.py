@@ -95,13 +95,13 @@ def bound_sentences(table: pd.DataFrame, unit: str) -> None:
         chance = "Of runs that keep their promise at most one in ten shows such an alarm by chance."
         st.error(f"{sentence} (ε per {unit}) {chance}", icon=":material/warning:")
     else:
-        st.markdown(f"**{sentence}** (ε per {unit}, 95 % confidence)")
+        st.markdown(f"**{sentence}** (ε per {unit}, 95\u00a0% confidence)")
     told = [] if fixed is None else [_fixed(fixed, unit)]
     others, best = further(table), float(table["ceiling"].max())
     if len(others) and fixed is not None:
         found = float(others["epsilon"].max())
         proved = f"the highest proves ε ≥ {wording.epsilon_text(found)}" if found else "none proves anything"
-        told.append(f"Of {len(others)} further looks, which hold together at another 95 %, {proved}.")
+        told.append(f"Of {len(others)} further looks, which hold together at another 95\u00a0%, {proved}.")
     if math.isfinite(promised) and best < promised:
         told.append(
             f"No audit in this picture could have contradicted the promise of {wording.epsilon_text(promised)}: they "

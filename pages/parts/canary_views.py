@@ -143,7 +143,7 @@ def guarantee_view(chosen: dict[str, Run]) -> None:
     if answer is None:
         return
     proved = one_run_ceiling(12)
-    guess.told(answer, f"Twelve right by luck: once in {2**12:,} times. They prove ε ≥ {proved:.2f}, at 95 %.")
+    guess.told(answer, f"Twelve right by luck: once in {2**12:,} times. They prove ε ≥ {proved:.2f}, at 95\u00a0%.")
     for number, (name, run) in enumerate(chosen.items()):
         st.subheader(name)
         table = of_run(bounds_table, run)

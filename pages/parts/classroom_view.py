@@ -38,7 +38,7 @@ def tries_html(tries: dict[str, classroom.Tries]) -> str:
     ]
     if not rows:
         return "<p>No text was written yet. What the class asks in the Playground is counted here.</p>"
-    titles = ("the whole class", "samples with a leak", "share (95 % interval)", "control")
+    titles = ("the whole class", "samples with a leak", "share (95\u00a0% interval)", "control")
     head = "".join(f"<th>{title}</th>" for title in titles)
     body = "".join(f"<tr>{row}</tr>" for row in rows)
     return f'<table class="tally"><tr>{head}</tr>{body}</table>'

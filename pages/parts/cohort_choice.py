@@ -121,14 +121,14 @@ def describe(spec: CorpusSpec) -> str:
     if spec.imported is not None:
         return (
             f"Your notes: {spec.patients:,} patients, trained on or held out, and {spec.population:,} kept apart; "
-            f"about {_notes(spec):,} notes, of which {100 * spec.naming_rate:.0f} % name somebody; {spec.canaries:,} "
-            "canary sentences."
+            f"about {_notes(spec):,} notes, of which {100 * spec.naming_rate:.0f}\u00a0% name somebody; "
+            f"{spec.canaries:,} canary sentences."
         )
     kind = "short notes" if spec.note_length == "brief" else "notes"
     return (
-        f"{spec.patients:,} patients (70 % members, 30 % held out) and {spec.population:,} population patients, about "
-        f"{_notes(spec):,} {kind}; {100 * spec.naming_rate:.0f} % of the notes name their patient; "
-        f"{spec.canaries:,} canary sentences; seed {spec.seed}."
+        f"{spec.patients:,} patients (70\u00a0% members, 30\u00a0% held out) and {spec.population:,} population "
+        f"patients, about {_notes(spec):,} {kind}; {100 * spec.naming_rate:.0f}\u00a0% of the notes name their "
+        f"patient; {spec.canaries:,} canary sentences; seed {spec.seed}."
     )
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
-from core.evaluation.wording import epsilon_text
+from core.evaluation.wording import delta_text, epsilon_text
 from core.runs.run import Run
 from core.spec import CorpusSpec
 from pages.parts import charts, run_picker, shell
@@ -106,10 +106,10 @@ def _together(corpus: CorpusSpec, found: dict) -> None:
     note, note_delta = for_note(found["note"], found["patient"])
     lines = []
     if found["note"].releases:
-        promise = "nothing at all" if patient_delta >= 0.5 else f"ε = {patient:.3g} at δ = {patient_delta:.2g}"
+        promise = "nothing at all" if patient_delta >= 0.5 else f"ε = {patient:.3g} at δ = {delta_text(patient_delta)}"
         lines.append(f"For the patient with the most notes ({notes}) all of it together promises {promise}.")
     if found["patient"].releases:
-        lines.append(f"For one note all of it together promises ε = {note:.3g} at δ = {note_delta:.2g}.")
+        lines.append(f"For one note all of it together promises ε = {note:.3g} at δ = {delta_text(note_delta)}.")
     st.markdown("  \n".join(["Promises for notes and for patients do not add up. By group privacy:", *lines]))
 
 

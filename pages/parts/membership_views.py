@@ -98,7 +98,7 @@ def roc_view(choice: Choice) -> None:
         pd.concat([table.assign(run=name, attack=attack) for (_, name, attack), table in curves.items()]),
         name="membership-roc",
     )
-    numbers(at_rates(choice), name="membership-at-rates", label="Caught at 10 %, 1 % and 0.1 % accused")
+    numbers(at_rates(choice), name="membership-at-rates", label="Caught at 10\u00a0%, 1\u00a0% and 0.1\u00a0% accused")
     how("roc")
 
 

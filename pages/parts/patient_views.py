@@ -119,8 +119,8 @@ def _one_run(choice: Choice, table: pd.DataFrame, bucket: int | None) -> None:
     alt = f"{choice.measure} in {int(table['kept'].sum())} buckets from rarest to most common disease profiles."
     charts.show(figure, key=key, alt=alt, on_select=clicked)
     st.caption(
-        f"{run_picker.label(choice.run)}, attack “{choice.attack}”. Bars with 95 % intervals over patients: click one "
-        "to see its patients."
+        f"{run_picker.label(choice.run)}, attack “{choice.attack}”. Bars with 95\u00a0% intervals over patients: "
+        "click one to see its patients."
     )
     numbers(table.assign(bucket=table["bucket"] + 1), name="patients-buckets")
 

@@ -11,6 +11,7 @@ import plotly.graph_objects as go
 import streamlit as st
 from pydantic import ValidationError
 
+from core.evaluation.wording import NBSP, delta_text
 from core.spec import CorpusSpec, ModelKind, ModelSpec, PrivacySpec, RunSpec, TrainingSpec, VocabularySpec, recipe
 from pages.parts import charts
 from pages.parts.cohort_choice import sentence
@@ -119,7 +120,10 @@ def _meaning(target: float | None) -> str:
     factor = math.exp(target)
     size = f"{factor:,.1f}" if factor < 100 else f"{factor:,.0f}"
     weak = " That is a weak promise on paper; the audit shows what happens in practice." if target >= 8 else ""
-    return f"Whatever somebody suspects about one protected unit, their odds move at most {size}-fold, but for δ.{weak}"
+    return (
+        f"Whatever somebody suspects about one protected unit, their odds move at most {size}-fold (except with chance "
+        f"δ).{weak}"
+    )
 
 
 def _training(kind: ModelKind, privacy: PrivacySpec, *, notes: int) -> TrainingSpec:
@@ -192,12 +196,13 @@ def show_preview(spec: RunSpec, coming: Preview, *, most_notes: int) -> None:
         st.metric("steps", f"{coming.steps:,}", help=None if privacy.private else "about: long notes are cut in two")
         if privacy.private:
             st.metric("noise σ", f"{coming.sigma:.3g}")
-            st.metric(f"share of {privacy.unit}s a step", f"{coming.sample_rate:.1%}")
+            st.metric(f"share of {privacy.unit}s a step", f"{100 * coming.sample_rate:.1f}{NBSP}%")
             st.metric(f"ε a {privacy.unit}", f"{coming.epsilon:.3g}")
     if privacy.private:
         counted = coming.answered_by or privacy.accountant
         st.caption(
-            f"ε = {coming.epsilon:.3g} per {privacy.unit} at δ = {coming.delta:g}, counted by {counted.upper()}."
+            f"ε = {coming.epsilon:.3g} per {privacy.unit} at δ = {delta_text(coming.delta)}, "
+            f"counted by {counted.upper()}."
         )
     if spec.vocabulary is not None:
         st.caption(words_sentence(spec, coming.curve[1][-1] if coming.curve else None))
@@ -245,7 +250,7 @@ def _group_line(coming: Preview, privacy: PrivacySpec, most_notes: int) -> None:
     from core.training.accounting import group_epsilon
 
     group, delta = group_epsilon(epsilon, coming.delta, most_notes)
-    promise = "so nothing is promised to them" if delta >= 0.5 else f"with δ = {delta:.2g}"
+    promise = "so nothing is promised to them" if delta >= 0.5 else f"with δ = {delta_text(delta)}"
     st.caption(
         f"The patient with the most training notes has {most_notes}. For all of these together this run promises only "
         f"ε = {group:,.3g}, {promise}. To protect whole patients, choose “all of a patient's notes”."

@@ -158,7 +158,7 @@ def _odds(made: Report) -> None:
             "counted for this training": models["right_guesses_counted"].map(at_most_text),
         }
     )
-    st.dataframe(shown, hide_index=True, alt="Right guesses whether one unit was in the data; a coin has 50 %")
+    st.dataframe(shown, hide_index=True, alt="Right guesses whether one unit was in the data; a coin has 50\u00a0%")
 
 
 def _readable(frame: pd.DataFrame, made: Report) -> pd.DataFrame:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 import streamlit as st
 
-from core.evaluation.wording import percent
+from core.evaluation.wording import NBSP, percent
 from core.phi.fields import DIRECT, FIELD
 from core.runs.run import Run
 from core.runs.tables import TableMissing
@@ -23,12 +23,11 @@ if TYPE_CHECKING:
     from core.evaluation.summary import Row as MetricRow
 
 MOST_CHIPS = 12
-NBSP = "\u00a0"
 
 
 def share_html(share: float) -> str:
-    """A share as HTML that is never broken over two lines."""
-    return html.escape(percent(share)).replace(" ", NBSP)
+    """A share as HTML."""
+    return html.escape(percent(share))
 
 
 def _interval(low: float, high: float) -> str:
@@ -41,7 +40,7 @@ def counts(answers: Sequence[Answer], run: Run) -> None:
     rows = [row for row in (_session(answers, run), _audit(run)) if row]
     if rows:
         members = int((patients(run.spec.corpus)["split"] == "member").sum())
-        titles = ("samples with a leak", "share (95 % interval)", f"controls, each for {members:,} patients")
+        titles = ("samples with a leak", "share (95\u00a0% interval)", f"controls, each for {members:,} patients")
         head = "".join(f"<th>{title}</th>" for title in titles)
         body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
         st.html(f'<table class="tally"><tr><th></th>{head}</tr>{body}</table>')

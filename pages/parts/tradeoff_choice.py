@@ -47,7 +47,7 @@ def limits() -> rec.Limits | None:
             risks[name] = _limit(column, name)
         utility = columns[len(chosen)].slider(
             "Usefulness kept, at least", 0, 100, 25, 1, format="%d %%", key="utility", **KEEP,
-            help="0 % is the public model before training, 100 % the same training without privacy.",
+            help="0\u00a0% is the public model before training, 100\u00a0% the same training without privacy.",
         )  # fmt: skip
     if not chosen:
         st.info("Choose at least one risk: a recommendation weighs risk against usefulness.")
@@ -70,7 +70,7 @@ def show(family: Family) -> None:
     """The limits, what follows from these runs, and every ε against every limit."""
     st.markdown(
         "Say what is too risky and what is too useless. Each ε below is held against that by what **these** runs "
-        "measured, and a limit counts as met only if the worse end of the 95 % interval meets it."
+        "measured, and a limit counts as met only if the worse end of the 95\u00a0% interval meets it."
     )
     wanted = limits()
     if wanted is None:

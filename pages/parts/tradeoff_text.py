@@ -26,7 +26,11 @@ def family_names(families: list[Family]) -> list[str]:
     for family in families:
         cohort = hospital_name(family.corpus)
         training = family.training or family.plain_training
-        promise = f"per {family.privacy.unit}, δ = {family.privacy.delta:g}" if family.training else "without privacy"
+        promise = (
+            f"per {family.privacy.unit}, δ = {wording.delta_text(family.privacy.delta)}"
+            if family.training
+            else "without privacy"
+        )
         size = len(family.run_ids)
         name = f"{cohort} · {promise} · {training.epochs} epochs · {size} run{'' if size == 1 else 's'}"
         names.append(name if name not in names else f"{name} · {names.count(name) + 1} · batch {training.batch_size}")
@@ -88,9 +92,9 @@ def caption(curves: pd.DataFrame, risk: str) -> str:
     seeds = curves["seeds"]
     counted = f"{seeds.min()}" if seeds.min() == seeds.max() else f"{seeds.min()} to {seeds.max()}"
     over = (
-        "bars and bands: 95 % over seeds, never narrower than one run's own interval"
+        "bars and bands: 95\u00a0% over seeds, never narrower than one run's own interval"
         if (curves["interval"] == "seeds").any()
-        else "bars: the run's own 95 % interval (one seed)"
+        else "bars: the run's own 95\u00a0% interval (one seed)"
     )
     return (
         f"Markers: measured, {counted} seed{'' if counted == '1' else 's'} each; {over}. Lines between markers are "

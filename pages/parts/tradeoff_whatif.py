@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from core.evaluation.comparable import Family
-from core.evaluation.wording import percent
+from core.evaluation.wording import delta_text, percent
 from pages.parts import charts
 from pages.parts.numbers import numbers
 
@@ -100,8 +100,8 @@ def _sentence(last: pd.Series, unit: str, rate: float, delta: float) -> None:
     wrong = last["the old report’s"]
     times = f", {wrong / true:,.0f} times as much" if true > 0 and wrong / true >= 2 else ""
     st.markdown(
-        f"### ε = {true:,.3g} per {unit}\n\nBy {by}, at δ = {delta:g}, with {percent(rate)} of the {unit}s in a step. "
-        f"The old report’s formula would say {wrong:,.3g}{times}."
+        f"### ε = {true:,.3g} per {unit}\n\nBy {by}, at δ = {delta_text(delta)}, with {percent(rate)} of the {unit}s "
+        f"in a step. The old report’s formula would say {wrong:,.3g}{times}."
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
+from core.evaluation.wording import delta_text
 from core.spec import ModelKind, PrivacySpec, RunSpec, VocabularySpec
 
 NOISES = {"gaussian": "Gaussian: more words for the same ε", "laplace": "Laplace: as Hoory et al. 2021 have it"}
@@ -50,7 +51,8 @@ def words_sentence(spec: RunSpec, training_epsilon: float | None) -> str:
 
     noise, unit = WordNoise.planned(words), spec.privacy.unit
     return (
-        f"Of this, its own words spend ε = {words.epsilon:g} at δ = {words.delta:g} and training "
-        f"{training_epsilon:.3g} at δ = {spec.privacy.delta:g}. A word comes through if about {noise.threshold:,.0f} "
-        f"{unit}s or more are drawn to say it; the noise on that count has a spread of {noise.scale:.3g}."
+        f"Of this, its own words spend ε = {words.epsilon:g} at δ = {delta_text(words.delta)} and training "
+        f"{training_epsilon:.3g} at δ = {delta_text(spec.privacy.delta)}. A word comes through if about "
+        f"{noise.threshold:,.0f} {unit}s or more are drawn to say it; the noise on that count has a spread of "
+        f"{noise.scale:.3g}."
     )

@@ -59,7 +59,7 @@ def test_where_nothing_meets_both_it_says_so_and_what_fails():
     chosen = recommend(SWEEP, Limits({"auc_loss": 0.54}, 0.60))
     assert chosen.epsilon is None and chosen.run_id is None
     assert chosen.sentences[0] == "None of these runs meets both your limits for risk and for usefulness."
-    assert "Safe enough: ε = 1;" in chosen.sentences[1] and "keeps 35 %" in chosen.sentences[1]
+    assert "Safe enough: ε = 1;" in chosen.sentences[1] and "keeps 35\u00a0%" in chosen.sentences[1]
     assert chosen.sentences[2] == "Useful enough: ε = 8, ∞ (no privacy)."
     nothing = recommend(SWEEP, Limits({"auc_loss": 0.40}, 0.30))
     assert "No ε here meets the limits for risk." in nothing.sentences
@@ -142,5 +142,5 @@ def test_runs_of_the_real_pipeline_have_every_measure(smoke_workspace, smoke_spe
 
 
 def test_numbers_are_written_plainly():
-    assert measure_text("auc_loss", 0.514) == "0.51" and measure_text(UTILITY, 0.28) == "28 %"
-    assert measure_text("full_name_patients_excess", -0.03) == "−3.0 %" and measure_text(UTILITY, math.nan) == "?"
+    assert measure_text("auc_loss", 0.514) == "0.51" and measure_text(UTILITY, 0.28) == "28\u00a0%"
+    assert measure_text("full_name_patients_excess", -0.03) == "−3.0\u00a0%" and measure_text(UTILITY, math.nan) == "?"

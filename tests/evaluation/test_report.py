@@ -186,6 +186,15 @@ def test_the_model_card_says_the_same(workspace, smoke_specs, tmp_path):
     assert json.loads(re.search(r"```json\n(.*?)```", card, re.DOTALL).group(1)) == run.spec.model_dump(mode="json")
 
 
+def test_a_card_says_where_there_is_no_interval(workspace, smoke_specs, tmp_path):
+    run = workspace.run(smoke_specs["plain"].run_id)
+    metrics = run.metrics.assign(low=math.nan, high=math.nan)
+    (tmp_path / run.id).mkdir()
+    write_card(tmp_path / run.id, run.spec, None, metrics)
+    figures = (tmp_path / run.id / "README.md").read_text().split("## Quick audit")[1].split("##")[0]
+    assert "| none |" in figures and "nan" not in figures
+
+
 # Rare diseases -------------------------------------------------------------------------------------------------------
 
 
@@ -276,7 +285,7 @@ def test_figures_are_written_in_their_own_units():
     }
     values = {"perplexity_heldout": 4.591, "auc_loss": 0.8807, "exposure:8": 9.966, "bits_per_character_heldout": 2.345}
     assert {metric: figure_text(metric, value) for metric, value in values.items()} == told
-    assert figure_text("privacy_leakage_loss", -0.025) == "−2.5 %" and figure_text("auc_loss", math.nan) == "–"
+    assert figure_text("privacy_leakage_loss", -0.025) == "−2.5\u00a0%" and figure_text("auc_loss", math.nan) == "–"
 
 
 def test_canaries_are_told_with_most_copies_and_judged():
@@ -338,7 +347,7 @@ def test_what_full_audits_found_is_told(workspace, smoke_specs):
     found = memorised({run_id: SimpleNamespace(table=lambda name: rates)})
     assert found["value"].tolist() == [0.5, 0.0]
     html = findings.memorised(found, {run_id: "A"})
-    assert "50 %" in html and "held-out notes" in html and "public base" not in html
+    assert "50\u00a0%" in html and "held-out notes" in html and "public base" not in html
     assert memorised({run_id: SimpleNamespace(table=lambda name: pd.DataFrame())}).empty
     assert probes({run_id: SimpleNamespace(table=lambda name: pd.DataFrame())}).empty
 

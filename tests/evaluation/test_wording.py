@@ -13,6 +13,7 @@ from core.evaluation.wording import (
     at_most_text,
     auc_sentence,
     audit_sentence,
+    delta_text,
     epsilon_text,
     explain,
     interval_text,
@@ -78,16 +79,18 @@ def test_verdict_needs_intervals_that_do_not_touch():
 
 def test_leak_sentences():
     found = leak_sentence(0.1, 0.07, 0.14, 0.008, 0.001, 0.04)
-    assert found.startswith("10 % (95 % interval 7.0 % to 14 %) against 0.80 %") and "memorised patients" in found
+    assert found.startswith("10\u00a0% (95\u00a0% interval 7.0\u00a0% to 14\u00a0%) against 0.80\u00a0%")
+    assert "memorised patients" in found
     assert "no sign of memorising" in leak_sentence(0.01, 0.0, 0.03, 0.008, 0.001, 0.04)
 
 
 def test_a_limit_is_rounded_up_and_never_to_all():
     assert [percent_up(limit) for limit in (0.0, 1e-9, 0.5, 0.693512, 0.99999, 1 - 1e-12, 1.0)] == [
-        "0 %", "0.01 %", "50 %", "69.36 %", "just under 100 %", "just under 100 %", "100 %",
+        "0\u00a0%", "0.01\u00a0%", "50\u00a0%", "69.36\u00a0%", "just under 100\u00a0%",
+        "just under 100\u00a0%", "100\u00a0%",
     ]  # fmt: skip
-    assert percent_up(0.9999) == "99.99 %" and percent_up(0.07) == "7 %", "what is exact is not rounded"
-    assert at_most_text(0.9999999) == "just under 100 %" and at_most_text(1.0) == "no limit"
+    assert percent_up(0.9999) == "99.99\u00a0%" and percent_up(0.07) == "7\u00a0%", "what is exact is not rounded"
+    assert at_most_text(0.9999999) == "just under 100\u00a0%" and at_most_text(1.0) == "no limit"
 
 
 def test_an_attacker_is_never_right_every_time_by_rounding():
@@ -116,19 +119,25 @@ def test_auc_and_audit_sentences():
         (lambda: perplexity_text(61.84), "61.8"),
         (lambda: perplexity_text(9.997), "10.0"),
         (lambda: perplexity_text(9644.2), "9,644"),
-        (lambda: percent(0.0), "0 %"),
-        (lambda: percent(0.0007), "0.07 %"),
-        (lambda: percent(0.00001), "< 0.01 %"),
-        (lambda: percent(0.032), "3.2 %"),
-        (lambda: percent(0.38), "38 %"),
-        (lambda: percent(0.99966), "99.97 %"),
-        (lambda: percent(0.9999999), "99.99 %"),
-        (lambda: percent(1.0), "100 %"),
+        (lambda: delta_text(1e-5), "10⁻⁵"),
+        (lambda: delta_text(2.34e-12), "2.3·10⁻¹²"),
+        (lambda: delta_text(2e-7), "2·10⁻⁷"),
+        (lambda: delta_text(9.96e-6), "10⁻⁵"),
+        (lambda: delta_text(0.03), "0.03"),
+        (lambda: delta_text(0.0), "0"),
+        (lambda: percent(0.0), "0\u00a0%"),
+        (lambda: percent(0.0007), "0.07\u00a0%"),
+        (lambda: percent(0.00001), "<\u00a00.01\u00a0%"),
+        (lambda: percent(0.032), "3.2\u00a0%"),
+        (lambda: percent(0.38), "38\u00a0%"),
+        (lambda: percent(0.99966), "99.97\u00a0%"),
+        (lambda: percent(0.9999999), "99.99\u00a0%"),
+        (lambda: percent(1.0), "100\u00a0%"),
         (lambda: p_value_text(0.0), "p < 0.001"),
         (lambda: p_value_text(0.032), "p = 0.032"),
         (lambda: p_value_text(0.41), "p = 0.41"),
-        (lambda: interval_text(0.0, 0.2), "95 % interval 0 % to 20 %"),
-        (lambda: interval_text(4.0, 5.0, perplexity_text), "95 % interval 4.00 to 5.00"),
+        (lambda: interval_text(0.0, 0.2), "95\u00a0% interval 0\u00a0% to 20\u00a0%"),
+        (lambda: interval_text(4.0, 5.0, perplexity_text), "95\u00a0% interval 4.00 to 5.00"),
         (lambda: interval_text(math.nan, math.nan), "no interval: only one value"),
     ],
 )
@@ -144,5 +153,5 @@ def test_every_metric_is_explained():
 
 
 def test_a_limit_is_never_told_too_low():
-    assert at_most_text(0.69361) == "at most 69.37 %" and at_most_text(0.75) == "at most 75 %"
+    assert at_most_text(0.69361) == "at most 69.37\u00a0%" and at_most_text(0.75) == "at most 75\u00a0%"
     assert at_most_text(1.0) == "no limit"

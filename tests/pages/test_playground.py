@@ -164,7 +164,7 @@ def test_blanks_show_the_best_guess_and_every_chance_and_escape_both():
     sentence, tables = drawn.split("</div>", 1)
     assert re.sub(r"<[^>]+>", "", sentence) == "&lt;i&gt;&lt;b&gt;1 &quot;x&quot; &amp;2.␦"
     cells = re.findall(r"<td>([^<]*)</td>", tables)
-    assert cells == ["&lt;b&gt;", "50 %", "…ing", "3.1 %", "&amp;", "99.96 %"]
+    assert cells == ["&lt;b&gt;", "50\u00a0%", "…ing", "3.1\u00a0%", "&amp;", "99.96\u00a0%"]
     assert re.findall(r"width:([\d.]+)%", tables) == ["50.0", "3.1", "100.0"]
     assert "the prompt has 2 more blanks" in blanks.ranked_html("[MASK]" * 10, [[("a", 1.0)]] * 10).lower()
 

@@ -48,7 +48,7 @@ def test_a_measured_epsilon_tells_the_runs_own_figures(data, smoke_specs):
     assert f"perplexity {perplexity(data, smoke_specs['dp'], 'run')}" in told
     assert f"no privacy {perplexity(data, smoke_specs['plain'], 'run')}" in told
     assert f"public base model {perplexity(data, smoke_specs['dp'], 'base')}" in told
-    assert "95 % interval" in told and "measured (1 seed)" in told
+    assert "95\u00a0% interval" in told and "measured (1 seed)" in told
     assert said(app, "**At ε = 8 per note: the promise")
     assert "for held-out patients" in said(app, "**Risk:**"), "a risk stands beside its control"
     assert not app.button, "what is measured need not be trained"
@@ -76,7 +76,7 @@ def test_where_no_run_is_nothing_is_claimed_and_training_is_offered(data, monkey
 @pytest.mark.parametrize("risk", ["any identifier", "attempts with a leak", "membership (AUC)"])
 def test_every_risk_is_drawn_with_an_interval(data, risk):
     app = opened(risk=risk, at="8")
-    assert "95 % interval" in said(app, "**Risk:**")
+    assert "95\u00a0% interval" in said(app, "**Risk:**")
     assert len(app.get("plotly_chart")) == 1
     table = app.dataframe[0].value
     assert {"metric", "epsilon", "value", "low", "high", "seeds", "base value"} <= set(table.columns)
@@ -99,7 +99,7 @@ def test_promise_and_measurement_stand_side_by_side(data, smoke_specs):
     leakage = run.metrics.set_index(["metric", "arm"]).loc[("privacy_leakage_loss", "run"), "value"]
     best = said(app, "Of 100 guesses whether a note was in the data")
     assert f"“loss” got {round(100 * (1 + leakage) / 2)} right" in best, "privacy leakage, halved around a half"
-    assert "95 % interval" in best and "50 by tossing a coin" in best and "the only attack" in best
+    assert "95\u00a0% interval" in best and "50 by tossing a coin" in best and "the only attack" in best
     assert not any("For a patient with" in element.value for element in app.markdown), "not before the fold is opened"
     app.session_state["odds-fold"] = True
     app.run()

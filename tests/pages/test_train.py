@@ -53,13 +53,13 @@ def test_the_cost_is_known_before_training(data):
     shown = figures(app)
     notes = len(Workspace(data, shared=()).corpus(CORPUS_PRESETS["smoke"]).training_notes())
     assert shown["steps"] == f"{-(-2 * notes // 16)}"
-    assert shown["share of notes a step"] == f"{16 / notes:.1%}"
+    assert shown["share of notes a step"] == f"{1600 / notes:.1f}\u00a0%"
     spent = epsilon(
         noise_multiplier=float(shown["noise σ"]), sample_rate=16 / notes, steps=int(shown["steps"]), delta=1e-5
     )
     assert spent == pytest.approx(2.0, rel=0.02), "σ as shown, in three digits, gives the ε that was asked for"
     assert len(app.get("plotly_chart")) == 1, "the expected ε is drawn"
-    assert any("ε = 2 per note at δ = 1e-05, counted by PRV" in caption.value for caption in app.caption)
+    assert any("ε = 2 per note at δ = 10⁻⁵, counted by PRV" in caption.value for caption in app.caption)
     assert any("patient with the most training notes" in caption.value for caption in app.caption)
 
 
@@ -269,10 +269,10 @@ def test_words_of_its_own_are_asked_for_and_their_cost_is_told(data, asked):
     app = opened(kind="DistilBERT", epsilon="2", own_words="true", word_epsilon="1", words_counted_note="4", **TINY)
     assert not app.exception and not app.error
     told = [caption.value for caption in app.caption]
-    assert any("its own words spend ε = 1 at δ = 1e-06 and training 2 at δ = 1e-05" in line for line in told)
+    assert any("its own words spend ε = 1 at δ = 10⁻⁶ and training 2 at δ = 10⁻⁵" in line for line in told)
     spent = float(figures(app)["ε a note"])
     assert 2.0 < spent < 3.0, "together, by PRV, they cost less than their sum"
-    assert any(f"ε = {spent:.3g} per note at δ = 1.1e-05" in line for line in told)
+    assert any(f"ε = {spent:.3g} per note at δ = 1.1·10⁻⁵" in line for line in told)
     app.button(key="train").click().run()
     (spec,) = asked
     assert spec.vocabulary == VocabularySpec(epsilon=1.0, words=4)

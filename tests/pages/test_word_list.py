@@ -44,7 +44,7 @@ def test_the_list_is_read_with_its_control_and_the_runs_own_names(data, monkeypa
         "arm == 'run'"
     )["rare_names"]
     told = " ".join(line.value for line in app.markdown)
-    assert f"for {100 * member:.0f} % of the members" in told and "of the held-out patients" in told
+    assert f"for {100 * member:.0f}\u00a0% of the members" in told and "of the held-out patients" in told
     run = next(run for run in Workspace(data, shared=()).runs() if not run.spec.is_base)
     assert f"has {len(run.vocabulary):,} entries of its own" in told and run.privacy is None
     members = corpus.patients[corpus.patients["split"] == "member"]
