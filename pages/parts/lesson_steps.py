@@ -117,7 +117,7 @@ def _coincidence(figures: Figures) -> Step:
         answers=COINCIDENCE,
         right=right,
         looks=(Look("canaries", "See what controls change", {**_pair(figures), "view": "Risk score"},
-                    "Compare the old score with the one that has its controls taken away."),),
+                    "Compare the old score with the one from which its controls were subtracted."),),
         reveal=f"{label.capitalize()}: **{wording.percent(read.value)}** of those it read, "
         f"**{wording.percent(control.value)}** of those it never saw. Full name: {wording.percent(names.value)} "
         f"against {wording.percent(held.value)}.",
@@ -214,7 +214,7 @@ def _decision(figures: Figures, choice: str | None) -> Step:
         right=None,
         looks=(
             Look("tradeoff", "Look at the figures once more", {"model": model, "at": epsilon_label(at)},
-                 "Read the three sentences above the charts at your ε."),
+                 "Read what is promised at your ε, and beside it what was measured."),
             Look("tradeoff", "Set your own limits", {"model": model, "view": "Which ε?"},
                  "Say how much risk is too much: which ε do these runs recommend?"),
             Look("report", "Open what you would sign", {"runs": figures.run_ids[at]},

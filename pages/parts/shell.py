@@ -103,7 +103,8 @@ def page(title: str, question: str, *, icon: str | None = None) -> None:
                 link("glossary", "Every word, with its source")
             looks = ["style", "presenter"] if _large_type() else ["style"]
     st.html(f"<style>{''.join((ROOT / f'assets/{look}.css').read_text(encoding='utf-8') for look in looks)}</style>")
-    st.markdown(question)
+    with st.container(key="page-question"):
+        st.markdown(question)
 
 
 _WORDS = ("room", "host", "word", "patient", "use")  # parameters that are words, and may look like any number
