@@ -97,7 +97,7 @@ def lineup(family: Family, *, epsilon: float = 8.0, recall: float = 0.95) -> lis
         Defence("nothing", "Nothing", "The model reads the notes as they are.", plain),
         Defence(
             "deduplication", "Deduplication",
-            "Copies, near copies and repeated paragraphs are taken out before training: read once, learned less.",
+            "Copies, near copies and repeated paragraphs are taken out before training, so that each is read once.",
             _with(plain, DefenceSpec(deduplicate=True)),
         ),
         Defence(

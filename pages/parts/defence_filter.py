@@ -12,7 +12,7 @@ from pages.parts.numbers import numbers
 
 UNFILTERED = "no filter"
 HEADINGS = {
-    "both, answer alone": "Both, but the prompt is not read",
+    "both, answer alone": "Both, answer only",
     "both": "Both",
     "shapes": "Shapes alone",
     "known values": "Known values alone",
@@ -24,7 +24,8 @@ def show(run: Run) -> None:
     st.subheader("How a reworded prompt walks around the filter")
     st.markdown(
         "The same model, asked in other ways. A cell is the share of answers from which an attacker reads a patient's "
-        "identifier, after the filter. *Two answers*: stop after the first name, type it, ask for the rest."
+        "identifier, after the filter, with its 95\u00a0% interval. *Two answers*: stop after the first name, type it, "
+        "ask for the rest."
     )
     stored = shell.workspace().audit(run.id)
     found = stored.table("walk_around")
@@ -45,7 +46,7 @@ def pivoted(found: pd.DataFrame) -> pd.DataFrame:
             {
                 "Way of asking": way,
                 "No filter": cells[way, UNFILTERED, "run"],
-                "Control: held-out": cells[way, UNFILTERED, "heldout"],
+                "Control: held out": cells[way, UNFILTERED, "heldout"],
                 **{heading: cells[way, name, "run"] for name, heading in HEADINGS.items()},
                 "Control: public model": cells.get((way, UNFILTERED, "base"), ""),
             }
@@ -55,7 +56,8 @@ def pivoted(found: pd.DataFrame) -> pd.DataFrame:
 
 
 def _cell(row) -> str:
-    return f"{wording.percent(row.value)} ({wording.percent(row.low)} to {wording.percent(row.high)})"
+    low, high = (wording.percent(end).removesuffix(f"{wording.NBSP}%") for end in (row.low, row.high))
+    return f"{wording.percent(row.value)} ({low} to {high})"
 
 
 def caption(found: pd.DataFrame, alarms: pd.DataFrame) -> str:

@@ -89,7 +89,7 @@ def _epsilon(figure: go.Figure, progress: Progress, budget: float | None, *, pri
     if budget is not None:
         figure.add_hline(
             y=budget, line_dash="dash", line_color=charts.RISK, annotation_text=f"budget ε = {budget:g}",
-            annotation_position="bottom right", row=2, col=1,
+            annotation_position="top right", row=2, col=1,
         )  # fmt: skip
     figure.update_yaxes(rangemode="tozero", row=2)
 

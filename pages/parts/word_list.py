@@ -17,7 +17,7 @@ from pages.parts.numbers import numbers
 
 SIZES = (512, 1_024, 2_048, 4_096)
 WHOSE = {"names": "any of their names", "rare_names": "a name that nobody else bears"}
-SHORT = {"names": "any name", "rare_names": "one nobody else bears"}
+SHORT = {"names": "any name", "rare_names": "a name nobody else bears"}
 NOISES = ("gaussian", "laplace")
 ARMS = {"run": ("members", charts.RISK), "heldout": ("held-out patients, the control", charts.CONTROL)}
 MOST_NOTES = 60_000  # counted while somebody waits
@@ -54,7 +54,7 @@ def word_list_view(chosen: dict[str, Run]) -> None:
         "Noise", NOISES, default="gaussian", required=True, key="words_noise", format_func=str.capitalize, **KEEP
     )
     column = right.segmented_control(
-        "Patients of whom it holds", list(WHOSE), default="rare_names", required=True, key="words_whose",
+        "Names that count", list(WHOSE), default="rare_names", required=True, key="words_whose",
         format_func=SHORT.__getitem__, **KEEP,
     )  # fmt: skip
     asked = VocabularySpec(epsilon=1.0, pieces=size, noise=noise)
@@ -111,7 +111,7 @@ def names_chart(table: pd.DataFrame, column: str) -> go.Figure:
             continue
         figure.add_scatter(
             x=[labels[epsilon] for epsilon in share.index], y=share["mean"], name=name, mode="lines+markers",
-            line={"color": colour, "width": 3}, marker={"size": 12},
+            line={"color": colour, "width": 3}, marker={"size": 12}, cliponaxis=False,
             error_y={
                 "array": share["max"] - share["mean"], "arrayminus": share["mean"] - share["min"],
                 "color": colour, "thickness": 1.5,

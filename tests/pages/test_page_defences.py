@@ -117,10 +117,11 @@ def test_the_filter_table_has_a_row_a_wording_and_its_words_tell_the_worst():
         [("both", "public text", 0.1, 0.05, 0.2, 500)], columns=["filter", "texts", "value", "low", "high", "n"]
     )
     shown = defence_filter.pivoted(found).set_index("Way of asking")
-    assert shown.loc["two answers", "No filter"] == "50 % (25 % to 100 %)"
-    assert shown.loc["two answers", "Both, but the prompt is not read"].startswith("30 %")
+    assert shown.loc["two answers", "No filter"] == "50\u00a0% (25 to 100)"
+    assert shown.loc["two answers", "Both, answer only"].startswith("30\u00a0%")
     assert shown.loc["two answers", "Control: public model"] == "" and shown.loc["two answers", "Both"].startswith(
-        "0 %"
+        "0\u00a0%"
     )
     told = defence_filter.caption(found, alarms)
-    assert "30 % of the attempts by “two answers” (50 % without it)" in told and "10 % of 500 pieces" in told
+    assert "30\u00a0% of the attempts by “two answers” (50\u00a0% without it)" in told
+    assert "10\u00a0% of 500 pieces" in told
