@@ -72,7 +72,7 @@ def differences(actual: Any, arguments: str) -> Iterator[str]:
 def resolved(path: str, name: str) -> Any:
     """The object a dotted name stands for in the module of that file."""
     found: Any = importlib.import_module(".".join(Path(path).with_suffix("").parts))
-    for part in name.split("."):
+    for part in filter(None, name.split(".")):
         found = getattr(found, part)
     return found
 
@@ -98,6 +98,33 @@ def test_a_promised_name_is_there_with_its_parameters(path: str, name: str, argu
     actual = resolved(path, name)
     if arguments is not None:
         assert list(differences(actual, arguments)) == []
+
+
+def test_names_that_texts_refer_to_exist():
+    """`core.runs.store.Workspace` in a docstring or a document stands for something, wherever it moved."""
+    folders = [ROOT / folder for folder in ("core", "bench", "pages")]
+    texts = [*(path for folder in folders for path in folder.rglob("*.py")), *(ROOT / "docs").glob("*.md")]
+    missing = []
+    for path in [*texts, ROOT / "README.md"]:
+        for name in set(re.findall(r"\bcore(?:\.[A-Za-z_]\w*)+", path.read_text(encoding="utf-8"))):
+            if not exists(name):
+                missing.append(f"{path.relative_to(ROOT)}: {name}")
+    assert missing == []
+    assert exists("core.runs.store.Workspace.find") and not exists("core.runs.store.Nothing")
+
+
+def exists(name: str) -> bool:
+    """Is there a module of this dotted name, or something in one?"""
+    parts = name.split(".")
+    for end in range(len(parts), 0, -1):
+        place = ROOT.joinpath(*parts[:end])
+        if place.with_suffix(".py").is_file() or place.is_dir():
+            try:
+                resolved(str(place.with_suffix(".py").relative_to(ROOT)), ".".join(parts[end:]))
+            except AttributeError:
+                return False
+            return True
+    return False
 
 
 def test_a_wrong_promise_would_be_found():
