@@ -41,6 +41,13 @@ class Spec(BaseModel):
         return hashlib.sha256(canonical.encode()).hexdigest()[:12]
 
 
+def _positive(value: float | None, rule: str) -> float | None:
+    """The value, where it is a number above 0 or left out; else ValueError with the rule that it breaks."""
+    if value is not None and not (math.isfinite(value) and value > 0):
+        raise ValueError(f"{rule}, not {value}")
+    return value
+
+
 class CorpusSpec(Spec):
     """A synthetic hospital, or notes that somebody brought. The same spec gives the same bytes.
 
@@ -99,16 +106,12 @@ class PrivacySpec(Spec):
     @field_validator("target_epsilon")
     @classmethod
     def _positive_epsilon(cls, value: float | None) -> float | None:
-        if value is not None and not (math.isfinite(value) and value > 0):
-            raise ValueError(f"ε must be a number above 0 (leave it out for training without privacy), not {value}")
-        return value
+        return _positive(value, "ε must be a number above 0 (leave it out for training without privacy)")
 
     @field_validator("noise_multiplier")
     @classmethod
     def _positive_noise(cls, value: float | None) -> float | None:
-        if value is not None and not (math.isfinite(value) and value > 0):
-            raise ValueError(f"the noise multiplier σ must be a number above 0, not {value}")
-        return value
+        return _positive(value, "the noise multiplier σ must be a number above 0")
 
     @model_validator(mode="after")
     def _either_or(self) -> Self:
@@ -178,9 +181,7 @@ class VocabularySpec(Spec):
     @field_validator("epsilon")
     @classmethod
     def _positive_epsilon(cls, value: float | None) -> float | None:
-        if value is not None and not value > 0:
-            raise ValueError(f"the vocabulary's ε must be a number above 0, not {value}")
-        return value
+        return _positive(value, "the vocabulary's ε must be a number above 0")
 
     @model_validator(mode="after")
     def _says_nothing_unused(self) -> Self:
