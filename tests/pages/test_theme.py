@@ -1,4 +1,7 @@
-"""Words can be read in both themes: contrast of at least 4.5 : 1 (WCAG 2.2, success criterion 1.4.3)."""
+"""The app's settings: Streamlit knows them, and words can be read in both themes.
+
+That is a contrast of at least 4.5 : 1 (WCAG 2.2, success criterion 1.4.3).
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,11 @@ import re
 import tomllib
 
 import pytest
+from streamlit import config
 from visit import ROOT
 
-THEME = tomllib.loads((ROOT / ".streamlit/config.toml").read_text(encoding="utf-8"))["theme"]
+SETTINGS = tomllib.loads((ROOT / ".streamlit/config.toml").read_text(encoding="utf-8"))
+THEME = SETTINGS["theme"]
 STYLE = (ROOT / "assets/style.css").read_text(encoding="utf-8")
 LEAST = 4.5
 
@@ -29,6 +34,20 @@ def mixed(above: str, below: str, share: float) -> str:
     """`above` at the opacity `share` over `below`."""
     pairs = [(int(above[at : at + 2], 16), int(below[at : at + 2], 16)) for at in (1, 3, 5)]
     return "#" + "".join(f"{round(share * top + (1 - share) * ground):02x}" for top, ground in pairs)
+
+
+def named(settings: dict, section: str = "") -> dict[str, object]:
+    """Settings as Streamlit names them, `section.option`."""
+    found: dict[str, object] = {}
+    for name, value in settings.items():
+        found |= named(value, f"{section}{name}.") if isinstance(value, dict) else {section + name: value}
+    return found
+
+
+def test_streamlit_knows_every_setting():
+    """One that was renamed would be passed over with a line in the log, and the server would be slow or talkative."""
+    for name, value in named(SETTINGS).items():
+        assert config.get_option(name) == value, name
 
 
 def test_the_contrast_of_known_pairs():
