@@ -35,7 +35,7 @@ from core.evaluation.report_tables import (
     probes,
     risk_scores,
 )
-from core.evaluation.wording import audit_sentence, leak_sentence, most_right_guesses, odds_sentence
+from core.evaluation.wording import audit_sentence, delta_text, leak_sentence, most_right_guesses, odds_sentence
 from core.runs.audits import StoredAudit
 from core.runs.facts import RunFacts, run_facts
 from core.runs.ledger import Ledger
@@ -252,7 +252,8 @@ def _promised(ledger: Ledger, delta: float) -> dict[str, Any]:
         if total.releases or total.reasons:
             told = "∞" if math.isinf(total.epsilon) else f"{total.epsilon:.3g}"
             sentences.append(
-                f"Everything released of this cohort so far promises ε = {told} at δ = {delta:g} for one {unit}."
+                f"Everything released of this cohort so far promises ε = {told} at δ = {delta_text(delta)} for one "
+                f"{unit}."
             )
             sentences += total.reasons
     if not releases:

@@ -127,6 +127,6 @@ def attacks(tables: Mapping[str, pd.DataFrame], order: Sequence[str]) -> go.Figu
     figure.update_xaxes(title="AUC: how often a member's<br>score beats another's")
     figure.update_yaxes(tickvals=list(places.values()), ticktext=list(places), autorange="reversed")
     figure.update_layout(
-        height=170 + 46 * len(places), legend={"orientation": "h", "y": -0.15, "yanchor": "top"}, **LAYOUT
+        height=170 + 46 * len(places), legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}, **LAYOUT
     )
     return figure

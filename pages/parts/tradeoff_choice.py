@@ -81,13 +81,15 @@ def show(family: Family) -> None:
     st.markdown(f"### {_verdict(found)}")
     for sentence in found.sentences:
         st.markdown(sentence)
-    st.dataframe(_wide(found.table), hide_index=True, width="stretch", alt="Every ε against every limit")
+    spent = costs_of(root, family.run_ids)
+    st.dataframe(
+        _wide(found.table, spent), hide_index=True, width="stretch", alt="Every ε against every limit",
+        column_config={"ε": st.column_config.TextColumn(width=130)},
+    )  # fmt: skip
+    st.caption("Means over seeds with their 95\u00a0% intervals; a training's cost on the machine that trained it.")
     with st.container(horizontal=True):
         shell.link("report", "Put it into a report", icon=":material/description:")
         shell.link("ledger", "See what was released so far", icon=":material/receipt_long:")
-    spent = costs_of(root, family.run_ids)
-    if len(spent):
-        st.markdown(_cost_sentence(spent, family))
     numbers(found.table, name="limits", label="The same with all digits")
     numbers(found.runs, name="limits-runs", label="Every run by itself")
     numbers(spent, name="costs", label="What each training took")
@@ -102,26 +104,20 @@ def _verdict(found: rec.Recommendation) -> str:
     return f"Recommended{use}: ε = {epsilon_text(found.epsilon)}"
 
 
-def _wide(table: pd.DataFrame) -> pd.DataFrame:
-    """One row an ε, one column a measure: the figure with its interval, and a mark."""
-    rows = []
+def _wide(table: pd.DataFrame, spent: pd.DataFrame) -> pd.DataFrame:
+    """One row an ε, one column a measure: the figure with its interval, and a mark; then what a training took."""
+    rows, cost = [], spent.groupby("epsilon")[["tokens", "seconds"]].mean()
     for epsilon, same in table.groupby("epsilon", sort=True):
         row = {"ε": epsilon_text(epsilon), "seeds": int(same["seeds"].min()), "all met": bool(same["met"].all())}
         for one in same.itertuples():
             value, low, high = (rec.measure_text(one.measure, end) for end in (one.value, one.low, one.high))
             row[rec.measure_name(one.measure)] = f"{'✓' if one.met else '✗'} {value} ({low} to {high})"
+        if epsilon in cost.index:
+            row["training"] = f"{cost['seconds'][epsilon] / 60:.1f} min, {cost['tokens'][epsilon] / 1e6:.2f} M tokens"
         rows.append(row)
     wide = pd.DataFrame(rows)
-    return wide[[*(name for name in wide if name not in ("seeds", "all met")), "seeds", "all met"]]
-
-
-def _cost_sentence(spent: pd.DataFrame, family: Family) -> str:
-    means = spent.groupby("epsilon")[["tokens", "seconds"]].mean()
-    told = "; ".join(
-        f"ε = {epsilon_text(epsilon)}: {row.tokens / 1e6:.2f} million tokens, {row.seconds / 60:.1f} minutes"
-        for epsilon, row in means.iterrows()
-    )
-    return f"**Cost of a training** (mean over seeds, on the machines that trained them): {told}."
+    last = ("training", "seeds", "all met")
+    return wide[[*(name for name in wide if name not in last), *(name for name in last if name in wide)]]
 
 
 HOW = """
