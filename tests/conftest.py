@@ -20,10 +20,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from core.pipeline import execute
 from core.runs.store import Workspace
 from core.spec import CORPUS_PRESETS, AuditSpec, CorpusSpec, PrivacySpec, RunSpec, TrainingSpec
+
+# No test is about time: on two slow cores one example may take long, and the first of them imports much.
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
 
 SMOKE_AUDIT = AuditSpec(samples_per_prompt=4, new_tokens=24, mask_draws=1, bootstrap=50)
 

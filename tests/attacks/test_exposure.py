@@ -33,7 +33,7 @@ losses = st.integers(0, 6).map(float)
 
 
 @given(st.lists(losses, min_size=1, max_size=5), st.lists(losses, min_size=1, max_size=12))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_exposure_is_the_place_in_the_sorted_space(canaries, references):
     expected = [naive(canary, references) for canary in canaries]
     np.testing.assert_allclose(exposure(np.array(canaries), np.array(references)), expected, atol=1e-12)

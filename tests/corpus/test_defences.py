@@ -64,7 +64,7 @@ def test_a_known_note_is_scrubbed_and_what_stays_keeps_its_place():
     assert marked(scrubbed) == [("diagnosis", "gout")]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     pieces=st.lists(
         st.tuples(

@@ -6,7 +6,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from core.corpus import near_copies
@@ -23,7 +23,6 @@ def jaccard(left: str, right: str) -> float:
     return len(a & b) / len(a | b) if a | b else 0.0
 
 
-@settings(deadline=None)  # the first one imports scikit-learn
 @given(WORDS, st.integers(0, 10), st.integers(0, 10))
 def test_similarity_is_jaccards_of_five_word_shingles(words, cut, added):
     left, right = " ".join(words), " ".join([*words[cut:], *["new"] * added])

@@ -31,7 +31,7 @@ def weighted_notes(draw):
 
 
 @given(weighted_notes())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_weighting_is_repeating(notes):
     """Every weighted statistic equals the plain one on notes repeated as often as they were drawn."""
     scores, member, weights = notes

@@ -12,7 +12,7 @@ scores = st.lists(st.integers(-4, 4).map(float), min_size=1, max_size=25)  # few
 
 
 @given(scores, scores)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_auc_counts_pairs_and_agrees_with_scikit_learn(members, nonmembers):
     pairs = [(m > n) + 0.5 * (m == n) for m in members for n in nonmembers]
     found = roc(members, nonmembers)
@@ -25,7 +25,7 @@ def test_auc_counts_pairs_and_agrees_with_scikit_learn(members, nonmembers):
 
 
 @given(scores, scores, st.floats(0, 1))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_tpr_at_is_the_best_threshold_within_the_rate_and_says_the_rate_it_reached(members, nonmembers, limit):
     members, nonmembers = np.array(members), np.array(nonmembers)
     point = roc(members, nonmembers).tpr_at(limit)

@@ -19,7 +19,7 @@ def test_wilson_known_answers():
 
 
 @given(st.integers(1, 200), st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_wilson_agrees_with_scipy(trials, data):
     successes = data.draw(st.integers(0, trials))
     expected = stats.binomtest(successes, trials).proportion_ci(0.95, method="wilson")
@@ -36,7 +36,7 @@ def test_comparison_by_hand():
 
 
 @given(st.integers(1, 60), st.integers(1, 60), st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_comparison_agrees_with_scipy_and_is_antisymmetric(n1, n2, data):
     k1, k2 = data.draw(st.integers(0, n1)), data.draw(st.integers(0, n2))
     found, turned = compare_proportions(k1, n1, k2, n2), compare_proportions(k2, n2, k1, n1)

@@ -39,7 +39,7 @@ def test_most_right_guesses_known_answers():
 
 
 @given(st.floats(0, 6), st.floats(0, 0.5))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_no_attack_on_the_worst_mechanism_beats_the_odds(epsilon, delta):
     """The most distinguishing (ε, δ)-DP mechanism has four outcomes (Kairouz et al. 2015); the best guess is known."""
     both = (1 - delta) / (1 + math.exp(epsilon))
@@ -61,7 +61,7 @@ def test_odds_in_words():
 
 
 @given(st.floats(0, 30), st.floats(0, 0.1))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_odds_never_promise_more_than_the_guarantee(epsilon, delta):
     sentence = odds_sentence(epsilon, delta)
     if "at most" in sentence:

@@ -11,14 +11,14 @@ from core.models.tokenizer import decode, encode, encode_samples
 NOTE = "Maria Keller, MRN-4410937 (142/88), maria.keller57@example.org; born 1957-03-22. 6.9 mg, ~50 %"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=80))
 def test_gpt2_gives_any_text_back(gpt2, text):
     text = text.replace(tokenizer.END_OF_TEXT, "")
     assert decode(gpt2, encode(gpt2, [text])[0]) == text
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.text(st.characters(min_codepoint=0x20, max_codepoint=0x7E), max_size=80))
 def test_word_pieces_give_ascii_text_back_up_to_white_space(masked, text):
     text = text.replace("[", "(")  # a typed [MASK] is a mask, not text

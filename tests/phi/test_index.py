@@ -69,7 +69,7 @@ def texts(draw, patients):
     return "".join(parts)
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=600)
 @given(data=st.data())
 def test_finds_what_the_naive_search_finds(data, patients, index):
     ascii_rows = patients[patients["patient_id"] != "P8"]
@@ -81,7 +81,7 @@ def test_finds_what_the_naive_search_finds(data, patients, index):
 NO_DIGITS = st.characters(codec="utf-8", exclude_categories=("Nd", "Nl", "No"))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(data=st.data(), before=st.text(NO_DIGITS, max_size=20), after=st.text(max_size=30))
 def test_offsets_are_exact_among_any_characters(data, before, after, patients, index):
     """A value cut out by its offsets is the planted value, whatever characters stand around it."""

@@ -119,7 +119,7 @@ def test_the_noise_found_never_overshoots(target: float, accountant: str) -> Non
     assert 0.995 * target <= epsilon(noise_multiplier=sigma, **run) <= target
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=6)
 @given(
     target=st.floats(0.2, 20),
     rate=st.floats(0.002, 1.0),

@@ -19,7 +19,7 @@ from core.training.layer_gradients import UnsupportedLayer
 from core.training.losses import example_losses
 from core.training.weights import trainable
 
-SLOW = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+SLOW = settings(max_examples=25, suppress_health_check=list(HealthCheck))
 
 
 def flat(tensors: list[Tensor]) -> Tensor:

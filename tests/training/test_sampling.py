@@ -28,7 +28,7 @@ def test_units_hold_the_samples_of_a_note_or_of_a_patient() -> None:
     assert [patients.of(unit).tolist() for unit in range(len(patients))] == [[2], [0, 1, 3], [4, 5, 6, 7]]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     sizes=st.lists(st.integers(0, 6), min_size=1, max_size=30),
     rate=st.floats(0.01, 1.0),
