@@ -158,6 +158,10 @@ def _under_dp(choice: Choice, patient_id: str, runs: Sequence[Run]) -> None:
             "says member": st.column_config.CheckboxColumn(),
         },
     )  # fmt: skip
+    st.caption(
+        "Judge by the percentile. “Says member” asks whether a score is above the attack's threshold for that model: "
+        "where nothing was learned, members and others pass it alike."
+    )
     missing = len(others) - len(rows)
     if missing:
         st.caption(f"{missing} further runs have not had this attack; the attack “loss” is there for all.")

@@ -27,7 +27,7 @@ def draw(card: Card, figures: pd.DataFrame, run: Run, *, reveal: bool) -> None:
     """One card; with `reveal` the guess is skipped."""
     name = card.probe.replace(" ", "-")
     with st.container(border=True):
-        st.subheader(f"{card.row} · {card.question}", anchor=False)
+        st.subheader(card.question, anchor=False)
         answer = "" if reveal else guess.first("What do you think?", GUESSES, key=f"{name}-{run.id}", stays=False)
         if answer is None:
             return
@@ -53,6 +53,7 @@ def draw(card: Card, figures: pd.DataFrame, run: Run, *, reveal: bool) -> None:
         numbers(figures[figures["probe"].isin(own)], name=f"probe-{name}")
         with st.expander("How is this computed?", icon=":material/function:"):
             st.markdown(HOW[card.probe])
+            st.caption(f"Row {card.row} in docs/ATTACKS.md.")
 
 
 def _answers(probe: str, run: Run) -> None:
