@@ -157,10 +157,12 @@ class _Battery:
                 self.diary.emit("attack", attack=attack.name, number=number, of=len(open_ones))
                 self._attack(stored, attack, target)
         self.diary.stage("figures", "Computing figures and their intervals from what the attacks found")
+        newest = max((one.finished for name, one in before.items() if not name.startswith(SUMMARY)), default=0.0)
         for number, summary in enumerate(summaries(), start=1):
             name = SUMMARY + summary.name
             self.diary.progress(number, len(summaries()))
-            if open_ones or not _is_done(summary, before.get(name)):
+            made = before.get(name)  # older than an attack: the audit that ran that one ended before its figures
+            if open_ones or not _is_done(summary, made) or made.finished < newest:
                 self._keep(stored, name, lambda summary=summary: self._summarised(stored, summary), summary.version)
         return stored
 

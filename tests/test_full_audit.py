@@ -119,6 +119,29 @@ def test_a_summary_is_made_again_when_its_code_changed_though_every_attack_is_do
     assert stored.outcomes()["summary: counted"].version == 2
 
 
+def test_figures_are_made_again_when_the_audit_that_changed_their_attacks_was_stopped_before(
+    workspace: Workspace, run: Run
+) -> None:
+    seen: list[str] = []
+
+    def figures() -> float:
+        return workspace.audit(run.id).outcomes()["summary: membership"].finished
+
+    audit(run, workspace, attacks=["loss"])
+    first = figures()
+    with pytest.raises(Cancelled):
+        audit(
+            run, workspace, attacks=["loss"], again=True, should_stop=lambda: "figures" in seen,
+            on_event=lambda event: seen.append(event.get("stage", "")),
+        )  # fmt: skip
+    assert figures() == first, "what was found anew has no figures yet"
+    audit(run, workspace, attacks=["loss"])
+    assert figures() > first
+    second = figures()
+    audit(run, workspace, attacks=["loss"])
+    assert figures() == second
+
+
 def test_stopping_keeps_what_is_done(workspace: Workspace, run: Run) -> None:
     seen: list[str] = []
 
