@@ -65,8 +65,8 @@ def read_mimic(
         if cells["ISERROR"] == "1":
             wrong += 1
             continue
-        watch.add((cells["TEXT"],))
         who = cells["SUBJECT_ID"]
+        watch.add((cells["TEXT"],), (who,))
         if who not in people:
             raise BadNotes(
                 f"{files['NOTEEVENTS'].name}, row {row}, column “SUBJECT_ID”: patient {who or '(none)'} is not in "

@@ -65,7 +65,7 @@ def read_file(path: Path, into: RawNotes, given: dict[str, str], most_bytes: int
         tell("reading", done, total)
 
     for cells in chunks(path, chosen.values(), most_bytes=most_bytes, on_progress=progress):
-        watch.add(cells.columns[chosen["note"]])
+        watch.add(cells.columns[chosen["note"]], cells.columns[chosen["patient"]])
         empty = [""] * len(cells.rows)
         columns = (cells.columns[chosen[role]] if role in chosen else empty for role in COLUMNS)
         for row, text, patient, admission, date, kind, note_id, split in zip(cells.rows, *columns, strict=True):

@@ -18,6 +18,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from core.corpus.import_table import Progress
 from core.corpus.importers import import_notes
 from core.runs.events import replace_text
 from core.runs.store import full_disk_as_sentence
@@ -51,8 +52,9 @@ def _fail(folder: Path, message: str) -> None:
     replace_text(folder / FAILED_FILE, json.dumps({"message": message}))
 
 
-def _teller(folder: Path):
-    """Writes progress down, a few times a second."""
+def _teller(folder: Path) -> Progress:
+    """Writes progress down, a few times a second, and since when there is any."""
+    begun = time.monotonic()
     last: tuple[float, str] = (0.0, "")
 
     def tell(what: str, done: int, total: int) -> None:
@@ -60,7 +62,8 @@ def _teller(folder: Path):
         now = time.monotonic()
         if what != last[1] or now - last[0] > TELL_SECONDS:
             last = now, what
-            replace_text(folder / PROGRESS_FILE, json.dumps({"what": what, "done": done, "total": total}))
+            said = {"what": what, "done": done, "total": total, "seconds": now - begun}
+            replace_text(folder / PROGRESS_FILE, json.dumps(said))
 
     return tell
 

@@ -24,7 +24,7 @@ from core.runs.scratch import Scratch
 ROOT = Path(__file__).resolve().parents[2]
 AT_ONCE = 2  # the others wait for their turn
 LOOK_SECONDS = 0.2
-GRACE_SECONDS = 120.0  # for which a browser may be out of reach and still find its check
+ETA_FROM = 0.05  # of the whole; earlier, nobody can tell how long the rest takes
 
 CheckState = Literal["queued", "running", "done", "failed", "ended"]
 
@@ -48,10 +48,8 @@ class Check:
         self.message = ""
         self.seen: Seen | None = None
         self._asked = {"path": str(path), "options": options}
-        self._alive, self._last_alive = alive, time.monotonic()
-        self._folder = Scratch(root)
+        self._folder = Scratch(root, alive)
         self._process: subprocess.Popen | None = None
-        self._begun = 0.0
         self._lock = threading.RLock()
 
     @property
@@ -72,8 +70,7 @@ class Check:
         before = sum(list(STAGES.values())[: list(STAGES).index(said["what"])])
         within = min(1.0, said["done"] / max(1, said["total"]))
         share = before + STAGES[said["what"]] * within
-        elapsed = time.monotonic() - self._begun
-        eta = elapsed * (1 - share) / share if share > 0.02 and elapsed > 2 else None
+        eta = said["seconds"] * (1 - share) / share if share > ETA_FROM else None
         return CheckProgress(said["what"], said["done"], said["total"], share, eta)
 
     def end(self) -> None:
@@ -96,7 +93,7 @@ class Check:
                 return
             try:
                 self._process = self._started()
-                self._begun, self.state = time.monotonic(), "running"
+                self.state = "running"
             except OSError as error:
                 self._fail(f"The check could not be started ({error}).")
 
@@ -117,10 +114,7 @@ class Check:
     def look(self) -> None:
         """See whether its process has ended, and whether anybody is still there for whom it was started."""
         with self._lock:
-            now = time.monotonic()
-            if self._alive():
-                self._last_alive = now
-            if now - self._last_alive > GRACE_SECONDS or not self._folder.path.is_dir():
+            if self._folder.gone:
                 self.end()
             elif self.state == "running" and self._process.poll() is not None:
                 self._take_outcome()
@@ -151,7 +145,7 @@ class Checks:
         """Check the notes of `path` with the `options` of `import_notes`; returns at once.
 
         `root` is the data folder that may take the cohort over. `alive` tells whether anybody still waits for it: once
-        it has not for two minutes, the check ends, and what it has written goes. Raises OSError (a full disk).
+        it has not for a while (`Scratch`), the check ends, and what it has written goes. Raises DiskFull.
         """
         check = Check(root, path, options, alive)
         with self._lock:
@@ -183,5 +177,5 @@ CHECKS = Checks()  # of this process
 def _read(path: Path) -> dict[str, Any] | None:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
-    except OSError:
+    except (OSError, ValueError):
         return None

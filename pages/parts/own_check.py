@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import streamlit as st
-from streamlit import runtime
-from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from core.jobs.imports import CHECKS, Check
-from pages.parts import shell
+from pages.parts import owner, shell
 from pages.parts.waiting import time_left
 
 POLL_SECONDS = 1.0
@@ -32,7 +29,7 @@ class Asked:
 def start(path: Path, options: dict[str, Any], name: str) -> Asked:
     """Have `path` checked with the options of `import_notes`; returns at once. An earlier check is ended."""
     forget()
-    check = CHECKS.start(shell.every_workspace().root, path, options, alive=_session_lives())
+    check = CHECKS.start(shell.every_workspace().root, path, options, alive=owner.session_lives())
     st.session_state[_ASKED] = Asked(path, options, name, check)
     return st.session_state[_ASKED]
 
@@ -76,11 +73,3 @@ def _in_words(check: Check) -> str:
     if not progress.what:
         return "Starting"
     return f"{progress.what.capitalize()}: {progress.done:,} of {progress.total:,}{time_left(progress.eta_seconds)}"
-
-
-def _session_lives() -> Callable[[], bool]:
-    """Tells, from any thread, whether this browser session is still connected."""
-    context = get_script_run_ctx()
-    if context is None or not runtime.exists():  # the page without a server, as tests run it
-        return lambda: True
-    return lambda: runtime.exists() and runtime.get_instance().is_active_session(context.session_id)

@@ -12,7 +12,7 @@ from core.corpus.import_files import BadNotes
 from core.corpus.import_mimic import is_mimic
 from core.runs.scratch import Scratch
 from core.runs.store import full_disk_as_sentence
-from pages.parts import shell
+from pages.parts import owner, shell
 
 if TYPE_CHECKING:
     from streamlit.runtime.uploaded_file_manager import UploadedFile
@@ -54,7 +54,7 @@ def on_disk(box: str, files: Sequence[UploadedFile]) -> Path:
             scratch.cleanup()
         root = shell.every_workspace().root
         with full_disk_as_sentence("the uploaded file", root):
-            scratch = Scratch(root)
+            scratch = Scratch(root, owner.session_lives())
             kept[box] = key, scratch
             for file in files:
                 (scratch.path / Path(file.name).name).write_bytes(file.getbuffer())

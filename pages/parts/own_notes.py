@@ -9,7 +9,7 @@ from typing import Any
 import streamlit as st
 
 from core.corpus.import_files import BadNotes, head, short
-from core.corpus.import_memory import PER_CHARACTER, free_memory
+from core.corpus.import_memory import free_memory, memory_needed
 from core.corpus.import_table import COLUMNS, guess_columns
 from core.runs.store import DiskFull
 from core.runs.uploads import Upload, hours_kept, keep, uploads
@@ -56,11 +56,11 @@ def bring() -> None:
 
 
 def _room() -> None:
-    room = free_memory() / PER_CHARACTER / 2**20
+    room = max(0, free_memory() - memory_needed(0, 0, 0)) / (memory_needed(1, 1_000, 1) - memory_needed(0, 0, 0))
     st.caption(
-        "Larger files and folders: `python -m core corpus --from PATH --out DIR`. Checking takes "
-        f"about {PER_CHARACTER} times the memory of the text: this computer has room for about {room:,.0f} MB of "
-        "notes now, and a file that will not fit is refused at its first rows."
+        "Larger files and folders: `python -m core corpus --from PATH --out DIR`. This computer has memory for about "
+        f"{float(f'{room:.2g}'):,.0f} notes of 1,000 characters now; a file that will not fit is refused while it is "
+        "read."
     )
 
 

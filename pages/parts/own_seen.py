@@ -13,10 +13,10 @@ from pages.parts.numbers import numbers
 def show(seen: Seen) -> None:
     """Rows, patients, copies, and what identifies people in the notes."""
     shown = (
-        ("Notes", f"{seen.notes:,}", f"{seen.rows:,} rows in the file"),
+        ("Notes", f"{seen.notes:,}", f"of {seen.rows:,} rows"),
         ("Patients", f"{seen.patients:,}", f"{seen.heldout:,} held out"),
-        ("Copies", f"{seen.copies:,}", f"{seen.near_copies:,} with near copies"),
-        ("Notes that identify", f"{seen.notes_with_phi:,}", f"{seen.notes_with_phi / seen.notes:.0%} of the notes"),
+        ("Copies", f"{seen.copies:,}", f"near ones: {seen.near_copies:,}"),
+        ("Notes that identify", f"{seen.notes_with_phi:,}", f"{seen.notes_with_phi / seen.notes:.0%} of notes"),
         ("Canaries", f"{seen.canaries:,}", f"{seen.planted:,} planted"),
     )
     with st.grid(5, min_column_width=150):
@@ -86,7 +86,7 @@ def _phi_table(found: dict[str, int]) -> None:
     )
     whole = hand.loc[ALL]
     st.markdown(
-        f"Of {whole['labelled']:.0f} identifiers in made-up lines labelled by hand, the shapes find {whole['recall']:.0%} "
+        f"Of {whole['labelled']:.0f} identifiers in made-up lines labelled by hand, shapes find {whole['recall']:.0%} "
         f"(95 % interval {whole['recall_low']:.0%} to {whole['recall_high']:.0%}); names on no list and without a "
         "title are what they miss most. Your notes may be worded otherwise: read a few on this page, once they are in "
         "use, before you rely on it."

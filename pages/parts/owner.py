@@ -5,9 +5,12 @@ from __future__ import annotations
 import hashlib
 import secrets
 import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import streamlit as st
+from streamlit import runtime
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 if TYPE_CHECKING:
     from core.runs.store import Workspace
@@ -29,6 +32,14 @@ def owner() -> str:
 def signed_in() -> bool:
     """True when uploads outlive this browser session."""
     return owner().startswith("user-")
+
+
+def session_lives() -> Callable[[], bool]:
+    """Tells, from any thread, whether this browser session is still connected."""
+    context = get_script_run_ctx()
+    if context is None or not runtime.exists():  # pages without a server, as tests run them
+        return lambda: True
+    return lambda: runtime.exists() and runtime.get_instance().is_active_session(context.session_id)
 
 
 def remove(workspace: Workspace, digest: str) -> None:

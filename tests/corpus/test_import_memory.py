@@ -6,12 +6,20 @@ import pytest
 
 from core.corpus import import_memory
 from core.corpus.import_files import BadNotes
-from core.corpus.import_memory import PER_CHARACTER, PER_NOTE, MemoryWatch, free_memory, memory_needed
+from core.corpus.import_memory import (
+    AT_LEAST,
+    PER_CHARACTER,
+    PER_NOTE,
+    PER_PATIENT,
+    MemoryWatch,
+    free_memory,
+    memory_needed,
+)
 from core.corpus.importers import import_notes
 
 
-def test_what_is_needed_grows_with_notes_and_characters():
-    assert memory_needed(10, 1_000) == 10 * PER_NOTE + 1_000 * PER_CHARACTER
+def test_what_is_needed_grows_with_notes_characters_and_patients():
+    assert memory_needed(10, 1_000, 3) == AT_LEAST + 10 * PER_NOTE + 1_000 * PER_CHARACTER + 3 * PER_PATIENT
 
 
 def test_what_is_free_is_what_the_machine_or_its_container_has(tmp_path, monkeypatch):
@@ -26,21 +34,21 @@ def test_what_is_free_is_what_the_machine_or_its_container_has(tmp_path, monkeyp
 
 
 def test_the_whole_is_foreseen_from_what_was_read(monkeypatch):
-    whole = memory_needed(1_000, 100_000)
+    whole = memory_needed(10_000, 1_000_000, 2)
     for free, fits in ((whole + 1, True), (whole - 1, False)):
         monkeypatch.setattr(import_memory, "free_memory", lambda free=free: free)
         watch = MemoryWatch("notes.csv")
         watch.read(10, 100)
         if fits:
-            watch.add(["x" * 100] * 100)
+            watch.add(["x" * 100] * 1_000, ["A", "B"] * 500)
         else:
-            with pytest.raises(BadNotes, match="notes.csv: its about 1,000 notes need 2 MB"):
-                watch.add(["x" * 100] * 100)
+            with pytest.raises(BadNotes, match="notes.csv: its about 10,000 notes need 73 MB"):
+                watch.add(["x" * 100] * 1_000, ["A", "B"] * 500)
 
 
 @pytest.mark.parametrize("shape", ["file", "folder"])
 def test_an_import_that_would_not_fit_stops_at_its_first_chunk(tmp_path, monkeypatch, shape):
-    monkeypatch.setattr(import_memory, "free_memory", lambda: 5_000_000)
+    monkeypatch.setattr(import_memory, "free_memory", lambda: 70_000_000)
     monkeypatch.setattr("core.corpus.import_files.CHUNK", 100)
     told: list[str] = []
     if shape == "file":
@@ -53,6 +61,6 @@ def test_an_import_that_would_not_fit_stops_at_its_first_chunk(tmp_path, monkeyp
         (path / "DIAGNOSES_ICD.csv").write_text("SUBJECT_ID,HADM_ID,ICD9_CODE\n1,9,4019\n")
         rows = "".join(f"{n},1,9,2150-02-01,Nursing,{'word ' * 40}\n" for n in range(20_000))
         (path / "NOTEEVENTS.csv").write_text("ROW_ID,SUBJECT_ID,HADM_ID,CHARTDATE,CATEGORY,TEXT\n" + rows)
-    with pytest.raises(BadNotes, match="of memory while they are checked, and 5 MB are free here"):
+    with pytest.raises(BadNotes, match="of memory while they are checked, and 70 MB are free here"):
         import_notes(path, tmp_path, on_progress=lambda what, done, total: told.append(what))
     assert 0 < len(told) < 10

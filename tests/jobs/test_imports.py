@@ -14,8 +14,9 @@ import pytest
 from core.corpus.hospital import build
 from core.corpus.importers import STAGES, import_notes
 from core.corpus.tables import Corpus
-from core.jobs import import_task, imports
+from core.jobs import import_task
 from core.jobs.imports import AT_ONCE, Check, Checks
+from core.runs import scratch
 from core.runs.scratch import PREFIX
 from core.spec import CORPUS_PRESETS
 
@@ -72,8 +73,10 @@ def process_of(check: Check) -> subprocess.Popen:
 
 def test_a_check_is_what_an_import_here_is(start, notes_file, tmp_path):
     check = start(notes_file, owner="ada", canaries=6)
-    until(lambda: not check.active)
+    shares = []
+    until(lambda: shares.append(check.progress().share) or not check.active)
     assert (check.state, check.message) == ("done", "")
+    assert shares == sorted(shares) and 0 == shares[0] < shares[-1] <= 1
     (tmp_path / "here").mkdir()
     assert check.seen == import_notes(notes_file, tmp_path / "here", owner="ada", canaries=6)
     assert Corpus.read(check.cohort).content_id("ada") == check.seen.spec.imported
@@ -114,7 +117,7 @@ def test_a_process_that_was_killed_is_told_as_lack_of_memory(start, endless, tmp
 
 
 def test_a_check_goes_when_nobody_waits_for_it_any_more(start, endless, notes_file, tmp_path, monkeypatch):
-    monkeypatch.setattr(imports, "GRACE_SECONDS", 0.1)
+    monkeypatch.setattr(scratch, "GRACE_SECONDS", 0.1)
     there = True
     checks = [start(endless, lambda: there), start(notes_file, lambda: there)]
     until(lambda: checks[1].state == "done")
@@ -158,18 +161,10 @@ def test_no_check_outlives_the_server_even_when_it_is_killed(endless, tmp_path):
     assert not left(tmp_path), "the process took what it wrote with it"
 
 
-def test_how_far_it_is_grows_from_stage_to_stage(start, notes_file):
-    check = start(notes_file)
-    shares = []
-    until(lambda: shares.append(check.progress().share) or not check.active)
-    assert shares == sorted(shares) and 0 <= shares[0] <= shares[-1] <= 1
-    assert sum(STAGES.values()) == pytest.approx(1)
-
-
 def test_the_stages_are_what_an_import_tells_in_their_order(notes_file, tmp_path):
     told: list[str] = []
     import_notes(notes_file, tmp_path, on_progress=lambda what, done, total: told.append(what))
-    assert list(dict.fromkeys(told)) == list(STAGES)
+    assert list(dict.fromkeys(told)) == list(STAGES) and sum(STAGES.values()) == pytest.approx(1)
 
 
 def test_a_fault_that_nobody_foresaw_is_a_sentence_and_what_it_was_stays_in_the_log(tmp_path, monkeypatch, caplog):

@@ -11,6 +11,7 @@ from streamlit.testing.v1 import AppTest
 from visit import WAIT, said, visit
 
 from core.corpus.hospital import build
+from core.jobs.imports import Check
 from core.runs.store import Workspace
 from core.runs.uploads import uploads
 from core.spec import CORPUS_PRESETS, RunSpec
@@ -73,6 +74,54 @@ def test_from_a_file_to_a_cohort_that_can_be_trained_on(cohort, tmp_path):
     app.run()
     assert not app.exception
     assert any("Your notes:" in caption.value for caption in app.caption)
+
+
+def begun(app: AppTest) -> tuple[AppTest, Check]:
+    """A check that will take a while, just begun."""
+    many = pd.concat([NOTES.assign(patient_id=NOTES["patient_id"] + str(n)) for n in range(60)])
+    app.file_uploader(key="own_file").set_value(csv(many[["text", "patient_id"]])).run()
+    app.button(key="own_check").click().run()
+    assert not app.exception
+    return app, app.session_state["own_asked"].check
+
+
+def left_of(tmp_path, check: Check) -> bool:
+    return check.cohort.parent.exists() or bool(list(tmp_path.rglob("*.parquet")))
+
+
+def test_a_check_can_be_cancelled_and_leaves_nothing(cohort, tmp_path):
+    app, check = begun(cohort())
+    assert check.active and not app.metric
+    app.button(key="own_cancel").click().run()
+    assert not app.exception and check.state == "ended" and not left_of(tmp_path, check)
+    assert app.button(key="own_check") and any("Nothing is stored yet" in caption.value for caption in app.caption)
+
+
+def test_another_setting_ends_a_check(cohort, tmp_path):
+    app, check = begun(cohort())
+    app.selectbox(key="own_copies").set_value("near").run()
+    assert not app.exception and check.state == "ended" and not left_of(tmp_path, check)
+    assert app.button(key="own_check")
+
+
+def test_a_check_is_there_again_after_another_page_until_it_is_discarded(cohort, tmp_path):
+    app = checked(cohort(), NOTES[["text", "patient_id"]])
+    check = app.session_state["own_asked"].check
+    app.switch_page("pages/glossary.py").run()
+    app.switch_page("pages/cohort.py").run()
+    app.session_state["cohort"] = "brought"
+    app.run()
+    assert not app.exception and app.metric[0].value == str(len(NOTES)) and check.state == "done"
+    app.button(key="own_discard").click().run()
+    assert not app.exception and not app.metric and not left_of(tmp_path, check)
+    assert [path.name for path in (tmp_path / "uploads").iterdir()] == [], "the file itself went too"
+
+
+def test_nobody_else_sees_that_there_is_a_check(cohort):
+    _, check = begun(cohort())
+    other = cohort()
+    assert "own_asked" not in other.session_state and not other.get("progress")
+    check.end()
 
 
 def test_columns_with_other_names_are_mapped(cohort):

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from core.runs import scratch
 from core.runs.scratch import NEW_SECONDS, Scratch, sweep
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -35,12 +36,12 @@ def left_by(root: Path, end: str) -> Path:
 
 
 def test_nobody_else_can_open_it_and_it_goes_when_it_is_told_to(tmp_path):
-    scratch = Scratch(tmp_path)
-    (scratch.path / "notes.csv").write_text("x")
-    assert stat.S_IMODE(scratch.path.stat().st_mode) == 0o700 and scratch.path.is_relative_to(tmp_path)
-    scratch.cleanup()
-    scratch.cleanup()
-    assert not scratch.path.exists()
+    made = Scratch(tmp_path)
+    (made.path / "notes.csv").write_text("x")
+    assert stat.S_IMODE(made.path.stat().st_mode) == 0o700 and made.path.is_relative_to(tmp_path)
+    made.cleanup()
+    made.cleanup()
+    assert not made.path.exists()
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
@@ -54,21 +55,36 @@ def test_it_goes_with_whoever_held_it(tmp_path):
 def test_what_a_killed_process_left_is_swept_and_what_is_in_use_is_not(tmp_path):
     left = left_by(tmp_path, "os.kill(os.getpid(), 9)")
     assert (left / "notes.csv").exists()
-    scratch = Scratch(tmp_path)
+    made = Scratch(tmp_path)
     sweep(tmp_path)
     assert left.exists(), "it might just have been made, and not be locked yet"
     sweep(tmp_path, time.time() + NEW_SECONDS + 1)
-    assert not left.exists() and scratch.path.exists()
-    scratch.cleanup()
+    assert not left.exists() and made.path.exists()
+    made.cleanup()
+
+
+def test_it_goes_when_nobody_has_needed_it_for_a_while(tmp_path, monkeypatch):
+    monkeypatch.setattr(scratch, "GRACE_SECONDS", 0.2)
+    monkeypatch.setattr(scratch, "LOOK_SECONDS", 0.01)
+    needed, also = [True], [True]
+    gone, stays = Scratch(tmp_path, lambda: needed[0]), Scratch(tmp_path, lambda: also[0])
+    needed[0] = False
+    end = time.monotonic() + 60
+    while not gone.gone and time.monotonic() < end:
+        time.sleep(0.01)
+    assert gone.gone and not gone.path.exists() and stays.path.exists() and not stays.gone
+    stays.cleanup()
 
 
 def test_nothing_stays_longer_than_an_upload_may(tmp_path, monkeypatch):
     monkeypatch.setenv("PHILAB_UPLOAD_HOURS", "1")
-    scratch = Scratch(tmp_path)
-    os.utime(scratch.path, (time.time() - 3_590,) * 2)
+    made = Scratch(tmp_path)
+    os.utime(made.path, (time.time() - 3_590,) * 2)
     sweep(tmp_path)
-    assert scratch.path.exists()
-    os.utime(scratch.path, (time.time() - 3_610,) * 2)
+    assert made.path.exists()
+    os.utime(made.path, (time.time() - 3_610,) * 2)
     sweep(tmp_path)
-    assert not scratch.path.exists()
-    scratch.cleanup()
+    assert not made.path.exists()
+    monkeypatch.setenv("PHILAB_UPLOAD_HOURS", "for ever")
+    sweep(tmp_path)
+    made.cleanup()
