@@ -17,8 +17,8 @@ import pandas as pd
 
 from core.corpus.import_codes import dotted
 from core.corpus.import_files import BadNotes, chunks, header
+from core.corpus.import_identifiers import RECORD_COLUMNS
 from core.corpus.import_memory import MemoryWatch
-from core.corpus.import_records import RECORD_COLUMNS
 from core.corpus.import_spool import RawNotes
 from core.corpus.import_surrogates import Surrogates
 from core.corpus.tables import DIAGNOSES

@@ -7,61 +7,19 @@ of an identifier (`core.phi.shaped`), stands in the notes of one patient alone, 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from core.corpus.import_files import BadNotes, chunks, header, listed
+from core.corpus.import_identifiers import RECORD_COLUMNS
 from core.corpus.import_spool import PlacedSpans
-from core.phi.fields import DIRECT, FIELDS
+from core.phi.fields import DIRECT
 from core.phi.index import PhiIndex
 from core.phi.shaped import find_shaped
 from core.phi.spans import Span, without_overlaps
 
-RECORD_COLUMNS = ("patient_id", *(field.name for field in FIELDS), "age", "sex", "icd_codes")
-_PATIENT_NAMES = ("patient_id", "patient", "subject_id", "mrn")
 _DIRECT_NUMBER = {field: number for number, field in enumerate(DIRECT)}
-
-
-def read_identifiers(path: Path, patient: str | None = None) -> pd.DataFrame:
-    """A table of identifiers: one row a patient, columns named as `RECORD_COLUMNS` (any order, case, and part of them).
-
-    `icd_codes` holds codes separated by blanks, commas, semicolons or bars. Raises BadNotes for a patient who comes
-    twice, a patient without an id, and a table that has no column to tell patients by.
-    """
-    there = {name.lower().strip().replace(" ", "_"): name for name in header(path)}
-    key = patient or next((there[name] for name in _PATIENT_NAMES if name in there), None)
-    if key is None:
-        raise BadNotes(f"{path.name} has no column “patient_id”. Its columns are {listed(list(there.values()))}.")
-    known = {name: there[name] for name in RECORD_COLUMNS[1:] if name in there}
-    seen: dict[str, int] = {}
-    rows = []
-    for cells in chunks(path, [key, *known.values()]):
-        for place, row in enumerate(cells.rows):
-            who = cells.columns[key][place].strip()
-            if not who:
-                raise BadNotes(f"{path.name}, row {row}, column “{key}”: there is no patient id.")
-            if who in seen:
-                raise BadNotes(f"{path.name}, row {row}, column “{key}”: patient {who} stands in row {seen[who]} too.")
-            seen[who] = row
-            record = {name: cells.columns[column][place].strip() or None for name, column in known.items()}
-            rows.append({"patient_id": who, **record, "age": _age(record.get("age"), path.name, row)})
-    frame = pd.DataFrame(rows, columns=list(RECORD_COLUMNS)).astype(object)
-    return frame.where(frame.notna(), None)
-
-
-def _age(given: str | None, file: str, row: int) -> int | None:
-    if given is None:
-        return None
-    try:
-        years = int(float(given))
-    except ValueError:
-        years = -1
-    if not 0 <= years <= 120:
-        raise BadNotes(f"{file}, row {row}, column “age”: “{given[:20]}” is not an age in years.")
-    return years
 
 
 def shaped_places(text: str) -> PlacedSpans:

@@ -18,9 +18,10 @@ from pydantic import BaseModel, ConfigDict
 from core.corpus.canaries import draw
 from core.corpus.import_codes import codes_in, dotted, revision_of
 from core.corpus.import_files import MOST_BYTES, BadNotes
+from core.corpus.import_identifiers import read_identifiers
 from core.corpus.import_mimic import read_mimic
 from core.corpus.import_passes import look, mark, plant
-from core.corpus.import_records import Evidence, read_identifiers
+from core.corpus.import_records import Evidence
 from core.corpus.import_spool import RawNotes, SpanSpool
 from core.corpus.import_table import COLUMNS, FEWEST_PATIENTS, Progress, check_patients, read_file
 from core.corpus.import_writer import CohortWriter
@@ -202,7 +203,22 @@ def _brought(
         found = _Brought(read_file(path, raw, columns, most_bytes, tell))
     if identifiers is None:
         return found
-    return replace(found, source="table", records=read_identifiers(Path(identifiers)), diagnoses=no_diagnoses())
+    given = read_identifiers(Path(identifiers))
+    _check_admissions(path, found.notes, given.diagnoses)
+    return replace(found, source="table", records=given.records, diagnoses=given.diagnoses)
+
+
+def _check_admissions(path: Path, notes: pd.DataFrame, diagnoses: pd.DataFrame) -> None:
+    """Raises BadNotes where an admission is one patient's in the notes and another's in the table of identifiers."""
+    whose = notes["admission_id"].map(dict(zip(diagnoses["admission_id"], diagnoses["patient_id"], strict=True)))
+    torn = notes[whose.notna() & (whose != notes["patient_id"])]
+    if len(torn):
+        note = torn.iloc[0]
+        raise BadNotes(
+            f"{path.name}, row {note['row']}: admission {note['admission_id']} is of patient {note['patient_id']} "
+            f"here and of patient {whose[torn.index[0]]} in the table of identifiers. (A note without an admission has "
+            "its patient's id for one.)"
+        )
 
 
 def _with_text(

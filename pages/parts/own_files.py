@@ -37,6 +37,7 @@ def identifiers() -> UploadedFile | None:
     return st.file_uploader(
         "Optional: the patients' identifiers, one patient a row", type=KINDS, key="own_identifiers",
         help="Columns patient_id, full_name, date_of_birth, ssn, mrn, phone, email, address, diagnosis, icd_codes, … "
+        "With admission_id it may have a row an admission, and codes are known of each. "
         "Without it, identifiers are found in the notes by their shape.",
     )  # fmt: skip
 

@@ -18,6 +18,7 @@ from core.corpus.import_table import guess_columns
 from core.corpus.importers import Seen, fitting_canaries, import_notes, read_notes, split_patients
 from core.corpus.tables import NOTES, PATIENTS, Corpus
 from core.phi.fields import DIRECT
+from core.runs.patient_queries import PatientTables
 from core.spec import CORPUS_PRESETS, CorpusSpec, RunSpec
 
 HOSPITAL = build(CORPUS_PRESETS["smoke"])
@@ -237,6 +238,18 @@ def test_what_cannot_be_used_is_named_by_row_and_column(tmp_path, content, compl
         ("patient_id,age\nA,old\n", "row 2, column “age”: “old” is not an age"),
         ("patient_id,ssn\nA,1\nB,2\nA,3\n", "row 4, column “patient_id”: patient A stands in row 2 too"),
         ("patient_id,ssn\n,1\n", "row 2, column “patient_id”: there is no patient id"),
+        (
+            "patient_id,Admission ID,SSN\nA,1,5\nB,2,6\nA,3,\nA,4,7\n",
+            "row 5, column “SSN”: row 2 says something else of patient A",
+        ),
+        (
+            "patient_id,admission_id,ssn,age\nA,1,,\nA,2,5,70\nA,3,,71\n",
+            "row 4, column “age”: row 3 says something else of patient A",
+        ),
+        (
+            "patient_id,admission_id\nA,1\nB,1\n",
+            "row 3, column “admission_id”: admission 1 is of patient A in row 2",
+        ),
     ],
 )
 def test_a_bad_table_of_identifiers_is_named_too(notes_file, tmp_path, content, complaint):
@@ -244,6 +257,46 @@ def test_a_bad_table_of_identifiers_is_named_too(notes_file, tmp_path, content, 
     path.write_text(content, encoding="utf-8")
     with pytest.raises(BadNotes, match=complaint):
         seen_in(notes_file, identifiers=path)
+
+
+@pytest.fixture
+def stays(tmp_path) -> Path:
+    """Codes of admissions: two rows of one, an admission without a note, and codes of no admission."""
+    path = tmp_path / "stays.csv"
+    path.write_text(
+        "patient_id,admission_id,full_name,age,icd_codes\n"
+        "A,A1,Maria Keller,70,E119 I10\nA,A2,,,J449\nA,A2,Maria Keller,70,I10\nA,A9,,,C50\nA,,,,Z87\n"
+        "B,B1,John Fuller,50,I10\nC,C1,,,\nD,,,,\n"
+    )
+    return path
+
+
+def test_a_table_of_admissions_says_which_of_them_has_which_codes(tmp_path, stays):
+    path = tmp_path / "n.csv"
+    path.write_text(
+        "patient_id,admission_id,text\nA,A1,Maria Keller is well\nA,A2,she left\nB,B1,he left\nC,C1,x\nD,,y\n"
+    )
+    corpus = read_notes(path, identifiers=stays, canaries=0)
+    people = corpus.patients.set_index("patient_id")
+    assert people.loc["A", "full_name"] == "Maria Keller" and people.loc["A", "age"] == 70
+    assert {who: list(codes) for who, codes in people["icd_codes"].items()} == {
+        "A": ["E11.9", "I10", "J44.9", "C50", "Z87"], "B": ["I10"], "C": [], "D": [],
+    }  # fmt: skip
+    assert list(corpus.diagnoses[["patient_id", "admission_id", "code"]].itertuples(index=False, name=None)) == [
+        ("A", "A1", "E11.9"), ("A", "A1", "I10"), ("A", "A2", "J44.9"), ("A", "A2", "I10"), ("B", "B1", "I10"),
+    ]  # fmt: skip
+    assert corpus.content_id() == corpus.spec.imported
+    (tmp_path / "cohort").mkdir()
+    corpus.write(tmp_path / "cohort")
+    tables = PatientTables(tmp_path / "cohort" / "patients.parquet", tmp_path / "cohort" / "notes.parquet")
+    assert len(tables.profile("admission")["place"]) == 3, "the admissions that have codes and a note"
+
+
+def test_notes_and_table_must_agree_whose_an_admission_is(tmp_path, stays):
+    path = tmp_path / "n.csv"
+    path.write_text("patient_id,admission_id,text\nA,A1,x\nB,A2,y\nC,C1,z\nD,,w\n")
+    with pytest.raises(BadNotes, match="n.csv, row 3: admission A2 is of patient B here and of patient A in the table"):
+        seen_in(path, identifiers=stays)
 
 
 def test_copies_and_blanks_are_counted_and_can_be_left_out(tmp_path):
