@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import pandas as pd
 import plotly.graph_objects as go
@@ -142,7 +142,7 @@ def bounds(table: pd.DataFrame) -> go.Figure:
     """Each audit of one run: what it proved (full), what it could have proved (open), and what was promised (line)."""
     figure = go.Figure()
     rows = table.iloc[::-1]
-    names = ["<br>".join(wrapped(name)) for name in rows["audit"]]
+    names = [charts.wrapped(name, 20) for name in rows["audit"]]
     for place, row in enumerate(rows.itertuples()):
         figure.add_scatter(
             x=[0, row.ceiling], y=[place, place], mode="lines", showlegend=False, hoverinfo="skip",
@@ -208,16 +208,6 @@ def risk(scores: Mapping[str, pd.DataFrame]) -> go.Figure:
     figure.update_yaxes(autorange="reversed")
     figure.update_layout(height=120 + 75 * len(labels), barmode="relative", **LAYOUT)
     return figure
-
-
-def wrapped(text: str, width: int = 20) -> Sequence[str]:
-    """Lines of at most about `width` characters: a label beside an axis must leave room for the picture."""
-    lines = [""]
-    for word in text.split():
-        if lines[-1] and len(lines[-1]) + len(word) > width:
-            lines.append("")
-        lines[-1] = f"{lines[-1]} {word}".strip()
-    return lines
 
 
 def _room(lows: list[float], highs: list[float]) -> list[float]:

@@ -57,6 +57,16 @@ def level(figure: go.Figure, told: str, *, x: float | None = None, y: float | No
     figure.add_scatter(x=[None], y=[None], mode="lines", name=told, line=line)
 
 
+def wrapped(text: str, width: int = 24) -> str:
+    """Lines of at most about `width` characters: a label beside an axis must leave room for the picture."""
+    lines = [""]
+    for word in text.split():
+        if lines[-1] and len(lines[-1]) + len(word) > width:
+            lines.append("")
+        lines[-1] = f"{lines[-1]} {word}".strip()
+    return "<br>".join(lines)
+
+
 def dressed(figure: go.Figure) -> go.Figure:
     """The figure itself, with type that a last row can read."""
     size = LARGE_TEXT_SIZE if st.session_state.get("large_type") else TEXT_SIZE

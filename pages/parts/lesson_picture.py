@@ -28,9 +28,9 @@ def dots(frame: pd.DataFrame, axis: str, *, shares: bool) -> go.Figure:
             hovertemplate="%{y}: %{x:.1%}<extra></extra>" if shares else "%{y}: %{x:.3g}<extra></extra>",
         )  # fmt: skip
     figure.update_yaxes(categoryorder="array", categoryarray=list(frame["what"])[::-1], automargin=True)
-    figure.update_xaxes(title=axis, rangemode="tozero", tickformat=".0%" if shares else None)
+    figure.update_xaxes(title=charts.wrapped(axis, 28), rangemode="tozero", tickformat=".0%" if shares else None)
     figure.update_layout(
-        height=150 + ROW * len(frame),
+        height=170 + ROW * len(frame),
         margin={"l": 0, "r": 10, "t": 30, "b": 0},
         legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
         showlegend=frame["arm"].nunique() > 1,

@@ -229,7 +229,7 @@ def _dress(figure: go.Figure, axis: EpsilonAxis, points: pd.DataFrame, risk_name
     top = max([least, *shown["high"].dropna(), *shown["value"].dropna()]) * 1.05
     bottom = min([risk.floor, *shown["low"].dropna()])
     figure.update_yaxes(
-        title="<br>".join(_wrapped(risk.axis)), range=[bottom - 0.03 * (top - bottom), top],
+        title=charts.wrapped(risk.axis), range=[bottom - 0.03 * (top - bottom), top],
         tickformat=".0%" if risk.share else None, row=2,
     )  # fmt: skip
     figure.update_layout(
@@ -245,12 +245,3 @@ def _round_numbers(values: pd.Series) -> list[float]:
     """Ticks of a log axis that do not crowd: 1, 2, 5 over more than a decade, every digit within less."""
     digits = (1, 2, 5) if values.max() > 8 * values.min() else (1, 1.5, 2, 3, 4, 5, 6, 8)
     return [digit * 10**power for power in range(6) for digit in digits]
-
-
-def _wrapped(text: str, width: int = 24) -> list[str]:
-    lines = [""]
-    for word in text.split():
-        if len(lines[-1]) + len(word) > width:
-            lines.append("")
-        lines[-1] = f"{lines[-1]} {word}".strip()
-    return lines
