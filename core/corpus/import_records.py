@@ -57,7 +57,7 @@ class Evidence:
         columns = {name: np.full(len(patients), None, dtype=object) for name in own} | {"patient_id": list(patients)}
         for patient, field, value in self._chosen(len(patients)):
             columns[DIRECT[field]][patient] = value
-        return pd.DataFrame(columns).astype(object)
+        return pd.DataFrame(columns, dtype=object)
 
     def _chosen(self, patients: int) -> Iterator[tuple[int, int, str]]:
         """(patient, field, value) of every record. Every row of the evidence is one note that holds a value."""

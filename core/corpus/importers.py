@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import random
 import tempfile
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -18,15 +17,13 @@ from pydantic import BaseModel, ConfigDict
 from core.corpus.canaries import draw
 from core.corpus.import_codes import codes_in, dotted, revision_of
 from core.corpus.import_files import MOST_BYTES, BadNotes
-from core.corpus.import_identifiers import read_identifiers
-from core.corpus.import_mimic import read_mimic
 from core.corpus.import_passes import look, mark, plant
+from core.corpus.import_reading import Deduplicate, read, with_text
 from core.corpus.import_records import Evidence
 from core.corpus.import_spool import RawNotes, SpanSpool
-from core.corpus.import_table import COLUMNS, FEWEST_PATIENTS, Progress, check_patients, read_file
+from core.corpus.import_table import COLUMNS, FEWEST_PATIENTS, Progress, check_patients
 from core.corpus.import_writer import CohortWriter
-from core.corpus.near_copies import copies_in
-from core.corpus.tables import PATIENTS, Corpus, no_diagnoses
+from core.corpus.tables import PATIENTS, Corpus
 from core.spec import CorpusSpec
 
 MEMBER_SHARE = 0.7  # row J1
@@ -40,8 +37,6 @@ STAGES = {  # what on_progress is told, in this order, and about which share of 
     "looking for identifiers": 0.68,
     "marking what identifies them": 0.19,
 }
-
-Deduplicate = Literal["no", "exact", "near"]
 
 
 class Seen(BaseModel):
@@ -127,8 +122,8 @@ def import_notes(
     _check_options(population, canaries, deduplicate)
     tell = on_progress or (lambda what, done, total: None)
     raw, shaped = RawNotes(folder), SpanSpool(folder)
-    brought = _brought(path, raw, columns or {}, identifiers, seed, most_bytes, tell)
-    notes, counts = _with_text(brought.notes, raw, deduplicate, tell)
+    brought = read(path, raw, columns or {}, identifiers, seed, most_bytes, tell)
+    notes, counts = with_text(brought.notes, raw, deduplicate, tell)
     check_patients(path, notes)
     evidence = Evidence() if brought.records is None else None
     number, who = pd.factorize(notes["patient_id"])
@@ -168,73 +163,6 @@ def _check_options(population: float, canaries: int | None, deduplicate: str) ->
         raise ValueError(f"the number of canaries cannot be {canaries}")
     if deduplicate not in get_args(Deduplicate):
         raise ValueError(f"deduplicate: “{deduplicate}” is not one of {', '.join(get_args(Deduplicate))}")
-
-
-# Reading -------------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Brought:
-    """What was read: notes without their texts, and the patients' records unless the notes themselves must tell."""
-
-    notes: pd.DataFrame
-    source: Literal["table", "surrogates", "notes"] = "notes"
-    records: pd.DataFrame | None = None
-    diagnoses: pd.DataFrame = field(default_factory=no_diagnoses)
-    marked_wrong: int = 0
-    unknown: int = 0
-
-
-def _brought(
-    path: Path,
-    raw: RawNotes,
-    columns: dict[str, str],
-    identifiers: Path | str | None,
-    seed: int,
-    most_bytes: int,
-    tell: Progress,
-) -> _Brought:
-    tell("reading", 0, 1)
-    if path.is_dir():
-        mimic = read_mimic(path, raw, seed=seed, most_bytes=most_bytes, on_progress=tell)
-        surrogates = ("surrogates", mimic.records, mimic.diagnoses)
-        found = _Brought(mimic.notes, *surrogates, mimic.marked_wrong, mimic.unknown)
-    else:
-        found = _Brought(read_file(path, raw, columns, most_bytes, tell))
-    if identifiers is None:
-        return found
-    given = read_identifiers(Path(identifiers))
-    _check_admissions(path, found.notes, given.diagnoses)
-    return replace(found, source="table", records=given.records, diagnoses=given.diagnoses)
-
-
-def _check_admissions(path: Path, notes: pd.DataFrame, diagnoses: pd.DataFrame) -> None:
-    """Raises BadNotes where an admission is one patient's in the notes and another's in the table of identifiers."""
-    whose = notes["admission_id"].map(dict(zip(diagnoses["admission_id"], diagnoses["patient_id"], strict=True)))
-    torn = notes[whose.notna() & (whose != notes["patient_id"])]
-    if len(torn):
-        note = torn.iloc[0]
-        raise BadNotes(
-            f"{path.name}, row {note['row']}: admission {note['admission_id']} is of patient {note['patient_id']} "
-            f"here and of patient {whose[torn.index[0]]} in the table of identifiers. (A note without an admission has "
-            "its patient's id for one.)"
-        )
-
-
-def _with_text(
-    notes: pd.DataFrame, raw: RawNotes, deduplicate: Deduplicate, tell: Progress
-) -> tuple[pd.DataFrame, dict[str, int]]:
-    """The notes that are not blank, without copies if they are to be left out; and counts for `Seen`."""
-    rows = len(notes)
-    notes = notes[~notes["blank"].astype(bool)]
-    blank = rows - len(notes)
-    copies = copies_in(raw.texts, lambda done: tell("looking for copies", done, len(notes)))
-    if deduplicate != "no":
-        raw.leave_out(copies.repeats(deduplicate))
-        notes = notes[~copies.repeats(deduplicate)]
-    removed = rows - blank - len(notes)
-    counts = {"rows": rows, "blank": blank, "copies": copies.exact, "near_copies": copies.near, "removed": removed}
-    return notes.reset_index(drop=True), counts
 
 
 # Putting a cohort together -------------------------------------------------------------------------------------------

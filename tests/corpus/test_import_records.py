@@ -1,0 +1,103 @@
+"""Records read out of notes, against counting them one by one; and that the size of a batch decides nothing."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.corpus import import_files, import_spool
+from core.corpus.hospital import build
+from core.corpus.import_records import Evidence
+from core.corpus.import_spool import RawNotes, SpanSpool
+from core.corpus.importers import import_notes
+from core.phi.fields import DIRECT
+from core.spec import CORPUS_PRESETS
+
+FIELDS = ("full_name", "phone", "ssn", "date")  # a date is no direct identifier
+VALUES = ("Ann Lee", "ann lee", "Ann", "Bo Ek", "555", "Éva Nagy", "éva nagy")
+PATIENTS = ("A", "B", "C")
+NOTE = st.tuples(st.integers(0, 2), st.lists(st.tuples(st.sampled_from(FIELDS), st.sampled_from(VALUES)), max_size=5))
+
+
+def written(mentions: list[tuple[str, str]]) -> tuple[str, list[tuple[int, int, str]]]:
+    """A text that holds these values, and where."""
+    text, places = "", []
+    for field, value in mentions:
+        text += " "
+        places.append((len(text), len(text) + len(value), field))
+        text += value
+    return text, places
+
+
+def counted(notes: list[tuple[int, list[tuple[str, str]]]]) -> list[dict[str, str | None]]:
+    """The record of every patient, by the words of docs/METHODS.md."""
+    held: dict[tuple[int, str], Counter[str]] = defaultdict(Counter)
+    owners: dict[tuple[str, str], set[int]] = defaultdict(set)
+    for who, mentions in notes:
+        for field, value in set(mentions):
+            if field in DIRECT and (field != "full_name" or " " in value):
+                held[who, field][value] += 1
+                owners[field, value.lower()].add(who)
+    records = []
+    for who in range(len(PATIENTS)):
+        record = {}
+        for field in DIRECT:
+            own = [(-n, value) for value, n in held[who, field].items() if len(owners[field, value.lower()]) == 1]
+            record[field] = min(own)[1] if own else None
+        records.append(record)
+    return records
+
+
+@given(st.lists(NOTE, max_size=12), st.integers(1, 4))
+def test_a_record_is_what_most_notes_of_one_patient_alone_say(notes, size):
+    evidence = Evidence()
+    for start in range(0, len(notes), size):
+        batch = notes[start : start + size]
+        texts, places = zip(*(written(mentions) for _, mentions in batch), strict=True)
+        evidence.add([who for who, _ in batch], texts, places)
+    records = evidence.records(PATIENTS)
+    assert records["patient_id"].tolist() == list(PATIENTS)
+    assert records[list(DIRECT)].to_dict("records") == counted(notes)
+
+
+def test_texts_and_spans_come_back_as_they_were_put_aside(tmp_path, monkeypatch):
+    monkeypatch.setattr(import_spool, "CHUNK", 3)
+    raw, spans = RawNotes(tmp_path), SpanSpool(tmp_path)
+    texts = ["a", " ", "", "b\n", "c" * 50, "dé", "e", "\t"]
+    for row, text in enumerate(texts):
+        raw.add(text, row=row, note_id=f"N{row}")
+    frame = raw.frame()
+    assert frame["note_id"].tolist() == [f"N{row}" for row in range(len(texts))]
+    assert frame["blank"].tolist() == [not text.strip() for text in texts]
+    kept = [text for text in texts if text.strip()]
+    for _ in range(2):
+        assert [text for batch in raw.texts() for text in batch] == kept
+    raw.leave_out((frame.loc[~frame["blank"], "row"] == 4).to_numpy())
+    assert [text for batch in raw.texts() for text in batch] == [text for text in kept if text[0] != "c"]
+    batches = [[[(0, 1, "ssn")], [], [(2, 5, "phone"), (7, 9, "date")]], [[]], [[(1, 2, "mrn")]]]
+    for batch in batches:
+        spans.add(batch)
+    assert list(spans.batches()) == batches == list(spans.batches())
+    raw.remove()
+    spans.remove()
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("size", [7, 50])
+def test_the_size_of_a_batch_decides_nothing(tmp_path, monkeypatch, size):
+    notes = build(CORPUS_PRESETS["smoke"]).notes
+    notes[notes["split"] != "canary"][["patient_id", "text"]].to_csv(tmp_path / "ward.csv", index=False)
+
+    def imported(name: str) -> str:
+        (tmp_path / name).mkdir()
+        return import_notes(tmp_path / "ward.csv", Path(tmp_path / name), deduplicate="near").spec.imported
+
+    whole = imported("whole")
+    for module in (import_files, import_spool):
+        monkeypatch.setattr(module, "CHUNK", size)
+        monkeypatch.setattr(module, "CHUNK_CHARACTERS", 100 * size)
+    assert imported("parts") == whole
