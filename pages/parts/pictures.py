@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import html
+
+from core.evaluation.wording import interval_text
 from core.runs.run import Run
 from core.runs.tables import TableMissing
 from pages.parts.run_picker import metrics
@@ -24,20 +27,21 @@ def named(title: str, run: Run | None, style: str, sentence: str) -> str:
     figures = metric(run, "full_name_patients") if run else {}
     if "run" not in figures:
         return _picture(_people(0, style), title, sentence)
-    share, control = figures["run"], figures.get("heldout")
-    told = f"In its audit it wrote the full name of <b>{share_html(share)}</b> of its patients"
-    told += f" (control, patients it never saw: {share_html(control)})." if control is not None else "."
+    share, *ends = figures["run"]
+    control = f"; of those it never saw: {share_html(figures['heldout'][0])}" if "heldout" in figures else ""
+    told = f"In its audit it wrote the full name of <b>{share_html(share)}</b> of its patients "
+    told += f"({html.escape(interval_text(*ends))}{control})."
     return _picture(_people(round(100 * share), style), title, f"{sentence} {told}")
 
 
-def metric(run: Run, name: str) -> dict[str, float]:
-    """A metric's value by arm (`run`, `heldout`, `base`); empty where the run has none."""
+def metric(run: Run, name: str) -> dict[str, tuple[float, float, float]]:
+    """A metric's value with its interval by arm (`run`, `heldout`, `base`); empty where the run has none."""
     try:
         rows = metrics(run)
     except TableMissing:
         return {}
     rows = rows[(rows["metric"] == name) & rows["value"].notna()]
-    return dict(zip(rows["arm"], rows["value"], strict=True))
+    return dict(zip(rows["arm"], zip(rows["value"], rows["low"], rows["high"], strict=True), strict=True))
 
 
 def patients_of(run: Run) -> int | None:
