@@ -122,6 +122,21 @@ def open_attacks(run: Run, workspace: Workspace) -> list[Attack]:
     return [attack for attack in chosen_attacks(run, None) if not _is_done(attack, before.get(attack.name))]
 
 
+def open_figures(run: Run, workspace: Workspace) -> list[Summary]:
+    """The figures that a full audit would still make of what attacks have found: never made, failed, or by older code.
+
+    Also those older than an attack: the audit that ran it ended before its figures. None where no attack was run.
+    """
+    before = workspace.audit(run.id).outcomes()
+    newest = max((one.finished for name, one in before.items() if not name.startswith(SUMMARY)), default=None)
+    made = [(summary, before.get(SUMMARY + summary.name)) for summary in summaries()]
+    return [
+        summary
+        for summary, outcome in made
+        if newest is not None and (not _is_done(summary, outcome) or outcome.finished < newest)
+    ]
+
+
 def chosen_attacks(run: Run, names: Sequence[str] | None) -> list[Attack]:
     """The attacks of those names that apply to a run (all without names). Raises ValueError with a sentence."""
     from core.attacks.battery import REGISTRY, applicable
@@ -157,13 +172,11 @@ class _Battery:
                 self.diary.emit("attack", attack=attack.name, number=number, of=len(open_ones))
                 self._attack(stored, attack, target)
         self.diary.stage("figures", "Computing figures and their intervals from what the attacks found")
-        newest = max((one.finished for name, one in before.items() if not name.startswith(SUMMARY)), default=0.0)
-        for number, summary in enumerate(summaries(), start=1):
+        left = open_figures(self.run, self.workspace)
+        for number, summary in enumerate(left, start=1):
+            self.diary.progress(number, len(left))
             name = SUMMARY + summary.name
-            self.diary.progress(number, len(summaries()))
-            made = before.get(name)  # older than an attack: the audit that ran that one ended before its figures
-            if open_ones or not _is_done(summary, made) or made.finished < newest:
-                self._keep(stored, name, lambda summary=summary: self._summarised(stored, summary), summary.version)
+            self._keep(stored, name, lambda summary=summary: self._summarised(stored, summary), summary.version)
         return stored
 
     def _attack(self, stored: StoredAudit, attack: Attack, target: Target) -> None:

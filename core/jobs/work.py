@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from core.audit import open_attacks
+from core.audit import open_attacks, open_figures
 from core.jobs.task import attack_run, make_run
 from core.runs.disk import full_disk_as_sentence
 from core.runs.events import CANCEL_FILE, STATUS_FILE, Status, append_event, read_status, write_status
@@ -102,12 +102,12 @@ class Work:
             return None
 
     def finished(self) -> Job | None:
-        """The job as done: a complete run, or one that no attack of the battery is left to be run on."""
+        """The job as done: a complete run, or one of which the battery has no attack and no figure left to make."""
         try:
             run = self.workspace.run(self.run_id)
         except (RunNotFound, RunBroken):
             return None
-        if self.is_audit and open_attacks(run, self.workspace):
+        if self.is_audit and (open_attacks(run, self.workspace) or open_figures(run, self.workspace)):
             return None
         submitted = None if self.is_audit else run.status.submitted
         return Job(self.run_id, run.spec, "done", run.status.message, submitted, None, self.is_audit)

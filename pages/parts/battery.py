@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from core.audit import chosen_attacks, open_attacks
+from core.audit import chosen_attacks, open_attacks, open_figures
 from core.jobs.work import AUDIT
 from core.runs.run import Run
 from pages.parts import job_monitor, shell
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from core.jobs.engine import Job
 
 LABEL = "Run the full battery"
+FIGURES = "Make the figures"
 HOW_LONG = (
     "Each attack tells its time left; on a machine like a laptop the whole takes some minutes. Reference models are "
     "trained once a hospital."
@@ -25,7 +26,7 @@ HOW_LONG = (
 def offer(runs: Mapping[str, Run]) -> None:
     """For each run, by name: the button, the live progress, or why neither is there. Nothing where all is done."""
     for name, run in runs.items():
-        if open_attacks(run, shell.workspace()):
+        if open_attacks(run, shell.workspace()) or (run.has_model and open_figures(run, shell.workspace())):
             _one(name, run)
         _not_possible(name, run)
 
@@ -71,7 +72,8 @@ def _live(name: str, run: Run, drawn: str | None) -> None:
         st.markdown(_had(name, run))
         if job is not None and job.state in ("failed", "interrupted", "cancelled"):
             st.caption(f"The last audit was {job.state}. {job.message if job.state == 'failed' else ''}")
-        if st.button(LABEL, key=f"battery-{run.id}", icon=":material/swords:", help=HOW_LONG):
+        label, help_text = (LABEL, HOW_LONG) if open_attacks(run, shell.workspace()) else (FIGURES, None)
+        if st.button(label, key=f"battery-{run.id}", icon=":material/swords:", help=help_text):
             _submit(run)
 
 
@@ -83,6 +85,11 @@ def _had(name: str, run: Run) -> str:
     if len(left) == len(every) and not failed:
         return (
             f"“{name}” has had the quick audit only. The full battery has {len(every)} attacks and takes some minutes."
+        )
+    if not left:
+        return (
+            f"“{name}” has had every attack of the battery, but not all figures were made of what they found, or older "
+            "code made them. No attack is run again for them."
         )
     told = f"“{name}” has had {len(every) - len(left)} of the battery's {len(every)} attacks."
     return told + (f" Failed: {'; '.join(failed)}." if failed else "")

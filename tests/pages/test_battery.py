@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from visit import said, visit
 
-from core.audit import chosen_attacks
+from core.audit import SUMMARY, chosen_attacks, open_figures, summaries
 from core.jobs.engine import Engine
 from core.runs.audits import Outcome
 from core.runs.events import EVENTS_FILE, Diary
 from core.runs.lock import held
 from core.runs.store import Workspace
-from pages.parts.battery import LABEL
+from pages.parts.battery import FIGURES, LABEL
 
 PAGES = ("membership", "canaries", "probes")
 
@@ -75,6 +75,26 @@ def test_a_failed_attack_is_named_and_can_be_tried_again(data, smoke_specs):
     app = visit("canaries", **link("canaries", run_id))
     assert "Failed: prefix (OSError: no luck)." in said(app)
     assert any(button.label == LABEL for button in app.button)
+
+
+def test_figures_of_older_code_can_be_made_anew(data, smoke_specs):
+    """All attacks are done, but what was made of them is missing, old, or from before the last attack."""
+    workspace, run_id = Workspace(data, shared=()), smoke_specs["plain"].run_id
+    stored, run = workspace.audit(run_id), workspace.run(run_id)
+    for attack in chosen_attacks(run, None):
+        stored.record(Outcome(attack.name, "done", 0.0, "", (), attack.version, 1.0), {})
+    first, second, *others = summaries()
+    for summary in (first, second, *others):
+        stored.record(Outcome(SUMMARY + summary.name, "done", 0.0, "", (), summary.version, 2.0), {})
+    assert open_figures(run, workspace) == []
+    stored.record(Outcome(SUMMARY + first.name, "done", 0.0, "", (), first.version - 1, 2.0), {})
+    stored.record(Outcome(SUMMARY + second.name, "done", 0.0, "", (), second.version, 0.5), {})
+    assert open_figures(run, workspace) == [first, second]
+    app = visit("canaries", **link("canaries", run_id))
+    assert "No attack is run again" in said(app)
+    next(button for button in app.button if button.label == FIGURES).click().run()
+    (job,) = Engine.connect(workspace=workspace).jobs()
+    assert (job.run_id, job.is_audit, job.state) == (run_id, True, "queued")
 
 
 def test_what_a_cohort_does_not_allow_is_told_with_its_reason(data, smoke_specs):
