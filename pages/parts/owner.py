@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import logging
 import secrets
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import streamlit as st
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
 
 SWEEP_SECONDS = 600.0
 _SESSION = "owner_of_this_session"
+
+log = logging.getLogger(__name__)
 
 
 def owner() -> str:
@@ -61,18 +65,37 @@ def remove(workspace: Workspace, digest: str) -> None:
     st.cache_data.clear()
 
 
+def clear_out(workspace: Workspace) -> None:
+    """Delete uploads past their time, and what a killed server left. What fails is logged, and the rest is done."""
+    from core.runs.scratch import sweep
+    from core.runs.uploads import due
+
+    overdue: list[str] = []
+    with _logged("looking for uploads past their time"):
+        overdue = due(workspace.root)
+    for digest in overdue:
+        with _logged(f"deleting the upload {digest}"):
+            remove(workspace, digest)
+    with _logged("clearing out what a server left"):
+        sweep(workspace.root)
+
+
+@contextlib.contextmanager
+def _logged(what: str) -> Iterator[None]:
+    try:
+        yield
+    except Exception:  # the thread that promises to delete must outlive any one failure
+        log.exception("%s failed; it is tried again in %g s", what, SWEEP_SECONDS)
+
+
 @st.cache_resource(show_spinner=False)
 def keep_time(root: str, _workspace: Workspace) -> threading.Thread:
     """Start, once a data folder, the thread that deletes uploads past their time, and what a killed server left."""
-    from core.runs.scratch import sweep
-    from core.runs.uploads import due
 
     def look() -> None:
         pause = threading.Event()
         while True:
-            for digest in due(_workspace.root):
-                remove(_workspace, digest)
-            sweep(_workspace.root)
+            clear_out(_workspace)
             pause.wait(SWEEP_SECONDS)
 
     thread = threading.Thread(target=look, name="uploads", daemon=True)

@@ -15,6 +15,7 @@ from core.jobs.imports import Check
 from core.runs.store import Workspace
 from core.runs.uploads import uploads
 from core.spec import CORPUS_PRESETS, RunSpec
+from pages.parts import owner
 
 NOTES = build(CORPUS_PRESETS["smoke"]).notes
 NOTES = NOTES[NOTES["split"] != "canary"]
@@ -213,6 +214,26 @@ def test_odd_cells_and_names_are_taken_as_text(cohort):
     assert shown["Notes"] == str(len(NOTES))
     app.button(key="own_use").click().run()
     assert not app.exception and "![x](" not in said(app)
+
+
+def test_one_upload_that_cannot_be_deleted_keeps_no_other_one(monkeypatch, cohort, tmp_path, caplog):
+    """The thread that deletes what is past its time must not end at the first failure."""
+    gone, real = [], owner.remove
+    for _ in range(2):  # two sessions: the same notes are a cohort of each
+        used(cohort())
+    first, second = (upload.digest for upload in uploads(tmp_path))
+    monkeypatch.setattr("core.runs.uploads.due", lambda root: [first, second])
+
+    def remove(workspace: Workspace, digest: str) -> None:
+        gone.append(digest)
+        if digest == first:
+            raise OSError("the disk is read-only")
+        real(workspace, digest)
+
+    monkeypatch.setattr(owner, "remove", remove)
+    owner.clear_out(Workspace(tmp_path))
+    assert gone == [first, second] and [upload.digest for upload in uploads(tmp_path)] == [first]
+    assert "deleting the upload" in caplog.text and "the disk is read-only" in caplog.text
 
 
 def test_nobody_else_sees_them_and_a_button_deletes_them(cohort, tmp_path):
