@@ -75,13 +75,17 @@ class CorpusSpec(Spec):
     imported: str | None = Field(
         None, pattern=r"^[0-9a-f]{16}$", description="content id of notes that were brought; none: a synthetic hospital"
     )
+    deduplicated: Literal["exact", "near"] | None = Field(
+        None, description="which copies were left out of notes that were brought: ε does not speak of those"
+    )
 
     @model_serializer(mode="wrap")
-    def _synthetic_as_ever(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """A synthetic cohort's JSON says nothing about `imported`, so that digests and run ids are what they were."""
+    def _as_ever(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """JSON says nothing of what only brought notes have, so that digests and run ids are what they were."""
         data = handler(self)
-        if data.get("imported") is None:
-            data.pop("imported", None)
+        for name in ("imported", "deduplicated"):
+            if data.get(name) is None:
+                data.pop(name, None)
         return data
 
 

@@ -53,7 +53,8 @@ def _text(out: Path, seen: Seen) -> str:
     where = {"table": "from the table given", "surrogates": "surrogates", "notes": "read out of the notes by shape"}
     lines = [
         f"{out}: {seen.patients:,} patients, {seen.notes:,} notes, {seen.canaries:,} canaries",
-        f"  copies: {seen.copies:,} word for word, {seen.near_copies:,} with near ones; {seen.removed:,} left out",
+        f"  copies: {seen.copies:,} word for word, {seen.near_copies:,} with near ones; {seen.removed:,} left out"
+        f"{'; the ε of a model speaks of the others' if seen.removed else ''}",
         f"  left out: {seen.blank:,} blank, {seen.marked_wrong:,} marked as errors",
         f"  identifiers: {where[seen.records]}; {seen.without_record:,} patients without any",
         f"  {seen.notes_with_phi:,} notes hold something that identifies",

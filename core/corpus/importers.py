@@ -134,7 +134,7 @@ def import_notes(
     marked = mark(notes, patients, raw, shaped, writer, tell)
     raw.remove()
     shaped.remove()
-    described = _described(notes, patients, marked.named, canaries, seed)
+    described = _described(notes, patients, marked.named, canaries, seed, deduplicate)
     secrets = draw(described)
     plant(described, secrets, writer)
     diagnoses = brought.diagnoses[brought.diagnoses["admission_id"].isin(notes["admission_id"])].reset_index(drop=True)
@@ -216,7 +216,9 @@ def _of_members(notes: pd.DataFrame, patients: pd.DataFrame) -> int:
     return int(notes["patient_id"].isin(patients.loc[patients["split"] == "member", "patient_id"]).sum())
 
 
-def _described(notes: pd.DataFrame, patients: pd.DataFrame, named: int, canaries: int | None, seed: int) -> CorpusSpec:
+def _described(
+    notes: pd.DataFrame, patients: pd.DataFrame, named: int, canaries: int | None, seed: int, copies: Deduplicate
+) -> CorpusSpec:
     """The spec of the cohort, but for the id of its content."""
     splits = patients["split"].value_counts()
     return CorpusSpec(
@@ -226,4 +228,5 @@ def _described(notes: pd.DataFrame, patients: pd.DataFrame, named: int, canaries
         naming_rate=round(named / len(notes), 4),
         generic_rate=0.0, copy_forward=0.0, canary_patients=0, seed=seed,
         canaries=fitting_canaries(_of_members(notes, patients)) if canaries is None else canaries,
+        deduplicated=None if copies == "no" else copies,
     )  # fmt: skip

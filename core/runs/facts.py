@@ -25,6 +25,10 @@ IMPORTED = (
     "Trained on notes that somebody brought. It is no medical device, its text is no medical advice, and whoever "
     "brought the notes must decide who may have it."
 )
+DEDUPLICATED = (
+    "It speaks of the notes that were left when copies were taken out of those that were brought: which of two copies "
+    "stays depends on other people's notes."
+)
 SHOWN = (
     "perplexity_heldout",
     "perplexity_member",
@@ -91,7 +95,8 @@ def training_sentence(spec: RunSpec) -> str:
     return (
         f"{spec.model.kind} ({spec.model.size}, from {spec.model.base}), {training.epochs} epochs, "
         f"batch {training.batch_size}, learning rate {training.learning_rate:g}, seed {training.seed}; "
-        f"cohort {spec.corpus.digest()} ({spec.corpus.patients:,} patients, 70 % of them members)"
+        f"cohort {spec.corpus.digest()} ({spec.corpus.patients:,} patients"
+        f"{', 70 % of them members' if spec.corpus.imported is None else ', members and held out'})"
         f"{'' if spec.defence is None else f', its training notes {spec.defence.label}'}"
         f"{'' if spec.vocabulary is None else f'; its word list with {spec.vocabulary.label}'}."
     )
@@ -114,7 +119,7 @@ def guarantee(mechanism: Mechanism) -> dict[str, Any]:
 
 
 def promise_sentence(spec: RunSpec, mechanism: Mechanism | None) -> str:
-    """The guarantee, or that there is none, in one sentence."""
+    """The guarantee, or that there is none, in one sentence; another one where it does not speak of all notes."""
     if spec.is_base:
         return "It was never trained on the hospital's notes."
     if mechanism is None:
@@ -125,6 +130,7 @@ def promise_sentence(spec: RunSpec, mechanism: Mechanism | None) -> str:
         f"(neighbours: {neighbours(held)}): DP-SGD with σ = {held['noise_multiplier']:.4g}, "
         f"q = {held['sample_rate']:.4g}, {held['steps']} steps, clipping norm {held['max_grad_norm']:g}"
         f"{_words_sentence(mechanism)}; accountant {held['accountant'].upper()}."
+        f"{'' if spec.corpus.deduplicated is None else ' ' + DEDUPLICATED}"
     )
 
 

@@ -123,6 +123,7 @@ def describe(spec: CorpusSpec) -> str:
             f"Your notes: {spec.patients:,} patients, trained on or held out, and {spec.population:,} kept apart; "
             f"about {_notes(spec):,} notes, of which {100 * spec.naming_rate:.0f}\u00a0% name somebody; "
             f"{spec.canaries:,} canary sentences."
+            f"{'' if spec.deduplicated is None else ' Copies were left out, so a promise (ε) speaks of the others.'}"
         )
     kind = "short notes" if spec.note_length == "brief" else "notes"
     return (

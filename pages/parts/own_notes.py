@@ -154,6 +154,8 @@ def _settings() -> dict[str, Any]:
         copies = st.selectbox(
             "Copies", ["no", "exact", "near"], key="own_copies",
             format_func={"no": "keep them", "exact": "leave out copies", "near": "leave out near copies too"}.get,
+            help="Left out, copies are memorised less. Which of two stays depends on other people's notes, so the ε of "
+            "a model then speaks of the notes that were left.",
         )  # fmt: skip
         planted = st.number_input(
             "Canary sentences", 0, 600, None, 6, key="own_canaries", placeholder="as many as fit",

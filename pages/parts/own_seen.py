@@ -35,10 +35,14 @@ def _warnings(seen: Seen) -> list[str]:
         found.append(
             f"{repeated:,} of {seen.rows:,} notes repeat an earlier one, {seen.copies:,} of them word "
             "for word. A model memorises what it reads often, so figures of leakage will be higher than one note's "
-            "worth. “Copies” above can leave them out."
+            "worth. “Copies” above can leave them out, but then ε speaks of the notes that are left."
         )
     if seen.removed:
-        found.append(f"{seen.removed:,} notes that repeat an earlier one were left out.")
+        found.append(
+            f"{seen.removed:,} notes that repeat an earlier one were left out. Which of two copies stays depends on "
+            "other people's notes, so the ε of a model speaks of the notes that were left. For a promise about all of "
+            "them, keep the copies."
+        )
     if seen.blank:
         found.append(f"{seen.blank:,} rows have no text and were left out.")
     if seen.marked_wrong:
