@@ -11,7 +11,7 @@ from pages.parts import own_notes
 LIVE_NOTES = 60_000  # a few seconds; a larger hospital is a command, not a click
 PRESETS = {
     **{"classroom": "classroom", "study": "study", "mimic-scale": "MIMIC scale", "smoke": "tiny"},
-    **{"own": "my own", "brought": "my notes"},
+    **{"own": "custom", "brought": "my notes"},
 }
 LENGTHS = {"full": "full notes", "brief": "two sentences each"}
 VARIANTS = {

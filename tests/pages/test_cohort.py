@@ -89,19 +89,19 @@ def test_canaries_come_with_the_coin(cohort):
 
 
 def test_a_hospital_of_ones_own(cohort):
-    app = cohort(cohort="my own", patients="40", others="0", canaries="0", cohort_seed="3")
+    app = cohort(cohort="custom", patients="40", others="0", canaries="0", cohort_seed="3")
     assert app.metric[0].value == "28 patients" and app.metric[1].value == "12 patients"
     assert not any("canary" in metric.label.lower() and metric.value != "0 planted" for metric in app.metric)
 
 
 def test_a_link_with_impossible_settings_opens_all_the_same(cohort):
-    app = cohort(cohort="my own", patients="-7", naming="400", others="0", canaries="0")
+    app = cohort(cohort="custom", patients="-7", naming="400", others="0", canaries="0")
     assert app.number_input(key="patients").value == CORPUS_PRESETS["classroom"].patients
     assert 0 <= app.slider(key="naming").value <= 100
 
 
 def test_a_hospital_that_cannot_be_built_is_a_sentence(cohort):
-    app = cohort(cohort="my own", patients="4", others="0", canaries="5000", notes="1")
+    app = cohort(cohort="custom", patients="4", others="0", canaries="5000", notes="1")
     assert any("5,000 canaries are too many to keep apart" in error.value for error in app.error)
 
 

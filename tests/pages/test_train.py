@@ -113,7 +113,7 @@ def test_bad_input_is_a_sentence_and_trains_nothing(data, asked, key, value, sen
 
 
 def test_a_hospital_that_cannot_be_built_is_a_sentence(data):
-    app = opened(cohort="my own", patients="4", others="0", canaries="5000")
+    app = opened(cohort="custom", patients="4", others="0", canaries="5000")
     assert any("5,000 canaries are too many to keep apart" in error.value for error in app.error)
     assert "train" not in {button.key for button in app.button}
 
