@@ -76,9 +76,9 @@ class Check:
     def end(self) -> None:
         """Stop it, and remove what it wrote; at any time, any number of times."""
         with self._lock:
-            self.state = "ended"
             self._stop()
             self._folder.cleanup()
+            self.state = "ended"
 
     def _stop(self) -> None:
         if self._process is not None:
@@ -129,8 +129,8 @@ class Check:
         self._fail(failed["message"] if failed else NO_MEMORY if self._process.returncode == -9 else broken)
 
     def _fail(self, message: str) -> None:
-        self.message, self.state = message, "failed"
         self._folder.cleanup()
+        self.message, self.state = message, "failed"  # last: whoever sees it finds nothing left
 
 
 class Checks:

@@ -70,7 +70,7 @@ def test_it_goes_when_nobody_has_needed_it_for_a_while(tmp_path, monkeypatch):
     gone, stays = Scratch(tmp_path, lambda: needed[0]), Scratch(tmp_path, lambda: also[0])
     needed[0] = False
     end = time.monotonic() + 60
-    while not gone.gone and time.monotonic() < end:
+    while gone.path.exists() and time.monotonic() < end:
         time.sleep(0.01)
     assert gone.gone and not gone.path.exists() and stays.path.exists() and not stays.gone
     stays.cleanup()
