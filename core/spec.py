@@ -7,9 +7,9 @@ same spec always means the same run and is never trained twice.
 from __future__ import annotations
 
 import math
-from typing import Any, Self
+from typing import ClassVar, Self
 
-from pydantic import SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import model_validator
 
 from core.spec_parts import (
     FORMAT,
@@ -60,14 +60,7 @@ class RunSpec(Spec):
     defence: DefenceSpec | None = None
     vocabulary: VocabularySpec | None = None
 
-    @model_serializer(mode="wrap")
-    def _as_ever(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """A run says nothing about a `defence` or a `vocabulary` that it lacks, so that run ids are what they were."""
-        data = handler(self)
-        for name in ("defence", "vocabulary"):
-            if data.get(name) is None:
-                data.pop(name, None)
-        return data
+    SILENT: ClassVar[tuple[str, ...]] = ("defence", "vocabulary")
 
     @model_validator(mode="after")
     def _privacy_needs_training(self) -> Self:

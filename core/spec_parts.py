@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -34,6 +34,13 @@ class Spec(BaseModel):
     """A frozen settings object; `digest` is stable across processes and machines."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    SILENT: ClassVar[tuple[str, ...]] = ()  # settings that JSON leaves out where they are None: they came later
+
+    @model_serializer(mode="wrap")
+    def _as_ever(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A spec says nothing of what it lacks among `SILENT`, so that digests and run ids are what they were."""
+        return {name: value for name, value in handler(self).items() if value is not None or name not in self.SILENT}
 
     def digest(self) -> str:
         """First 12 hex digits of the SHA-256 of the canonical JSON of this spec."""
@@ -79,14 +86,7 @@ class CorpusSpec(Spec):
         None, description="which copies were left out of notes that were brought: ε does not speak of those"
     )
 
-    @model_serializer(mode="wrap")
-    def _as_ever(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """JSON says nothing of what only brought notes have, so that digests and run ids are what they were."""
-        data = handler(self)
-        for name in ("imported", "deduplicated"):
-            if data.get(name) is None:
-                data.pop(name, None)
-        return data
+    SILENT: ClassVar[tuple[str, ...]] = ("imported", "deduplicated")
 
 
 class ModelSpec(Spec):
