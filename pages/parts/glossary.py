@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import threading
 import tomllib
 from dataclasses import dataclass
 from functools import cache
@@ -18,6 +19,7 @@ SENTENCES = {  # what writes words that pages show, besides pages and their part
     "core.evaluation": ("odds", "recommendation", "report", "report_rarity", "report_tables"),
     "core.runs": ("facts", "promised"),
 }
+_PARSING = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -48,9 +50,18 @@ def terms() -> tuple[Term, ...]:
     return tuple(Term(**{**entry, "forms": tuple(entry["forms"])}) for entry in entries)
 
 
-@cache
 def used_on(page: str) -> tuple[Term, ...]:
-    """The words that a page (by its short name, `tradeoff`) and the parts that it draws with put on screen."""
+    """The words that a page (by its short name, `tradeoff`) and the parts that it draws with put on screen.
+
+    A session at a time: CPython 3.11 fails with a SystemError where two threads build syntax trees at once (what it
+    counts their depth with belongs to the interpreter, and a garbage collection may switch threads in between).
+    """
+    with _PARSING:
+        return _used_on(page)
+
+
+@cache
+def _used_on(page: str) -> tuple[Term, ...]:
     text = "\n".join(line for file in sorted(_drawn_by(PAGES / f"{page}.py")) for line in strings_of(file))
     return tuple(term for term in terms() if term.pattern.search(text))
 

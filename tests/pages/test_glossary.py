@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import re
+import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -128,3 +132,39 @@ def test_the_page_finds_a_word_and_says_where_there_is_none(monkeypatch, tmp_pat
     assert "**Canary**" not in app.markdown[-1].value
     app.text_input(key="word").set_value("<script>alert(1)</script>").run()
     assert not app.exception and "No entry" in app.info[0].value and "<script>" not in said(app)
+
+
+@pytest.fixture
+def collecting_often():
+    """Garbage collections at every turn that let another thread in, as a library's callback may in a server."""
+
+    def let_others(phase: str, info: dict) -> None:
+        time.sleep(0)
+
+    before, interval = gc.get_threshold(), sys.getswitchinterval()
+    gc.callbacks.append(let_others)
+    gc.set_threshold(50)
+    sys.setswitchinterval(1e-6)
+    yield
+    gc.callbacks.remove(let_others)
+    gc.set_threshold(*before)
+    sys.setswitchinterval(interval)
+
+
+def test_thirty_may_open_pages_for_the_first_time_at_once(collecting_often):
+    """Syntax trees built at once in two threads end in a SystemError of CPython 3.11."""
+    glossary._used_on.cache_clear()
+    found: list[object] = []
+
+    def look(page: str) -> None:
+        try:
+            found.append(glossary.used_on(page))
+        except SystemError as error:
+            found.append(error)
+
+    threads = [threading.Thread(target=look, args=(page,)) for page in ("ledger", "lesson") for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 4 and not [one for one in found if isinstance(one, SystemError)]
