@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 # Lowest floor first. A module may import its own floor and those below. Longest matching prefix decides.
 FLOORS: list[tuple[str, ...]] = [
-    ("core.phi", "core.spec", "core.spec_parts"),
+    ("core.phi", "core.spec", "core.spec_parts", "core.opacus_parts", "core.transformers_parts"),
     ("core.models", "core.corpus"),
     ("core.attacks", "core.training"),
     ("core.runs",),
@@ -85,6 +85,16 @@ def test_the_floors_would_catch_an_upward_import() -> None:
 )
 def test_core_knows_no_streamlit(path: Path) -> None:
     assert not any(name.split(".")[0] == "streamlit" for name in imports(path))
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in FILES if not path.is_relative_to(ROOT / "bench")], ids=lambda p: str(p.relative_to(ROOT))
+)
+def test_opacus_and_transformers_are_imported_in_one_place_each(path: Path) -> None:
+    """Two threads of a server that import both at once see half-made modules: see core/opacus_parts.py."""
+    for library in ("opacus", "transformers"):
+        here = any(name.split(".")[0] == library for name in imports(path))
+        assert here == (path == ROOT / f"core/{library}_parts.py")
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))

@@ -8,21 +8,21 @@ from pathlib import Path
 from typing import get_args
 
 import torch
-import transformers
-from transformers import (
+
+from core.models.locality import look_around
+from core.models.tokenizer import END_OF_TEXT, MASKED_SPECIALS
+from core.spec import ModelKind, ModelSize, ModelSpec
+from core.transformers_parts import (
     AutoConfig,
     AutoModelForCausalLM,
     AutoModelForMaskedLM,
     BertConfig,
     DistilBertConfig,
     GPT2Config,
+    PretrainedConfig,
     PreTrainedModel,
     PreTrainedTokenizerFast,
 )
-
-from core.models.locality import look_around
-from core.models.tokenizer import END_OF_TEXT, MASKED_SPECIALS
-from core.spec import ModelKind, ModelSize, ModelSpec
 
 BASE_MODELS = Path(__file__).resolve().parents[2] / "assets" / "base"
 CONTEXT = 256  # tokens: longer than every sample (192) and every prompt with its answer
@@ -32,9 +32,6 @@ _SHAPES: dict[ModelSize, tuple[int, int, int]] = {"tiny": (4, 128, 4), "small": 
 
 # transformers changes torch's and its own globals while it builds a model: two loads at a time spoil each other.
 _LOADING = threading.Lock()
-
-transformers.logging.set_verbosity_error()
-transformers.logging.disable_progress_bar()
 
 
 class ModelNotFound(Exception):
@@ -100,7 +97,7 @@ def new(kind: ModelKind, size: ModelSize, tokenizer: PreTrainedTokenizerFast) ->
     return LanguageModel(model=model, tokenizer=tokenizer, kind=kind)
 
 
-def _config(kind: ModelKind, size: ModelSize, tokenizer: PreTrainedTokenizerFast) -> transformers.PretrainedConfig:
+def _config(kind: ModelKind, size: ModelSize, tokenizer: PreTrainedTokenizerFast) -> PretrainedConfig:
     layers, width, heads = _SHAPES[size]
     shared = {"vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id, "tie_word_embeddings": True}
     if kind == "gpt2":

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import torch
 from torch.nn import functional
-from transformers import GPT2LMHeadModel
+
+from core.transformers_parts import GPT2LMHeadModel
 
 
 class CachedDecoder:

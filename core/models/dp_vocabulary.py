@@ -19,12 +19,12 @@ import numpy as np
 import pandas as pd
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
-from transformers import PreTrainedTokenizerFast
 
 from core.models.build import LanguageModel, load
 from core.models.tokenizer import MASKED_SPECIALS
 from core.models.word_noise import WordNoise
 from core.spec import ModelSpec, Unit, VocabularySpec
+from core.transformers_parts import PreTrainedTokenizerFast
 
 MOST_WORDS = 2_000_000  # read by the WordPiece trainer: larger histograms are scaled down to about so many
 _STREAM = 41  # of random numbers

@@ -19,9 +19,9 @@ from tokenizers import (
     processors,
     trainers,
 )
-from transformers import PreTrainedTokenizerFast
 
 from core.spec import ModelKind
+from core.transformers_parts import PreTrainedTokenizerFast
 
 if TYPE_CHECKING:
     from core.models.build import LanguageModel

@@ -20,10 +20,10 @@ import math
 from typing import Literal, Self
 
 import numpy as np
-from opacus.accountants import GaussianAccountant
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from core.models.word_noise import WordNoise
+from core.opacus_parts import GaussianAccountant
 from core.spec import Accountant, Unit
 from core.training.privacy_loss import (
     COARSE_ORDERS,

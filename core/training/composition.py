@@ -15,8 +15,8 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from opacus.accountants.analysis.prv import DiscretePRV
 
+from core.opacus_parts import DiscretePRV
 from core.spec import Accountant
 from core.training.accounting import Mechanism, epsilon_with_method, noise_multiplier
 from core.training.privacy_loss import (

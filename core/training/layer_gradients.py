@@ -14,10 +14,10 @@ from dataclasses import dataclass
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from transformers.pytorch_utils import Conv1D
 
 from core.training.outer_products import OuterProducts, Store, gram_squares, joined, outer_squares, slices, squares_of
 from core.training.units import Pieces, UnitLayout
+from core.transformers_parts import Conv1D
 
 Sums = dict[nn.Parameter, Tensor]
 VectorRows = tuple[nn.Parameter, Pieces]  # a bias or scale, and its gradient's terms (B, T, d) a piece

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from torch import nn
-from transformers.models.bert.modeling_bert import BertLMPredictionHead
-from transformers.pytorch_utils import Conv1D
 
 from core.training.layer_gradients import (
     EmbeddingGradients,
@@ -13,6 +11,7 @@ from core.training.layer_gradients import (
     TiedGradients,
     UnsupportedLayer,
 )
+from core.transformers_parts import BertLMPredictionHead, Conv1D
 
 LayerGradients = LinearGradients | EmbeddingGradients | LayerNormGradients | TiedGradients
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from torch import Tensor
-from transformers import PreTrainedTokenizerBase
 
 from core.models.build import LanguageModel
+from core.transformers_parts import PreTrainedTokenizerBase
 
 MASK_SHARE = 0.15  # Devlin et al. 2019: so many tokens are predicted …
 CACHED_FLOATS = 1 << 19  # 2 MiB

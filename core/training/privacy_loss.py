@@ -14,15 +14,16 @@ from contextlib import contextmanager
 from functools import lru_cache
 
 import numpy as np
-from opacus.accountants import RDPAccountant
-from opacus.accountants.analysis import rdp as rdp_analysis
-from opacus.accountants.analysis.prv import (
+
+from core.opacus_parts import (
     DiscretePRV,
     Domain,
     PoissonSubsampledGaussianPRV,
+    RDPAccountant,
     TruncatedPrivacyRandomVariable,
     compose_heterogeneous,
     discretize,
+    rdp_analysis,
 )
 
 History = Mapping[tuple[float, float], int]  # (σ, q) → steps
