@@ -7,6 +7,7 @@ owner's affair. So there is no list of checks: whoever starts one holds the only
 from __future__ import annotations
 
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -27,6 +28,8 @@ LOOK_SECONDS = 0.2
 ETA_FROM = 0.05  # of the whole; earlier, nobody can tell how long the rest takes
 
 CheckState = Literal["queued", "running", "done", "failed", "ended"]
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -95,7 +98,7 @@ class Check:
                 self._process = self._started()
                 self.state = "running"
             except OSError as error:
-                self._fail(f"The check could not be started ({error}).")
+                self.fail(f"The check could not be started ({error}).")
 
     def _started(self) -> subprocess.Popen:
         path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
@@ -126,9 +129,11 @@ class Check:
             self.seen, self.state = Seen.model_validate(seen), "done"
             return
         broken = "The check's process ended in the middle of its work; the server's log may say why."
-        self._fail(failed["message"] if failed else NO_MEMORY if self._process.returncode == -9 else broken)
+        self.fail(failed["message"] if failed else NO_MEMORY if self._process.returncode == -9 else broken)
 
-    def _fail(self, message: str) -> None:
+    def fail(self, message: str) -> None:
+        """End it with a sentence of what went wrong, and remove what it wrote."""
+        self._stop()
         self._folder.cleanup()
         self.message, self.state = message, "failed"  # last: whoever sees it finds nothing left
 
@@ -159,12 +164,12 @@ class Checks:
         while True:
             with self._lock:
                 for check in self._checks:
-                    check.look()
+                    _or_fail(check, check.look)
                 self._checks = [check for check in self._checks if check.state not in ("failed", "ended")]
                 waiting = [check for check in self._checks if check.state == "queued"]
                 running = sum(check.state == "running" for check in self._checks)
                 for check in waiting[: max(0, AT_ONCE - running)]:
-                    check.begin()
+                    _or_fail(check, check.begin)
                 if not self._checks:
                     self._thread = None
                     return
@@ -172,6 +177,15 @@ class Checks:
 
 
 CHECKS = Checks()  # of this process
+
+
+def _or_fail(check: Check, step: Callable[[], None]) -> None:
+    """Take a step with a check; whatever goes wrong is that check's own affair, and the others go on."""
+    try:
+        step()
+    except Exception:
+        log.exception("a check of notes failed")
+        check.fail("The check failed for a reason that nobody foresaw; the server's log has it.")
 
 
 def _read(path: Path) -> dict[str, Any] | None:

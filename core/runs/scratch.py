@@ -7,6 +7,7 @@ in order. What a killed process left is told by its lock, which the operating sy
 from __future__ import annotations
 
 import contextlib
+import logging
 import shutil
 import tempfile
 import threading
@@ -18,6 +19,8 @@ from pathlib import Path
 from core.runs.lock import held, in_use
 from core.runs.store import full_disk_as_sentence
 from core.runs.uploads import FOLDER, HOURS, hours_kept
+
+log = logging.getLogger(__name__)
 
 PREFIX = ".brought-"
 LOCK_FILE = ".lock"
@@ -81,7 +84,10 @@ def _look() -> None:
         with _watching:
             there = [scratch for seen in _watched if (scratch := seen()) is not None and not scratch.gone]
             for scratch in there:
-                scratch.look()
+                try:
+                    scratch.look()
+                except Exception:  # the thread that clears up after everybody must outlive one that cannot be asked
+                    log.exception("it is not known whether %s is still needed; it is asked again", scratch.name)
             _watched[:] = [weakref.ref(scratch) for scratch in there if not scratch.gone]
             if not _watched:
                 return

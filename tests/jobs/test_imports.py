@@ -143,6 +143,18 @@ def test_only_so_many_run_at_once_and_the_next_begins_when_one_ends(start, endle
     until(lambda: last.state == "running")
 
 
+def test_what_goes_wrong_with_one_check_stops_no_other(start, endless, notes_file, tmp_path, monkeypatch, caplog):
+    """The thread that looks at all of them must not end with one."""
+    broken = start(endless)
+    process = process_of(broken)
+    monkeypatch.setattr(broken, "look", lambda: {}["missing"])
+    until(lambda: broken.state == "failed")
+    assert "nobody foresaw" in broken.message and "KeyError" in caplog.text
+    assert process.poll() == -9 and not left(tmp_path)
+    other = start(notes_file)
+    until(lambda: other.state == "done")
+
+
 ASKING = """
 import sys, time
 from pathlib import Path

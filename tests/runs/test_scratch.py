@@ -76,6 +76,21 @@ def test_it_goes_when_nobody_has_needed_it_for_a_while(tmp_path, monkeypatch):
     stays.cleanup()
 
 
+def test_one_that_cannot_be_asked_keeps_no_other_one(tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(scratch, "GRACE_SECONDS", 0.1)
+    monkeypatch.setattr(scratch, "LOOK_SECONDS", 0.01)
+
+    def broken() -> bool:
+        raise RuntimeError("the server is going down")
+
+    first, second = Scratch(tmp_path, broken), Scratch(tmp_path, lambda: False)
+    end = time.monotonic() + 60
+    while second.path.exists() and time.monotonic() < end:
+        time.sleep(0.01)
+    assert first.path.exists() and not second.path.exists() and "going down" in caplog.text
+    first.cleanup()
+
+
 def test_nothing_stays_longer_than_an_upload_may(tmp_path, monkeypatch):
     monkeypatch.setenv("PHILAB_UPLOAD_HOURS", "1")
     made = Scratch(tmp_path)
