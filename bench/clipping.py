@@ -144,14 +144,14 @@ def private_step(lm: LanguageModel, batches: list[Piece]) -> Callable[[], None]:
     """A private step, as `core.training.trainer` takes it."""
     optimizer, clipper = _optimizer(lm), Clipper(lm.model, MAX_GRAD_NORM)
     units = len(np.unique(np.concatenate([names for _, names in batches])))
-    noise = torch.Generator(lm.device).manual_seed(0)
+    rng = np.random.default_rng(0)
 
     def step() -> None:
         optimizer.zero_grad(set_to_none=True)
         for batch, names in batches:
             clipper.backward(example_losses(lm, batch), names)
         clipper.clip()
-        clipper.noisy_gradient(NOISE_MULTIPLIER, units, noise)
+        clipper.noisy_gradient(NOISE_MULTIPLIER, units, rng)
         optimizer.step()
 
     return step

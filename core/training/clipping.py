@@ -9,7 +9,8 @@ Autograd computes no weight gradient.
 
 Why not Opacus' optimiser: its `DPOptimizer` wants per-sample gradients on the parameters and its ghost mode refuses
 tied embeddings and needs a second backward pass; what remains of it (a normal draw and a division) is shorter than
-the adapter would be. The accountants, where a mistake would be silent, are Opacus' (`core.training.accounting`).
+the adapter would be, and `core.training.noise` draws better. The accountants, where a mistake would be silent, are
+Opacus' (`core.training.accounting`).
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from torch import Tensor, nn
 
 from core.training.layer_gradients import Record, Records, Vectors
 from core.training.layers import LayerGradients, layers_of
+from core.training.noise import add_gaussian
 from core.training.outer_products import Store
 from core.training.units import UnitLayout
 
@@ -226,19 +228,19 @@ class Clipper:
             raise TrainingDiverged("training diverged: a gradient is not a finite number; lower the learning rate")
         return norms
 
-    def noisy_gradient(self, noise_multiplier: float, expected_units: float, generator: torch.Generator) -> None:
+    def noisy_gradient(self, noise_multiplier: float, expected_units: float, rng: np.random.Generator) -> None:
         """End the logical batch: set every `p.grad` to (clipped sum + N(0, (σ·C)²)) / expected_units.
 
         Call it once a logical batch, however many physical batches (also none: a Poisson sample may be empty, and its
         noise still counts). `expected_units` is the *expected* number of units (q·n), not the realised one, which is
         private.
         """
-        noise = torch.empty_like(self._total)
-        noise.normal_(0.0, noise_multiplier * self.max_grad_norm, generator=generator)
-        noise.add_(self._total).div_(expected_units)
-        for parameter, gradient in zip(self._parameters, _views(noise, self._parameters), strict=True):
+        noisy = self._total
+        add_gaussian(noisy, noise_multiplier * self.max_grad_norm, rng)
+        noisy.div_(expected_units)
+        for parameter, gradient in self._sums.items():
             parameter.grad = gradient
-        self._total.zero_()
+        self._total, self._sums = _flat_zeros(self._parameters)  # what was the sum is the optimiser's now
         self._seen = set()
 
 

@@ -22,7 +22,7 @@ from core.training.clipping import Clipper
 from core.training.feed import Feed
 from core.training.losses import Batch, example_losses
 from core.training.plan import plan
-from core.training.sampling import Purpose, Units
+from core.training.sampling import Purpose, Units, stream
 
 
 @dataclass
@@ -116,8 +116,8 @@ class PrivateSteps:
                 tally.add(losses, batch)
                 after(tally)
             self._clipper.clip()
-        noise = torch.Generator(self._lm.device).manual_seed(_torch_seed(self._seed, step))
-        self._clipper.noisy_gradient(self.mechanism.noise_multiplier, self._plan.expected_units, noise)
+        rng = stream(self._seed, Purpose.NOISE, step)
+        self._clipper.noisy_gradient(self.mechanism.noise_multiplier, self._plan.expected_units, rng)
         return tally
 
     def epsilon(self, step: int) -> float:
@@ -128,9 +128,3 @@ class PrivateSteps:
     def close(self) -> None:
         """Take the clipper's hooks off the model."""
         self._clipper.close()
-
-
-def _torch_seed(seed: int, step: int) -> int:
-    """A 63-bit seed of the noise of one step."""
-    words = np.random.SeedSequence([seed, int(Purpose.NOISE), step]).generate_state(1, np.uint64)
-    return int(words[0] >> np.uint64(1))

@@ -48,7 +48,7 @@ def clipped(
     """The sum by `Clipper`, in one physical batch, without noise; and the norms."""
     with Clipper(lm.model, norm) as clipper:
         norms = clipper.accumulate(example_losses(lm, batch(lm, ids, seed)[0]), units) if ids else torch.zeros(0)
-        clipper.noisy_gradient(0.0, 1.0, torch.Generator())
+        clipper.noisy_gradient(0.0, 1.0, np.random.default_rng(0))
     return flat([parameter.grad for parameter in lm.model.parameters() if parameter.requires_grad]), norms
 
 
@@ -92,7 +92,7 @@ def test_pieces_of_a_physical_batch_make_no_difference(kind: str, tied: bool, co
             piece = merged(alone[first:last])
             clipper.backward(example_losses(lm, piece), units[first:last])
         norms = clipper.clip()
-        clipper.noisy_gradient(0.0, 1.0, torch.Generator())
+        clipper.noisy_gradient(0.0, 1.0, np.random.default_rng(0))
     found = flat([parameter.grad for parameter in lm.model.parameters() if parameter.requires_grad])
     assert (found - expected).abs().max() <= 1e-5
     np.testing.assert_allclose(norms.numpy(), expected_norms, rtol=1e-5)
@@ -112,7 +112,7 @@ def test_gradients_may_be_kept_or_not_and_their_room_is_used_again(
     with Clipper(lm.model, 0.5) as clipper:
         for (lengths, units), (total, expected_norms) in zip(cohorts, expected, strict=True):
             norms = clipper.accumulate(example_losses(lm, batch(lm, samples(lm, lengths))[0]), units)
-            clipper.noisy_gradient(0.0, 1.0, torch.Generator())
+            clipper.noisy_gradient(0.0, 1.0, np.random.default_rng(0))
             assert (flat([parameter.grad for parameter in lm.model.parameters()]) - total).abs().max() <= 1e-5
             np.testing.assert_allclose(norms.numpy(), expected_norms, rtol=1e-5)
 
@@ -175,7 +175,7 @@ def test_a_unit_spread_over_two_physical_batches_is_refused_within_a_logical_bat
         clipper.accumulate(example_losses(lm, padded), [3, 4])
         with pytest.raises(ValueError, match="unit 4 is spread over two physical batches"):
             clipper.accumulate(example_losses(lm, padded), [4, 5])
-        clipper.noisy_gradient(1.0, 2.0, torch.Generator())
+        clipper.noisy_gradient(1.0, 2.0, np.random.default_rng(0))
         clipper.accumulate(example_losses(lm, padded), [4, 5])
 
 
@@ -250,7 +250,39 @@ def test_linear_layers_without_a_time_dimension() -> None:
         expected = expected + gradient * min(1.0, 0.3 / gradient.norm().item())
     with Clipper(model, 0.3) as clipper:
         clipper.accumulate(model(x).square().sum(1), list(range(6)))
-        clipper.noisy_gradient(0.0, 1.0, torch.Generator())
+        clipper.noisy_gradient(0.0, 1.0, np.random.default_rng(0))
+    assert (flat([parameter.grad for parameter in parameters]) - expected).abs().max() <= 1e-5
+
+
+@pytest.mark.parametrize(
+    ("scale", "shift", "how"),
+    [
+        (1.0, 0.1, "usual"),
+        (0.0, 0.0, "scales of 0"),
+        (1e-3, 1.0, "shifts of 1,000 scales"),
+        (1.0, 15.0, "shifts of 15 scales"),
+        (1.0, 0.1, "frozen shift"),
+        (1.0, 0.1, "no shift"),
+        (0.0, 0.1, "no shift, scales of 0"),
+    ],
+)
+def test_layer_norms_whatever_their_scale_and_shift(scale: float, shift: float, how: str) -> None:
+    torch.manual_seed(0)
+    norm = nn.LayerNorm(7, bias="no shift" not in how)
+    with torch.no_grad():
+        norm.weight.copy_(scale * (1.0 + 0.1 * torch.randn(7)))
+        if norm.bias is not None:
+            norm.bias.copy_(shift * torch.tensor([1.0, -1.0, 0.5, 0.0, 1.0, -0.3, 1.0])).requires_grad_(how[0] != "f")
+    model = nn.Sequential(nn.Linear(5, 7), norm, nn.Linear(7, 3))
+    x, aim = torch.randn(6, 4, 5), torch.randn(6, 4, 3)
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    expected = 0
+    for row, goal in zip(x, aim, strict=True):
+        gradient = flat(list(torch.autograd.grad((model(row) - goal).square().mean(), parameters)))
+        expected = expected + gradient * min(1.0, 0.3 / gradient.norm().item())
+    with Clipper(model, 0.3) as clipper:
+        clipper.accumulate((model(x) - aim).square().mean((1, 2)), list(range(6)))
+        clipper.noisy_gradient(0.0, 1.0, np.random.default_rng(0))
     assert (flat([parameter.grad for parameter in parameters]) - expected).abs().max() <= 1e-5
 
 
@@ -264,7 +296,7 @@ def noise_ratio(physical: list[list[int]], sigma: float, norm: float, draws: int
         for seed in range(draws):
             for rows in physical:
                 clipper.accumulate(example_losses(lm, batch(lm, [ids[row] for row in rows])[0]), rows)
-            clipper.noisy_gradient(sigma, 8.0, torch.Generator().manual_seed(seed))
+            clipper.noisy_gradient(sigma, 8.0, np.random.default_rng(seed))
             summed = flat([parameter.grad for parameter in lm.model.parameters()]) * 8.0
             noise.append(summed - (exact if physical else 0.0))
     drawn = torch.cat(noise)
