@@ -128,9 +128,7 @@ class Clipper:
             if gradient is None:  # taken for zero, a gradient that autograd lost track of would escape the clipping
                 self._records, self._pieces = {}, []  # half a piece is no piece
                 raise ValueError(f"the layer {self._names[layer]} ran, but the losses do not depend on it: freeze it")
-            record = self._records.setdefault(layer, Record([], []))
-            record.inputs.append(calls[layer][0])
-            record.gradients.append(gradient)
+            self._records.setdefault(layer, Record()).add(layer, *calls[layer], gradient)
         self._pieces.append(unit_ids)
 
     def clip(self) -> Tensor:
@@ -189,8 +187,7 @@ class Clipper:
         for layer, record in records.items():
             if len(record.inputs) != len(pieces):
                 raise ValueError(f"the layer {self._names[layer]} took part in some pieces of the batch only")
-            record.inputs = [layout.arrange(piece, x) for piece, x in enumerate(record.inputs)]
-            record.gradients = [layout.arrange(piece, g) for piece, g in enumerate(record.gradients)]
+            record.arrange(layout)
         return records, layout
 
     @torch.no_grad()
@@ -204,8 +201,7 @@ class Clipper:
             used = [layer in records for layer in handler.layers]
             if all(used):
                 squares[:, column] = handler.squared_norms(records, layout, self._store)
-                for parameter, rows in handler.vectors(records):
-                    self._vectors.add(column, parameter, rows)
+                handler.add_vectors(records, column, self._vectors)
                 self._measured.append(handler)
                 for layer in handler.layers:
                     del records[layer]  # its handler has what it needs: the next layer's gradients find room

@@ -2,14 +2,13 @@
 
 Every class here handles one layer (or a tied pair) and the units of one physical batch at a time. `squared_norms`
 returns (U,) float64 of the weight's gradients and keeps what `add_clipped_sum` needs to add Σ_u c_u·∇_u to the buffers
-of its parameters, so that the layer's records can be let go in between. `vectors` names the gradients of biases and
-scales, which `Vectors` keeps whole. Tensors arrive in the order of the `UnitLayout`.
+of its parameters, so that the layer's records can be let go in between. `add_vectors` gives the gradients of biases and
+scales to `Vectors`, which keeps them whole. Tensors arrive in the order of the `UnitLayout`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 import torch.nn.functional as F
@@ -20,7 +19,10 @@ from core.training.units import Pieces, UnitLayout
 from core.transformers_parts import Conv1D
 
 Sums = dict[nn.Parameter, Tensor]
-VectorRows = tuple[nn.Parameter, Pieces]  # a bias or scale, and its gradient's terms (B, T, d) a piece
+
+# A LayerNorm's output gives back its normalised input without losing more than four bits, if no shift is so many times
+# its scale.
+SHIFT_OVER_SCALE = 16.0
 
 
 class UnsupportedLayer(ValueError):
@@ -29,10 +31,26 @@ class UnsupportedLayer(ValueError):
 
 @dataclass
 class Record:
-    """What a layer left behind in each piece of a physical batch: its inputs and the gradients of its outputs."""
+    """What a layer left behind in each piece of a physical batch: its inputs and the gradients of its outputs.
 
-    inputs: list[Tensor]
-    gradients: list[Tensor]
+    A LayerNorm's outputs are kept, too.
+    """
+
+    inputs: list[Tensor] = field(default_factory=list)
+    gradients: list[Tensor] = field(default_factory=list)
+    outputs: list[Tensor] = field(default_factory=list)
+
+    def add(self, layer: nn.Module, x: Tensor, output: Tensor, gradient: Tensor) -> None:
+        """Take in what one piece left behind in `layer`."""
+        self.inputs.append(x)
+        self.gradients.append(gradient)
+        if isinstance(layer, nn.LayerNorm):
+            self.outputs.append(output.detach())
+
+    def arrange(self, layout: UnitLayout) -> None:
+        """Bring the rows of every piece into the order of the layout."""
+        for values in (self.inputs, self.gradients, self.outputs):
+            values[:] = [layout.arrange(piece, rows) for piece, rows in enumerate(values)]
 
     @property
     def rows(self) -> tuple[Pieces, Pieces]:
@@ -60,8 +78,11 @@ class Vectors:
         self._columns: list[tuple[int, nn.Parameter, slice]] = []
         self._used = 0
 
-    def add(self, layer: int, parameter: nn.Parameter, pieces: Pieces) -> None:
-        """Take in a parameter of layer number `layer` whose gradients are the sums over T of `pieces` (B, T, d)."""
+    def add(self, layer: int, parameter: nn.Parameter, pieces: Pieces) -> Tensor:
+        """Take in a parameter of layer number `layer` whose gradients are the sums over T of `pieces` (B, T, d).
+
+        Returns these gradients (B, d), where they are kept.
+        """
         columns = slice(self._used, self._used + parameter.numel())
         first = 0
         for values in pieces:
@@ -69,6 +90,7 @@ class Vectors:
             first += len(values)
         self._columns.append((layer, parameter, columns))
         self._used = columns.stop
+        return self._rows[:, columns]
 
     def add_squares(self, squares: Tensor) -> None:
         """Add the units' squared norms to `squares` (U, layers)."""
@@ -97,10 +119,10 @@ class LinearGradients:
         self.bias = layer.bias if layer.bias is not None and layer.bias.requires_grad else None
         self._products = OuterProducts()
 
-    def vectors(self, records: Records) -> Iterator[VectorRows]:
+    def add_vectors(self, records: Records, column: int, vectors: Vectors) -> None:
         """The bias."""
         if self.bias is not None:
-            yield self.bias, records[self.layer].rows[1]
+            vectors.add(column, self.bias, records[self.layer].rows[1])
 
     def squared_norms(self, records: Records, layout: UnitLayout, store: Store) -> Tensor:
         """(U,) squared norms of the unit gradients of the weight."""
@@ -143,9 +165,8 @@ class EmbeddingGradients:
         self.layers: tuple[nn.Module, ...] = (layer,)
         self.looked_up: tuple[Pieces, Pieces] = ([], [])  # ids and gradients, from the norms until the clipped sum
 
-    def vectors(self, records: Records) -> Iterator[VectorRows]:
+    def add_vectors(self, records: Records, column: int, vectors: Vectors) -> None:
         """None."""
-        return iter(())
 
     def gradient(self, records: Records) -> tuple[Pieces, Pieces]:
         """Token ids (B, T, 1) and output gradients (B, T, d) a piece, zero where the padding row was looked up."""
@@ -189,19 +210,29 @@ class LayerNormGradients:
         self.weight = layer.weight if layer.weight is not None and layer.weight.requires_grad else None
         self.bias = layer.bias if layer.bias is not None and layer.bias.requires_grad else None
 
-    def vectors(self, records: Records) -> Iterator[VectorRows]:
-        """Scale and shift."""
+    def add_vectors(self, records: Records, column: int, vectors: Vectors) -> None:
+        """Shift and scale."""
         record = records[self.layer]
-        if self.weight is not None:
-            yield (
-                self.weight,
-                [
-                    self._rows(F.layer_norm(x, self.layer.normalized_shape, eps=self.layer.eps).mul_(g))
-                    for x, g in zip(record.inputs, record.gradients, strict=True)
-                ],
-            )
-        if self.bias is not None:
-            yield self.bias, [self._rows(g) for g in record.gradients]
+        gradients = [self._rows(g) for g in record.gradients]
+        shifts = None if self.bias is None else vectors.add(column, self.bias, gradients)
+        if self.weight is None:
+            return
+        if self._output_tells():  # y = x̂ ⊙ scale + shift, so Σ_t g ⊙ x̂ = (Σ_t g ⊙ y − shift ⊙ Σ_t g) / scale
+            products = [self._rows(y * g) for y, g in zip(record.outputs, record.gradients, strict=True)]
+            scales = vectors.add(column, self.weight, products)
+            if shifts is not None:
+                scales.sub_(shifts * self.bias.flatten())
+            scales.div_(self.weight.flatten())
+        else:
+            normalised = [F.layer_norm(x, self.layer.normalized_shape, eps=self.layer.eps) for x in record.inputs]
+            terms = [self._rows(x.mul_(g)) for x, g in zip(normalised, record.gradients, strict=True)]
+            vectors.add(column, self.weight, terms)
+
+    def _output_tells(self) -> bool:
+        """Whether x̂ is had from the output, to full precision, which spares normalising the input a second time."""
+        if self.layer.bias is None:
+            return bool((self.weight != 0).all())
+        return self.bias is not None and bool((self.bias.abs() < SHIFT_OVER_SCALE * self.weight.abs()).all())
 
     def _rows(self, values: Tensor) -> Tensor:
         """(B, …, *normalized_shape) as (B, T, d) with d = the product of normalized_shape."""
@@ -228,9 +259,9 @@ class TiedGradients:
         self.layers: tuple[nn.Module, ...] = (embedding, output)
         self._products = OuterProducts()
 
-    def vectors(self, records: Records) -> Iterator[VectorRows]:
+    def add_vectors(self, records: Records, column: int, vectors: Vectors) -> None:
         """The output layer's bias."""
-        return self.output.vectors(records)
+        self.output.add_vectors(records, column, vectors)
 
     def squared_norms(self, records: Records, layout: UnitLayout, store: Store) -> Tensor:
         """(U,) squared norms of the unit gradients of the shared weight."""
