@@ -42,7 +42,7 @@ TARGETS: dict[str, Target] = {
     "dp_over_plain_patient_distilbert": Target("DistilBERT, one step: private (unit patient) / plain", 1.6, 1.3),
     "opacus_hooks_over_ours": Target("one private step: Opacus, hooks / ours", 1.6, 2.2, largest=False),
     "opacus_ghost_over_ours": Target("one private step, untied: Opacus, ghost / ours", 1.7, 2.2, largest=False),
-    "naive_loop_over_ours": Target("one private step: one example at a time / ours", 5.0, 10.0, largest=False),
+    "naive_loop_over_ours": Target("32 samples, privately: one example at a time / ours", 5.0, 10.0, largest=False),
     "plain_over_bare_loop": Target("one plain epoch: ours / a bare PyTorch + transformers loop", 0.75, 0.5),
     "attempts_one_by_one_over_ours": Target(
         "1,400 prompt attempts of 80 tokens: `generate`, two at a time / ours", 12.0, 35.0, largest=False

@@ -1,6 +1,6 @@
 """Every figure of docs/PERFORMANCE.md: `python -m core bench all --write docs/PERFORMANCE.md`.
 
-Each benchmark runs in a process of its own with the allocator settings of the job engine's worker, one after the other.
+Each benchmark runs in a process of its own, one after the other.
 With `--write`, the table of the machine at hand replaces the one that the file has for this device and shape of model.
 `bench audit` is not among them: it takes longer than all of them together.
 """
@@ -22,7 +22,6 @@ import torch
 import transformers
 
 from bench._ratio import TARGETS, Figures, show
-from core.jobs.cluster import ENVIRONMENT
 
 ROOT = Path(__file__).resolve().parents[1]
 BENCHMARKS = ("clipping", "training", "generation", "scoring", "serving", "scale", "patients")
@@ -53,8 +52,7 @@ def _run(name: str, options: dict[str, object]) -> Figures:
     given = [word for key, value in options.items() if value is not None for word in (f"--{key}", str(value))]
     print(f"bench {name} …", file=sys.stderr, flush=True)
     command = [sys.executable, "-m", "core", "bench", name, "--json", *given]
-    environment = {**os.environ, **ENVIRONMENT}
-    done = subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)  # noqa: S603 — our own
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)  # noqa: S603 — our own
     if done.returncode:
         raise RuntimeError(f"the benchmark {name} failed: see above")
     return json_format.loads(done.stdout)

@@ -93,7 +93,7 @@ def test_every_way_to_a_private_step_moves_the_weights() -> None:
     for tied, step in (
         (True, lambda lm: clipping.plain_step(lm, ids)),
         (True, lambda lm: clipping.private_step(lm, ids)),
-        (True, lambda lm: clipping.one_by_one_step(lm, ids[0][0].ids)),
+        (True, lambda lm: clipping.one_by_one_steps(lm, ids[0][0].ids)),
         (True, lambda lm: clipping._opacus.hooks_step(lm.model, ids[0][0].ids, 1.0, 1.0, 1e-3)),
         (False, lambda lm: clipping._opacus.ghost_step(lm.model, ids[0][0].ids, 1.0, 1.0, 1e-3)),
     ):
