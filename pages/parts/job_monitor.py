@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import plotly.graph_objects as go
@@ -124,7 +125,9 @@ def _watch() -> None:
     progress_bar(job, progress)
     privacy = job.spec.privacy
     if progress.steps_taken:
-        figure = _strips(job.id, progress.updated, progress, privacy)
+        cohort = shell.every_workspace().corpus_folder(job.spec.corpus)
+        canaries = None if cohort is None else cohort / "canaries.parquet"
+        figure = _strips(job.id, progress.updated, progress, privacy, canaries)
         charts.show(figure, key="strips", alt=f"Loss, ε spent and canary exposure of {job_title(job)}, against steps")
         if privacy.private:
             st.caption(
@@ -139,9 +142,21 @@ def _watch() -> None:
 
 
 @st.cache_resource(max_entries=16, show_spinner=False)
-def _strips(run_id: str, updated: float | None, _progress: Progress, privacy: PrivacySpec) -> go.Figure:
-    """The strips as of the last event, made once for all browsers that watch."""
-    return charts.dressed(strips(_progress, budget=privacy.target_epsilon, private=privacy.private))
+def _strips(
+    run_id: str, updated: float | None, _progress: Progress, privacy: PrivacySpec, canaries: Path | None
+) -> go.Figure:
+    """The strips as of the last event, made once for all browsers that watch; `canaries` is the cohort's table."""
+    copies = {} if canaries is None else _copies(canaries)
+    return charts.dressed(strips(_progress, copies=copies, budget=privacy.target_epsilon, private=privacy.private))
+
+
+@st.cache_data(max_entries=16, show_spinner=False)
+def _copies(canaries: Path) -> dict[str, int]:
+    """How often each canary was planted."""
+    import pandas as pd
+
+    table = pd.read_parquet(canaries, columns=["canary_id", "insertions", "inserted"])
+    return dict(zip(table["canary_id"], (table["insertions"] * table["inserted"]).astype(int).tolist(), strict=True))
 
 
 def _is_news(jobs: Sequence[Job]) -> bool:

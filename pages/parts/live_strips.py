@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
@@ -26,12 +27,15 @@ CANARY_LINES = (
 )
 
 
-def strips(progress: Progress, *, budget: float | None, private: bool) -> go.Figure:
-    """The figure of a run so far. `budget` is the target ε (None: raw σ, or no privacy)."""
+def strips(progress: Progress, *, copies: Mapping[str, int], budget: float | None, private: bool) -> go.Figure:
+    """The figure of a run so far. `copies` says how often each canary was planted, 0 for those the coin left out.
+
+    `budget` is the target ε (None: raw σ, or no privacy).
+    """
     figure = make_subplots(rows=3, shared_xaxes=True, vertical_spacing=0.1, subplot_titles=TITLES)
     _loss(figure, progress)
     _epsilon(figure, progress, budget, private=private)
-    _exposure(figure, progress)
+    _exposure(figure, progress, copies)
     figure.update_xaxes(range=[0, max(1, progress.steps) * 1.02])
     figure.update_xaxes(title="step", row=3)
     figure.update_annotations(selector=_is_title, x=0, xanchor="left")
@@ -94,11 +98,19 @@ def _epsilon(figure: go.Figure, progress: Progress, budget: float | None, *, pri
     figure.update_yaxes(rangemode="tozero", row=2)
 
 
-def _exposure(figure: go.Figure, progress: Progress) -> None:
+def _exposure(figure: go.Figure, progress: Progress, copies: Mapping[str, int]) -> None:
     for (canary, bits), (colour, symbol) in zip(sorted(progress.exposure.items()), CANARY_LINES, strict=False):
         figure.add_scatter(
-            x=progress.epoch_steps, y=bits, name=f"canary {canary}", mode="lines+markers", line={"color": colour},
-            marker={"size": 9, "symbol": symbol}, row=3, col=1,
+            x=progress.epoch_steps, y=bits, name=_canary_name(canary, copies), mode="lines+markers",
+            line={"color": colour}, marker={"size": 9, "symbol": symbol}, row=3, col=1,
         )  # fmt: skip
     figure.add_hline(y=NULL_EXPOSURE, line_dash="dash", line_color=charts.CONTROL, row=3, col=1)
     figure.update_yaxes(rangemode="tozero", row=3)
+
+
+def _canary_name(canary: str, copies: Mapping[str, int]) -> str:
+    if canary not in copies:
+        return f"canary {canary}"
+    times = copies[canary]
+    planted = "never planted" if times == 0 else f"planted {times} time{'' if times == 1 else 's'}"
+    return f"canary {canary}, {planted}"
