@@ -15,10 +15,11 @@ from collections.abc import Sequence
 import pandas as pd
 
 from core.evaluation.membership_curve import dp_ceiling
-from core.evaluation.wording import delta_text, most_right_guesses, percent, right_of
+from core.evaluation.wording import most_right_guesses, percent, right_of
 from core.spec import Unit
 from core.training.accounting import Mechanism, group_epsilon
 from core.training.composition import advantage
+from core.writing import delta_text
 
 PRIORS = (0.01, 0.1, 0.5)  # how likely somebody thought it beforehand
 ACCUSED = (0.01, 0.1)  # false-positive rates

@@ -35,13 +35,14 @@ from core.evaluation.report_tables import (
     probes,
     risk_scores,
 )
-from core.evaluation.wording import audit_sentence, delta_text, leak_sentence, most_right_guesses, odds_sentence
+from core.evaluation.wording import audit_sentence, leak_sentence, most_right_guesses, odds_sentence
 from core.runs.audits import StoredAudit
 from core.runs.facts import RunFacts, run_facts
 from core.runs.ledger import Ledger
 from core.runs.promised import promised
 from core.runs.run import Run
 from core.runs.store import Workspace
+from core.writing import delta_text
 
 HEADLINE = "direct_patients"  # the leak that the verdict is about
 

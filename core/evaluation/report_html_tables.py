@@ -20,6 +20,7 @@ from core.evaluation.wording import (
     perplexity_text,
 )
 from core.runs.facts import neighbours
+from core.writing import delta_text, epochs_text
 
 Names = Mapping[str, str]  # run id → its short name in this report
 FIGURES = {
@@ -99,13 +100,13 @@ def models(frame: pd.DataFrame, names: Names) -> str:
         promise = "public base model: it read no notes" if row["epsilon"] == 0 else "none"
         how = ""
         if row["unit"]:
-            promise = f"ε = {epsilon_text(row['epsilon'])}, δ = {row['delta']:g} for one {row['unit']}"
+            promise = f"ε = {epsilon_text(row['epsilon'])}, δ = {delta_text(row['delta'])} for one {row['unit']}"
             promise += f" (neighbours: {neighbours(row)})"
             how = (
                 f"σ = {row['sigma']:.4g}, q = {row['sample_rate']:.4g}, {row['steps']:.0f} steps, clipping norm "
                 f"{row['clipping_norm']:g}; counted by {row['accountant'].upper()}"
             )
-        about = f"{row['model']} {row['size']}, {row['epochs']} epochs, seed {row['seed']}; {row['run']}"
+        about = f"{row['model']} {row['size']}, {epochs_text(row['epochs'])}, seed {row['seed']}; {row['run']}"
         guesses = [at_most_text(row[f"right_guesses_{which}"]) for which in ("promised", "counted")]
         rows.append([escaped(cell) for cell in (names[row["run"]], about, promise, how, *guesses)])
     caption = (

@@ -42,7 +42,6 @@ def explain(metric: str) -> str:
 # Numbers -------------------------------------------------------------------------------------------------------------
 
 NBSP = "\u00a0"  # a number and its sign stay on one line
-SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def epsilon_text(epsilon: float) -> str:
@@ -50,15 +49,6 @@ def epsilon_text(epsilon: float) -> str:
     if math.isinf(epsilon):
         return "∞ (no privacy)"
     return f"{epsilon:,.0f}" if epsilon >= 100 else f"{epsilon:.3g}"
-
-
-def delta_text(delta: float) -> str:
-    """`10⁻⁵`, `2.3·10⁻⁷`; from a thousandth on `0.03`."""
-    if delta >= 1e-3 or delta == 0:
-        return f"{delta:.2g}"
-    mantissa, exponent = f"{delta:.1e}".split("e")
-    power = f"10{str(int(exponent)).translate(SUPERSCRIPTS)}"
-    return power if mantissa == "1.0" else f"{mantissa.removesuffix('.0')}·{power}"
 
 
 def perplexity_text(perplexity: float) -> str:

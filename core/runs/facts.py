@@ -13,6 +13,7 @@ import pandas as pd
 
 from core.phi.fields import FIELDS, HIPAA_IDENTIFIERS
 from core.spec import RunSpec
+from core.writing import delta_text, epochs_text
 
 if TYPE_CHECKING:
     from core.training.accounting import Mechanism
@@ -93,7 +94,7 @@ def training_sentence(spec: RunSpec) -> str:
         return f"None: this is the public base model ({spec.model.kind}, {spec.model.base}), the control of other runs."
     training = spec.training
     return (
-        f"{spec.model.kind} ({spec.model.size}, from {spec.model.base}), {training.epochs} epochs, "
+        f"{spec.model.kind} ({spec.model.size}, from {spec.model.base}), {epochs_text(training.epochs)}, "
         f"batch {training.batch_size}, learning rate {training.learning_rate:g}, seed {training.seed}; "
         f"cohort {spec.corpus.digest()} ({spec.corpus.patients:,} patients"
         f"{', 70 % of them members' if spec.corpus.imported is None else ', members and held out'})"
@@ -126,7 +127,7 @@ def promise_sentence(spec: RunSpec, mechanism: Mechanism | None) -> str:
         return "None: it was trained without differential privacy and must be treated like the notes themselves."
     held = guarantee(mechanism)
     return (
-        f"({held['epsilon']:.3g}, {held['delta']:g})-differential privacy for one {held['unit']} "
+        f"({held['epsilon']:.3g}, {delta_text(held['delta'])})-differential privacy for one {held['unit']} "
         f"(neighbours: {neighbours(held)}): DP-SGD with σ = {held['noise_multiplier']:.4g}, "
         f"q = {held['sample_rate']:.4g}, {held['steps']} steps, clipping norm {held['max_grad_norm']:g}"
         f"{_words_sentence(mechanism)}; accountant {held['accountant'].upper()}."
@@ -147,7 +148,7 @@ def _words_sentence(mechanism: Mechanism) -> str:
     return (
         f"; counts of its own words with {words.noise.capitalize()} noise of scale {words.scale:.4g}, at most "
         f"{words.words} words a {mechanism.unit}, none below {words.threshold:.4g} (ε = {words.epsilon():.3g} at "
-        f"δ = {words.delta:g} by themselves, {mechanism.training_alone().epsilon():.3g} for training)"
+        f"δ = {delta_text(words.delta)} by themselves, {mechanism.training_alone().epsilon():.3g} for training)"
     )
 
 

@@ -16,6 +16,7 @@ from core.runs.ledger import Release
 from core.spec import Accountant, Unit
 from core.training.accounting import Mechanism, group_epsilon
 from core.training.composition import composed_epsilon
+from core.writing import delta_text
 
 DELTA = 1e-5  # at which totals are told unless another is asked for
 
@@ -56,7 +57,7 @@ def promised(releases: Sequence[Release], unit: Unit, delta: float = DELTA) -> P
     if left <= 0:
         reasons.append(
             f"The vocabularies alone may fail with probability {sum(share for _, share in words):.2g}, which is not "
-            f"below δ = {delta:g}."
+            f"below δ = {delta_text(delta)}."
         )
         composed, by = math.inf, "prv"
     else:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from core.runs.progress import Progress
 from core.spec import RunSpec
+from core.writing import epochs_text
 from pages.parts import charts
 from pages.parts.cohort_choice import hospital_name
 from pages.parts.waiting import time_left
@@ -29,9 +30,8 @@ def title(spec: RunSpec) -> str:
         promise += f", {spec.defence.label} notes"
     if spec.vocabulary is not None:
         promise += f", {spec.vocabulary.label}"
-    cohort = hospital_name(spec.corpus)
-    epochs = f"{spec.training.epochs} epoch{'s' if spec.training.epochs != 1 else ''}"
-    return f"{charts.MODEL_NAMES[spec.model.kind]} · {promise} · {cohort} · {epochs} · seed {spec.training.seed}"
+    model, cohort, training = charts.MODEL_NAMES[spec.model.kind], hospital_name(spec.corpus), spec.training
+    return f"{model} · {promise} · {cohort} · {epochs_text(training.epochs)} · seed {training.seed}"
 
 
 def job_title(job: Job) -> str:

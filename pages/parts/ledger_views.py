@@ -10,9 +10,10 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
-from core.evaluation.wording import delta_text, epsilon_text
+from core.evaluation.wording import epsilon_text
 from core.runs.run import Run
 from core.spec import CorpusSpec
+from core.writing import delta_text
 from pages.parts import charts, run_picker, shell
 from pages.parts.numbers import numbers
 

@@ -11,8 +11,9 @@ import plotly.graph_objects as go
 import streamlit as st
 from pydantic import ValidationError
 
-from core.evaluation.wording import NBSP, delta_text
+from core.evaluation.wording import NBSP
 from core.spec import CorpusSpec, ModelKind, ModelSpec, PrivacySpec, RunSpec, TrainingSpec, VocabularySpec, recipe
+from core.writing import delta_text
 from pages.parts import charts
 from pages.parts.cohort_choice import sentence
 from pages.parts.word_knobs import choose_words, words_sentence

@@ -11,6 +11,7 @@ import streamlit as st
 
 from core.evaluation import wording
 from core.evaluation.comparable import Family
+from core.writing import delta_text, epochs_text
 from pages.parts.cohort_choice import hospital_name
 from pages.parts.tradeoff_charts import PERPLEXITY, Risk, epsilon_label
 
@@ -27,12 +28,12 @@ def family_names(families: list[Family]) -> list[str]:
         cohort = hospital_name(family.corpus)
         training = family.training or family.plain_training
         promise = (
-            f"per {family.privacy.unit}, δ = {wording.delta_text(family.privacy.delta)}"
+            f"per {family.privacy.unit}, δ = {delta_text(family.privacy.delta)}"
             if family.training
             else "without privacy"
         )
         size = len(family.run_ids)
-        name = f"{cohort} · {promise} · {training.epochs} epochs · {size} run{'' if size == 1 else 's'}"
+        name = f"{cohort} · {promise} · {epochs_text(training.epochs)} · {size} run{'' if size == 1 else 's'}"
         names.append(name if name not in names else f"{name} · {names.count(name) + 1} · batch {training.batch_size}")
     return names
 

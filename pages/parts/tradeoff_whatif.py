@@ -9,7 +9,8 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from core.evaluation.comparable import Family
-from core.evaluation.wording import delta_text, percent
+from core.evaluation.wording import percent
+from core.writing import delta_text
 from pages.parts import charts
 from pages.parts.numbers import numbers
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import streamlit as st
 
-from core.evaluation.wording import delta_text
 from core.spec import ModelKind, PrivacySpec, RunSpec, VocabularySpec
+from core.writing import delta_text
 
 NOISES = {"gaussian": "Gaussian: more words for the same ε", "laplace": "Laplace: as Hoory et al. 2021 have it"}
 KEEP = {"bind": "query-params"}

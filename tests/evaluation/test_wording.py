@@ -13,7 +13,6 @@ from core.evaluation.wording import (
     at_most_text,
     auc_sentence,
     audit_sentence,
-    delta_text,
     epsilon_text,
     explain,
     interval_text,
@@ -27,6 +26,7 @@ from core.evaluation.wording import (
     perplexity_text,
     verdict,
 )
+from core.writing import delta_text
 
 
 def test_most_right_guesses_known_answers():
