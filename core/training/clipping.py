@@ -23,10 +23,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from core.training.layer_gradients import Record, Records, Vectors
 from core.training.layers import LayerGradients, layers_of
 from core.training.noise import add_gaussian
 from core.training.outer_products import Store
+from core.training.records import Record, Records, Vectors
 from core.training.units import UnitLayout
 
 

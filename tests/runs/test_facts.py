@@ -1,0 +1,84 @@
+"""What a run is, as facts; and its model card, which says the same."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+
+import pytest
+
+from core.runs.card import write_card
+from core.runs.facts import hipaa_rows, run_facts
+from core.runs.store import Workspace
+from core.spec import DefenceSpec
+
+
+@pytest.fixture(scope="module")
+def workspace(smoke_workspace):
+    return Workspace(smoke_workspace, shared=())
+
+
+def test_hipaa_rows_tell_figures_from_the_metrics_and_what_was_not_tested(workspace, smoke_specs):
+    metrics = workspace.run(smoke_specs["plain"].run_id).metrics
+    rows = {row["number"]: row for row in hipaa_rows(metrics)}
+    at = metrics.set_index(["metric", "arm"])["value"]
+    assert list(rows) == list(range(1, 19))
+    assert rows[1]["value"] == at["field_patients:full_name", "run"]
+    assert rows[1]["control"] == at["field_patients:full_name", "heldout"]
+    assert [number for number, row in rows.items() if row["tested"] == "yes"] == [4, 6, 7, 8]
+    assert [number for number, row in rows.items() if row["tested"] == "partly"] == [1, 2, 3, 18]
+    without = {row["number"]: row for row in hipaa_rows(metrics[~metrics["metric"].str.startswith("exposure")])}
+    assert without[18]["tested"] == "no"
+
+
+def test_the_model_card_says_the_same(workspace, smoke_specs, tmp_path):
+    run = workspace.run(smoke_specs["dp"].run_id)
+    folder = tmp_path / run.id
+    folder.mkdir()
+    write_card(folder, run.spec, run.privacy, run.metrics)
+    card = (folder / "README.md").read_text()
+    facts = run_facts(run.id, run.spec, run.privacy, run.metrics)
+    for sentence in (facts.about, facts.training, facts.promise, *facts.limits):
+        assert sentence in card
+    for row in facts.figures:
+        assert f"| {row['metric']} | {row['arm']} | {row['value']:.4g} |" in card
+    for row in facts.hipaa:
+        assert f"| {row['number']} | {row['identifier']} | {row['tested']} |" in card
+    assert json.loads(re.search(r"```json\n(.*?)```", card, re.DOTALL).group(1)) == run.spec.model_dump(mode="json")
+
+
+def test_a_card_says_where_there_is_no_interval(workspace, smoke_specs, tmp_path):
+    run = workspace.run(smoke_specs["plain"].run_id)
+    metrics = run.metrics.assign(low=math.nan, high=math.nan)
+    (tmp_path / run.id).mkdir()
+    write_card(tmp_path / run.id, run.spec, None, metrics)
+    figures = (tmp_path / run.id / "README.md").read_text().split("## Quick audit")[1].split("##")[0]
+    assert "| none |" in figures and "nan" not in figures
+
+
+def test_a_promise_about_brought_notes_speaks_of_those_that_were_left(workspace, smoke_specs):
+    run = workspace.run(smoke_specs["dp"].run_id)
+    brought = run.spec.corpus.model_copy(update={"imported": "0" * 16, "deduplicated": "near"})
+    theirs = run_facts("x", run.spec.model_copy(update={"corpus": brought}), run.privacy, run.metrics)
+    assert "of the notes that were left when copies were taken out" in theirs.promise
+    assert "70 %" not in theirs.training, "they may have splits of their own"
+    told = run_facts("x", run.spec, run.privacy, run.metrics)
+    assert "copies" not in told.promise and "70 % of them members" in told.training
+
+
+def test_a_defence_on_the_notes_is_told(workspace, smoke_specs):
+    run = workspace.run(smoke_specs["plain"].run_id)
+    defended = run.spec.model_copy(update={"defence": DefenceSpec(scrub_recall=0.95)})
+    assert "training notes scrubbed (recall 95 %)" in run_facts("x", defended, None, run.table("metrics")).training
+    assert "scrubbed" not in run_facts("x", run.spec, None, run.table("metrics")).training
+
+
+@pytest.mark.parametrize(("epochs", "told"), [(1, " 1 epoch, "), (4, " 4 epochs, ")])
+def test_epochs_and_delta_are_written_as_people_write_them(workspace, smoke_specs, epochs, told):
+    run = workspace.run(smoke_specs["dp"].run_id)
+    training = run.spec.training.model_copy(update={"epochs": epochs})
+    mechanism = run.privacy.model_copy(update={"delta": 1e-5})
+    facts = run_facts("x", run.spec.model_copy(update={"training": training}), mechanism, run.metrics)
+    assert told in facts.training
+    assert ", 10⁻⁵)-differential privacy" in facts.promise
