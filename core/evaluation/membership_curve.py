@@ -8,13 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from core.evaluation.audit import group_delta
 from core.evaluation.bootstrap import patient_weights, percentile_interval
 from core.evaluation.extremes import share_interval
 from core.evaluation.membership_resampled import Rates
 from core.evaluation.membership_units import Units
 from core.evaluation.metrics import roc
-from core.training.accounting import Mechanism
+from core.training.accounting import Mechanism, group_epsilon
 
 GRID = np.unique(np.concatenate([[0.0], np.geomspace(1e-3, 1.0, 40), np.linspace(0.0, 1.0, 41)]))
 
@@ -77,13 +76,14 @@ def ceiling_for(mechanism: Mechanism, units: Units, level: str) -> Ceiling:
     """What a run's guarantee says about notes, admissions or patients (row J7).
 
     A promise per patient covers everything of a patient. One per note covers a group of k notes only as ε·k and
-    δ·k·e^((k−1)ε); k is here the most notes that any member patient was trained on (an admission has no more).
+    δ·(e^{kε} − 1)/(e^ε − 1); k is here the most notes that any member patient was trained on (an admission has no
+    more). Bounds on ε (`core.evaluation.audit.group_delta`) take the larger δ·k·e^((k−1)ε): what they prove is less.
     """
     epsilon, delta = mechanism.epsilon(), mechanism.delta
     if mechanism.unit == "patient" or level == "sample":
         return Ceiling(epsilon, delta, 1, per_note=mechanism.unit == "note")
     k = int(units.mean_counts.max())
-    return Ceiling(epsilon * k, group_delta(delta, k, epsilon), k)
+    return Ceiling(*group_epsilon(epsilon, delta, k), k)
 
 
 @dataclass(frozen=True)

@@ -72,8 +72,8 @@ def bounds_of(run: Run, scores: pd.DataFrame | None = None, people: pd.DataFrame
 MEMORISATION: tuple[Summary, ...] = (
     Summary("extraction_fields", FIELD_COLUMNS, (), _fields),
     Summary("extraction_recall", RECALL_COLUMNS, ("ranking",), _recall),
-    Summary("memorised", MEMORISED_COLUMNS, ("prefixes",), _memorised),
+    Summary("memorised", MEMORISED_COLUMNS, ("prefixes",), _memorised, version=2),
     Summary("memorisation_predictors", PREDICTOR_COLUMNS, ("note_features",), _predictors, version=2),
-    Summary("risk", RISK_COLUMNS, (), _risk, version=2),
+    Summary("risk", RISK_COLUMNS, (), _risk, version=3),
     Summary("bounds", BOUND_COLUMNS, (), _bounds),
 )

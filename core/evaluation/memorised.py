@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 
 from core.evaluation.bootstrap import Interval, patient_bootstrap, weighted_share
-from core.evaluation.statistics import proportion_interval
+from core.evaluation.extremes import share_interval
+from core.evaluation.statistics import wilson
 
 ARMS = {("target", "member"): "run", ("target", "heldout"): "heldout", ("base", "member"): "base"}
 
@@ -29,15 +30,17 @@ MEMORISED_COLUMNS = {
 def verbatim_rate(rows: pd.DataFrame, *, seed: int = 0, resamples: int = 1_000) -> Interval:
     """Share of the rows (notes of one arm and prefix) that are verbatim, with its 95 % interval.
 
-    Patients are resampled (`core.evaluation.bootstrap`), and the interval is never narrower than Wilson's over notes:
-    where nothing was found, resampling sees no spread. Raises ValueError without rows.
+    Patients are resampled (`core.evaluation.bootstrap`), and the interval is never narrower than Wilson's over notes.
+    Where no note or every note is verbatim, resampling sees no spread and notes of one patient are no trials of their
+    own: Wilson's over patients (`share_interval`), and so it is for a single patient. Raises ValueError without rows.
     """
-    flags = rows["verbatim"].to_numpy(dtype=float)
+    flags, patients = rows["verbatim"].to_numpy(dtype=float), rows["patient_id"].nunique()
     found = patient_bootstrap(
         weighted_share(flags, np.ones(len(flags))), rows["patient_id"].to_numpy(), resamples=resamples, seed=seed
     )
-    low, high = proportion_interval(int(flags.sum()), len(flags))
-    return Interval(found.value, float(np.nanmin([found.low, low])), float(np.nanmax([found.high, high])))
+    low, high = wilson(found.value, len(flags) if patients > 1 else patients)
+    widest = Interval(found.value, float(np.nanmin([found.low, low])), float(np.nanmax([found.high, high])))
+    return share_interval(widest, patients)
 
 
 def memorised_rates(prefixes: pd.DataFrame, *, seed: int = 0, resamples: int = 1_000) -> pd.DataFrame:

@@ -19,9 +19,10 @@ from scipy import stats
 from core.attacks.decision import LOSS, OWN_THRESHOLDS
 from core.corpus.tables import Corpus
 from core.evaluation.patient_leakage import leakage, rank_correlation
-from core.evaluation.rarity import LEAST_PATIENTS, log_profile_probability, number_of_buckets
+from core.evaluation.rarity import LEAST_PATIENTS, number_of_buckets
 from core.evaluation.wording import p_value_text, verdict
 from core.runs.audits import StoredAudit
+from core.runs.disease_profiles import DiseaseProfiles
 from core.runs.patient_queries import PatientTables, Scored
 from core.runs.run import Run
 from core.runs.store import Workspace
@@ -107,13 +108,14 @@ def _beside(found: pd.DataFrame, control: pd.DataFrame | None) -> pd.DataFrame:
 def trends(table: pd.DataFrame) -> pd.DataFrame:
     """Spearman's ρ of rarity (−ln p) with leakage over the kept buckets, a row a run and attack: `TREND_COLUMNS`.
 
-    ρ above 0: rarer diseases leak more. The p-value is that of a permutation test.
+    ρ above 0: rarer diseases leak more. The p-value is that of a permutation test. `buckets` counts those that ρ is of:
+    one whose patients are all members, or all held out, is kept but has no leakage.
     """
     rows = []
     for (run, attack), same in table.groupby(["run", "attack"], sort=False):
         kept, dropped = same[same["kept"]], same[~same["kept"]]
         found = rank_correlation(-kept["log_probability"], kept["value"])
-        rows.append((run, attack, len(kept), found.rho, found.p_value, len(dropped), int(dropped["patients"].sum())))
+        rows.append((run, attack, found.points, found.rho, found.p_value, len(dropped), int(dropped["patients"].sum())))
     return pd.DataFrame(rows, columns=list(TREND_COLUMNS))
 
 
@@ -137,13 +139,16 @@ def by_patient(runs: Sequence[Run], corpus: Corpus) -> pd.DataFrame:
     """Do members with rare diseases stand out more? Spearman's ρ of −ln p(c) (row J10) and the loss attack's score.
 
     One row a run and split: `members`, and `heldout` as the control (whoever is unlike the others is harder to predict,
-    trained on or not). A member's score is the mean over their notes. ρ above 0: rarer profiles score higher. Patients
-    without codes are left out; fewer than 10 patients give no row.
+    trained on or not). A member's score is the mean over their notes. ρ above 0: rarer profiles score higher. Profiles
+    are those of the Patients page (`DiseaseProfiles`): rates over all patients but canaries, and whoever has no code
+    has a profile, too. Fewer than 10 patients give no row.
     """
     if not coded(corpus):
         return pd.DataFrame(columns=list(PATIENT_COLUMNS))
-    with_codes = corpus.patients[corpus.patients["icd_codes"].map(len) > 0].set_index("patient_id")
-    rare = -log_profile_probability(with_codes["icd_codes"])
+    with tempfile.TemporaryDirectory() as beside:
+        file = Path(beside) / "patients.parquet"
+        corpus.patients[["patient_id", "split", "icd_codes"]].to_parquet(file, index=False)
+        rare = -DiseaseProfiles(file, file.with_name("notes.parquet")).log_probabilities()
     rows = []
     for run in runs:
         scores = run.table("scores")

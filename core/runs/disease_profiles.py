@@ -100,6 +100,12 @@ class DiseaseProfiles:
             )
             return found.fetchnumpy()
 
+    def log_probabilities(self) -> pd.Series:
+        """The log p(c) of `profile("patient")`, in nats, by patient id: of members and held-out patients."""
+        self.profile("patient")
+        found = self.ask("SELECT unit, log_probability FROM profile_patient ORDER BY unit")
+        return found.set_index("unit")["log_probability"].rename_axis("patient_id")
+
     def _make_profile(self, database: duckdb.DuckDBPyConnection, level: Level, wordings: Mapping[str, str]) -> pa.Table:
         if level == "patient":
             held = f"SELECT patient_id AS unit, code FROM ({_CODED})"

@@ -79,18 +79,24 @@ def _watch(scratch: Scratch) -> None:
 
 
 def _look() -> None:
+    """Look until there is nothing to look at. It holds on to no folder while it sleeps: they go with their owners."""
     while True:
         time.sleep(LOOK_SECONDS)
-        with _watching:
-            there = [scratch for seen in _watched if (scratch := seen()) is not None and not scratch.gone]
-            for scratch in there:
-                try:
-                    scratch.look()
-                except Exception:  # the thread that clears up after everybody must outlive one that cannot be asked
-                    log.exception("it is not known whether %s is still needed; it is asked again", scratch.name)
-            _watched[:] = [weakref.ref(scratch) for scratch in there if not scratch.gone]
-            if not _watched:
-                return
+        if not _look_once():
+            return
+
+
+def _look_once() -> bool:
+    """Look at every folder that is still there; whether any is left. If none is, the thread is over."""
+    with _watching:
+        there = [scratch for seen in _watched if (scratch := seen()) is not None and not scratch.gone]
+        for scratch in there:
+            try:
+                scratch.look()
+            except Exception:  # the thread that clears up after everybody must outlive one that cannot be asked
+                log.exception("it is not known whether %s is still needed; it is asked again", scratch.name)
+        _watched[:] = [weakref.ref(scratch) for scratch in there if not scratch.gone]
+        return bool(_watched)
 
 
 def sweep(root: Path, now: float | None = None) -> None:

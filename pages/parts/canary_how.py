@@ -50,7 +50,7 @@ The model is shown the first k tokens of a note and always takes the likeliest n
 rest, at most 50 and at least 16 tokens, comes back character by character (Carlini et al. 2023; row P4's “exact
 memorisation”). Two controls: notes of held-out patients, since phrases of the hospital can be repeated without
 having read *this* note, and the public base model. Bars: 95 %, patients resampled, never narrower than Wilson's
-interval over notes.
+interval over notes; where no note or every note comes back, Wilson's over patients.
 """,
     "guarantee": """
 (ε, δ)-differential privacy limits how well anybody can tell from the model whether one unit was in its data. So

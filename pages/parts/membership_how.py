@@ -15,10 +15,11 @@ anew in each resample. On log axes the left end counts: how many are caught when
 
 The green line is what (ε, δ)-differential privacy allows at most:
 TPR ≤ e^ε · FPR + δ, and its mirror 1 − FPR ≤ e^ε · (1 − TPR) + δ (Kairouz et al. 2015).
-A promise per note says less about a whole patient: for k notes it is k·ε and k·e^((k−1)ε)·δ (group privacy). It bounds
-what happens on average over trainings: in one run a curve may lie above it by chance, within its band. For notes under
-a promise per note it is no bound on the curve drawn here: it compares one note in with the same note out, all others as
-they are, and here a patient's notes are in or out together. The audit of ε on the page Canaries keeps to the unit.
+A promise per note says less about a whole patient: for k notes it is k·ε and δ·(e^(kε) − 1)/(e^ε − 1) (group privacy).
+It bounds what happens on average over trainings: in one run a curve may lie above it by chance, within its band. For
+notes under a promise per note it is no bound on the curve drawn here: it compares one note in with the same note out,
+all others as they are, and here a patient's notes are in or out together. The audit of ε on the page Canaries keeps to
+the unit.
 """,
     "threshold": """
 Everything at or right of the threshold is called a member. It starts where the attack puts it by itself: at the mean

@@ -10,7 +10,7 @@ from scipy import stats
 from core.evaluation.bootstrap import Interval
 from core.evaluation.memorised import fields_within, longest, memorised_rates, verbatim_rate
 from core.evaluation.risk import WEIGHTS, risk_scores, weighted_sum
-from core.evaluation.statistics import proportion_interval
+from core.evaluation.statistics import proportion_interval, wilson
 
 
 def metrics(**values: float) -> pd.DataFrame:
@@ -142,6 +142,27 @@ def test_rates_of_verbatim_notes_stand_beside_both_controls():
 def test_no_find_is_no_proof_of_none():
     rate = verbatim_rate(PREFIXES[(PREFIXES["model"] == "target") & (PREFIXES["split"] == "heldout")], resamples=50)
     assert rate.low == 0 and rate.high >= proportion_interval(0, 10)[1]
+
+
+@pytest.mark.parametrize("verbatim", [False, True])
+def test_where_all_notes_agree_patients_are_the_trials(verbatim):
+    """1,500 notes of 294 patients, as in the shipped audit at ε = 8: z²/(294 + z²) = 1.29 %, not 0.26 %."""
+    table = prefixes({("target", "member"): [verbatim] * 1_500})
+    table["patient_id"] = [f"P{n % 294}" for n in range(1_500)]
+    z_squared = stats.norm.isf(0.025) ** 2
+    width = z_squared / (294 + z_squared)
+    rate = verbatim_rate(table, resamples=20)
+    assert (rate.low, rate.high) == pytest.approx((1 - width, 1.0) if verbatim else (0.0, width))
+    assert width == pytest.approx(0.0129, abs=5e-5)
+    (stored,) = memorised_rates(table, resamples=20).to_dict("records")
+    assert (stored["low"], stored["high"]) == (rate.low, rate.high)
+
+
+@pytest.mark.parametrize("found", [0, 3, 10])
+def test_many_notes_of_a_single_patient_are_one_trial(found):
+    table = prefixes({("target", "member"): [n < found for n in range(10)]}).assign(patient_id="P")
+    rate = verbatim_rate(table, resamples=20)
+    assert (rate.low, rate.high) == pytest.approx(wilson(found / 10, 1))
 
 
 def test_notes_of_one_patient_are_no_independent_trials():

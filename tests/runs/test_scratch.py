@@ -52,6 +52,22 @@ def test_it_goes_with_whoever_held_it(tmp_path):
     assert not left_by(tmp_path, "").exists(), "a process that ended in order"
 
 
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_it_goes_with_whoever_held_it_after_it_was_looked_at(tmp_path, monkeypatch):
+    monkeypatch.setattr(scratch, "LOOK_SECONDS", 0.01)
+    looks: list[bool] = []
+    made = Scratch(tmp_path, lambda: looks.append(True) or True)
+    path, end = made.path, time.monotonic() + 60
+    while len(looks) < 2 and time.monotonic() < end:
+        time.sleep(0.01)
+    assert looks and path.exists()
+    del made
+    while path.exists() and time.monotonic() < end:  # the thread may just be looking at it
+        gc.collect()
+        time.sleep(0.01)
+    assert not path.exists()
+
+
 def test_what_a_killed_process_left_is_swept_and_what_is_in_use_is_not(tmp_path):
     left = left_by(tmp_path, "os.kill(os.getpid(), 9)")
     assert (left / "notes.csv").exists()
