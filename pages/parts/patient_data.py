@@ -86,14 +86,23 @@ def hits(run: Run) -> Path:
 
 def buckets_of(run: Run, level: Level) -> int:
     """How many buckets the run's cohort allows on this level; 0 when nobody of it has a profile."""
-    return _buckets(tables(run), wordings(run), str(tables(run).patients), level)
+    return _profiled(run, level)[1]
 
 
-@st.cache_data(max_entries=16, show_spinner="Reading disease profiles")
-def _buckets(_tables: PatientTables, _wordings: dict[str, str], folder: str, level: Level) -> int:
+def _profiled(run: Run, level: Level) -> tuple[PatientTables, int]:
+    """The patients of a run's cohort with their profiles on this level made, and how many buckets these allow."""
+    there = tables(run)
+    return _with_profiles(str(there.patients), level, there, wordings(run))
+
+
+# One entry holds the patients and their count: profiles live inside the former, so the two must not be forgotten apart.
+@st.cache_resource(max_entries=8, show_spinner="Reading disease profiles")
+def _with_profiles(
+    patients: str, level: Level, _tables: PatientTables, _wordings: dict[str, str]
+) -> tuple[PatientTables, int]:
     _tables.profile("patient")
     found = _tables.profile(level, _wordings)
-    return number_of_buckets(found["place"], found["patient"]) if len(found["place"]) else 0
+    return _tables, number_of_buckets(found["place"], found["patient"]) if len(found["place"]) else 0
 
 
 def bucket_table(choice: Choice) -> pd.DataFrame:
@@ -112,9 +121,8 @@ def _key(choice: Choice) -> tuple:
 def _bucket_table(
     run_id: str, stamp: tuple, level: Level, attack: str, filters: Filters, measure: Measure, _choice: Choice
 ) -> pd.DataFrame:
-    count = buckets_of(_choice.run, level)
-    scored = attacks(_choice.run)[attack]
-    sums = tables(_choice.run).buckets(scored, level, count, filters, hits(_choice.run))
+    there, count = _profiled(_choice.run, level)
+    sums = there.buckets(attacks(_choice.run)[attack], level, count, filters, hits(_choice.run))
     return leakage(sums, measure)
 
 
@@ -131,9 +139,11 @@ def _patients(
 
 
 def _listed(choice: Choice, bucket: int | None, page: int | None) -> pd.DataFrame:
-    return tables(choice.run).in_bucket(
-        attacks(choice.run)[choice.attack], choice.level, buckets_of(choice.run, choice.level), bucket, choice.filters,
-        attacks=list(attacks(choice.run).values()), hits=hits(choice.run),
+    there, count = _profiled(choice.run, choice.level)
+    made = attacks(choice.run)
+    return there.in_bucket(
+        made[choice.attack], choice.level, count, bucket, choice.filters,
+        attacks=list(made.values()), hits=hits(choice.run),
         limit=None if page is None else A_PAGE, offset=0 if page is None else (page - 1) * A_PAGE,
     )  # fmt: skip
 
@@ -146,8 +156,8 @@ def patient(run: Run, attack: str, patient_id: str, *, all_attacks: bool = True)
     made = attacks(run)
     if attack not in made:
         return None
-    buckets_of(run, "patient")
-    found = tables(run).in_bucket(
+    there, _ = _profiled(run, "patient")
+    found = there.in_bucket(
         made[attack], "patient", 1, None, attacks=list(made.values()) if all_attacks else (), hits=hits(run),
         patient_id=patient_id,
     )  # fmt: skip
@@ -166,18 +176,34 @@ def epsilon(run: Run) -> float:
 
 
 def other_epsilons(run: Run, runs: Sequence[Run]) -> list[Run]:
-    """Runs of the same cohort and model at every ε there is, one each, of this run's seed if it can be; rising ε."""
-    alike = [one for one in runs if one.spec.corpus == run.spec.corpus and one.spec.model == run.spec.model]
+    """Runs that read the same notes with the same model at every ε there is, one each, of this run's seed if it can be.
+
+    By rising ε. A defence of the training notes, or words of its own, would change more than ε: only runs with this
+    run's stand beside it, and the public model, which reads no notes. What its own words may cost is part of ε.
+    """
+    alike = [
+        one
+        for one in runs
+        if one.spec.corpus == run.spec.corpus
+        and one.spec.model == run.spec.model
+        and (one.spec.is_base or (one.spec.defence == run.spec.defence and _own_pieces(one) == _own_pieces(run)))
+    ]
     return _one_each(run, alike, lambda one: epsilon(one))
 
 
+def _own_pieces(run: Run) -> int:
+    """How many entries of its own a run's word list may have; 0 for the public list alone."""
+    return 0 if run.spec.vocabulary is None else run.spec.vocabulary.pieces
+
+
 def other_models(run: Run, runs: Sequence[Run]) -> list[Run]:
-    """Runs of the same cohort and privacy, one a kind of model, of this run's seed if it can be."""
-    alike = [one for one in runs if one.spec.corpus == run.spec.corpus and one.spec.is_base == run.spec.is_base]
-    alike = [
-        one for one in alike if one.spec.privacy == run.spec.privacy and one.spec.model.size == run.spec.model.size
-    ]
-    return _one_each(run, alike, lambda one: one.spec.model.kind)
+    """Runs that read the same notes with the same privacy, one a kind of model, of this run's seed if it can be."""
+
+    def given(one: Run) -> tuple:
+        spec = one.spec
+        return spec.corpus, spec.is_base, spec.privacy, spec.model.size, spec.defence, spec.vocabulary
+
+    return _one_each(run, [one for one in runs if given(one) == given(run)], lambda one: one.spec.model.kind)
 
 
 def _one_each(run: Run, runs: Sequence[Run], key) -> list[Run]:

@@ -16,6 +16,7 @@ from core.evaluation.patient_leakage import COLUMNS, RankCorrelation, leakage
 from core.runs.patient_queries import Filters
 from core.runs.store import Workspace
 from core.runs.tables import write_table
+from core.spec import DefenceSpec, VocabularySpec
 from pages.parts import patient_charts, patient_controls, patient_data, patient_heat, patient_views
 from pages.parts.patient_data import Choice
 
@@ -155,6 +156,17 @@ def test_csv_of_a_bucket_has_everybody_and_joined_lists(data):
     assert len(frame) == 24 and "total" not in frame and frame["icd_codes"].str.contains(r"^[A-Z]\d").all()
 
 
+def test_profiles_outlive_the_patients_they_were_made_from(data):
+    run = Workspace(data[0], shared=()).run(data[1])
+    choice = Choice(run, "loss", "patient", "privacy leakage", Filters())
+    count, before = patient_data.buckets_of(run, "patient"), patient_data.patients(choice, None)
+    for number in range(5):  # more cohorts than are kept
+        patient_data._tables(f"another cohort {number}")
+    pd.testing.assert_frame_equal(patient_data.patients(choice, None), before)
+    assert patient_data.buckets_of(run, "patient") == count
+    assert patient_data.patient(run, "loss", data[2])["patient_id"] == data[2]
+
+
 def test_the_sentence_says_which_way_and_when_it_cannot_tell():
     run = Choice(None, "loss", "patient", "privacy leakage", Filters())
     tell = partial(patient_views.sentence, run)
@@ -214,3 +226,33 @@ def test_who_stands_beside_a_run(smoke_workspace, smoke_specs):
         plain, spec=plain.spec.model_copy(update={"model": plain.spec.model.model_copy(update={"kind": "bert"})})
     )
     assert [run.spec.model.kind for run in patient_data.other_models(plain, [bert, *runs])] == ["bert", "gpt2"]
+
+
+def alike(run, *, trained: float = 0.0, **parts):
+    """The run with other parts of its spec, finished so much later."""
+    finished = run.status.model_copy(update={"finished": run.status.finished + trained})
+    return dataclasses.replace(run, spec=run.spec.model_copy(update=parts), status=finished)
+
+
+def test_a_run_on_other_notes_stands_in_for_none(smoke_workspace, smoke_specs):
+    runs = {run.id: run for run in Workspace(smoke_workspace, shared=()).runs()}
+    plain, dp, base = (runs[smoke_specs[name].run_id] for name in ("plain", "dp", "base"))
+    scrubbed = alike(plain, trained=60.0, defence=DefenceSpec(scrub_recall=0.95))
+    every = [scrubbed, plain, dp, base]
+    assert patient_data.other_epsilons(dp, every) == [base, dp, plain]
+    assert patient_data.other_epsilons(scrubbed, every) == [base, scrubbed]
+    bert = plain.spec.model.model_copy(update={"kind": "bert"})
+    own, theirs = alike(plain, model=bert), alike(scrubbed, model=bert)
+    assert patient_data.other_models(plain, [theirs, scrubbed, own, plain]) == [own, plain]
+    assert patient_data.other_models(plain, [theirs, scrubbed, plain]) == [plain]
+
+
+def test_words_of_its_own_are_another_model_but_for_what_they_cost(smoke_workspace, smoke_specs):
+    runs = {run.id: run for run in Workspace(smoke_workspace, shared=()).runs()}
+    plain, base = runs[smoke_specs["plain"].run_id], runs[smoke_specs["base"].run_id]
+    words = alike(plain, trained=60.0, vocabulary=VocabularySpec(pieces=100))
+    assert patient_data.other_epsilons(base, [words, base]) == [base], "no other ε: another word list"
+    assert patient_data.other_epsilons(words, [plain, words, base]) == [base, words]
+    priced = alike(runs[smoke_specs["dp"].run_id], vocabulary=VocabularySpec(pieces=100, words=20, epsilon=1.0))
+    assert patient_data.other_epsilons(priced, [words, base]) == [base, words]
+    assert patient_data.other_models(plain, [words]) == []
