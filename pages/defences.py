@@ -7,8 +7,7 @@ import streamlit as st
 
 from core.evaluation.comparable import Family, families
 from core.evaluation.defences import Defence, lineup, settings
-from pages.parts import charts, defence_filter, defence_text, guess, job_monitor, shell
-from pages.parts.cohort_choice import hospital_name
+from pages.parts import charts, defence_filter, defence_text, family_choice, guess, job_monitor, shell
 from pages.parts.defence_charts import risk_against_utility
 from pages.parts.numbers import numbers
 from pages.parts.tradeoff_charts import Risk, risks
@@ -34,9 +33,9 @@ def table_of(root: str, run_ids: tuple[str, ...], _defences: list[Defence], keys
 
 def choose(found: list[Family]) -> list[Defence]:
     """The knobs: whose runs, which ε, which recall."""
-    names = {f"{charts.MODEL_NAMES[one.model.kind]} · {hospital_name(one.corpus)}": one for one in reversed(found)}
     whose, at, recall = st.columns([2, 1, 1], vertical_alignment="bottom")
-    family = names[whose.selectbox("Model and cohort", list(names)[::-1], key="whose")]
+    names = family_choice.told_apart(found, family_choice.setting_name)
+    family = family_choice.pick("Model and cohort", found, names, key="family", widget="whose", place=whose)
     epsilon = at.select_slider("ε of the private rows", EPSILONS, 8.0, key="at", format_func="{:g}".format, **KEEP)
     share = recall.select_slider(
         "Scrubbing finds",

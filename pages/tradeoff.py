@@ -9,7 +9,7 @@ import pandas as pd
 import streamlit as st
 
 from core.evaluation.comparable import Family, families
-from pages.parts import charts, job_monitor, shell, tradeoff_odds, tradeoff_text, tradeoff_whatif
+from pages.parts import charts, family_choice, job_monitor, shell, tradeoff_odds, tradeoff_text, tradeoff_whatif
 from pages.parts.numbers import numbers
 from pages.parts.tradeoff_charts import PERPLEXITY, epsilon_label, linked_pair, risks
 
@@ -55,11 +55,16 @@ def choose_family(found: list[Family]) -> Family:
         "Model", kinds, default=kinds[0], required=True, format_func=charts.MODEL_NAMES.__getitem__, key="model", **KEEP
     )
     same = [family for family in found if family.model.kind == kind]
-    names = tradeoff_text.family_names(same)
-    chosen = right.selectbox(
-        "Runs", names, key=f"runs-{kind}", help="Only runs that differ in ε and seed are compared."
+    names = family_choice.told_apart(same, family_choice.curve_name)
+    return family_choice.pick(
+        "Runs",
+        same,
+        {family.id: f"{names[family.id]} · {family_choice.count_text(family)}" for family in same},
+        key="family",
+        widget=f"runs-{kind}",
+        place=right,
+        help="Only runs that differ in ε and seed are compared.",
     )
-    return same[names.index(chosen)]
 
 
 def choose_epsilon(measured: list[float]) -> float:

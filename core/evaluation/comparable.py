@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import get_args
 
 from core.runs.run import Run
-from core.spec import AuditSpec, CorpusSpec, ModelKind, ModelSpec, PrivacySpec, RunSpec, TrainingSpec, recipe
+from core.spec import AuditSpec, CorpusSpec, ModelKind, ModelSpec, PrivacySpec, RunSpec, Spec, TrainingSpec, recipe
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,13 @@ class Family:
     plain_training: TrainingSpec | None
     run_ids: tuple[str, ...]
     usual_rate: bool = False
+
+    @property
+    def id(self) -> str:
+        """`<model kind>-<cohort, model and audit>-<promise and recipe>`: the same however many runs there are."""
+        setting = _short(self.corpus, self.model, self.audit)
+        asked = "plain" if self.training is None else _short(self.privacy, self.training) + "u" * self.usual_rate
+        return f"{self.model.kind}-{setting}-{asked}"
 
     def spec(self, epsilon: float | None, seed: int = 0) -> RunSpec:
         """The family's run at a target ε (None = without privacy); a recipe that no run shows is the measured one."""
@@ -79,6 +87,11 @@ def families(runs: Sequence[Run]) -> list[Family]:
             found.append(_family(setting, PrivacySpec(), None, plain_training, plain_runs))
     kinds = get_args(ModelKind)
     return sorted(found, key=lambda family: (-len(family.run_ids), kinds.index(family.model.kind)))
+
+
+def _short(*specs: Spec) -> str:
+    """Ten hex digits of the specs' digests together."""
+    return hashlib.sha256("/".join(spec.digest() for spec in specs).encode()).hexdigest()[:10]
 
 
 def _at_eight(spec: RunSpec, training: TrainingSpec) -> tuple[TrainingSpec, bool]:

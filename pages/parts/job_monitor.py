@@ -14,6 +14,7 @@ from core.runs.progress import Progress
 from core.runs.run import Run, RunNotFound
 from core.spec import PrivacySpec, RunSpec
 from pages.parts import charts, shell
+from pages.parts.family_choice import family_ids
 from pages.parts.job_text import job_title, stage_in_words, title
 from pages.parts.live_strips import strips
 
@@ -49,7 +50,7 @@ def train_button(spec: RunSpec) -> bool:
             "Already trained: the same settings always give the same run. Change a knob to train another one.",
             icon=":material/check:",
         )
-        links(spec)
+        links(spec, _family(spec.run_id))
         return False
     if job is not None and job.active:
         on_its_way()
@@ -138,7 +139,7 @@ def _watch() -> None:
         if words is not None and words.epsilon is not None:
             st.caption(f"ε in the picture is that of training; its own words have spent ε = {words.epsilon:g} besides.")
     if job.state == "done" and not job.is_audit:
-        links(job.spec)
+        links(job.spec, _family(job.id))
 
 
 @st.cache_resource(max_entries=16, show_spinner=False)
@@ -195,7 +196,8 @@ def _cancel_button(job: Job, where: str) -> None:
 
 def _queue() -> None:
     jobs = _jobs()
-    finished = [run for run in shell.workspace().runs() if not run.shipped and not run.spec.is_base]
+    runs = shell.workspace().runs()
+    finished = [run for run in runs if not run.shipped and not run.spec.is_base]
     if not jobs and not finished:
         st.caption("No jobs yet. Everybody who opens this page sees the same list.")
         return
@@ -204,8 +206,9 @@ def _queue() -> None:
     st.caption(f"{active} waiting or running, {len(finished)} finished here. {everybody}")
     for job in jobs:
         _job_row(job)
+    on_curve = family_ids(runs)
     for run in finished[:FINISHED_SHOWN]:
-        _run_row(run)
+        _run_row(run, on_curve.get(run.id))
 
 
 def _job_row(job: Job) -> None:
@@ -218,14 +221,14 @@ def _job_row(job: Job) -> None:
             _cancel_button(job, "queue")
 
 
-def _run_row(run: Run) -> None:
+def _run_row(run: Run, family: str | None) -> None:
     with st.container(horizontal=True, vertical_alignment="center", border=True):
         _badge("done")
         st.markdown(title(run.spec), width="stretch")
         if run.status.finished:
             st.caption(time.strftime("%d %b %H:%M", time.localtime(run.status.finished)), width="content")
         _watch_button(run.id)
-        links(run.spec)
+        links(run.spec, family)
 
 
 def _watch_button(job_id: str) -> None:
@@ -239,10 +242,15 @@ def _badge(state: str) -> None:
     st.badge(words, icon=icon, color=colour)
 
 
-def links(spec: RunSpec) -> None:
-    """Where a finished run can be seen."""
-    pages = shell.pages()
-    run, kind = {"right": spec.run_id}, {"model": charts.MODEL_NAMES[spec.model.kind]}
+def links(spec: RunSpec, family: str | None) -> None:
+    """Where a finished run can be seen; on the trade-off only what is on a curve, the one of that id (`Family.id`)."""
+    pages, run = shell.pages(), {"right": spec.run_id}
     with st.container(horizontal=True, width="content"):
         st.page_link(pages["playground"], label="Open in Playground", icon=":material/forum:", query_params=run)
-        st.page_link(pages["tradeoff"], label="See in trade-off", icon=":material/balance:", query_params=kind)
+        if family is not None:
+            curve = {"model": charts.MODEL_NAMES[spec.model.kind], "family": family}
+            st.page_link(pages["tradeoff"], label="See in trade-off", icon=":material/balance:", query_params=curve)
+
+
+def _family(run_id: str) -> str | None:
+    return family_ids(shell.workspace().runs()).get(run_id)

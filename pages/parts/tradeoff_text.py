@@ -10,32 +10,12 @@ import pandas as pd
 import streamlit as st
 
 from core.evaluation import wording
-from core.evaluation.comparable import Family
-from core.writing import delta_text, epochs_text
-from pages.parts.cohort_choice import hospital_name
 from pages.parts.tradeoff_charts import PERPLEXITY, Risk, epsilon_label
 
 if TYPE_CHECKING:
     from core.evaluation.tradeoff import Estimate
 
 Figures = Mapping[tuple[str, str], "Estimate | None"]  # (metric, arm) → the figure at the slider's ε
-
-
-def family_names(families: list[Family]) -> list[str]:
-    """One name a family: cohort, unit and δ, recipe, how many runs; made different where two would be the same."""
-    names: list[str] = []
-    for family in families:
-        cohort = hospital_name(family.corpus)
-        training = family.training or family.plain_training
-        promise = (
-            f"per {family.privacy.unit}, δ = {delta_text(family.privacy.delta)}"
-            if family.training
-            else "without privacy"
-        )
-        size = len(family.run_ids)
-        name = f"{cohort} · {promise} · {epochs_text(training.epochs)} · {size} run{'' if size == 1 else 's'}"
-        names.append(name if name not in names else f"{name} · {names.count(name) + 1} · batch {training.batch_size}")
-    return names
 
 
 def sentences(risk: tuple[str, Risk], here: Figures, plain: Estimate | None) -> None:

@@ -25,10 +25,10 @@ RUDE = {
     "very long": "ä" * 100_000,
 }
 PARAMETERS = [  # a page, and what its links may hold
-    ("tradeoff", {}, ("at", "model", "risk", "view")),
+    ("tradeoff", {}, ("at", "family", "model", "risk", "view")),
     ("tradeoff", {"view": "Which ε?"}, ("use", "utility", "limit_auc_loss", "risks")),
     ("tradeoff", {"view": "What if?"}, ("wi_sigma", "wi_units", "wi_batch", "wi_steps", "wi_delta")),
-    ("defences", {}, ("at", "recall", "risk", "whose")),
+    ("defences", {}, ("at", "family", "recall", "risk", "whose")),
     ("ledger", {}, ("ledger_cohort", "ledger_delta", "budget")),
     ("report", {}, ("runs",)),
     ("lesson", {}, ("step", "guesses", "shown", "room", "round", "host", "presenter")),
