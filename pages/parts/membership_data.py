@@ -54,15 +54,25 @@ def _scores(run_id: str, stamp: tuple, folder: str, _run: Run) -> pd.DataFrame:
     return found
 
 
-def figures(run: Run) -> pd.DataFrame:
-    """The `membership` table of a run's full audit, or that of its loss scores."""
-    found = shell.workspace().audit(run.id).table("membership")
-    return found if len(found) else _quick_figures(run.id, str(run.folder), run)
+def figures(run: Run, attacks: Sequence[str]) -> pd.DataFrame:
+    """The `membership` rows of these attacks: those of the run's full audit, and made here where it has none.
+
+    An audit that was stopped, or is under way, has scores and no figures of them yet.
+    """
+    stored, found = shell.workspace().audit(run.id).table("membership"), scores(run)
+    parts = [found.head(0).pipe(membership, resamples=1, seed=0)]  # no rows, and the columns
+    for attack in attacks:
+        rows = stored[stored["attack"] == attack] if len(stored) else stored
+        if rows.empty:
+            made = found[found["attack"] == attack]
+            rows = _quick_figures(found.attrs["key"], attack, made, run.spec.audit.seed)
+        parts.append(rows)
+    return pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True)
 
 
-@st.cache_data(max_entries=32, show_spinner="Computing intervals")
-def _quick_figures(run_id: str, folder: str, _run: Run) -> pd.DataFrame:
-    return membership(scores(_run), resamples=RESAMPLES, seed=_run.spec.audit.seed)
+@st.cache_data(max_entries=256, show_spinner="Computing intervals")
+def _quick_figures(key: tuple, attack: str, _scores: pd.DataFrame, seed: int) -> pd.DataFrame:
+    return membership(_scores, resamples=RESAMPLES, seed=seed)
 
 
 def roc_curve(run: Run, attack: str, level: str, length: str) -> pd.DataFrame | None:

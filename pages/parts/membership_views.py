@@ -60,15 +60,16 @@ def roc_view(choice: Choice) -> None:
     if not curves:
         st.info("Too few notes of this kind: members and others both need some.", icon=":material/group_off:")
         return
+    (_, name, attack), first = next(iter(curves.items()))
     thing = WORDS[choice.level][1]
     answer = guess.first(
         f"An attacker may wrongly accuse 10 of 100 {thing} that were not in the training notes. How many of 100 that "
-        f"were does the attack “{choice.attacks[0]}” catch in the model “{next(iter(choice.runs))}”?",
-        ["10, like a blind guess", "about 20", "about 40", "80 or more"], key="roc",
+        f"were does the attack “{attack}” catch in the model “{name}”?",
+        ["10, like a blind guess", "about 20", "about 40", "80 or more"],
+        key=f"roc-{choice.runs[name].id}-{attack}-{choice.level}",
     )  # fmt: skip
     if answer is None:
         return
-    (_, name, attack), first = next(iter(curves.items()))
     row = first.iloc[(first["fpr"] - ALLOWED).abs().argmin()]
     guess.told(
         answer,
@@ -103,18 +104,20 @@ def roc_view(choice: Choice) -> None:
 
 
 def _fewer_accused(choice: Choice, name: str, attack: str) -> str:
-    """` When 1 of 100 may be accused, it catches 12 % (7 % to 17 %), …`: the same further left on the curve."""
+    """` Caught when fewer may be accused: 1 in 100: 12 % (7 % to 17 %); …`, of the rates that have a figure."""
     rows = at_rates(choice)
     rows = rows[(rows["run"] == name) & (rows["attack"] == attack)].set_index("may accuse")
     told = []
     for rate in ROC_RATES[1:]:
+        if rate not in rows.index:
+            continue
         row = rows.loc[rate]
         if math.isnan(row["catches"]):
             told.append(f"1 in {1 / rate:,.0f}: {row['note']}")
         else:
             caught = f"{percent(row['catches'])} ({interval_text(row['low'], row['high'])})"
             told.append(f"1 in {1 / rate:,.0f}: {caught}")
-    return f" Caught when fewer may be accused: {'; '.join(told)}."
+    return f" Caught when fewer may be accused: {'; '.join(told)}." if told else ""
 
 
 def at_rates(choice: Choice) -> pd.DataFrame:
@@ -124,7 +127,7 @@ def at_rates(choice: Choice) -> pd.DataFrame:
     """
     rows = []
     for name, run in choice.runs.items():
-        table = membership_data.figures(run)
+        table = membership_data.figures(run, choice.attacks)
         table = table[(table["level"] == choice.level) & (table["length"] == choice.length)]
         found = table.set_index(["attack", "rule", "metric"])
         for attack in choice.attacks:
@@ -166,7 +169,8 @@ def threshold_view(choice: Choice) -> None:
         return
     answer = guess.first(
         "Where would you draw the line, so that it catches most members and accuses few others?",
-        ["There is a clear gap", "There is some room", "There is no such line"], key="threshold",
+        ["There is a clear gap", "There is some room", "There is no such line"],
+        key=f"line-{choice.runs[name].id}-{attack}-{choice.level}",
     )  # fmt: skip
     if answer is None:
         return
@@ -233,7 +237,7 @@ def attacks_view(choice: Choice) -> None:
     """AUC of every attack on the chosen runs, white-box beside the others."""
     tables = {}
     for name, run in choice.runs.items():
-        table = membership_data.figures(run)
+        table = membership_data.figures(run, choice.attacks)
         keep = (table["metric"] == "auc") & (table["level"] == choice.level) & (table["length"] == choice.length)
         keep &= (table["rule"] == "") & table["attack"].isin(choice.attacks)
         tables[name] = table[keep].assign(access=table.loc[keep, "attack"].map(membership_data.access))
@@ -243,7 +247,8 @@ def attacks_view(choice: Choice) -> None:
         return
     order = found.groupby("attack")["value"].max().sort_values(ascending=False).index.tolist()
     offered = [attack for attack in choice.attacks if attack in order[:6]]  # not in the order of the answer
-    answer = guess.first("Which attack tells members from others best?", offered, key="attacks")
+    ids = "-".join(run.id for run in choice.runs.values())
+    answer = guess.first("Which attack tells members from others best?", offered, key=f"attacks-{ids}-{choice.level}")
     if answer is None:
         return
     best = found.loc[found["value"].idxmax()]

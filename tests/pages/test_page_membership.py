@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from functools import partial
 
 import numpy as np
@@ -10,13 +11,15 @@ import pandas as pd
 import pytest
 from visit import revealed, said, visit
 
+from core.audit import audit
 from core.evaluation.membership_curve import Ceiling
 from core.evaluation.membership_units import units
+from core.runs.events import Cancelled
 from core.runs.store import Workspace
-from pages.parts import membership_charts
+from pages.parts import membership_charts, membership_views
 from pages.parts.battery import LABEL
 from pages.parts.membership_how import HOW
-from pages.parts.membership_views import VIEWS
+from pages.parts.membership_views import VIEWS, Choice
 
 opened = partial(visit, "membership")
 
@@ -108,6 +111,59 @@ def test_a_full_audit_offers_its_attacks(audited, monkeypatch, smoke_specs):
     assert "has had 3 of the battery's" in said(app)
     told = next(frame.value for frame in app.dataframe if "in a sentence" in frame.value.columns)
     assert set(told["attack"]) == set(table["attack"]) and told["in a sentence"].str.endswith(".").all()
+
+
+def test_an_audit_that_was_stopped_shows_what_it_has_found(smoke_workspace, smoke_specs, monkeypatch, tmp_path):
+    root, run = tmp_path / "data", smoke_specs["plain"].run_id
+    shutil.copytree(smoke_workspace, root)
+    monkeypatch.setenv("PHILAB_DATA", str(root))
+    view = partial(opened, left=run, right=run)
+    assert "Caught when fewer may be accused" in said(revealed(view())), "kept while there was the loss alone"
+    workspace, stages = Workspace(root, shared=()), []
+    with pytest.raises(Cancelled):
+        audit(
+            workspace.run(run), workspace, attacks=["loss", "zlib"],
+            on_event=lambda event: stages.append(event.get("stage")), should_stop=lambda: "figures" in stages,
+        )  # fmt: skip
+    assert workspace.audit(run).table("membership").empty and set(workspace.audit(run).files("scores")) >= {"zlib"}
+    app = view()
+    app.multiselect(key="attacks-ROC").set_value(["zlib"]).run()
+    app = revealed(app)
+    rates = next(frame.value for frame in app.dataframe if "may accuse" in frame.value.columns)
+    assert set(rates["attack"]) == {"zlib"} and "Caught when fewer may be accused" in said(app)
+    app = revealed(view(view="All attacks"))
+    table = next(frame.value for frame in app.dataframe if "AUC" in frame.value.columns)
+    assert set(table["attack"]) == {"loss", "zlib"}
+
+
+def test_rates_without_a_figure_are_left_out(monkeypatch):
+    rows = [("a", "loss", 0.1, 0.1, 0.2, 0.1, 0.3, ""), ("a", "loss", 0.01, 0.01, 0.05, 0.0, 0.1, "")]
+    columns = ["run", "attack", "may accuse", "accuses", "catches", "low", "high", "note"]
+    told = partial(membership_views._fewer_accused, Choice({}, [], "sample", "all"), "a", "loss")
+    monkeypatch.setattr(membership_views, "at_rates", lambda choice: pd.DataFrame(rows, columns=columns))
+    assert "1 in 100: 5" in told() and "1 in 1,000" not in told()
+    monkeypatch.setattr(membership_views, "at_rates", lambda choice: pd.DataFrame(columns=columns))
+    assert told() == ""
+
+
+@pytest.mark.parametrize("view", list(VIEWS))
+def test_another_model_is_another_question(data, smoke_specs, view):
+    app = opened(view=view, left=smoke_specs["plain"].run_id, right=smoke_specs["plain"].run_id)
+    answer = next(button for button in app.button if button.key.endswith("-0"))
+    answer.click().run()
+    assert "Guess first." not in said(app) and app.get("plotly_chart")
+    for pick in ("left", "right"):
+        app.selectbox(key=f"pick_{pick}").set_value(smoke_specs["dp"].run_id).run()
+    assert not app.exception
+    assert "Guess first." in said(app) and "You guessed" not in said(app) and not app.get("plotly_chart")
+
+
+def test_the_roc_question_is_about_the_curve_that_answers_it(audited, monkeypatch, smoke_specs):
+    monkeypatch.setenv("PHILAB_DATA", str(audited))
+    app = opened(left=smoke_specs["dp"].run_id, right=smoke_specs["plain"].run_id)
+    app.multiselect(key="attacks-ROC").set_value(["zlib"]).run()
+    assert "“zlib” catch in the model “no privacy”?" in said(app), "the first model has not had it"
+    assert "for “no privacy” by zlib" in said(revealed(app))
 
 
 # Parts ---------------------------------------------------------------------------------------------------------------
