@@ -9,7 +9,7 @@ import shutil
 import pytest
 
 from core.__main__ import main
-from core.runs.ledger import Ledger
+from core.runs.ledger import Ledger, Vocabulary
 from core.runs.store import Workspace
 from core.spec import CORPUS_PRESETS
 from core.training.accounting import Mechanism
@@ -53,6 +53,37 @@ def test_a_release_is_entered_once_and_told_with_what_is_left(data, smoke_specs,
     assert cohort["totals"]["note"]["epsilon"] == "inf" and cohort["totals"]["patient"]["epsilon"] == "inf"
     assert main(["ledger", *map(str, here)]) == 0
     assert "trained without privacy" in capsys.readouterr().out
+
+
+def test_releases_per_note_and_per_patient_are_told_together(data, capsys):
+    """A promise of each unit: the text and the JSON say what both come to, and call each total by its unit."""
+    ledger = Ledger.of(Workspace(data, shared=()), SMOKE)
+    for unit in ("note", "patient"):
+        words = Vocabulary(epsilon=0.5, delta=1e-9, words=2, unit=unit)
+        ledger.release_vocabulary(f"{unit}s", words, "a tokenizer")
+    cohort = asked(capsys, "--data", data)
+    assert [cohort["totals"][unit]["epsilon"] for unit in ("note", "patient")] == [1.0, 1.0]
+    patient, note = cohort["together"]
+    most = int(Workspace(data, shared=()).corpus(SMOKE).training_notes(10**6).groupby("patient_id").size().max())
+    assert (patient["unit"], patient["notes"], patient["epsilon"]) == ("patient", most, most + 1)
+    assert (note["unit"], note["epsilon"]) == ("note", 3.0)
+    assert note["delta"] == pytest.approx((2 + math.e) * 1e-5)
+    assert main(["ledger", "--data", str(data)]) == 0
+    told = capsys.readouterr().out
+    assert "what was released per note, together: ε = 1 " in told and "what was released per patient" in told
+    assert "For one note all of it together promises ε = 3 at δ = 4.7·10⁻⁵." in told
+    assert f"For the patient with the most notes ({most}) all of it together promises " in told
+
+
+def test_what_fits_into_a_budget_counts_the_vocabularies(data, smoke_specs, capsys):
+    here = ["--data", data, "--delta", 1e-3]
+    words = Vocabulary(epsilon=2.0, delta=1e-10, words=3, unit="note")
+    Ledger.of(Workspace(data, shared=()), SMOKE).release_vocabulary("words", words, "a tokenizer")
+    cohort = asked(capsys, "--release", smoke_specs["dp"].run_id, "--reason", "for a class", "--budget", 15, *here)
+    note = cohort["totals"]["note"]
+    assert note["left"] == pytest.approx(15 - 14, abs=0.05)
+    assert 0 < note["one_more_run_like_the_last"] < 9, "8 and 6 are gone"
+    assert asked(capsys, "--budget", 6, *here)["totals"]["note"]["one_more_run_like_the_last"] == 0.0
 
 
 def test_a_vocabulary_is_entered_and_written(data, tmp_path, capsys):

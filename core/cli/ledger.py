@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -99,20 +100,21 @@ def _release_vocabulary(workspace: Workspace, out: Path, corpus: str, promise: d
 def _tell(workspace: Workspace, cohorts: list, delta: float, budget: float | None, *, as_json: bool) -> None:
     from core.runs.ledger import Ledger
 
-    found = [described(Ledger.of(workspace, spec), delta, budget) for spec in cohorts]
+    found = [described(workspace, Ledger.of(workspace, spec), delta, budget) for spec in cohorts]
     text = "\n\n".join(map(_text, found)) or "There is no cohort with a run yet: `python -m core train`."
     answer({"cohorts": found}, text, as_json=as_json)
 
 
-def described(ledger: Ledger, delta: float, budget: float | None) -> dict[str, Any]:
-    """A cohort's ledger as JSON: its releases and the total of each unit, with what is left of a budget."""
-    from core.runs.promised import mechanisms_of, promised
-    from core.training.composition import room
+def described(workspace: Workspace, ledger: Ledger, delta: float, budget: float | None) -> dict[str, Any]:
+    """A cohort's ledger as JSON: its releases, the total of each unit with what is left of a budget, and both units'
+    releases together for one patient and one note.
+    """
+    from core.runs.promised import mechanisms_of, promised, room_left, together
 
     releases = ledger.releases()
+    found = {unit: promised(releases, unit, delta) for unit in ("note", "patient")}
     totals = {}
-    for unit in ("note", "patient"):
-        total = promised(releases, unit, delta)
+    for unit, total in found.items():
         silent = bool(releases) and not total.releases and not total.reasons  # the other unit's releases are no 0
         totals[unit] = {
             "releases": total.releases, "epsilon": None if silent else total.epsilon, "delta": delta,
@@ -122,12 +124,16 @@ def described(ledger: Ledger, delta: float, budget: float | None) -> dict[str, A
         if budget is not None and not silent:
             totals[unit]["budget"] = budget
             totals[unit]["left"] = 0.0 if total.reasons else max(0.0, budget - total.epsilon)
-            mechanisms = mechanisms_of(releases, unit)
-            if mechanisms and not total.reasons:
-                more = room(mechanisms, mechanisms[-1], budget, delta)
+            if mechanisms_of(releases, unit) and not total.reasons:
+                more = room_left(releases, unit, budget, delta)
                 totals[unit]["one_more_run_like_the_last"] = more.epsilon() if more else 0.0
     entries = [_entry(release) for release in releases]
-    return {"cohort": ledger.corpus.digest(), "patients": ledger.corpus.patients, "releases": entries, "totals": totals}
+    cohort = workspace.corpus(ledger.corpus, store=False) if releases else None
+    both = together(releases, found["note"], found["patient"], cohort) if cohort else []
+    return {
+        "cohort": ledger.corpus.digest(), "patients": ledger.corpus.patients, "releases": entries, "totals": totals,
+        "together": [{**asdict(one), "sentence": one.sentence()} for one in both],
+    }  # fmt: skip
 
 
 def _entry(release: Release) -> dict[str, Any]:
@@ -140,11 +146,13 @@ def _text(cohort: dict[str, Any]) -> str:
     for one in cohort["releases"]:
         promise = f"ε = {one['epsilon']:.4g} a {one['unit']}" if one["unit"] else "no privacy: ε = ∞"
         lines.append(f"  {one['number']}. {one['kind']} {one['name']}, {promise}; {one['reason']}")
+    both = all(total["releases"] for total in cohort["totals"].values())
     for unit, total in cohort["totals"].items():
         if not total["releases"] and not total["reasons"]:
             continue
+        what = f"what was released per {unit}" if both else f"per {unit}"
         lines.append(
-            f"  per {unit}, together: ε = {total['epsilon']:.4g} at δ = {total['delta']:g} "
+            f"  {what}, together: ε = {total['epsilon']:.4g} at δ = {total['delta']:g} "
             f"(the single ones add up to {total['sum_of_epsilons']:.4g})"
         )
         lines += [f"    {reason}" for reason in total["reasons"]]
@@ -152,4 +160,5 @@ def _text(cohort: dict[str, Any]) -> str:
             lines.append(f"    a budget of {total['budget']:g} less that is {total['left']:.4g}")
         if "one_more_run_like_the_last" in total:
             lines.append(f"    one more run like the last may spend ε = {total['one_more_run_like_the_last']:.4g}")
+    lines += [f"  {one['sentence']}" for one in cohort["together"]]
     return "\n".join(lines)

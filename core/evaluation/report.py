@@ -11,7 +11,7 @@ import json
 import math
 import zipfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -39,12 +39,13 @@ from core.evaluation.wording import audit_sentence, leak_sentence, most_right_gu
 from core.runs.audits import StoredAudit
 from core.runs.facts import RunFacts, run_facts
 from core.runs.ledger import Ledger
-from core.runs.promised import promised
+from core.runs.promised import promised, together
 from core.runs.run import Run
 from core.runs.store import Workspace
 from core.writing import delta_text
 
 HEADLINE = "direct_patients"  # the leak that the verdict is about
+EVERYTHING = "Everything released of this cohort so far"
 
 
 @dataclass(frozen=True)
@@ -117,7 +118,7 @@ def build(
         "verdict": [
             _verdict(run, one, tables["bounds"], _most_notes(corpus, run)) for run, one in zip(runs, facts, strict=True)
         ],
-        "promised": _promised(ledger, delta),
+        "promised": _promised(ledger, corpus, delta),
         "recommendation": _recommended(recommendation),
         "rarity": {run.id: _rarity(run.id, tables) for run in runs},
         "limits": list(facts[0].limits),
@@ -245,21 +246,32 @@ def _verdict(run: Run, facts: RunFacts, proved: pd.DataFrame, most_notes: int) -
     return {"run": run.id, "training": facts.training, "sentences": sentences}
 
 
-def _promised(ledger: Ledger, delta: float) -> dict[str, Any]:
-    """The ledger's totals in words."""
+def _promised(ledger: Ledger, corpus: Corpus, delta: float) -> dict[str, Any]:
+    """The ledger's totals, and what both units' releases come to for one of each (row J7), in figures and in words."""
     releases, sentences = ledger.releases(), []
-    for unit in ("note", "patient"):
-        total = promised(releases, unit, delta)
+    totals = {unit: promised(releases, unit, delta) for unit in ("note", "patient")}
+    both = together(releases, totals["note"], totals["patient"], corpus)
+    for unit, total in totals.items():
         if total.releases or total.reasons:
             told = "∞" if math.isinf(total.epsilon) else f"{total.epsilon:.3g}"
-            sentences.append(
-                f"Everything released of this cohort so far promises ε = {told} at δ = {delta_text(delta)} for one "
-                f"{unit}."
-            )
+            partly = any(one.unit == unit for one in both)
+            what = f"What was released of this cohort with a promise per {unit}" if partly else EVERYTHING
+            ending = " by itself, without the other releases" if partly else ""
+            sentences.append(f"{what} promises ε = {told} at δ = {delta_text(delta)} for one {unit}{ending}.")
             sentences += total.reasons
+    sentences += [one.sentence() for one in both]
     if not releases:
         sentences = ["Nothing of this cohort has been entered as released."]
-    return {"releases": len(releases), "delta": delta, "sentences": list(dict.fromkeys(sentences))}
+    return {
+        "releases": len(releases),
+        "delta": delta,
+        "totals": {
+            unit: {"releases": total.releases, "epsilon": total.epsilon if total.releases or total.reasons else None}
+            for unit, total in totals.items()
+        },
+        "together": [asdict(one) for one in both],
+        "sentences": list(dict.fromkeys(sentences)),
+    }
 
 
 def _recommended(found: Recommendation | None) -> dict[str, Any]:

@@ -1,10 +1,13 @@
 """What was released of a cohort: an append-only list of promises, one small file each.
 
 `ledger/<cohort's digest>/0001.json`, `0002.json`, … in the data folder. A release cannot be undone: who has a model
-keeps it. So nothing here changes or removes an entry; each carries the digest of the one before it, and a gap, an
-edited or a damaged file is an error and never a smaller total. Entries hold the mechanism itself, so that deleting a
-run does not delete its promise. Runs may be shipped (read-only): the ledger is always the reader's own data folder.
-`core.runs.promised` adds them up.
+keeps it. So nothing here changes or removes an entry. Each carries the digest of the one before it, and the file `head`
+(core.runs.ledger_head) that of the newest: a gap, a missing, edited or damaged file is an error and never a smaller
+total. That is for accidents and careless hands. Whoever may write into the folder can make every file anew, or remove
+all of it, and no chain tells; only a copy kept elsewhere does.
+
+Entries hold the mechanism itself, so that deleting a run does not delete its promise. Runs may be shipped (read-only):
+the ledger is always the reader's own data folder. `core.runs.promised` adds them up.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ import math
 import os
 import secrets
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Self
@@ -21,6 +25,7 @@ from typing import Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from core.runs.disk import full_disk_as_sentence, sync
+from core.runs.ledger_head import Head, appending, written
 from core.runs.run import Run
 from core.runs.store import Workspace
 from core.spec import CorpusSpec, Unit
@@ -31,7 +36,7 @@ MOST_LETTERS = 1_000  # of a reason: it stands in every report of the cohort
 
 
 class LedgerBroken(ValueError):
-    """An entry is missing, damaged or was changed. The text is a sentence naming the file."""
+    """An entry or the head is missing, damaged or was changed. The text is a sentence naming the file."""
 
 
 class Vocabulary(BaseModel):
@@ -72,7 +77,9 @@ class Release(BaseModel):
     reason: str = Field(min_length=1)
     mechanism: Mechanism | None = Field(None, description="a private run's; none: trained without privacy")
     seed: int | None = Field(None, description="of a run's training: runs with one seed share their noise")
+    most_notes: int | None = Field(None, ge=1, description="at most so many notes of a patient were read; none: all")
     vocabulary: Vocabulary | None = None
+    headed: bool = Field(False, description="written where there is a head: without one something was removed")
     previous: str = Field(description="SHA-256 of the entry before, or that there is none")
 
     @model_validator(mode="after")
@@ -110,31 +117,73 @@ class Ledger:
 
     def releases(self) -> list[Release]:
         """Every entry, oldest first. Raises LedgerBroken: a total over part of a ledger would be too small."""
-        found: list[Release] = []
-        previous = FIRST
+        found, newest, head = self._whole()
+        if head is not None and newest != head:  # an append that was interrupted, or is not over
+            with suppress(OSError), appending(self.folder):  # a disk that is full or only read leaves it to the next
+                self._bring_up()
+        return found
+
+    def _whole(self) -> tuple[list[Release], Head, Head | None]:
+        """The entries, what the head should be, and the head: held against each other as they were at one moment."""
+        while True:
+            head = self._head()
+            found, heads = self._chain()
+            if head != self._head():  # somebody appends: look again
+                continue
+            if head is None and any(release.headed for release in found):
+                raise LedgerBroken(
+                    f"The ledger {self.folder} lacks its file “head”, so that nobody can say whether its newest entry "
+                    "is there. Put the file back from a copy."
+                )
+            if head is not None and head not in heads[-2:]:
+                raise LedgerBroken(
+                    f"The ledger {self.folder} has {len(found)} entries, and its file “head” speaks of another entry "
+                    f"{head.number} as the newest: it is missing, or was changed after it was written. Put both back "
+                    "from a copy."
+                )
+            return found, heads[-1], head
+
+    def _head(self) -> Head | None:
+        try:
+            return Head.read(self.folder)
+        except ValueError:
+            raise LedgerBroken(f"The ledger's file {self.folder}/head is damaged. Put it back from a copy.") from None
+
+    def _chain(self) -> tuple[list[Release], list[Head]]:
+        """The entries, each fitting the one before; and what the head was before the first and after each of them."""
+        found, heads = [], [Head(number=0, sha256=FIRST)]
         for number, path in enumerate(self._files(), start=1):
             if path.name != _file_name(number):
                 raise LedgerBroken(
                     f"The ledger {self.folder} lacks its entry {_file_name(number)}: something that was released is "
                     "not counted. Put the file back from a copy."
                 )
-            release = self._read(path)
-            if release.previous != previous or release.number != number or release.cohort != self.corpus.digest():
+            content = path.read_bytes()
+            release = self._read(path, content)
+            before = heads[-1].sha256
+            if release.previous != before or release.number != number or release.cohort != self.corpus.digest():
                 raise LedgerBroken(
                     f"The entry {path}, or the one before it, was changed after it was written. Put both back from a "
                     "copy."
                 )
             found.append(release)
-            previous = _digest(path)
-        return found
+            heads.append(Head(number=number, sha256=hashlib.sha256(content).hexdigest()))
+        return found, heads
+
+    def _bring_up(self) -> tuple[list[Release], Head]:
+        """The entries and their head, which is in its file afterwards; only while `appending`."""
+        found, newest, head = self._whole()
+        if head != newest:
+            newest.replace(self.folder)
+        return found, newest
 
     def _files(self) -> list[Path]:
         return sorted(path for path in self.folder.glob("*.json") if not path.name.startswith("."))
 
-    def _read(self, path: Path) -> Release:
+    def _read(self, path: Path, content: bytes) -> Release:
         try:
-            return Release.model_validate_json(path.read_text(encoding="utf-8"))
-        except (ValidationError, UnicodeDecodeError):
+            return Release.model_validate_json(content)
+        except ValidationError:
             raise LedgerBroken(f"The ledger's entry {path} is damaged. Put the file back from a copy.") from None
 
     def release_run(self, run: Run, reason: str) -> Release:
@@ -147,8 +196,9 @@ class Ledger:
             raise ValueError(f"{run.id} is the public base model: it read no notes, and giving it away costs nothing.")
         if run.spec.corpus != self.corpus:
             raise ValueError(f"Run {run.id} was trained on another cohort, which has a ledger of its own.")
-        seed = run.spec.training.seed
-        return self._append("model", run.id, reason, mechanism=run.privacy, seed=seed)
+        read = run.spec.training
+        promise = {"mechanism": run.privacy, "seed": read.seed, "most_notes": read.max_notes_per_patient}
+        return self._append("model", run.id, reason, **promise)
 
     def release_vocabulary(self, name: str, vocabulary: Vocabulary, reason: str) -> Release:
         """Enter that a vocabulary was given away. Cannot be undone. Raises ValueError as `release_run` does."""
@@ -160,44 +210,35 @@ class Ledger:
             raise ValueError("a release needs a reason: who gets it, and what for?")
         if len(reason) > MOST_LETTERS:
             raise ValueError(f"a release's reason has {MOST_LETTERS} letters at most, and this one {len(reason):,}")
-        while True:
-            releases = self.releases()
-            for earlier in releases:
-                if (earlier.kind, earlier.name) == (kind, name):
-                    raise ValueError(
-                        f"{name} is in the ledger already, as entry {earlier.number}: giving the same thing away again "
-                        "promises nothing new."
-                    )
-            files = self._files()
-            release = Release(
-                number=len(releases) + 1, time=time.time(), cohort=self.corpus.digest(), corpus=self.corpus, kind=kind,
-                name=name, reason=reason, previous=_digest(files[-1]) if files else FIRST, **promise,
-            )  # fmt: skip
-            if self._put(release):
-                return release
-
-    def _put(self, release: Release) -> bool:
-        """Write an entry beside its place, sync it, and link it there; False when another process was faster."""
         with full_disk_as_sentence("the release", self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
-            beside = self.folder / f".{release.number}-{secrets.token_hex(4)}"
-            try:
-                with beside.open("w", encoding="utf-8") as file:
-                    file.write(release.model_dump_json(indent=1))
-                    file.flush()
-                    os.fsync(file.fileno())
-                os.link(beside, self.folder / _file_name(release.number))  # fails where the name is taken
-            except FileExistsError:
-                return False
-            finally:
-                beside.unlink(missing_ok=True)
-            sync(self.folder)
-        return True
+            with appending(self.folder):
+                releases, newest = self._bring_up()
+                for earlier in releases:
+                    if (earlier.kind, earlier.name) == (kind, name):
+                        raise ValueError(
+                            f"{name} is in the ledger already, as entry {earlier.number}: giving the same thing away "
+                            "again promises nothing new."
+                        )
+                release = Release(
+                    number=newest.number + 1, time=time.time(), cohort=self.corpus.digest(), corpus=self.corpus,
+                    kind=kind, name=name, reason=reason, previous=newest.sha256, headed=True, **promise,
+                )  # fmt: skip
+                self._put(release)
+        return release
+
+    def _put(self, release: Release) -> None:
+        """Write an entry beside its place, sync it, link it there, and have the head speak of it."""
+        beside = self.folder / f".{release.number}-{secrets.token_hex(4)}"
+        content = release.model_dump_json(indent=1)
+        try:
+            written(beside, content)
+            os.link(beside, self.folder / _file_name(release.number))  # never over an entry
+        finally:
+            beside.unlink(missing_ok=True)
+        sync(self.folder)
+        Head(number=release.number, sha256=hashlib.sha256(content.encode()).hexdigest()).replace(self.folder)
 
 
 def _file_name(number: int) -> str:
     return f"{number:04d}.json"
-
-
-def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -1,6 +1,7 @@
 """The sum of a ledger: what was promised so far to one note, and to one patient.
 
 Promises for notes and for patients speak of different neighbours and do not add up, so each unit has its own total.
+What both come to for one patient and for one note follows by group privacy (`together`).
 Runs compose by their privacy losses (core.training.composition), vocabularies by basic composition (ε and δ added).
 A total is infinite, and says why, where a release has no privacy or where two runs share their noise.
 """
@@ -12,13 +13,15 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from core.corpus.tables import Corpus
 from core.runs.ledger import Release
 from core.spec import Accountant, Unit
 from core.training.accounting import Mechanism, group_epsilon
-from core.training.composition import composed_epsilon
+from core.training.composition import composed_epsilon, room
 from core.writing import delta_text
 
 DELTA = 1e-5  # at which totals are told unless another is asked for
+NOTHING = 0.5  # a promise that may fail as often as this is told as none
 
 
 @dataclass(frozen=True)
@@ -28,7 +31,7 @@ class Promised:
     `epsilon` is ∞ where `reasons` (sentences) say why. `if_independent` is the composed ε whatever the reasons: what
     would hold for the private releases alone, had each drawn noise of its own. `added` is the plain sum of their ε.
     `accountant` gave the composed part. With no `releases` of its own a unit's `epsilon` is 0, which speaks of nothing:
-    what the other unit's releases mean for it is `for_patient`'s and `for_note`'s to say.
+    what the other unit's releases mean for it is `for_patient`'s and `for_note`'s to say, and `together` says it.
     """
 
     unit: Unit
@@ -51,7 +54,7 @@ def promised(releases: Sequence[Release], unit: Unit, delta: float = DELTA) -> P
         raise ValueError(f"δ must lie between 0 and 1, not {delta}")
     own = [release for release in releases if release.unit == unit]
     mechanisms = [release.mechanism for release in own if release.mechanism is not None]
-    words = [release.vocabulary.guarantee() for release in own if release.vocabulary is not None]
+    words = _vocabularies(own)
     reasons = [*_without_privacy(releases), *_shared_noise(releases, unit)]
     left = delta - sum(share for _, share in words)
     if left <= 0:
@@ -70,9 +73,32 @@ def promised(releases: Sequence[Release], unit: Unit, delta: float = DELTA) -> P
     )  # fmt: skip
 
 
+def room_left(releases: Sequence[Release], unit: Unit, budget: float, delta: float = DELTA) -> Mechanism | None:
+    """One more run like the unit's last that keeps `promised` within (budget, `delta`); None where nothing fits.
+
+    Vocabularies have had their share of both (basic composition), so runs together may spend what is left. The answer's
+    own ε is told at the whole `delta`, as the other entries'. Speaks of the unit's own releases alone. Raises
+    ValueError where the unit has no run to be like, or has no finite total.
+    """
+    mechanisms = mechanisms_of(releases, unit)
+    if not mechanisms or promised(releases, unit, delta).reasons:
+        raise ValueError(f"there is room for one {unit} only where a run was released and the total is finite")
+    words = _vocabularies([release for release in releases if release.unit == unit])
+    left, left_delta = budget - sum(spent for spent, _ in words), delta - sum(share for _, share in words)
+    if left <= 0 or left_delta <= 0:
+        return None
+    found = room(mechanisms, mechanisms[-1], left, left_delta)
+    return found and found.model_copy(update={"delta": delta})
+
+
 def mechanisms_of(releases: Sequence[Release], unit: Unit) -> list[Mechanism]:
-    """The mechanisms of one unit, for `core.training.composition.room`."""
+    """The mechanisms of one unit's runs."""
     return [one.mechanism for one in releases if one.unit == unit and one.mechanism is not None]
+
+
+def _vocabularies(releases: Sequence[Release]) -> list[tuple[float, float]]:
+    """(ε, δ) of each released vocabulary, for one unit."""
+    return [release.vocabulary.guarantee() for release in releases if release.vocabulary is not None]
 
 
 def _without_privacy(releases: Sequence[Release]) -> list[str]:
@@ -98,6 +124,50 @@ def _shared_noise(releases: Sequence[Release], unit: Unit) -> list[str]:
         for seed, same in sorted(by_seed.items())
         if len(same) > 1 and any(one.unit == unit for one in same)
     ]
+
+
+@dataclass(frozen=True)
+class Together:
+    """What the releases of both units promise to one: (ε, δ) by group privacy, ∞ or a δ near 1 for nothing."""
+
+    unit: Unit
+    epsilon: float
+    delta: float
+    notes: int | None  # of the patient with the most, who is spoken of
+
+    def sentence(self) -> str:
+        """What it promises, in words."""
+        whom = "one note" if self.notes is None else f"the patient with the most notes ({self.notes:,})"
+        nothing = math.isinf(self.epsilon) or self.delta >= NOTHING
+        promise = "nothing at all" if nothing else f"ε = {self.epsilon:.3g} at δ = {delta_text(self.delta)}"
+        return f"For {whom} all of it together promises {promise}."
+
+
+def together(releases: Sequence[Release], note: Promised, patient: Promised, corpus: Corpus) -> list[Together]:
+    """What everything released of `corpus` promises one patient and one note, from the units' totals.
+
+    Only of a unit whose own total leaves releases out: there that total is no answer. Nothing where both totals are
+    infinite anyway.
+    """
+    found: list[Together] = []
+    if note.reasons and patient.reasons:
+        return found
+    if note.releases:
+        notes = most_notes(releases, corpus)
+        found.append(Together("patient", *for_patient(note, patient, notes), notes))
+    if patient.releases:
+        found.append(Together("note", *for_note(note, patient), None))
+    return found
+
+
+def most_notes(releases: Sequence[Release], corpus: Corpus) -> int:
+    """Most notes of one patient that any of the releases which protect notes may have read (row J7).
+
+    A run reads at most so many of a patient; an entry that does not say how many may have read all.
+    """
+    limits = [release.most_notes for release in releases if release.unit == "note"]
+    cap = len(corpus.notes) if None in limits else max(limits, default=1)
+    return int(corpus.training_notes(max(1, cap)).groupby("patient_id").size().max())
 
 
 def for_patient(note: Promised, patient: Promised, notes: int) -> tuple[float, float]:

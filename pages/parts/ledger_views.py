@@ -13,7 +13,6 @@ import streamlit as st
 from core.evaluation.wording import epsilon_text
 from core.runs.run import Run
 from core.spec import CorpusSpec
-from core.writing import delta_text
 from pages.parts import charts, run_picker, shell
 from pages.parts.numbers import numbers
 
@@ -60,19 +59,22 @@ def _released(corpus: CorpusSpec, releases: Sequence) -> None:
     found = totals(entries, float(delta))
     for unit, column in zip(UNITS, st.columns(2), strict=True):
         with column.container(border=True, height="stretch"):
-            _total(found[unit], unit, float(budget))
+            _total(found, unit, float(budget))
     for reason in dict.fromkeys(reason for unit in UNITS for reason in found[unit].reasons):
         st.warning(reason, icon=":material/warning:")
-    _together(corpus, found)
+    _together(entries, corpus, float(delta))
     _table(releases)
     _chart(entries, float(delta), float(budget))
-    _room(entries, found, float(budget), float(delta))
+    _room(entries, releases, found, float(budget), float(delta))
 
 
-def _total(total, unit: str, budget: float) -> None:
+def _total(found: dict, unit: str, budget: float) -> None:
+    total = found[unit]
     silent = not total.releases and not total.reasons
     spent = "∞" if math.isinf(total.epsilon) else epsilon_text(total.epsilon)
-    st.metric(f"For one {unit}, all releases together", "no promise" if silent else f"ε = {spent}")
+    partly = total.releases and not total.reasons and any(found[other].releases for other in UNITS if other != unit)
+    what = f"what was released per {unit}" if partly else "all releases together"
+    st.metric(f"For one {unit}, {what}", "no promise" if silent else f"ε = {spent}")
     if silent:
         st.caption(f"Nothing that was released speaks of one {unit}; what follows from the rest stands below.")
         return
@@ -91,27 +93,22 @@ def _total(total, unit: str, budget: float) -> None:
 
 
 @st.cache_data(max_entries=50, show_spinner=False)
-def _most_notes(root: str, corpus: CorpusSpec) -> int:
-    notes = shell.workspace().corpus(corpus, store=False).training_notes()
-    return int(notes.groupby("patient_id").size().max())
+def _sentences(root: str, entries: tuple[str, ...], corpus: CorpusSpec, delta: float) -> list[str]:
+    """What both units' releases come to for one patient and one note, from the data folder `root`."""
+    from core.runs.ledger import Release
+    from core.runs.promised import together
+
+    releases = [Release.model_validate_json(entry) for entry in entries]
+    found = totals(entries, delta)
+    cohort = shell.workspace().corpus(corpus, store=False)
+    return [one.sentence() for one in together(releases, found["note"], found["patient"], cohort)]
 
 
-def _together(corpus: CorpusSpec, found: dict) -> None:
+def _together(entries: tuple[str, ...], corpus: CorpusSpec, delta: float) -> None:
     """Row J7: the promises of both units, as far as they say anything about one patient and one note."""
-    from core.runs.promised import for_note, for_patient
-
-    if any(found[unit].reasons for unit in UNITS):
-        return
-    notes = _most_notes(str(shell.workspace().root), corpus)
-    patient, patient_delta = for_patient(found["note"], found["patient"], notes)
-    note, note_delta = for_note(found["note"], found["patient"])
-    lines = []
-    if found["note"].releases:
-        promise = "nothing at all" if patient_delta >= 0.5 else f"ε = {patient:.3g} at δ = {delta_text(patient_delta)}"
-        lines.append(f"For the patient with the most notes ({notes}) all of it together promises {promise}.")
-    if found["patient"].releases:
-        lines.append(f"For one note all of it together promises ε = {note:.3g} at δ = {delta_text(note_delta)}.")
-    st.markdown("  \n".join(["Promises for notes and for patients do not add up. By group privacy:", *lines]))
+    lines = _sentences(str(shell.workspace().root), entries, corpus, delta)
+    if lines:
+        st.markdown("  \n".join(["Promises for notes and for patients do not add up. By group privacy:", *lines]))
 
 
 def _table(releases: Sequence) -> None:
@@ -181,26 +178,28 @@ def _chart(entries: tuple[str, ...], delta: float, budget: float) -> None:
 def _room_left(entries: tuple[str, ...], unit: str, budget: float, delta: float) -> tuple[float, float] | None:
     """(ε, σ) of one more run like the last; None where there is no room."""
     from core.runs.ledger import Release
-    from core.runs.promised import mechanisms_of
-    from core.training.composition import room
+    from core.runs.promised import room_left
 
-    mechanisms = mechanisms_of([Release.model_validate_json(entry) for entry in entries], unit)
-    found = room(mechanisms, mechanisms[-1], budget, delta) if mechanisms else None
+    found = room_left([Release.model_validate_json(entry) for entry in entries], unit, budget, delta)
     return None if found is None else (found.epsilon(), found.noise_multiplier)
 
 
-def _room(entries: tuple[str, ...], found: dict, budget: float, delta: float) -> None:
-    units = [unit for unit in UNITS if found[unit].releases and not found[unit].reasons]
+def _room(entries: tuple[str, ...], releases: Sequence, found: dict, budget: float, delta: float) -> None:
+    from core.runs.promised import mechanisms_of
+
+    units = [unit for unit in UNITS if mechanisms_of(releases, unit) and not found[unit].reasons]
     if not units or not st.button("What may one more run spend?", key="room", icon=":material/calculate:"):
         return
+    both = all(found[unit].releases for unit in UNITS)
     for unit in units:
+        kept = f"what is released per {unit}" if both else "everything"
         left = _room_left(entries, unit, budget, delta)
         if left is None:
             st.markdown(f"For one {unit}: nothing fits into the budget any more.")
         else:
             st.markdown(
                 f"For one {unit}: one more run like the last, with σ = {left[1]:.3g} and so ε = **{left[0]:.3g}** by "
-                f"itself, keeps everything within {budget:g}. It needs a seed of its own."
+                f"itself, keeps {kept} within {budget:g}. It needs a seed of its own."
             )
 
 
@@ -247,7 +246,8 @@ HOW = """
   total, however large each σ was. Give a release a seed of its own, and keep it secret.
 - A promise for one **note** and one for a **patient** speak of different neighbours: each has its own total. Group
   privacy carries one over to the other: a patient with k notes has kε; a note has twice the patients' ε.
-- Entries stand in the data folder under `ledger/`, each with a digest of the one before. A gap or an edited entry is an
-  error and never a smaller total.
+- Entries stand in the data folder under `ledger/`, each with a digest of the one before, and a file `head` with that of
+  the newest. A gap, a missing or an edited entry is an error and never a smaller total. Whoever may write there could
+  still make all of it anew: keep a copy elsewhere.
 - The ledger counts per cohort. Patients who are in two cohorts are promised both totals.
 """

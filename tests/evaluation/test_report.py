@@ -137,6 +137,41 @@ def test_it_says_what_must_be_said(report, smoke_specs):
         assert number in text
 
 
+def test_releases_of_both_units_are_told_together(report, workspace, smoke_specs, tmp_path):
+    """For one unit alone the total is everything; with both, each total leaves the other's releases out and says so."""
+    most = report.facts["cohort"]["most_training_notes_of_a_patient"]
+    (patient,) = report.facts["promised"]["together"]
+    assert (patient["unit"], patient["notes"]) == ("patient", most) and "for one note." in told_of_ledger(report)
+    shutil.copytree(workspace.root, tmp_path / "data")
+    copy = Workspace(tmp_path / "data", shared=())
+    run = copy.run(smoke_specs["dp"].run_id)
+    spec = run.spec.model_copy(update={"privacy": run.spec.privacy.model_copy(update={"unit": "patient"}),
+                                       "training": run.spec.training.model_copy(update={"seed": 77})})  # fmt: skip
+    folder = copy.root / "runs" / spec.run_id
+    shutil.copytree(run.folder, folder)
+    (folder / "spec.json").write_text(spec.model_dump_json(), encoding="utf-8")
+    per_patient = run.privacy.model_copy(update={"unit": "patient"})
+    (folder / "privacy.json").write_text(per_patient.model_dump_json(), encoding="utf-8")
+    Ledger.of(copy, run.spec.corpus).release_run(copy.run(spec.run_id), "a test")
+    both = build(copy, [run], delta=1e-3, now=0.0)
+    totals = both.facts["promised"]["totals"]
+    epsilon = totals["note"]["epsilon"]
+    assert totals["patient"]["epsilon"] == epsilon == pytest.approx(8, rel=2e-3)
+    patient, note = both.facts["promised"]["together"]
+    assert (note["epsilon"], note["delta"]) == pytest.approx((3 * epsilon, min(1, (2 + math.exp(epsilon)) * 1e-3)))
+    assert patient["epsilon"] == pytest.approx((most + 1) * epsilon)
+    told = told_of_ledger(both)
+    assert "Everything released" not in told and told.count("by itself, without the other releases") == 2
+    assert f"the patient with the most notes ({most}) all of it together promises nothing at all" in told
+    assert "For one note all of it together promises nothing at all" in told, "δ is 1"
+    assert told in " ".join(seen(render(both)).text.split())
+    assert json.loads(both.to_json())["promised"]["together"][1]["epsilon"] == pytest.approx(3 * epsilon)
+
+
+def told_of_ledger(report) -> str:
+    return " ".join(report.facts["promised"]["sentences"])
+
+
 def test_right_guesses_stand_by_promise_and_by_mechanism(report):
     models = report.tables["models"].set_index("unit")
     assert models.loc["", "right_guesses_promised"] == models.loc["", "right_guesses_counted"] == 1.0

@@ -70,6 +70,28 @@ def test_a_release_without_privacy_makes_the_totals_infinite_and_says_so(workspa
     assert any("was trained without privacy" in warning.value for warning in app.warning)
 
 
+def test_releases_per_note_and_per_patient_are_told_together(workspace):
+    ledger = Ledger.of(workspace, SMOKE)
+    for unit in ("note", "patient"):
+        words = Vocabulary(epsilon=0.5, delta=1e-9, words=2, unit=unit)
+        ledger.release_vocabulary(f"{unit}s", words, "a tokenizer")
+    app = opened()
+    assert totals(app) == {f"For one {unit}, what was released per {unit}": "ε = 1" for unit in ("note", "patient")}
+    assert "For one note all of it together promises ε = 3 at δ = 4.7·10⁻⁵." in said(app)
+    assert "For the patient with the most notes" in said(app)
+    assert not any(button.label == "What may one more run spend?" for button in app.button), "no run to be like"
+
+
+def test_what_fits_into_a_budget_counts_the_vocabularies(workspace, smoke_specs):
+    ledger = Ledger.of(workspace, SMOKE)
+    ledger.release_run(workspace.run(smoke_specs["dp"].run_id), "for the class")
+    words = Vocabulary(epsilon=2.0, delta=1e-10, words=3, unit="note")
+    ledger.release_vocabulary("words", words, "a tokenizer")
+    app = opened(ledger_delta="0.001", budget="6")
+    next(button for button in app.button if button.label == "What may one more run spend?").click().run()
+    assert not app.exception and "For one note: nothing fits into the budget any more." in said(app)
+
+
 def test_a_damaged_ledger_gives_no_total(workspace):
     ledger = Ledger.of(workspace, SMOKE)
     words = Vocabulary(epsilon=0.1, delta=1e-12, words=4, unit="patient")
