@@ -128,9 +128,10 @@ def _meaning(target: float | None) -> str:
 
 
 def _training(kind: ModelKind, privacy: PrivacySpec, *, notes: int) -> TrainingSpec:
-    """Epochs and batch; their defaults are the measured recipe's, which differs with and without privacy.
+    """Epochs and batch; their defaults are the measured recipe's, which differs with and without privacy and by model.
 
-    In a cohort too small for the recipe's batch a quarter of its notes is a batch.
+    Another default is another knob, which starts there: under one key Streamlit would keep the default before. In a
+    cohort too small for the recipe's batch a quarter of its notes is a batch.
     """
     private = privacy.private
     default = recipe(kind, privacy)
@@ -139,8 +140,9 @@ def _training(kind: ModelKind, privacy: PrivacySpec, *, notes: int) -> TrainingS
         default = default.model_copy(update={"batch_size": max(1, notes // 4)})
         mode += "_small"
     left, right = st.columns(2)
-    epochs = left.number_input("Epochs", value=default.epochs, step=1, key=f"epochs_{mode}", **KEEP)
-    batch = right.number_input("Notes a batch", value=default.batch_size, step=32, key=f"batch_{mode}", **KEEP)
+    often, size = default.epochs, default.batch_size
+    epochs = left.number_input("Epochs", value=often, step=1, key=f"epochs_{mode}_{often}", **KEEP)
+    batch = right.number_input("Notes a batch", value=size, step=32, key=f"batch_{mode}_{size}", **KEEP)
     st.caption(
         "More epochs: learns more, but needs more noise for the same ε. Larger batches: noise averages out, steps take "
         "longer."
@@ -148,7 +150,7 @@ def _training(kind: ModelKind, privacy: PrivacySpec, *, notes: int) -> TrainingS
         else "Epochs: how often every note is read. Each further time, more of it is memorised."
     )
     with st.expander("Learning rate and seed"):
-        usual = default.learning_rate  # falls with ε: another usual rate is another knob, which starts there
+        usual = default.learning_rate  # falls with ε
         rate = st.number_input("Learning rate", value=usual, format="%g", key=f"rate_{mode}_{usual:g}", **KEEP)
         seed = st.number_input("Training seed", value=0, step=1, key="training_seed", **KEEP)
     settings = default.model_dump() | {"epochs": epochs, "batch_size": batch, "learning_rate": rate, "seed": seed}

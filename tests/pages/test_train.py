@@ -21,7 +21,7 @@ from pages.parts.live_strips import MOST_POINTS, strips
 
 opened = partial(visit, "train")
 
-TINY = {"cohort": "tiny", "batch_private_small": "16", "epochs_private_small": "2"}
+TINY = {"cohort": "tiny", "batch_private_small_16": "16", "epochs_private_small_4": "2"}
 
 
 @pytest.fixture
@@ -91,13 +91,35 @@ def test_no_privacy_has_no_sigma_and_says_so(data, asked):
     assert not asked[0].privacy.private
 
 
+def test_another_model_or_hospital_starts_at_its_own_recipe(data, asked):
+    """The knobs nobody touched must not keep the default of what was chosen before."""
+    app = opened(cohort="tiny", epsilon="∞")
+    knobs = {knob.label: knob for knob in app.number_input}
+    assert knobs["Epochs"].value == recipe("gpt2").epochs
+    app.segmented_control(key="kind").set_value("distilbert").run()
+    knobs = {knob.label: knob for knob in app.number_input}
+    assert knobs["Epochs"].value == recipe("distilbert").epochs != recipe("gpt2").epochs
+    app.select_slider(key="epsilon").set_value("8").run()
+    sizes = {}
+    for patients in (12, 24):
+        app.session_state["cohort"] = "custom"
+        app.session_state["patients"] = patients
+        app.run()
+        assert not app.exception
+        (sizes[patients],) = [knob.value for knob in app.number_input if knob.label == "Notes a batch"]
+    assert sizes[24] > sizes[12], "a quarter of the notes each"
+    app.button(key="train").click().run()
+    (spec,) = asked
+    assert (spec.training.epochs, spec.training.batch_size) == (recipe("distilbert", spec.privacy).epochs, sizes[24])
+
+
 @pytest.mark.parametrize(
     ("key", "value", "sentence"),
     [
-        ("batch_private_small", 100_000, "larger than the cohort"),
-        ("batch_private_small", 0, "batch size"),
-        ("epochs_private_small", 0, "at least one epoch"),
-        ("epochs_private_small", -3, "epochs"),
+        ("batch_private_small_16", 100_000, "larger than the cohort"),
+        ("batch_private_small_16", 0, "batch size"),
+        ("epochs_private_small_4", 0, "at least one epoch"),
+        ("epochs_private_small_4", -3, "epochs"),
         ("delta", 1.5, "delta"),
         ("rate_private_small_0.0025", 0.0, "learning rate"),
     ],
@@ -124,7 +146,7 @@ def test_a_hospital_that_cannot_be_built_is_a_sentence(data):
         {"epsilon": "<b>x</b>\x07👩"},
         {"privacy": "choose σ (expert)", "sigma": "nan"},
         {"delta": "1e400", "rate_private_small_0.005": "much"},
-        {"training_seed": "9" * 30, "batch_private_small": "many"},
+        {"training_seed": "9" * 30, "batch_private_small_16": "many"},
         {"model": "gpt5", "unit": "hospital", "accountant": "mine"},
     ],
     ids=["ε", "σ", "δ", "seed", "choices"],
