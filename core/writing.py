@@ -1,6 +1,8 @@
-"""How sentences everywhere have a δ and a number of epochs."""
+"""How sentences everywhere have ε and δ of a promise, and a number of epochs."""
 
 from __future__ import annotations
+
+import math
 
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
@@ -12,6 +14,16 @@ def delta_text(delta: float) -> str:
     mantissa, exponent = f"{delta:.1e}".split("e")
     power = f"10{str(int(exponent)).translate(SUPERSCRIPTS)}"
     return power if mantissa == "1.0" else f"{mantissa.removesuffix('.0')}·{power}"
+
+
+def promised_text(epsilon: float) -> str:
+    """ε in three digits where it is a promise, rounded up: `8` for 7.997, `10.1` for 10.04, `1,235` for 1234.5."""
+    if not 0 < epsilon < math.inf:
+        return f"{epsilon:.3g}"
+    if epsilon >= 100:
+        return f"{math.ceil(epsilon - 1e-6):,}"
+    step = 10.0 ** (math.floor(math.log10(epsilon)) - 2)
+    return f"{math.ceil(epsilon / step - 1e-6) * step:.3g}"
 
 
 def epochs_text(epochs: int) -> str:

@@ -13,7 +13,7 @@ import pandas as pd
 
 from core.phi.fields import FIELDS, HIPAA_IDENTIFIERS
 from core.spec import RunSpec
-from core.writing import delta_text, epochs_text
+from core.writing import delta_text, epochs_text, promised_text
 
 if TYPE_CHECKING:
     from core.training.accounting import Mechanism
@@ -127,7 +127,7 @@ def promise_sentence(spec: RunSpec, mechanism: Mechanism | None) -> str:
         return "None: it was trained without differential privacy and must be treated like the notes themselves."
     held = guarantee(mechanism)
     return (
-        f"({held['epsilon']:.3g}, {delta_text(held['delta'])})-differential privacy for one {held['unit']} "
+        f"({promised_text(held['epsilon'])}, {delta_text(held['delta'])})-differential privacy for one {held['unit']} "
         f"(neighbours: {neighbours(held)}): DP-SGD with σ = {held['noise_multiplier']:.4g}, "
         f"q = {held['sample_rate']:.4g}, {held['steps']} steps, clipping norm {held['max_grad_norm']:g}"
         f"{_words_sentence(mechanism)}; accountant {held['accountant'].upper()}."

@@ -7,7 +7,8 @@ unit (a note or a patient) more than the other. The accountants are Opacus':
   ε;
 * `rdp`: Rényi DP (Mironov 2017, 2019; conversion of Balle et al. 2020), an upper bound, looser;
 * `gdp`: Gaussian DP by a central limit theorem (Bu et al. 2020). It is an approximation that *under-reports* ε for
-  most σ, worst around σ = 0.5 to 0.9, and over-reports it for smaller ones (docs/METHODS.md has figures).
+  most σ, worst around σ = 0.5 to 0.9, and over-reports it for smaller ones (docs/METHODS.md has figures). σ may be
+  chosen by it; what a run so trained promises (`Mechanism`) is told by PRV.
 
 PRV has no answer for very large ε (its grid grows with ε) and GDP none for very small σ; RDP then answers instead,
 and `epsilon_with_method` says so. `old_report_epsilon` is the faulty accountant of row P, kept to be shown and
@@ -36,6 +37,7 @@ from core.training.privacy_loss import (
 )
 
 LEAST_NOISE, MOST_NOISE = 1e-3, 1e7  # σ where `noise_multiplier` begins, and gives up
+SECANTS = 12  # steps after which it only halves what is left: three or four find a root where there is one
 
 
 def epsilon(
@@ -123,22 +125,24 @@ def noise_multiplier(
         )
         return math.log(value / target_epsilon) if value > 0 else -math.inf
 
+    low, high = math.log(LEAST_NOISE), math.inf  # ln σ: `high` is known to hold the target
     at, slope = _rdp_guess(target_epsilon, sample_rate, steps, delta), -1.5
-    found = excess(at)
-    for _ in range(12):
-        if -8e-4 <= found <= 0:
-            return math.exp(at)
-        there = at - (max(found, -20.0) + 4e-4) / slope
-        if there > math.log(MOST_NOISE):
+    found, tries = excess(at), 0
+    while not -8e-4 <= found <= 0:
+        tries += 1
+        low, high = (at, high) if found > 0 else (low, at)
+        if high - low < 1e-3:  # where one accountant hands over to another, ε jumps and no root need exist: stay below
+            return math.exp(high)
+        there = at - (max(found, -20.0) + 4e-4) / slope if tries < SECANTS else low + 1.0
+        if there > math.log(MOST_NOISE) and math.isinf(high):
             raise ValueError(
                 f"ε = {target_epsilon:g} cannot be reached in {steps} steps at δ = {delta:g}: ask for a larger ε"
             )
+        if math.isfinite(high) and (tries >= SECANTS or not low < there < high):  # ε is 0, or jumps
+            there = (low + high) / 2
         value = excess(there)
         slope = min(-0.3, max(-10.0, (value - found) / (there - at)))
         at, found = there, value
-    while found > 0:  # where one accountant hands over to another, ε jumps and no root need exist: stay below
-        at += 1e-3
-        found = excess(at)
     return math.exp(at)
 
 
@@ -230,11 +234,12 @@ class Mechanism(BaseModel):
         return self.epsilon_with_method()[0]
 
     def epsilon_with_method(self) -> tuple[float, Accountant]:
-        """ε and the accountant that gave it (RDP where the mechanism's own has no finite answer).
+        """ε that is promised and the accountant that gave it (RDP where that one has no finite answer).
 
-        With a vocabulary both are composed by PRV (`core.training.composition`), whatever the accountant.
+        With a vocabulary both are composed by PRV (`core.training.composition`), whatever the accountant; and a noise
+        that was chosen by GDP, which under-reports, is told by PRV, too.
         """
-        if self.vocabulary is not None:
+        if self.vocabulary is not None or self.accountant == "gdp":
             from core.training.composition import composed_epsilon
 
             return composed_epsilon([self], self.delta)

@@ -31,6 +31,7 @@ from core.training.privacy_loss import (
 
 ADVANTAGE_ERROR = 2e-3  # of ε and of δ where δ(0) is read off the grid
 LEAST_ROOM = 0.01  # a room below this ε is none
+LEAST_FOUND = 20.0  # ln of how far below a budget a total counts; it is 0 where δ alone covers every difference
 
 
 def composed_epsilon(mechanisms: Sequence[Mechanism], delta: float) -> tuple[float, Accountant]:
@@ -96,7 +97,8 @@ def room(mechanisms: Sequence[Mechanism], like: Mechanism, budget: float, delta:
         return like.model_copy(update=change)
 
     def excess(log_sigma: float) -> float:
-        return math.log(composed_epsilon([*mechanisms, with_noise(log_sigma)], delta)[0] / budget)
+        spent = composed_epsilon([*mechanisms, with_noise(log_sigma)], delta)[0]
+        return math.log(spent / budget) if spent > 0 else -LEAST_FOUND
 
     alone = noise_multiplier(target_epsilon=budget, sample_rate=like.sample_rate, steps=like.steps, delta=delta)
     low, high = math.log(alone), math.log(max(alone, 1.0)) + 4.0  # beside others it needs more noise than alone

@@ -26,7 +26,7 @@ from core.evaluation.wording import (
     perplexity_text,
     verdict,
 )
-from core.writing import delta_text
+from core.writing import delta_text, promised_text
 
 
 def test_most_right_guesses_known_answers():
@@ -125,6 +125,13 @@ def test_auc_and_audit_sentences():
         (lambda: delta_text(9.96e-6), "10⁻⁵"),
         (lambda: delta_text(0.03), "0.03"),
         (lambda: delta_text(0.0), "0"),
+        (lambda: promised_text(7.9968), "8"),
+        (lambda: promised_text(8.0), "8"),
+        (lambda: promised_text(10.04), "10.1"),
+        (lambda: promised_text(0.4991), "0.5"),
+        (lambda: promised_text(1234.5), "1,235"),
+        (lambda: promised_text(0.0), "0"),
+        (lambda: promised_text(math.inf), "inf"),
         (lambda: percent(0.0), "0\u00a0%"),
         (lambda: percent(0.0007), "0.07\u00a0%"),
         (lambda: percent(0.00001), "<\u00a00.01\u00a0%"),

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from opacus.accountants import PRVAccountant
 from opacus.accountants.analysis.prv import PoissonSubsampledGaussianPRV
 
+from core.training import accounting
 from core.training.accounting import (
     Mechanism,
     epsilon,
@@ -189,3 +190,35 @@ def test_a_mechanism_survives_its_json() -> None:
     assert again.epsilon() == pytest.approx(6.7773957, rel=1e-7)
     with pytest.raises(ValueError, match="sample_rate"):
         Mechanism.from_json(mechanism.to_json().replace("0.04", "4.0"))
+
+
+@pytest.mark.parametrize(
+    ("sigma", "rate", "steps", "delta"), [(2.55, 0.0875, 46, 0.5), (2.0, 0.05, 10, 0.1), (5.0, 0.01, 100, 0.01)]
+)
+@pytest.mark.parametrize("accountant", ["prv", "rdp"])
+def test_a_delta_that_covers_every_difference_leaves_no_epsilon_below_0(
+    sigma: float, rate: float, steps: int, delta: float, accountant: str
+) -> None:
+    run = {"noise_multiplier": sigma, "sample_rate": rate, "steps": steps, "delta": delta}
+    assert 0.0 <= epsilon(**run, accountant=accountant) < 0.01
+
+
+@pytest.mark.parametrize("accountant", ACCOUNTANTS)
+@pytest.mark.parametrize("target", [0.05, 1.0])
+def test_noise_is_found_in_few_looks_also_where_epsilon_jumps(
+    target: float, accountant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = []
+    real = accounting.epsilon
+    monkeypatch.setattr(accounting, "epsilon", lambda **given: looks.append(1) or real(**given))
+    run = {"sample_rate": 256 / 2925, "steps": 46, "delta": 0.5, "accountant": accountant}
+    sigma = noise_multiplier(target_epsilon=target, **run)
+    assert real(noise_multiplier=sigma, **run) <= target and len(looks) <= 40
+    assert real(noise_multiplier=0.995 * sigma, **run) > target, "less noise would do"
+
+
+def test_prv_is_not_asked_where_its_rounding_shows() -> None:
+    # Lower bound 5.193 by an exponentially tilted Fourier transform with losses rounded down; PRV says 5.078.
+    tiny = {"noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 2_000, "delta": 1e-13}
+    assert epsilon_with_method(**tiny)[1] == "rdp" and epsilon(**tiny) > 5.193
+    assert epsilon_with_method(**{**tiny, "delta": 1e-11})[1] == "prv"
