@@ -69,9 +69,11 @@ def _extract(lm: LanguageModel, corpus: Corpus, spec: RunSpec, report: Progress,
 
 
 def _score(lm: LanguageModel, corpus: Corpus, spec: RunSpec, report: Progress, stop: Stop) -> Frames:
+    """Members' notes that were not trained on, being more than a patient may have, are none of a member."""
     from core.attacks.membership import loss_scores, public_scores
 
-    return (pd.concat([loss_scores(lm, corpus.notes, spec.audit, on_progress=report), public_scores(lm, spec.audit)]),)
+    notes = corpus.judged_notes(spec.training.max_notes_per_patient)
+    return (pd.concat([loss_scores(lm, notes, spec.audit, on_progress=report), public_scores(lm, spec.audit)]),)
 
 
 def _expose(lm: LanguageModel, corpus: Corpus, spec: RunSpec, report: Progress, stop: Stop) -> Frames:

@@ -142,6 +142,12 @@ class Corpus:
         keep = notes.groupby("patient_id", sort=False).cumcount() < max_notes_per_patient
         return notes[keep].reset_index(drop=True)
 
+    def judged_notes(self, max_notes_per_patient: int = 50) -> pd.DataFrame:
+        """All notes but those of members that were not trained on, being more than a patient may have (row J7)."""
+        trained = self.training_notes(max_notes_per_patient)["note_id"]
+        keep = (self.notes["split"] != "member") | self.notes["note_id"].isin(trained)
+        return self.notes if keep.all() else self.notes[keep]
+
     def _frames(self) -> dict[str, tuple[pd.DataFrame, pa.Schema]]:
         """The tables by name with their schemas; an empty one of diagnoses is left out."""
         frames = {"patients": (self.patients, PATIENTS), "notes": (self.notes, NOTES)}

@@ -71,9 +71,10 @@ def summarise(
     """
     rows = list(_figures(run_tables, corpus, audit))
     if base_tables is not None:
+        scores = _of_the_same_notes(base_tables["scores"], run_tables["scores"])
         rows += [
             Row(row.metric, "base", row.value, row.low, row.high, row.n, row.note)
-            for row in _figures(base_tables, corpus, audit)
+            for row in _figures({**base_tables, "scores": scores}, corpus, audit)
             if row.arm == "run"
         ]
     frame = pd.DataFrame(rows, columns=list(METRIC_COLUMNS)).astype(METRIC_COLUMNS)
@@ -81,6 +82,14 @@ def summarise(
     first_seen = {metric: place for place, metric in enumerate(dict.fromkeys(frame["metric"]))}
     order = frame["metric"].map(first_seen) * len(arms) + frame["arm"].map(arms)
     return frame.iloc[np.argsort(order.to_numpy(), kind="stable")].reset_index(drop=True)
+
+
+def _of_the_same_notes(base: pd.DataFrame, run: pd.DataFrame) -> pd.DataFrame:
+    """The public model's scores of the notes that the run is judged by: it was trained on fewer if a patient has many.
+
+    One public model is the control of runs with unlike limits of notes a patient.
+    """
+    return base[base["note_id"].isin(run["note_id"])]
 
 
 def _figures(tables: Mapping[str, pd.DataFrame], corpus: Corpus, audit: AuditSpec) -> Iterator[Row]:

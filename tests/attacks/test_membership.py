@@ -3,13 +3,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from core import quick_audit
 from core.attacks.membership import loss_scores, min_k, min_k_plus_plus, public_scores
 from core.corpus.hospital import build
 from core.evaluation.metrics import roc
 from core.models.likelihood import perplexity, token_log_likelihoods
 from core.models.tokenizer import can_be_scored
 from core.runs.tables import SCHEMAS, write_table
-from core.spec import CORPUS_PRESETS, AuditSpec
+from core.spec import CORPUS_PRESETS, AuditSpec, RunSpec, TrainingSpec
 
 AUDIT = AuditSpec(mask_draws=2)
 
@@ -34,6 +35,18 @@ def test_scores_are_minus_the_mean_token_loss_of_members_and_heldout_notes_only(
         assert scores["tokens"].iloc[place] == len(logprobs)
     write_table(tmp_path, "scores", scores)
     assert list(scores.columns) == SCHEMAS["scores"].names
+
+
+def test_the_quick_audit_judges_the_notes_that_were_trained_on(untrained):
+    corpus = build(CORPUS_PRESETS["smoke"])
+    few = RunSpec(corpus=corpus.spec, training=TrainingSpec(max_notes_per_patient=2), audit=AUDIT)
+    (attack,) = [one for one in quick_audit.ATTACKS if one.tables == ("scores",)]
+    (scores,) = attack.make(untrained["gpt2"], corpus, few, lambda done, total: None, lambda: False)
+    members = set(scores.loc[scores["split"] == "member", "note_id"])
+    assert members == set(corpus.training_notes(2)["note_id"]) - set(corpus.notes_of("canary")["note_id"])
+    assert members < set(corpus.notes_of("member")["note_id"])
+    assert set(scores.loc[scores["split"] == "heldout", "note_id"]) == set(corpus.notes_of("heldout")["note_id"])
+    assert corpus.judged_notes(50) is corpus.notes, "nothing is copied where nothing is left out"
 
 
 def test_progress_in_chunks_changes_no_score(untrained, notes, monkeypatch):

@@ -79,6 +79,17 @@ def metrics(corpus):
     return summarise(tables(corpus, gap=0.3), tables(corpus, seed=1), corpus=corpus, audit=AUDIT)
 
 
+def test_the_public_model_is_judged_by_the_notes_of_the_run(corpus):
+    run, base = tables(corpus, gap=0.3), tables(corpus, seed=1)
+    members = run["scores"][run["scores"]["split"] == "member"]["note_id"]
+    fewer = {**run, "scores": run["scores"][~run["scores"]["note_id"].isin(members.iloc[::2])]}
+    same = {**base, "scores": base["scores"][base["scores"]["note_id"].isin(fewer["scores"]["note_id"])]}
+    assert len(same["scores"]) < len(base["scores"])
+    pd.testing.assert_frame_equal(
+        summarise(fewer, base, corpus=corpus, audit=AUDIT), summarise(fewer, same, corpus=corpus, audit=AUDIT)
+    )
+
+
 def row(metrics: pd.DataFrame, metric: str, arm: str = "run") -> pd.Series:
     found = metrics[(metrics["metric"] == metric) & (metrics["arm"] == arm)]
     assert len(found) == 1, f"{metric} {arm}: {len(found)} rows"
