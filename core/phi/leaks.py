@@ -58,7 +58,7 @@ def find_many(texts: Sequence[str], index: PhiIndex, prompts: Sequence[str] | No
 def _find(text: str, index: PhiIndex, prompt: str, typed: set[int]) -> list[Span]:
     matches = index.search(text)
     if prompt:
-        matches = [match for match in matches if not _continues_typed_digits(match, text, prompt)]
+        matches = [match for match in matches if not _continues_typed(match, text, prompt)]
         matches = _with_seam(matches, text, index, prompt)
     generated = [match for match in matches if not typed.intersection(match.values)]
     known = _label(generated, index)
@@ -71,9 +71,14 @@ def _find(text: str, index: PhiIndex, prompt: str, typed: set[int]) -> list[Span
     return sorted([*known, *invented], key=lambda span: span.start)
 
 
-def _continues_typed_digits(match: Match, text: str, prompt: str) -> bool:
-    """Digits straight after typed digits are the end of another, longer number."""
-    return match.start == 0 and text[0].isdigit() and prompt[-1].isdigit()
+def _continues_typed(match: Match, text: str, prompt: str) -> bool:
+    """Digits straight after typed digits end a longer number, small letters after letters a longer word.
+
+    “Br” goes on as “ian Smith”, who is no Ian Smith. What is a value together with what was typed comes back through
+    `_with_seam`.
+    """
+    end, begin = prompt[-1], text[0]
+    return match.start == 0 and ((begin.isdigit() and end.isdigit()) or (begin.islower() and end.isalpha()))
 
 
 def _with_seam(matches: list[Match], text: str, index: PhiIndex, prompt: str) -> list[Match]:

@@ -138,7 +138,7 @@ _NAME_GAP = re.compile(r"\s+|\s?[-']\s?")
 _AFTER_INITIAL = re.compile(r"\.?\s+")
 _COMMA_GAP = re.compile(r"\s*,\s*")
 _GLUED_BEFORE = re.compile(r"[^\W_]['-]\Z")
-_GLUED_AFTER = re.compile(r"-[^\W_]|\s?@")
+_GLUED_AFTER = re.compile(r"-[^\W_]|@|\s@\s?[\w-]+\s?\.\s?\w")  # “kim @ bedside” is no address
 
 
 def _is_name(folded: str, spans: list[tuple[int, int]], gaps: list[str], comma_before: int) -> bool:

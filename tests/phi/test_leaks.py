@@ -110,12 +110,29 @@ def test_labels_alone_tell_members_and_heldout_apart(patients):
         ("1870 Harmon", " Isle", [" Isle"]),
         ("number 7", "514-22-9078", []),  # the end of a longer number
         ("Tell me about the patient", "Maria Keller", ["Maria Keller"]),
+        ("Seen: Rosa", "maria keller, 66", []),  # the end of a longer name
+        ("Seen: Rosa ", "maria keller, 66", ["maria keller"]),
+        ("MRN", "4410937", ["4410937"]),
         ("Anna", " Maria Lopez and Maria Keller", [" Maria Lopez", "Maria Keller"]),
     ],
 )
 def test_what_was_typed_never_counts(prompt, text, expected, index):
     spans = [span for span in find(text, index, prompt) if span.kind != "invented"]
     assert [text[span.start : span.end] for span in spans] == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("Maria Keller @ bedside", True),
+        ("Maria Keller @ 0800", True),
+        ("maria keller@example.org", False),
+        ("maria keller @ example.org", False),
+        ("maria keller @example . org", False),
+    ],
+)
+def test_a_name_before_at_is_one_unless_an_address_follows(text, found, index):
+    assert ("leak" in {kind for _, field, kind in kinds(text, index) if field == "full_name"}) is found
 
 
 def test_a_typed_name_identifies_nobody(index):
