@@ -6,14 +6,21 @@ Every score points the same way: higher = more likely a member. Formulas and sou
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
 import pandas as pd
 
 from core.attacks.decision import ATTENTION, GRADIENTS, LOSS
-from core.attacks.judged import in_chunks, judged_notes, mean_log_likelihoods, moments, token_log_probabilities
+from core.attacks.judged import (
+    MASK_DRAWS,
+    in_chunks,
+    judged_notes,
+    mean_log_likelihoods,
+    moments,
+    token_log_probabilities,
+)
 from core.attacks.membership import SCORE_COLUMNS, min_k, min_k_plus_plus
 from core.attacks.neighbours import neighbours
 from core.attacks.reference import POPULATION, SHADOWS
@@ -121,7 +128,11 @@ def _min_k_plus_plus(target: Target, report: Report) -> Tables:
 
 
 def _neighbourhood(target: Target, report: Report) -> Tables:
-    """Mattern et al. 2023, eq. 3, turned to point up: mean loss of the neighbours − loss of the note."""
+    """Mattern et al. 2023, eq. 3, turned to point up: mean loss of the neighbours − loss of the note.
+
+    A masked model is asked for a note and its neighbours under the same masks: other masks would differ by more than
+    a word does.
+    """
     notes = judged_notes(target, NEIGHBOUR_NOTES)
     proposer = load(ModelSpec(kind="distilbert", size=target.spec.model.size))
     shared = target.lm.causal  # then a note's own loss is there already; a masked model's depends on the masks drawn
@@ -135,7 +146,8 @@ def _neighbourhood(target: Target, report: Report) -> Tables:
     losses: list[float] = []
     for start in range(0, len(texts), 10 * NEIGHBOURS):
         report(len(notes) + len(notes) * start // len(texts), 2 * len(notes))
-        losses += list(note_losses(target.lm, texts[start : start + 10 * NEIGHBOURS], seed=target.spec.audit.seed))
+        part = slice(start, start + 10 * NEIGHBOURS)
+        losses += list(note_losses(target.lm, texts[part])) if shared else _masked(target, texts[part], of_note[part])
     table = pd.DataFrame({"note": of_note, "loss": losses})
     if shared:
         own = -mean_log_likelihoods(target, "target", report)[notes.index]
@@ -144,6 +156,14 @@ def _neighbourhood(target: Target, report: Report) -> Tables:
         own, table = table.loc[first, "loss"].to_numpy(), table[~first]
     mean = table.groupby("note")["loss"].mean().reindex(range(len(notes))).to_numpy()
     return scores_of("neighbourhood", notes, np.where(np.isnan(mean), 0.0, mean - own))  # no word to replace: no sign
+
+
+def _masked(target: Target, texts: Sequence[str], of_note: Sequence[int]) -> list[float]:
+    """A masked model's loss of each text, hidden by the masks of its note: those of a text that is scored alone."""
+    return [
+        float(note_losses(target.lm, [text], mask_draws=MASK_DRAWS, seed=target.spec.audit.seed + number)[0])
+        for text, number in zip(texts, of_note, strict=True)
+    ]
 
 
 # Masked models: one token hidden at a time ---------------------------------------------------------------------------
@@ -216,8 +236,9 @@ def _register(
     kinds: tuple[ModelKind, ...] = KINDS,
     cost: Cost = "cheap",
     tables: tuple[str, ...] = ("scores",),
+    version: int = 1,
 ) -> None:
-    register(Attack(name, row, access, kinds, cost, sentence, tables, run))
+    register(Attack(name, row, access, kinds, cost, sentence, tables, run, version))
 
 
 _register(LOSS, "J4", _loss, "A note that the model finds easy was probably in its lessons.")
@@ -240,7 +261,7 @@ _register(
 )  # fmt: skip
 _register(
     "neighbourhood", "", _neighbourhood,
-    "Change a few words: a memorised note gets much worse, any other note hardly.", cost="moderate",
+    "Change a few words: a memorised note gets much worse, any other note hardly.", cost="moderate", version=2,
 )  # fmt: skip
 _register(
     "rmia", "", _rmia,

@@ -54,9 +54,8 @@ def _features(target: Target, report: Report) -> Tables:
     """Text features of the judged notes beside the likelihood ratio that calls some of them memorised (row M1)."""
     notes = judged_notes(target)
     ratio = mean_log_likelihoods(target, "target", report) - mean_log_likelihoods(target, "base", report)
-    training = target.corpus.training_notes(target.spec.training.max_notes_per_patient)["text"].tolist()
     texts = notes["text"].tolist()
-    table = features(texts, encode(target.lm, texts), encode(target.lm, training))
+    table = features(texts, encode(target.lm, texts), encode(target.lm, target.trained_texts))
     keys = notes[["note_id", "patient_id", "split"]].reset_index(drop=True)
     whole = pd.concat([keys.assign(ratio=ratio), table], axis=1)
     return {"note_features": whole[whole["split"].isin(["member", "heldout"])].reset_index(drop=True)}

@@ -54,7 +54,8 @@ def _masked_row(proposer: LanguageModel, text: str, spans: Sequence[tuple[int, i
         else:
             ids += tokenizer.encode(part, add_special_tokens=False)
     limit = proposer.context - 1
-    return np.array([*ids[:limit], tokenizer.sep_token_id]), np.array([place for place in places if place < limit])
+    inside = np.array([place for place in places if place < limit], dtype=np.int64)  # perhaps none
+    return np.array([*ids[:limit], tokenizer.sep_token_id]), inside
 
 
 def _logits(proposer: LanguageModel, rows: Sequence[np.ndarray], places: Sequence[np.ndarray]) -> list[np.ndarray]:

@@ -76,6 +76,17 @@ class Target:
             raise KeyError(f"there is no model “{role}” to compare with; there are {', '.join(self.models)}")
         return self.once(("model", role), lambda: self.models[role](report))
 
+    @property
+    def trained_texts(self) -> list[str]:
+        """What the model under attack read: its training notes after the run's defence, if it has one."""
+        from core.corpus.defences import defended
+
+        def made() -> list[str]:
+            notes = self.corpus.training_notes(self.spec.training.max_notes_per_patient)
+            return defended(notes, self.spec.defence)["text"].tolist()
+
+        return self.once("trained texts", made)
+
     def public(self) -> LanguageModel:
         """The public model with the target's word list: what `base` is, and what reference models are trained from.
 

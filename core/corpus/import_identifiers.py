@@ -71,6 +71,7 @@ class _People:
         elif who in self._records:
             raise self._wrong(row, self._key, f"patient {who} stands in row {self._row[who, 'patient_id']} too.")
         said["age"] = _age(said.get("age"), self._file, row)
+        said["sex"] = _sex(said.get("sex"))
         record = self._records.setdefault(who, {"patient_id": who})
         self._row.setdefault((who, "patient_id"), row)
         for name, value in said.items():
@@ -108,3 +109,11 @@ def _age(given: str | None, file: str, row: int) -> int | None:
     if not 0 <= years <= 120:
         raise BadNotes(f"{file}, row {row}, column “age”: “{given[:20]}” is not an age in years.")
     return years
+
+
+def _sex(given: str | None) -> str | None:
+    """`M` and `F` for the usual ways to write them; anything else as it came."""
+    return None if given is None else _SEXES.get(given.strip().lower(), given)
+
+
+_SEXES = {"m": "M", "male": "M", "man": "M", "f": "F", "female": "F", "woman": "F"}

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 import torch
 
-from core.attacks import registry
+from core.attacks import membership_attacks, registry
 from core.attacks.battery import REGISTRY
 from core.attacks.judged import judged_notes, reference_patients
 from core.attacks.membership import min_k
@@ -261,6 +261,19 @@ def test_the_neighbourhood_takes_a_notes_own_loss_from_what_all_attacks_share(at
         made = note_losses(one.lm, neighbours(proposer, text, 8, rng))
         expected = made.mean() - note_losses(one.lm, [text])[0]
         assert found[notes["note_id"].iloc[place]] == pytest.approx(expected, abs=1e-4)
+
+
+def test_words_beyond_the_proposers_context_stay(untrained):
+    proposer = untrained["distilbert"]
+    text = "7 " * 2 * proposer.context + "seen with pain"
+    assert neighbours(proposer, text, 3, np.random.default_rng(0)) == [text] * 3
+
+
+def test_a_masked_model_reads_note_and_neighbours_under_the_same_masks(attacked, monkeypatch):
+    """Neighbours that are the note itself, word for word, tell nothing: under other masks they would."""
+    monkeypatch.setattr(membership_attacks, "neighbours", lambda proposer, text, count, rng: [text] * count)
+    found = REGISTRY["neighbourhood"].run(attacked["distilbert"], registry.no_report)["scores"]["score"]
+    assert np.abs(found).max() < 1e-6
 
 
 # White-box -----------------------------------------------------------------------------------------------------------

@@ -293,6 +293,14 @@ def test_a_table_of_admissions_says_which_of_them_has_which_codes(tmp_path, stay
     assert len(tables.profile("admission")["place"]) == 3, "the admissions that have codes and a note"
 
 
+def test_a_sex_is_understood_in_the_usual_ways_to_write_it(tmp_path):
+    table, path = tmp_path / "ids.csv", tmp_path / "n.csv"
+    table.write_text("patient_id,sex\nA,M\nB,male\nC, f \nD,Woman\nE,other\nF,\n")
+    path.write_text("patient_id,text\n" + "".join(f"{who},seen {who}\n" for who in "ABCDEF"))
+    people = read_notes(path, identifiers=table, canaries=0).patients.set_index("patient_id")["sex"]
+    assert people.dropna().to_dict() == {"A": "M", "B": "M", "C": "F", "D": "F", "E": "other"}
+
+
 def test_notes_and_table_must_agree_whose_an_admission_is(tmp_path, stays):
     path = tmp_path / "n.csv"
     path.write_text("patient_id,admission_id,text\nA,A1,x\nB,A2,y\nC,C1,z\nD,,w\n")

@@ -10,6 +10,7 @@ import pandas as pd
 
 from core.attacks.probes.fill_in import condition_ids, condition_scores, openings
 from core.models.build import LanguageModel
+from core.models.tokenizer import encode
 
 MOST_TOKENS = 24  # of a typed condition
 
@@ -64,6 +65,9 @@ def ask(
     same = [place for place, one in enumerate(ids) if len(one) == len(ids[0])]
     people = pd.DataFrame({"first": [name, *other_names], "last": "", "title": title, "age": age})
     texts = [" ".join(text.split()) for text in openings(people)]
+    special = set(lm.tokenizer.all_special_ids) - {lm.tokenizer.unk_token_id}
+    if any(special.intersection(found) for found in (*ids[:1], *encode(lm, texts[:1]))):
+        raise ValueError("The name or the condition holds a mark of the model itself, such as [MASK]: leave it out.")
     if len(texts[0]) > 200:
         raise ValueError("The name is too long: type a first and a last name.")
     own = condition_scores(lm, texts[:1], [ids[place] for place in same])[0]

@@ -55,9 +55,8 @@ def cosine_similarity(target: Target, report: Report = no_report) -> Tables:
         names, conditions = vectors(lm, asked.names, "mean"), vectors(lm, asked.wordings, "mean")
         frames += _rows(asked, CONTEXTUAL, role, cosines(names, conditions))
         report(len(frames), 8)
-    notes = target.corpus.training_notes(target.spec.training.max_notes_per_patient)["text"].tolist()
     for method in static.METHODS:
-        known = static.word_vectors(notes, method, target.spec.audit.seed)
+        known = static.word_vectors(target.trained_texts, method, target.spec.audit.seed)
         names, conditions = static.mean_vectors(known, asked.names), static.mean_vectors(known, asked.wordings)
         frames += _rows(asked, method, "target", cosines(names, conditions))
         report(len(frames), 8)

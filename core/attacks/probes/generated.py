@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 
 from core.attacks.probes.cloze import cloze_scores
+from core.attacks.probes.identities import plain_name
 from core.attacks.probes.table import PROBES, rows
 from core.attacks.registry import KINDS, Attack, Report, Tables, Target, no_report, register
 from core.corpus.code_words import condition_words
@@ -52,12 +53,6 @@ def names_written(wholes: Sequence[str], typed: Sequence[int]) -> list[Named]:
     return found
 
 
-def plain_name(name: str) -> str:
-    """“Keller, Maria” and “Maria  Keller” → “maria keller”."""
-    head, comma, tail = name.partition(",")
-    return " ".join((f"{tail} {head}" if comma else name).lower().split())
-
-
 def name_scores(lm: LanguageModel, wholes: Sequence[str], found: Sequence[Named]) -> np.ndarray:
     """Mean log p in nats of the tokens of each name where it stands, each hidden by itself: (names,)."""
     texts, places, owners = [], [], []
@@ -87,10 +82,13 @@ class Conditions:
         self._automaton = ahocorasick.Automaton()
         for code, wording in conditions:
             self._automaton.add_word(wording.lower(), (code, len(wording)))
+        self._any = bool(conditions)  # notes that were brought may have no codes; an empty automaton finds nothing
         self._automaton.make_automaton()
 
     def codes(self, text: str) -> set[str]:
         """Codes of the conditions that stand in `text`."""
+        if not self._any:
+            return set()
         lower = text.lower()
         taken: list[tuple[int, int, str]] = []
         for end, (code, length) in self._automaton.iter(lower):
@@ -99,6 +97,13 @@ class Conditions:
                 taken.append((start, end + 1, code))
         inside = {a for a in taken for b in taken if a != b and b[0] <= a[0] and a[1] <= b[1]}
         return {code for *_, code in set(taken) - inside}
+
+
+def owners(patients: pd.DataFrame) -> dict[str, tuple[str, str]]:
+    """Whose a name is: (patient id, split). Of several people of one name a member, whom the model has read."""
+    named = patients.dropna(subset="full_name")
+    last = named.sort_values("split", key=lambda split: split == "member", kind="stable")
+    return {plain_name(row.full_name): (row.patient_id, row.split) for row in last.itertuples()}
 
 
 def pair_rows(
@@ -111,10 +116,7 @@ def pair_rows(
     """
     held = {row.patient_id: set(row.icd_codes) for row in patients.dropna(subset="full_name").itertuples()}
     pools = {split: list(group["patient_id"]) for split, group in patients.groupby("split")}
-    owner = {
-        plain_name(row.full_name): (row.patient_id, row.split)
-        for row in patients.dropna(subset="full_name").itertuples()
-    }
+    owner = owners(patients)
     lines = []
     for kind, start, one, end in _units(wholes, typed, found):
         patient_id, split = owner.get(one.name, (None, None))
@@ -157,9 +159,7 @@ def generated_names(target: Target, report: Report = no_report) -> Tables:
     typed = texts["prompt"].str.len().tolist()
     found = names_written(wholes, typed)
     people = target.corpus.patients[target.corpus.patients["split"].isin(["member", "heldout"])]
-    owner = {
-        plain_name(row.full_name): (row.patient_id, row.split) for row in people.dropna(subset="full_name").itertuples()
-    }
+    owner = owners(people)
     report(1, 4)
     frames = [text_rows(len(wholes), found)]
     if found:

@@ -133,12 +133,34 @@ def models_of(target: Target) -> list[tuple[str, LanguageModel]]:
     return [(TARGET, target.lm), (PUBLIC, target.base)]
 
 
+def turned(name: str) -> str:
+    """“Keller, Maria” → “Maria Keller”; any other name with its blanks made one."""
+    head, comma, tail = name.partition(",")
+    return " ".join((f"{tail} {head}" if comma else name).split())
+
+
+def plain_name(name: str) -> str:
+    """“Keller, Maria” and “Maria  Keller” → “maria keller”."""
+    return turned(name).lower()
+
+
 def named_in(notes: pd.DataFrame, patients: pd.DataFrame) -> set[str]:
-    """Ids of the patients whose full name stands in one of their own `notes`."""
-    names = patients.set_index("patient_id")["full_name"]
-    own = notes["patient_id"].map(names)
-    pairs = zip(notes["patient_id"], own, notes["text"], strict=True)
-    return {patient_id for patient_id, name, text in pairs if isinstance(name, str) and name in text}
+    """Ids of the patients whose full name stands in one of their own `notes`, also as “KELLER, Maria”."""
+    names = patients.dropna(subset="full_name").set_index("patient_id")["full_name"]
+    forms = {patient_id: _written(plain_name(name)) for patient_id, name in names.items()}
+    found: set[str] = set()
+    for patient_id, text in zip(notes["patient_id"], notes["text"], strict=True):
+        if patient_id in forms and patient_id not in found:
+            lower = text.lower()
+            if any(form in lower for form in forms[patient_id]):
+                found.add(patient_id)
+    return found
+
+
+def _written(plain: str) -> tuple[str, ...]:
+    """“maria anna keller” as such, and with the last name first."""
+    rest, _, last = plain.rpartition(" ")
+    return (plain, f"{last}, {rest}") if rest else (plain,)
 
 
 def _sampled(items, most: int, rng: np.random.Generator) -> list:
@@ -150,7 +172,7 @@ def _sampled(items, most: int, rng: np.random.Generator) -> list:
 
 
 def _with_names(patients: pd.DataFrame) -> pd.DataFrame:
-    parts = patients["full_name"].str.split(n=1, expand=True)
+    parts = patients["full_name"].map(turned).str.split(n=1, expand=True)
     return pd.DataFrame(
         {
             "patient_id": patients["patient_id"],

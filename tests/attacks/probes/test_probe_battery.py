@@ -10,12 +10,13 @@ import pytest
 
 from core.attacks.battery import REGISTRY
 from core.attacks.probes import cosine, generated, half_name, mlp, name_seen, per_condition, static, table
-from core.attacks.probes.identities import identities, named_in, somebody_else
+from core.attacks.probes.identities import identities, named_in, somebody_else, turned
 from core.attacks.registry import NotPossible, Target, checked, no_report
+from core.corpus.defences import defended
 from core.corpus.hospital import build
 from core.evaluation.probe_words import cards
 from core.evaluation.probes import figures
-from core.spec import CorpusSpec, ModelSpec, RunSpec
+from core.spec import CorpusSpec, DefenceSpec, ModelSpec, RunSpec
 
 CORPUS = CorpusSpec(
     patients=40, population=0, notes_per_patient=2, naming_rate=0.5, note_length="brief", canaries=0, canary_patients=0
@@ -232,3 +233,39 @@ def test_texts_are_counted_whether_or_not_they_name_anybody():
     found = generated.names_written(wholes, [8, 8])
     rows = generated.text_rows(2, found)
     assert rows["score"].tolist() == [2.0, 0.0] and rows["label"].tolist() == [True, False]
+
+
+def test_names_are_found_in_the_usual_ways_to_write_them():
+    names = {"a": "Maria Keller", "b": "Keller, Maria", "c": "Maria Anna Keller", "d": "Rosa Poe", "e": None}
+    patients = pd.DataFrame({"patient_id": list(names), "full_name": list(names.values())})
+    notes = pd.DataFrame(
+        [
+            ("a", "KELLER, MARIA seen"), ("b", "seen: maria keller"), ("c", "Maria Keller"), ("d", "Rosa"),
+            ("d", "POE, ROSA"), ("e", "None"), ("x", "Maria Keller"),
+        ],
+        columns=["patient_id", "text"],
+    )  # fmt: skip
+    assert named_in(notes, patients) == {"a", "b", "d"}
+    assert turned("Keller,  Maria Anna") == "Maria Anna Keller" and turned("Maria  Keller") == "Maria Keller"
+
+
+def test_a_name_of_several_people_is_the_members():
+    people = pd.DataFrame(
+        [("a", "member", "John Smith"), ("b", "heldout", "Smith, John"), ("c", "heldout", "Rosa Poe")],
+        columns=["patient_id", "split", "full_name"],
+    )
+    for rows in (people, people.iloc[::-1]):
+        assert generated.owners(rows) == {"john smith": ("a", "member"), "rosa poe": ("c", "heldout")}
+
+
+def test_without_conditions_no_text_has_any():
+    assert generated.Conditions([]).codes("type 2 diabetes mellitus") == set()
+
+
+def test_what_was_read_is_what_the_defence_left(targets):
+    target = targets("bert")
+    assert target.trained_texts == target.corpus.training_notes()["text"].tolist()
+    defence = DefenceSpec(scrub_recall=1.0)
+    scrubbed = replace(target, spec=target.spec.model_copy(update={"defence": defence}), _kept={})
+    assert scrubbed.trained_texts == defended(target.corpus.training_notes(), defence)["text"].tolist()
+    assert scrubbed.trained_texts != target.trained_texts
