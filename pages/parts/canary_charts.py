@@ -18,7 +18,7 @@ LAYOUT = {
     "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
     "dragmode": False,
 }
-_PARTS = {
+PARTS = {
     "prompt": ("prompt extraction", charts.OKABE_ITO["vermillion"]),
     "membership": ("membership", charts.OKABE_ITO["blue"]),
     "canary": ("canaries", charts.OKABE_ITO["purple"]),
@@ -176,7 +176,7 @@ def risk(scores: Mapping[str, pd.DataFrame]) -> go.Figure:
     """Row P5's score, old and calibrated, of each run, stacked by part; whiskers are of the sum."""
     figure = go.Figure()
     labels = [f"{name}<br>{version}" for version in ("old", "calibrated") for name in scores]
-    for part, (told, colour) in _PARTS.items():
+    for part, (told, colour) in PARTS.items():
         values = []
         for version in ("old", "calibrated"):
             for table in scores.values():

@@ -10,6 +10,7 @@ import streamlit as st
 
 from core.evaluation.audit import one_run_ceiling
 from core.evaluation.canary_figures import FORMS, exposure_by_copies, race, whole_patients
+from core.evaluation.risk import CALIBRATED, OLD, SCORE, WEIGHTS
 from core.runs.run import Run
 from pages.parts import canary_charts, canary_text, charts, guess, shell
 from pages.parts.canary_tables import audit_table, no_audit, together
@@ -45,7 +46,7 @@ def exposure_view(chosen: dict[str, Run]) -> None:
     subject = next(iter(chosen))
     answer = guess.first(
         f"How many copies of a secret does the model “{subject}” need before it remembers it?",
-        ["1", "2", "4", "8", "it never does"], key="copies",
+        ["1", "2", "4", "8", "it never does"], key=f"copies-{chosen[subject].id}",
     )  # fmt: skip
     if answer is None:
         return
@@ -69,7 +70,7 @@ def race_view(chosen: dict[str, Run]) -> None:
         return
     answer = guess.first(
         "Without privacy, how often must the notes be read before a secret planted once is known?",
-        ["once", "2 or 3 times", "more often", "never"], key="epochs",
+        ["once", "2 or 3 times", "more often", "never"], key=f"epochs-{chosen[next(iter(races))].id}",
     )  # fmt: skip
     if answer is None:
         return
@@ -93,7 +94,7 @@ def patients_view(chosen: dict[str, Run]) -> None:
     answer = guess.first(
         "A patient who does not exist was put into the notes with three to five notes. Does the model rank their name "
         "first among 1,000, where a note has it?",
-        ["always", "about half the time", "hardly ever"], key="patients",
+        ["always", "about half the time", "hardly ever"], key=f"patients-{chosen[next(iter(people))].id}",
     )  # fmt: skip
     if answer is None:
         return
@@ -155,29 +156,61 @@ def guarantee_view(chosen: dict[str, Run]) -> None:
 
 
 def risk_view(chosen: dict[str, Run]) -> None:
-    """Row P5's score, old and calibrated."""
-    answer = guess.first(
-        "A published score counts leaks without a control. How far does it fall from the first model to the second?",
-        ["to nearly 0", "by half", "hardly at all"], key="score",
-    )  # fmt: skip
-    if answer is None:
-        return
+    """Row P5's score, old and calibrated; two are compared where they are made of the same parts."""
     scores = {name: of_run(risk_table, run) for name, run in chosen.items()}
-    sums = {
-        version: [
-            float(table[(table["version"] == version) & (table["part"] == "score")]["value"].iloc[0])
-            for table in scores.values()
-        ]
-        for version in ("old", "calibrated")
-    }
-    told = {version: " → ".join(f"{value:.2f}" for value in values) for version, values in sums.items()}
-    guess.told(answer, f"The old score: {told['old']}. Every part less its control: {told['calibrated']}.")
+    missing = " ".join(sentence for name, run in chosen.items() for sentence in without(name, run, scores[name]))
+    alike = len({parts_of(table) for table in scores.values()}) == 1
+    if alike:
+        answer = guess.first(
+            "A published score counts leaks without a control. "
+            + ("How far does it fall from the first model to the second?" if len(scores) > 1 else "How high is it?"),
+            ["to nearly 0", "by half", "hardly at all"] if len(scores) > 1 else ["nearly 0", "about 0.3", "above 0.5"],
+            key="-".join(["score", *(run.id for run in chosen.values())]),
+        )
+        if answer is None:
+            return
+        old, calibrated = (risk_sums(scores, version) for version in (OLD, CALIBRATED))
+        guess.told(answer, f"The old score: {old}. Every part less its control: {calibrated}.")
+    else:
+        st.info(
+            "These scores are made of different parts, the weights of what is there scaled up, and must not be "
+            f"compared. {missing}",
+            icon=":material/difference:",
+        )
     charts.show(canary_charts.risk(scores), key="risk-chart", alt="Risk scores, old and calibrated, by part")
-    missing = {"memorisation"} - set().union(*(set(table["part"]) for table in scores.values()))
-    if missing:
-        st.caption("Without a full audit the part “word for word” is missing; the other weights are scaled up.")
+    if alike and missing:
+        st.caption(f"{missing} The weights of the other parts are scaled up.")
     numbers(together(scores), name="risk")
     canary_text.how("risk")
+
+
+def parts_of(table: pd.DataFrame) -> frozenset[tuple[str, str]]:
+    """What the scores of a run are made of: version and part of every row but the sums."""
+    parts = table[table["part"] != SCORE]
+    return frozenset(zip(parts["version"], parts["part"], strict=True))
+
+
+def risk_sums(scores: dict[str, pd.DataFrame], version: str) -> str:
+    """`0.61 → 0.22`: one version's score of every run."""
+    rows = [table[(table["version"] == version) & (table["part"] == SCORE)] for table in scores.values()]
+    return " → ".join(f"{row['value'].iloc[0]:.2f}" for row in rows)
+
+
+def without(name: str, run: Run, table: pd.DataFrame) -> list[str]:
+    """A sentence for every part that the run's scores do not have, and whether an audit could add it."""
+    there = parts_of(table)
+    told = []
+    for part in WEIGHTS:
+        if {(OLD, part), (CALIBRATED, part)} <= there:
+            continue
+        said = f"“{name}” has no part “{canary_charts.PARTS[part][0]}”"
+        if part != "memorisation":
+            told.append(f"{said}: its tables do not have what that takes.")
+        elif run.spec.model.kind == "gpt2":
+            told.append(f"{said}: no full audit has measured it.")
+        else:
+            told.append(f"{said}: it fills gaps and does not continue a text, so no audit measures it.")
+    return told
 
 
 VIEWS: dict[str, Callable[[dict[str, Run]], None]] = {

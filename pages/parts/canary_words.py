@@ -30,10 +30,11 @@ def first_leak_tables(folder: str, finished: float | None, _run: Run) -> tuple[p
 
 def questions_view(chosen: dict[str, Run]) -> None:
     """How many texts an attacker reads until a patient is named."""
-    texts = len(next(iter(chosen.values())).table("generations"))
+    first = next(iter(chosen.values()))
+    texts = len(first.table("generations"))
     answer = guess.first(
         f"An attacker reads {texts:,} texts of the first model. Of how many patients do they learn a name or number?",
-        ["none", "1 in 20", "1 in 3", "all"], key="questions",
+        ["none", "1 in 20", "1 in 3", "all"], key=f"questions-{first.id}",
     )  # fmt: skip
     if answer is None:
         return
@@ -110,7 +111,7 @@ def words_view(chosen: dict[str, Run]) -> None:
         return
     answer = guess.first(
         "Shown the first 32 tokens of a training note, how often does the model write the rest word for word?",
-        ["never", "1 to 5 % of notes", "a fifth", "half of them"], key="words",
+        ["never", "1 to 5 % of notes", "a fifth", "half of them"], key=f"words-{chosen[next(iter(rates))].id}",
     )  # fmt: skip
     if answer is None:
         return

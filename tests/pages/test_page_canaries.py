@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import re
 from functools import partial
 
 import pandas as pd
@@ -9,12 +11,13 @@ import pytest
 from visit import revealed, said, visit
 
 from core.evaluation.canary_figures import BLIND, exposure_by_copies, race
+from core.evaluation.risk import CALIBRATED, OLD, SCORE, WEIGHTS
 from core.runs.store import Workspace
 from pages.parts import canary_text
 from pages.parts.battery import LABEL
 from pages.parts.canary_charts import bounds, exposure
 from pages.parts.canary_how import HOW
-from pages.parts.canary_views import VIEWS
+from pages.parts.canary_views import VIEWS, without
 from pages.parts.canary_words import predictor_rows, ranked_sentence
 
 opened = partial(visit, "canaries")
@@ -45,6 +48,36 @@ def test_a_guess_is_told_back_beside_the_answer(data):
     app = opened(view="Copies")
     next(button for button in app.button if button.label == "4").click().run()
     assert "You guessed “4”." in said(app)
+
+
+@pytest.mark.parametrize("view", ["Copies", "Epochs", "Questions", "Risk score"])
+def test_another_model_is_another_question(data, smoke_specs, view):
+    app = opened(view=view, left=smoke_specs["plain"].run_id, right=smoke_specs["plain"].run_id)
+    next(button for button in app.button if button.key.endswith("-0")).click().run()
+    assert "You guessed" in said(app) and "Guess first." not in said(app)
+    for pick in ("left", "right"):
+        app.selectbox(key=f"pick_{pick}").set_value(smoke_specs["dp"].run_id).run()
+    assert not app.exception
+    assert "Guess first." in said(app) and "You guessed" not in said(app) and not app.get("plotly_chart")
+
+
+def test_risk_scores_of_different_parts_are_not_compared(audited, monkeypatch, smoke_specs):
+    monkeypatch.setenv("PHILAB_DATA", str(audited))
+    app = opened(view="Risk score", left=smoke_specs["plain"].run_id, right=smoke_specs["dp"].run_id)
+    told = "\n".join(info.value for info in app.info)
+    assert "must not be compared" in told and "“ε = 8 per note · DP” has no part “word for word”" in told
+    assert "“no privacy” has no part" not in told, "the full audit gave it that part"
+    assert "Guess first." not in said(app) and " → " not in said(app)
+    table = next(frame.value for frame in app.dataframe if "weight" in frame.value.columns)
+    assert table.loc[table["part"] == "memorisation", "run"].unique().tolist() == ["no privacy"]
+    assert "scaled up" in told and not any("scaled up" in caption.value for caption in app.caption), "said once"
+
+
+def test_risk_scores_of_the_same_parts_are_compared(data, smoke_specs):
+    app = revealed(opened(view="Risk score", left=smoke_specs["plain"].run_id, right=smoke_specs["dp"].run_id))
+    assert re.search(r"The old score: \d\.\d\d → \d\.\d\d\.", said(app))
+    assert not any("must not be compared" in info.value for info in app.info)
+    assert any("“no privacy” has no part" in caption.value for caption in app.caption)
 
 
 def test_the_guarantee_tells_what_could_not_be_proved(data, smoke_specs):
@@ -112,6 +145,19 @@ def test_exposure_by_copies_by_hand(smoke_workspace, smoke_specs):
         assert row["exposure"] == pytest.approx(values.mean()) and row["canaries"] == len(values)
     assert len(exposure({"a run": found.reset_index()}, most=None).data) == 3, "with a line at chance"
     assert pytest.approx(1.4427, abs=1e-4) == BLIND
+
+
+def test_why_a_part_of_the_risk_score_is_missing(smoke_workspace, smoke_specs):
+    run = Workspace(smoke_workspace, shared=()).run(smoke_specs["plain"].run_id)
+    masked = run.spec.model.model_copy(update={"kind": "bert"})
+    bert = dataclasses.replace(run, spec=run.spec.model_copy(update={"model": masked}))
+    rows = [(version, part) for version in (OLD, CALIBRATED) for part in (*WEIGHTS, SCORE)]
+    table = pd.DataFrame(rows, columns=["version", "part"])
+    assert without("a", run, table) == []
+    quick = table[table["part"] != "memorisation"]
+    assert without("a", run, quick) == ["“a” has no part “word for word”: no full audit has measured it."]
+    assert len(told := without("a", bert, quick)) == 1 and "no audit measures it" in told[0]
+    assert "“canaries”" in without("a", run, table[(table["part"] != "canary") | (table["version"] == OLD)])[0]
 
 
 def test_the_race_is_the_history(smoke_workspace, smoke_specs):
