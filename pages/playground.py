@@ -33,7 +33,7 @@ def settings() -> tuple[int, int]:
         )  # fmt: skip
         seed = st.number_input(
             "First seed", 0, 2**31, value=None, key="seed", bind="query-params", placeholder="the next one",
-            help="Empty: a new seed each time. The same prompt, seed and model always give the same text.",
+            help="Empty: a new seed each time. The same prompt, seed and model give the same text, counted once.",
         )  # fmt: skip
         st.button("Forget this session's tries", icon=":material/delete:", on_click=asking.forget)
     return samples or 1, st.session_state.next_seed if seed is None else int(seed)

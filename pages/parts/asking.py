@@ -5,6 +5,7 @@ State of a browser session: `tries` (newest last), `next_seed`, `queued` before 
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
 
 import streamlit as st
@@ -12,23 +13,29 @@ from streamlit.delta_generator import DeltaGenerator
 
 from core.runs.run import Run
 from core.serving import PromptError, Sampling
-from pages.parts import side_by_side, tally
-from pages.parts.side_by_side import Answer, Try
+from pages.parts import classroom, side_by_side, tally
+from pages.parts.side_by_side import USUAL, Answer, Try
 
-USUAL = Sampling()
+CLASS_SEEDS = 2**30
 KEPT_TRIES = 200  # the tally forgets older ones
 
 
 def begin() -> None:
     """Make the session's state, and take in a try that a click interrupted: its partial text stays."""
     st.session_state.setdefault("tries", [])
-    st.session_state.setdefault("next_seed", 0)
+    if "next_seed" not in st.session_state:
+        st.session_state.next_seed = _first_seed()
     _take_live()
 
 
 def forget() -> None:
-    """Empty the tally and start again at seed 0."""
-    st.session_state.tries, st.session_state.next_seed = [], 0
+    """Empty the tally and start again at the first seed."""
+    st.session_state.tries, st.session_state.next_seed = [], _first_seed()
+
+
+def _first_seed() -> int:
+    """0; in a class somewhere else for everybody, since the same seeds would give all of them the same samples."""
+    return secrets.randbelow(CLASS_SEEDS) if classroom.room() else 0
 
 
 def tries() -> list[Try]:
@@ -37,8 +44,22 @@ def tries() -> list[Try]:
 
 
 def answers_of(run: Run) -> list[Answer]:
-    """Everything this run answered in this session."""
-    return [answer for attempt in tries() for answer in attempt.answers if answer.run_id == run.id]
+    """Every sample that this run wrote in this session, an answer each."""
+    return each_once(tries(), run.id)
+
+
+def each_once(attempts: Sequence[Try], run_id: str) -> list[Answer]:
+    """A run's samples, those of one prompt, seed and sampling once: asked again they are no further evidence.
+
+    A text that was stopped and the whole one are one sample, and the longer of both stands.
+    """
+    longest: dict[tuple, Answer] = {}
+    for attempt in attempts:
+        for key, sample in attempt.samples():
+            known = longest.get(key)
+            if sample.run_id == run_id and (known is None or len(sample.texts[0]) > len(known.texts[0])):
+                longest[key] = sample
+    return list(longest.values())
 
 
 def queue(prompt: str) -> None:
@@ -99,4 +120,4 @@ def _take_live() -> None:
     if live is not None:
         ended = live.ended()
         st.session_state.tries = [*st.session_state.tries, ended][-KEPT_TRIES:]
-        tally.add_to_class(ended.answers, live.runs)
+        tally.add_to_class(ended, live.runs)

@@ -1,14 +1,16 @@
 """A class's counts: what was predicted at each step of the lesson, and how often each model leaked; nothing else.
 
 The presenter opens a room; whoever opens its join link is in it. A room holds numbers alone (no name, no prompt, no
-text), lives in this process, and is gone when the server stops. All sessions share one `Classroom`.
+text; of a sample that was counted a digest under the room's own key), lives in this process, and is gone when the
+server stops. All sessions share one `Classroom`.
 """
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 from collections import Counter, OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import TypeVar
@@ -19,6 +21,7 @@ ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"  # without 0, O, 1 and I, which ar
 CODE_LETTERS = 5
 MOST_ROOMS = 50  # the one that was left alone longest makes way
 MOST_KEYS = 64  # different answers of a step, or models: no session can fill the memory
+MOST_SAMPLES = 100_000  # of a room; what comes after is not counted
 Result = TypeVar("Result")
 _ROOM, _HOST, _ROUND, _COUNTED = "class_room", "class_host", "class_round", "class_counted"
 
@@ -52,6 +55,8 @@ class _Room:
     joined: int = 0
     predictions: dict[int, Counter[str]] = field(default_factory=dict)
     tries: dict[str, Tries] = field(default_factory=dict)
+    seen: set[bytes] = field(default_factory=set)  # digests of the samples that were counted
+    salt: bytes = field(default_factory=lambda: secrets.token_bytes(16))
 
 
 class Classroom:
@@ -93,6 +98,13 @@ class Classroom:
         """Count what a model wrote. Of a 65th model nothing is counted."""
         self._change(code, lambda room: _add(room, run_id, tries))
 
+    def unseen(self, code: str, samples: Sequence[object]) -> list[bool]:
+        """Whether each sample (what decides its text: anything with a `repr`) is new to the room, which it then is not.
+
+        The same model, prompt, seed and sampling give the same text in every browser: no further trial.
+        """
+        return self._change(code, lambda room: [_is_new(room, sample) for sample in samples])
+
     def reset(self, code: str) -> int:
         """Forget every count but who is in the room; returns the new round."""
         return self._change(code, _emptied)
@@ -131,8 +143,17 @@ def _add(room: _Room, run_id: str, tries: Tries) -> None:
         room.tries[run_id] = room.tries.get(run_id, Tries()) + tries
 
 
+def _is_new(room: _Room, sample: object) -> bool:
+    digest = hashlib.blake2b(repr(sample).encode(), key=room.salt, digest_size=16).digest()
+    if digest in room.seen or len(room.seen) >= MOST_SAMPLES:
+        return False
+    room.seen.add(digest)
+    return True
+
+
 def _emptied(room: _Room) -> int:
     room.round += 1
+    room.seen.clear()
     room.predictions.clear()
     room.tries.clear()
     return room.round
@@ -229,6 +250,15 @@ def predicted(step: int, answer: str) -> None:
 def has_counted(steps: set[int]) -> None:
     """These predictions were counted before this browser loaded the page anew."""
     st.session_state.setdefault(_COUNTED, set()).update(steps)
+
+
+def unseen(samples: Sequence[object]) -> list[bool]:
+    """Whether each sample is new to this session's room, which has then seen it; False where it is in none."""
+    code = room()
+    try:
+        return classroom().unseen(code, samples) if code else [False] * len(samples)
+    except LookupError:  # it made way for another in this very moment
+        return [False] * len(samples)
 
 
 def tried(run_id: str, tries: Tries) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from core.phi.spans import Span
     from core.runs.store import Workspace
 
+USUAL = Sampling()
 REFRESH_SECONDS = 0.08  # how often growing text is drawn again
 
 
@@ -65,6 +66,14 @@ class Try:
     prompt: str
     answers: tuple[Answer, ...]
     removed: int = 0  # control characters that were taken out of what was typed
+    sampling: Sampling = USUAL
+
+    def samples(self) -> Iterator[tuple[tuple[str, str, int, Sampling], Answer]]:
+        """Each sample as an answer of its own, by what decides its text: run, prompt, seed and sampling."""
+        for answer in self.answers:
+            for seed, text, spans in zip(answer.seeds, answer.texts, answer.spans, strict=True):
+                own = Answer(answer.run_id, (seed,), (text,), (spans,), stopped=answer.stopped)
+                yield (answer.run_id, self.prompt, seed, self.sampling), own
 
 
 @st.cache_resource(max_entries=2, show_spinner=False)
@@ -103,19 +112,21 @@ class Live:
     removed: int
     runs: tuple[Run, ...]
     streams: tuple[Stream, ...]
+    sampling: Sampling = USUAL
 
     def ended(self) -> Try:
         """The try as it is now; what still was being written is cancelled, and its text kept."""
         for stream in self.streams:
             stream.cancel()
-        return Try(self.prompt, _collect(self.streams, self.runs), self.removed)
+        return Try(self.prompt, _collect(self.streams, self.runs), self.removed, self.sampling)
 
 
 def start(prompt: str, runs: Sequence[Run], seeds: Sequence[int], sampling: Sampling) -> Live:
     """Ask every run the same with the same seeds. Raises PromptError when nobody can be asked this."""
     prompt, removed = clean_prompt(prompt)
     prompt = re.sub(re.escape(MASK), MASK, prompt, flags=re.IGNORECASE)  # who types [mask] means a blank
-    return Live(prompt, removed, tuple(runs), tuple(_start(prompt, run, seeds, sampling) for run in runs))
+    streams = tuple(_start(prompt, run, seeds, sampling) for run in runs)
+    return Live(prompt, removed, tuple(runs), streams, sampling)
 
 
 def _start(prompt: str, run: Run, seeds: Sequence[int], sampling: Sampling) -> Stream:

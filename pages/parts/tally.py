@@ -17,7 +17,7 @@ from core.runs.tables import TableMissing
 from pages.parts import classroom, run_picker
 from pages.parts.classroom import Tries
 from pages.parts.phi_text import literal
-from pages.parts.side_by_side import Answer, patients
+from pages.parts.side_by_side import Answer, Try, patients
 
 if TYPE_CHECKING:
     from core.evaluation.summary import Row as MetricRow
@@ -91,17 +91,20 @@ def cells(tries: Tries, run: Run) -> tuple[str, str, str]:
     return f"<b>{tries.leaks}</b> of {tries.samples}", share, told
 
 
-def add_to_class(answers: Sequence[Answer], runs: Sequence[Run]) -> None:
-    """Count new answers for the class, where this session is in one; of what was asked and written nothing is kept.
+def add_to_class(attempt: Try, runs: Sequence[Run]) -> None:
+    """Count new samples for the class, where this session is in one; of what was asked and written nothing is kept.
 
-    A model of notes that somebody brought is theirs alone: not even its id gets into the room.
+    What anybody in the room had counted is not new. A model of notes that somebody brought is theirs alone: not even
+    its id gets into the room.
     """
     if classroom.room() is None:
         return
-    for answer in answers:
-        run = next(run for run in runs if run.id == answer.run_id)
-        if answer.texts and not run.spec.corpus.imported:
-            classroom.tried(run.id, counted([answer], patients(run.spec.corpus)["split"]))
+    specs = {run.id: run.spec.corpus for run in runs if not run.spec.corpus.imported}
+    found = [(key, sample) for key, sample in attempt.samples() if sample.run_id in specs]
+    new = classroom.unseen([key for key, _ in found])
+    for (_, sample), is_new in zip(found, new, strict=True):
+        if is_new:
+            classroom.tried(sample.run_id, counted([sample], patients(specs[sample.run_id])["split"]))
 
 
 def _audit(run: Run) -> tuple[str, str, str, str] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pandas as pd
@@ -12,9 +13,12 @@ from core.corpus.hospital import build
 from core.evaluation.summary import attempts_with_leak
 from core.phi.fields import DIRECT
 from core.phi.leaks import find_many
+from core.serving import Sampling
 from core.spec import CORPUS_PRESETS, RunSpec
 from pages.parts import classroom, tally
-from pages.parts.side_by_side import Answer
+from pages.parts.asking import each_once
+from pages.parts.classroom import Classroom, Tries
+from pages.parts.side_by_side import Answer, Try
 from pages.parts.tally import attempts
 
 
@@ -73,8 +77,36 @@ def test_a_model_of_notes_that_somebody_brought_never_gets_into_a_room(monkeypat
     synthetic = RunSpec(corpus=CORPUS_PRESETS["smoke"])
     own = RunSpec(corpus=CORPUS_PRESETS["smoke"].model_copy(update={"imported": "0" * 12}))
     runs = [SimpleNamespace(id=spec.run_id, spec=spec) for spec in (synthetic, own)]
-    tally.add_to_class([Answer(run.id, (0,), ("Nobody.",), ((),)) for run in runs], runs)
-    assert told == [synthetic.run_id]
+    monkeypatch.setattr(classroom, "unseen", lambda samples: [told.append(key[0]) is None for key in samples])
+    tally.add_to_class(Try("Re:", tuple(Answer(run.id, (0,), ("Nobody.",), ((),)) for run in runs)), runs)
+    assert told == [synthetic.run_id] * 2
+
+
+def test_the_class_counts_a_sample_once_whoever_asks_for_it(monkeypatch, corpus):
+    rooms = Classroom()
+    code, _ = rooms.open()
+    monkeypatch.setattr(classroom, "room", lambda: code)
+    monkeypatch.setattr(classroom, "classroom", lambda: rooms)
+    monkeypatch.setattr(tally, "patients", lambda spec: corpus.patients.set_index("patient_id"))
+    spec = RunSpec(corpus=CORPUS_PRESETS["smoke"])
+    run = SimpleNamespace(id=spec.run_id, spec=spec)
+    text = texts_of(corpus)[0]
+    (spans,) = find_many([text], index_of(corpus))
+    same = Try("Re:", (Answer(run.id, (7,), (text,), (tuple(spans),)),))
+    for attempt in (same, same, replace(same, prompt="Name:"), replace(same, sampling=Sampling(temperature=1.0))):
+        tally.add_to_class(attempt, [run])
+    assert rooms.counts(code).tries == {run.id: Tries(3, 3, 0)}
+    rooms.reset(code)
+    tally.add_to_class(same, [run])
+    assert rooms.counts(code).tries == {run.id: Tries(1, 1, 0)}, "a reset forgets what was counted"
+
+
+def test_a_session_counts_a_sample_once_and_of_a_stopped_one_the_longer_text():
+    part = Answer("r", (7,), ("Jo",), ((),), stopped=True)
+    whole = Answer("r", (7, 8), ("John Doe", "Mary"), ((), ()))
+    tries = [Try("Re:", (part,)), *[Try("Re:", (whole, Answer("other", (7,), ("x",), ((),))))] * 20]
+    assert [sample.texts[0] for sample in each_once(tries, "r")] == ["John Doe", "Mary"]
+    assert len(each_once([*tries, Try("Name:", (part,))], "r")) == 3, "another prompt is another trial"
 
 
 def test_a_session_without_hits_has_a_control_of_nought(corpus):
