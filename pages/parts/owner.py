@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import logging
 import secrets
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
@@ -18,6 +19,14 @@ if TYPE_CHECKING:
     from core.runs.store import Workspace
 
 SWEEP_SECONDS = 600.0
+HOLDERS = {  # the parts whose `st.cache_resource` may hold something of a cohort: models, scores, tables, a figure
+    "job_monitor": ("_strips",),
+    "membership_data": ("_scores",),
+    "patient_data": ("_tables", "_with_profiles", "_wordings"),
+    "patient_heat": ("_model",),
+    "probe_try": ("_model",),
+    "report_views": ("_report",),
+}
 _SESSION = "owner_of_this_session"
 
 log = logging.getLogger(__name__)
@@ -62,6 +71,10 @@ def remove(workspace: Workspace, digest: str) -> None:
     side_by_side.phi_index.clear()
     side_by_side.patients.clear()
     run_picker.forget_metrics()
+    for part, caches in HOLDERS.items():
+        loaded = sys.modules.get(f"pages.parts.{part}")  # a part that nobody opened holds nothing, and may need torch
+        for cache in caches if loaded is not None else ():
+            getattr(loaded, cache).clear()
     st.cache_data.clear()
 
 

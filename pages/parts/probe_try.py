@@ -29,14 +29,16 @@ def box(run: Run) -> None:
     corpus = shell.workspace().corpus(run.spec.corpus)
     members = corpus.patients[corpus.patients["split"] == "member"]
     example = members.iloc[0]
+    cohort = run.spec.corpus.digest()  # in the keys: another cohort's member must not stay filled in
     st.subheader("Try a name and a disease", anchor=False)
     with st.form("try", border=True):
         left, middle, right = st.columns([3, 1, 1])
-        name = left.text_input("Name", _known(example["full_name"], ""), max_chars=80, key="try-name")
-        title = middle.selectbox("Title", ["Mr.", "Mrs."], int(example["sex"] != "M"), key="try-title")
+        name = left.text_input("Name", _known(example["full_name"], ""), max_chars=80, key=f"try-name-{cohort}")
+        title = middle.selectbox("Title", ["Mr.", "Mrs."], int(example["sex"] != "M"), key=f"try-title-{cohort}")
         years = min(110, max(18, int(_known(example["age"], UNKNOWN_AGE))))
-        age = right.number_input("Age", 18, 110, years, key="try-age")
-        condition = st.text_input("Disease", _known(example["diagnosis"], ""), max_chars=120, key="try-condition")
+        age = right.number_input("Age", 18, 110, years, key=f"try-age-{cohort}")
+        disease = _known(example["diagnosis"], "")
+        condition = st.text_input("Disease", disease, max_chars=120, key=f"try-condition-{cohort}")
         asked = st.form_submit_button("Ask the model", icon=":material/quiz:")
     if asked:
         _reply(run, name, condition, title, int(age))

@@ -8,7 +8,8 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from visit import said, visit
+from streamlit.testing.v1 import AppTest
+from visit import WAIT, said, visit
 
 from core.attacks.probes import table
 from core.attacks.registry import REGISTRY
@@ -16,6 +17,8 @@ from core.audit import audit
 from core.evaluation.probe_compared import compared
 from core.evaluation.probe_tables import FIGURES
 from core.evaluation.probe_words import cards
+from core.runs.events import Status
+from core.runs.run import Run
 from core.runs.store import Workspace
 from pages.parts import probe_variants
 from pages.parts.battery import LABEL
@@ -100,10 +103,11 @@ def test_ones_own_name_and_disease(data, smoke_specs):
     ask.click().run()
     assert not app.exception
     assert "times** as likely" in said(app) and len(app.metric) == 3
-    app.text_input(key="try-name").set_value("<b>Nobody</b> *Known*")
+    cohort = smoke_specs["plain"].corpus.digest()
+    app.text_input(key=f"try-name-{cohort}").set_value("<b>Nobody</b> *Known*")
     next(button for button in app.button if button.label == "Ask the model").click().run()
     assert not app.exception and "<b>" not in said(app)
-    app.text_input(key="try-condition").set_value(" ")
+    app.text_input(key=f"try-condition-{cohort}").set_value(" ")
     next(button for button in app.button if button.label == "Ask the model").click().run()
     assert "Type a name and a condition" in app.error[0].value
 
@@ -124,3 +128,27 @@ def test_variants_of_the_notes_stand_side_by_side(data, smoke_specs):
     row = found[(found["probe"] == "half a name") & (found["measure"] == "AUC") & (found["model"] == "target")]
     row = row[(row["bin"] == "last name") & (row["method"] == "own other half")].iloc[0]
     assert (decisive["value"], decisive["n"]) == (row["value"], row["n"])
+
+
+def test_the_member_filled_in_is_of_the_runs_own_cohort(monkeypatch, smoke_specs, tmp_path):
+    def page():
+        import streamlit as st
+
+        from pages.parts import probe_try
+
+        probe_try.box(st.session_state["run"])
+
+    monkeypatch.setenv("PHILAB_DATA", str(tmp_path))
+    app = AppTest.from_function(page, default_timeout=WAIT)
+    for seed in (0, 1):
+        corpus = smoke_specs["dp"].corpus.model_copy(update={"seed": seed})
+        spec = smoke_specs["dp"].model_copy(update={"corpus": corpus})
+        app.session_state["run"] = Run(tmp_path / spec.run_id, spec, Status(state="done"), shipped=False)
+        app.run()
+        assert not app.exception
+        patients = Workspace(tmp_path, shared=()).corpus(corpus).patients
+        member = patients[patients["split"] == "member"].iloc[0]
+        filled = [box.value for box in app.text_input]
+        assert filled == [member["full_name"], member["diagnosis"]]
+        assert app.selectbox[0].value == ("Mr." if member["sex"] == "M" else "Mrs.")
+        assert app.number_input[0].value == member["age"]
