@@ -83,7 +83,7 @@ def test_what_fits_into_a_budget_counts_the_vocabularies(data, smoke_specs, caps
     note = cohort["totals"]["note"]
     assert note["left"] == pytest.approx(15 - 14, abs=0.05)
     assert 0 < note["one_more_run_like_the_last"] < 9, "8 and 6 are gone"
-    assert asked(capsys, "--budget", 6, *here)["totals"]["note"]["one_more_run_like_the_last"] == 0.0
+    assert asked(capsys, "--budget", 13, *here)["totals"]["note"]["one_more_run_like_the_last"] == 0.0
 
 
 def test_a_vocabulary_is_entered_and_written(data, tmp_path, capsys):

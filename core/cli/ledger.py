@@ -157,8 +157,11 @@ def _text(cohort: dict[str, Any]) -> str:
         )
         lines += [f"    {reason}" for reason in total["reasons"]]
         if "left" in total:
-            lines.append(f"    a budget of {total['budget']:g} less that is {total['left']:.4g}")
+            lines.append(f"    a budget of {total['budget']:g} less that alone is {total['left']:.4g}")
         if "one_more_run_like_the_last" in total:
-            lines.append(f"    one more run like the last may spend ε = {total['one_more_run_like_the_last']:.4g}")
+            within = f", for what is released per {unit}" if both else ""
+            lines.append(
+                f"    one more run like the last may spend ε = {total['one_more_run_like_the_last']:.4g}{within}"
+            )
     lines += [f"  {one['sentence']}" for one in cohort["together"]]
     return "\n".join(lines)

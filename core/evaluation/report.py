@@ -42,10 +42,10 @@ from core.runs.ledger import Ledger
 from core.runs.promised import promised, together
 from core.runs.run import Run
 from core.runs.store import Workspace
-from core.writing import delta_text
+from core.writing import delta_text, promised_text
 
 HEADLINE = "direct_patients"  # the leak that the verdict is about
-EVERYTHING = "Everything released of this cohort so far"
+EVERYTHING = "Everything released of this cohort so far promises"
 
 
 @dataclass(frozen=True)
@@ -253,11 +253,10 @@ def _promised(ledger: Ledger, corpus: Corpus, delta: float) -> dict[str, Any]:
     both = together(releases, totals["note"], totals["patient"], corpus)
     for unit, total in totals.items():
         if total.releases or total.reasons:
-            told = "∞" if math.isinf(total.epsilon) else f"{total.epsilon:.3g}"
+            told = "∞" if math.isinf(total.epsilon) else promised_text(total.epsilon)
             partly = any(one.unit == unit for one in both)
-            what = f"What was released of this cohort with a promise per {unit}" if partly else EVERYTHING
-            ending = " by itself, without the other releases" if partly else ""
-            sentences.append(f"{what} promises ε = {told} at δ = {delta_text(delta)} for one {unit}{ending}.")
+            what = f"By themselves, without the others, the releases per {unit} promise" if partly else EVERYTHING
+            sentences.append(f"{what} ε = {told} at δ = {delta_text(delta)} for one {unit}.")
             sentences += total.reasons
     sentences += [one.sentence() for one in both]
     if not releases:

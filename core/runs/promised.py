@@ -18,7 +18,7 @@ from core.runs.ledger import Release
 from core.spec import Accountant, Unit
 from core.training.accounting import Mechanism, group_epsilon
 from core.training.composition import composed_epsilon, room
-from core.writing import delta_text
+from core.writing import delta_text, promised_text
 
 DELTA = 1e-5  # at which totals are told unless another is asked for
 NOTHING = 0.5  # a promise that may fail as often as this is told as none
@@ -139,7 +139,7 @@ class Together:
         """What it promises, in words."""
         whom = "one note" if self.notes is None else f"the patient with the most notes ({self.notes:,})"
         nothing = math.isinf(self.epsilon) or self.delta >= NOTHING
-        promise = "nothing at all" if nothing else f"ε = {self.epsilon:.3g} at δ = {delta_text(self.delta)}"
+        promise = "nothing at all" if nothing else f"ε = {promised_text(self.epsilon)} at δ = {delta_text(self.delta)}"
         return f"For {whom} all of it together promises {promise}."
 
 

@@ -13,6 +13,7 @@ import streamlit as st
 from core.evaluation.wording import epsilon_text
 from core.runs.run import Run
 from core.spec import CorpusSpec
+from core.writing import promised_text
 from pages.parts import charts, run_picker, shell
 from pages.parts.numbers import numbers
 
@@ -71,8 +72,8 @@ def _released(corpus: CorpusSpec, releases: Sequence) -> None:
 def _total(found: dict, unit: str, budget: float) -> None:
     total = found[unit]
     silent = not total.releases and not total.reasons
-    spent = "∞" if math.isinf(total.epsilon) else epsilon_text(total.epsilon)
-    partly = total.releases and not total.reasons and any(found[other].releases for other in UNITS if other != unit)
+    spent = "∞" if math.isinf(total.epsilon) else promised_text(total.epsilon)
+    partly = total.releases and not total.reasons and all(found[each].releases for each in UNITS)
     what = f"what was released per {unit}" if partly else "all releases together"
     st.metric(f"For one {unit}, {what}", "no promise" if silent else f"ε = {spent}")
     if silent:
@@ -84,9 +85,12 @@ def _total(found: dict, unit: str, budget: float) -> None:
             told += f" The private releases alone, with noise of their own, would come to {total.if_independent:.3g}."
         st.caption(told)
         return
-    over = total.epsilon > budget
+    over, others = total.epsilon > budget, next(other for other in UNITS if other != unit)
+    within = f"{'Over' if over else 'Within'} the budget"
+    if partly:
+        within = f"Without the releases per {others}, which count below: {within[0].lower()}{within[1:]}"
     st.caption(
-        f"{'Over' if over else 'Within'} the budget of {budget:g} by {abs(budget - total.epsilon):.3g}. "
+        f"{within} of {budget:g} by {abs(budget - total.epsilon):.3g}. "
         f"{total.releases} release{'s' if total.releases != 1 else ''}, composed by "
         f"{total.accountant.upper()}; the single ε would add up to {total.added:.3g}."
     )
@@ -128,19 +132,19 @@ def _table(releases: Sequence) -> None:
 
 
 def _chart(entries: tuple[str, ...], delta: float, budget: float) -> None:
-    """ε after each release: composed, and the plain sum, against the budget. Only of units with a finite total."""
+    """ε of each unit's own releases so far: composed, and the plain sum, against the budget; only where finite."""
     frames, ended = [], []
     for unit in UNITS:
         steps = [totals(entries[:count], delta)[unit] for count in range(1, len(entries) + 1)]
-        finite = [one for one in steps if math.isfinite(one.epsilon)]
-        if finite and finite[-1].releases:
-            if len(finite) < len(steps):
-                ended.append(f"for one {unit} from entry {len(finite) + 1} on")
-            at = range(1, len(finite) + 1)
+        at = [entry for entry, one in enumerate(steps, 1) if one.releases and math.isfinite(one.epsilon)]
+        if at:  # from the unit's first release on: before it nothing was promised, which is no ε of 0
+            if at[-1] < len(steps):
+                ended.append(f"for what was released per {unit} from entry {at[-1] + 1} on")
+            finite = [steps[entry - 1] for entry in at]
             frames.append(
                 pd.DataFrame(
                     {
-                        "unit": unit, "entry": list(at), "together": [one.epsilon for one in finite],
+                        "unit": unit, "entry": at, "together": [one.epsilon for one in finite],
                         "added up": [one.added for one in finite],
                     }
                 )
@@ -153,7 +157,7 @@ def _chart(entries: tuple[str, ...], delta: float, budget: float) -> None:
         for column, dash in (("added up", "dot"), ("together", "solid")):  # what counts lies on top
             if len(rows):
                 figure.add_scatter(
-                    x=rows["entry"], y=rows[column], name=f"one {unit}: {column}", mode="lines+markers",
+                    x=rows["entry"], y=rows[column], name=f"per {unit}: {column}", mode="lines+markers",
                     line={"color": colour if column == "together" else charts.CONTROL, "dash": dash, "width": 3},
                     hovertemplate="after entry %{x}: ε = %{y:.3g}<extra></extra>",
                 )  # fmt: skip
@@ -167,7 +171,7 @@ def _chart(entries: tuple[str, ...], delta: float, budget: float) -> None:
         margin={"t": 10, "b": 10, "l": 10, "r": 10}, legend={"orientation": "h", "y": 1.02, "yanchor": "bottom"},
     )  # fmt: skip
     last = frame.groupby("unit")["together"].last()
-    told = ", ".join(f"{value:.3g} for one {unit}" for unit, value in last.items())
+    told = ", ".join(f"{value:.3g} per {unit}" for unit, value in last.items())
     charts.show(figure, key="ledger-chart", alt=f"ε after each release against the budget of {budget:g}; now {told}")
     if ended:
         st.caption(f"The total is infinite, and has no place on this axis, {' and '.join(ended)}.")

@@ -161,7 +161,7 @@ def test_releases_of_both_units_are_told_together(report, workspace, smoke_specs
     assert (note["epsilon"], note["delta"]) == pytest.approx((3 * epsilon, min(1, (2 + math.exp(epsilon)) * 1e-3)))
     assert patient["epsilon"] == pytest.approx((most + 1) * epsilon)
     told = told_of_ledger(both)
-    assert "Everything released" not in told and told.count("by itself, without the other releases") == 2
+    assert "Everything released" not in told and told.count("By themselves, without the others, the releases per") == 2
     assert f"the patient with the most notes ({most}) all of it together promises nothing at all" in told
     assert "For one note all of it together promises nothing at all" in told, "δ is 1"
     assert told in " ".join(seen(render(both)).text.split())

@@ -79,6 +79,7 @@ def test_releases_per_note_and_per_patient_are_told_together(workspace):
     assert totals(app) == {f"For one {unit}, what was released per {unit}": "ε = 1" for unit in ("note", "patient")}
     assert "For one note all of it together promises ε = 3 at δ = 4.7·10⁻⁵." in said(app)
     assert "For the patient with the most notes" in said(app)
+    assert any("Without the releases per patient, which count below: within" in one.value for one in app.caption)
     assert not any(button.label == "What may one more run spend?" for button in app.button), "no run to be like"
 
 
@@ -87,7 +88,7 @@ def test_what_fits_into_a_budget_counts_the_vocabularies(workspace, smoke_specs)
     ledger.release_run(workspace.run(smoke_specs["dp"].run_id), "for the class")
     words = Vocabulary(epsilon=2.0, delta=1e-10, words=3, unit="note")
     ledger.release_vocabulary("words", words, "a tokenizer")
-    app = opened(ledger_delta="0.001", budget="6")
+    app = opened(ledger_delta="0.001", budget="13")  # more than the run's 8, less than 8 and 6
     next(button for button in app.button if button.label == "What may one more run spend?").click().run()
     assert not app.exception and "For one note: nothing fits into the budget any more." in said(app)
 
