@@ -1,8 +1,9 @@
-"""How sentences everywhere have ε and δ of a promise, and a number of epochs."""
+"""How sentences everywhere have ε and δ of a promise, an ε that was proved, and a number of epochs."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
@@ -18,12 +19,21 @@ def delta_text(delta: float) -> str:
 
 def promised_text(epsilon: float) -> str:
     """ε in three digits where it is a promise, rounded up: `8` for 7.997, `10.1` for 10.04, `1,235` for 1234.5."""
+    return _three_digits(epsilon, lambda value: math.ceil(value - 1e-6))
+
+
+def proved_text(epsilon: float) -> str:
+    """ε in three digits where it is proved to be at least so large, rounded down: `2.74` for 2.746."""
+    return _three_digits(epsilon, lambda value: math.floor(value + 1e-6))
+
+
+def _three_digits(epsilon: float, whole: Callable[[float], int]) -> str:
     if not 0 < epsilon < math.inf:
         return f"{epsilon:.3g}"
     if epsilon >= 100:
-        return f"{math.ceil(epsilon - 1e-6):,}"
+        return f"{whole(epsilon):,}"
     step = 10.0 ** (math.floor(math.log10(epsilon)) - 2)
-    return f"{math.ceil(epsilon / step - 1e-6) * step:.3g}"
+    return f"{whole(epsilon / step) * step:.3g}"
 
 
 def epochs_text(epochs: int) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Literal
 
+from core.writing import promised_text, proved_text
+
 Verdict = Literal["exceeds its control", "cannot be told from its control", "below its control"]
 
 EXPLANATIONS: dict[str, str] = {
@@ -188,13 +190,13 @@ def leak_sentence(
 def audit_sentence(bound: float, promised: float) -> str:
     """An empirical lower bound on ε against the promised ε; above it is an alarm."""
     if bound <= 0:
-        ending = "no limit was promised" if math.isinf(promised) else f"promised was {epsilon_text(promised)}"
+        ending = "no limit was promised" if math.isinf(promised) else f"promised was {promised_text(promised)}"
         return f"The attacks prove nothing about ε; {ending}."
     if math.isinf(promised):
-        return f"An attack proves that ε is at least {epsilon_text(bound)}; no limit was promised."
+        return f"An attack proves that ε is at least {proved_text(bound)}; no limit was promised."
     if bound > promised:
         return (
-            f"Alarm: an attack proves ε ≥ {epsilon_text(bound)}, above the promised {epsilon_text(promised)}. "
+            f"Alarm: an attack proves ε ≥ {proved_text(bound)}, above the promised {promised_text(promised)}. "
             "There is a bug, or the guarantee is broken."
         )
-    return f"The attacks prove ε ≥ {epsilon_text(bound)}, which is within the promised {epsilon_text(promised)}."
+    return f"The attacks prove ε ≥ {proved_text(bound)}, which is within the promised {promised_text(promised)}."

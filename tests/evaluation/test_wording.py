@@ -26,7 +26,7 @@ from core.evaluation.wording import (
     perplexity_text,
     verdict,
 )
-from core.writing import delta_text, promised_text
+from core.writing import delta_text, promised_text, proved_text
 
 
 def test_most_right_guesses_known_answers():
@@ -132,6 +132,9 @@ def test_auc_and_audit_sentences():
         (lambda: promised_text(1234.5), "1,235"),
         (lambda: promised_text(0.0), "0"),
         (lambda: promised_text(math.inf), "inf"),
+        (lambda: proved_text(2.746), "2.74"),
+        (lambda: proved_text(2.74), "2.74"),
+        (lambda: proved_text(1234.5), "1,234"),
         (lambda: percent(0.0), "0\u00a0%"),
         (lambda: percent(0.0007), "0.07\u00a0%"),
         (lambda: percent(0.00001), "<\u00a00.01\u00a0%"),
