@@ -59,7 +59,7 @@ def choose_family(found: list[Family]) -> Family:
     return family_choice.pick(
         "Runs",
         same,
-        {family.id: f"{names[family.id]} · {family_choice.count_text(family)}" for family in same},
+        names,
         key="family",
         widget=f"runs-{kind}",
         place=right,

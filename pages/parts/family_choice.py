@@ -46,11 +46,6 @@ def _batch(family: Family) -> str:
     return f"batch {(family.training or family.plain_training).batch_size}"
 
 
-def count_text(family: Family) -> str:
-    """`1 run`, `2 runs`."""
-    return f"{len(family.run_ids)} run{'' if len(family.run_ids) == 1 else 's'}"
-
-
 def pick(
     title: str,
     found: Sequence[Family],
@@ -63,14 +58,16 @@ def pick(
 ) -> Family:
     """A select box over `found` (not empty). The choice is kept in the session and in the link (`?key=<family id>`).
 
-    `labels` may change when further runs finish: the choice is by id, as in `run_picker.pick`. Of an id that is gone
+    `labels` may change when further families appear (browsers go on sending the old one, so they hold no counts): the
+    choice is by id, as in `run_picker.pick`. Of an id that is gone
     (the first private run made a curve out of runs without privacy) the same cohort, model and audit are taken.
     """
     ids, last = [family.id for family in found], f"picked_{key}"
     start = _known((st.query_params.get(key), st.session_state.get(last)), ids)
 
     def share() -> None:
-        st.session_state[last] = st.query_params[key] = st.session_state[widget]
+        if st.session_state[widget] in ids:  # a browser may still send a label of before
+            st.session_state[last] = st.query_params[key] = st.session_state[widget]
 
     chosen = place.selectbox(
         title, ids, ids.index(start), format_func=labels.__getitem__, key=widget, help=help, on_change=share
