@@ -31,6 +31,7 @@ from core.spec import (
     TrainingSpec,
     VocabularySpec,
 )
+from core.writing import promised_text
 
 AUDIT = AuditSpec(samples_per_prompt=1, new_tokens=8, mask_draws=1, bootstrap=20)
 DP = PrivacySpec(target_epsilon=8.0, delta=1e-3)
@@ -99,10 +100,10 @@ def test_its_promise_is_the_sum_of_both(private, workspace):
     words = gaussian_epsilon(mechanism.vocabulary.multiplier, 1.1e-3 - mechanism.vocabulary.added()[1])
     assert max(8.0, words) < mechanism.epsilon() < 28.0
     card = (private.folder / "README.md").read_text(encoding="utf-8")
-    assert f"({mechanism.epsilon():.3g}, 0.0011)-differential privacy" in card
+    assert f"({promised_text(mechanism.epsilon())}, 0.0011)-differential privacy" in card
     alone = mechanism.training_alone().epsilon()
     assert f"Gaussian noise of scale {mechanism.vocabulary.scale:.4g}" in card
-    assert f"ε = 20 at δ = 0.0001 by themselves, {alone:.3g} for training" in card
+    assert f"ε = 20 at δ = 10⁻⁴ by themselves, {alone:.3g} for training" in card
     release = Ledger.of(workspace, private.spec.corpus).release_run(private, "a test")
     assert release.mechanism == mechanism
 
