@@ -141,7 +141,8 @@ def pick(title: str, runs: Sequence[Run], default: Run | None, *, key: str) -> R
     asked = next((run_id for run_id in (st.query_params.get(key), st.session_state.get(last)) if run_id in ids), None)
 
     def share() -> None:
-        st.session_state[last] = st.query_params[key] = st.session_state[widget]
+        if st.session_state[widget] in ids:  # a browser may still send a label of before
+            st.session_state[last] = st.query_params[key] = st.session_state[widget]
 
     start = asked or (default.id if default is not None else ids[0])
     chosen = st.selectbox(
