@@ -41,7 +41,7 @@ def _name(text, value, _field):
             initial = len(pieces[number - 1]) == 1
             gap = r"\s*,\s*" if number == comma else r"(?:\s+|\s?[-']\s?" + (r"|\.\s+)" if initial else ")")
             pattern += gap + re.escape(piece)
-        spans.update(_regex(text, rf"(?<![{W}])(?<![{W}]['-]){pattern}(?![{W}]|-[{W}]|\s?@)"))
+        spans.update(_regex(text, rf"(?<![{W}])(?<![{W}]['-]){pattern}(?![{W}]|-[{W}]|@|\s@\s?[\w-]+\s?\.\s?\w)"))
     return spans
 
 
