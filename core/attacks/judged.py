@@ -54,11 +54,10 @@ def judged_notes(target: Target, limit: int | None = None) -> pd.DataFrame:
 
 
 def _judged(target: Target) -> pd.DataFrame:
-    trained = set(target.corpus.training_notes(target.spec.training.max_notes_per_patient)["note_id"])
-    notes = target.corpus.notes_of(*SPLITS)
-    keep = (notes["split"] == "heldout") | notes["note_id"].isin(trained)
-    keep |= (notes["split"] == "population") & ~notes["patient_id"].isin(reference_patients(target))
-    notes = notes[keep & (notes["text"].str.len() > 0)]
+    notes = target.corpus.judged_notes(target.spec.training.max_notes_per_patient)
+    keep = notes["split"].isin(SPLITS) & (notes["text"].str.len() > 0)
+    keep &= (notes["split"] != "population") | ~notes["patient_id"].isin(reference_patients(target))
+    notes = notes[keep]
     notes = notes[can_be_scored(target.lm, notes["text"].array)].reset_index(drop=True)
     for split in ("member", "heldout"):
         if not (notes["split"] == split).any():

@@ -37,9 +37,8 @@ def _ranking(target: Target, report: Report) -> Tables:
 
 
 def _prefixes(target: Target, report: Report) -> Tables:
-    trained = set(target.corpus.training_notes(target.spec.training.max_notes_per_patient)["note_id"])
-    notes = target.corpus.notes_of("member", "heldout")
-    notes = notes[(notes["split"] == "heldout") | notes["note_id"].isin(trained)]
+    notes = target.corpus.judged_notes(target.spec.training.max_notes_per_patient)
+    notes = notes[notes["split"].isin(["member", "heldout"])]
     asked = asked_notes(target.lm, notes, seed=target.spec.audit.seed)
     models = {"target": target.lm} if target.spec.is_base else {"target": target.lm, "base": target.base}
     found = [prefix_attack(lm, asked, role=role, on_progress=report) for role, lm in models.items()]

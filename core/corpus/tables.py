@@ -142,7 +142,7 @@ class Corpus:
         keep = notes.groupby("patient_id", sort=False).cumcount() < max_notes_per_patient
         return notes[keep].reset_index(drop=True)
 
-    def judged_notes(self, max_notes_per_patient: int = 50) -> pd.DataFrame:
+    def judged_notes(self, max_notes_per_patient: int) -> pd.DataFrame:
         """All notes but those of members that were not trained on, being more than a patient may have (row J7)."""
         trained = self.training_notes(max_notes_per_patient)["note_id"]
         keep = (self.notes["split"] != "member") | self.notes["note_id"].isin(trained)

@@ -229,17 +229,21 @@ class Mechanism(BaseModel):
             return self
         return self.model_copy(update={"vocabulary": None, "delta": self.delta - self.vocabulary.delta})
 
+    @property
+    def counted_by(self) -> Accountant:
+        """The accountant that the promise is told by: the one that chose σ, but PRV for GDP, which under-reports."""
+        return "prv" if self.accountant == "gdp" else self.accountant
+
     def epsilon(self) -> float:
         """ε of the whole run."""
         return self.epsilon_with_method()[0]
 
     def epsilon_with_method(self) -> tuple[float, Accountant]:
-        """ε that is promised and the accountant that gave it (RDP where that one has no finite answer).
+        """ε that is promised and the accountant that gave it (RDP where `counted_by` has no finite answer).
 
-        With a vocabulary both are composed by PRV (`core.training.composition`), whatever the accountant; and a noise
-        that was chosen by GDP, which under-reports, is told by PRV, too.
+        With a vocabulary both are composed by PRV (`core.training.composition`), whatever the accountant.
         """
-        if self.vocabulary is not None or self.accountant == "gdp":
+        if self.vocabulary is not None:
             from core.training.composition import composed_epsilon
 
             return composed_epsilon([self], self.delta)
@@ -248,7 +252,7 @@ class Mechanism(BaseModel):
             sample_rate=self.sample_rate,
             steps=self.steps,
             delta=self.delta,
-            accountant=self.accountant,
+            accountant=self.counted_by,
         )
 
     def to_json(self) -> str:

@@ -99,7 +99,7 @@ class PrivateSteps:
             sample_rate=self.mechanism.sample_rate,
             steps=self.mechanism.steps,
             delta=self.mechanism.delta,
-            accountant="prv" if self.mechanism.accountant == "gdp" else self.mechanism.accountant,  # as `Mechanism`
+            accountant=self.mechanism.counted_by,
         )
         self.fingerprint = self._feed.fingerprint(privacy)
         self._clipper = Clipper(lm.model, privacy.max_grad_norm)

@@ -58,9 +58,9 @@ def pick(
 ) -> Family:
     """A select box over `found` (not empty). The choice is kept in the session and in the link (`?key=<family id>`).
 
-    `labels` may change when further families appear (browsers go on sending the old one, so they hold no counts): the
-    choice is by id, as in `run_picker.pick`. Of an id that is gone
-    (the first private run made a curve out of runs without privacy) the same cohort, model and audit are taken.
+    The choice is by id, as in `run_picker.pick`, since `labels` may change when further families appear; they hold no
+    counts of runs, for browsers go on sending the label of before. Of an id that is gone (the first private run made a
+    curve out of runs without privacy) the same cohort, model and audit are taken.
     """
     ids, last = [family.id for family in found], f"picked_{key}"
     start = _known((st.query_params.get(key), st.session_state.get(last)), ids)
