@@ -17,16 +17,12 @@ import pandas as pd
 import pytest
 
 from core.evaluation import report_html_findings as findings
-from core.evaluation import report_html_tables
 from core.evaluation.rarity import bucket_of, log_normalised, log_profile_probability, number_of_buckets
 from core.evaluation.recommendation import Limits, measures, recommend
 from core.evaluation.report import build, plain
 from core.evaluation.report_commands import report_command
 from core.evaluation.report_html import render
-from core.evaluation.report_html_tables import controls as controls_html
-from core.evaluation.report_html_tables import figure_text
-from core.evaluation.report_rarity import patient_sentence, rank_interval, signed, trend_sentence, trends
-from core.evaluation.report_tables import controls, memorised, probes
+from core.evaluation.report_tables import memorised, probes
 from core.evaluation.wording import verdict
 from core.phi.fields import HIPAA_IDENTIFIERS
 from core.runs.ledger import Ledger
@@ -227,36 +223,6 @@ def test_every_bucket_has_the_public_model_beside_it(workspace, smoke_specs, rep
     assert "base of A, B" in render(report), "one public model, told once"
 
 
-def test_a_trend_is_told_only_where_there_is_one():
-    table = pd.DataFrame(
-        {"run": "r", "attack": "loss", "bucket": range(1, 7), "log_probability": [-9.0, -8, -7, -6, -5, -4],
-         "patients": [10] * 5 + [3], "value": [0.5, 0.4, 0.3, 0.2, 0.1, math.nan], "kept": [True] * 5 + [False]}
-    )  # fmt: skip
-    (found,) = trends(table).to_dict("records")
-    assert (found["rho"], found["buckets"], found["dropped_buckets"], found["dropped_patients"]) == (
-        pytest.approx(1.0), 5, 1, 3,
-    )  # fmt: skip
-    assert found["p_value"] == pytest.approx(2 / 120), "of 5! orders two are as extreme"
-    assert "rarer diseases leak more" in trend_sentence("loss", 5, 1.0, 2 / 120)
-    assert "rarer diseases leak less" in trend_sentence("loss", 5, -1.0, 2 / 120)
-    assert "no trend can be told" in trend_sentence("loss", 5, 0.9, 0.08)
-    assert "no trend that could be tested" in trend_sentence("loss", 1, math.nan, math.nan)
-
-
-def test_a_rank_correlation_is_signed_and_nought_is_not():
-    assert [signed(value) for value in (0.123, -0.284, -0.001, 0.0)] == ["+0.12", "−0.28", "0.00", "0.00"]
-    low, high = rank_interval(0.5, 103)
-    assert (low, high) == (pytest.approx(0.329, abs=1e-3), pytest.approx(0.639, abs=1e-3))  # by hand: z = .5493 ± .2079
-    assert all(map(math.isnan, rank_interval(1.0, 10)))
-
-
-def test_members_are_held_against_held_out_patients():
-    rows = pd.DataFrame({"split": ["member", "heldout"], "low": [0.3, -0.1], "high": [0.5, 0.2]})
-    assert patient_sentence(rows) == "rarity marks members more than held-out patients"
-    assert "no more than" in patient_sentence(rows.assign(low=[0.1, -0.1]))
-    assert patient_sentence(rows.head(1)) == ""
-
-
 # What stands side by side ---------------------------------------------------------------------------------------------
 
 
@@ -267,27 +233,6 @@ def test_a_figure_without_a_held_out_arm_is_judged_by_the_public_model(report, s
     assert rows.loc[(run, "auc_loss"), "against"] == "base"
     one = rows.loc[(run, "auc_loss")]
     assert one["verdict"] == verdict(one["low"], one["high"], one["base_low"], one["base_high"])
-
-
-def test_figures_are_written_in_their_own_units():
-    told = {
-        "perplexity_heldout": "4.59",
-        "auc_loss": "0.881",
-        "exposure:8": "10.0",
-        "bits_per_character_heldout": "2.35",
-    }
-    values = {"perplexity_heldout": 4.591, "auc_loss": 0.8807, "exposure:8": 9.966, "bits_per_character_heldout": 2.345}
-    assert {metric: figure_text(metric, value) for metric, value in values.items()} == told
-    assert figure_text("privacy_leakage_loss", -0.025) == "−2.5\u00a0%" and figure_text("auc_loss", math.nan) == "–"
-
-
-def test_canaries_are_told_with_most_copies_and_judged():
-    rows = [("exposure:2", "run", 1.0, 0.5, 2.0), ("exposure:16", "run", 9.0, 8.0, 9.5),
-            ("exposure:16", "heldout", 1.4, 0.6, 2.2)]  # fmt: skip
-    metrics = pd.DataFrame(rows, columns=["metric", "arm", "value", "low", "high"]).assign(n=3, note="")
-    (row,) = controls([SimpleNamespace(id="r", metrics=metrics)]).to_dict("records")
-    assert (row["metric"], row["verdict"], row["against"]) == ("exposure:16", "exceeds its control", "held out")
-    assert "exceeds held out" in controls_html(pd.DataFrame([row]), {"r": "A"})
 
 
 def test_at_a_glance_every_model_has_a_row_of_what_decides(report):
@@ -317,18 +262,6 @@ def test_each_run_has_its_own_cap_of_notes(workspace, smoke_specs):
     shutil.rmtree(folder)
     told = [next(line for line in one["sentences"] if "For a patient" in line) for one in found.facts["verdict"]]
     assert "with 2 notes" in told[1] and "with 2 notes" not in told[0]
-
-
-def test_the_audit_fixed_beforehand_is_told_as_such_wherever_it_stands():
-    """A cohort without canaries that are one unit each has no such audit: then only the highest bound is told."""
-    row = {"run": "r", "audit": "a", "correct": 5, "trials": 9, "epsilon": 0.5, "ceiling": 2.0, "promised": 8.0,
-           "alarm": False, "looks": 3}  # fmt: skip
-    looks = pd.DataFrame([row, row | {"audit": "b", "epsilon": 0.9}, row | {"audit": "c", "epsilon": 0.1}])
-    html = report_html_tables.bounds(looks, {"r": "A"})
-    assert html.count("<tr>") == 2 and "<td>b</td>" in html
-    fixed = pd.concat([looks, pd.DataFrame([row | {"audit": "first", "epsilon": 0.2, "looks": 1}])])
-    html = report_html_tables.bounds(fixed.reset_index(drop=True), {"r": "A"})
-    assert html.index("<td>first</td>") < html.index("<td>b</td>") and html.count("<tr>") == 3
 
 
 def test_what_full_audits_found_is_told(workspace, smoke_specs):

@@ -8,7 +8,7 @@ from functools import partial
 
 import pandas as pd
 import pytest
-from visit import revealed, said, visit
+from visit import asks_anew_for, revealed, said, visit
 
 from core.evaluation.canary_figures import BLIND, exposure_by_copies, race
 from core.evaluation.risk import CALIBRATED, OLD, SCORE, WEIGHTS
@@ -53,12 +53,7 @@ def test_a_guess_is_told_back_beside_the_answer(data):
 @pytest.mark.parametrize("view", ["Copies", "Epochs", "Questions", "Risk score"])
 def test_another_model_is_another_question(data, smoke_specs, view):
     app = opened(view=view, left=smoke_specs["plain"].run_id, right=smoke_specs["plain"].run_id)
-    next(button for button in app.button if button.key.endswith("-0")).click().run()
-    assert "You guessed" in said(app) and "Guess first." not in said(app)
-    for pick in ("left", "right"):
-        app.selectbox(key=f"pick_{pick}").set_value(smoke_specs["dp"].run_id).run()
-    assert not app.exception
-    assert "Guess first." in said(app) and "You guessed" not in said(app) and not app.get("plotly_chart")
+    asks_anew_for(app, smoke_specs["dp"].run_id)
 
 
 def test_risk_scores_of_different_parts_are_not_compared(audited, monkeypatch, smoke_specs):

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import pytest
-from visit import revealed, said, visit
+from visit import asks_anew_for, revealed, said, visit
 
 from core.audit import audit
 from core.evaluation.membership_curve import Ceiling
@@ -149,13 +149,7 @@ def test_rates_without_a_figure_are_left_out(monkeypatch):
 @pytest.mark.parametrize("view", list(VIEWS))
 def test_another_model_is_another_question(data, smoke_specs, view):
     app = opened(view=view, left=smoke_specs["plain"].run_id, right=smoke_specs["plain"].run_id)
-    answer = next(button for button in app.button if button.key.endswith("-0"))
-    answer.click().run()
-    assert "Guess first." not in said(app) and app.get("plotly_chart")
-    for pick in ("left", "right"):
-        app.selectbox(key=f"pick_{pick}").set_value(smoke_specs["dp"].run_id).run()
-    assert not app.exception
-    assert "Guess first." in said(app) and "You guessed" not in said(app) and not app.get("plotly_chart")
+    asks_anew_for(app, smoke_specs["dp"].run_id)
 
 
 def test_the_roc_question_is_about_the_curve_that_answers_it(audited, monkeypatch, smoke_specs):

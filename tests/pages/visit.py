@@ -30,3 +30,13 @@ def revealed(app: AppTest) -> AppTest:
 def said(app: AppTest) -> str:
     """Everything the page says in words."""
     return "\n".join(element.value for element in app.markdown)
+
+
+def asks_anew_for(app: AppTest, run_id: str) -> None:
+    """A guess about the models shown is made, then both boxes take another run, which nobody has guessed about."""
+    next(button for button in app.button if button.key.endswith("-0")).click().run()
+    assert "Guess first." not in said(app)
+    for pick in ("left", "right"):
+        app.selectbox(key=f"pick_{pick}").set_value(run_id).run()
+    assert not app.exception
+    assert "Guess first." in said(app) and "You guessed" not in said(app) and not app.get("plotly_chart")
