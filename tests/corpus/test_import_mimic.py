@@ -136,6 +136,28 @@ def test_one_number_is_one_doctor_everywhere_and_the_seed_decides(folder):
         ("NOTEEVENTS", "ROW_ID,SUBJECT_ID,HADM_ID,CHARTDATE,CATEGORY,TEXT\n", "has a header and no rows"),
         ("PATIENTS", "SUBJECT_ID,GENDER,DOB\n10,F,2080-03-02\n10,M,2080-03-02\n", "row 3, column “SUBJECT_ID”"),
         ("DIAGNOSES_ICD", "SUBJECT_ID,HADM_ID\n10,100\n", "has no column “ICD_CODE”"),
+        (
+            "DIAGNOSES_ICD",
+            "SUBJECT_ID,ICD9_CODE\n10,<script>\n",
+            "row 2, column “ICD9_CODE”: “<SCRIPT>” is not an ICD-9",
+        ),
+        ("PATIENTS", "SUBJECT_ID,GENDER,DOB\n10,purple,2080-03-02\n", "row 2, column “GENDER”: “purple” is not a sex"),
+        (
+            "PATIENTS",
+            "SUBJECT_ID,GENDER,DOB\n10,other,2080-03-02\n",
+            "row 2, column “GENDER”: “other” is neither M nor F",
+        ),
+        ("PATIENTS", "SUBJECT_ID,GENDER,DOB\n10,F,2080-13-02\n", "row 2, column “DOB”: “2080-13-02” is no day"),
+        (
+            "ADMISSIONS",
+            "SUBJECT_ID,HADM_ID,ADMITTIME\n10,100,soon\n",
+            "row 2, column “ADMITTIME”: “soon” is not a date",
+        ),
+        (
+            "NOTEEVENTS",
+            "ROW_ID,SUBJECT_ID,HADM_ID,CHARTDATE,CATEGORY,TEXT\n1,10,,yesterday,,x\n",
+            "row 2, column “CHARTDATE”: “yesterday” is not a date",
+        ),
     ],
 )
 def test_bad_tables_of_a_folder_are_named(folder, table, content, complaint):
