@@ -108,3 +108,16 @@ def test_bad_input_is_one_line_and_nothing_is_written(notes_file, tmp_path, caps
     assert main(["corpus", "--out", str(tmp_path / "out"), *given]) == 2
     assert complaint in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+def test_patients_without_an_identifier_are_counted_and_remarks_are_said(notes_file, tmp_path, capsys):
+    """Rows of the table are no identifiers: 9 of the 32 patients have a row and nothing in it, 1 has no row."""
+    people = sorted(NOTES.loc[NOTES["split"] != "canary", "patient_id"].unique())
+    rows = [f"{who},{'' if n < 9 else f'514-22-{9000 + n}'},70" for n, who in enumerate(people[:-1])]
+    table = tmp_path / "ids.csv"
+    table.write_text("patient_id,ssn,age\n" + "\n".join([*rows, "nobody,1,18 months"]) + "\n")
+    asked = ["--from", str(notes_file), "--identifiers", str(table), "--column", "note=Wording"]
+    assert main(["corpus", *asked, "--out", str(tmp_path / "out")]) == 0
+    said = capsys.readouterr().out
+    assert "identifiers: from the table given; 10 of 32 patients without any" in said
+    assert "1 row: the patient has no note (first: ids.csv, row 33, column “patient_id”)" in said

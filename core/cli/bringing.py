@@ -54,8 +54,9 @@ def _text(out: Path, seen: Seen) -> str:
         f"  copies: {seen.copies:,} word for word, {seen.near_copies:,} with near ones; {seen.removed:,} left out"
         f"{'; the ε of a model speaks of the others' if seen.removed else ''}",
         f"  left out: {seen.blank:,} blank, {seen.marked_wrong:,} marked as errors",
-        f"  identifiers: {where[seen.records]}; {seen.without_record:,} patients without any",
+        f"  identifiers: {where[seen.records]}; {seen.without_identifier:,} of {seen.patients:,} patients without any",
         f"  {seen.notes_with_phi:,} notes hold something that identifies",
+        *(f"  {remark}" for remark in seen.remarks),
         f"Train on it: python -m core train --corpus {out}",
     ]
     return "\n".join(lines)

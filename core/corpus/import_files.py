@@ -52,6 +52,11 @@ def header(path: Path) -> list[str]:
             f"{path.name}, row 1: {len(names):,} columns, and notes have at most {MOST_COLUMNS:,}. Is this a file of "
             "notes?"
         )
+    if any("\ud800" <= character <= "\udfff" for name in names for character in name):
+        raise BadNotes(
+            f"{path.name}, row 1: the names of the columns are not UTF-8 (Latin-1 or Windows-1252, perhaps). Save the "
+            "file as UTF-8."
+        )
     return list(names)
 
 
@@ -122,7 +127,13 @@ def _check(file: str, name: str, rows: list[int], values: list[str]) -> None:
 
 
 def _is_parquet(path: Path) -> bool:
-    return _first_bytes(path)[:4] == b"PAR1"
+    """Raises BadNotes for a file that is called Parquet and is none: what it holds instead may not be meant."""
+    start = _first_bytes(path)
+    if start[:4] != b"PAR1" and start.strip() and path.suffix.lower() in (".parquet", ".pq"):
+        raise BadNotes(
+            f"{path.name} is not a Parquet file, though its name says so. If it is text, name it {path.stem}.csv."
+        )
+    return start[:4] == b"PAR1"
 
 
 def _parquet(path: Path) -> pq.ParquetFile:

@@ -16,11 +16,13 @@ from pathlib import Path
 import pandas as pd
 
 from core.corpus.import_codes import dotted
+from core.corpus.import_columns import Column
 from core.corpus.import_files import BadNotes, chunks, header
 from core.corpus.import_identifiers import RECORD_COLUMNS
 from core.corpus.import_memory import MemoryWatch
 from core.corpus.import_spool import RawNotes
 from core.corpus.import_surrogates import Surrogates
+from core.corpus.import_values import check_code, quoted, read_sex
 from core.corpus.tables import DIAGNOSES
 
 TABLES = ("NOTEEVENTS", "PATIENTS", "ADMISSIONS", "DIAGNOSES_ICD")
@@ -54,7 +56,7 @@ def read_mimic(
     admitted = _first_admissions(files["ADMISSIONS"], most_bytes)
     diagnoses = _diagnoses(files["DIAGNOSES_ICD"], _file(folder, "D_ICD_DIAGNOSES"), most_bytes)
     surrogates = Surrogates(seed, {who: sex for who, (sex, _) in people.items()})
-    wrong, watch = 0, MemoryWatch(files["NOTEEVENTS"].name)
+    wrong, watch, dates = 0, MemoryWatch(files["NOTEEVENTS"].name), Column(files["NOTEEVENTS"].name, "CHARTDATE")
 
     def report(done: int, total: int) -> None:
         watch.read(done, total)
@@ -75,7 +77,7 @@ def read_mimic(
         into.add(
             surrogates.fill(who, cells["TEXT"].replace("\r\n", "\n")),
             row=row, note_id=cells["ROW_ID"], patient_id=who, admission_id=cells["HADM_ID"] or who, split="",
-            note_type=cells["CATEGORY"].lower() or "note", date=cells["CHARTDATE"][:10],
+            note_type=cells["CATEGORY"].lower() or "note", date=_iso(dates, row, cells["CHARTDATE"]),
         )  # fmt: skip
     notes = into.frame()
     again = notes[notes["note_id"].duplicated()] if len(notes) else notes
@@ -135,18 +137,28 @@ def _rows(
 def _people(path: Path, most_bytes: int) -> dict[str, tuple[str, str]]:
     """Sex and date of birth of every patient."""
     found: dict[str, tuple[str, str]] = {}
+    sexes, births = Column(path.name, "GENDER"), Column(path.name, "DOB")
     for row, cells in _rows(path, ("SUBJECT_ID", "GENDER", "DOB"), most_bytes):
         if cells["SUBJECT_ID"] in found:
             raise BadNotes(f"{path.name}, row {row}, column “SUBJECT_ID”: patient {cells['SUBJECT_ID']} comes twice.")
-        found[cells["SUBJECT_ID"]] = ("M" if cells["GENDER"].upper() == "M" else "F", cells["DOB"][:10])
+        sex = sexes.read(row, cells["GENDER"], read_sex)
+        if sex not in ("M", "F"):
+            raise BadNotes(f"{sexes.where(row)}: {quoted(sex)} is neither M nor F, as MIMIC-III has it.")
+        found[cells["SUBJECT_ID"]] = (sex, _iso(births, row, cells["DOB"]))
     return found
+
+
+def _iso(column: Column, row: int, cell: str) -> str:
+    """The day in a cell of MIMIC-III, whose dates are shifted into the future; empty where there is none."""
+    return column.date(row, cell, shifted=True).first.isoformat() if cell else ""
 
 
 def _first_admissions(path: Path, most_bytes: int) -> dict[str, str]:
     first: dict[str, str] = {}
-    for _, cells in _rows(path, ("SUBJECT_ID", "ADMITTIME"), most_bytes):
-        who, day = cells["SUBJECT_ID"], cells["ADMITTIME"][:10]
-        first[who] = min(first.get(who, day), day)
+    times = Column(path.name, "ADMITTIME")
+    for row, cells in _rows(path, ("SUBJECT_ID", "ADMITTIME"), most_bytes):
+        if day := _iso(times, row, cells["ADMITTIME"]):
+            first[cells["SUBJECT_ID"]] = min(first.get(cells["SUBJECT_ID"], day), day)
     return first
 
 
@@ -155,8 +167,10 @@ def _diagnoses(path: Path, names: Path | None, most_bytes: int) -> pd.DataFrame:
     described = {} if names is None else _descriptions(names, most_bytes)
     column = _code_column(path)
     found: dict[tuple[str, str, str], None] = {}
-    for _, cells in _rows(path, ("SUBJECT_ID", column), most_bytes, optional=("HADM_ID", "ICD_VERSION")):
+    checked = Column(path.name, column)
+    for row, cells in _rows(path, ("SUBJECT_ID", column), most_bytes, optional=("HADM_ID", "ICD_VERSION")):
         if cells[column]:
+            checked.read(row, cells[column].upper(), check_code)
             found[cells["SUBJECT_ID"], cells["HADM_ID"], _dotted(cells, column)] = None
     rows = [(*key, described.get(key[2])) for key in found]
     return pd.DataFrame(rows, columns=["patient_id", "admission_id", "code", "wording"])[DIAGNOSES.names]

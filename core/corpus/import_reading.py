@@ -8,11 +8,13 @@ from typing import Literal
 
 import pandas as pd
 
+from core.corpus.import_columns import Remarks
 from core.corpus.import_files import BadNotes
-from core.corpus.import_identifiers import read_identifiers
+from core.corpus.import_identifiers import Identifiers, read_identifiers
 from core.corpus.import_mimic import read_mimic
 from core.corpus.import_spool import RawNotes
 from core.corpus.import_table import Progress, read_file
+from core.corpus.import_values import quoted
 from core.corpus.near_copies import copies_in
 from core.corpus.tables import no_diagnoses
 
@@ -29,6 +31,7 @@ class Brought:
     diagnoses: pd.DataFrame = field(default_factory=no_diagnoses)
     marked_wrong: int = 0
     unknown: int = 0
+    remarks: tuple[str, ...] = ()  # sentences: what was accepted, and should be known
 
 
 def read(
@@ -42,17 +45,34 @@ def read(
 ) -> Brought:
     """Read notes, their texts into `raw`, and the records that come with them. Raises BadNotes."""
     tell("reading", 0, 1)
+    remarks = Remarks()
     if path.is_dir():
         mimic = read_mimic(path, raw, seed=seed, most_bytes=most_bytes, on_progress=tell)
         surrogates = ("surrogates", mimic.records, mimic.diagnoses)
         found = Brought(mimic.notes, *surrogates, mimic.marked_wrong, mimic.unknown)
     else:
-        found = Brought(read_file(path, raw, columns, most_bytes, tell))
+        found = Brought(read_file(path, raw, columns, most_bytes, tell, remarks))
     if identifiers is None:
-        return found
-    given = read_identifiers(Path(identifiers))
+        return replace(found, remarks=remarks.sentences())
+    given = read_identifiers(Path(identifiers), remarks)
+    _check_patients(Path(identifiers), path, found.notes, given, remarks)
     _check_admissions(path, found.notes, given.diagnoses)
-    return replace(found, source="table", records=given.records, diagnoses=given.diagnoses)
+    return replace(found, source="table", records=given.records, diagnoses=given.diagnoses, remarks=remarks.sentences())
+
+
+def _check_patients(table: Path, path: Path, notes: pd.DataFrame, given: Identifiers, remarks: Remarks) -> None:
+    """Raises BadNotes where a table of identifiers is of other patients than the notes are."""
+    with_notes = set(notes["patient_id"])
+    strangers = [who for who in given.rows if who not in with_notes]
+    if len(strangers) == len(given.rows):
+        noted = notes["patient_id"].iloc[0] if len(notes) else ""
+        raise BadNotes(
+            f"{table.name}, row {given.rows[strangers[0]]}, column “{given.column}”: none of its {len(strangers):,} "
+            f"patients has a note. It begins with patient {quoted(strangers[0])}, {path.name} with {quoted(noted)}. "
+            "Both must write a patient's id alike."
+        )
+    for who in strangers:
+        remarks.add("the patient has no note", f"{table.name}, row {given.rows[who]}, column “{given.column}”")
 
 
 def _check_admissions(path: Path, notes: pd.DataFrame, diagnoses: pd.DataFrame) -> None:

@@ -11,16 +11,19 @@ from pathlib import Path
 
 import pandas as pd
 
+from core.corpus.import_columns import Column, Remarks
 from core.corpus.import_files import BadNotes, chunks, header, listed
 from core.corpus.import_memory import MemoryWatch
 from core.corpus.import_mimic import is_mimic
 from core.corpus.import_spool import RawNotes
+from core.corpus.import_values import quoted
 
 COLUMNS = ("note", "patient", "admission", "date", "type", "note_id", "split")
 FEWEST_PATIENTS = 4  # two to train on and compare with; the cohort's spec knows no smaller one
 
 Progress = Callable[[str, int, int], None]  # (what is done, done, total)
 
+_SHORTENED = r"[0-9](?:[.,][0-9]+)?[eE]\+[0-9]+"
 _LIKE_CANARIES = re.compile(r"C[0-9]{4,}")
 _GUESSES: dict[str, tuple[str, ...]] = {
     "note": ("text", "note", "note_text", "report", "body"),
@@ -35,18 +38,54 @@ _GUESSES: dict[str, tuple[str, ...]] = {
 
 def guess_columns(names: list[str]) -> dict[str, str]:
     """Which column of a file is which of `COLUMNS`, by the usual names in any case; what is not there is left out."""
-    there = {name.lower().strip().replace(" ", "_"): name for name in reversed(names)}
+    there = {_plain(name): name for name in reversed(names)}
     found = {
         role: next((there[guess] for guess in guesses if guess in there), None) for role, guesses in _GUESSES.items()
     }
     return {role: name for role, name in found.items() if name is not None}
 
 
-def read_file(path: Path, into: RawNotes, given: dict[str, str], most_bytes: int, tell: Progress) -> pd.DataFrame:
+def _plain(name: str) -> str:
+    return name.lower().strip().replace(" ", "_")
+
+
+def read_file(
+    path: Path, into: RawNotes, given: dict[str, str], most_bytes: int, tell: Progress, remarks: Remarks
+) -> pd.DataFrame:
     """Read the notes of one file. Returns row, note_id, patient_id, admission_id, split, note_type, date and `blank`.
 
-    `given` maps some of COLUMNS to the file's columns, the others are guessed. Raises BadNotes.
+    `given` maps some of COLUMNS to the file's columns, the others are guessed; `remarks` takes what is only remarkable.
+    Raises BadNotes.
     """
+    chosen = _chosen_columns(path, given)
+    watch, wordless = MemoryWatch(path.name), _Wordless(Column(path.name, chosen["note"], remarks))
+    dates = Column(path.name, chosen.get("date", ""), remarks)
+
+    def progress(done: int, total: int) -> None:
+        watch.read(done, total)
+        tell("reading", done, total)
+
+    for cells in chunks(path, chosen.values(), most_bytes=most_bytes, on_progress=progress):
+        watch.add(cells.columns[chosen["note"]], cells.columns[chosen["patient"]])
+        empty = [""] * len(cells.rows)
+        columns = (cells.columns[chosen[role]] if role in chosen else empty for role in COLUMNS)
+        for row, text, patient, admission, date, kind, note_id, split in zip(cells.rows, *columns, strict=True):
+            wordless.look(row, text)
+            into.add(
+                text.replace("\r\n", "\n"), row=row, note_id=note_id.strip(), patient_id=patient.strip(),
+                admission_id=admission.strip() or patient.strip(), split=split.strip().lower(),
+                note_type=kind.strip() or "note", date=dates.date(row, date).written if date.strip() else "",
+            )  # fmt: skip
+    wordless.judge()
+    notes = into.frame()
+    if "note_id" not in chosen:
+        notes["note_id"] = "N" + notes.index.astype(str).str.zfill(max(4, len(str(len(notes)))))
+    _check_ids(path, notes, chosen)
+    return notes
+
+
+def _chosen_columns(path: Path, given: dict[str, str]) -> dict[str, str]:
+    """Which column of the file is which of COLUMNS. Raises BadNotes where nobody can tell."""
     names = header(path)
     if is_mimic(path.parent) and path.name.upper().startswith("NOTEEVENTS"):
         raise BadNotes(
@@ -58,27 +97,39 @@ def read_file(path: Path, into: RawNotes, given: dict[str, str], most_bytes: int
     for role in ("note", "patient"):
         if role not in chosen:
             raise BadNotes(f"{path.name}: say which column holds the {role}. Its columns are {listed(names)}.")
-    watch = MemoryWatch(path.name)
+    for role in set(chosen) - {role for role, name in given.items() if name}:
+        alike = [name for name in dict.fromkeys(names) if _plain(name) == _plain(chosen[role])]
+        if len(alike) > 1:
+            raise BadNotes(f"{path.name} has several columns for the {role}: {listed(alike)}. Say which one to read.")
+    return chosen
 
-    def progress(done: int, total: int) -> None:
-        watch.read(done, total)
-        tell("reading", done, total)
 
-    for cells in chunks(path, chosen.values(), most_bytes=most_bytes, on_progress=progress):
-        watch.add(cells.columns[chosen["note"]], cells.columns[chosen["patient"]])
-        empty = [""] * len(cells.rows)
-        columns = (cells.columns[chosen[role]] if role in chosen else empty for role in COLUMNS)
-        for row, text, patient, admission, date, kind, note_id, split in zip(cells.rows, *columns, strict=True):
-            into.add(
-                text.replace("\r\n", "\n"), row=row, note_id=note_id.strip(), patient_id=patient.strip(),
-                admission_id=admission.strip() or patient.strip(), split=split.strip().lower(),
-                note_type=kind.strip() or "note", date=date.strip()[:10],
-            )  # fmt: skip
-    notes = into.frame()
-    if "note_id" not in chosen:
-        notes["note_id"] = "N" + notes.index.astype(str).str.zfill(max(4, len(str(len(notes)))))
-    _check_ids(path, notes, chosen)
-    return notes
+class _Wordless:
+    """Notes without a letter: a column of numbers is no column of notes."""
+
+    def __init__(self, column: Column) -> None:
+        self._column = column
+        self._notes = self._wordless = 0
+        self._first: tuple[int, str] | None = None
+
+    def look(self, row: int, text: str) -> None:
+        """The next note."""
+        if not text.strip():
+            return
+        self._notes += 1
+        if not any(map(str.isalpha, text)):
+            self._wordless += 1
+            self._first = self._first or (row, text.strip())
+            self._column.remarks.add("the note holds no letter", self._column.where(row))
+
+    def judge(self) -> None:
+        """Raises BadNotes where that is true of most notes."""
+        if self._first is not None and 2 * self._wordless > self._notes:
+            row, text = self._first
+            raise BadNotes(
+                f"{self._column.where(row)}: {quoted(text)} holds no letter, nor do {self._wordless:,} of the "
+                f"{self._notes:,} notes. Choose the column that holds the text of the notes."
+            )
 
 
 def _check_ids(path: Path, notes: pd.DataFrame, chosen: dict[str, str]) -> None:
@@ -87,6 +138,13 @@ def _check_ids(path: Path, notes: pd.DataFrame, chosen: dict[str, str]) -> None:
         missing = notes.loc[notes[column] == "", "row"]
         if len(missing):
             raise BadNotes(f"{path.name}, row {missing.iloc[0]}, column “{chosen[role]}”: the cell is empty.")
+    shortened = notes.loc[notes["patient_id"].str.fullmatch(_SHORTENED), ["row", "patient_id"]]
+    if len(shortened):
+        row, who = shortened.iloc[0]
+        raise BadNotes(
+            f"{path.name}, row {row}, column “{chosen['patient']}”: {quoted(who)} is a number that a spreadsheet has "
+            "shortened, so several patients may look like one. Save the ids as text."
+        )
     again = notes[notes["note_id"].duplicated()]
     if len(again):
         first = notes.loc[notes["note_id"] == again["note_id"].iloc[0], "row"].iloc[0]

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict
 from core.corpus.canaries import draw
 from core.corpus.import_codes import codes_in, dotted, revision_of
 from core.corpus.import_files import MOST_BYTES, BadNotes
+from core.corpus.import_identifiers import identifiable
 from core.corpus.import_passes import look, mark, plant
 from core.corpus.import_reading import Deduplicate, read, with_text
 from core.corpus.import_records import Evidence
@@ -62,8 +63,10 @@ class Seen(BaseModel):
     near_copies: int  # the same, or nearly
     removed: int  # copies left out
     records: Literal["table", "surrogates", "notes"]  # where the patients' details are from
-    without_record: int  # patients of whom the table of identifiers says nothing
+    without_record: int  # patients who have no row in the table of identifiers
+    without_identifier: int  # patients of whom nothing is known that could be found in a text
     unknown_placeholders: int  # of MIMIC-III: of a kind that no surrogate stands for
+    remarks: tuple[str, ...]  # sentences: what was accepted, and should be known
 
 
 def read_notes(path: Path | str, **columns: Any) -> Corpus:
@@ -150,6 +153,7 @@ def import_notes(
         training_notes=_of_members(notes, patients),
         marked_wrong=brought.marked_wrong, unknown_placeholders=brought.unknown, records=brought.source,
         without_record=int((~patients["patient_id"].isin(set(records["patient_id"]))).sum()),
+        without_identifier=len(patients) - identifiable(patients), remarks=brought.remarks,
         **counts,
     )  # fmt: skip
 

@@ -44,7 +44,7 @@ def check(folder: Path, path: str, options: dict[str, Any]) -> None:
         _fail(folder, str(error))
     except Exception as error:
         log.exception("a check of notes failed")
-        _fail(folder, f"The check stopped for a reason that nobody foresaw ({type(error).__name__}); see the log.")
+        _fail(folder, f"The check stopped on an unexpected error ({type(error).__name__}); see the log.")
 
 
 def _fail(folder: Path, message: str) -> None:

@@ -185,7 +185,7 @@ def _or_fail(check: Check, step: Callable[[], None]) -> None:
         step()
     except Exception:
         log.exception("a check of notes failed")
-        check.fail("The check failed for a reason that nobody foresaw; the server's log has it.")
+        check.fail("The check failed on an unexpected error; the server's log has it.")
 
 
 def _read(path: Path) -> dict[str, Any] | None:

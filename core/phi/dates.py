@@ -13,9 +13,9 @@ _MONTHS = (
     *("january", "february", "march", "april", "may", "june"),
     *("july", "august", "september", "october", "november", "december"),
 )
-_MONTH_NUMBER = {name: number for number, name in enumerate(_MONTHS, 1)}
-_MONTH_NUMBER |= {name[:3]: number for name, number in _MONTH_NUMBER.items()} | {"sept": 9}
-_NAMES = "|".join(sorted(_MONTH_NUMBER, key=len, reverse=True))
+MONTH_NUMBER = {name: number for number, name in enumerate(_MONTHS, 1)}
+MONTH_NUMBER |= {name[:3]: number for name, number in MONTH_NUMBER.items()} | {"sept": 9}
+_NAMES = "|".join(sorted(MONTH_NUMBER, key=len, reverse=True))
 _YEAR = r"(?:1[89]|20|21)[0-9]{2}"
 
 _FORMS = (
@@ -69,7 +69,7 @@ def _iso(match: re.Match[str]) -> str | None:
         first, second = int(parts["a"]), int(parts["b"])
         month, day = (first, second) if first <= 12 else (second, first)
     else:
-        month = _MONTH_NUMBER[parts["month"]] if "month" in parts else int(parts["m"])
+        month = MONTH_NUMBER[parts["month"]] if "month" in parts else int(parts["m"])
         day = int(parts["d"])
     try:
         return datetime.date(year, month, day).isoformat()

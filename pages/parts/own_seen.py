@@ -8,6 +8,7 @@ import streamlit as st
 from core.corpus.importers import Seen, fitting_canaries
 from core.phi.fields import FIELD
 from pages.parts.numbers import numbers
+from pages.parts.phi_text import literal
 
 
 def show(seen: Seen) -> None:
@@ -49,8 +50,13 @@ def _warnings(seen: Seen) -> list[str]:
         found.append(f"{seen.marked_wrong:,} notes are marked as errors and were left out.")
     if seen.unknown_placeholders:
         found.append(f"{seen.unknown_placeholders:,} placeholders of a kind that nothing stands for became ___.")
-    if seen.without_record:
-        found.append(f"{seen.without_record:,} patients have no row in the table of identifiers.")
+    if seen.without_identifier:
+        no_row = f" ({seen.without_record:,} have no row in the table)" if seen.records == "table" else ""
+        found.append(
+            f"{seen.without_identifier:,} of {seen.patients:,} patients have no identifier that could be found in a "
+            f"text{no_row}: of them no leak can be counted."
+        )
+    found.extend(literal(remark, 400) for remark in seen.remarks)
     if not fitting_canaries(seen.training_notes):
         found.append("The cohort is too small to plant canaries without changing it: exposure will not be measured.")
     return found

@@ -149,7 +149,7 @@ def test_what_goes_wrong_with_one_check_stops_no_other(start, endless, notes_fil
     process = process_of(broken)
     monkeypatch.setattr(broken, "look", lambda: {}["missing"])
     until(lambda: broken.state == "failed")
-    assert "nobody foresaw" in broken.message and "KeyError" in caplog.text
+    assert "unexpected error" in broken.message and "KeyError" in caplog.text
     assert process.poll() == -9 and not left(tmp_path)
     other = start(notes_file)
     until(lambda: other.state == "done")
