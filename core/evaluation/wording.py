@@ -32,7 +32,8 @@ EXPLANATIONS: dict[str, str] = {
     "tokens_per_note_heldout": "Tokens of a note of a patient it never saw: a list that knows the words needs fewer.",
     "vocabulary_names": "Share of patients a first or last name of whom was put into the model's word list.",
     "vocabulary_rare_names": "The same for names that only one patient bears: the list says that this person is in it.",
-    "known_words": "Share of the words it writes that occur in public text or in the hospital's own notes.",
+    "known_words": "Share of the words it writes that occur in public text or in the hospital's own notes. "
+    "Names and other identifiers count neither way.",
 }
 
 
