@@ -62,18 +62,25 @@ class WordNoise(BaseModel):
         """s: the Gaussian's standard deviation over the most that a unit moves the counts, √k; None for Laplace."""
         return self.scale / math.sqrt(self.words) if self.noise == "gaussian" else None
 
-    def added(self) -> tuple[float, float]:
-        """(ε, δ) that is added to the rest by basic composition.
+    def added(self, units: int = 1) -> tuple[float, float]:
+        """(ε, δ) that is added to the rest by basic composition, for a person with so many units (Laplace: one alone).
 
         Laplace: all of it, k·2/b and k·2·e^(−(T − 1)/b). Gaussian: ε by PRV (`multiplier`), and here only the chance of
         a word that nobody else says, −k·ln Φ((T − 1)/σ). With t ≤ k such words the outcome is that of a Gaussian
         mechanism on the other words unless one comes out, which has probability 1 − p, p = Φ((T − 1)/σ)^t. That costs
         1 − p one way; the other way ε shrinks by −ln p, for which δ grows by less than −ln p, since |dδ/dε| ≤ 1. Both
         are at most −ln p. (Exact: Wilkins et al. 2024.)
+
+        Of m units the words that nobody else says have counts of 1 to m that sum to at most m·k: the worst of equal
+        counts c, m·k/c words at a time, is taken. Raises ValueError for Laplace noise of several units.
         """
+        if units > 1 and self.noise == "laplace":
+            raise ValueError("Laplace noise has no sum of its own for several units: use group privacy")
         if self.noise == "laplace":
             return self.words * 2 / self.scale, min(1.0, self.words * 2 * math.exp(-(self.threshold - 1) / self.scale))
-        return 0.0, min(1.0, -self.words * float(norm.logcdf((self.threshold - 1) / self.scale)))
+        counts = np.arange(1, units + 1)
+        alone = -norm.logcdf((self.threshold - counts) / self.scale)
+        return 0.0, min(1.0, float(np.max(alone * (units * self.words / counts))))
 
     def epsilon(self) -> float:
         """ε of the histogram alone, for one unit at `delta`."""

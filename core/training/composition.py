@@ -14,22 +14,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import numpy as np
-
-from core.opacus_parts import DiscretePRV
 from core.spec import Accountant
-from core.training.accounting import Mechanism, epsilon_with_method, noise_multiplier
+from core.training.accounting import Mechanism, epsilon_with_method, noise_multiplier, with_margin
 from core.training.privacy_loss import (
-    COARSE_ORDERS,
-    History,
-    composed,
-    one_step_each,
-    prv_epsilon,
-    prv_errors,
+    numerical_delta,
+    numerical_epsilon,
     renyi_epsilon,
 )
 
-ADVANTAGE_ERROR = 2e-3  # of ε and of δ where δ(0) is read off the grid
 LEAST_ROOM = 0.01  # a room below this ε is none
 LEAST_FOUND = 20.0  # ln of how far below a budget a total counts; it is 0 where δ alone covers every difference
 
@@ -44,7 +36,7 @@ def composed_epsilon(mechanisms: Sequence[Mechanism], delta: float) -> tuple[flo
     """
     if not 0 < delta < 1:
         raise ValueError(f"δ must lie between 0 and 1, not {delta}")
-    history = _history(mechanisms)
+    history = history_of(mechanisms)
     spent, spent_delta = _added(mechanisms)
     left = delta - spent_delta
     if left <= 0:
@@ -55,8 +47,7 @@ def composed_epsilon(mechanisms: Sequence[Mechanism], delta: float) -> tuple[flo
         ((sigma, rate), steps), *_ = history.items()
         value, by = epsilon_with_method(noise_multiplier=sigma, sample_rate=rate, steps=steps, delta=left)
         return spent + value, by
-    errors = prv_errors(renyi_epsilon(history, left, COARSE_ORDERS), left)
-    value = prv_epsilon(_together(history, *errors), left, errors)
+    value = with_margin(numerical_epsilon(history, left))
     return (spent + value, "prv") if math.isfinite(value) else (spent + renyi_epsilon(history, left), "rdp")
 
 
@@ -67,17 +58,12 @@ def advantage(mechanisms: Sequence[Mechanism]) -> float:
     h in ε and in δ (Gopi et al. 2021, theorem 5.5). 1 (no bound) where PRV has no answer. What is added besides, (ε, δ)
     of vocabularies, adds at most tanh(ε/2) + δ: total variation is subadditive (Kairouz et al. 2015, for k = 1).
     """
-    history = _history(mechanisms)
+    history = history_of(mechanisms)
     spent, spent_delta = _added(mechanisms)
     besides = math.tanh(spent / 2) + spent_delta
     if not history:
         return min(1.0, besides)
-    together = _together(history, ADVANTAGE_ERROR, ADVANTAGE_ERROR)
-    if together is None:
-        return 1.0
-    with np.errstate(over="ignore"):
-        value = float(together.compute_delta_estimate(-ADVANTAGE_ERROR)) + ADVANTAGE_ERROR + besides
-    return min(1.0, value) if math.isfinite(value) else 1.0
+    return min(1.0, numerical_delta(history, 0.0) + besides)
 
 
 def room(mechanisms: Sequence[Mechanism], like: Mechanism, budget: float, delta: float) -> Mechanism | None:
@@ -118,7 +104,7 @@ def room(mechanisms: Sequence[Mechanism], like: Mechanism, budget: float, delta:
     return with_noise(high) if with_noise(high).epsilon() >= LEAST_ROOM else None
 
 
-def _history(mechanisms: Sequence[Mechanism]) -> dict[tuple[float, float], int]:
+def history_of(mechanisms: Sequence[Mechanism]) -> dict[tuple[float, float], int]:
     """(σ, q) → steps, a vocabulary's Gaussian noise being one with q = 1.
 
     Raises ValueError where units differ: their promises speak of different neighbours.
@@ -140,9 +126,3 @@ def _added(mechanisms: Sequence[Mechanism]) -> tuple[float, float]:
     """What the mechanisms' vocabularies add to ε and δ by basic composition."""
     shares = [one.vocabulary.added() for one in mechanisms if one.vocabulary is not None]
     return sum(epsilon for epsilon, _ in shares), sum(delta for _, delta in shares)
-
-
-def _together(history: History, epsilon_error: float, delta_error: float) -> DiscretePRV | None:
-    """The privacy loss of everything on one grid, with the cheap orders; None where PRV has no answer."""
-    once = one_step_each(history, epsilon_error, delta_error, COARSE_ORDERS)
-    return None if once is None else composed(once, list(history.values()))

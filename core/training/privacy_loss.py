@@ -1,8 +1,8 @@
-"""The privacy loss of Poisson-sampled Gaussian steps, of one kind or of several together: Rényi DP, and PRV's grid.
+"""ε of any history of Poisson-sampled Gaussian steps: certified numerical composition, and Rényi DP.
 
-A `History` says how many steps were taken with which (σ, q). `core.training.accounting` asks for one run, and
-`core.training.composition` for all that was released of the same data; both get their bounds here. Formulas are Opacus'
-own; what differs is that divergences are kept, and that a bound which does not exist is inf or None and no error.
+A `History` says how many steps were taken with which (σ, q). `core.training.accounting` asks for one run,
+`core.training.composition` for all that was released of the same data, and `core.training.group_privacy` for patients
+with several notes; all get their bounds here. Every value is an upper bound for removed and for added units.
 """
 
 from __future__ import annotations
@@ -15,27 +15,23 @@ from functools import lru_cache
 
 import numpy as np
 
-from core.opacus_parts import (
-    DiscretePRV,
-    Domain,
-    PoissonSubsampledGaussianPRV,
-    RDPAccountant,
-    TruncatedPrivacyRandomVariable,
-    compose_heterogeneous,
-    discretize,
-    rdp_analysis,
-)
+from core.models.word_noise import gaussian_epsilon
+from core.opacus_parts import RDPAccountant, rdp_analysis
+from core.training.loss_composition import ACCURACY, NEGLIGIBLE, Composed, both_directions
+from core.training.loss_distribution import Step
 
 History = Mapping[tuple[float, float], int]  # (σ, q) → steps
+Frozen = tuple[tuple[tuple[float, float], int], ...]
 Orders = tuple[float, ...]
 
 # Opacus' orders stop at 63, which floors ε near 0.1 at δ = 1e-5, and start at 1.1, which is loose for a large ε.
 RDP_ORDERS: Orders = (1.01, 1.02, 1.05, *RDPAccountant.DEFAULT_ALPHAS, 72, 80, 96, 128, 192, 256, 512, 1024)
-PRV_ORDERS: Orders = tuple(RDPAccountant.DEFAULT_ALPHAS)  # those that bound Opacus' grid
 COARSE_ORDERS: Orders = (2, 3, 4, 6, 8, 12, 16, 24, 32, 64, 128, 256, 1024)  # looser, and 50 × faster
-PRV_LARGEST_LOSS = 650.0  # e^t overflows float64 beyond 709
-PRV_LARGEST_GRID = 8_000_000  # points; about 0.5 GB while it is computed
-PRV_LEAST_DELTA = 1e-11  # below, the rounding of its Fourier transforms is no longer small beside δ
+MOST_UNITS = 1_000  # of one person; beyond, there is no numerical answer
+SEVERAL_UNITS = 64  # beyond, a coarser grid answers as fast
+COARSE_ACCURACY = 2e-3  # of ε
+LEAST_NOISE = 1e-5  # σ below which ε has no numerical answer
+CLOSED_FORM_ROUNDING = 1e-9  # of ε
 
 
 @contextmanager
@@ -52,7 +48,7 @@ def renyi_epsilon(history: History, delta: float, orders: Orders = RDP_ORDERS) -
         try:
             total = sum(_of_a_step(sigma, rate, orders) * steps for (sigma, rate), steps in history.items())
             spent = float(rdp_analysis.get_privacy_spent(orders=orders, rdp=total, delta=delta)[0])
-            return max(0.0, spent)  # both accountants' formulas go below 0 where δ alone covers every difference
+            return max(0.0, spent)  # the conversion goes below 0 where δ alone covers every difference
         except (OverflowError, ZeroDivisionError, ValueError):
             return math.inf
 
@@ -63,64 +59,84 @@ def _of_a_step(sigma: float, rate: float, orders: Orders) -> np.ndarray:
     return rdp_analysis.compute_rdp(q=rate, noise_multiplier=sigma, steps=1, orders=orders)
 
 
-def prv_errors(about: float, delta: float) -> tuple[float, float]:
-    """The grid's errors in ε and δ where ε is `about` so much.
+def numerical_epsilon(history: History, delta: float, units: int = 1) -> float:
+    """A certified upper bound on ε at `delta` for a person with `units` units (1: the unit itself).
 
-    Opacus' 0.01 for an ε between 1 and 10, 1 % of ε below, and 0.1 % of ε above, where a finer one would take seconds
-    and gigabytes.
+    ∞ where there is no answer within reasonable memory, or for more than `MOST_UNITS` units.
     """
-    return max(0.01 * min(1.0, max(about, 0.03)), 1e-3 * about), delta / 1000
+    return _numerical_epsilon(tuple(sorted(history.items())), delta, units)
 
 
-def prv_grid(history: History, epsilon_error: float, delta_error: float, orders: Orders = PRV_ORDERS) -> Domain:
-    """PRV's grid (Gopi et al. 2021, remark 5.6): with `PRV_ORDERS` that of Opacus' `PRVAccountant._get_domain`.
-
-    Fewer orders bound the tails more loosely, so the grid is at most wider. Raises ValueError for losses that a float64
-    does not hold, or more points than memory should.
-    """
-    total = sum(history.values())
-    once = [renyi_epsilon({kind: 1}, delta_error / (8 * total), orders) for kind in history]
-    reach = max(renyi_epsilon(history, delta_error / 4, orders), *once, epsilon_error) + 3
-    if not reach <= PRV_LARGEST_LOSS:
-        raise ValueError("the losses reach beyond what a float64 holds")
-    grid = Domain.create_aligned(-reach, reach, epsilon_error / np.sqrt(total * np.log(12 / delta_error) / 2))
-    if grid.t_max > PRV_LARGEST_LOSS or grid.size > PRV_LARGEST_GRID:
-        raise ValueError("the grid is too large")
-    return grid
+@lru_cache(maxsize=512)
+def _numerical_epsilon(history: Frozen, delta: float, units: int) -> float:
+    kinds, steps = _kinds(dict(history), delta, units)
+    if not kinds:
+        return 0.0
+    if len(kinds) == 1 and steps == [1] and kinds[0].log_weights[0] == -math.inf:
+        return _unsampled_epsilon(kinds[0].sigma, delta)
+    found = _losses(history, delta, units)
+    with quiet():
+        return math.inf if found is None else max(one.epsilon(steps, delta) for one in found)
 
 
-def one_step_each(
-    history: History, epsilon_error: float, delta_error: float, orders: Orders = PRV_ORDERS
-) -> list[DiscretePRV] | None:
-    """The loss of a single step of every kind, on one grid for the whole history; None where PRV has no answer."""
+def numerical_curve(sigma: float, rate: float, counts: Sequence[int], delta: float) -> list[float]:
+    """`numerical_epsilon` after each of `counts` steps, ascending, all on the grid of the largest count."""
+    if rate == 1.0:
+        return [numerical_epsilon({(sigma, rate): count}, delta) for count in counts]
+    found = _losses((((sigma, rate), counts[-1]),), delta, 1)
+    if found is None:
+        return [math.inf] * len(counts)
+    with quiet():
+        return [max(one.epsilon([count], delta) for one in found) for count in counts]
+
+
+def numerical_delta(history: History, epsilon: float) -> float:
+    """A certified upper bound on δ(ε), with an absolute error of about 10⁻⁶; 1 where there is no answer."""
+    frozen = tuple(sorted(history.items()))
+    found = _losses(frozen, 1e-6, 1)
+    if found is None:
+        return 1.0
+    _, steps = _kinds(history, 1e-6, 1)
+    with quiet():
+        return max(one.delta(steps, epsilon) for one in found)
+
+
+@lru_cache(maxsize=16)
+def _losses(history: Frozen, delta: float, units: int) -> tuple[Composed, Composed] | None:
+    if units > MOST_UNITS:
+        return None
+    kinds, steps = _kinds(dict(history), delta, units)
+    if min(kind.sigma for kind in kinds) < LEAST_NOISE:
+        return None
     with quiet():
         try:
-            grid = prv_grid(history, epsilon_error, delta_error, orders)
-            losses = [PoissonSubsampledGaussianPRV(rate, sigma) for sigma, rate in history]
-            return [discretize(TruncatedPrivacyRandomVariable(one, grid.t_min, grid.t_max), grid) for one in losses]
-        except (RuntimeError, ValueError, OverflowError, MemoryError):
+            return both_directions(kinds, steps, delta, ACCURACY if units <= SEVERAL_UNITS else COARSE_ACCURACY)
+        except (OverflowError, ValueError, MemoryError):
             return None
 
 
-def composed(once: list[DiscretePRV], steps: Sequence[int]) -> DiscretePRV | None:
-    """The loss of `steps[i]` steps of each kind `once[i]`; None where PRV has no answer."""
-    with quiet():
-        try:
-            return compose_heterogeneous(once, list(steps))
-        except (RuntimeError, ValueError, OverflowError, MemoryError):
-            return None
+def _kinds(history: History, delta: float, units: int) -> tuple[list[Step], list[int]]:
+    """The kinds of step for a person with `units` units, and their numbers; all without sampling become one.
 
-
-def prv_epsilon(loss: DiscretePRV | None, delta: float, errors: tuple[float, float]) -> float:
-    """The upper bound on ε of a composed loss, grid errors (ε, δ) included; inf where there is none.
-
-    None for a δ below `PRV_LEAST_DELTA`: at 10⁻¹³ rounding was seen to make it 2 % too small.
+    Gaussian mechanisms without sampling are together one with 1/σ² = Σ 1/σᵢ² (Dong, Roth & Su 2022, corollary 3.3).
     """
-    if loss is None or delta < PRV_LEAST_DELTA:
+    total, precision = sum(history.values()), 0.0
+    kinds: list[Step] = []
+    steps: list[int] = []
+    for (sigma, rate), count in history.items():
+        if rate == 1.0:
+            precision += count * (units / sigma) ** 2
+        elif count:
+            kinds.append(Step.sampled(sigma, rate, units, NEGLIGIBLE * delta / (4 * total)))
+            steps.append(count)
+    if precision:
+        kinds.append(Step.sampled(1 / math.sqrt(precision), 1.0))
+        steps.append(1)
+    return kinds, steps
+
+
+def _unsampled_epsilon(multiplier: float, delta: float) -> float:
+    """ε of one Gaussian mechanism in closed form (Balle & Wang 2018, theorem 8), rounded up."""
+    if multiplier < LEAST_NOISE:
         return math.inf
-    epsilon_error, delta_error = errors
-    with quiet():
-        try:
-            return max(0.0, float(loss.compute_epsilon(delta, delta_error, epsilon_error)[2]))
-        except (RuntimeError, ValueError, OverflowError, MemoryError):
-            return math.inf
+    return gaussian_epsilon(multiplier, delta) * (1 + CLOSED_FORM_ROUNDING)

@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from opacus.accountants import PRVAccountant
-from opacus.accountants.analysis.prv import PoissonSubsampledGaussianPRV
 
 from core.training import accounting
 from core.training.accounting import (
@@ -21,7 +19,6 @@ from core.training.accounting import (
     noise_multiplier,
     old_report_epsilon,
 )
-from core.training.privacy_loss import prv_grid
 
 ACCOUNTANTS = ("prv", "rdp", "gdp")
 
@@ -30,20 +27,13 @@ ACCOUNTANTS = ("prv", "rdp", "gdp")
     ("accountant", "sigma", "rate", "steps", "known"),
     [
         ("rdp", 1.5, 0.04, 2250, 7.32911117143),
-        ("prv", 1.5, 0.04, 2249, 6.7773957),
+        ("prv", 1.5, 0.04, 2249, 6.7776302),  # dp-accounting 0.6.0 has 6.7673 without the margin of 0.01
         ("rdp", 1.3, 150 / 60_000, 15 * 400, 0.7242234),
     ],
 )
 def test_known_values(accountant: str, sigma: float, rate: float, steps: int, known: float) -> None:
     found = epsilon(noise_multiplier=sigma, sample_rate=rate, steps=steps, delta=1e-5, accountant=accountant)
     assert found == pytest.approx(known, rel=1e-7)
-
-
-@pytest.mark.parametrize(("sigma", "rate", "steps"), [(0.75, 256 / 2925, 46), (2.5, 0.01, 1_000), (0.4, 1.0, 3)])
-def test_the_prv_grid_is_opacus_own(sigma: float, rate: float, steps: int) -> None:
-    prv = PoissonSubsampledGaussianPRV(rate, sigma)
-    own = PRVAccountant()._get_domain([prv], [steps], 0.01, 1e-8)
-    assert prv_grid({(sigma, rate): steps}, 0.01, 1e-8) == own
 
 
 def test_one_step_without_sampling_is_the_gaussian_mechanism() -> None:
@@ -86,16 +76,17 @@ def test_row_p_claims_forty_times_too_much() -> None:
     assert epsilon(**report) / epsilon(**tenth) > 9
 
 
-@pytest.mark.parametrize("sigma", [0.1, 0.05, 1e-3, 1e-20, 1e-200])
+@pytest.mark.parametrize(
+    ("sigma", "method"), [(0.1, "prv"), (0.05, "prv"), (1e-3, "prv"), (1e-20, "rdp"), (1e-200, "rdp")]
+)
 @pytest.mark.parametrize("accountant", ACCOUNTANTS)
-def test_tiny_noise_gives_a_huge_epsilon_by_rdp(accountant: str, sigma: float) -> None:
-    value, method = epsilon_with_method(
-        noise_multiplier=sigma, sample_rate=0.3, steps=24, delta=1e-5, accountant=accountant
-    )
-    assert value > 900 and method == "rdp"
-    counts, values = epsilon_curve(
-        noise_multiplier=sigma, sample_rate=0.3, steps=24, delta=1e-5, accountant=accountant, points=4
-    )
+def test_tiny_noise_gives_a_huge_epsilon_and_says_by_which_accountant(
+    accountant: str, sigma: float, method: str
+) -> None:
+    run = {"noise_multiplier": sigma, "sample_rate": 0.3, "steps": 24, "delta": 1e-5, "accountant": accountant}
+    value, by = epsilon_with_method(**run)
+    assert value > 850 and by == (method if accountant == "prv" else "rdp")
+    counts, values = epsilon_curve(**run, points=4)
     assert counts[-1] == 24 and values[-1] == value
 
 
@@ -187,7 +178,7 @@ def test_a_mechanism_survives_its_json() -> None:
     )
     again = Mechanism.from_json(mechanism.to_json())
     assert again == mechanism and again.unit == "patient" and again.neighbouring == "add/remove one unit"
-    assert again.epsilon() == pytest.approx(6.7773957, rel=1e-7)
+    assert again.epsilon() == pytest.approx(6.7776302, rel=1e-7)
     with pytest.raises(ValueError, match="sample_rate"):
         Mechanism.from_json(mechanism.to_json().replace("0.04", "4.0"))
 
@@ -217,8 +208,7 @@ def test_noise_is_found_in_few_looks_also_where_epsilon_jumps(
     assert real(noise_multiplier=0.995 * sigma, **run) > target, "less noise would do"
 
 
-def test_prv_is_not_asked_where_its_rounding_shows() -> None:
-    # Lower bound 5.193 by an exponentially tilted Fourier transform with losses rounded down; PRV says 5.078.
+def test_a_tiny_delta_has_a_tight_answer() -> None:
+    # Lower bound 5.193 by an exponentially tilted Fourier transform with losses rounded down; Opacus' PRV says 5.078.
     tiny = {"noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 2_000, "delta": 1e-13}
-    assert epsilon_with_method(**tiny)[1] == "rdp" and epsilon(**tiny) > 5.193
-    assert epsilon_with_method(**{**tiny, "delta": 1e-11})[1] == "prv"
+    assert epsilon_with_method(**tiny)[1] == "prv" and 5.193 < epsilon(**tiny) < 5.23
