@@ -73,7 +73,9 @@ def doors() -> None:
                 shell.link(name, label, icon=":material/arrow_forward:")
 
 
-shell.page("PHI Leak Lab", "A language model read patients' notes. What does it give away, and what stops it? Ask it.")
+shell.page(
+    "PHI Leak Lab", "A language model read patients' notes. What does it give away, and what limits that? Ask it."
+)
 asking.begin()
 pair = pair_of(run_picker.promptable())
 if pair:

@@ -12,7 +12,7 @@ from pages.parts.numbers import numbers
 
 shell.page(
     "Lesson",
-    "What does a model remember of patients, and what stops it? Five steps: predict, look, and see who was right.",
+    "What does a model remember of patients, and what limits it? Five steps: predict, look, and see who was right.",
     icon=":material/school:",
 )
 

@@ -83,7 +83,7 @@ def earlier() -> None:
 
 shell.page(
     "Playground",
-    "Does a model repeat the patients it was trained on, and does privacy training stop it? "
+    "Does a model repeat the patients it was trained on, and does privacy training limit it? "
     "Both columns get the same prompt and the same seed.",
     icon=":material/forum:",
 )

@@ -124,7 +124,7 @@ def draw(family: Family) -> None:
     }
     plain = at_slider(curves, PERPLEXITY, "run", math.inf)
     count_odds = tradeoff_odds.side_by_side(family, epsilon)
-    tradeoff_text.sentences((risk_name, known[risk_name]), here, plain)
+    tradeoff_text.sentences(family.model.kind, (risk_name, known[risk_name]), here, plain)
     tradeoff_odds.fold(family, epsilon)
     if epsilon not in measured:
         train_this(family, epsilon)

@@ -25,13 +25,25 @@ def test_it_writes_what_was_asked_for(smoke_workspace, smoke_specs, tmp_path, ca
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out.html", "out.json", "out.zip"]
 
 
+@pytest.mark.parametrize("name", ["auc_strongest", "members_caught_strongest", "privacy_leakage_strongest", "auc_loss"])
+def test_new_and_old_names_of_limits_are_taken(smoke_workspace, smoke_specs, tmp_path, name):
+    out = tmp_path / "out.json"
+    limits = ["--limit", f"{name}=1", "--utility", "0"]
+    assert main(["report", smoke_specs["dp"].run_id, "--out", str(out), *limits, "--data", str(smoke_workspace)]) == 0
+    told = json.loads(out.read_text())["recommendation"]
+    assert (told["epsilon"], told["unit"], told["limits"][name]) == (8.0, "note", 1.0)
+    text = " ".join(told["sentences"])
+    assert "a patient with the median number of training notes" in text, "ε per note says what a patient gets"
+    assert ("Only the loss attack" in text) == name.endswith("_strongest")
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (["--out", "x.pdf"], ".html"),
         (["--out", "/no/such/folder/x.html"], "/no/such/folder"),
         (["--out", "{tmp}/x.html", "--limit", "auc_loss=0.6"], "--utility"),
-        (["--out", "{tmp}/x.html", "--limit", "auc_loss", "--utility", "0.5"], "auc_loss=0.55"),
+        (["--out", "{tmp}/x.html", "--limit", "auc_loss", "--utility", "0.5"], "auc_strongest=0.6"),
         (["--out", "{tmp}/x.html", "--limit", "luck=0.5", "--utility", "0.5"], "luck"),
         (["--out", "{tmp}/x.html", "--limit", "auc_loss=0.6", "--utility", "5"], "between 0 and 1"),
         ([], "--out"),

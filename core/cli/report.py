@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     from core.runs.store import Workspace
 
 SUFFIXES = (".html", ".json", ".zip")
+LIMIT_HELP = (
+    "A risk you accept at most, such as auc_strongest=0.6 (the strongest attack that was run, by patient); also "
+    "members_caught_strongest, privacy_leakage_strongest, full_name_patients_excess, direct_patients_excess, "
+    "attempts_with_leak_excess, and of the loss attack by note auc_loss, members_caught, privacy_leakage_loss."
+)
 
 
 def report(
@@ -25,10 +30,13 @@ def report(
     ],
     limit: Annotated[
         list[str] | None,
-        typer.Option("--limit", metavar="RISK=HIGHEST", help="A risk you accept at most, such as auc_loss=0.55."),
+        typer.Option("--limit", metavar="RISK=HIGHEST", help=LIMIT_HELP),
     ] = None,
     utility: Annotated[
-        float | None, typer.Option(help="Least share of usefulness, 0 to 1 (1 = as without privacy).")
+        float | None,
+        typer.Option(
+            help="Least share of the gain of training without privacy, 0 to 1 (1 = that run, which overfits)."
+        ),
     ] = None,
     use_case: Annotated[str, typer.Option(help="What the model is for, in your words.")] = "",
     delta: Annotated[float, typer.Option(help="δ at which the ledger's total is told.")] = 1e-5,
@@ -65,8 +73,10 @@ def _recommendation(
     workspace: Workspace, runs: list[Run], limit: list[str], utility: float, use_case: str
 ) -> Recommendation:
     """Over the family of the first private run that was asked about (or of the first run)."""
+    from core.evaluation.advice import advise, compared_runs
     from core.evaluation.comparable import families
-    from core.evaluation.recommendation import Limits, measures, recommend
+    from core.evaluation.limit_measures import measures
+    from core.evaluation.limits import Limits
 
     risks = {}
     for given in limit:
@@ -74,15 +84,17 @@ def _recommendation(
         try:
             risks[name] = float(value)
         except ValueError:
-            raise BadInput(f"--limit: “{given}” is not like auc_loss=0.55.") from None
+            raise BadInput(f"--limit: “{given}” is not like auc_strongest=0.6.") from None
     limits = Limits(risks, utility, use_case)
     wanted = next((run for run in runs if run.spec.privacy.private), runs[0])
-    family = next((one for one in families(workspace.runs()) if wanted.id in one.run_ids), None)
+    known = families(workspace.runs())
+    family = next((one for one in known if wanted.id in one.run_ids), None)
     if family is None:
         raise BadInput(f"Run {wanted.id} can be compared with no other, so nothing can be recommended.")
-    compared = [workspace.run(run_id) for run_id in family.run_ids]
-    say(f"Comparing {len(compared)} runs that differ in ε and seed.")
-    return recommend(measures(compared, workspace.find(wanted.spec.base_spec())), limits)
+    compared = [workspace.run(run_id) for run_id in compared_runs(family, known)]
+    say(f"Comparing {len(compared)} runs that differ in ε, seed and unit.")
+    audits = {run.id: workspace.audit(run.id) for run in compared}
+    return advise(workspace, measures(compared, workspace.find(wanted.spec.base_spec()), audits), limits)
 
 
 def _write(path: Path, content: bytes, *, private: bool) -> None:

@@ -1,11 +1,16 @@
-"""Does a model write language? Share of its words that exist: in public text or in the hospital's own vocabulary."""
+"""Does a model write language? Share of its words that exist: in public text or in the hospital's own vocabulary.
+
+Identifiers are no language. A name that a model copies from a patient's note is a leak, and must not count as a word
+well written; nor is an invented name a mistake in writing. So words of identifiers count neither way.
+"""
 
 from __future__ import annotations
 
 import gzip
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import cache
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +18,7 @@ import pandas as pd
 
 from core.corpus.tables import Corpus
 from core.evaluation.bootstrap import Interval, patient_bootstrap, weighted_share
-from core.phi.fields import FIELDS
+from core.phi.fields import DIRECT, FIELDS
 
 PUBLIC_WORDS = Path(__file__).resolve().parents[2] / "assets" / "base" / "public_words.txt"
 _WORD = re.compile(r"[^\W\d_]{2,}")  # letters only, at least two; "II-5b" holds one word, "x" none
@@ -54,18 +59,54 @@ def public_words(path: Path = PUBLIC_WORDS) -> frozenset[str]:
 
 
 def hospital_words(corpus: Corpus) -> frozenset[str]:
-    """Every word of the cohort: notes of all splits (canaries too) and the fields of all patients."""
-    texts: Iterable[pd.Series] = [corpus.notes["text"], *(corpus.patients[field.name].dropna() for field in FIELDS)]
-    return frozenset(word for column in texts for text in column for word in words(text))
+    """Every word of the cohort but its identifiers: notes of all splits (canaries too), health details of all patients.
+
+    Marked spans of direct identifiers are cut out of the notes. In imported notes those are the ones that were found.
+    """
+    notes = (
+        without_spans(text, [(span["start"], span["end"]) for span in spans if span["field"] in DIRECT])
+        for text, spans in zip(corpus.notes["text"], corpus.notes["phi_spans"], strict=True)
+    )
+    details = [corpus.patients[field.name].dropna() for field in FIELDS if field.name not in DIRECT]
+    return frozenset(word for text in chain(notes, *details) for word in words(str(text)))
 
 
-def known_share(texts: Sequence[str], vocabulary: frozenset[str], *, resamples: int = 1_000, seed: int = 0) -> Interval:
+def identifier_words(corpus: Corpus, vocabulary: frozenset[str]) -> frozenset[str]:
+    """Words of anybody's direct identifiers that are no words of the `vocabulary` besides: they count neither way."""
+    columns = [corpus.patients[name].dropna() for name in DIRECT]
+    return frozenset(word for text in chain(*columns) for word in words(str(text))) - vocabulary
+
+
+def identifier_spans(hits: pd.DataFrame) -> dict[int, list[tuple[int, int]]]:
+    """Where generations hold a direct identifier, by generation_id: anybody's, or one that nobody has."""
+    found = hits[(hits["rule"] == "value") & hits["field"].isin(DIRECT)]
+    spans: dict[int, list[tuple[int, int]]] = {}
+    for generation, start, end in zip(found["generation_id"], found["start"], found["end"], strict=True):
+        spans.setdefault(int(generation), []).append((int(start), int(end)))
+    return spans
+
+
+def without_spans(text: str, spans: Iterable[tuple[int, int]]) -> str:
+    """The text with blanks in the places of the spans (start, end), so that all other offsets stay."""
+    for start, end in spans:
+        text = text[:start] + " " * (end - start) + text[end:]
+    return text
+
+
+def known_share(
+    texts: Sequence[str],
+    vocabulary: frozenset[str],
+    *,
+    left_out: Collection[str] = (),
+    resamples: int = 1_000,
+    seed: int = 0,
+) -> Interval:
     """Share of all words in `texts` that `vocabulary` holds, with a bootstrap interval over texts (generations).
 
-    Each occurrence counts; `whole_words` says which.
+    Each occurrence counts but those of words that are `left_out`; `whole_words` says which words there are.
     Raises ValueError when the texts hold no word at all.
     """
-    found = [whole_words(text) for text in texts]
+    found = [[word for word in whole_words(text) if word not in left_out] for text in texts]
     written = np.array([len(one) for one in found])
     if written.sum() == 0:
         raise ValueError("the generations hold no words, so there is no share of known ones")

@@ -15,11 +15,11 @@ from collections.abc import Sequence
 import pandas as pd
 
 from core.evaluation.membership_curve import dp_ceiling
-from core.evaluation.wording import most_right_guesses, percent, right_of
+from core.evaluation.wording import IN_OR_OUT, guesses_sentence, most_right_guesses, percent, right_of
 from core.spec import Unit
 from core.training.accounting import Mechanism, group_epsilon
 from core.training.composition import advantage
-from core.writing import delta_text
+from core.writing import delta_text, promised_text
 
 PRIORS = (0.01, 0.1, 0.5)  # how likely somebody thought it beforehand
 ACCUSED = (0.01, 0.1)  # false-positive rates
@@ -35,14 +35,10 @@ def mechanism_accuracy(mechanisms: Sequence[Mechanism]) -> float:
 
 def mechanism_sentence(mechanisms: Sequence[Mechanism], unit: Unit) -> str:
     """`mechanism_accuracy` as attackers out of 100."""
-    whom = "a patient was in the data" if unit == "patient" else "one particular note was in the data"
     right, of = right_of(mechanism_accuracy(mechanisms))
     if right == of:
-        return f"For this very training no bound could be counted on how many rightly guess whether {whom}."
-    return (
-        f"Counted for this very training, of {of:,} attackers who see every step and guess whether {whom}, at most "
-        f"{right:,} would be right ({of // 2:,} by tossing a coin)."
-    )
+        return f"By this run's exact accounting no bound could be computed on how many rightly guess {IN_OR_OUT[unit]}."
+    return f"By this run's exact accounting: {guesses_sentence(right, of, unit)}"
 
 
 def belief(prior: float, epsilon: float, delta: float = 0.0) -> float:
@@ -62,7 +58,7 @@ def belief(prior: float, epsilon: float, delta: float = 0.0) -> float:
 
 def odds_table(epsilon: float, delta: float) -> pd.DataFrame:
     """What (ε, δ) allows at most, in plain rows: columns question, at most, without the model."""
-    rows = [("Right guesses “in or out”", most_right_guesses(epsilon, delta), 0.5)]
+    rows = [("Right guesses “in or out”, on average, at even odds", most_right_guesses(epsilon, delta), 0.5)]
     for prior in PRIORS:
         rows.append(
             (f"Belief of somebody who thought it {percent(prior)} likely", belief(prior, epsilon, delta), prior)
@@ -71,6 +67,26 @@ def odds_table(epsilon: float, delta: float) -> pd.DataFrame:
         caught = float(dp_ceiling([share], epsilon, delta)[0])
         rows.append((f"Members caught when {percent(share)} of others are accused", caught, share))
     return pd.DataFrame(rows, columns=["question", "at most", "without the model"])
+
+
+def patients_sentence(mechanism: Mechanism, median: int, most: int) -> str:
+    """What a promise for one note comes to for the patient with the median number of notes, and for the one with most.
+
+    ε at the promise's own δ by exact accounting of all of a patient's notes (`core.training.group_privacy`).
+    """
+    told = f"the one with the most ({most:,}) {_promise_for(mechanism, most)}"
+    if median < most:
+        half = _promise_for(mechanism, median)
+        told = f"a patient with the median number of training notes ({median:,}) {half}; {told}"
+    return f"At the same δ = {delta_text(mechanism.delta)}, {told}."
+
+
+def _promise_for(mechanism: Mechanism, notes: int) -> str:
+    epsilon = mechanism.patient_epsilon(notes)
+    if math.isinf(epsilon):
+        return "is promised nothing"
+    right, of = right_of(most_right_guesses(epsilon, mechanism.delta))
+    return f"gets ε = {promised_text(epsilon)}{', empty in practice' if right == of else ''}"
 
 
 def group_sentence(epsilon: float, delta: float, notes: int) -> str:
@@ -85,6 +101,6 @@ def group_sentence(epsilon: float, delta: float, notes: int) -> str:
         )
     right, of = right_of(most_right_guesses(group, group_delta))
     return (
-        f"For a patient with {notes:,} notes it comes to ε = {group:,.3g}, δ = {delta_text(group_delta)}: at most "
-        f"{right:,} of {of:,} attackers would be right about them."
+        f"For a patient with {notes:,} notes it comes to ε = {group:,.3g}, δ = {delta_text(group_delta)}: on average "
+        f"at most {right:,} of {of:,} attackers are right about them, at even odds beforehand."
     )

@@ -3,87 +3,36 @@
 Row P7 prints an ε for each use case. An ε means nothing by itself: what it buys depends on the cohort, the model and
 the training. So here the reader says how much risk is too much and how much usefulness too little, and every run is
 held against that. A limit is met when the *worse end* of the 95 % interval meets it: what was not measured well enough
-does not pass.
+does not pass. An ε that protects patients is recommended before one that protects notes, which says less to a patient
+with several.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from core.attacks.decision import LOSS
-from core.evaluation.bootstrap import Interval, patient_bootstrap, patient_weights, percentile_interval
-from core.evaluation.extremes import share_interval
-from core.evaluation.membership_resampled import Rates
-from core.evaluation.membership_units import units
-from core.evaluation.statistics import difference
+from core.evaluation.limits import BY_NOTE, STRONGEST, UTILITY, Limits, measure_name, measure_text
 from core.evaluation.tradeoff import points
-from core.evaluation.wording import epsilon_text, percent
-from core.runs.queries import settings
-from core.runs.run import Run
+from core.evaluation.wording import epsilon_text
 
-UTILITY = "utility_share"
-CAUGHT_AT = 0.10  # false-positive rate of “members caught”
-RESAMPLES = 300
-MOST_LETTERS = 200  # of a use case
-
-
-@dataclass(frozen=True)
-class Measure:
-    """A risk that can be limited: what it is in words, whether it is a share, and what a blind attacker reaches."""
-
-    label: str
-    explanation: str
-    share: bool = True
-    blind: float = 0.0
-
-
-RISKS: dict[str, Measure] = {
-    "auc_loss": Measure(
-        "membership AUC", "how often the loss attack tells a member's note from another; 0.5 is a coin", False, 0.5
-    ),
-    "members_caught": Measure(
-        "members caught", "share of members' notes that the loss attack finds when it accuses 10 % of others", True, 0.1
-    ),
-    "privacy_leakage_loss": Measure("privacy leakage", "members found less others accused, by the loss attack"),
-    "full_name_patients_excess": Measure("full names", "patients whose full name it wrote, less the held-out control"),
-    "direct_patients_excess": Measure("any identifier", "patients with any identifier written, less the control"),
-    "attempts_with_leak_excess": Measure("texts with a leak", "generated texts with a leak, less the control"),
-}
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What a reader accepts: a highest value for each of some RISKS, and the lowest share of usefulness."""
-
-    risks: Mapping[str, float]
-    utility: float
-    use_case: str = ""
-
-    def __post_init__(self) -> None:
-        if not self.risks:
-            raise ValueError("a recommendation needs a limit for at least one risk")
-        for name, limit in self.risks.items():
-            if name not in RISKS:
-                raise ValueError(f"there is no risk “{name}”; there are {', '.join(RISKS)}")
-            if not 0 <= limit <= 1:
-                raise ValueError(f"the limit of {RISKS[name].label} lies between 0 and 1, and is {limit}")
-        if len(self.use_case) > MOST_LETTERS:
-            raise ValueError(f"the use case is told in {MOST_LETTERS} letters at most, and has {len(self.use_case):,}")
-        if not 0 <= self.utility <= 1:
-            raise ValueError(f"the least share of usefulness lies between 0 and 1, and is {self.utility}")
+UNITS = ("patient", "note", "")  # the order in which they are recommended; "" is training without privacy
+COLUMNS = ["unit", "epsilon", "measure", "limit", "value", "low", "high", "seeds", "met", "attack", "attacks"]
+RUN_COLUMNS = ["run_id", "unit", "epsilon", "seed", *COLUMNS[2:7], "met", "attack", "attacks"]
 
 
 @dataclass(frozen=True)
 class Recommendation:
-    """`epsilon` is the smallest ε whose runs meet every limit, `run_id` the run to take; None where there is none.
+    """`epsilon` is the smallest ε whose runs meet every limit, for one `unit`, and `run_id` the run to take.
 
-    `table` has a row an ε and measure: epsilon, measure, limit, value, low, high, seeds, met. `runs` the same a run
-    (with run_id and seed).
+    None where there is none; `unit` is then empty, as it is without privacy. `table` has a row an ε and measure:
+    COLUMNS, where attack and attacks (how many it was chosen from) belong to the strongest attack. `runs` has the
+    same a run (RUN_COLUMNS).
     """
 
     limits: Limits
@@ -92,125 +41,64 @@ class Recommendation:
     table: pd.DataFrame
     runs: pd.DataFrame
     sentences: tuple[str, ...]
-
-
-def measures(runs: Sequence[Run], control: Run | None) -> pd.DataFrame:
-    """Everything that can be limited, of runs of one family (`core.evaluation.comparable`) and their public base model.
-
-    Columns: those of `core.runs.queries.settings` needed by `points`, run_id, metric, arm (`run`), value, low, high.
-    An excess is a figure less its held-out control (MOVER interval, `core.evaluation.statistics.difference`).
-    `utility_share` = (ln pp_base − ln pp) / (ln pp_base − ln pp_plain) on held-out notes, patients resampled, pp_plain
-    being the run without privacy of the same seed, else the first one; absent without such a run or `control`.
-    """
-    about = settings(list(runs)).set_index("run_id")
-    runs = [run for run in runs if run.spec.vocabulary is None]  # nats a token of another word list do not compare
-    unchanged = [run for run in runs if not run.spec.is_base and run.spec.defence is None]  # read the notes as they are
-    plain = {run.spec.training.seed: run for run in unchanged if not run.spec.privacy.private}
-    base_losses = None if control is None else _heldout_losses(control)
-    plain_losses = {seed: _heldout_losses(run) for seed, run in plain.items()}
-    rows = []
-    for run in runs:
-        found = _risks(run)
-        seed = run.spec.training.seed
-        if base_losses is not None and plain_losses:
-            reference = plain_losses.get(seed, next(iter(plain_losses.values())))
-            found[UTILITY] = utility_share(_heldout_losses(run), base_losses, reference)
-        for name, interval in found.items():
-            rows.append({**about.loc[run.id], "run_id": run.id, "metric": name, "arm": "run", **vars(interval)})
-    columns = [*about.columns, "run_id", "metric", "arm", "value", "low", "high"]
-    return pd.DataFrame(rows, columns=columns)
-
-
-def _risks(run: Run) -> dict[str, Interval]:
-    metrics = run.metrics.set_index(["metric", "arm"])
-
-    def at(name: str, arm: str) -> Interval:
-        row = metrics.loc[(name, arm)]
-        return Interval(float(row["value"]), float(row["low"]), float(row["high"]))
-
-    found = {name: at(name, "run") for name in ("auc_loss", "privacy_leakage_loss") if (name, "run") in metrics.index}
-    for name in ("full_name_patients", "direct_patients", "attempts_with_leak"):
-        if (name, "run") in metrics.index and (name, "heldout") in metrics.index:
-            found[f"{name}_excess"] = difference(at(name, "run"), at(name, "heldout"))
-    scores = run.table("scores")
-    scores = scores[scores["attack"] == LOSS]
-    if scores["split"].isin(["member"]).any() and scores["split"].isin(["heldout"]).any():
-        found["members_caught"] = members_caught(scores)
-    return found
-
-
-def members_caught(scores: pd.DataFrame, fpr: float = CAUGHT_AT, resamples: int = RESAMPLES) -> Interval:
-    """Share of members' notes above the threshold that accuses at most `fpr` of the held-out ones, patients resampled.
-
-    The threshold is chosen anew in each resample, as in `core.evaluation.membership_curve.curve`.
-    """
-    judged = units(scores)
-    drawn = patient_weights(judged.patient_member, resamples=resamples, seed=0)
-    rates = Rates(judged)
-    cumulated = rates.cumulated(np.vstack([np.ones(len(judged.patient_member)), drawn]))
-    tpr, _ = rates.at(cumulated, rates.threshold_for(cumulated, fpr), strict=False)
-    caught = percentile_interval(float(tpr[0]), tpr[1:], judged.smallest_stratum)
-    return share_interval(caught, judged.patients[0])
-
-
-def _heldout_losses(run: Run) -> pd.DataFrame:
-    """Index note_id; columns patient_id, nats (the note's whole loss), tokens, of held-out notes."""
-    scores = run.table("scores")
-    chosen = scores[(scores["attack"] == LOSS) & (scores["split"] == "heldout")].set_index("note_id")
-    nats = -chosen["score"] * chosen["tokens"]
-    return pd.DataFrame({"patient_id": chosen["patient_id"], "nats": nats, "tokens": chosen["tokens"]})
-
-
-def utility_share(run: pd.DataFrame, base: pd.DataFrame, plain: pd.DataFrame, resamples: int = RESAMPLES) -> Interval:
-    """Share of what training without privacy learns that the run keeps, its interval over held-out patients.
-
-    Each frame: index note_id, columns patient_id, nats, tokens. 0 = the public base model, 1 = without privacy. The
-    notes are the same for all three, so they are resampled together. NaN where training without privacy learned
-    nothing. Raises ValueError when the frames share no note.
-    """
-    notes = run.index.intersection(base.index).intersection(plain.index)
-    if notes.empty:
-        raise ValueError("usefulness is compared on the same held-out notes, and these runs share none")
-    nats = np.stack([frame.loc[notes, "nats"].to_numpy(dtype=float) for frame in (run, base, plain)], axis=1)
-    tokens = np.stack([frame.loc[notes, "tokens"].to_numpy(dtype=float) for frame in (run, base, plain)], axis=1)
-
-    def statistic(weights: np.ndarray) -> np.ndarray:
-        own, public, open_ = ((weights @ nats) / (weights @ tokens)).T
-        learned = public - open_
-        return np.divide(public - own, learned, out=np.full(len(learned), np.nan), where=learned > 0)
-
-    return patient_bootstrap(statistic, run.loc[notes, "patient_id"].to_numpy(), resamples=resamples)
-
-
-def costs(runs: Sequence[Run]) -> pd.DataFrame:
-    """What each training took, where it is recorded: run_id, epsilon, seed, steps, tokens, seconds."""
-    about = settings(list(runs)).set_index("run_id")
-    rows = []
-    for run in runs:
-        history = run.table("history")
-        if len(history):
-            last = history.iloc[-1]
-            row = (run.id, about.loc[run.id, "epsilon"], run.spec.training.seed)
-            rows.append((*row, int(last["step"]), int(last["tokens"]), float(last["seconds"])))
-    return pd.DataFrame(rows, columns=["run_id", "epsilon", "seed", "steps", "tokens", "seconds"])
+    unit: str = ""
 
 
 def recommend(found: pd.DataFrame, limits: Limits) -> Recommendation:
-    """The smallest ε that meets every limit, and the run of it to take (the most useful of those that do).
+    """The smallest ε that meets every limit, of patients before notes, and the run of it to take (the most useful).
 
-    `found` as `measures` gives it. Without any, `epsilon` is None and the sentences say what fails.
+    `found` as `core.evaluation.limit_measures.measures` gives it. Without any, `epsilon` is None and the sentences say
+    what fails.
     """
     wanted = {**limits.risks, UTILITY: limits.utility}
-    per_epsilon = points(found[found["metric"].isin(wanted)]).rename(columns={"metric": "measure"})
-    table = _judged(per_epsilon, wanted)[["epsilon", "measure", "limit", "value", "low", "high", "seeds", "met"]]
-    single = found[found["metric"].isin(wanted) & (found["epsilon"] > 0)].rename(columns={"metric": "measure"})
-    runs = _judged(single, wanted)[["run_id", "epsilon", "seed", "measure", "limit", "value", "low", "high", "met"]]
-    passing = sorted(epsilon for epsilon, rows in table.groupby("epsilon") if _all_met(rows, wanted))
+    kept = _most_attacked(found[found["metric"].isin(wanted) & (found["epsilon"] > 0)])
+    kept = kept.assign(unit=np.where(np.isinf(kept["epsilon"]), "", kept["unit"])).rename(columns={"metric": "measure"})
+    runs, table = _judged(kept, wanted)[RUN_COLUMNS], _over_seeds(kept, wanted)
+    passing = [key for key, rows in table.groupby(["unit", "epsilon"]) if _all_met(rows, wanted)]
     if not passing:
         return Recommendation(limits, None, None, table, runs, tuple(_none_sentences(table, limits)))
-    epsilon = passing[0]
-    run_id = _best_run(runs[runs["epsilon"] == epsilon], wanted)
-    return Recommendation(limits, epsilon, run_id, table, runs, tuple(_sentences(table, epsilon, run_id)))
+    unit, epsilon = min(passing, key=lambda key: (UNITS.index(key[0]), key[1]))
+    chosen = table[(table["unit"] == unit) & (table["epsilon"] == epsilon)]
+    run_id = _best_run(runs[(runs["unit"] == unit) & (runs["epsilon"] == epsilon)], wanted)
+    return Recommendation(limits, epsilon, run_id, table, runs, tuple(_sentences(chosen, run_id)), unit)
+
+
+def _most_attacked(found: pd.DataFrame) -> pd.DataFrame:
+    """Of the strongest attack's figures at one ε only those of full audits, where there are any.
+
+    A mean over runs of which some faced ten attacks and others one would make the model look safer than it is.
+    """
+    most = found.groupby(["unit", "epsilon", "metric"])["attacks"].transform("max")
+    return found[(found["attacks"] > 1) | (most <= 1)]
+
+
+def _over_seeds(kept: pd.DataFrame, wanted: Mapping[str, float]) -> pd.DataFrame:
+    """A row a unit, ε and measure: the mean over seeds, judged."""
+    frames = []
+    for unit, rows in kept.groupby("unit"):
+        found = points(rows.rename(columns={"measure": "metric"})).rename(columns={"metric": "measure"})
+        by = rows.groupby(["epsilon", "measure"]).agg(
+            attack=("attack", lambda names: ", ".join(sorted(set(names) - {""}))), attacks=("attacks", "max")
+        )
+        frames.append(found.join(by, on=["epsilon", "measure"]).assign(unit=unit))
+    if not frames:
+        return pd.DataFrame(columns=COLUMNS)
+    return _carried_up(_judged(pd.concat(frames, ignore_index=True), wanted))[COLUMNS]
+
+
+def _carried_up(table: pd.DataFrame) -> pd.DataFrame:
+    """The table where no larger ε passes for having been attacked less than a smaller one that fails.
+
+    Where a full audit at some ε breaks a limit of membership, the loss attack alone clears no larger ε of that unit
+    (nor training without privacy) of the same limit: more privacy did not suffice.
+    """
+    failed = table[table["measure"].isin(STRONGEST) & (table["attacks"] > 1) & ~table["met"]]
+    unsure = table["measure"].isin(STRONGEST) & (table["attacks"] <= 1) & table["met"]
+    for row in table[unsure].itertuples():
+        same = failed[(failed["measure"] == row.measure) & (failed["epsilon"] < row.epsilon)]
+        if (same["unit"] == row.unit).any() or (not row.unit and len(same)):
+            table.loc[row.Index, "met"] = False
+    return table
 
 
 def _judged(rows: pd.DataFrame, wanted: Mapping[str, float]) -> pd.DataFrame:
@@ -219,8 +107,9 @@ def _judged(rows: pd.DataFrame, wanted: Mapping[str, float]) -> pd.DataFrame:
     limit = rows["measure"].map(wanted).astype(float)
     met = np.where(rows["measure"] == UTILITY, rows["low"] >= limit, rows["high"] <= limit)
     order = {name: place for place, name in enumerate(wanted)}
-    judged = rows.assign(limit=limit, met=met.astype(bool), order=rows["measure"].map(order))
-    return judged.sort_values(["epsilon", "order"], kind="stable").reset_index(drop=True)
+    by_unit = rows["unit"].map(UNITS.index)
+    judged = rows.assign(limit=limit, met=met.astype(bool), by_unit=by_unit, order=rows["measure"].map(order))
+    return judged.sort_values(["by_unit", "epsilon", "order"], kind="stable").reset_index(drop=True)
 
 
 def _all_met(rows: pd.DataFrame, wanted: Mapping[str, float]) -> bool:
@@ -233,20 +122,6 @@ def _best_run(runs: pd.DataFrame, wanted: Mapping[str, float]) -> str | None:
     return None if usefulness.empty else str(usefulness.loc[usefulness["low"].idxmax(), "run_id"])
 
 
-def measure_text(name: str, value: float) -> str:
-    """A measure's value as it is written: shares in percent, an AUC with two digits, `?` where there is none."""
-    if math.isnan(value):
-        return "?"
-    if name == "auc_loss":
-        return f"{value:.2f}"
-    return percent(value) if value >= 0 else f"−{percent(-value)}"
-
-
-def measure_name(name: str) -> str:
-    """A measure in words."""
-    return "usefulness kept" if name == UTILITY else RISKS[name].label
-
-
 def _told(row) -> str:
     text = [measure_text(row.measure, end) for end in (row.value, row.low, row.high)]
     sign = "at least" if row.measure == UTILITY else "at most"
@@ -255,19 +130,52 @@ def _told(row) -> str:
     )
 
 
-def _sentences(table: pd.DataFrame, epsilon: float, run_id: str | None) -> list[str]:
-    rows = table[table["epsilon"] == epsilon]
-    told = "; ".join(_told(row) for row in rows.itertuples())
+def epsilon_name(unit: str, epsilon: float) -> str:
+    """`8 per patient`; `∞ (no privacy)`."""
+    return f"{epsilon_text(epsilon)} per {unit}" if unit else epsilon_text(epsilon)
+
+
+def attack_text(row: Mapping[str, Any]) -> str:
+    """Whose figure a row of `table` is: `strongest of 10: ratio base`; `loss, the only one run`."""
+    if row["attacks"] > 1:
+        return f"strongest of {row['attacks']}: {row['attack']}"
+    return f"{row['attack']}, the only one run"
+
+
+def _sentences(chosen: pd.DataFrame, run_id: str | None) -> list[str]:
+    """What meets the limits, by which attack that was measured, and the run to take; `chosen` are one ε's rows."""
+    told = "; ".join(_told(row) for row in chosen.itertuples())
+    unit, epsilon = chosen[["unit", "epsilon"]].iloc[0]
     if math.isinf(epsilon):
         sentences = [
             f"Only training without privacy meets your limits: {told}. It promises nothing: the limits hold against "
             "the attacks that were tried, and against no other."
         ]
     else:
-        sentences = [f"The smallest ε that meets your limits here is {epsilon_text(epsilon)}: {told}."]
+        sentences = [f"The smallest ε that meets your limits here is {epsilon_name(unit, epsilon)}: {told}."]
+    sentences += attack_sentences(chosen)
     if run_id is None:
         return [*sentences, "No single run of it meets them all by its own interval: train more seeds."]
     return [*sentences, f"Take the run {run_id}, the most useful of those that meet every limit by themselves."]
+
+
+def attack_sentences(rows: pd.DataFrame) -> list[str]:
+    """Which attack stands behind the limits of membership at one ε, and whether more could have been tried."""
+    judged = rows[rows["measure"].isin(STRONGEST)]
+    if judged.empty:
+        told = "Your limits of membership speak of the loss attack on single notes: other attacks, and all notes of a "
+        by_note = rows["measure"].isin(BY_NOTE).any()
+        return [f"{told}patient together, tell members better."] if by_note else []
+    if judged["attacks"].max() <= 1:
+        return [
+            "Only the loss attack of the quick audit was run on these models, judged by patient: a full audit may find "
+            "a stronger one, and the limits may then fail."
+        ]
+    best = ", ".join(dict.fromkeys(f"“{row.attack}” ({measure_name(row.measure)})" for row in judged.itertuples()))
+    return [
+        f"Membership is that of the strongest of {judged['attacks'].max()} attacks of a full audit, judged by patient: "
+        f"{best}. The strongest of several looks a little stronger than it is; its interval is widened for the choice."
+    ]
 
 
 def _none_sentences(table: pd.DataFrame, limits: Limits) -> list[str]:
@@ -276,15 +184,15 @@ def _none_sentences(table: pd.DataFrame, limits: Limits) -> list[str]:
     sentences = ["None of these runs meets both your limits for risk and for usefulness."]
     if UTILITY not in set(table["measure"]):
         return [*sentences, "Usefulness needs a run without privacy and the public base model to be compared with."]
-    safe = {epsilon for epsilon, rows in table[table["measure"] != UTILITY].groupby("epsilon")
+    safe = {key for key, rows in table[table["measure"] != UTILITY].groupby(["unit", "epsilon"])
             if set(rows["measure"]) == set(limits.risks) and rows["met"].all()}  # fmt: skip
-    useful = set(table.loc[(table["measure"] == UTILITY) & table["met"], "epsilon"])
-    if safe:
-        best = table[(table["measure"] == UTILITY) & table["epsilon"].isin(safe)].sort_values("low").iloc[-1]
-        kept = measure_text(UTILITY, best["low"])
+    gains = table[table["measure"] == UTILITY].set_index(["unit", "epsilon"])
+    useful = set(gains.index[gains["met"]])
+    if safe & set(gains.index):
+        best = gains.loc[sorted(safe & set(gains.index))].sort_values("low").iloc[-1]
         sentences.append(
-            f"Safe enough: ε = {_list(safe)}; the most useful of them, {epsilon_text(best['epsilon'])}, keeps {kept} "
-            "by the worse end of its interval."
+            f"Safe enough: ε = {_list(safe)}; the most useful of them, {epsilon_name(*best.name)}, keeps "
+            f"{measure_text(UTILITY, best['low'])} of the gain by the worse end of its interval."
         )
     else:
         sentences.append("No ε here meets the limits for risk.")
@@ -292,5 +200,6 @@ def _none_sentences(table: pd.DataFrame, limits: Limits) -> list[str]:
     return sentences
 
 
-def _list(epsilons: set[float]) -> str:
-    return ", ".join(epsilon_text(epsilon) for epsilon in sorted(epsilons))
+def _list(keys: set[tuple[str, float]]) -> str:
+    ordered = sorted(keys, key=lambda key: (UNITS.index(key[0]), key[1]))
+    return ", ".join(epsilon_name(*key) for key in ordered)

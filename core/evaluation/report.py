@@ -18,11 +18,13 @@ from typing import Any
 import pandas as pd
 
 from core.corpus.tables import Corpus
+from core.evaluation.bootstrap import Interval
 from core.evaluation.csv_export import spreadsheet_csv
 from core.evaluation.guarantee import spoken
 from core.evaluation.json_export import plain
+from core.evaluation.limit_measures import costs
 from core.evaluation.odds import group_sentence, mechanism_accuracy, mechanism_sentence
-from core.evaluation.recommendation import Recommendation, costs
+from core.evaluation.recommendation import Recommendation
 from core.evaluation.report_commands import audit_command, commands, report_command, versions
 from core.evaluation.report_rarity import buckets, by_patient, patient_sentence, trend_sentence, trends
 from core.evaluation.report_tables import (
@@ -31,10 +33,12 @@ from core.evaluation.report_tables import (
     controls,
     hipaa,
     ledger_table,
+    membership,
     memorised,
     probes,
     risk_scores,
 )
+from core.evaluation.strongest_attack import Strongest, strongest_sentence
 from core.evaluation.wording import audit_sentence, leak_sentence, most_right_guesses, odds_sentence
 from core.runs.audits import StoredAudit
 from core.runs.facts import RunFacts, run_facts
@@ -97,6 +101,7 @@ def build(
         "models": _models(runs, facts),
         "controls": controls(runs),
         "attacks": attacks(audits),
+        "strongest": membership(runs, audits),
         "memorised": memorised(audits),
         "probes": probes(audits),
         "bounds": bounds(runs, audits),
@@ -115,13 +120,11 @@ def build(
         "made": datetime.now(UTC).isoformat(timespec="seconds") if now is None else _date(now),
         "names": short_names(runs),
         "cohort": _cohort(corpus, runs[0]),
-        "verdict": [
-            _verdict(run, one, tables["bounds"], _most_notes(corpus, run)) for run, one in zip(runs, facts, strict=True)
-        ],
+        "verdict": [_verdict(run, one, tables, _most_notes(corpus, run)) for run, one in zip(runs, facts, strict=True)],
         "promised": _promised(ledger, corpus, delta),
         "recommendation": _recommended(recommendation),
         "rarity": {run.id: _rarity(run.id, tables) for run in runs},
-        "limits": list(facts[0].limits),
+        "limits": list(dict.fromkeys(limit for one in facts for limit in one.limits)),
         "not_attacked": [_not_attacked(run) for run in runs if not audits[run.id].outcomes()],
         "commands": _commands(runs, audits, recommendation, delta),
         "versions": versions(),
@@ -224,8 +227,8 @@ def _rarity(run_id: str, tables: dict[str, pd.DataFrame]) -> list[str]:
     return [*told, *([f"Patient by patient, “loss”: {patients}."] if patients else [])]
 
 
-def _verdict(run: Run, facts: RunFacts, proved: pd.DataFrame, most_notes: int) -> dict[str, Any]:
-    """A run in a few sentences: its promise, its odds, what leaked against the control, what attacks prove about ε."""
+def _verdict(run: Run, facts: RunFacts, tables: Mapping[str, pd.DataFrame], most_notes: int) -> dict[str, Any]:
+    """A run in a few sentences: promise, odds, leaks against the control, membership, what attacks prove about ε."""
     sentences = [f"Guarantee: {facts.promise[0].lower()}{facts.promise[1:]}"]
     held = facts.guarantee
     if held is not None:
@@ -239,10 +242,13 @@ def _verdict(run: Run, facts: RunFacts, proved: pd.DataFrame, most_notes: int) -
     if (HEADLINE, "run") in at.index and (HEADLINE, "heldout") in at.index:
         ends = [float(at.loc[(HEADLINE, arm), end]) for arm in ("run", "heldout") for end in ("value", "low", "high")]
         sentences.append(f"Patients of whom it wrote a direct identifier: {leak_sentence(*ends)}")
-    own = proved[proved["run"] == run.id] if len(proved) else proved
+    for row in tables["strongest"].query("run == @run.id").itertuples():
+        found = Strongest(row.attack, Interval(row.value, row.low, row.high), row.attacks, row.patients)
+        sentences.append(f"Membership: {strongest_sentence(found)}")
+    own = tables["bounds"].query("run == @run.id")
     if len(own) and not run.spec.is_base:
         row = spoken(own)
-        sentences.append(audit_sentence(float(row["epsilon"]), float(row["promised"])))
+        sentences.append(audit_sentence(float(row["epsilon"]), float(row["promised"]), float(row["ceiling"])))
     return {"run": run.id, "training": facts.training, "sentences": sentences}
 
 
@@ -281,6 +287,7 @@ def _recommended(found: Recommendation | None) -> dict[str, Any]:
         "use_case": found.limits.use_case,
         "limits": {**found.limits.risks, "utility_share": found.limits.utility},
         "epsilon": found.epsilon,
+        "unit": found.unit,
         "run": found.run_id,
         "sentences": [*meant, *found.sentences],
     }

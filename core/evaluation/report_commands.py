@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 
-from core.evaluation.recommendation import Limits
+from core.evaluation.limits import Limits
 from core.runs.promised import DELTA
 from core.spec import CORPUS_PRESETS, AuditSpec, CorpusSpec, RunSpec, VocabularySpec, recipe
 

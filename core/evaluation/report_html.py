@@ -69,7 +69,7 @@ def render(report: Report) -> str:
     sections = [
         f"<h1>{_(facts['title'])}</h1>",
         f'<p class="soft">Made {_(facts["made"])} by PHI Leak Lab. {_cohort_line(facts["cohort"])}</p>',
-        _section("At a glance", findings.glance(tables["models"], tables["controls"], names)),
+        _section("At a glance", findings.glance(tables["models"], tables["controls"], tables["strongest"], names)),
         _section("Verdict", _verdicts(facts, tables["models"])),
         _section(
             "Recommendation", _sentences(facts["recommendation"]["sentences"]), shown.limits(tables["recommendation"])

@@ -11,16 +11,20 @@ import pandas as pd
 from core.attacks.decision import LOSS
 from core.evaluation.probe_words import CAUTION
 from core.evaluation.rarity import LEAST_PATIENTS
+from core.evaluation.recommendation import attack_text
 from core.evaluation.report_html_tables import EXCEEDS, Names, escaped, interval, table
 from core.evaluation.report_rarity import signed
 from core.evaluation.wording import at_most_text, epsilon_text, p_value_text
 
 ARMS = {"run": "members’ notes", "heldout": "held-out notes", "base": "members’ notes, public base model"}
 GLANCE = (
-    "Right guesses: of all who guess whether one unit was in the data, at most so many are right, counted for this "
-    "very training (a coin: 50 %). Identifiers: share of patients of whom it wrote any, and of held-out patients. "
-    "Membership: how often the loss attack tells a note that was trained on from one that was not (a coin: 0.5). "
-    "Perplexity: on held-out notes, lower is more useful."
+    "Right guesses: the largest chance that a guess whether one unit was in the data is right, where in and out were "
+    "equally likely beforehand and the attacker sees every step, by this run's exact accounting (a coin: 50 %). "
+    "Identifiers: share of patients of whom it wrote any, and of held-out patients. "
+    "Membership: how often the strongest attack that was run tells a patient who was trained on from another (a coin: "
+    "0.5). "
+    "Perplexity: on held-out notes, lower is more useful; for BERT and DistilBERT a pseudo-perplexity, which does not "
+    "compare with GPT-2's."
 )
 BUCKETS = (
     "Privacy leakage of the loss attack by rarity of the diagnoses, bucket 1 the rarest: members caught less held-out "
@@ -33,8 +37,9 @@ PATIENTS = (
 )
 
 
-def glance(models: pd.DataFrame, controls: pd.DataFrame, names: Names) -> str:
+def glance(models: pd.DataFrame, controls: pd.DataFrame, strongest: pd.DataFrame, names: Names) -> str:
     """A row a model with what decides: promise, odds, identifiers against the control, membership, usefulness."""
+    attacked = {row["run"]: row for row in strongest.to_dict("records")}
     at = {(row["run"], row["metric"]): row for row in controls.to_dict("records")}
     rows = []
     for row in models.to_dict("records"):
@@ -44,7 +49,8 @@ def glance(models: pd.DataFrame, controls: pd.DataFrame, names: Names) -> str:
         cells = [
             escaped(names[row["run"]]), escaped(promise), escaped(at_most_text(row["right_guesses_counted"])),
             _identifiers(at.get((row["run"], "direct_patients"))),
-            *(_figure(at.get((row["run"], metric)), metric) for metric in ("auc_loss", "perplexity_heldout")),
+            _attacked(attacked.get(row["run"])),
+            _figure(at.get((row["run"], "perplexity_heldout")), "perplexity_heldout"),
         ]  # fmt: skip
         rows.append(cells)
     heads = ["model", "promise", "right guesses", "patients with an identifier written", "membership", "perplexity"]
@@ -53,6 +59,10 @@ def glance(models: pd.DataFrame, controls: pd.DataFrame, names: Names) -> str:
 
 def _figure(row: Mapping[str, Any] | None, metric: str) -> str:
     return "–" if row is None else interval(metric, row)
+
+
+def _attacked(row: Mapping[str, Any] | None) -> str:
+    return "–" if row is None else f"{interval('auc', row)}<br><span class=soft>{escaped(attack_text(row))}</span>"
 
 
 def _identifiers(row: Mapping[str, Any] | None) -> str:

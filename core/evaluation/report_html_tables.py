@@ -11,7 +11,8 @@ from typing import Any
 import pandas as pd
 
 from core.evaluation.guarantee import further, headline
-from core.evaluation.recommendation import RISKS, UTILITY, measure_name, measure_text
+from core.evaluation.limits import RISKS, UTILITY, measure_name, measure_text
+from core.evaluation.recommendation import attack_text, epsilon_name
 from core.evaluation.wording import (
     at_most_text,
     epsilon_text,
@@ -20,7 +21,7 @@ from core.evaluation.wording import (
     perplexity_text,
 )
 from core.runs.facts import neighbours
-from core.writing import delta_text, epochs_text
+from core.writing import delta_text, epochs_text, promised_text, proved_text
 
 Names = Mapping[str, str]  # run id → its short name in this report
 FIGURES = {
@@ -79,7 +80,7 @@ def figure_text(metric: str, value: float) -> str:
         return f"{value:.1f}"
     if metric.startswith("bits_per_character"):
         return f"{value:.2f}"
-    if metric == "auc_loss":
+    if metric.startswith("auc"):
         return f"{value:.3f}"
     return percent(value) if value >= 0 else f"−{percent(-value)}"
 
@@ -110,9 +111,10 @@ def models(frame: pd.DataFrame, names: Names) -> str:
         guesses = [at_most_text(row[f"right_guesses_{which}"]) for which in ("promised", "counted")]
         rows.append([escaped(cell) for cell in (names[row["run"]], about, promise, how, *guesses)])
     caption = (
-        "Right guesses: the largest chance that anybody rightly guesses whether one unit was in the data; a coin has "
-        "50 %. By (ε, δ): (e^ε + δ)/(1 + e^ε). Counted: (1 + total variation)/2 of the very mechanism. δ is the chance "
-        "at which the promise may fail; σ the noise for each clipping norm; q the share of units that a step reads."
+        "Right guesses: the largest chance that anybody rightly guesses whether one unit was in the data, if in and "
+        "out were equally likely beforehand; a coin has 50 %. By (ε, δ): (e^ε + δ)/(1 + e^ε). Counted: (1 + total "
+        "variation)/2 of the very mechanism. δ is the chance at which the promise may fail; σ the noise for each "
+        "clipping norm; q the share of units that a step reads."
     )
     return table(["model", "", "guarantee", "mechanism", "right guesses by (ε, δ)", "counted"], rows, caption)
 
@@ -208,10 +210,14 @@ def bounds(frame: pd.DataFrame, names: Names) -> str:
         for row in [*([] if fixed is None else [fixed.to_dict()]), *others.to_dict("records")]:
             alarm = '<span class="bad">above the promise</span>' if row["alarm"] else "no"
             counts = f"{row['correct']} of {row['trials']}"
-            ends = [escaped(epsilon_text(row[end])) for end in ("epsilon", "ceiling", "promised")]
-            rows.append([escaped(names[run]), escaped(row["audit"]), counts, *ends, alarm])
+            ends = [proved_text(row["epsilon"]), epsilon_text(row["ceiling"]), _limit(row["promised"])]
+            rows.append([escaped(names[run]), escaped(row["audit"]), counts, *map(escaped, ends), alarm])
     heads = ["model", "audit", "right guesses", "ε is at least", "could prove at most", "promised", "alarm"]
     return table(heads, rows, "With 95 % confidence: the audit fixed beforehand, then the highest of all others.")
+
+
+def _limit(promised: float) -> str:
+    return epsilon_text(promised) if math.isinf(promised) else promised_text(promised)
 
 
 def hipaa(frame: pd.DataFrame, names: Names) -> str:
@@ -249,9 +255,9 @@ def limits(frame: pd.DataFrame) -> str:
             f"{measure_name(name)}, {'at least' if name == UTILITY else 'at most'} {measure_text(name, limit)}"
         )
     rows = []
-    for epsilon, same in frame.groupby("epsilon", sort=True):
+    for (unit, epsilon), same in frame.groupby(["unit", "epsilon"], sort=False):
         at = {row["measure"]: row for row in same.to_dict("records")}
-        rows.append([escaped(epsilon_text(epsilon)), *(_against(at.get(name), name) for name in measures)])
+        rows.append([escaped(epsilon_name(unit, epsilon)), *(_against(at.get(name), name) for name in measures)])
     explained = "; ".join(f"{RISKS[name].label}: {RISKS[name].explanation}" for name in measures if name in RISKS)
     caption = f"Met when the worse end of the 95 % interval meets the limit. {explained}."
     return table(heads, rows, caption)
@@ -262,7 +268,8 @@ def _against(row: Mapping[str, Any] | None, name: str) -> str:
         return "–"
     value, low, high = (measure_text(name, row[end]) for end in ("value", "low", "high"))
     met = '<span class="ok">met</span>' if row["met"] else '<span class="bad">not met</span>'
-    return f"{escaped(value)} <span class=ends>({escaped(low)} to {escaped(high)})</span><br>{met}"
+    by = f"<br><span class=soft>{escaped(attack_text(row))}</span>" if row["attack"] else ""
+    return f"{escaped(value)} <span class=ends>({escaped(low)} to {escaped(high)})</span><br>{met}{by}"
 
 
 def ledger(frame: pd.DataFrame) -> str:

@@ -11,6 +11,7 @@ from core.evaluation.guarantee import BOUND_COLUMNS
 from core.evaluation.memorisation_summary import bounds_of
 from core.evaluation.probe_words import cards
 from core.evaluation.risk import CALIBRATED
+from core.evaluation.strongest_attack import scores_of, strongest
 from core.evaluation.wording import verdict
 from core.runs.audits import StoredAudit
 from core.runs.facts import SHOWN, RunFacts
@@ -64,6 +65,18 @@ def attacks(audits: Mapping[str, StoredAudit]) -> pd.DataFrame:
         return pd.DataFrame(columns=["run", "attack", "level", *ENDS, "n"])
     found = pd.concat(frames, ignore_index=True)
     return found[["run", "attack", "level", *ENDS, "n"]].replace({"level": {"sample": "note"}})
+
+
+def membership(runs: Sequence[Run], audits: Mapping[str, StoredAudit]) -> pd.DataFrame:
+    """AUC by patient of the strongest attack that was run on each model: of its full audit, else the loss attack."""
+    rows = []
+    for run in runs:
+        found = strongest(scores_of(run, audits[run.id]), "auc")
+        if found is not None:
+            ends = vars(found.interval)
+            rows.append({"run": run.id, **ends, "attack": found.attack, "attacks": found.attacks,
+                         "patients": found.patients})  # fmt: skip
+    return pd.DataFrame(rows, columns=["run", *ENDS, "attack", "attacks", "patients"])
 
 
 def bounds(runs: Sequence[Run], audits: Mapping[str, StoredAudit]) -> pd.DataFrame:

@@ -25,7 +25,15 @@ from core.evaluation.bootstrap import (
     weighted_share,
 )
 from core.evaluation.extremes import auc_interval, bits_interval, difference_interval, share_interval
-from core.evaluation.known_words import hospital_words, known_share, public_words, whole_words
+from core.evaluation.known_words import (
+    hospital_words,
+    identifier_spans,
+    identifier_words,
+    known_share,
+    public_words,
+    whole_words,
+    without_spans,
+)
 from core.evaluation.metrics import says_member
 from core.evaluation.statistics import proportion_interval
 from core.phi.fields import DIRECT, FIELDS
@@ -101,7 +109,7 @@ def _figures(tables: Mapping[str, pd.DataFrame], corpus: Corpus, audit: AuditSpe
     yield from _membership(tables["scores"], audit)
     yield from extraction_rows(tables["generations"], tables["hits"], corpus)
     yield from _exposure(tables["canaries"])
-    yield _known_words(tables["generations"], corpus, audit)
+    yield _known_words(tables["generations"], tables["hits"], corpus, audit)
 
 
 # Language and membership ---------------------------------------------------------------------------------------------
@@ -214,9 +222,16 @@ def _exposure(canaries: pd.DataFrame) -> Iterator[Row]:
                 yield Row(f"exposure:{insertions}", arm, found.value, found.low, found.high, len(rows), note)
 
 
-def _known_words(generations: pd.DataFrame, corpus: Corpus, audit: AuditSpec) -> Row:
-    if not any(map(whole_words, generations["text"])):
-        return Row("known_words", "run", math.nan, math.nan, math.nan, len(generations), "the model wrote no words")
+def _known_words(generations: pd.DataFrame, hits: pd.DataFrame, corpus: Corpus, audit: AuditSpec) -> Row:
     vocabulary = public_words() | hospital_words(corpus)
-    found = known_share(generations["text"].tolist(), vocabulary, resamples=audit.bootstrap, seed=audit.seed)
-    return Row("known_words", "run", found.value, found.low, found.high, len(generations), "generations resampled")
+    left_out, spans = identifier_words(corpus, vocabulary), identifier_spans(hits)
+    texts = [
+        without_spans(text, spans.get(int(generation), ()))
+        for generation, text in zip(generations["generation_id"], generations["text"], strict=True)
+    ]
+    if all(set(whole_words(text)) <= left_out for text in texts):
+        note = "the model wrote no words, or identifiers alone"
+        return Row("known_words", "run", math.nan, math.nan, math.nan, len(generations), note)
+    found = known_share(texts, vocabulary, left_out=left_out, resamples=audit.bootstrap, seed=audit.seed)
+    note = "identifiers left out; generations resampled"
+    return Row("known_words", "run", found.value, found.low, found.high, len(generations), note)

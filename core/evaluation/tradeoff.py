@@ -114,10 +114,13 @@ def _seeds(count: int) -> str:
 
 
 def recovered(pp_base: np.ndarray, pp_private: np.ndarray, pp_plain: np.ndarray) -> Interval:
-    """Share of what training without privacy learns that private training keeps, mean over seeds and its t interval.
+    """Share of the gain of training without privacy that private training has, mean over seeds and its t interval.
 
     (ln pp_base − ln pp_ε) / (ln pp_base − ln pp_∞) a seed, from held-out perplexities of shape (seeds,): 0 = as before
-    training, 1 = as without privacy. Raises ValueError when shapes differ or training without privacy learned nothing.
+    training, 1 = the run without privacy. That run is overfitted: part of its gain is text learnt by heart that notes
+    of several patients share, so 1 is a reference and neither a goal nor full usefulness.
+
+    Raises ValueError when shapes differ or training without privacy learned nothing.
     """
     base, private, plain = (
         np.log(np.atleast_1d(np.asarray(pp, dtype=float))) for pp in (pp_base, pp_private, pp_plain)

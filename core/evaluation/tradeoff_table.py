@@ -1,4 +1,4 @@
-"""The figures that show whether differential privacy stops leaks and keeps usefulness, each with its bar."""
+"""The figures that show whether differential privacy limits leaks and keeps usefulness, each with its bar."""
 
 from __future__ import annotations
 

@@ -10,12 +10,14 @@ from core.writing import promised_text, proved_text
 Verdict = Literal["exceeds its control", "cannot be told from its control", "below its control"]
 
 EXPLANATIONS: dict[str, str] = {
-    "perplexity_heldout": "How many equally likely tokens the model hesitates between in notes of patients it never "
-    "saw; lower is more useful.",
+    "perplexity_heldout": "How uncertain the model is of a token in notes of patients it never saw, as the number of "
+    "equally likely tokens that would leave it as uncertain; lower is more useful. GPT-2 is asked for the next token; "
+    "BERT and DistilBERT for hidden tokens between the others (pseudo-perplexity), which is easier: the two do not "
+    "compare.",
     "perplexity_member": "The same for notes it was trained on. Far below the held-out figure means memorising.",
     "perplexity_public": "The same for public health text, which training must not make it forget.",
-    "auc_loss": "How often the attacker tells a note that was trained on from one that was not, given one of each. "
-    "0.5 is tossing a coin.",
+    "auc_loss": "How often the loss attack tells a note that was trained on from one that was not, given one of each. "
+    "0.5 is tossing a coin. Other attacks, and all notes of a patient together, tell more.",
     "privacy_leakage_loss": "Share of members the attacker finds, less that of others wrongly accused. 0 is blind.",
     "full_name_patients": "Share of patients whose full name the model wrote.",
     "direct_patients": "Share of patients of whom the model wrote any direct identifier.",
@@ -32,7 +34,8 @@ EXPLANATIONS: dict[str, str] = {
     "tokens_per_note_heldout": "Tokens of a note of a patient it never saw: a list that knows the words needs fewer.",
     "vocabulary_names": "Share of patients a first or last name of whom was put into the model's word list.",
     "vocabulary_rare_names": "The same for names that only one patient bears: the list says that this person is in it.",
-    "known_words": "Share of the words it writes that occur in public text or in the hospital's own notes.",
+    "known_words": "Share of the words it writes that occur in public text or in the hospital's own notes. "
+    "Names and other identifiers count neither way.",
 }
 
 
@@ -51,6 +54,11 @@ def epsilon_text(epsilon: float) -> str:
     if math.isinf(epsilon):
         return "∞ (no privacy)"
     return f"{epsilon:,.0f}" if epsilon >= 100 else f"{epsilon:.3g}"
+
+
+def perplexity_name(kind: str) -> str:
+    """What a model's figure is: GPT-2's perplexity, or the pseudo-perplexity of a kind that fills gaps."""
+    return "perplexity" if kind == "gpt2" else "pseudo-perplexity"
 
 
 def perplexity_text(perplexity: float) -> str:
@@ -98,18 +106,32 @@ def most_right_guesses(epsilon: float, delta: float = 0.0) -> float:
     return 1 - (1 - delta) / (1 + math.exp(min(epsilon, 700.0)))
 
 
+IN_OR_OUT = {
+    "patient": "whether a patient was in the data",
+    "note": "whether one particular note was in the data",
+}
+
+
 def odds_sentence(epsilon: float, delta: float = 0.0, unit: Literal["note", "patient"] = "patient") -> str:
     """What (ε, δ) promises, as attackers out of 100 (or more, where 100 could not tell it from all of them)."""
-    whom = "a patient was in the data" if unit == "patient" else "one particular note was in the data"
     if math.isinf(epsilon):
-        return f"Trained without privacy: nothing limits how many attackers rightly guess whether {whom}."
+        return f"Trained without privacy: nothing limits how many attackers rightly guess {IN_OR_OUT[unit]}."
     right, of = right_of(most_right_guesses(epsilon, delta))
     if right < of:
-        return (
-            f"Of {of:,} attackers who guess whether {whom}, at most {right:,} would be right "
-            f"({of // 2:,} by tossing a coin)."
-        )
-    return f"The promise is empty in practice: all but one in a million attackers may rightly guess whether {whom}."
+        return guesses_sentence(right, of, unit)
+    return f"The promise is empty in practice: all but one in a million attackers may rightly guess {IN_OR_OUT[unit]}."
+
+
+def guesses_sentence(right: int, of: int, unit: Literal["note", "patient"]) -> str:
+    """A bound on the chance of a right guess, as a number of attackers: on average, and where in and out were even.
+
+    A single crowd may by luck hold more who are right. So it may at other odds beforehand: who knows for certain that
+    somebody was in the data is always right.
+    """
+    return (
+        f"Of {of:,} attackers who see every step of the training and guess {IN_OR_OUT[unit]}, on average at most "
+        f"{right:,} are right, if in and out were equally likely beforehand ({of // 2:,} by tossing a coin)."
+    )
 
 
 def right_of(chance: float) -> tuple[int, int]:
@@ -187,16 +209,22 @@ def leak_sentence(
     )
 
 
-def audit_sentence(bound: float, promised: float) -> str:
-    """An empirical lower bound on ε against the promised ε; above it is an alarm."""
+def audit_sentence(bound: float, promised: float, ceiling: float) -> str:
+    """An empirical lower bound on ε, the most that its trials could show, and the promised ε; above it is an alarm.
+
+    A bound says little without its ceiling: twelve canaries show at most 1.26, whatever the model gives away.
+    """
+    most = f"these trials could show at most {epsilon_text(ceiling)}"
+    limit = "no limit was promised" if math.isinf(promised) else f"promised was {promised_text(promised)}"
     if bound <= 0:
-        ending = "no limit was promised" if math.isinf(promised) else f"promised was {promised_text(promised)}"
-        return f"The attacks prove nothing about ε; {ending}."
-    if math.isinf(promised):
-        return f"An attack proves that ε is at least {proved_text(bound)}; no limit was promised."
+        return f"The attacks prove nothing about ε: at least 0, and {most}; {limit}."
     if bound > promised:
         return (
-            f"Alarm: an attack proves ε ≥ {proved_text(bound)}, above the promised {promised_text(promised)}. "
+            f"Alarm: an attack proves ε ≥ {proved_text(bound)}, above the promised {promised_text(promised)} ({most}). "
             "There is a bug, or the guarantee is broken."
         )
-    return f"The attacks prove ε ≥ {proved_text(bound)}, which is within the promised {promised_text(promised)}."
+    if math.isinf(promised):
+        return f"An attack proves that ε is at least {proved_text(bound)} ({most}); {limit}."
+    return (
+        f"The attacks prove ε ≥ {proved_text(bound)} ({most}), which is within the promised {promised_text(promised)}."
+    )

@@ -61,6 +61,15 @@ LIMITS = (
 )
 
 
+SPEAKS_OF = {  # what a promise for one unit leaves out
+    "note": "The guarantee compares two trainings that differ in one note, all other notes being the same. It does not "
+    "cover what the patient's other notes tell about them, nor what notes of other people do, relatives for one.",
+    "patient": "The guarantee compares two trainings that differ in one patient's notes, those of all others being the "
+    "same. It does not cover what notes of other people tell about that patient: relatives with the same name, address "
+    "or family history, for one.",
+}
+
+
 @dataclass(frozen=True)
 class RunFacts:
     """One run in words and rows. `guarantee` is None without a private training."""
@@ -72,7 +81,7 @@ class RunFacts:
     guarantee: dict[str, Any] | None
     figures: tuple[dict[str, Any], ...]
     hipaa: tuple[dict[str, Any], ...]
-    limits: tuple[str, ...] = LIMITS
+    limits: tuple[str, ...]
 
 
 def run_facts(run_id: str, spec: RunSpec, mechanism: Mechanism | None, metrics: pd.DataFrame) -> RunFacts:
@@ -85,6 +94,7 @@ def run_facts(run_id: str, spec: RunSpec, mechanism: Mechanism | None, metrics: 
         guarantee=None if mechanism is None else guarantee(mechanism),
         figures=tuple(metrics[metrics["metric"].isin(SHOWN)].drop(columns="note").to_dict("records")),
         hipaa=tuple(hipaa_rows(metrics)),
+        limits=LIMITS if mechanism is None else (LIMITS[0], SPEAKS_OF[mechanism.unit], *LIMITS[1:]),
     )
 
 

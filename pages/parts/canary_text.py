@@ -11,6 +11,7 @@ import streamlit as st
 from core.evaluation import wording
 from core.evaluation.canary_figures import whole_patients
 from core.evaluation.guarantee import ONE_RUN, further, headline, spoken
+from core.writing import promised_text, proved_text
 from pages.parts.canary_how import HOW
 from pages.parts.phi_text import visible
 
@@ -90,7 +91,7 @@ def bound_sentences(table: pd.DataFrame, unit: str) -> None:
         st.info("This run has neither ranked canaries nor enough patients, so nothing can be proved about its ε.")
         return
     promised, fixed = float(row["promised"]), headline(table)
-    sentence = wording.audit_sentence(float(row["epsilon"]), promised)
+    sentence = wording.audit_sentence(float(row["epsilon"]), promised, float(row["ceiling"]))
     if row["alarm"]:
         chance = "Of runs that keep their promise at most one in ten shows such an alarm by chance."
         st.error(f"{sentence} (ε per {unit}) {chance}", icon=":material/warning:")
@@ -99,12 +100,17 @@ def bound_sentences(table: pd.DataFrame, unit: str) -> None:
     told = [] if fixed is None else [_fixed(fixed, unit)]
     others, best = further(table), float(table["ceiling"].max())
     if len(others) and fixed is not None:
-        found = float(others["epsilon"].max())
-        proved = f"the highest proves ε ≥ {wording.epsilon_text(found)}" if found else "none proves anything"
+        highest = others.loc[others["epsilon"].idxmax()]
+        found, most = float(highest["epsilon"]), wording.epsilon_text(float(highest["ceiling"]))
+        proved = (
+            f"the highest proves ε ≥ {proved_text(found)} (it could show at most {most})"
+            if found
+            else f"none proves anything; they could show at most {wording.epsilon_text(float(others['ceiling'].max()))}"
+        )
         told.append(f"Of {len(others)} further looks, which hold together at another 95\u00a0%, {proved}.")
     if math.isfinite(promised) and best < promised:
         told.append(
-            f"No audit in this picture could have contradicted the promise of {wording.epsilon_text(promised)}: they "
+            f"No audit in this picture could have contradicted the promise of {promised_text(promised)}: they "
             f"end at {wording.epsilon_text(best)}. Silence is no proof; more canaries reach further."
         )
     st.markdown(" ".join(told))

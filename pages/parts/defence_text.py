@@ -33,7 +33,8 @@ probabilities, which no filter of text touches: their figures stay those of the 
 
 **Perplexity** is that of held-out patients' notes as they are written, identifiers included: a model that only ever
 read `[NAME]` is surprised by names, so scrubbing costs perplexity here even where the clinical text is learned as
-well.
+well. Of DistilBERT and BERT it is a pseudo-perplexity (hidden tokens between the others), which does not compare with
+GPT-2's.
 """
 
 

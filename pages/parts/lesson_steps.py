@@ -144,13 +144,13 @@ def _privacy(figures: Figures) -> Step:
         cost = figures.at(PERPLEXITY, epsilon=best)
         found = (
             f"**{_named(best, figures)}**: full names of {wording.percent(figures.at(NAMES, epsilon=best).value)} of "
-            f"the patients, no more than of held-out ones. What it costs: perplexity "
+            f"the patients, no more than of held-out ones. What it costs: {_perplexity(figures)} "
             f"**{wording.perplexity_text(cost.value)}** instead of {wording.perplexity_text(plain.value)} without "
             f"privacy (the public model, which read no note: {wording.perplexity_text(base.value)})."
         )
     shown = [(_named(epsilon, figures), figures.at(NAMES, epsilon=epsilon), "private") for epsilon in figures.epsilons]
     return Step(
-        title="Differential privacy: which ε stops it, and what does it cost?",
+        title="Differential privacy: which ε limits it, and what does it cost?",
         question=f"The same training with differential privacy, once at each of these ε per {figures.unit}. Which is "
         "the largest ε up to which the model writes no more full names of patients it read than of held-out ones?",
         answers=(*names, NO_EPSILON),
@@ -160,11 +160,11 @@ def _privacy(figures: Figures) -> Step:
                  {"model": MODEL_NAMES[figures.family.model.kind], "at": epsilon_label(figures.shown_epsilon),
                   "risk": "full names"},
                  "Move the slider from left to right: what happens to usefulness, and what to the risk?"),
-            Look("defences", "Compare other defences", {}, "What stops names without noise, and what gets around it?"),
+            Look("defences", "Compare other defences", {}, "What limits names without noise, and what gets around it?"),
         ),
         reveal=found,
-        point="This ε stops this attack; what one pays is usefulness." if best is not None
-        else "None of these trainings stops this attack: a promise must be small enough to matter.",
+        point="At this ε no name came out in this measurement; the price is usefulness." if best is not None
+        else "No ε here keeps names down to chance: a promise must be small enough to matter.",
         why=f"Each {figures.unit}'s influence on a step is clipped and covered with noise. A name that only one "
         f"{figures.unit} teaches drowns in it, while what many notes share is still learned. That no name came out "
         "here does not say that none can: only ε is a promise against attacks nobody has thought of. Perplexity says "
@@ -228,7 +228,7 @@ def _decision(figures: Figures, choice: str | None) -> Step:
         "was not tested. Whoever chooses no privacy has no promise to show, whatever was measured.",
         picture=_picture([(name, figures.at(PERPLEXITY, epsilon=epsilon), "run" if math.isinf(epsilon) else "private")
                           for name, epsilon in by_name.items()]),
-        axis="perplexity of held-out notes (lower is more useful)",
+        axis=f"{_perplexity(figures)} of held-out notes (lower is more useful)",
         shares=False,
         table=_costs(figures),
     )  # fmt: skip
@@ -273,6 +273,10 @@ def _named(epsilon: float, figures: Figures) -> str:
     return "no privacy" if math.isinf(epsilon) else f"ε = {epsilon_label(epsilon)} per {figures.unit}"
 
 
+def _perplexity(figures: Figures) -> str:
+    return wording.perplexity_name(figures.family.model.kind)
+
+
 def _below(value: Value, control: Value) -> bool:
     """Whether a figure is below its control for certain."""
     return value.high < control.low
@@ -288,7 +292,7 @@ def _defence(figures: Figures, epsilon: float) -> str:
         f"- Promise: {wording.odds_sentence(epsilon, privacy.delta, privacy.unit)}",
         f"- Measured: full names of {wording.percent(names.value)} of the patients{against}; the attacker of step 4 is "
         f"right in {_pairs(auc)} pairs.",
-        f"- Cost: perplexity {wording.perplexity_text(cost.value)}, without privacy "
+        f"- Cost: {_perplexity(figures)} {wording.perplexity_text(cost.value)}, without privacy "
         f"{wording.perplexity_text(figures.at(PERPLEXITY).value)}.",
     ))  # fmt: skip
 
@@ -296,6 +300,7 @@ def _defence(figures: Figures, epsilon: float) -> str:
 def _costs(figures: Figures) -> pd.DataFrame:
     """Every ε with promise, risk and cost."""
     privacy, rows = figures.family.privacy, []
+    perplexity = _perplexity(figures)
     for epsilon in (*figures.epsilons, math.inf):
         names, auc, cost = (figures.at(metric, epsilon=epsilon) for metric in (NAMES, AUC, PERPLEXITY))
         right, of = wording.right_of(wording.most_right_guesses(epsilon, privacy.delta))
@@ -304,7 +309,9 @@ def _costs(figures: Figures) -> pd.DataFrame:
             _named(epsilon, figures), promise, wording.percent(names.value), f"{auc.value:.2f}",
             wording.perplexity_text(cost.value),
         ))  # fmt: skip
-    return pd.DataFrame(rows, columns=["training", "right guesses at most", "full names", "AUC", "perplexity"])
+    return pd.DataFrame(
+        rows, columns=["training", "right guesses, on average at most", "full names", "AUC", perplexity]
+    )
 
 
 def _picture(rows: list[tuple[str, Value | None, str]]) -> pd.DataFrame:

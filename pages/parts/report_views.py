@@ -22,6 +22,7 @@ MOST = 6  # models side by side that still fit a printed page
 TITLES = {
     "recommendation": "Every ε against your limits",
     "controls": "Attacks and controls",
+    "strongest": "Membership: the strongest attack that was run",
     "attacks": "Membership attacks of the full audit",
     "memorised": "Notes that come back word for word",
     "probes": "Identity probes of the full audit",

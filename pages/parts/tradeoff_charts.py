@@ -10,6 +10,7 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
+from core.evaluation.wording import perplexity_name
 from pages.parts import charts
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def linked_pair(
     """
     axis = EpsilonAxis(points["epsilon"].tolist())
     figure = make_subplots(rows=2, shared_xaxes=True, vertical_spacing=0.07, row_heights=[0.46, 0.54])
-    _curve(figure, axis, points, PERPLEXITY, row=1, colour=charts.UTILITY, name="perplexity", number=":.3g")
+    _curve(figure, axis, points, PERPLEXITY, row=1, colour=charts.UTILITY, name=_perplexity(points), number=":.3g")
     _level(figure, points, PERPLEXITY, row=1, name="public base model")
     _no_privacy(figure, points)
     number = ":.1%" if risk.share else ":.2f"
@@ -218,7 +219,7 @@ def _dress(figure: go.Figure, axis: EpsilonAxis, points: pd.DataFrame, risk_name
     figure.update_xaxes(title="ε  (← private · useful →)", row=2)
     ticks = _round_numbers(points.loc[points["metric"] == PERPLEXITY, "value"])
     figure.update_yaxes(
-        title="perplexity<br>(lower: more useful)",
+        title=f"{_perplexity(points)}<br>(lower: more useful)",
         type="log",
         tickvals=ticks,
         ticktext=[f"{tick:,g}" for tick in ticks],
@@ -239,6 +240,10 @@ def _dress(figure: go.Figure, axis: EpsilonAxis, points: pd.DataFrame, risk_name
         clickmode="event+select",
         dragmode=False,
     )
+
+
+def _perplexity(points: pd.DataFrame) -> str:
+    return perplexity_name(str(points["kind"].iloc[0]))
 
 
 def _round_numbers(values: pd.Series) -> list[float]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
-from core.evaluation import recommendation as rec
-from core.evaluation.comparable import Family
-from core.evaluation.wording import epsilon_text
+from core.evaluation import advice
+from core.evaluation import limits as lim
+from core.evaluation.comparable import Family, families
+from core.evaluation.limit_measures import costs, measures
+from core.evaluation.recommendation import Recommendation, attack_text, epsilon_name
 from pages.parts import shell
 from pages.parts.numbers import numbers
 from pages.parts.phi_text import literal
@@ -15,48 +17,52 @@ from pages.parts.phi_text import literal
 KEEP = {"bind": "query-params"}
 RECOMMENDED = "recommendation"  # in the session: what this reader's limits came to
 USES = ("not said", "direct patient care", "clinical research", "medical education", "administration")
-STARTS = {"auc_loss": 0.60, "members_caught": 0.20}  # where a slider stands before anybody moves it; others at 5 %
-FIRST = ("auc_loss", "full_name_patients_excess")
+STARTS = {  # where a slider stands before anybody moves it; others at 5 %
+    **dict.fromkeys(("auc_strongest", "auc_loss"), 0.60),
+    **dict.fromkeys(("members_caught_strongest", "members_caught"), 0.20),
+}
+FIRST = ("auc_strongest", "full_name_patients_excess")
 
 
 @st.cache_data(max_entries=20, show_spinner="Reading every run’s scores …")
-def measures_of(root: str, run_ids: tuple[str, ...]) -> pd.DataFrame:
-    """What can be limited, of runs in the data folder `root`. A run never changes, so neither does this."""
+def measures_of(root: str, run_ids: tuple[str, ...], audited: tuple[float, ...]) -> pd.DataFrame:
+    """What can be limited, of runs in the data folder `root`; made again once another audit of theirs has ended."""
     workspace = shell.workspace()
     runs = [workspace.run(run_id) for run_id in run_ids]
-    return rec.measures(runs, workspace.find(runs[0].spec.base_spec()))
+    return measures(runs, workspace.find(runs[0].spec.base_spec()), {one: workspace.audit(one) for one in run_ids})
 
 
 @st.cache_data(max_entries=20, show_spinner=False)
 def costs_of(root: str, run_ids: tuple[str, ...]) -> pd.DataFrame:
     """What the trainings took."""
-    return rec.costs([shell.workspace().run(run_id) for run_id in run_ids])
+    return costs([shell.workspace().run(run_id) for run_id in run_ids])
 
 
-def limits() -> rec.Limits | None:
+def limits() -> lim.Limits | None:
     """The reader's limits, kept in the link. None while no risk is chosen."""
     with st.container(border=True):
         left, right = st.columns([1, 2])
         use = left.selectbox("What the model is for", USES, key="use", accept_new_options=True, **KEEP)
         chosen = right.multiselect(
-            "Risks that must stay low", list(rec.RISKS), list(FIRST), key="risks",
-            format_func=lambda name: rec.RISKS[name].label,
+            "Risks that must stay low", list(lim.RISKS), list(FIRST), key="risks",
+            format_func=lambda name: lim.RISKS[name].label,
         )  # fmt: skip
         risks, columns = {}, st.columns(max(2, len(chosen) + 1))
         for column, name in zip(columns, chosen, strict=False):
             risks[name] = _limit(column, name)
         utility = columns[len(chosen)].slider(
-            "Usefulness kept, at least", 0, 100, 25, 1, format="%d %%", key="utility", **KEEP,
-            help="0\u00a0% is the public model before training, 100\u00a0% the same training without privacy.",
+            "Usefulness: gain kept, at least", 0, 100, 25, 1, format="%d %%", key="utility", **KEEP,
+            help="Share of what training without privacy gains on held-out notes. 0\u00a0% is the public model, "
+            "100\u00a0% the run without privacy. That run is overfitted, so 100\u00a0% is a reference and no goal.",
         )  # fmt: skip
     if not chosen:
         st.info("Choose at least one risk: a recommendation weighs risk against usefulness.")
         return None
-    return rec.Limits(risks, utility / 100, "" if use in (None, USES[0]) else use[: rec.MOST_LETTERS])
+    return lim.Limits(risks, utility / 100, "" if use in (None, USES[0]) else use[: lim.MOST_LETTERS])
 
 
 def _limit(column, name: str) -> float:
-    measure, start = rec.RISKS[name], STARTS.get(name, 0.05)
+    measure, start = lim.RISKS[name], STARTS.get(name, 0.05)
     title, about = f"{measure.label[0].upper()}{measure.label[1:]}, at most", f"{measure.explanation}."
     if measure.share:
         percent = column.slider(
@@ -69,19 +75,22 @@ def _limit(column, name: str) -> float:
 def show(family: Family) -> None:
     """The limits, what follows from these runs, and every ε against every limit."""
     st.markdown(
-        "Say what is too risky and what is too useless. Each ε below is held against that by what **these** runs "
-        "measured, and a limit counts as met only if the worse end of the 95\u00a0% interval meets it."
+        "Set your limits for risk and usefulness. Each ε below is held against them by what **these** runs measured. A "
+        "limit is met only if the worse end of the 95\u00a0% interval meets it."
     )
     wanted = limits()
     if wanted is None:
         return
     root = str(shell.workspace().root)
-    found = rec.recommend(measures_of(root, family.run_ids), wanted)
+    workspace = shell.workspace()
+    run_ids = advice.compared_runs(family, families(workspace.runs()))
+    ended = tuple(one.finished for run_id in run_ids for one in workspace.audit(run_id).outcomes().values())
+    found = advice.advise(workspace, measures_of(root, run_ids, ended), wanted)
     st.session_state[RECOMMENDED] = found  # for the Report page
     st.markdown(f"### {_verdict(found)}")
     for sentence in found.sentences:
         st.markdown(sentence)
-    spent = costs_of(root, family.run_ids)
+    spent = costs_of(root, run_ids)
     st.dataframe(
         _wide(found.table, spent), hide_index=True, width="stretch", alt="Every ε against every limit",
         column_config={"ε": st.column_config.TextColumn(width=130)},
@@ -90,6 +99,8 @@ def show(family: Family) -> None:
     with st.container(horizontal=True):
         shell.link("report", "Put it into a report", icon=":material/description:")
         shell.link("ledger", "See what was released so far", icon=":material/receipt_long:")
+        if advice.untried(found):
+            shell.link("membership", "Run a full audit", icon=":material/swords:")
     numbers(found.table, name="limits", label="The same with all digits")
     numbers(found.runs, name="limits-runs", label="Every run by itself")
     numbers(spent, name="costs", label="What each training took")
@@ -97,23 +108,26 @@ def show(family: Family) -> None:
         st.markdown(HOW)
 
 
-def _verdict(found: rec.Recommendation) -> str:
+def _verdict(found: Recommendation) -> str:
     use = f" for {literal(found.limits.use_case)}" if found.limits.use_case else ""
     if found.epsilon is None:
         return f"None of these runs meets both{use}"
-    return f"Recommended{use}: ε = {epsilon_text(found.epsilon)}"
+    return f"Recommended{use}: ε = {epsilon_name(found.unit, found.epsilon)}"
 
 
 def _wide(table: pd.DataFrame, spent: pd.DataFrame) -> pd.DataFrame:
     """One row an ε, one column a measure: the figure with its interval, and a mark; then what a training took."""
-    rows, cost = [], spent.groupby("epsilon")[["tokens", "seconds"]].mean()
-    for epsilon, same in table.groupby("epsilon", sort=True):
-        row = {"ε": epsilon_text(epsilon), "seeds": int(same["seeds"].min()), "all met": bool(same["met"].all())}
-        for one in same.itertuples():
-            value, low, high = (rec.measure_text(one.measure, end) for end in (one.value, one.low, one.high))
-            row[rec.measure_name(one.measure)] = f"{'✓' if one.met else '✗'} {value} ({low} to {high})"
-        if epsilon in cost.index:
-            row["training"] = f"{cost['seconds'][epsilon] / 60:.1f} min, {cost['tokens'][epsilon] / 1e6:.2f} M tokens"
+    rows, cost = [], spent.groupby(["unit", "epsilon"])[["tokens", "seconds"]].mean()
+    for (unit, epsilon), same in table.groupby(["unit", "epsilon"], sort=False):
+        row = {"ε": epsilon_name(unit, epsilon), "seeds": int(same["seeds"].max()), "all met": bool(same["met"].all())}
+        for one in same.to_dict("records"):
+            value, low, high = (lim.measure_text(one["measure"], one[end]) for end in ("value", "low", "high"))
+            by = f"; {attack_text(one)}" if one["attack"] else ""
+            told = f"{'✓' if one['met'] else '✗'} {value} ({low} to {high}{by})"
+            row[lim.measure_name(one["measure"])] = told
+        if (unit, epsilon) in cost.index:
+            took = cost.loc[(unit, epsilon)]
+            row["training"] = f"{took['seconds'] / 60:.1f} min, {took['tokens'] / 1e6:.2f} M tokens"
         rows.append(row)
     wide = pd.DataFrame(rows)
     last = ("training", "seeds", "all met")
@@ -121,11 +135,16 @@ def _wide(table: pd.DataFrame, spent: pd.DataFrame) -> pd.DataFrame:
 
 
 HOW = """
-- *Usefulness kept*: (ln pp_base − ln pp) / (ln pp_base − ln pp_∞), pp the perplexity on held-out patients' notes.
+- *Gain kept* (usefulness): (ln pp_base − ln pp) / (ln pp_base − ln pp_∞), pp the perplexity on held-out patients' notes
+  (for BERT and DistilBERT the pseudo-perplexity). 100 % is the run without privacy, which is overfitted: a reference.
+- *Membership* is judged by patient (mean score of their notes) under the strongest attack of the full audit, where one
+  was made, else under the quick audit's loss attack. The strongest of N looks stronger than it is; its interval has
+  the confidence 1 − 0.05/N (Bonferroni), so that it holds at 95 % whichever attack was chosen. Where a full audit
+  breaks a limit at some ε, the loss attack alone clears no larger one.
+- *Members caught*: members above the threshold that accuses 10 % of held-out patients.
 - *Excess*: what was found of members less the same for held-out patients, with the interval of a difference (MOVER).
-- *Members caught*: members' notes above the threshold that accuses 10 % of held-out notes, by the loss attack.
 - An ε's figure is the mean over seeds, its interval Student's t, never narrower than the runs' own.
-- Recommended is the **smallest** ε that meets every limit. Of its runs, the one whose usefulness is highest at the
-  worse end, among those that meet every limit by their own interval.
+- An ε per patient is recommended before one per note. Recommended is the **smallest** ε that meets every limit; of its
+  runs the one whose usefulness is highest at the worse end, among those that meet every limit by their own interval.
 - Choosing by such figures looks at the private notes, which ε does not cover.
 """

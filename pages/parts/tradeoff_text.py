@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 Figures = Mapping[tuple[str, str], "Estimate | None"]  # (metric, arm) → the figure at the slider's ε
 
 
-def sentences(risk: tuple[str, Risk], here: Figures, plain: Estimate | None) -> None:
-    """The usefulness and the risk (metric and how it is drawn) at the slider's ε, in words."""
-    st.markdown(f"**Usefulness:** {_usefulness(here, plain)}")
+def sentences(kind: str, risk: tuple[str, Risk], here: Figures, plain: Estimate | None) -> None:
+    """The usefulness of a kind of model and the risk (metric and how it is drawn) at the slider's ε, in words."""
+    st.markdown(f"**Usefulness:** {_usefulness(here, plain, wording.perplexity_name(kind))}")
     st.markdown(f"**Risk:** {_risk(*risk, here)}")
 
 
-def _usefulness(here: Figures, plain: Estimate | None) -> str:
+def _usefulness(here: Figures, plain: Estimate | None, name: str) -> str:
     now, base = here[PERPLEXITY, "run"], here[PERPLEXITY, "base"]
     if now is None or math.isnan(now.value):
         return _unknown(now)
@@ -35,7 +35,7 @@ def _usefulness(here: Figures, plain: Estimate | None) -> str:
     if base is not None and not math.isnan(base.value):
         others.append(f"public base model {wording.perplexity_text(base.value)}")
     compared = f"; {', '.join(others)}" if others else ""
-    return f"perplexity {wording.perplexity_text(now.value)} ({limits}{compared}), {_source(now)}."
+    return f"{name} {wording.perplexity_text(now.value)} ({limits}{compared}), {_source(now)}."
 
 
 def _risk(risk: str, drawn: Risk, here: Figures) -> str:

@@ -2,10 +2,22 @@ from __future__ import annotations
 
 import gzip
 
+import pandas as pd
 import pytest
 
 from core.corpus.hospital import build
-from core.evaluation.known_words import WordListMissing, hospital_words, known_share, public_words, whole_words, words
+from core.evaluation.known_words import (
+    WordListMissing,
+    hospital_words,
+    identifier_spans,
+    identifier_words,
+    known_share,
+    public_words,
+    whole_words,
+    without_spans,
+    words,
+)
+from core.phi.fields import DIRECT
 from core.spec import CORPUS_PRESETS
 
 
@@ -32,12 +44,39 @@ def test_the_interval_resamples_generations_not_words():
     assert mixed.low == mixed.high == 0.5 and split.low < 0.4 < 0.6 < split.high
 
 
-def test_the_hospital_knows_its_notes_and_its_people():
+def test_the_hospital_knows_its_notes_but_nobodys_identifiers():
     corpus = build(CORPUS_PRESETS["smoke"])
     known = hospital_words(corpus)
-    assert set(words(" ".join(corpus.notes["text"]))) <= known
-    assert set(words(" ".join(corpus.patients["full_name"]))) <= known
-    assert "qqqq" not in known
+    spans = corpus.notes["phi_spans"].map(lambda found: [(s["start"], s["end"]) for s in found if s["field"] in DIRECT])
+    texts = [without_spans(text, of) for text, of in zip(corpus.notes["text"], spans, strict=True)]
+    assert spans.map(len).sum() > 20 and set(words(" ".join(texts))) <= known
+    assert set(words(" ".join(corpus.patients["diagnosis"]))) <= known
+    names = set(words(" ".join(corpus.patients["full_name"])))
+    left_out = identifier_words(corpus, public_words() | known)
+    assert len(names - known) > len(names) / 2, "names that are ordinary words besides, such as Young, stay words"
+    assert names <= left_out | known | public_words() and not left_out & (known | public_words())
+    assert "qqqq" not in known | left_out
+
+
+def test_a_name_copied_from_a_training_note_changes_nothing():
+    """Neither a whole name, found as a hit, nor a part of one; nor does an invented name count as a mistake."""
+    corpus = build(CORPUS_PRESETS["smoke"])
+    vocabulary = public_words() | hospital_words(corpus)
+    options = {"left_out": identifier_words(corpus, vocabulary), "resamples": 50}
+    name = next(one for one in corpus.patients["full_name"] if not set(words(one)) & vocabulary)
+    written, before = (
+        f"{name}. The patient was qqqq.",
+        known_share([" " * len(name) + ". The patient was qqqq."], vocabulary),
+    )
+    hits = pd.DataFrame(
+        [(7, 0, len(name), "full_name", "value")], columns=["generation_id", "start", "end", "field", "rule"]
+    )
+    assert identifier_spans(hits) == {7: [(0, len(name))]}
+    assert known_share([without_spans(written, identifier_spans(hits)[7])], vocabulary, **options).value == before.value
+    assert known_share([f"The patient {name.split()[-1]} was."], vocabulary, **options).value == 1.0
+    assert before.value == 3 / 4
+    health = hits.assign(field="diagnosis")
+    assert identifier_spans(health) == {} == identifier_spans(hits.assign(rule="old"))
 
 
 def test_public_words_plain_or_packed(tmp_path):

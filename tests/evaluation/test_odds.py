@@ -6,9 +6,21 @@ import math
 
 import pytest
 
-from core.evaluation.odds import belief, group_sentence, mechanism_accuracy, mechanism_sentence, odds_table
+from core.evaluation.odds import (
+    belief,
+    group_sentence,
+    mechanism_accuracy,
+    mechanism_sentence,
+    odds_table,
+    patients_sentence,
+)
 from core.evaluation.wording import most_right_guesses, right_of
 from core.training.accounting import Mechanism
+from core.writing import promised_text
+
+CLASSROOM = Mechanism(  # ε = 8 per note
+    unit="note", noise_multiplier=0.7492553189197739, sample_rate=256 / 2925, steps=46, delta=1e-5, max_grad_norm=1.0
+)
 
 
 def gaussian(sigma: float) -> Mechanism:
@@ -42,7 +54,11 @@ def test_the_gaussian_mechanism_by_hand():
     assert right <= found <= right + 0.003
     promised = most_right_guesses(gaussian(1.2).epsilon(), 1e-5)
     assert found < promised, "the mechanism allows less than its ε at a tiny δ"
-    assert "at most 67 would be right (50 by tossing a coin)" in mechanism_sentence([gaussian(1.2)], "patient")
+    told = mechanism_sentence([gaussian(1.2)], "patient")
+    assert (
+        "on average at most 67 are right, if in and out were equally likely beforehand (50 by tossing a coin)" in told
+    )
+    assert "see every step" in told
     assert "no bound" in mechanism_sentence([gaussian(0.005)], "note")
 
 
@@ -55,6 +71,15 @@ def test_the_table_by_hand():
 
 def test_a_group_by_hand():
     # Row J7: two notes at ε = ln 3, δ = 0.01 give ε = ln 9 and δ = 0.01·(9 − 1)/(3 − 1) = 0.04 → (9 + 0.04)/10.
-    assert "ε = 2.2, δ = 0.04: at most 91 of 100" in group_sentence(math.log(3), 0.01, 2)
+    assert "ε = 2.2, δ = 0.04: on average at most 91 of 100" in group_sentence(math.log(3), 0.01, 2)
     assert "nothing is promised" in group_sentence(8.0, 1e-5, 20)
     assert "Nothing is promised" in group_sentence(math.inf, 1e-5, 20)
+
+
+def test_what_patients_get_of_a_promise_per_note():
+    told = patients_sentence(CLASSROOM, 2, 10)
+    two, ten = (promised_text(CLASSROOM.patient_epsilon(notes)) for notes in (2, 10))
+    assert (float(two), float(ten)) == (pytest.approx(17.70, abs=0.1), pytest.approx(133.2, abs=1.0)), "exact, not 8·k"
+    assert f"median number of training notes (2) gets ε = {two}" in told
+    assert f"the one with the most (10) gets ε = {ten}, empty in practice" in told and "δ = 10⁻⁵" in told
+    assert "median" not in patients_sentence(CLASSROOM, 2, 2)

@@ -8,28 +8,22 @@ import pandas as pd
 import pytest
 
 from core.evaluation.bootstrap import Interval
-from core.evaluation.recommendation import (
-    RISKS,
-    UTILITY,
-    Limits,
-    costs,
-    measure_text,
-    measures,
-    members_caught,
-    recommend,
-    utility_share,
-)
-from core.evaluation.statistics import proportion_interval
+from core.evaluation.limit_measures import costs, measures, utility_share
+from core.evaluation.limits import RISKS, STRONGEST, UTILITY, Limits, measure_text
+from core.evaluation.recommendation import recommend
 from core.runs.store import Workspace
 
 COLUMNS = {"kind": "gpt2", "size": "tiny", "base": "assets", "corpus": "c"}
 
 
-def found(*rows: tuple) -> pd.DataFrame:
+def found(*rows: tuple, unit: str = "note", attack: str = "loss", attacks: int = 1) -> pd.DataFrame:
     """Rows of (ε, seed, metric, value, low, high) as `measures` gives them."""
     names = ["epsilon", "seed", "metric", "value", "low", "high"]
-    frame = pd.DataFrame(rows, columns=names).assign(arm="run", **COLUMNS)
-    return frame.assign(run_id=[f"run-{e:g}-{s}" for e, s in zip(frame["epsilon"], frame["seed"], strict=True)])
+    frame = pd.DataFrame(rows, columns=names).assign(arm="run", unit=unit, **COLUMNS)
+    chosen = frame["metric"].isin(STRONGEST)
+    frame = frame.assign(attack=chosen.map({True: attack, False: ""}), attacks=chosen * attacks)
+    who = "" if unit == "note" else f"-{unit}"
+    return frame.assign(run_id=[f"run{who}-{e:g}-{s}" for e, s in zip(frame["epsilon"], frame["seed"], strict=True)])
 
 
 SWEEP = found(
@@ -44,7 +38,7 @@ def test_the_smallest_epsilon_that_meets_both_is_recommended():
     assert (chosen.epsilon, chosen.run_id) == (1.0, "run-1-0")
     chosen = recommend(SWEEP, Limits({"auc_loss": 0.60}, 0.60))
     assert (chosen.epsilon, chosen.run_id) == (8.0, "run-8-0")
-    assert "The smallest ε that meets your limits here is 8" in chosen.sentences[0]
+    assert "The smallest ε that meets your limits here is 8 per note" in chosen.sentences[0]
 
 
 @pytest.mark.parametrize(
@@ -59,8 +53,8 @@ def test_where_nothing_meets_both_it_says_so_and_what_fails():
     chosen = recommend(SWEEP, Limits({"auc_loss": 0.54}, 0.60))
     assert chosen.epsilon is None and chosen.run_id is None
     assert chosen.sentences[0] == "None of these runs meets both your limits for risk and for usefulness."
-    assert "Safe enough: ε = 1;" in chosen.sentences[1] and "keeps 35\u00a0%" in chosen.sentences[1]
-    assert chosen.sentences[2] == "Useful enough: ε = 8, ∞ (no privacy)."
+    assert "Safe enough: ε = 1 per note;" in chosen.sentences[1] and "keeps 35\u00a0%" in chosen.sentences[1]
+    assert chosen.sentences[2] == "Useful enough: ε = 8 per note, ∞ (no privacy)."
     nothing = recommend(SWEEP, Limits({"auc_loss": 0.40}, 0.30))
     assert "No ε here meets the limits for risk." in nothing.sentences
 
@@ -91,6 +85,53 @@ def test_seeds_are_averaged_and_the_run_must_meet_the_limits_itself():
     assert recommend(none, Limits({"auc_loss": 0.57}, 0.3)).epsilon is None
 
 
+def test_an_epsilon_per_patient_comes_before_one_per_note():
+    useful = [(8.0, 0, "auc_strongest", 0.52, 0.48, 0.56), (8.0, 0, UTILITY, 0.30, 0.28, 0.32)]
+    patient = found(*useful, unit="patient")
+    note = found(*[(1.0, *row[1:]) for row in useful])
+    both = pd.concat([note, patient], ignore_index=True)
+    chosen = recommend(both, Limits({"auc_strongest": 0.6}, 0.2))
+    assert (chosen.unit, chosen.epsilon, chosen.run_id) == ("patient", 8.0, "run-patient-8-0")
+    assert "is 8 per patient" in chosen.sentences[0]
+    assert list(chosen.table["unit"].drop_duplicates()) == ["patient", "note"], "two units share no row"
+    failing = pd.concat([note, patient.replace({"low": {0.28: 0.1}})], ignore_index=True)
+    assert recommend(failing, Limits({"auc_strongest": 0.6}, 0.2)).unit == "note"
+
+
+def audited(*rows: tuple) -> pd.DataFrame:
+    return found(*rows, attack="rmia", attacks=10)
+
+
+def test_a_full_audit_is_not_averaged_with_the_loss_attack_alone():
+    gains = [(8.0, seed, UTILITY, 0.3, 0.28, 0.32) for seed in (0, 1)]
+    mixed = pd.concat([
+        audited((8.0, 0, "auc_strongest", 0.70, 0.64, 0.76)),
+        found((8.0, 1, "auc_strongest", 0.50, 0.44, 0.56), *gains),
+    ], ignore_index=True)  # fmt: skip
+    chosen = recommend(mixed, Limits({"auc_strongest": 0.72}, 0.2))
+    row = chosen.table[chosen.table["measure"] == "auc_strongest"].iloc[0]
+    assert (row["value"], row["high"], row["attack"], row["attacks"]) == (0.70, 0.76, "rmia", 10)
+    assert chosen.epsilon is None, "the mean of both, 0.60 (0.54 to 0.66), would have passed"
+    wider = recommend(mixed, Limits({"auc_strongest": 0.8}, 0.2))
+    assert wider.run_id == "run-8-0", "the run that faced the full audit"
+    assert "strongest of 10 attacks" in wider.sentences[1] and "“rmia”" in wider.sentences[1]
+
+
+def test_no_larger_epsilon_passes_for_having_been_attacked_less():
+    gains = [(epsilon, 0, UTILITY, 0.3, 0.28, 0.32) for epsilon in (2.0, 8.0, 10.0)]
+    weak = [(epsilon, 0, "auc_strongest", 0.5, 0.46, 0.54) for epsilon in (2.0, 10.0)]
+    sweep = pd.concat([audited((8.0, 0, "auc_strongest", 0.6, 0.54, 0.66)), found(*weak, *gains)], ignore_index=True)
+    chosen = recommend(sweep, Limits({"auc_strongest": 0.6}, 0.2))
+    met = chosen.table[chosen.table["measure"] == "auc_strongest"].set_index("epsilon")["met"]
+    assert met.to_dict() == {2.0: True, 8.0: False, 10.0: False}
+    assert chosen.epsilon == 2.0 and "Only the loss attack" in chosen.sentences[1]
+    assert recommend(sweep, Limits({"auc_strongest": 0.7}, 0.2)).table["met"].all()
+
+
+def test_limits_of_the_loss_attack_by_note_say_what_they_are():
+    assert "loss attack on single notes" in recommend(SWEEP, Limits({"auc_loss": 0.6}, 0.3)).sentences[1]
+
+
 @pytest.mark.parametrize("bad", [({}, 0.5), ({"nonsense": 0.5}, 0.5), ({"auc_loss": 1.5}, 0.5), ({"auc_loss": 0.5}, 2)])
 def test_limits_that_make_no_sense_are_refused(bad):
     with pytest.raises(ValueError):
@@ -112,35 +153,26 @@ def test_usefulness_by_hand():
         utility_share(plain.rename(index=lambda name: name + "x"), base, plain)
 
 
-def test_members_caught_by_hand():
-    # 10 members at 1 … 10, 10 others at 0.5 … 9.5: one other (9.5) may be accused, so members above 8.5 are caught.
-    rows = [("member", float(n)) for n in range(1, 11)] + [("heldout", n - 0.5) for n in range(1, 11)]
-    scores = pd.DataFrame(rows, columns=["split", "score"])
-    scores = scores.assign(
-        note_id=scores.index.astype(str), admission_id=scores.index.astype(str), patient_id=scores.index.astype(str),
-        tokens=10, member=scores["split"] == "member",
-    )  # fmt: skip
-    caught = members_caught(scores, 0.10, resamples=50)
-    assert caught.value == pytest.approx(0.2) and caught.low <= 0.2 <= caught.high
-    everybody = members_caught(scores.assign(score=scores["score"] + 100 * scores["member"]), 0.10, resamples=50)
-    assert everybody.value == 1 and everybody.low == pytest.approx(proportion_interval(10, 10)[0])
-
-
 def test_runs_of_the_real_pipeline_have_every_measure(smoke_workspace, smoke_specs):
     workspace = Workspace(smoke_workspace, shared=())
     runs = [workspace.run(smoke_specs[name].run_id) for name in ("plain", "dp")]
-    frame = measures(runs, workspace.run(smoke_specs["base"].run_id))
+    audits = {run.id: workspace.audit(run.id) for run in runs}
+    frame = measures(runs, workspace.run(smoke_specs["base"].run_id), audits)
     assert set(frame["metric"]) == {*RISKS, UTILITY}
     plain = frame[(frame["run_id"] == runs[0].id) & (frame["metric"] == UTILITY)].iloc[0]
     assert (plain["value"], plain["low"], plain["high"]) == (1.0, 1.0, 1.0)
     excess = frame[(frame["run_id"] == runs[0].id) & (frame["metric"] == "direct_patients_excess")].iloc[0]
     at = runs[0].metrics.set_index(["metric", "arm"])["value"]
     assert excess["value"] == pytest.approx(at["direct_patients", "run"] - at["direct_patients", "heldout"])
+    attacked = frame[frame["metric"].isin(STRONGEST)]
+    assert (attacked["attack"] == "loss").all() and (attacked["attacks"] == 1).all(), "no full audit of these runs"
+    assert (attacked["patients"] == 24).all(), "17 members and 7 held-out patients, not their notes"
     spent = costs(runs)
     assert (spent["tokens"] > 0).all() and (spent["seconds"] > 0).all() and len(spent) == 2
     assert set(recommend(frame, Limits({"auc_loss": 1.0}, 0.0)).table["epsilon"]) == {8.0, math.inf}
 
 
 def test_numbers_are_written_plainly():
-    assert measure_text("auc_loss", 0.514) == "0.51" and measure_text(UTILITY, 0.28) == "28\u00a0%"
+    assert measure_text("auc_loss", 0.514) == "0.51" == measure_text("auc_strongest", 0.514)
+    assert measure_text(UTILITY, 0.28) == "28\u00a0%"
     assert measure_text("full_name_patients_excess", -0.03) == "−3.0\u00a0%" and measure_text(UTILITY, math.nan) == "?"

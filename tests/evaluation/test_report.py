@@ -17,8 +17,10 @@ import pandas as pd
 import pytest
 
 from core.evaluation import report_html_findings as findings
+from core.evaluation.limit_measures import measures
+from core.evaluation.limits import Limits
 from core.evaluation.rarity import bucket_of, log_normalised, log_profile_probability, number_of_buckets
-from core.evaluation.recommendation import Limits, measures, recommend
+from core.evaluation.recommendation import recommend
 from core.evaluation.report import build, plain
 from core.evaluation.report_commands import report_command
 from core.evaluation.report_html import render
@@ -46,8 +48,20 @@ def report(workspace, smoke_specs):
     runs = [workspace.run(smoke_specs[name].run_id) for name in ("plain", "dp")]
     Ledger.of(workspace, runs[0].spec.corpus).release_run(runs[1], f"for {NASTY}")
     base = workspace.run(smoke_specs["base"].run_id)
-    found = recommend(measures(runs, base), Limits({"auc_loss": 1.0}, 0.0, use_case=NASTY))
+    found = recommend(measures(runs, base, {}), Limits({"auc_loss": 1.0}, 0.0, use_case=NASTY))
     return build(workspace, runs, recommendation=found, delta=1e-3, now=0.0)
+
+
+def test_the_verdict_tells_membership_by_patient_and_every_bound_with_its_ceiling(report):
+    for one in report.facts["verdict"]:
+        text = " ".join(one["sentences"])
+        assert "pairs of a patient who was trained on" in text and "a full audit may find a stronger one" in text
+        assert "could show at most" in text
+    private = " ".join(report.facts["verdict"][1]["sentences"])
+    assert "on average at most" in private and "equally likely beforehand" in private
+    strongest = report.tables["strongest"]
+    assert (strongest["attack"] == "loss").all() and (strongest["patients"] == 24).all()
+    assert any("two trainings that differ in one note" in limit for limit in report.facts["limits"])
 
 
 class Seen(HTMLParser):

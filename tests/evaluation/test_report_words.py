@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pandas as pd
 import pytest
+from streamlit.testing.v1 import AppTest
 
 from core.evaluation import report_html_tables
 from core.evaluation.report_html_tables import controls as controls_html
@@ -76,3 +77,23 @@ def test_the_audit_fixed_beforehand_is_told_as_such_wherever_it_stands():
     fixed = pd.concat([looks, pd.DataFrame([row | {"audit": "first", "epsilon": 0.2, "looks": 1}])])
     html = report_html_tables.bounds(fixed.reset_index(drop=True), {"r": "A"})
     assert html.index("<td>first</td>") < html.index("<td>b</td>") and html.count("<tr>") == 3
+
+
+def test_no_bound_on_epsilon_is_told_without_its_ceiling():
+    """In the report's table, its verdict and on Canaries: 0 of at most 1.26 says little about ε = 8."""
+    row = {"run": "r", "audit": "canaries", "evidence": "one run", "correct": 9, "trials": 12, "epsilon": 0.0,
+           "ceiling": 1.2603, "promised": 8.0, "alarm": False, "looks": 1}  # fmt: skip
+    table = pd.DataFrame([row, row | {"audit": "patients", "epsilon": 0.0, "ceiling": 0.4178, "looks": 2}])
+    html = report_html_tables.bounds(table, {"r": "A"})
+    assert "1.26" in html and "0.418" in html
+    for bounds in (table, table.assign(epsilon=[0.0, 0.129])):
+        said = AppTest.from_function(_bound_sentences, args=(bounds,)).run()
+        told = " ".join(one.value for one in said.markdown)
+        assert not said.exception and "these trials could show at most 1.26" in told
+        assert "could show at most 0.418" in told, "the further looks have a ceiling of their own"
+
+
+def _bound_sentences(table):
+    from pages.parts import canary_text
+
+    canary_text.bound_sentences(table, "note")

@@ -58,7 +58,7 @@ def tables(corpus, *, gap: float = 0.0, seed: int = 0) -> dict[str, pd.DataFrame
             (8, "email", "coincidence", h[1], "heldout", "old"),
         ],
         columns=["generation_id", "field", "kind", "patient_id", "split", "rule"],
-    )
+    ).assign(start=0, end=0)
     generations = pd.DataFrame({"generation_id": range(10), "text": ["The patient was qqqq zzzzx."] * 10})
     canaries = pd.DataFrame(
         [
@@ -165,6 +165,18 @@ def test_base_arm_is_the_base_models_own_run_figure(corpus, metrics):
 
 def test_known_words_of_the_generations(metrics):
     assert row(metrics, "known_words")["value"] == pytest.approx(3 / 5)
+
+
+def test_an_identifier_written_is_no_known_word(corpus):
+    """A member's name is found in one of two texts: its words count neither among the known nor among all."""
+    name = corpus.patients.loc[corpus.patients["split"] == "member", "full_name"].iloc[0]
+    written = tables(corpus)
+    written["generations"] = pd.DataFrame(
+        {"generation_id": [0, 1], "text": [f"{name} was qqqq.", "The patient was qqqq."]}
+    )
+    written["hits"] = written["hits"].iloc[:1].assign(end=len(name))
+    found = row(summarise(written, None, corpus=corpus, audit=AUDIT), "known_words")
+    assert found["value"] == pytest.approx(4 / 6), "was, the, patient, was; not the name"
 
 
 def test_the_table_fits_its_schema_and_repeats_itself(corpus, metrics, tmp_path):

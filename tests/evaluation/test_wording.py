@@ -23,6 +23,7 @@ from core.evaluation.wording import (
     pairs_of,
     percent,
     percent_up,
+    perplexity_name,
     perplexity_text,
     verdict,
 )
@@ -51,10 +52,10 @@ def test_no_attack_on_the_worst_mechanism_beats_the_odds(epsilon, delta):
 
 def test_odds_in_words():
     assert odds_sentence(1.0, 1e-5) == (
-        "Of 100 attackers who guess whether a patient was in the data, "
-        "at most 74 would be right (50 by tossing a coin)."
+        "Of 100 attackers who see every step of the training and guess whether a patient was in the data, on average "
+        "at most 74 are right, if in and out were equally likely beforehand (50 by tossing a coin)."
     )
-    assert "one particular note was in the data, at most 74" in odds_sentence(1.0, unit="note")
+    assert "one particular note was in the data, on average at most 74" in odds_sentence(1.0, unit="note")
     assert "Of 10,000 attackers" in odds_sentence(8.0, 1e-5) and "at most 9,997" in odds_sentence(8.0, 1e-5)
     assert "empty in practice" in odds_sentence(40.0)
     assert "nothing limits" in odds_sentence(math.inf)
@@ -101,11 +102,22 @@ def test_an_attacker_is_never_right_every_time_by_rounding():
 
 def test_auc_and_audit_sentences():
     assert "picks the right one 62 times" in auc_sentence(0.62)
-    assert audit_sentence(2.0, 1.0).startswith("Alarm: an attack proves ε ≥ 2, above the promised 1.")
-    assert "within the promised 8" in audit_sentence(0.4, 8.0) and "Alarm" not in audit_sentence(8.0, 8.0)
-    assert "no limit was promised" in audit_sentence(3.0, math.inf)
-    assert audit_sentence(0.0, 8.0) == "The attacks prove nothing about ε; promised was 8."
-    assert audit_sentence(0.0, math.inf) == "The attacks prove nothing about ε; no limit was promised."
+    assert audit_sentence(2.0, 1.0, 2.74).startswith("Alarm: an attack proves ε ≥ 2, above the promised 1 (")
+    assert "within the promised 8" in audit_sentence(0.4, 8.0, 1.3) and "Alarm" not in audit_sentence(8.0, 8.0, 9.0)
+    assert "no limit was promised" in audit_sentence(3.0, math.inf, 3.0)
+    nothing = "The attacks prove nothing about ε: at least 0, and these trials could show at most 1.26; "
+    assert audit_sentence(0.0, 8.0, 1.2603) == f"{nothing}promised was 8."
+    assert audit_sentence(0.0, math.inf, 1.2603) == f"{nothing}no limit was promised."
+    for bound, promised in ((0.0, 8.0), (0.0, math.inf), (0.5, 8.0), (0.5, math.inf), (9.0, 8.0)):
+        assert "could show at most 2.74" in audit_sentence(bound, promised, 2.742)
+
+
+def test_perplexity_is_explained_for_models_that_fill_gaps_too():
+    told = explain("perplexity_heldout")
+    assert "GPT-2 is asked for the next token" in told and "pseudo-perplexity" in told and "not compare" in told
+    assert [perplexity_name(kind) for kind in ("gpt2", "bert", "distilbert")] == [
+        "perplexity", "pseudo-perplexity", "pseudo-perplexity"
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ RUDE = {
 }
 PARAMETERS = [  # a page, and what its links may hold
     ("tradeoff", {}, ("at", "family", "model", "risk", "view")),
-    ("tradeoff", {"view": "Which ε?"}, ("use", "utility", "limit_auc_loss", "risks")),
+    ("tradeoff", {"view": "Which ε?"}, ("use", "utility", "limit_auc_strongest", "risks")),
     ("tradeoff", {"view": "What if?"}, ("wi_sigma", "wi_units", "wi_batch", "wi_steps", "wi_delta")),
     ("defences", {}, ("at", "family", "recall", "risk", "whose")),
     ("ledger", {}, ("ledger_cohort", "ledger_delta", "budget")),

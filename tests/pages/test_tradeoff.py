@@ -93,8 +93,8 @@ def test_one_run_alone_can_be_drawn(data, smoke_specs, monkeypatch, tmp_path):
 
 def test_promise_and_measurement_stand_side_by_side(data, smoke_specs):
     app = opened(at="8")
-    counted = said(app, "Counted for this very training")
-    assert "of 100 attackers" in counted
+    counted = said(app, "By this run's exact accounting")
+    assert "Of 100 attackers" in counted and "on average" in counted
     run = Workspace(data, shared=()).run(smoke_specs["dp"].run_id)
     leakage = run.metrics.set_index(["metric", "arm"]).loc[("privacy_leakage_loss", "run"), "value"]
     best = said(app, "Of 100 guesses whether a note was in the data")
@@ -109,9 +109,9 @@ def test_promise_and_measurement_stand_side_by_side(data, smoke_specs):
 
 def test_where_nothing_was_trained_nothing_is_counted_nor_measured(data):
     app = opened(at="2")
-    assert "at most 89 would be right" in said(app, "Of 100 attackers"), "the promise holds for any training"
+    assert "on average at most 89 are right" in said(app, "Of 100 attackers"), "the promise holds for any training"
     assert said(app, "Nothing was measured: no model was trained at this ε")
-    assert not any("Counted for this very training" in element.value for element in app.markdown)
+    assert not any("By this run's exact accounting" in element.value for element in app.markdown)
 
 
 def test_the_readers_limits_decide_and_are_told_with_their_worse_end(data, smoke_specs):
@@ -125,7 +125,7 @@ def test_the_readers_limits_decide_and_are_told_with_their_worse_end(data, smoke
     app.slider(key="limit_auc_loss").set_value(0.5).run()
     assert said(app, "### None of these runs meets both")
     table = app.dataframe[0].value
-    assert set(table["ε"]) == {"8", "∞ (no privacy)"} and not table["all met"].any()
+    assert set(table["ε"]) == {"8 per note", "∞ (no privacy)"} and not table["all met"].any()
     assert table["training"].str.fullmatch(r"\d+\.\d min, \d+\.\d\d M tokens").all(), "what each training took"
     app.multiselect(key="risks").set_value([]).run()
     assert any("at least one risk" in info.value for info in app.info)

@@ -9,7 +9,7 @@ import re
 import pytest
 
 from core.runs.card import write_card
-from core.runs.facts import hipaa_rows, run_facts
+from core.runs.facts import SPEAKS_OF, hipaa_rows, run_facts
 from core.runs.store import Workspace
 from core.spec import DefenceSpec
 
@@ -41,11 +41,23 @@ def test_the_model_card_says_the_same(workspace, smoke_specs, tmp_path):
     facts = run_facts(run.id, run.spec, run.privacy, run.metrics)
     for sentence in (facts.about, facts.training, facts.promise, *facts.limits):
         assert sentence in card
+    assert "two trainings that differ in one note" in card and "relatives" in card, "what the unit leaves out"
     for row in facts.figures:
         assert f"| {row['metric']} | {row['arm']} | {row['value']:.4g} |" in card
     for row in facts.hipaa:
         assert f"| {row['number']} | {row['identifier']} | {row['tested']} |" in card
     assert json.loads(re.search(r"```json\n(.*?)```", card, re.DOTALL).group(1)) == run.spec.model_dump(mode="json")
+
+
+@pytest.mark.parametrize("unit", ["note", "patient"])
+def test_a_promise_says_whom_it_leaves_out(workspace, smoke_specs, unit):
+    run = workspace.run(smoke_specs["dp"].run_id)
+    privacy = run.privacy.model_copy(update={"unit": unit})
+    limits = " ".join(run_facts(run.id, run.spec, privacy, run.metrics).limits)
+    assert f"two trainings that differ in one {unit}" in limits and "relatives" in limits and "being the same" in limits
+    assert "relatives" in SPEAKS_OF[unit] and not any(
+        sentence in run_facts(run.id, run.spec, None, run.metrics).limits for sentence in SPEAKS_OF.values()
+    ), "without privacy there is no promise to limit"
 
 
 def test_a_card_says_where_there_is_no_interval(workspace, smoke_specs, tmp_path):

@@ -1,0 +1,150 @@
+"""The strongest of the membership attacks on a model, by patient, with an interval that allows for choosing it.
+
+Whoever picks the best of N attacks by their scores picks luck, too: the value chosen is too high on average, and its
+own 95 % interval holds the truth less often than that. With N intervals of confidence 1 − 0.05/N all hold together at
+95 % (Bonferroni), so that of the chosen attack does, whichever it is. The value itself stays flattered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from core.attacks.decision import LOSS, OWN_THRESHOLDS
+from core.evaluation.bootstrap import Interval, patient_weights, percentile_interval
+from core.evaluation.extremes import auc_interval, difference_interval, share_interval
+from core.evaluation.membership_resampled import Auc, Rates
+from core.evaluation.membership_units import Units, units
+from core.evaluation.wording import interval_text, pairs_of
+from core.runs.audits import StoredAudit
+from core.runs.run import Run
+
+ERROR = 0.05  # that all intervals chosen from share
+RESAMPLES = 2_000  # of patients: the ends of a 99.5 % interval are the fourth value from each end
+CAUGHT_AT = 0.10  # false-positive rate of “members caught”
+
+Statistic = Callable[[np.ndarray], tuple[np.ndarray, ...]]  # weights (B, P) → value (B,), and the shares it is made of
+
+
+@dataclass(frozen=True)
+class Strongest:
+    """The attack with the highest value, its interval corrected for the choice among so many `attacks`.
+
+    `patients` are those that it was judged on, members and others. One attack is the quick audit's loss.
+    """
+
+    attack: str
+    interval: Interval
+    attacks: int
+    patients: int
+
+
+def scores_of(run: Run, audit: StoredAudit | None) -> pd.DataFrame:
+    """Scores of every attack of the run's full audit; without one, those of the loss attack of the quick audit."""
+    scores = pd.DataFrame() if audit is None else audit.table("scores")
+    if len(scores):
+        return scores
+    scores = run.table("scores")
+    return scores[scores["attack"] == LOSS]
+
+
+def strongest_sentence(found: Strongest) -> str:
+    """A strongest attack's AUC as pairs of patients, with what was tried and how sure it is."""
+    right, of = pairs_of(found.interval.value)
+    ends = interval_text(found.interval.low, found.interval.high, "{:.2f}".format)
+    what = (
+        f"the strongest of {found.attacks} attacks of the full audit, “{found.attack}”,"
+        if found.attacks > 1
+        else "the loss attack"
+    )
+    told = (
+        "widened for the choice" if found.attacks > 1 else "the only attack run: a full audit may find a stronger one"
+    )
+    return (
+        f"Shown {of:,} pairs of a patient who was trained on and one who was not, {what} picks the right one {right:,} "
+        f"times ({of // 2:,} by tossing a coin). AUC {found.interval.value:.3g}, {ends}; {told}."
+    )
+
+
+def strongest(
+    scores: pd.DataFrame, measure: str, *, resamples: int = RESAMPLES, seed: int = 0, level: str = "patient"
+) -> Strongest | None:
+    """The attack of the `scores` table (one of an audit, or the loss alone) that does best by `measure` (of MEASURES).
+
+    Attacks that judge members alone, or others alone, are no candidates; None where there is no other.
+    """
+    candidates: dict[str, tuple[float, Units]] = {}
+    for attack, rows in scores.groupby("attack", sort=True):
+        try:
+            judged = units(rows, level)
+        except ValueError:  # members or others without a note
+            continue
+        value = MEASURES[measure](judged, OWN_THRESHOLDS.get(str(attack)))(np.ones((1, len(judged.patient_member))))
+        if np.isfinite(value[0][0]):
+            candidates[str(attack)] = float(value[0][0]), judged
+    if not candidates:
+        return None
+    best = max(candidates, key=lambda name: candidates[name][0])
+    judged = candidates[best][1]
+    confidence = 1 - ERROR / len(candidates)
+    own = OWN_THRESHOLDS.get(best)
+    found = interval_of(judged, measure, own=own, confidence=confidence, resamples=resamples, seed=seed)
+    return Strongest(best, found, len(candidates), sum(judged.patients))
+
+
+def interval_of(
+    judged: Units, measure: str, *, own: float | None = None, confidence: float = 0.95, resamples: int, seed: int
+) -> Interval:
+    """A measure of one attack with its interval over patients; `own` is the attack's own threshold, if it has one."""
+    drawn = patient_weights(judged.patient_member, resamples=resamples, seed=seed)
+    values = MEASURES[measure](judged, own)(np.vstack([np.ones(drawn.shape[1]), drawn]))
+    found, *shares = (
+        percentile_interval(float(one[0]), one[1:], judged.smallest_stratum, confidence) for one in values
+    )
+    members, others = judged.patients
+    if measure == "auc":
+        return auc_interval(found, members, others, confidence=confidence)
+    if measure == "members_caught":
+        return share_interval(found, members, confidence=confidence)
+    caught, accused = (
+        share_interval(share, of, confidence=confidence) for share, of in zip(shares, (members, others), strict=True)
+    )
+    return difference_interval(found, caught, accused)
+
+
+def _auc(judged: Units, own: float | None) -> Statistic:
+    auc = Auc(judged)
+    return lambda weights: (auc(weights),)
+
+
+def _caught(judged: Units, own: float | None) -> Statistic:
+    """Share of members at the lowest threshold that at most CAUGHT_AT of the others reach, chosen anew each time."""
+    rates = Rates(judged)
+
+    def statistic(weights: np.ndarray) -> tuple[np.ndarray, ...]:
+        cumulated = rates.cumulated(weights)
+        return (rates.at(cumulated, rates.threshold_for(cumulated, CAUGHT_AT), strict=False)[0],)
+
+    return statistic
+
+
+def _leakage(judged: Units, own: float | None) -> Statistic:
+    """TPR − FPR (row J3) at the attack's own threshold, else at the mean score of the training notes; then both."""
+    rates = Rates(judged)
+
+    def statistic(weights: np.ndarray) -> tuple[np.ndarray, ...]:
+        threshold = rates.training_mean(weights) if own is None else np.full(len(weights), own)
+        tpr, fpr = rates.at(rates.cumulated(weights), threshold, strict=True)
+        return tpr - fpr, tpr, fpr
+
+    return statistic
+
+
+MEASURES: dict[str, Callable[[Units, float | None], Statistic]] = {
+    "auc": _auc,
+    "members_caught": _caught,
+    "privacy_leakage": _leakage,
+}
