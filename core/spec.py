@@ -110,6 +110,17 @@ class RunSpec(Spec):
         return f"{self.model.kind}-{self.digest()}"
 
     @property
+    def note_cap(self) -> int | None:
+        """Most notes of one patient that training reads (row J7); None: all of them, where DP is promised per note.
+
+        With a cap, whether a note is read depends on the patient's other notes: taking one away lets another in, and
+        two units of the training set change instead of one. Per patient all of that happens within one unit.
+        """
+        if self.privacy.private and self.privacy.unit == "note":
+            return None
+        return self.training.max_notes_per_patient
+
+    @property
     def is_base(self) -> bool:
         """True for the public base model, which every run is compared with."""
         return self.training.epochs == 0
