@@ -72,10 +72,19 @@ class RunSpec(Spec):
     def _defence_fits(self) -> Self:
         if self.defence is not None and self.training.epochs == 0:
             raise ValueError("a defence of the training notes needs training: the public base model reads none")
-        if self.defence is not None and self.defence.deduplicate and self.privacy.private:
+        if self.defence is None or not self.privacy.private:
+            return self
+        if self.defence.deduplicate:
+            other = ", or scrubbing with DP" if self.corpus.identifiers_are_given else ""
             raise ValueError(
                 "deduplication and DP do not add up: whether a note is kept depends on other people's notes, so one "
-                "patient's change reaches further than ε was computed for. Choose one of the two, or scrubbing with DP"
+                f"patient's change reaches further than ε was computed for. Choose one of the two{other}"
+            )
+        if not self.corpus.identifiers_are_given:
+            raise ValueError(
+                "scrubbing and DP do not add up on these notes: their identifiers were found by rules over all "
+                "patients' notes, so one note's change reaches into others and further than ε was computed for. Choose "
+                "one of the two, or import the notes again with a table of identifiers"
             )
         return self
 

@@ -91,8 +91,16 @@ class CorpusSpec(Spec):
     deduplicated: Literal["exact", "near"] | None = Field(
         None, description="which copies were left out of notes that were brought: ε does not speak of those"
     )
+    identifiers: Literal["table"] | None = Field(
+        None, description="where identifiers of notes that were brought came from: a table; none: found by rules"
+    )
 
-    SILENT: ClassVar[tuple[str, ...]] = ("imported", "deduplicated")
+    SILENT: ClassVar[tuple[str, ...]] = ("imported", "deduplicated", "identifiers")
+
+    @property
+    def identifiers_are_given(self) -> bool:
+        """True where no other patient's notes decide what identifies a patient: a synthetic record, or a table."""
+        return self.imported is None or self.identifiers == "table"
 
 
 class ModelSpec(Spec):
