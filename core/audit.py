@@ -38,7 +38,7 @@ def target_of(run: Run, workspace: Workspace) -> Target:
     from core.attacks.reference import reference_models
     from core.attacks.registry import Target
 
-    corpus = workspace.corpus(run.spec.corpus, store=False)
+    corpus = run.as_read(workspace.corpus(run.spec.corpus, store=False))
     models = {"target": lambda report: run.model()}
     target = Target(run.spec, corpus, run.table, models, own_words=run.vocabulary)
     models["base"] = lambda report: target.public()
@@ -186,7 +186,7 @@ class _Battery:
         self._keep(stored, attack.name, lambda: checked(attack, attack.run(target, report)), attack.version)
 
     def _summarised(self, stored: StoredAudit, summary: Summary) -> dict[str, pd.DataFrame]:
-        corpus = self.workspace.corpus(self.run.spec.corpus, store=False)
+        corpus = self.run.as_read(self.workspace.corpus(self.run.spec.corpus, store=False))
         frame = summary.frame(Audited(self.run, corpus, stored))
         return {} if frame is None else {summary.name: frame}
 

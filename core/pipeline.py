@@ -23,7 +23,7 @@ from core.runs.card import write_card
 from core.runs.disk import full_disk_as_sentence
 from core.runs.events import Cancelled, Diary, State, Status, read_status, write_status
 from core.runs.lock import held
-from core.runs.run import PRIVACY_FILE, Run, read_privacy, read_vocabulary, write_vocabulary
+from core.runs.run import PRIVACY_FILE, Run, read_promise, read_stored_spec, read_vocabulary, write_vocabulary
 from core.runs.store import Workspace
 from core.runs.tables import READING, SCHEMAS, read_table, write_table
 from core.spec import RunSpec
@@ -120,7 +120,7 @@ class _Line:
         if (work / "tables" / "history.parquet").exists():
             return load_folder(work / "model")
         lm = load(self.spec.model)
-        notes = defended(corpus.training_notes(self.spec.training.max_notes_per_patient), self.spec.defence)
+        notes = defended(corpus.training_notes(self.spec.note_cap), self.spec.defence)
         words = self._own_words(lm, notes, work, diary)
         diary.stage("training", _training_message(self.spec))
         history = self._train(lm, notes, words, work, corpus, diary)
@@ -210,7 +210,9 @@ class _Line:
         entries = None if self.spec.vocabulary is None else read_vocabulary(work)
         metrics = figures(self.spec, corpus, tables, control, entries)
         write_table(work / "tables", "metrics", metrics)
-        mechanism = read_privacy(work) if self.spec.privacy.private else None
+        mechanism = None
+        if self.spec.privacy.private:
+            mechanism = read_promise(work, self.spec, read_stored_spec(work).schema)
         write_card(work, self.spec, mechanism, metrics)
 
     # State and stopping ------------------------------------------------------------------------------------------

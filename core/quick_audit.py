@@ -72,7 +72,7 @@ def _score(lm: LanguageModel, corpus: Corpus, spec: RunSpec, report: Progress, s
     """Members' notes that were not trained on, being more than a patient may have, are none of a member."""
     from core.attacks.membership import loss_scores, public_scores
 
-    notes = corpus.judged_notes(spec.training.max_notes_per_patient)
+    notes = corpus.judged_notes(spec.note_cap)
     return (pd.concat([loss_scores(lm, notes, spec.audit, on_progress=report), public_scores(lm, spec.audit)]),)
 
 

@@ -72,10 +72,19 @@ class RunSpec(Spec):
     def _defence_fits(self) -> Self:
         if self.defence is not None and self.training.epochs == 0:
             raise ValueError("a defence of the training notes needs training: the public base model reads none")
-        if self.defence is not None and self.defence.deduplicate and self.privacy.private:
+        if self.defence is None or not self.privacy.private:
+            return self
+        if self.defence.deduplicate:
+            other = ", or scrubbing with DP" if self.corpus.identifiers_are_given else ""
             raise ValueError(
                 "deduplication and DP do not add up: whether a note is kept depends on other people's notes, so one "
-                "patient's change reaches further than ε was computed for. Choose one of the two, or scrubbing with DP"
+                f"patient's change reaches further than ε was computed for. Choose one of the two{other}"
+            )
+        if not self.corpus.identifiers_are_given:
+            raise ValueError(
+                "scrubbing and DP do not add up on these notes: their identifiers were found by rules over all "
+                "patients' notes, so one note's change reaches into others and further than ε was computed for. Choose "
+                "one of the two, or import the notes again with a table of identifiers"
             )
         return self
 
@@ -108,6 +117,17 @@ class RunSpec(Spec):
     def run_id(self) -> str:
         """Name of the run's folder, for example `gpt2-3f2a9c01d4e7`."""
         return f"{self.model.kind}-{self.digest()}"
+
+    @property
+    def note_cap(self) -> int | None:
+        """Most notes of one patient that training reads (row J7); None: all of them, where DP is promised per note.
+
+        With a cap, whether a note is read depends on the patient's other notes: taking one away lets another in, and
+        two units of the training set change instead of one. Per patient all of that happens within one unit.
+        """
+        if self.privacy.private and self.privacy.unit == "note":
+            return None
+        return self.training.max_notes_per_patient
 
     @property
     def is_base(self) -> bool:

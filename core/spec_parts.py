@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, Self
 
 from pydantic import (
@@ -30,6 +31,12 @@ Variant = Literal["regular", "name-insertion", "template-only"]
 FORMAT = 1
 
 
+def digest_of(settings: Mapping[str, Any]) -> str:
+    """First 12 hex digits of the SHA-256 of the canonical JSON of these settings."""
+    canonical = json.dumps({"format": FORMAT, **settings}, sort_keys=True)
+    return hashlib.sha256(canonical.encode()).hexdigest()[:12]
+
+
 class Spec(BaseModel):
     """A frozen settings object; `digest` is stable across processes and machines."""
 
@@ -44,8 +51,7 @@ class Spec(BaseModel):
 
     def digest(self) -> str:
         """First 12 hex digits of the SHA-256 of the canonical JSON of this spec."""
-        canonical = json.dumps({"format": FORMAT, **self.model_dump(mode="json")}, sort_keys=True)
-        return hashlib.sha256(canonical.encode()).hexdigest()[:12]
+        return digest_of(self.model_dump(mode="json"))
 
 
 def _positive(value: float | None, rule: str) -> float | None:
@@ -85,8 +91,16 @@ class CorpusSpec(Spec):
     deduplicated: Literal["exact", "near"] | None = Field(
         None, description="which copies were left out of notes that were brought: ε does not speak of those"
     )
+    identifiers: Literal["table"] | None = Field(
+        None, description="where identifiers of notes that were brought came from: a table; none: found by rules"
+    )
 
-    SILENT: ClassVar[tuple[str, ...]] = ("imported", "deduplicated")
+    SILENT: ClassVar[tuple[str, ...]] = ("imported", "deduplicated", "identifiers")
+
+    @property
+    def identifiers_are_given(self) -> bool:
+        """True where no other patient's notes decide what identifies a patient: a synthetic record, or a table."""
+        return self.imported is None or self.identifiers == "table"
 
 
 class ModelSpec(Spec):
@@ -139,7 +153,9 @@ class TrainingSpec(Spec):
     weight_decay: float = Field(0.0, ge=0)
     trainable: Literal["all", "no-embeddings"] = "all"
     weight_averaging: float = Field(0.0, ge=0, lt=1, description="decay of the moving average of weights; 0 = off")
-    max_notes_per_patient: int = Field(50, ge=1, description="row J7: at most this many notes of one patient are used")
+    max_notes_per_patient: int = Field(
+        50, ge=1, description="row J7: at most this many notes of one patient are used; see RunSpec.note_cap"
+    )
     max_tokens: int = Field(192, ge=8, le=1_024, description="longer notes are split into samples of this many tokens")
     physical_batch: int = Field(64, ge=1, description="examples held in memory at once; changes memory, not results")
     seed: int = Field(0, ge=0)

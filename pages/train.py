@@ -42,7 +42,7 @@ def cohort() -> Corpus | None:
 
 def before_training(corpus: Corpus, spec: RunSpec) -> bool:
     """Show what the run will cost; False when its settings cannot be trained."""
-    notes = corpus.training_notes(spec.training.max_notes_per_patient)
+    notes = corpus.training_notes(spec.note_cap)
     per_patient = notes["patient_id"].value_counts()
     try:
         with st.skeleton(height=260):

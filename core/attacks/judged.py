@@ -54,7 +54,7 @@ def judged_notes(target: Target, limit: int | None = None) -> pd.DataFrame:
 
 
 def _judged(target: Target) -> pd.DataFrame:
-    notes = target.corpus.judged_notes(target.spec.training.max_notes_per_patient)
+    notes = target.corpus.judged_notes(target.spec.note_cap)
     keep = notes["split"].isin(SPLITS) & (notes["text"].str.len() > 0)
     keep &= (notes["split"] != "population") | ~notes["patient_id"].isin(reference_patients(target))
     notes = notes[keep]

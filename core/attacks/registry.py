@@ -82,7 +82,7 @@ class Target:
         from core.corpus.defences import defended
 
         def made() -> list[str]:
-            notes = self.corpus.training_notes(self.spec.training.max_notes_per_patient)
+            notes = self.corpus.training_notes(self.spec.note_cap)
             return defended(notes, self.spec.defence)["text"].tolist()
 
         return self.once("trained texts", made)

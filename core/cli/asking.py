@@ -100,8 +100,8 @@ def audited(run: Run, workspace: Workspace) -> pd.DataFrame:
     from core.quick_audit import attacks_of, figures
     from core.runs.tables import SCHEMAS
 
-    control = None if run.spec.is_base else workspace.run(run.spec.base_spec().run_id)
-    corpus = workspace.corpus(run.spec.corpus, store=False)
+    control = None if run.spec.is_base else workspace.control(run.spec)
+    corpus = run.as_read(workspace.corpus(run.spec.corpus, store=False))
     lm, tables = run.model(), {"history": run.table("history")}
     for attack in attacks_of(run.spec):
         say(f"{run.id}: {attack.message}")

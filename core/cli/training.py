@@ -152,7 +152,7 @@ def checked(workspace: Workspace, specs: list[RunSpec], *, batch_given: bool) ->
         check_extensible(lm)
     fitted = []
     for spec in specs:
-        notes = corpus.training_notes(spec.training.max_notes_per_patient)
+        notes = corpus.training_notes(spec.note_cap)
         spec = fitting(spec, len(notes), batch_given)
         if not spec.is_base:
             warnings = check(spec.privacy, spec.training, notes=len(notes), patients=notes["patient_id"].nunique())

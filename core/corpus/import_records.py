@@ -81,10 +81,14 @@ class Evidence:
 
 
 class Marker:
-    """Marks where a value of a note's own patient stands, and what else is shaped like PHI."""
+    """Marks where a value of a note's own patient stands, and what else is shaped like PHI.
+
+    What is marked depends on the text and on that patient's record alone: two patients' writings of one value are
+    looked for apart. So scrubbing what was marked by a table of identifiers may be combined with DP.
+    """
 
     def __init__(self, patients: pd.DataFrame) -> None:
-        self._index = PhiIndex.build(patients)
+        self._index = PhiIndex.build(patients, apart=True)
         self._row_of = {who: row for row, who in enumerate(self._index.patient_ids)}
 
     def spans(self, who: str, text: str, shaped: PlacedSpans) -> PlacedSpans:

@@ -141,6 +141,8 @@ def import_notes(
     raw.remove()
     shaped.remove()
     described = _described(notes, patients, marked.named, canaries, seed, deduplicate)
+    if brought.source == "table":
+        described = described.model_copy(update={"identifiers": "table"})
     secrets = draw(described)
     plant(described, secrets, writer)
     diagnoses = brought.diagnoses[brought.diagnoses["admission_id"].isin(notes["admission_id"])].reset_index(drop=True)

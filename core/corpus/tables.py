@@ -137,14 +137,21 @@ class Corpus:
         """Notes of the given splits, in file order, with a fresh 0-based index."""
         return self.notes[self.notes["split"].isin(splits)].reset_index(drop=True)
 
-    def training_notes(self, max_notes_per_patient: int = 50) -> pd.DataFrame:
-        """What a model is trained on: member notes (at most so many a patient, row J7) and the planted canaries."""
+    def training_notes(self, max_notes_per_patient: int | None = None) -> pd.DataFrame:
+        """What a model is trained on: the notes of members and the planted canaries, of each patient the first so many.
+
+        `max_notes_per_patient` is a run's `RunSpec.note_cap` (row J7); None: all notes.
+        """
         notes = self.notes_of("member", "canary")
+        if max_notes_per_patient is None:
+            return notes
         keep = notes.groupby("patient_id", sort=False).cumcount() < max_notes_per_patient
         return notes[keep].reset_index(drop=True)
 
-    def judged_notes(self, max_notes_per_patient: int) -> pd.DataFrame:
+    def judged_notes(self, max_notes_per_patient: int | None) -> pd.DataFrame:
         """All notes but those of members that were not trained on, being more than a patient may have (row J7)."""
+        if max_notes_per_patient is None:
+            return self.notes
         trained = self.training_notes(max_notes_per_patient)["note_id"]
         keep = (self.notes["split"] != "member") | self.notes["note_id"].isin(trained)
         return self.notes if keep.all() else self.notes[keep]

@@ -57,8 +57,9 @@ class Family:
 def families(runs: Sequence[Run]) -> list[Family]:
     """Every family among the runs, the one with most runs first, of two with as many GPT-2's.
 
-    Base models, runs given a raw σ, runs on defended notes (`core.evaluation.defences`) and runs with words of their
-    own (another ε in all, and other tokens) belong to none.
+    Base models, runs given a raw σ, runs on defended notes (`core.evaluation.defences`), runs with words of their own
+    (another ε in all, and other tokens) and runs whose cap on notes cost them the ε that was asked for (`Run.capped`)
+    belong to none.
 
     Runs without privacy join each family of their cohort, model and audit. When they were trained by several recipes,
     the one with most runs counts (then the latest): a curve has one end.
@@ -73,7 +74,7 @@ def families(runs: Sequence[Run]) -> list[Family]:
             continue
         if not spec.privacy.private:
             plain[setting][training].append(run)
-        elif spec.privacy.target_epsilon is not None:
+        elif spec.privacy.target_epsilon is not None and not run.capped:
             asked = spec.privacy.model_copy(update={"target_epsilon": None})
             private[(*setting, asked, *_at_eight(spec, training))].append(run)
     settled = {setting: max(recipes.items(), key=lambda item: _weight(item[1])) for setting, recipes in plain.items()}

@@ -209,7 +209,7 @@ class _Gate:
 
     @classmethod
     def of(cls, workspace: Workspace, spec: RunSpec) -> _Gate:
-        corpus, base = workspace.corpus(spec.corpus, store=False), workspace.run(spec.base_spec().run_id)
+        corpus, base = workspace.corpus(spec.corpus, store=False), workspace.control(spec)
         index, through = index_of(corpus), filters(corpus.patients)[FILTER]
         return cls(corpus, index, through, hits_after(base.table("generations"), base.table("hits"), through, index))
 

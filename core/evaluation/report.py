@@ -169,7 +169,7 @@ def _date(seconds: float) -> str:
 def _cohort(corpus: Corpus, run: Run) -> dict[str, Any]:
     spec = run.spec.corpus
     splits = corpus.patients["split"].value_counts().to_dict()
-    training = corpus.training_notes(run.spec.training.max_notes_per_patient)
+    training = corpus.training_notes(run.note_cap)
     kind = "notes that were brought" if spec.imported else "a synthetic hospital: no patient in it exists"
     return {
         "digest": spec.digest(),
@@ -184,7 +184,7 @@ def _cohort(corpus: Corpus, run: Run) -> dict[str, Any]:
 
 def _most_notes(corpus: Corpus, run: Run) -> int:
     """Most notes of one patient among those that a run may be trained on: runs may cap them differently (row J7)."""
-    training = corpus.training_notes(run.spec.training.max_notes_per_patient)
+    training = corpus.training_notes(run.note_cap)
     return int(training.groupby("patient_id").size().max())
 
 

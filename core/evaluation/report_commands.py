@@ -32,8 +32,8 @@ def command(spec: RunSpec) -> str:
         return f"# {spec.run_id} is the public base model: every run of this cohort makes it as its control"
     if not _has_options(spec):
         return (
-            f"python -c 'import core.pipeline as p, core.runs.store as s, core.spec as c, pathlib; "
-            f'p.execute(c.RunSpec.model_validate_json(pathlib.Path("{spec.run_id}/spec.json").read_text()), '
+            f"python -c 'import core.pipeline as p, core.runs.store as s, core.spec_schema as c, pathlib; "
+            f'p.execute(c.read(pathlib.Path("{spec.run_id}/spec.json").read_text()).spec, '
             "s.Workspace())'"
         )
     privacy, training, usual = spec.privacy, spec.training, recipe(spec.model.kind, spec.privacy)

@@ -22,7 +22,7 @@ from core.evaluation.statistics import proportion_interval
 from core.evaluation.summary import METRIC_COLUMNS, SPLIT_OF_ARM, Row
 from core.models.dp_vocabulary import check_extensible, train_pieces, unit_counts, unknown_words
 from core.models.word_noise import WordNoise
-from core.spec import AuditSpec, Unit, VocabularySpec
+from core.spec import AuditSpec, TrainingSpec, Unit, VocabularySpec
 
 if TYPE_CHECKING:
     from core.models.build import LanguageModel
@@ -100,7 +100,7 @@ def names_by_epsilon(
     patients as in `names_in_vocabulary`), patients. Without known names it is empty. Raises ValueError as `own_words`.
     """
     check_extensible(lm)
-    notes = corpus.training_notes()
+    notes = corpus.training_notes(None if unit == "note" else TrainingSpec().max_notes_per_patient)
     exact = dict(Counter(word for text in notes["text"] for word in unknown_words(lm, text)))
     capped = unit_counts(partial(unknown_words, lm), notes, unit, spec.words, seed=0)
     rows = []

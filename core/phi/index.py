@@ -59,11 +59,12 @@ class PhiIndex:
         self._member_of = dict(zip(patient_ids, members, strict=True))
 
     @classmethod
-    def build(cls, patients: pd.DataFrame, inserted: Collection[str] | None = None) -> PhiIndex:
+    def build(cls, patients: pd.DataFrame, inserted: Collection[str] | None = None, *, apart: bool = False) -> PhiIndex:
         """Index every searchable value (7 direct identifiers, 3 health details) of every patient.
 
         `patients` has the columns patient_id, split and any of the PHI fields; empty values are skipped. `inserted`
-        names the canary patients that were put into training; without it every canary patient counts as put in.
+        names the canary patients that were put into training; without it every canary patient counts as put in. With
+        `apart` a value that two patients' records write differently is two values, each looked for as it is written.
         Raises ValueError when a needed column is missing or a patient_id occurs twice.
         """
         _check(patients)
@@ -73,7 +74,7 @@ class PhiIndex:
             split == "member" or (split == "canary" and (inserted is None or patient_id in inserted))
             for patient_id, split in zip(patient_ids, splits, strict=True)
         ]
-        values, patterns = _collect(patients)
+        values, patterns = _collect(patients, apart)
         automaton = ahocorasick.Automaton(ahocorasick.STORE_ANY)
         for pattern, candidates in patterns.items():
             automaton.add_word(pattern, (len(pattern), candidates))
@@ -127,7 +128,7 @@ def _check(patients: pd.DataFrame) -> None:
         raise ValueError(f"the patients table holds the patient {twice.iloc[0]} twice; every patient needs one row")
 
 
-def _collect(patients: pd.DataFrame) -> tuple[list[Value], dict[str, tuple[tuple[int, int], ...]]]:
+def _collect(patients: pd.DataFrame, apart: bool) -> tuple[list[Value], dict[str, tuple[tuple[int, int], ...]]]:
     """Values with their holders, and for every pattern the (value number, comma_before) pairs it may stand for."""
     values: list[Value] = []
     patterns: dict[str, tuple[tuple[int, int], ...]] = {}
@@ -143,6 +144,8 @@ def _collect(patients: pd.DataFrame) -> tuple[list[Value], dict[str, tuple[tuple
             identity = seen.get(stored)
             if identity is None:
                 identity, found = forms(field, stored)
+                if apart and found:
+                    identity = f"{identity}\n{stored.strip()}"
                 seen[stored] = identity
                 if found:
                     known = described.setdefault(identity, (stored.strip(), []))

@@ -141,6 +141,7 @@ def promise_sentence(spec: RunSpec, mechanism: Mechanism | None) -> str:
         f"(neighbours: {neighbours(held)}): DP-SGD with σ = {held['noise_multiplier']:.4g}, "
         f"q = {held['sample_rate']:.4g}, {held['steps']} steps, clipping norm {held['max_grad_norm']:g}"
         f"{_words_sentence(mechanism)}; accountant {held['accountant'].upper()}."
+        f"{_cap_sentence(spec, mechanism)}"
         f"{'' if spec.corpus.deduplicated is None else ' ' + DEDUPLICATED}"
     )
 
@@ -159,6 +160,17 @@ def _words_sentence(mechanism: Mechanism) -> str:
         f"; counts of its own words with {words.noise.capitalize()} noise of scale {words.scale:.4g}, at most "
         f"{words.words} words a {mechanism.unit}, none below {words.threshold:.4g} (ε = {words.epsilon():.3g} at "
         f"δ = {delta_text(words.delta)} by themselves, {mechanism.training_alone().epsilon():.3g} for training)"
+    )
+
+
+def _cap_sentence(spec: RunSpec, mechanism: Mechanism) -> str:
+    """What became of the promise of a run whose cap on notes left some out (`core.runs.note_cap`)."""
+    if not mechanism.replaces:
+        return ""
+    return (
+        f" An older version trained it on at most {spec.training.max_notes_per_patient} notes of a patient, so that "
+        "taking one of these away lets another in. This ε counts both changes and is larger than the one asked for. "
+        "Delete the run's folder and train it again to get that one."
     )
 
 

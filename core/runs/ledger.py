@@ -17,8 +17,10 @@ import math
 import os
 import secrets
 import time
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Literal, Self
 
@@ -28,7 +30,7 @@ from core.files import make_folder, sync
 from core.runs.disk import full_disk_as_sentence
 from core.runs.ledger_head import Head, appending, written
 from core.runs.run import Run
-from core.runs.store import Workspace
+from core.runs.store import CohortGone, Workspace
 from core.spec import CorpusSpec, Unit
 from core.training.accounting import Mechanism
 
@@ -104,25 +106,48 @@ class Release(BaseModel):
         return math.inf if self.vocabulary is None else self.vocabulary.guarantee()[0]
 
 
+def _unknown() -> float:
+    """Most notes of a patient where nobody can count them."""
+    return math.inf
+
+
 @dataclass(frozen=True)
 class Ledger:
     """The entries of one cohort. Any process may append; readers see whole entries only."""
 
     folder: Path
     corpus: CorpusSpec
+    notes_of_a_patient: Callable[[], float] = field(default=_unknown, compare=False, repr=False)  # the most there are
 
     @classmethod
     def of(cls, workspace: Workspace, corpus: CorpusSpec) -> Ledger:
         """The ledger of a cohort in the workspace's own data folder; nothing has to be there yet."""
-        return cls(workspace.root / "ledger" / corpus.digest(), corpus)
+        return cls(workspace.root / "ledger" / corpus.digest(), corpus, partial(_most_notes, workspace, corpus))
 
     def releases(self) -> list[Release]:
-        """Every entry, oldest first. Raises LedgerBroken: a total over part of a ledger would be too small."""
+        """Every entry, oldest first. Raises LedgerBroken: a total over part of a ledger would be too small.
+
+        Entries of older versions may speak of runs whose cap left notes out (`core.runs.note_cap`): their mechanism
+        says so here, whatever the file says.
+        """
         found, newest, head = self._whole()
         if head is not None and newest != head:  # an append that was interrupted, or is not over
             with suppress(OSError), appending(self.folder):  # a disk that is full or only read leaves it to the next
                 self._bring_up()
-        return found
+        return self._with_caps(found)
+
+    def _with_caps(self, releases: list[Release]) -> list[Release]:
+        """The entries, those as replacing units whose run read fewer notes of a patient than there are."""
+        capped = [one for one in releases if one.unit == "note" and one.mechanism and one.most_notes]
+        if not capped:
+            return releases
+        most = self.notes_of_a_patient()
+        changed = {
+            release.number: release.model_copy(update={"mechanism": release.mechanism.replacing()})
+            for release in capped
+            if release.most_notes < most
+        }
+        return [changed.get(release.number, release) for release in releases]
 
     def _whole(self) -> tuple[list[Release], Head, Head | None]:
         """The entries, what the head should be, and the head: held against each other as they were at one moment."""
@@ -197,8 +222,7 @@ class Ledger:
             raise ValueError(f"{run.id} is the public base model: it read no notes, and giving it away costs nothing.")
         if run.spec.corpus != self.corpus:
             raise ValueError(f"Run {run.id} was trained on another cohort, which has a ledger of its own.")
-        read = run.spec.training
-        promise = {"mechanism": run.privacy, "seed": read.seed, "most_notes": read.max_notes_per_patient}
+        promise = {"mechanism": run.privacy, "seed": run.spec.training.seed, "most_notes": run.note_cap}
         return self._append("model", run.id, reason, **promise)
 
     def release_vocabulary(self, name: str, vocabulary: Vocabulary, reason: str) -> Release:
@@ -240,6 +264,15 @@ class Ledger:
             beside.unlink(missing_ok=True)
         sync(self.folder)
         Head(number=release.number, sha256=hashlib.sha256(content.encode()).hexdigest()).replace(self.folder)
+
+
+def _most_notes(workspace: Workspace, corpus: CorpusSpec) -> float:
+    """Most training notes of one patient of a cohort; ∞ where it is gone, so that nobody knows."""
+    try:
+        notes = workspace.corpus(corpus, store=False).training_notes()
+    except CohortGone:
+        return _unknown()
+    return int(notes.groupby("patient_id").size().max())
 
 
 def _file_name(number: int) -> str:

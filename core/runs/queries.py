@@ -21,8 +21,8 @@ def settings(runs: list[Run]) -> pd.DataFrame:
     """One row a run: the columns of SETTINGS.
 
     `epsilon` is the target ε, ∞ for training without privacy, 0 for the public base model (it holds nothing of the
-    notes), and missing (NaN) for a run that was given σ instead, or that spent more on words of its own. `corpus` is
-    the cohort's digest.
+    notes), and missing (NaN) for a run that was given σ instead, or that spent more: on words of its own, or by a cap
+    on notes (`Run.capped`). `corpus` is the cohort's digest.
     """
     return pd.DataFrame([_row(run) for run in runs], columns=list(SETTINGS))
 
@@ -34,7 +34,7 @@ def _row(run: Run) -> tuple:
     elif not privacy.private:
         epsilon = math.inf
     else:
-        asked_in_all = privacy.target_epsilon is not None and spec.vocabulary is None
+        asked_in_all = privacy.target_epsilon is not None and spec.vocabulary is None and not run.capped
         epsilon = privacy.target_epsilon if asked_in_all else math.nan
     return (
         run.id, run.shipped, spec.is_base, spec.model.kind, spec.model.size, spec.model.base, epsilon,

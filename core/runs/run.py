@@ -5,17 +5,20 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
-from pydantic import ValidationError
 
+from core.corpus.tables import Corpus
 from core.files import replace_text
 from core.runs.events import Status, read_events, read_status
+from core.runs.note_cap import was_capped
 from core.runs.tables import SCHEMAS, read_table
 from core.spec import RunSpec
+from core.spec_schema import SCHEMA, SpecTooNew, SpecUnreadable, StoredSpec
+from core.spec_schema import read as read_settings
 
 if TYPE_CHECKING:
     from core.models.build import LanguageModel
@@ -46,40 +49,54 @@ def check_run_id(run_id: str) -> str:
 
 
 def read_spec(folder: Path) -> RunSpec:
-    """The spec of a run's folder. Raises RunBroken when it is missing, damaged, or not the folder's."""
+    """The spec of a run's folder, as it means today. Raises RunBroken as `read_stored_spec` does."""
+    return read_stored_spec(folder).spec
+
+
+def read_stored_spec(folder: Path) -> StoredSpec[RunSpec]:
+    """The spec of a run's folder. Raises RunBroken when it is missing, damaged, of a newer version, or another run's.
+
+    The folder is named by the digest of the settings as they were stored, whichever version did that.
+    """
     try:
-        spec = RunSpec.model_validate_json((folder / SPEC_FILE).read_text(encoding="utf-8"))
+        stored = read_settings((folder / SPEC_FILE).read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise RunBroken(f"Run {folder.name} lacks its file {SPEC_FILE}. {REMEDY}") from None
-    except (ValidationError, UnicodeDecodeError):
-        raise RunBroken(f"Run {folder.name}: its file {SPEC_FILE} is damaged or of another version. {REMEDY}") from None
-    if spec.run_id != folder.name:
-        raise RunBroken(
-            f"Run {folder.name} was made by another version (its {SPEC_FILE} means run {spec.run_id} today). {REMEDY}"
-        )
-    return spec
+    except UnicodeDecodeError:
+        raise RunBroken(f"Run {folder.name}: its file {SPEC_FILE} is damaged: it is no text. {REMEDY}") from None
+    except SpecUnreadable as error:
+        remedy = "" if isinstance(error, SpecTooNew) else f" {REMEDY}"
+        raise RunBroken(f"Run {folder.name}: its file {SPEC_FILE} {error}.{remedy}") from None
+    if folder.name not in (stored.run_id, stored.spec.run_id):
+        raise RunBroken(f"The folder {folder.name} holds the {SPEC_FILE} of run {stored.run_id}. {REMEDY}")
+    return stored
 
 
 @dataclass(frozen=True)
 class Run:
-    """A complete run. `shipped` runs came with the software and are read-only."""
+    """A complete run. `shipped` runs came with the software and are read-only.
+
+    `schema` is that of its stored spec (`core.spec_schema`). A run of an older one keeps its name, so for the name of
+    a run take `id`, never `spec.run_id`.
+    """
 
     folder: Path
     spec: RunSpec
     status: Status
     shipped: bool
+    schema: int = SCHEMA
 
     @classmethod
     def open(cls, folder: Path, *, shipped: bool = False) -> Run:
         """Open a run's folder. Raises RunBroken naming what is missing."""
-        spec = read_spec(folder)
+        stored = read_stored_spec(folder)
         status = read_status(folder)
         if status is None:
             raise RunBroken(f"Run {folder.name} lacks its file status.json. {REMEDY}")
         for name in SCHEMAS:
             if not (folder / "tables" / f"{name}.parquet").exists():
                 raise RunBroken(f"Run {folder.name} lacks its file tables/{name}.parquet. {REMEDY}")
-        return cls(folder=folder, spec=spec, status=status, shipped=shipped)
+        return cls(folder=folder, spec=stored.spec, status=status, shipped=shipped, schema=stored.schema)
 
     @property
     def id(self) -> str:
@@ -104,7 +121,21 @@ class Run:
         """The mechanism a private run was trained with; None for the others. Raises RunBroken when its file is bad."""
         if not self.spec.privacy.private:
             return None
-        return read_privacy(self.folder)
+        return read_promise(self.folder, self.spec, self.schema)
+
+    @property
+    def capped(self) -> bool:
+        """True for a promise per note whose training may have left notes out by a cap (`core.runs.note_cap`)."""
+        return was_capped(self.folder, self.spec, self.schema)
+
+    @property
+    def note_cap(self) -> int | None:
+        """Most notes of one patient that this run's training read; None: all."""
+        return self.spec.training.max_notes_per_patient if self.capped else self.spec.note_cap
+
+    def as_read(self, corpus: Corpus) -> Corpus:
+        """The cohort without the members' notes that a cap kept from this run: what it may be judged on."""
+        return replace(corpus, notes=corpus.judged_notes(self.note_cap)) if self.capped else corpus
 
     @property
     def vocabulary(self) -> tuple[str, ...] | None:
@@ -127,6 +158,15 @@ class Run:
                 f"Run {self.id} keeps no weights (model/model.safetensors): it has tables and cannot be prompted."
             )
         return load_folder(self.folder / "model")
+
+
+def read_promise(folder: Path, spec: RunSpec, schema: int = SCHEMA) -> Mechanism:
+    """What a private run's folder promises: its mechanism, whose neighbours are those that its notes allow.
+
+    Raises RunBroken as `read_privacy`.
+    """
+    mechanism = read_privacy(folder)
+    return mechanism.replacing() if was_capped(folder, spec, schema) else mechanism
 
 
 def read_privacy(folder: Path) -> Mechanism:

@@ -20,10 +20,11 @@ from core.folders import building, publish
 from core.runs.audits import StoredAudit
 from core.runs.disk import DiskFull, full_disk_as_sentence
 from core.runs.events import Status, read_status, write_status
-from core.runs.run import SPEC_FILE, Run, RunBroken, RunNotFound, check_run_id
+from core.runs.run import SPEC_FILE, Run, RunBroken, RunNotFound, check_run_id, read_stored_spec
 from core.runs.upkeep import look_after
 from core.runs.uploads import damaged_records, may_see
 from core.spec import CorpusSpec, RunSpec
+from core.spec_schema import SCHEMA, written
 
 __all__ = ["CORPORA_IN_MEMORY", "DEMO", "CohortGone", "DiskFull", "Workspace", "full_disk_as_sentence"]
 
@@ -182,11 +183,28 @@ class Workspace:
         raise RunNotFound(f"There is no run {run_id} in {self.root}. `python -m core runs` lists those there are.")
 
     def find(self, spec: RunSpec) -> Run | None:
-        """The complete run of this spec, if there is a usable one."""
-        try:
-            return self.run(spec.run_id)
-        except (RunNotFound, RunBroken):
-            return None
+        """The complete run of this spec, if there is a usable one; an older version may have named it otherwise."""
+        for run_id in (spec.run_id, *self._renamed(spec)):
+            try:
+                return self.run(run_id)
+            except (RunNotFound, RunBroken):
+                continue
+        return None
+
+    def control(self, spec: RunSpec) -> Run:
+        """The run that a run of this spec is compared with. Raises RunNotFound or RunBroken where it is not usable."""
+        base = spec.base_spec()
+        return self.find(base) or self.run(base.run_id)
+
+    def _renamed(self, spec: RunSpec) -> Iterator[str]:
+        """Names under which older versions stored the run of this spec."""
+        for folder, _ in self._run_folders():
+            try:
+                stored = read_stored_spec(folder)
+            except (RunBroken, OSError):
+                continue
+            if stored.schema < SCHEMA and stored.run_id != spec.run_id and stored.spec == spec:
+                yield folder.name
 
     # Audits ------------------------------------------------------------------------------------------------------
 
@@ -238,7 +256,7 @@ class Workspace:
             with full_disk_as_sentence(f"run {spec.run_id}", self.root):
                 make_folder(work, private=spec.corpus.imported is not None)
                 if not (work / SPEC_FILE).exists():
-                    replace_text(work / SPEC_FILE, spec.model_dump_json(indent=2))
+                    replace_text(work / SPEC_FILE, written(spec))
                 if read_status(work) is None:
                     write_status(work, Status(state="queued", submitted=time.time()))
         except OSError:

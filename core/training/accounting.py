@@ -34,6 +34,8 @@ from core.training.privacy_loss import (
     renyi_epsilon,
 )
 
+ADD_REMOVE: Literal["add/remove one unit"] = "add/remove one unit"
+REPLACE: Literal["replace one unit"] = "replace one unit"
 LEAST_NOISE, MOST_NOISE = 1e-3, 1e7  # σ where `noise_multiplier` begins, and gives up
 SECANTS = 12  # steps after which it only halves what is left: three or four find a root where there is one
 
@@ -203,7 +205,9 @@ class Mechanism(BaseModel):
     delta: float = Field(gt=0, lt=1, description="of all that is promised")
     max_grad_norm: float = Field(gt=0, description="C: the clipping norm")
     accountant: Accountant = "prv"
-    neighbouring: Literal["add/remove one unit"] = "add/remove one unit"
+    neighbouring: Literal["add/remove one unit", "replace one unit"] = Field(
+        ADD_REMOVE, description="how what was trained on differs between data sets that differ in one unit"
+    )
     vocabulary: WordNoise | None = Field(None, description="noise of the model's own words; none: the public word list")
 
     @model_validator(mode="after")
@@ -217,6 +221,15 @@ class Mechanism(BaseModel):
     def with_vocabulary(self, noise: WordNoise) -> Self:
         """The same training on words of the same notes: its δ grows by the vocabulary's."""
         return self.model_copy(update={"vocabulary": noise, "delta": self.delta + noise.delta})
+
+    @property
+    def replaces(self) -> bool:
+        """True where taking one unit away lets another in."""
+        return self.neighbouring == REPLACE
+
+    def replacing(self) -> Self:
+        """The same training where one unit that is taken away lets another in: both changes are counted."""
+        return self.model_copy(update={"neighbouring": REPLACE})
 
     def training_alone(self) -> Self:
         """The mechanism without its vocabulary, at the δ that training was planned with."""
@@ -236,9 +249,10 @@ class Mechanism(BaseModel):
     def epsilon_with_method(self) -> tuple[float, Accountant]:
         """ε that is promised and the accountant that gave it (RDP where `counted_by` has no finite answer).
 
-        With a vocabulary both are composed by PRV (`core.training.composition`), whatever the accountant.
+        With a vocabulary both are composed by PRV (`core.training.composition`), whatever the accountant. So is what
+        replaces a unit: to take one away and to put one in are two changes of one unit.
         """
-        if self.vocabulary is not None:
+        if self.vocabulary is not None or self.replaces:
             from core.training.composition import composed_epsilon
 
             return composed_epsilon([self], self.delta)

@@ -12,10 +12,10 @@ composition: Dwork & Roth 2014, theorem 3.16).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from core.spec import Accountant
-from core.training.accounting import Mechanism, epsilon_with_method, noise_multiplier, with_margin
+from core.training.accounting import ADD_REMOVE, Mechanism, epsilon_with_method, noise_multiplier, with_margin
 from core.training.privacy_loss import (
     numerical_delta,
     numerical_epsilon,
@@ -23,10 +23,39 @@ from core.training.privacy_loss import (
 )
 
 LEAST_ROOM = 0.01  # a room below this ε is none
+LEAST_SHARE = 1e-100  # of δ: below it there is no promise
 LEAST_FOUND = 20.0  # ln of how far below a budget a total counts; it is 0 where δ alone covers every difference
 
 
 def composed_epsilon(mechanisms: Sequence[Mechanism], delta: float) -> tuple[float, Accountant]:
+    """ε of all mechanisms together at `delta`, and the accountant that gave it.
+
+    Where one of them replaces a unit (`Mechanism.replacing`), data sets that differ in one unit are two changes of one
+    unit apart for it: by group privacy what holds at (ε, δ') for one change holds at (2ε, (1 + e^ε)·δ') for two (Vadhan
+    2017, lemma 2.2), and δ' is chosen so that this is `delta`. Arguments, errors and accountants as of `_composed`.
+    """
+    if not 0 < delta < 1:
+        raise ValueError(f"δ must lie between 0 and 1, not {delta}")
+    if any(mechanism.replaces for mechanism in mechanisms):
+        return _of_two(lambda share: _composed(mechanisms, share), delta)
+    return _composed(mechanisms, delta)
+
+
+def _of_two(of_one: Callable[[float], tuple[float, Accountant]], delta: float) -> tuple[float, Accountant]:
+    """(2ε, accountant) with ε = `of_one`(δ') and (1 + e^ε)·δ' ≤ `delta`; ∞ where no δ' above 1e-100 does."""
+    share = delta / 2
+    while share > LEAST_SHARE:
+        epsilon, by = of_one(share)
+        if not math.isfinite(epsilon):
+            break
+        log_most = math.log(delta) - epsilon - math.log1p(math.exp(-epsilon))  # ln of δ / (1 + e^ε)
+        if math.log(share) <= log_most:
+            return 2 * epsilon, by
+        share = math.exp(log_most - 0.1)  # a little less: ε grows a little with every step down
+    return math.inf, "rdp"
+
+
+def _composed(mechanisms: Sequence[Mechanism], delta: float) -> tuple[float, Accountant]:
     """ε of all mechanisms together at `delta`, and the accountant that gave it (`prv`, or `rdp` where PRV has none).
 
     All must protect the same unit; each must have noise and samples of its own. The accountant that a mechanism names
@@ -34,8 +63,6 @@ def composed_epsilon(mechanisms: Sequence[Mechanism], delta: float) -> tuple[flo
     0. ∞ where the vocabularies' words alone may use `delta` up. Raises ValueError for mixed units or a δ outside
     (0, 1).
     """
-    if not 0 < delta < 1:
-        raise ValueError(f"δ must lie between 0 and 1, not {delta}")
     history = history_of(mechanisms)
     spent, spent_delta = _added(mechanisms)
     left = delta - spent_delta
@@ -56,8 +83,15 @@ def advantage(mechanisms: Sequence[Mechanism]) -> float:
 
     It is the largest TPR − FPR that any attacker can have who sees every step. δ(0) ≤ δ̂(−h) + h with PRV's grid error
     h in ε and in δ (Gopi et al. 2021, theorem 5.5). 1 (no bound) where PRV has no answer. What is added besides, (ε, δ)
-    of vocabularies, adds at most tanh(ε/2) + δ: total variation is subadditive (Kairouz et al. 2015, for k = 1).
+    of vocabularies, adds at most tanh(ε/2) + δ: total variation is subadditive (Kairouz et al. 2015, for k = 1). Where
+    a unit is replaced it is at most twice that of one change, by the triangle inequality.
     """
+    changes = 2 if any(mechanism.replaces for mechanism in mechanisms) else 1
+    return min(1.0, changes * _advantage_of_one(mechanisms))
+
+
+def _advantage_of_one(mechanisms: Sequence[Mechanism]) -> float:
+    """The total variation between "in" and "out" where data sets differ by one unit."""
     history = history_of(mechanisms)
     spent, spent_delta = _added(mechanisms)
     besides = math.tanh(spent / 2) + spent_delta
@@ -80,6 +114,7 @@ def room(mechanisms: Sequence[Mechanism], like: Mechanism, budget: float, delta:
 
     def with_noise(log_sigma: float) -> Mechanism:
         change = {"noise_multiplier": math.exp(log_sigma), "delta": delta, "accountant": "prv", "vocabulary": None}
+        change |= {"neighbouring": ADD_REMOVE}  # no run of today replaces units
         return like.model_copy(update=change)
 
     def excess(log_sigma: float) -> float:

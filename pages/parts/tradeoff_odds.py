@@ -101,7 +101,7 @@ def _counted(root: str, run_id: str) -> tuple[str, pd.DataFrame]:
     mechanism, told = run.privacy, ""
     spent = mechanism.epsilon()
     if mechanism.unit == "note":
-        notes = workspace.corpus(run.spec.corpus, store=False).training_notes(run.spec.training.max_notes_per_patient)
+        notes = workspace.corpus(run.spec.corpus, store=False).training_notes(run.note_cap)
         told = group_sentence(spent, mechanism.delta, int(notes.groupby("patient_id").size().max()))
     return told, odds_table(spent, mechanism.delta)
 

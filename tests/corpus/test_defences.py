@@ -18,7 +18,9 @@ from core.corpus.tables import Corpus
 from core.phi.fields import DIRECT
 from core.phi.index import PhiIndex
 from core.phi.leaks import find_many
-from core.spec import CORPUS_PRESETS, DefenceSpec, PrivacySpec, RunSpec, TrainingSpec
+from core.runs.run import RunBroken, read_spec
+from core.spec import CORPUS_PRESETS, CorpusSpec, DefenceSpec, PrivacySpec, RunSpec, TrainingSpec
+from core.spec_schema import written
 
 DEMO = Path(__file__).resolve().parents[2] / "assets" / "demo" / "runs"
 
@@ -211,6 +213,33 @@ def test_a_defence_makes_another_run_and_the_same_control():
         ids.add(spec.run_id)
     assert len(ids) == 4
     assert "defence" not in plain.model_dump() and RunSpec.model_validate(plain.model_dump()) == plain
+
+
+IMPORTED = CorpusSpec(imported="0123456789abcdef")
+PRIVATE = [PrivacySpec(target_epsilon=8.0), PrivacySpec(noise_multiplier=1.0, unit="patient")]
+
+
+@pytest.mark.parametrize("privacy", PRIVATE, ids=["note", "patient"])
+def test_scrubbing_goes_with_dp_only_where_no_other_note_decides_what_is_found(privacy):
+    scrubbing = DefenceSpec(scrub_recall=0.95)
+    with_table = IMPORTED.model_copy(update={"identifiers": "table"})
+    for corpus in (CORPUS_PRESETS["classroom"], with_table):
+        assert RunSpec(corpus=corpus, privacy=privacy, defence=scrubbing).defence == scrubbing
+    with pytest.raises(ValidationError, match="scrubbing and DP do not add up.*a table of identifiers"):
+        RunSpec(corpus=IMPORTED, privacy=privacy, defence=scrubbing)
+    assert RunSpec(corpus=IMPORTED, defence=scrubbing).defence == scrubbing, "without a promise none is broken"
+    for corpus, offered in ((CORPUS_PRESETS["classroom"], True), (with_table, True), (IMPORTED, False)):
+        with pytest.raises(ValidationError, match="deduplication and DP") as error:
+            RunSpec(corpus=corpus, privacy=privacy, defence=DefenceSpec(deduplicate=True))
+        assert ("or scrubbing with DP" in str(error.value)) is offered
+
+
+def test_a_stored_run_that_scrubbed_such_notes_is_refused_with_the_reason(tmp_path):
+    spec = RunSpec(corpus=IMPORTED, privacy=PRIVATE[0]).model_copy(update={"defence": DefenceSpec(scrub_recall=0.95)})
+    (tmp_path / spec.run_id).mkdir()
+    (tmp_path / spec.run_id / "spec.json").write_text(written(spec))
+    with pytest.raises(RunBroken, match=rf"{spec.run_id}.*scrubbing and DP do not add up"):
+        read_spec(tmp_path / spec.run_id)
 
 
 @pytest.mark.parametrize(

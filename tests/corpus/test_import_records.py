@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from core.corpus import import_files, import_spool
 from core.corpus.hospital import build
-from core.corpus.import_records import Evidence
+from core.corpus.import_records import Evidence, Marker, shaped_places
 from core.corpus.import_spool import RawNotes, SpanSpool
 from core.corpus.importers import import_notes
 from core.phi.fields import DIRECT
@@ -85,6 +86,41 @@ def test_texts_and_spans_come_back_as_they_were_put_aside(tmp_path, monkeypatch)
     raw.remove()
     spans.remove()
     assert not list(tmp_path.iterdir())
+
+
+WRITTEN = {  # of each field, writings of one value that are looked for, and end, in different ways
+    "full_name": ("Ann Maria Lee", "Ann M. Lee", "Lee, Ann"),
+    "phone": ("(415) 555-0142", "415-555-0142 x12", "+1 415 555 0142", "4155550142"),
+    "mrn": ("MRN-441093", "441093"),
+    "address": ("12 Elm St Apt 3, Springfield", "12 Elm St Apt 3"),
+    "diagnosis": ("Diabetes (type 2)", "diabetes type 2"),
+    "medication": ("Metoprolol 50 mg", "metoprolol 50mg"),
+}
+TEXT = st.lists(st.sampled_from([value for values in WRITTEN.values() for value in values]), max_size=4)
+RECORD = st.fixed_dictionaries({field: st.sampled_from([*values, None]) for field, values in WRITTEN.items()})
+
+
+@given(TEXT.map(". Also ".join), RECORD, st.lists(RECORD, max_size=3))
+def test_what_is_marked_depends_on_no_other_patients_record(text, own, others):
+    """Scrubbing may be combined with DP per patient only then (docs/METHODS.md, “Defences, side by side”)."""
+    rows = [*others, own]
+    people = pd.DataFrame([{"patient_id": f"P{n}", "split": "member", **row} for n, row in enumerate(rows)])
+    places = shaped_places(text)
+    who = people["patient_id"].iloc[-1]
+    assert Marker(people).spans(who, text, places) == Marker(people.tail(1)).spans(who, text, places)
+
+
+def test_a_record_that_notes_tell_depends_on_other_patients_notes():
+    """Why it may not without a table: what a second patient's note says takes the first one's value away."""
+
+    def marked(*texts: str) -> list[tuple[int, int, str]]:
+        evidence, places = Evidence(), [shaped_places(text) for text in texts]
+        evidence.add(range(len(texts)), texts, places)
+        records = evidence.records([f"P{n}" for n in range(len(texts))]).assign(split="member")
+        return Marker(records).spans("P0", texts[0], places[0])
+
+    first = "Patient: Ann Lee. Later lee, ann went home."
+    assert marked(first, "Nothing else.") != marked(first, "Patient: Ann Lee.")
 
 
 @pytest.mark.parametrize("size", [7, 50])

@@ -29,6 +29,7 @@ from core.evaluation.wording import verdict
 from core.phi.fields import HIPAA_IDENTIFIERS
 from core.runs.ledger import Ledger
 from core.runs.store import Workspace
+from core.runs.tables import write_table
 from core.spec import (
     CORPUS_PRESETS,
 )
@@ -266,12 +267,14 @@ def test_a_promise_for_a_note_is_told_for_the_patient_with_the_most(report):
 
 
 def test_each_run_has_its_own_cap_of_notes(workspace, smoke_specs):
-    """Runs may be trained on unlike numbers of one patient's notes (row J7): each is told what its own comes to."""
+    """Older runs read at most so many of one patient's notes (row J7): each is told what its own comes to."""
     capped = smoke_specs["dp"].training.model_copy(update={"max_notes_per_patient": 2})
     spec = smoke_specs["dp"].model_copy(update={"training": capped})
     folder = workspace.root / "runs" / spec.run_id
     shutil.copytree(workspace.root / "runs" / smoke_specs["dp"].run_id, folder)
-    (folder / "spec.json").write_text(spec.model_dump_json(), encoding="utf-8")
+    (folder / "spec.json").write_text(spec.model_dump_json(), encoding="utf-8")  # schema 1: it has no number
+    scores = workspace.run(spec.run_id).table("scores")
+    write_table(folder / "tables", "scores", scores[scores.groupby("patient_id").cumcount() < 2])
     found = build(workspace, [workspace.run(smoke_specs["dp"].run_id), workspace.run(spec.run_id)], now=0.0)
     shutil.rmtree(folder)
     told = [next(line for line in one["sentences"] if "For a patient" in line) for one in found.facts["verdict"]]

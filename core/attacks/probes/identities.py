@@ -76,7 +76,7 @@ def with_conditions(target: Target) -> Identities:
 
 
 def _identities(target: Target) -> Identities:
-    training = target.corpus.training_notes(target.spec.training.max_notes_per_patient)
+    training = target.corpus.training_notes(target.spec.note_cap)
     everybody = target.corpus.patients
     named = everybody["full_name"].fillna("").str.contains(" ")  # notes that were brought may name nobody
     everybody = everybody[named]

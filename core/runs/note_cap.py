@@ -1,0 +1,47 @@
+"""Which runs with a promise per note read only the first notes of a patient: those of an older version (row J7).
+
+Up to schema 1 (`core.spec_schema`) the cap on a patient's notes held for private training per note, too. There it
+breaks the promise: take away one of the notes that were read, and the next one is read instead, so the sum of clipped
+gradients moves by up to 2C where the noise was made for C. Such a run is found by its own table of scores, which has
+every member's note that was read; today there is no cap (`RunSpec.note_cap`), and nothing to be found.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from core.spec import RunSpec
+from core.spec_schema import ALL_NOTES_READ
+
+
+def was_capped(folder: Path, spec: RunSpec, schema: int) -> bool:
+    """Did the cap leave notes out that the promise of this run's folder speaks of?
+
+    True where some member has exactly as many scored notes as the cap allows: whether there were more, the run's folder
+    does not say. True also where its scores cannot be read. A cap that no patient reached changed nothing.
+    """
+    if schema >= ALL_NOTES_READ or not (spec.privacy.private and spec.privacy.unit == "note"):
+        return False
+    path = folder / "tables" / "scores.parquet"
+    try:
+        stat = path.stat()
+    except OSError:
+        return True
+    most = _most_read(path, stat.st_mtime_ns, stat.st_size)
+    return most is None or most == spec.training.max_notes_per_patient
+
+
+@lru_cache(maxsize=1_000)
+def _most_read(path: Path, changed: int, size: int) -> int | None:
+    """Most notes of one member in a table of scores; None where it has none or cannot be read."""
+    try:
+        scores = pq.read_table(path, columns=["patient_id", "note_id"], filters=[("split", "==", "member")])
+    except (pa.ArrowInvalid, OSError):
+        return None
+    notes = scores.group_by(["patient_id", "note_id"]).aggregate([])
+    return pc.max(notes.group_by("patient_id").aggregate([("note_id", "count")])["note_id_count"]).as_py()
