@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from core.runs import noise_key
 from core.runs.events import CANCEL_FILE, replace_text
 from core.runs.lock import in_use
 from core.runs.run import RunBroken, read_spec
@@ -124,6 +125,7 @@ def _stopped(lock: Path, job: Path, *others: Path) -> bool:
         with contextlib.suppress(FileNotFoundError):  # it ended, and went, this moment
             (job / CANCEL_FILE).touch()
         return False
+    noise_key.destroy(job)
     for folder in (job, *others):
         shutil.rmtree(folder, ignore_errors=True)
     return True
