@@ -121,7 +121,7 @@ def build(
         "promised": _promised(ledger, corpus, delta),
         "recommendation": _recommended(recommendation),
         "rarity": {run.id: _rarity(run.id, tables) for run in runs},
-        "limits": list(facts[0].limits),
+        "limits": list(dict.fromkeys(limit for one in facts for limit in one.limits)),
         "not_attacked": [_not_attacked(run) for run in runs if not audits[run.id].outcomes()],
         "commands": _commands(runs, audits, recommendation, delta),
         "versions": versions(),
@@ -198,7 +198,7 @@ def _models(runs: Sequence[Run], facts: Sequence[RunFacts]) -> pd.DataFrame:
                 "unit": held.get("unit", ""), "neighbouring": held.get("neighbouring", ""),
                 "accountant": held.get("accountant", ""), "sigma": held.get("noise_multiplier", math.nan),
                 "sample_rate": held.get("sample_rate", math.nan), "steps": held.get("steps", math.nan),
-                "clipping_norm": held.get("max_grad_norm", math.nan),
+                "clipping_norm": held.get("max_grad_norm", math.nan), "noise_source": held.get("noise_source", ""),
                 "right_guesses_promised": most_right_guesses(epsilon, held.get("delta", 0.0)),
                 "right_guesses_counted": mechanism_accuracy([run.privacy]) if fact.guarantee else
                 (0.5 if spec.is_base else 1.0),
@@ -226,8 +226,10 @@ def _rarity(run_id: str, tables: dict[str, pd.DataFrame]) -> list[str]:
 
 def _verdict(run: Run, facts: RunFacts, proved: pd.DataFrame, most_notes: int) -> dict[str, Any]:
     """A run in a few sentences: its promise, its odds, what leaked against the control, what attacks prove about ε."""
-    sentences = [f"Guarantee: {facts.promise[0].lower()}{facts.promise[1:]}"]
     held = facts.guarantee
+    shown = held is not None and held["noise_source"] != "secret"
+    opening = "Guarantee, were its noise secret" if shown else "Guarantee"
+    sentences = [f"{opening}: {facts.promise[0].lower()}{facts.promise[1:]}"]
     if held is not None:
         sentences += [
             odds_sentence(held["epsilon"], held["delta"], held["unit"]),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 from pydantic import ValidationError
 
+from core.randomness import NoiseSource
 from core.runs.events import Status, read_events, read_status, replace_text
 from core.runs.tables import SCHEMAS, read_table
 from core.spec import RunSpec
@@ -104,6 +105,22 @@ class Run:
         if not self.spec.privacy.private:
             return None
         return read_privacy(self.folder)
+
+    @property
+    def noise_source(self) -> NoiseSource | None:
+        """Where a private run's noise came from, read without loading the accountants; None without privacy.
+
+        A file that does not say is from a version that knew public seeds only. Raises RunBroken.
+        """
+        if not self.spec.privacy.private:
+            return None
+        try:
+            told = json.loads((self.folder / PRIVACY_FILE).read_text(encoding="utf-8"))
+            return "secret" if told.get("noise_source") == "secret" else "public seed"
+        except (OSError, ValueError, AttributeError):
+            raise RunBroken(
+                f"Run {self.id}: its file {PRIVACY_FILE} is missing or damaged, so its ε cannot be derived. {REMEDY}"
+            ) from None
 
     @property
     def vocabulary(self) -> tuple[str, ...] | None:
