@@ -17,10 +17,13 @@ import pyarrow.parquet as pq
 
 from core.audit import audit
 from core.pipeline import execute
+from core.runs.card import CARD_FILE, write_card
 from core.runs.events import CANCEL_FILE, EVENTS_FILE, STATUS_FILE
+from core.runs.ledger import refuse_public_seed
 from core.runs.run import Run
 from core.runs.store import DEMO, Workspace
 from core.spec import CORPUS_PRESETS, DefenceSpec, ModelKind, ModelSpec, PrivacySpec, RunSpec, recipe
+from core.writing import REPRODUCIBLE
 
 KINDS: tuple[ModelKind, ...] = ("gpt2", "distilbert")
 EPSILONS: tuple[float | None, ...] = (None, 8.0, 1.0, 2.0, 5.0, 10.0, 0.5)  # None = no privacy; the first two open Home
@@ -99,9 +102,18 @@ def export(workspace: Workspace, out: Path = DEMO) -> list[str]:
 
 
 def _copy_run(run: Run, folder: Path, *, weights: bool) -> None:
-    """A finished run's folder without its live progress, and without its weights, unless they are shipped."""
+    """A finished run's folder without its live progress, and without its weights, unless they are shipped.
+
+    A private run with a public seed is exported for lessons only: refused where its notes were imported, and its card
+    says that ε is shown, not promised.
+    """
+    public = run.noise_source == "public seed"
+    if public and run.spec.corpus.imported is not None:
+        refuse_public_seed(run.id, run.privacy)
     left_out = [EVENTS_FILE] if weights else [EVENTS_FILE, "model"]
     shutil.copytree(run.folder, folder, ignore=shutil.ignore_patterns(*left_out))
+    if public and REPRODUCIBLE not in (folder / CARD_FILE).read_text(encoding="utf-8").lower():
+        write_card(folder, run.spec, run.privacy, run.metrics)  # an older version wrote it
 
 
 def _pack(path: Path) -> None:

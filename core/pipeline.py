@@ -19,6 +19,8 @@ from core.corpus.tables import Corpus
 from core.files import make_folder, replace_text, settle
 from core.following import evaluator
 from core.quick_audit import Progress, Stop, attacks_of, figures
+from core.randomness import PublicSeed, Randomness
+from core.runs import noise_key
 from core.runs.card import write_card
 from core.runs.disk import full_disk_as_sentence
 from core.runs.events import Cancelled, Diary, State, Status, read_status, write_status
@@ -118,17 +120,22 @@ class _Line:
             write_table(work / "tables", "history", pd.DataFrame())
             return load(self.spec.model)
         if (work / "tables" / "history.parquet").exists():
+            noise_key.destroy(work)
             return load_folder(work / "model")
         lm = load(self.spec.model)
+        randomness = noise_key.obtain(work) if self.spec.secret_noise else PublicSeed(self.spec.training.seed)
         notes = defended(corpus.training_notes(self.spec.note_cap), self.spec.defence)
-        words = self._own_words(lm, notes, work, diary)
+        words = self._own_words(lm, notes, randomness, work, diary)
         diary.stage("training", _training_message(self.spec))
-        history = self._train(lm, notes, words, work, corpus, diary)
+        history = self._train(lm, notes, words, randomness, work, corpus, diary)
         self._save_model(lm, work)
         write_table(work / "tables", "history", pd.DataFrame(history))  # last: it says that training is over
+        noise_key.destroy(work)
         return lm
 
-    def _own_words(self, lm: LanguageModel, notes: pd.DataFrame, work: Path, diary: Diary) -> OwnWords | None:
+    def _own_words(
+        self, lm: LanguageModel, notes: pd.DataFrame, randomness: Randomness, work: Path, diary: Diary
+    ) -> OwnWords | None:
         """Words of the notes that the model's word list gets before it is trained (row H1); None: the public list."""
         from core.models.dp_vocabulary import extend, own_words
 
@@ -137,7 +144,7 @@ class _Line:
             return None
         how = "without noise" if asked.epsilon is None else f"with noise, ε = {asked.epsilon:g}"
         diary.stage("vocabulary", f"Counting the words of the notes {how}, and adding what is left to the word list")
-        words = own_words(lm, notes, asked, self.spec.privacy.unit, self.spec.training.seed)
+        words = own_words(lm, notes, asked, self.spec.privacy.unit, randomness)
         diary.stage(
             "vocabulary",
             f"{words.kept:,} of {words.counted:,} unknown words are left, for {len(words.entries):,} new entries",
@@ -147,7 +154,14 @@ class _Line:
         return words
 
     def _train(
-        self, lm: LanguageModel, notes: pd.DataFrame, words: OwnWords | None, work: Path, corpus: Corpus, diary: Diary
+        self,
+        lm: LanguageModel,
+        notes: pd.DataFrame,
+        words: OwnWords | None,
+        randomness: Randomness,
+        work: Path,
+        corpus: Corpus,
+        diary: Diary,
     ) -> list[dict[str, Any]]:
         from core.training.trainer import train
 
@@ -162,6 +176,7 @@ class _Line:
             should_stop=self.stop,
             checkpoint=work / "checkpoint",
             evaluate=evaluator(corpus, self.spec),
+            randomness=randomness,
         )
         if result.stopped:
             raise self._cancelled()

@@ -113,6 +113,20 @@ class RunSpec(Spec):
             raise ValueError("the vocabulary's ε and training's are added up by PRV: choose the accountant prv")
         return self
 
+    @model_validator(mode="after")
+    def _secret_is_said_once(self) -> Self:
+        if self.corpus.imported is not None and self.privacy.noise_source is not None:
+            raise ValueError("private training on imported notes has secret noise anyway: leave noise_source out")
+        return self
+
+    @property
+    def secret_noise(self) -> bool:
+        """True when ε is to hold: noise, samples and masks come from a secret key and not from the training seed.
+
+        Always for private training on imported notes, by choice (`privacy.noise_source`) on synthetic ones.
+        """
+        return self.privacy.private and (self.corpus.imported is not None or self.privacy.noise_source is not None)
+
     @property
     def run_id(self) -> str:
         """Name of the run's folder, for example `gpt2-3f2a9c01d4e7`."""

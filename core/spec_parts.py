@@ -120,6 +120,11 @@ class PrivacySpec(Spec):
     max_grad_norm: float = Field(1.0, gt=0)
     unit: Unit = Field("note", description="what is protected: one note, or everything of one patient")
     accountant: Accountant = "prv"
+    noise_source: Literal["secret"] | None = Field(
+        None, description="secret: noise and samples from a key that is destroyed; none: from the training seed"
+    )
+
+    SILENT: ClassVar[tuple[str, ...]] = ("noise_source",)
 
     @field_validator("target_epsilon")
     @classmethod
@@ -135,6 +140,8 @@ class PrivacySpec(Spec):
     def _either_or(self) -> Self:
         if self.target_epsilon is not None and self.noise_multiplier is not None:
             raise ValueError("give a target ε or a noise multiplier σ, not both: each decides the other")
+        if self.noise_source is not None and not self.private:
+            raise ValueError("training without privacy has no noise to keep secret: give it an ε, or leave secret out")
         return self
 
     @property

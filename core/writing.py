@@ -1,10 +1,11 @@
-"""How sentences everywhere have ε and δ of a promise, an ε that was proved, and a number of epochs."""
+"""How sentences everywhere have ε and δ of a promise, an ε that was proved, epochs, and an ε that is none."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 
+REPRODUCIBLE = "reproducible: ε is shown, not promised"  # said of every private run whose noise has a public seed
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 

@@ -23,6 +23,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from core.pipeline import execute
+from core.runs.run import PRIVACY_FILE, read_privacy
 from core.runs.store import Workspace
 from core.spec import CORPUS_PRESETS, AuditSpec, CorpusSpec, PrivacySpec, RunSpec, TrainingSpec
 
@@ -63,6 +64,18 @@ def smoke_workspace(tmp_path_factory: pytest.TempPathFactory, smoke_specs: dict[
     for spec in smoke_specs.values():
         execute(spec, workspace)
     return root
+
+
+@pytest.fixture(scope="session")
+def mark_secret() -> Callable[[Path, RunSpec], None]:
+    """Has a copied run say that its noise came from a secret key, as the ledger asks: `mark_secret(root, spec)`."""
+
+    def mark(root: Path, spec: RunSpec) -> None:
+        path = root / "runs" / spec.run_id / PRIVACY_FILE
+        secret = read_privacy(path.parent).model_copy(update={"noise_source": "secret"})
+        path.write_text(secret.to_json(), encoding="utf-8")
+
+    return mark
 
 
 @pytest.fixture(scope="session")

@@ -29,6 +29,8 @@ def test_export_ships_all_tables_and_the_weights_and_audit_of_chosen_runs(
     monkeypatch.setattr(demo, "demo_specs", lambda: [plain])
     monkeypatch.setattr(demo, "defended_specs", lambda: [private])
     monkeypatch.setattr(demo, "weighted_specs", lambda: [plain])
+    card = workspace.run(private.run_id).folder / "README.md"
+    card.write_text(card.read_text().replace("Reproducible: ε is shown, not promised.", ""), encoding="utf-8")
     for spec in (plain, private):
         audit(workspace.run(spec.run_id), workspace, attacks=["zlib"])
     out = tmp_path / "shipped" / "demo"
@@ -44,6 +46,7 @@ def test_export_ships_all_tables_and_the_weights_and_audit_of_chosen_runs(
         assert (out / "runs" / spec.run_id / "model").exists() == (name == "plain")
         assert not (out / "runs" / spec.run_id / EVENTS_FILE).exists()
         assert shipped.run(spec.run_id).table("metrics").equals(workspace.run(spec.run_id).table("metrics"))
+    assert "Reproducible: ε is shown, not promised." in (out / "runs" / private.run_id / "README.md").read_text()
     assert list(shipped.audit(plain.run_id).outcomes())[:1] == ["zlib"]
     assert not shipped.audit(private.run_id).outcomes()
     assert shipped.corpus(plain.corpus).notes.equals(workspace.corpus(plain.corpus).notes)

@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[1]
 # Lowest floor first. A module may import its own floor and those below. Longest matching prefix decides.
 FLOORS: list[tuple[str, ...]] = [
     (
-        *("core.files", "core.folders"),
+        *("core.files", "core.folders", "core.randomness"),
         *("core.phi", "core.spec", "core.spec_parts", "core.spec_schema", "core.writing"),
         *("core.opacus_parts", "core.transformers_parts"),
     ),

@@ -104,8 +104,8 @@ def test_its_promise_is_the_sum_of_both(private, workspace):
     alone = mechanism.training_alone().epsilon()
     assert f"Gaussian noise of scale {mechanism.vocabulary.scale:.4g}" in card
     assert f"ε = 20 at δ = 10⁻⁴ by themselves, {alone:.3g} for training" in card
-    release = Ledger.of(workspace, private.spec.corpus).release_run(private, "a test")
-    assert release.mechanism == mechanism
+    with pytest.raises(ValueError, match="public seed"):
+        Ledger.of(workspace, private.spec.corpus).draft_run(private, "a test")
 
 
 def test_its_word_list_holds_what_survived_the_noise(private):

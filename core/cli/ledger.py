@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from core.cli.output import AsJson, BadInput, DataFolder, answer, errors_as_sentences
+from core.cli.releasing import Terms, release_run, release_vocabulary
 from core.cli.settings import stored_corpus
-from core.spec import VocabularySpec
 
 if TYPE_CHECKING:
     from core.runs.ledger import Ledger, Release
@@ -36,10 +35,17 @@ def ledger(
     unit: Annotated[str, typer.Option(help="What the vocabulary protects: note or patient.")] = "note",
     delta: Annotated[float, typer.Option(help="δ at which totals are told.")] = 1e-5,
     budget: Annotated[float | None, typer.Option(help="An ε that must not be exceeded: says what is left.")] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Enter the release without asking, for scripts.")] = False,
+    over_budget: Annotated[
+        bool, typer.Option("--over-budget", help="With --yes: enter it even where it exceeds --budget.")
+    ] = False,
     data: DataFolder = None,
     as_json: AsJson = False,
 ) -> None:
-    """What was released of each cohort, and what that promises together. A release cannot be undone."""
+    """What was released of each cohort, and what that promises together. A release cannot be undone.
+
+    What a release does to the totals is shown first, and asked; with --json and without --yes it is shown only.
+    """
     with errors_as_sentences():
         from core.runs.store import Workspace
 
@@ -50,17 +56,21 @@ def ledger(
             raise BadInput("--reason: a release needs one. Who gets it, and what for?")
         if budget is not None and not 0 < budget < float("inf"):
             raise BadInput(f"--budget: an ε is a number above 0, not {budget}.")
+        terms = Terms(delta=delta, budget=budget, yes=yes, over_budget=over_budget, only_preview=as_json and not yes)
+        preview = None
         if release:
-            _release_run(workspace, release, reason)
+            preview = release_run(workspace, release, reason, terms)
         elif vocabulary:
             if epsilon is None or words is None or corpus is None:
                 raise BadInput("--vocabulary needs --corpus, --epsilon (of one word) and --words (most words a unit).")
             promise = {"epsilon": epsilon, "delta": vocabulary_delta, "words": words, "unit": unit}
-            _release_vocabulary(workspace, vocabulary, corpus, promise, reason)
+            preview = release_vocabulary(workspace, vocabulary, corpus, promise, reason, terms)
+        elif yes or over_budget:
+            raise BadInput("--yes and --over-budget belong to --release or --vocabulary.")
         elif epsilon is not None or words is not None or reason:
             raise BadInput("--epsilon, --words and --reason belong to --release or --vocabulary.")
         chosen = [stored_corpus(corpus, workspace)] if corpus else _cohorts(workspace)
-        _tell(workspace, chosen, delta, budget, as_json=as_json)
+        _tell(workspace, chosen, delta, budget, preview, as_json=as_json)
 
 
 def _cohorts(workspace: Workspace) -> list:
@@ -68,41 +78,20 @@ def _cohorts(workspace: Workspace) -> list:
     return list(dict.fromkeys(run.spec.corpus for run in workspace.runs()))
 
 
-def _release_run(workspace: Workspace, run_id: str, reason: str) -> None:
-    from core.runs.ledger import Ledger
-
-    run = workspace.run(run_id)
-    Ledger.of(workspace, run.spec.corpus).release_run(run, reason)
-
-
-def _release_vocabulary(workspace: Workspace, out: Path, corpus: str, promise: dict[str, Any], reason: str) -> None:
-    """Draw the histogram, enter it, write it: entered first, since what is entered and lost harms nobody."""
-    import numpy as np
-
-    from core.files import replace_text
-    from core.models.dp_vocabulary import unit_counts
-    from core.models.word_noise import WordNoise
-    from core.runs.ledger import Ledger, Vocabulary
-
-    vocabulary = Vocabulary(**promise)
-    if out.exists():
-        raise BadInput(f"--vocabulary: {out} exists. Choose another name.")
-    spec = stored_corpus(corpus, workspace)
-    notes = workspace.corpus(spec, store=False).training_notes()
-    counts = unit_counts(str.split, notes, vocabulary.unit, vocabulary.words, seed=0)
-    of_a_word = VocabularySpec(noise="laplace", words=1, epsilon=vocabulary.epsilon, delta=vocabulary.delta)
-    kept = WordNoise.planned(of_a_word).release(counts, np.random.default_rng())  # fresh: nobody draws this noise again
-    Ledger.of(workspace, spec).release_vocabulary(out.name, vocabulary, reason)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    replace_text(out, json.dumps(kept, ensure_ascii=False, indent=0), private=spec.imported is not None)
-
-
-def _tell(workspace: Workspace, cohorts: list, delta: float, budget: float | None, *, as_json: bool) -> None:
+def _tell(
+    workspace: Workspace,
+    cohorts: list,
+    delta: float,
+    budget: float | None,
+    preview: dict[str, Any] | None,
+    *,
+    as_json: bool,
+) -> None:
     from core.runs.ledger import Ledger
 
     found = [described(workspace, Ledger.of(workspace, spec), delta, budget) for spec in cohorts]
     text = "\n\n".join(map(_text, found)) or "There is no cohort with a run yet: `python -m core train`."
-    answer({"cohorts": found}, text, as_json=as_json)
+    answer({"cohorts": found} | ({} if preview is None else {"release": preview}), text, as_json=as_json)
 
 
 def described(workspace: Workspace, ledger: Ledger, delta: float, budget: float | None) -> dict[str, Any]:

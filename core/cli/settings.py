@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 from pydantic import ValidationError
 
@@ -111,6 +111,11 @@ def vocabulary_spec(epsilon: str | None, **options: object) -> VocabularySpec | 
         first = error.errors()[0]
         where = f"--vocabulary-{first['loc'][-1]}: " if first["loc"] else ""
         raise BadInput(where + first["msg"].removeprefix("Value error, ")) from None
+
+
+def noise_source(secret: bool, corpus: CorpusSpec, *, private: bool) -> Literal["secret"] | None:
+    """What `--secret-noise` says of one run: nothing for training without privacy, or on imported notes."""
+    return "secret" if secret and private and corpus.imported is None else None
 
 
 def fitting(spec: RunSpec, training_notes: int, batch_given: bool) -> RunSpec:

@@ -15,11 +15,13 @@ from core.cli.settings import (
     epsilon_value,
     fitting,
     model_spec,
+    noise_source,
     stored_corpus,
     training_spec,
     vocabulary_spec,
 )
 from core.spec import PrivacySpec, RunSpec
+from core.writing import REPRODUCIBLE
 
 if TYPE_CHECKING:
     from core.jobs.engine import Engine
@@ -39,6 +41,13 @@ Norm = Annotated[float, typer.Option("--max-grad-norm", help="The clipping norm 
 Epochs = Annotated[int | None, typer.Option(help="Default: the measured recipe's.")]
 Batch = Annotated[int | None, typer.Option("--batch-size", help="Expected notes a step. Default: the recipe's.")]
 Rate = Annotated[float | None, typer.Option("--learning-rate", help="Default: the recipe's.")]
+SecretNoise = Annotated[
+    bool,
+    typer.Option(
+        "--secret-noise",
+        help="Noise and samples from a secret key that is destroyed, so that ε holds. Always so on imported notes.",
+    ),
+]
 Samples = Annotated[int | None, typer.Option("--samples-per-prompt", help="Size of the audit (14 prompts × this).")]
 
 
@@ -57,6 +66,7 @@ def train(
     batch_size: Batch = None,
     learning_rate: Rate = None,
     seed: Annotated[int, typer.Option(help="Seed of the training.")] = 0,
+    secret_noise: SecretNoise = False,
     vocabulary_epsilon: Annotated[
         str | None, typer.Option(help="ε of words that the model gets from the notes; inf: without noise.")
     ] = None,
@@ -75,12 +85,14 @@ def train(
         from core.runs.store import Workspace
 
         workspace = Workspace(data)
+        cohort, target = stored_corpus(corpus, workspace), epsilon_value(epsilon)
+        private = target is not None or noise_multiplier is not None
         privacy = PrivacySpec(
-            target_epsilon=epsilon_value(epsilon), noise_multiplier=noise_multiplier, delta=delta,
-            max_grad_norm=max_grad_norm, unit=unit, accountant=accountant,
+            target_epsilon=target, noise_multiplier=noise_multiplier, delta=delta, max_grad_norm=max_grad_norm,
+            unit=unit, accountant=accountant, noise_source=noise_source(secret_noise, cohort, private=private),
         )  # fmt: skip
         spec = RunSpec(
-            corpus=stored_corpus(corpus, workspace),
+            corpus=cohort,
             model=model_spec(model, size, base),
             privacy=privacy,
             training=training_spec(model, privacy, epochs, seed, batch_size=batch_size, learning_rate=learning_rate),
@@ -105,6 +117,7 @@ def sweep(
     unit: Unit = "note",
     delta: Delta = 1e-5,
     accountant: Accountant = "prv",
+    secret_noise: SecretNoise = False,
     epochs: Epochs = None,
     batch_size: Batch = None,
     samples_per_prompt: Samples = None,
@@ -126,7 +139,10 @@ def sweep(
         )
         specs = []
         for value in [epsilon_value(part) for part in epsilon.split(",")]:
-            privacy = PrivacySpec(target_epsilon=value, delta=delta, unit=unit, accountant=accountant)
+            source = noise_source(secret_noise, cohort, private=value is not None)
+            privacy = PrivacySpec(
+                target_epsilon=value, delta=delta, unit=unit, accountant=accountant, noise_source=source
+            )
             for seed in range(seeds):
                 training = training_spec(start.kind, privacy, epochs, seed, batch_size=batch_size)
                 specs.append(RunSpec(corpus=cohort, model=start, privacy=privacy, training=training, audit=audit))
@@ -219,13 +235,15 @@ def described(run: Run) -> dict[str, Any]:
         "folder": str(run.folder),
         "shipped": run.shipped,
         "epsilon": mechanism.epsilon() if mechanism else (0.0 if run.spec.is_base else float("inf")),
+        "noise_source": mechanism.noise_source if mechanism else None,
         "spec": run.spec.model_dump(mode="json"),
         "metrics": run.metrics.to_dict("records"),
     }
 
 
 def _summary_text(run: Run) -> str:
-    lines = [f"{run.id}  {run.folder}"]
+    public = run.noise_source == "public seed"
+    lines = [f"{run.id}  {run.folder}{f'  ({REPRODUCIBLE})' if public else ''}"]
     for row in run.metrics.itertuples():
         lines.append(f"  {row.metric:<34} {row.arm:<8} {row.value:10.4g}   [{row.low:.4g}, {row.high:.4g}]  n={row.n}")
     return "\n".join(lines)

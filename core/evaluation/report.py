@@ -201,7 +201,7 @@ def _models(runs: Sequence[Run], facts: Sequence[RunFacts]) -> pd.DataFrame:
                 "unit": held.get("unit", ""), "neighbouring": held.get("neighbouring", ""),
                 "accountant": held.get("accountant", ""), "sigma": held.get("noise_multiplier", math.nan),
                 "sample_rate": held.get("sample_rate", math.nan), "steps": held.get("steps", math.nan),
-                "clipping_norm": held.get("max_grad_norm", math.nan),
+                "clipping_norm": held.get("max_grad_norm", math.nan), "noise_source": held.get("noise_source", ""),
                 "right_guesses_promised": most_right_guesses(epsilon, held.get("delta", 0.0)),
                 "right_guesses_counted": mechanism_accuracy([run.privacy]) if fact.guarantee else
                 (0.5 if spec.is_base else 1.0),
@@ -229,8 +229,10 @@ def _rarity(run_id: str, tables: dict[str, pd.DataFrame]) -> list[str]:
 
 def _verdict(run: Run, facts: RunFacts, tables: Mapping[str, pd.DataFrame], most_notes: int) -> dict[str, Any]:
     """A run in a few sentences: promise, odds, leaks against the control, membership, what attacks prove about ε."""
-    sentences = [f"Guarantee: {facts.promise[0].lower()}{facts.promise[1:]}"]
     held = facts.guarantee
+    shown = held is not None and held["noise_source"] != "secret"
+    opening = "Guarantee, were its noise secret" if shown else "Guarantee"
+    sentences = [f"{opening}: {facts.promise[0].lower()}{facts.promise[1:]}"]
     if held is not None:
         sentences += [
             odds_sentence(held["epsilon"], held["delta"], held["unit"]),

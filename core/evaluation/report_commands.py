@@ -24,7 +24,9 @@ def commands(specs: Sequence[RunSpec]) -> list[str]:
 
 
 def command(spec: RunSpec) -> str:
-    """The command that trains this very run; the public base model is made as another's control.
+    """The command that trains this run; the public base model is made as another's control.
+
+    A run with secret noise cannot be repeated: its command trains one with the same settings and noise of its own.
 
     A spec with settings that the command line does not have is made from its run's spec.json.
     """
@@ -52,10 +54,11 @@ def command(spec: RunSpec) -> str:
         "--batch-size": training.batch_size,
         "--learning-rate": repr(training.learning_rate),
         "--seed": training.seed,
+        "--secret-noise": "" if privacy.noise_source == "secret" else None,
         **_vocabulary(spec.vocabulary),
         "--samples-per-prompt": None if spec.audit == AuditSpec() else spec.audit.samples_per_prompt,
     }
-    given = " ".join(f"{name} {value}" for name, value in options.items() if value is not None)
+    given = " ".join(f"{name} {value}".rstrip() for name, value in options.items() if value is not None)
     return f"python -m core train {given}"
 
 

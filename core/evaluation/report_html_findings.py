@@ -15,6 +15,7 @@ from core.evaluation.recommendation import attack_text
 from core.evaluation.report_html_tables import EXCEEDS, Names, escaped, interval, table
 from core.evaluation.report_rarity import signed
 from core.evaluation.wording import at_most_text, epsilon_text, p_value_text
+from core.writing import REPRODUCIBLE
 
 ARMS = {"run": "members’ notes", "heldout": "held-out notes", "base": "members’ notes, public base model"}
 GLANCE = (
@@ -46,6 +47,7 @@ def glance(models: pd.DataFrame, controls: pd.DataFrame, strongest: pd.DataFrame
         promise = "read no notes" if row["epsilon"] == 0 else "none"
         if row["unit"]:
             promise = f"ε = {epsilon_text(row['epsilon'])} per {row['unit']}"
+            promise += "" if row["noise_source"] == "secret" else f" ({REPRODUCIBLE})"
         cells = [
             escaped(names[row["run"]]), escaped(promise), escaped(at_most_text(row["right_guesses_counted"])),
             _identifiers(at.get((row["run"], "direct_patients"))),

@@ -21,7 +21,7 @@ from core.evaluation.wording import (
     perplexity_text,
 )
 from core.runs.facts import neighbours
-from core.writing import delta_text, epochs_text, promised_text, proved_text
+from core.writing import REPRODUCIBLE, delta_text, epochs_text, promised_text, proved_text
 
 Names = Mapping[str, str]  # run id → its short name in this report
 FIGURES = {
@@ -103,6 +103,7 @@ def models(frame: pd.DataFrame, names: Names) -> str:
         if row["unit"]:
             promise = f"ε = {epsilon_text(row['epsilon'])}, δ = {delta_text(row['delta'])} for one {row['unit']}"
             promise += f" (neighbours: {neighbours(row)})"
+            promise += "" if row["noise_source"] == "secret" else f"; {REPRODUCIBLE}"
             how = (
                 f"σ = {row['sigma']:.4g}, q = {row['sample_rate']:.4g}, {row['steps']:.0f} steps, clipping norm "
                 f"{row['clipping_norm']:g}; counted by {row['accountant'].upper()}"

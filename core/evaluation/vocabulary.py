@@ -22,6 +22,7 @@ from core.evaluation.statistics import proportion_interval
 from core.evaluation.summary import METRIC_COLUMNS, SPLIT_OF_ARM, Row
 from core.models.dp_vocabulary import check_extensible, train_pieces, unit_counts, unknown_words
 from core.models.word_noise import WordNoise
+from core.randomness import PublicSeed
 from core.spec import AuditSpec, TrainingSpec, Unit, VocabularySpec
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ def names_by_epsilon(
     check_extensible(lm)
     notes = corpus.training_notes(None if unit == "note" else TrainingSpec().max_notes_per_patient)
     exact = dict(Counter(word for text in notes["text"] for word in unknown_words(lm, text)))
-    capped = unit_counts(partial(unknown_words, lm), notes, unit, spec.words, seed=0)
+    capped = unit_counts(partial(unknown_words, lm), notes, unit, spec.words, PublicSeed(0))
     rows = []
     for epsilon in epsilons:
         noise = None if math.isinf(epsilon) else WordNoise.planned(spec.model_copy(update={"epsilon": epsilon}))

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
 
-import numpy as np
 import pandas as pd
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
@@ -23,6 +22,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from core.models.build import LanguageModel, load
 from core.models.tokenizer import MASKED_SPECIALS
 from core.models.word_noise import WordNoise
+from core.randomness import Randomness
 from core.spec import ModelSpec, Unit, VocabularySpec
 from core.transformers_parts import PreTrainedTokenizerFast
 
@@ -50,8 +50,10 @@ class OwnWords:
     kept: int
 
 
-def own_words(lm: LanguageModel, notes: pd.DataFrame, spec: VocabularySpec, unit: Unit, seed: int) -> OwnWords:
-    """New entries for a masked model from `notes` (columns text, note_id, patient_id); the same seed gives the same.
+def own_words(
+    lm: LanguageModel, notes: pd.DataFrame, spec: VocabularySpec, unit: Unit, randomness: Randomness
+) -> OwnWords:
+    """New entries for a masked model from `notes` (columns text, note_id, patient_id); the same source gives the same.
 
     Raises ValueError as `check_extensible`.
     """
@@ -60,8 +62,8 @@ def own_words(lm: LanguageModel, notes: pd.DataFrame, spec: VocabularySpec, unit
         counts = dict(Counter(word for text in notes["text"] for word in unknown_words(lm, text)))
         return OwnWords(tuple(train_pieces(lm, counts, spec.pieces)), None, len(counts), len(counts))
     noise = WordNoise.planned(spec)
-    counts = unit_counts(partial(unknown_words, lm), notes, unit, spec.words, seed)
-    kept = noise.release(counts, np.random.default_rng([seed, _STREAM]))
+    counts = unit_counts(partial(unknown_words, lm), notes, unit, spec.words, randomness)
+    kept = noise.release(counts, randomness.stream(_STREAM))
     return OwnWords(tuple(train_pieces(lm, kept, spec.pieces)), noise, len(counts), len(kept))
 
 
@@ -93,19 +95,24 @@ def unknown_words(lm: LanguageModel, text: str) -> Iterator[str]:
 
 
 def unit_counts(
-    words_of: Callable[[str], Iterable[str]], notes: pd.DataFrame, unit: Unit, most_words: int, seed: int
+    words_of: Callable[[str], Iterable[str]],
+    notes: pd.DataFrame,
+    unit: Unit,
+    most_words: int,
+    randomness: Randomness,
 ) -> dict[str, int]:
     """In how many units each word stands, where a unit counts for at most `most_words` different words.
 
-    `words_of` gives the words of a text. Which of a unit's words count is drawn by a keyed hash of the seed, the unit
-    and the word, so that a unit's choice depends on nothing but its own text. Raises ValueError for a cap below 1.
+    `words_of` gives the words of a text. Which of a unit's words count is drawn by a hash of the word keyed by
+    `randomness` and the unit, so that a unit's choice depends on nothing but its own text. Raises ValueError for a cap
+    below 1.
     """
     if most_words < 1:
         raise ValueError(f"at least one word of each unit must count, not {most_words}")
     counts: Counter[str] = Counter()
     for name, texts in notes.groupby("note_id" if unit == "note" else "patient_id", sort=False)["text"]:
         words = {word for text in texts for word in words_of(text)}
-        key = f"{seed}\0{name}\0".encode()
+        key = randomness.name_key(name)
         counts.update(heapq.nsmallest(most_words, words, key=lambda word, key=key: _drawn(key, word)))
     return dict(counts)
 

@@ -23,6 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from scipy.optimize import brentq
 from scipy.stats import norm
 
+from core.randomness import Stream
 from core.spec import VocabularySpec
 
 
@@ -87,10 +88,10 @@ class WordNoise(BaseModel):
         epsilon, spent = self.added()
         return epsilon if self.multiplier is None else gaussian_epsilon(self.multiplier, self.delta - spent)
 
-    def release(self, counts: Mapping[str, int], rng: np.random.Generator) -> dict[str, float]:
+    def release(self, counts: Mapping[str, int], rng: Stream) -> dict[str, float]:
         """The noisy histogram: every word of `counts` that occurs, unless it ends below the threshold.
 
-        For a real release `rng` must be secret. Raises ValueError for a count below 0.
+        The promise holds only where nobody can draw `rng` again. Raises ValueError for a count below 0.
         """
         if any(count < 0 for count in counts.values()):
             raise ValueError("a word cannot occur less than 0 times")

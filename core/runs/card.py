@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from core.training.accounting import Mechanism
 
 
+CARD_FILE = "README.md"
+
+
 def write_card(folder: Path, spec: RunSpec, mechanism: Mechanism | None, metrics: pd.DataFrame) -> None:
     """Write `folder/README.md`: what was trained on what, what is promised, and what the quick audit found."""
     facts = run_facts(folder.name, spec, mechanism, metrics)
@@ -30,7 +33,7 @@ def write_card(folder: Path, spec: RunSpec, mechanism: Mechanism | None, metrics
         "## Limits\n\n" + "\n".join(f"- {limit}" for limit in facts.limits),
         "## Spec\n\n```json\n" + spec.model_dump_json(indent=2) + "\n```",
     ]
-    replace_text(folder / "README.md", "\n\n".join(sections) + "\n")
+    replace_text(folder / CARD_FILE, "\n\n".join(sections) + "\n")
 
 
 def _front_matter(spec: RunSpec) -> str:

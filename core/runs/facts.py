@@ -13,7 +13,7 @@ import pandas as pd
 
 from core.phi.fields import FIELDS, HIPAA_IDENTIFIERS
 from core.spec import RunSpec
-from core.writing import delta_text, epochs_text, promised_text
+from core.writing import REPRODUCIBLE, delta_text, epochs_text, promised_text
 
 if TYPE_CHECKING:
     from core.training.accounting import Mechanism
@@ -49,11 +49,17 @@ PARTLY = {
 }
 CODES = 18  # any other unique number: the planted canaries stand for it
 ABSENT = "not among the fields of a record: not tested"
+FOLLOWS_FROM_A_SEED = (
+    "Its noise follows from the training's seed, which its settings state: anyone can draw it again and subtract it. "
+    "Train with secret noise for a promise."
+)
+RESTS_ON_A_KEY = (
+    "The guarantee holds against everyone who did not read the key of its noise while it was trained. The key was 128 "
+    "random bits, and it was destroyed when training ended."
+)
 LIMITS = (
     "An attack that finds nothing proves nothing: others may find more. Only the guarantee speaks of all attacks.",
     "The figures of the audit were measured on the private notes themselves and are not covered by ε.",
-    "The guarantee holds against those who do not know the training's seed: whoever does can draw its noise again. "
-    "A model of real notes needs a fresh, secret seed.",
     "Settings that were chosen by looking at results on the same notes are not covered by ε.",
     "Only patients' own identifiers were looked for. HIPAA's list covers those of relatives, employers and household "
     "members too.",
@@ -94,8 +100,16 @@ def run_facts(run_id: str, spec: RunSpec, mechanism: Mechanism | None, metrics: 
         guarantee=None if mechanism is None else guarantee(mechanism),
         figures=tuple(metrics[metrics["metric"].isin(SHOWN)].drop(columns="note").to_dict("records")),
         hipaa=tuple(hipaa_rows(metrics)),
-        limits=LIMITS if mechanism is None else (LIMITS[0], SPEAKS_OF[mechanism.unit], *LIMITS[1:]),
+        limits=limits(mechanism),
     )
+
+
+def limits(mechanism: Mechanism | None) -> tuple[str, ...]:
+    """What the audit and the guarantee do not say; for a private run with what its guarantee rests on."""
+    if mechanism is None:
+        return LIMITS
+    rests_on = RESTS_ON_A_KEY if mechanism.noise_source == "secret" else FOLLOWS_FROM_A_SEED
+    return (LIMITS[0], SPEAKS_OF[mechanism.unit], LIMITS[1], rests_on, *LIMITS[2:])
 
 
 def training_sentence(spec: RunSpec) -> str:
@@ -126,6 +140,7 @@ def guarantee(mechanism: Mechanism) -> dict[str, Any]:
         "sample_rate": mechanism.sample_rate,
         "steps": mechanism.steps,
         "max_grad_norm": mechanism.max_grad_norm,
+        "noise_source": mechanism.noise_source,
     }
 
 
@@ -143,6 +158,7 @@ def promise_sentence(spec: RunSpec, mechanism: Mechanism | None) -> str:
         f"{_words_sentence(mechanism)}; accountant {held['accountant'].upper()}."
         f"{_cap_sentence(spec, mechanism)}"
         f"{'' if spec.corpus.deduplicated is None else ' ' + DEDUPLICATED}"
+        f"{'' if held['noise_source'] == 'secret' else f' {REPRODUCIBLE[0].upper()}{REPRODUCIBLE[1:]}.'}"
     )
 
 

@@ -33,6 +33,7 @@ from core.runs.run import Run
 from core.runs.store import CohortGone, Workspace
 from core.spec import CorpusSpec, Unit
 from core.training.accounting import Mechanism
+from core.writing import REPRODUCIBLE
 
 FIRST = "the first entry"
 MOST_LETTERS = 1_000  # of a reason: it stands in every report of the cohort
@@ -40,6 +41,10 @@ MOST_LETTERS = 1_000  # of a reason: it stands in every report of the cohort
 
 class LedgerBroken(ValueError):
     """An entry or the head is missing, damaged or was changed. The text is a sentence naming the file."""
+
+
+class LedgerChanged(ValueError):
+    """The ledger got another entry after a release was drafted. The text is a sentence."""
 
 
 class Vocabulary(BaseModel):
@@ -79,7 +84,7 @@ class Release(BaseModel):
     name: str = Field(min_length=1, description="the run's id, or the vocabulary's name")
     reason: str = Field(min_length=1)
     mechanism: Mechanism | None = Field(None, description="a private run's; none: trained without privacy")
-    seed: int | None = Field(None, description="of a run's training: runs with one seed share their noise")
+    seed: int | None = Field(None, description="of a run's training; none where its noise came from a secret key")
     most_notes: int | None = Field(None, ge=1, description="at most so many notes of a patient were read; none: all")
     vocabulary: Vocabulary | None = None
     headed: bool = Field(False, description="written where there is a head: without one something was removed")
@@ -212,44 +217,62 @@ class Ledger:
         except ValidationError:
             raise LedgerBroken(f"The ledger's entry {path} is damaged. Put the file back from a copy.") from None
 
-    def release_run(self, run: Run, reason: str) -> Release:
-        """Enter that a run's model was given away. Cannot be undone.
+    def draft_run(self, run: Run, reason: str) -> Release:
+        """The entry which says that a run's model is given away, as `enter` would write it next. Writes nothing.
 
         Raises ValueError, a sentence, for an empty reason, the public base model (it holds nothing of the notes), a
-        run of another cohort, or one that is entered already: giving the same model away again costs nothing more.
+        run of another cohort, one that is entered already (giving the same model away again costs nothing more), or
+        a private run whose noise came from a public seed: its ε is no promise.
         """
         if run.spec.is_base:
             raise ValueError(f"{run.id} is the public base model: it read no notes, and giving it away costs nothing.")
         if run.spec.corpus != self.corpus:
             raise ValueError(f"Run {run.id} was trained on another cohort, which has a ledger of its own.")
-        promise = {"mechanism": run.privacy, "seed": run.spec.training.seed, "most_notes": run.note_cap}
-        return self._append("model", run.id, reason, **promise)
+        mechanism = run.privacy
+        if mechanism is not None:
+            refuse_public_seed(run.id, mechanism)
+        seed = run.spec.training.seed if mechanism is None else None
+        return self._draft("model", run.id, reason, mechanism=mechanism, seed=seed, most_notes=run.note_cap)
 
-    def release_vocabulary(self, name: str, vocabulary: Vocabulary, reason: str) -> Release:
-        """Enter that a vocabulary was given away. Cannot be undone. Raises ValueError as `release_run` does."""
-        return self._append("vocabulary", name, reason, vocabulary=vocabulary)
+    def draft_vocabulary(self, name: str, vocabulary: Vocabulary, reason: str) -> Release:
+        """The entry which says that a vocabulary is given away. Raises ValueError as `draft_run` does."""
+        return self._draft("vocabulary", name, reason, vocabulary=vocabulary)
 
-    def _append(self, kind: Literal["model", "vocabulary"], name: str, reason: str, **promise: object) -> Release:
+    def _draft(self, kind: Literal["model", "vocabulary"], name: str, reason: str, **promise: object) -> Release:
         reason = " ".join("".join(mark if mark.isprintable() else " " for mark in reason).split())
         if not reason:
             raise ValueError("a release needs a reason: who gets it, and what for?")
         if len(reason) > MOST_LETTERS:
             raise ValueError(f"a release's reason has {MOST_LETTERS} letters at most, and this one {len(reason):,}")
+        releases, newest, _ = self._whole()
+        for earlier in releases:
+            if (earlier.kind, earlier.name) == (kind, name):
+                raise ValueError(
+                    f"{name} is in the ledger already, as entry {earlier.number}: giving the same thing away again "
+                    "promises nothing new."
+                )
+        return Release(
+            number=newest.number + 1, time=time.time(), cohort=self.corpus.digest(), corpus=self.corpus,
+            kind=kind, name=name, reason=reason, previous=newest.sha256, headed=True, **promise,
+        )  # fmt: skip
+
+    def enter(self, draft: Release) -> Release:
+        """Write a drafted entry, with the time of now. Cannot be undone.
+
+        A draft fits the ledger that it was made from and no other, so what somebody was shown about it is what happens.
+        Raises LedgerChanged where the ledger has got another entry since.
+        """
         with full_disk_as_sentence("the release", self.folder):
             for folder in (self.folder.parent, self.folder):
                 make_folder(folder, private=True)
             with appending(self.folder):
-                releases, newest = self._bring_up()
-                for earlier in releases:
-                    if (earlier.kind, earlier.name) == (kind, name):
-                        raise ValueError(
-                            f"{name} is in the ledger already, as entry {earlier.number}: giving the same thing away "
-                            "again promises nothing new."
-                        )
-                release = Release(
-                    number=newest.number + 1, time=time.time(), cohort=self.corpus.digest(), corpus=self.corpus,
-                    kind=kind, name=name, reason=reason, previous=newest.sha256, headed=True, **promise,
-                )  # fmt: skip
+                _, newest = self._bring_up()
+                if (draft.number, draft.previous) != (newest.number + 1, newest.sha256):
+                    raise LedgerChanged(
+                        f"The ledger of cohort {self.corpus.digest()} has got another entry since this release was "
+                        "shown. Nothing was entered: look at what it means now, and confirm again."
+                    )
+                release = draft.model_copy(update={"time": time.time()})
                 self._put(release)
         return release
 
@@ -273,6 +296,16 @@ def _most_notes(workspace: Workspace, corpus: CorpusSpec) -> float:
     except CohortGone:
         return _unknown()
     return int(notes.groupby("patient_id").size().max())
+
+
+def refuse_public_seed(run_id: str, mechanism: Mechanism) -> None:
+    """Raise ValueError, a sentence, for a private run whose noise came from a public seed."""
+    if mechanism.noise_source != "secret":
+        raise ValueError(
+            f"Run {run_id} took its noise from a public seed, so that anyone can draw it again: it is {REPRODUCIBLE}. "
+            "To release a private model, train it with secret noise (`python -m core train --secret-noise`, or the "
+            "switch on the page Train); training on imported notes does so by itself."
+        )
 
 
 def _file_name(number: int) -> str:

@@ -3,13 +3,12 @@
 Promises for notes and for patients speak of different neighbours and do not add up, so each unit has its own total.
 What both come to for one patient and for one note follows by group privacy (`together`).
 Runs compose by their privacy losses (core.training.composition), vocabularies by basic composition (ε and δ added).
-A total is infinite, and says why, where a release has no privacy or where two runs share their noise.
+A total is infinite, and says why, where a release has no privacy or where its noise has a public seed.
 """
 
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -18,7 +17,7 @@ from core.runs.ledger import Release
 from core.spec import Accountant, Unit
 from core.training.accounting import Mechanism, group_epsilon
 from core.training.composition import composed_epsilon, room
-from core.writing import delta_text, promised_text
+from core.writing import REPRODUCIBLE, delta_text, promised_text
 
 DELTA = 1e-5  # at which totals are told unless another is asked for
 NOTHING = 0.5  # a promise that may fail as often as this is told as none
@@ -29,7 +28,7 @@ class Promised:
     """A unit's total at `delta`.
 
     `epsilon` is ∞ where `reasons` (sentences) say why. `if_independent` is the composed ε whatever the reasons: what
-    would hold for the private releases alone, had each drawn noise of its own. `added` is the plain sum of their ε.
+    would hold for the private releases alone, had each drawn secret noise. `added` is the plain sum of their ε.
     `accountant` gave the composed part. With no `releases` of its own a unit's `epsilon` is 0, which speaks of nothing:
     what the other unit's releases mean for it is `for_patient`'s and `for_note`'s to say, and `together` says it.
     """
@@ -55,7 +54,7 @@ def promised(releases: Sequence[Release], unit: Unit, delta: float = DELTA) -> P
     own = [release for release in releases if release.unit == unit]
     mechanisms = [release.mechanism for release in own if release.mechanism is not None]
     words = _vocabularies(own)
-    reasons = [*_without_privacy(releases), *_shared_noise(releases, unit)]
+    reasons = [*_without_privacy(releases), *_public_noise(releases)]
     left = delta - sum(share for _, share in words)
     if left <= 0:
         reasons.append(
@@ -109,20 +108,13 @@ def _without_privacy(releases: Sequence[Release]) -> list[str]:
     ]
 
 
-def _shared_noise(releases: Sequence[Release], unit: Unit) -> list[str]:
-    """Runs that drew their noise from one seed: who has both can subtract the noise of one from the other.
-
-    The noise of a step is a function of (seed, step) alone (core.training.trainer), whatever σ, model or unit.
-    """
-    by_seed: dict[int, list[Release]] = defaultdict(list)
-    for release in releases:
-        if release.mechanism is not None and release.seed is not None:
-            by_seed[release.seed].append(release)
+def _public_noise(releases: Sequence[Release]) -> list[str]:
+    """Entries of older versions. Who has such a model draws its noise again, whatever unit it was to protect."""
     return [
-        f"{' and '.join(one.name for one in same)} were trained with the same seed ({seed}), so they share their "
-        "noise: who has them can subtract one from the other, and nothing is promised about them together."
-        for seed, same in sorted(by_seed.items())
-        if len(same) > 1 and any(one.unit == unit for one in same)
+        f"{release.name} took its noise from a public seed, so that anyone can draw it again ({REPRODUCIBLE}): nothing "
+        "is promised to anybody."
+        for release in releases
+        if release.mechanism is not None and release.mechanism.noise_source != "secret"
     ]
 
 

@@ -13,6 +13,7 @@ import pandas as pd
 
 from core.corpus.tables import Corpus
 from core.files import replace_text
+from core.randomness import NoiseSource
 from core.runs.events import Status, read_events, read_status
 from core.runs.note_cap import was_capped
 from core.runs.tables import SCHEMAS, read_table
@@ -136,6 +137,22 @@ class Run:
     def as_read(self, corpus: Corpus) -> Corpus:
         """The cohort without the members' notes that a cap kept from this run: what it may be judged on."""
         return replace(corpus, notes=corpus.judged_notes(self.note_cap)) if self.capped else corpus
+
+    @property
+    def noise_source(self) -> NoiseSource | None:
+        """Where a private run's noise came from, read without loading the accountants; None without privacy.
+
+        A file that does not say is from a version that knew public seeds only. Raises RunBroken.
+        """
+        if not self.spec.privacy.private:
+            return None
+        try:
+            told = json.loads((self.folder / PRIVACY_FILE).read_text(encoding="utf-8"))
+            return "secret" if told.get("noise_source") == "secret" else "public seed"
+        except (OSError, ValueError, AttributeError):
+            raise RunBroken(
+                f"Run {self.id}: its file {PRIVACY_FILE} is missing or damaged, so its ε cannot be derived. {REMEDY}"
+            ) from None
 
     @property
     def vocabulary(self) -> tuple[str, ...] | None:

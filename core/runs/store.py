@@ -17,6 +17,7 @@ from pathlib import Path
 from core.corpus.tables import Corpus
 from core.files import make_folder, replace_text
 from core.folders import building, publish
+from core.runs import noise_key
 from core.runs.audits import StoredAudit
 from core.runs.disk import DiskFull, full_disk_as_sentence
 from core.runs.events import Status, read_status, write_status
@@ -268,13 +269,15 @@ class Workspace:
     def complete(self, work: Path) -> Run:
         """Sync a finished work folder to disk and rename it to its place among the runs."""
         final = self.root / "runs" / work.name
+        noise_key.destroy(work)  # gone since training ended; here it could still be kept with the run
         with full_disk_as_sentence(f"run {work.name}", final.parent):
             if not publish(work, final, _is_whole_run):
                 self.discard(work)
         return Run.open(final)
 
     def discard(self, work: Path) -> None:
-        """Remove a work folder and everything in it."""
+        """Remove a work folder and everything in it, the key of its noise first."""
+        noise_key.destroy(work)
         shutil.rmtree(work, ignore_errors=True)
 
 

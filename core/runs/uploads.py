@@ -26,6 +26,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from core.files import create, make_folder, replace_text
 from core.folders import remove
+from core.runs import noise_key
 from core.runs.events import CANCEL_FILE
 from core.runs.lock import in_use
 from core.runs.run import RunBroken, read_spec
@@ -238,6 +239,7 @@ def _stopped(lock: Path, job: Path, *others: Path) -> bool:
         with contextlib.suppress(FileNotFoundError):  # it ended, and went, this moment
             (job / CANCEL_FILE).touch()
         return False
+    noise_key.destroy(job)
     for folder in (job, *others):
         shutil.rmtree(folder, ignore_errors=True)
     return True

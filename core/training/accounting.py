@@ -25,6 +25,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from core.models.word_noise import WordNoise
 from core.opacus_parts import GaussianAccountant
+from core.randomness import NoiseSource
 from core.spec import Accountant, Unit
 from core.training.privacy_loss import (
     COARSE_ORDERS,
@@ -209,6 +210,7 @@ class Mechanism(BaseModel):
         ADD_REMOVE, description="how what was trained on differs between data sets that differ in one unit"
     )
     vocabulary: WordNoise | None = Field(None, description="noise of the model's own words; none: the public word list")
+    noise_source: NoiseSource = Field("public seed", description="as drawn; files without it are of public seeds")
 
     @model_validator(mode="after")
     def _leaves_training_some(self) -> Self:

@@ -2,7 +2,8 @@
 
 One safetensors file holds the tensors (weights, optimiser, averaged weights) and, in its metadata, a JSON text with
 the rest (step, history). It is written beside and renamed over the old one, so a reader finds either state whole.
-There is no random state to keep: every draw comes from (seed, purpose, step), see `core.training.sampling`.
+There is no random state to keep: every draw comes from (source, purpose, step), see `core.randomness`. The key of a run
+with secret noise is not part of it.
 """
 
 from __future__ import annotations

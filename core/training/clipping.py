@@ -23,6 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from core.randomness import Stream
 from core.training.layers import LayerGradients, layers_of
 from core.training.noise import add_gaussian
 from core.training.outer_products import Store
@@ -224,7 +225,7 @@ class Clipper:
             raise TrainingDiverged("training diverged: a gradient is not a finite number; lower the learning rate")
         return norms
 
-    def noisy_gradient(self, noise_multiplier: float, expected_units: float, rng: np.random.Generator) -> None:
+    def noisy_gradient(self, noise_multiplier: float, expected_units: float, rng: Stream) -> None:
         """End the logical batch: set every `p.grad` to (clipped sum + N(0, (σ·C)²)) / expected_units.
 
         Call it once a logical batch, however many physical batches (also none: a Poisson sample may be empty, and its

@@ -9,6 +9,7 @@ import numpy as np
 
 from core.models.build import LanguageModel
 from core.models.tokenizer import Samples
+from core.randomness import PublicSeed, Randomness
 from core.spec import PrivacySpec, TrainingSpec
 from core.training.losses import Batch, causal_batch, masked_batch
 from core.training.sampling import (
@@ -18,23 +19,22 @@ from core.training.sampling import (
     pieces,
     poisson_batches,
     shuffled_batches,
-    stream,
 )
 
 UnitPiece = tuple[Batch, np.ndarray]  # a batch and the unit of each of its examples (B,)
 
 
 class Feed:
-    """The batches of a run. A step's content follows from the seed and its number, not from the steps before it."""
+    """The batches of a run. A step's content follows from `randomness` and its number, not from earlier steps."""
 
-    def __init__(self, lm: LanguageModel, samples: Samples, training: TrainingSpec):
-        self._lm, self._samples, self._training = lm, samples, training
+    def __init__(self, lm: LanguageModel, samples: Samples, training: TrainingSpec, randomness: Randomness):
+        self._lm, self._samples, self._training, self._randomness = lm, samples, training, randomness
         self._lengths = np.array([len(ids) for ids in samples.ids])
         self._epoch: tuple[int, list[np.ndarray]] = (0, [])
 
     def sampled(self, step: int, units: Units, sample_rate: float) -> tuple[int, Iterator[Iterator[UnitPiece]]]:
         """The size of one Poisson sample and its physical batches, each as its pieces; none when nobody was sampled."""
-        rng = stream(self._training.seed, Purpose.SAMPLE, step)
+        rng = self._randomness.stream(Purpose.SAMPLE, step)
         physical = poisson_batches(units, self._lengths, sample_rate, self._training.physical_batch, rng)
         keys = self._mask_keys([rows for rows, _ in physical], step)
         batches = (
@@ -47,7 +47,7 @@ class Feed:
         """The size and the physical batches of a step of the shuffled epochs."""
         epoch, index = divmod(step - 1, steps_an_epoch)
         if self._epoch[0] != epoch + 1:
-            rng = stream(self._training.seed, Purpose.SHUFFLE, epoch + 1)
+            rng = PublicSeed(self._training.seed).stream(Purpose.SHUFFLE, epoch + 1)
             self._epoch = (epoch + 1, shuffled_batches(self._lengths, self._training.batch_size, rng))
         rows = self._epoch[1][index]
         keys = self._mask_keys([rows], step)
@@ -59,7 +59,7 @@ class Feed:
             return {}
         rows = np.sort(np.concatenate(batches))
         lengths = self._lengths[rows]
-        drawn = stream(self._training.seed, Purpose.MASK, step).random((2, int(lengths.sum())))
+        drawn = self._randomness.stream(Purpose.MASK, step).random((2, int(lengths.sum())))
         return dict(zip(rows.tolist(), np.split(drawn, np.cumsum(lengths)[:-1], axis=1), strict=True))
 
     def _padded(self, rows: np.ndarray, keys: dict[int, np.ndarray]) -> Batch:
@@ -74,6 +74,7 @@ class Feed:
         digest = hashlib.sha256(
             f"{self._lm.kind}|{self._training.model_dump_json()}|{privacy.model_dump_json()}".encode()
         )
+        digest.update(self._randomness.check)
         digest.update(self._lengths.tobytes())
         for ids in self._samples.ids:
             digest.update(ids.astype(np.int64).tobytes())

@@ -1,9 +1,9 @@
-"""Gaussian noise for DP-SGD, whose every draw follows from a numpy generator of 128 bits.
+"""Gaussian noise for DP-SGD, made of the 64-bit words of a stream (core.randomness).
 
 torch's own generator on a CPU is seeded by 32 bits, whatever number it is given: all noises that it can draw for a step
-could be tried one after the other and subtracted. numpy's PCG64 takes up the whole seed. Its raw words become normal
-numbers by the transform of Box and Muller (1958), with numpy's vectorised logarithm, sine and cosine, a stretch that
-fits the cache at a time; this takes less time than `torch.Tensor.normal_`.
+could be tried one after the other and subtracted. The words become normal numbers by the transform of Box and Muller
+(1958), with numpy's vectorised logarithm, sine and cosine, a stretch that fits the cache at a time; with PCG64 this
+takes less time than `torch.Tensor.normal_`.
 """
 
 from __future__ import annotations
@@ -14,24 +14,37 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from core.randomness import KeyedStream, Stream
+
 PAIRS = 1 << 15  # pairs of normal numbers that are made at a time
 
 
-def add_gaussian(values: Tensor, deviation: float, rng: np.random.Generator) -> None:
+def add_gaussian(values: Tensor, deviation: float, rng: Stream) -> None:
     """Add independent draws of N(0, deviation²) to `values` (n,), float32, in place; the same on any number of threads.
 
-    On a CPU, by Box-Muller: of each 64 bits, 32 give the radius √(−2 ln u) (0 to 6.76) and 32 the angle 2π·v. On an
-    accelerator, by its own generator, seeded with 63 bits of `rng`.
+    By Box-Muller: of each 64 bits, 32 give the radius √(−2 ln u) (0 to 6.76) and 32 the angle 2π·v. On an accelerator,
+    noise from a secret is made on the CPU and copied: the accelerator's own generator takes 63 bits and is no
+    cryptographic one. Noise from a public seed is drawn there, by that generator.
     """
-    if values.device.type != "cpu":
+    if values.device.type == "cpu":
+        _add(values.numpy(), deviation, rng)
+    elif isinstance(rng, KeyedStream):
+        for part in values.split(2 * PAIRS):
+            noise = np.zeros(len(part), dtype=np.float32)
+            _add(noise, deviation, rng)
+            part.add_(torch.from_numpy(noise).to(values.device))
+    else:
         generator = torch.Generator(values.device).manual_seed(int(rng.integers(1 << 63)))
         values.add_(torch.randn(values.shape, generator=generator, device=values.device), alpha=deviation)
-        return
-    flat = values.numpy()
+
+
+def _add(flat: np.ndarray, deviation: float, rng: Stream) -> None:
+    """`add_gaussian` to float32 (n,) in memory."""
     for first in range(0, len(flat), 2 * PAIRS):
         part = flat[first : first + 2 * PAIRS]
         pairs = (len(part) + 1) // 2
-        words = rng.bit_generator.random_raw(pairs).view(np.uint32)  # twice as many, each uniform on 0 … 2³² − 1
+        raw = rng.words(pairs) if isinstance(rng, KeyedStream) else rng.bit_generator.random_raw(pairs)
+        words = raw.view(np.uint32)  # twice as many, each uniform on 0 … 2³² − 1
         radius = words[:pairs].astype(np.float32)
         radius += np.float32(0.5)  # never 0, whose logarithm is infinite
         radius *= np.float32(2.0**-32)

@@ -1,8 +1,8 @@
 """Which examples each step sees: shuffled epochs without privacy, Poisson samples of units with it.
 
-Every random choice of a step is drawn from a generator made of (seed, purpose, step), never from one that runs
-through the training. A run that goes on from a checkpoint therefore draws exactly what an uninterrupted one would
-have drawn.
+Every random choice of a step is drawn from a generator made of (source, purpose, step), never from one that runs
+through the training (core.randomness). A run that goes on from a checkpoint therefore draws exactly what an
+uninterrupted one would have drawn.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from enum import IntEnum
 
 import numpy as np
 
+from core.randomness import Stream
 from core.spec import Unit
 from core.training.units import ranked
 
@@ -23,17 +24,12 @@ SMALLEST_PIECE = 6  # samples; below that, matrix products are too small to be w
 
 
 class Purpose(IntEnum):
-    """What a random stream is for; part of its seed."""
+    """What a random stream is for; the first part of its path."""
 
     SHUFFLE = 1
     SAMPLE = 2
     MASK = 3
     NOISE = 4
-
-
-def stream(seed: int, purpose: Purpose, step: int) -> np.random.Generator:
-    """The generator of one purpose at one step (or epoch)."""
-    return np.random.default_rng([seed, int(purpose), step])
 
 
 @dataclass(frozen=True)
@@ -62,7 +58,7 @@ class Units:
 
 
 def poisson_batches(
-    units: Units, lengths: np.ndarray, sample_rate: float, physical_batch: int, rng: np.random.Generator
+    units: Units, lengths: np.ndarray, sample_rate: float, physical_batch: int, rng: Stream
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """One Poisson sample of units, cut into physical batches of about equally long samples.
 

@@ -16,13 +16,14 @@ from torch import Tensor
 
 from core.models.build import LanguageModel
 from core.models.tokenizer import Samples
+from core.randomness import PublicSeed, Randomness
 from core.spec import PrivacySpec, TrainingSpec
 from core.training.accounting import Mechanism, epsilon_curve
 from core.training.clipping import Clipper
 from core.training.feed import Feed
 from core.training.losses import Batch, example_losses
 from core.training.plan import plan
-from core.training.sampling import Purpose, Units, stream
+from core.training.sampling import Purpose, Units
 
 
 @dataclass
@@ -56,7 +57,7 @@ class PlainSteps:
 
     def __init__(self, lm: LanguageModel, samples: Samples, training: TrainingSpec):
         self._lm = lm
-        self._feed = Feed(lm, samples, training)
+        self._feed = Feed(lm, samples, training, PublicSeed(training.seed))
         self._per_epoch = math.ceil(len(samples) / training.batch_size)
         self.steps = self._per_epoch * training.epochs
         self.epoch_ends = [self._per_epoch * epoch for epoch in range(1, training.epochs + 1)]
@@ -86,14 +87,20 @@ class PrivateSteps:
     """Steps of DP-SGD: Poisson samples of units, clipped unit by unit, with noise."""
 
     def __init__(
-        self, lm: LanguageModel, samples: Samples, patients: np.ndarray, training: TrainingSpec, privacy: PrivacySpec
+        self,
+        lm: LanguageModel,
+        samples: Samples,
+        patients: np.ndarray,
+        training: TrainingSpec,
+        privacy: PrivacySpec,
+        randomness: Randomness,
     ):
-        self._lm, self._seed = lm, training.seed
-        self._feed = Feed(lm, samples, training)
+        self._lm, self._randomness = lm, randomness
+        self._feed = Feed(lm, samples, training, randomness)
         self._plan = plan(privacy, training, notes=len(patients), patients=len(set(patients)))
         self._units = Units.build(privacy.unit, samples.note_index, patients)
         self.steps, self.epoch_ends = self._plan.steps, self._plan.epoch_ends(training.epochs)
-        self.mechanism: Mechanism = self._plan.mechanism
+        self.mechanism: Mechanism = self._plan.mechanism.model_copy(update={"noise_source": randomness.source})
         self._curve = epsilon_curve(
             noise_multiplier=self.mechanism.noise_multiplier,
             sample_rate=self.mechanism.sample_rate,
@@ -116,7 +123,7 @@ class PrivateSteps:
                 tally.add(losses, batch)
                 after(tally)
             self._clipper.clip()
-        rng = stream(self._seed, Purpose.NOISE, step)
+        rng = self._randomness.stream(Purpose.NOISE, step)
         self._clipper.noisy_gradient(self.mechanism.noise_multiplier, self._plan.expected_units, rng)
         return tally
 

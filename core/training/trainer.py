@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from core.models.build import LanguageModel
 from core.models.tokenizer import encode_samples, smallest_dtype
+from core.randomness import PublicSeed, Randomness
 from core.spec import PrivacySpec, TrainingSpec
 from core.training import checkpoint as checkpoints
 from core.training.clipping import TrainingDiverged
@@ -49,6 +50,7 @@ def train(
     should_stop: Callable[[], bool] | None = None,
     checkpoint: Path | None = None,
     evaluate: Callable[[LanguageModel], dict[str, Any]] | None = None,
+    randomness: Randomness | None = None,
 ) -> TrainingResult:
     """Train `lm` in place on `notes` (columns text, patient_id; already at most so many a patient).
 
@@ -63,10 +65,11 @@ def train(
         should_stop: polled before every physical batch; True ends the run after the last whole step.
         checkpoint: a folder to keep the state in (every epoch and every 20 s) and to go on from when it has one.
         evaluate: gives `eval_loss` (nats) and `canary_exposure` ({canary_id: bits}) of the model as it is then.
+        randomness: where private training takes noise, samples and masks from; left out: the training's public seed.
 
     Raises:
-        ValueError: settings or notes that cannot be trained, a checkpoint of another run, or private training that is
-            spread over processes.
+        ValueError: settings or notes that cannot be trained, a checkpoint of another run, private training that is
+            spread over processes, or secret noise that is asked for without a secret key.
         TrainingDiverged: a loss or gradient stopped being a finite number.
 
     """
@@ -74,14 +77,17 @@ def train(
         return TrainingResult(history=[], mechanism=None, stopped=False)
     patients = notes["patient_id"].to_numpy(dtype=object)
     check(privacy, training, notes=len(notes), patients=len(set(patients)))
+    randomness = randomness or PublicSeed(training.seed)
     if privacy.private:
         refuse_shards()
+    if privacy.noise_source == "secret" and randomness.source != "secret":
+        raise ValueError("these settings ask for secret noise, and training was given no secret key")
     longest = min(training.max_tokens, lm.context)
     samples = encode_samples(lm, notes["text"].array, longest, dtype=smallest_dtype(lm))
     lm.model.eval()
     with trainable(lm.model, training.trainable) as parameters:
         if privacy.private:
-            steps: PlainSteps | PrivateSteps = PrivateSteps(lm, samples, patients, training, privacy)
+            steps: PlainSteps | PrivateSteps = PrivateSteps(lm, samples, patients, training, privacy, randomness)
         else:
             steps = PlainSteps(lm, samples, training)
         try:

@@ -21,6 +21,8 @@ def curve_name(family: Family) -> str:
     promise = (
         f"per {family.privacy.unit}, δ = {delta_text(family.privacy.delta)}" if family.training else "without privacy"
     )
+    if family.privacy.noise_source == "secret":
+        promise += ", secret noise"
     return f"{hospital_name(family.corpus)} · {promise} · {epochs_text(training.epochs)}"
 
 

@@ -14,11 +14,12 @@ from core.evaluation.wording import epsilon_text
 from core.runs.run import Run
 from core.spec import CorpusSpec
 from core.writing import promised_text
-from pages.parts import charts, run_picker, shell
+from pages.parts import charts, ledger_release, shell
 from pages.parts.numbers import numbers
 
 KEEP = {"bind": "query-params"}
 UNITS = ("note", "patient")
+DELTA, BUDGET = 1e-5, 10.0
 
 
 @st.cache_data(max_entries=200, show_spinner="Adding up what was promised …")
@@ -42,20 +43,22 @@ def show(corpus: CorpusSpec, runs: Sequence[Run]) -> None:
         st.error(f"{error} Until then no total can be told.", icon=":material/error:")
         return
     if not releases:
-        st.info("Nothing of this cohort was entered as released yet.", icon=":material/receipt_long:")
+        st.info("No release recorded yet.", icon=":material/receipt_long:")
+        delta, budget = DELTA, BUDGET
     else:
-        _released(corpus, releases)
-    _release(ledger, runs, {release.name for release in releases})
+        delta, budget = _released(corpus, releases)
+    ledger_release.show(ledger, runs, {release.name for release in releases}, delta=delta, budget=budget)
     with st.expander("How is this computed?"):
         st.markdown(HOW)
 
 
-def _released(corpus: CorpusSpec, releases: Sequence) -> None:
+def _released(corpus: CorpusSpec, releases: Sequence) -> tuple[float, float]:
+    """Everything about what is entered. Returns the δ and the budget that were chosen."""
     left, right = st.columns(2)
     delta = left.number_input(
-        "δ, chance that all of it fails", 1e-12, 0.5, 1e-5, format="%g", key="ledger_delta", **KEEP
+        "δ, chance that all of it fails", 1e-12, 0.5, DELTA, format="%g", key="ledger_delta", **KEEP
     )
-    budget = right.number_input("Budget: ε that must not be exceeded", 0.1, 1e4, 10.0, key="budget", **KEEP)
+    budget = right.number_input("Budget: ε that must not be exceeded", 0.1, 1e4, BUDGET, key="budget", **KEEP)
     entries = tuple(release.model_dump_json() for release in releases)
     found = totals(entries, float(delta))
     for unit, column in zip(UNITS, st.columns(2), strict=True):
@@ -67,6 +70,7 @@ def _released(corpus: CorpusSpec, releases: Sequence) -> None:
     _table(releases)
     _chart(entries, float(delta), float(budget))
     _room(entries, releases, found, float(budget), float(delta))
+    return float(delta), float(budget)
 
 
 def _total(found: dict, unit: str, budget: float) -> None:
@@ -82,7 +86,7 @@ def _total(found: dict, unit: str, budget: float) -> None:
     if math.isinf(total.epsilon):
         told = f"Nothing is left of ε = {budget:g}."
         if total.releases:
-            told += f" The private releases alone, with noise of their own, would come to {total.if_independent:.3g}."
+            told += f" The private releases alone, with secret noise, would come to {total.if_independent:.3g}."
         st.caption(told)
         return
     over, others = total.epsilon > budget, next(other for other in UNITS if other != unit)
@@ -203,42 +207,8 @@ def _room(entries: tuple[str, ...], releases: Sequence, found: dict, budget: flo
         else:
             st.markdown(
                 f"For one {unit}: one more run like the last, with σ = {left[1]:.3g} and so ε = **{left[0]:.3g}** by "
-                f"itself, keeps {kept} within {budget:g}. It needs a seed of its own."
+                f"itself, keeps {kept} within {budget:g}."
             )
-
-
-def _release(ledger, runs: Sequence[Run], entered: set[str]) -> None:
-    """The explicit step: choose, say why, confirm."""
-    st.subheader("Release a model")
-    st.markdown(
-        "Entering a release says that a model was, or will be, given to somebody. **It cannot be undone**: whoever has "
-        "a model keeps it. The ledger only grows."
-    )
-    left = [run for run in runs if run.id not in entered]
-    if not left:
-        st.markdown("Every run of this cohort is in the ledger.")
-        return
-    names = run_picker.labels(left)
-    if st.session_state.pop("released", False):  # only what was entered is cleared: a refusal costs nobody their words
-        st.session_state["release_reason"], st.session_state["release_sure"] = "", False
-    with st.form("release", enter_to_submit=False):
-        chosen = st.selectbox("Model", [run.id for run in left], format_func=names.__getitem__, key="release_run")
-        reason = st.text_input("Who gets it, and what for?", key="release_reason", max_chars=300)
-        sure = st.checkbox("I know that this cannot be undone.", key="release_sure")
-        sent = st.form_submit_button("Enter the release", icon=":material/send:")
-    if not sent:
-        return
-    if not sure:
-        st.error("Tick the box first: a release cannot be undone.", icon=":material/error:")
-        return
-    try:
-        release = ledger.release_run(next(run for run in left if run.id == chosen), reason)
-    except (ValueError, OSError) as error:
-        st.error(str(error), icon=":material/error:")
-        return
-    st.session_state["released"] = True
-    st.toast(f"Entry {release.number}: {release.name} is released.", icon=":material/check:")
-    st.rerun()
 
 
 HOW = """
@@ -246,8 +216,8 @@ HOW = """
   The accountant that a run was planned with is not asked: GDP under-reports, and a total must not.
 - A noisy **vocabulary** adds its ε and δ (basic composition). `python -m core ledger --vocabulary` makes one.
 - A run **without privacy** makes every total infinite: no ε covers what it may tell.
-- Two runs of **one seed** drew the same noise. Whoever has both can subtract one from the other, so they have no finite
-  total, however large each σ was. Give a release a seed of its own, and keep it secret.
+- A private run whose noise came from a **public seed** is not entered: anyone can draw that noise again, so its ε is
+  shown, not promised. Entries of this kind that an older version wrote count as no promise at all.
 - A promise for one **note** and one for a **patient** speak of different neighbours: each has its own total. Group
   privacy carries one over to the other: a patient with k notes has kε; a note has twice the patients' ε.
 - Entries stand in the data folder under `ledger/`, each with a digest of the one before, and a file `head` with that of

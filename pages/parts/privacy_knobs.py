@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from core.evaluation.wording import NBSP
 from core.spec import CorpusSpec, ModelKind, ModelSpec, PrivacySpec, RunSpec, TrainingSpec, VocabularySpec, recipe
-from core.writing import delta_text
+from core.writing import REPRODUCIBLE, delta_text
 from pages.parts import charts
 from pages.parts.cohort_choice import sentence
 from pages.parts.word_knobs import choose_words, words_sentence
@@ -69,7 +69,7 @@ def choose_run(corpus: CorpusSpec, *, notes: int) -> RunSpec | None:
     )
     st.caption(f"{charts.MODEL_NAMES[kind]} {KINDS[kind]}.")
     try:
-        privacy = _privacy()
+        privacy = _privacy(corpus)
         training = _training(kind, privacy, notes=notes)
         words = choose_words(kind, privacy)
         return RunSpec(corpus=corpus, model=ModelSpec(kind=kind), privacy=privacy, training=training, vocabulary=words)
@@ -78,7 +78,7 @@ def choose_run(corpus: CorpusSpec, *, notes: int) -> RunSpec | None:
         return None
 
 
-def _privacy() -> PrivacySpec:
+def _privacy(corpus: CorpusSpec) -> PrivacySpec:
     mode = st.segmented_control(
         "Privacy", ["budget", "noise"], default="budget", required=True, key="privacy", **KEEP,
         format_func={"budget": "choose ε", "noise": "choose σ (expert)"}.__getitem__,
@@ -95,7 +95,7 @@ def _privacy() -> PrivacySpec:
         target = None if chosen == "∞" else float(chosen)
         st.caption(_meaning(target))
     private = target is not None or sigma is not None
-    unit, delta, accountant = "note", 1e-5, "prv"
+    unit, delta, accountant, secret = "note", 1e-5, "prv", False
     if private:
         unit = st.radio(
             "What is protected", ["note", "patient"], key="unit", horizontal=True, **KEEP,
@@ -106,12 +106,35 @@ def _privacy() -> PrivacySpec:
             if unit == "note"
             else "The stronger promise: it covers everything written about somebody."
         )
+        secret = _secret_noise(corpus)
         with st.expander("δ and accountant"):
             delta = st.number_input("δ, chance that the promise fails", value=1e-5, format="%g", key="delta", **KEEP)
             accountant = st.selectbox(
                 "Accountant", list(ACCOUNTANTS), format_func=ACCOUNTANTS.__getitem__, key="accountant", **KEEP
             )
-    return PrivacySpec(target_epsilon=target, noise_multiplier=sigma, delta=delta, unit=unit, accountant=accountant)
+    return PrivacySpec(
+        target_epsilon=target, noise_multiplier=sigma, delta=delta, unit=unit, accountant=accountant,
+        noise_source="secret" if secret else None,
+    )  # fmt: skip
+
+
+def _secret_noise(corpus: CorpusSpec) -> bool:
+    """Whether the run asks for secret noise; on imported notes it always has it, and need not ask."""
+    if corpus.imported is not None:
+        st.caption("Noise comes from a secret key that is destroyed after training, as always on uploaded notes.")
+        return False
+    secret = st.toggle(
+        "Secret noise", key="secret_noise", **KEEP,
+        help="Off: noise follows from the training seed, so that a lesson can be repeated exactly, by anyone. "
+        "On: noise and samples come from a key of 128 random bits that is destroyed after training. ε then holds, and "
+        "the run cannot be repeated exactly.",
+    )  # fmt: skip
+    st.caption(
+        "Noise comes from a secret key that is destroyed after training: ε is promised."
+        if secret
+        else f"{REPRODUCIBLE[0].upper()}{REPRODUCIBLE[1:]}. Anyone can draw the noise again from the training seed."
+    )
+    return secret
 
 
 def _meaning(target: float | None) -> str:
@@ -152,7 +175,10 @@ def _training(kind: ModelKind, privacy: PrivacySpec, *, notes: int) -> TrainingS
     with st.expander("Learning rate and seed"):
         usual = default.learning_rate  # falls with ε
         rate = st.number_input("Learning rate", value=usual, format="%g", key=f"rate_{mode}_{usual:g}", **KEEP)
-        seed = st.number_input("Training seed", value=0, step=1, key="training_seed", **KEEP)
+        seed = st.number_input(
+            "Training seed", value=0, step=1, key="training_seed", **KEEP,
+            help="Decides shuffling, samples and noise. With secret noise it only tells runs apart.",
+        )  # fmt: skip
     settings = default.model_dump() | {"epochs": epochs, "batch_size": batch, "learning_rate": rate, "seed": seed}
     return TrainingSpec(**settings)
 
@@ -206,6 +232,7 @@ def show_preview(spec: RunSpec, coming: Preview, *, most_notes: int) -> None:
         st.caption(
             f"ε = {coming.epsilon:.3g} per {privacy.unit} at δ = {delta_text(coming.delta)}, "
             f"counted by {counted.upper()}."
+            + ("" if spec.secret_noise else f" {REPRODUCIBLE[0].upper()}{REPRODUCIBLE[1:]}.")
         )
     if spec.vocabulary is not None:
         st.caption(words_sentence(spec, coming.curve[1][-1] if coming.curve else None))

@@ -58,6 +58,8 @@ def label(run: Run) -> str:
         parts.append(spec.defence.label)
     if spec.vocabulary is not None and not spec.privacy.private:
         parts.append(spec.vocabulary.label)
+    if spec.privacy.noise_source == "secret":
+        parts.append("secret noise")
     if spec.training.seed:
         parts.append(f"seed {spec.training.seed}")
     parts.append("shipped" if run.shipped else "made here")

@@ -13,10 +13,15 @@ from core.evaluation.comparable import Family
 from core.evaluation.wording import odds_sentence, percent, percent_up
 from core.runs.run import Run
 from core.spec import Unit
+from core.writing import REPRODUCIBLE
 from pages.parts import shell
 from pages.parts.tradeoff_charts import epsilon_label
 
 WORST = " That is the worst case of any training with this ε."
+PUBLIC = (
+    "Their noise follows from the training seed, so that a lesson can be repeated. Anyone can draw that noise again "
+    "and subtract it. Training with secret noise makes ε a promise."
+)
 UNTRAINED = "no model was trained at this ε: move the slider to a marker"
 COUNTING = "core.training.accounting"  # takes seconds to load
 
@@ -29,14 +34,16 @@ def side_by_side(family: Family, epsilon: float) -> Callable[[], None]:
     privacy, runs = family.privacy, _trained_at(family, epsilon)
     promised, measured = st.columns(2, gap="medium")
     with promised.container(border=True, height="stretch"):
-        none = math.isinf(epsilon)
+        none, public = math.isinf(epsilon), not math.isinf(epsilon) and _public_seed(family, runs)
         what = (
             "Without privacy: no promise"
             if none
             else f"At ε = {epsilon_label(epsilon)} per {privacy.unit}: the promise"
         )
-        st.markdown(f"**{what}, whoever attacks**")
+        st.markdown(f"**{what}{' with secret noise' if public else ''}, whoever attacks**")
         st.markdown(odds_sentence(epsilon, privacy.delta, privacy.unit) + ("" if none else WORST))
+        if public:
+            st.caption(f"These runs are {REPRODUCIBLE}.", help=PUBLIC)
         later = st.empty()
     with measured.container(border=True, height="stretch"):
         st.markdown("**The measurement: what the best attack here did**")
@@ -53,6 +60,13 @@ def side_by_side(family: Family, epsilon: float) -> Callable[[], None]:
         return count
     count()
     return lambda: None
+
+
+def _public_seed(family: Family, runs: list[Run]) -> bool:
+    """Did any of these runs take its noise from a public seed? Without runs: would the family's next one?"""
+    if runs:
+        return any(run.noise_source == "public seed" for run in runs)
+    return family.corpus.imported is None and family.privacy.noise_source is None
 
 
 def _trained_at(family: Family, epsilon: float) -> list[Run]:

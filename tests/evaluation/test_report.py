@@ -38,16 +38,18 @@ NASTY = "<script>alert('x')</script> & \"co\""
 
 
 @pytest.fixture(scope="module")
-def workspace(smoke_workspace, tmp_path_factory):
+def workspace(smoke_workspace, smoke_specs, mark_secret, tmp_path_factory):
     root = tmp_path_factory.mktemp("report") / "data"
     shutil.copytree(smoke_workspace, root)
+    mark_secret(root, smoke_specs["dp"])
     return Workspace(root, shared=())
 
 
 @pytest.fixture(scope="module")
 def report(workspace, smoke_specs):
     runs = [workspace.run(smoke_specs[name].run_id) for name in ("plain", "dp")]
-    Ledger.of(workspace, runs[0].spec.corpus).release_run(runs[1], f"for {NASTY}")
+    ledger = Ledger.of(workspace, runs[0].spec.corpus)
+    ledger.enter(ledger.draft_run(runs[1], f"for {NASTY}"))
     base = workspace.run(smoke_specs["base"].run_id)
     found = recommend(measures(runs, base, {}), Limits({"auc_loss": 1.0}, 0.0, use_case=NASTY))
     return build(workspace, runs, recommendation=found, delta=1e-3, now=0.0)
@@ -163,7 +165,8 @@ def test_releases_of_both_units_are_told_together(report, workspace, smoke_specs
     (folder / "spec.json").write_text(spec.model_dump_json(), encoding="utf-8")
     per_patient = run.privacy.model_copy(update={"unit": "patient"})
     (folder / "privacy.json").write_text(per_patient.model_dump_json(), encoding="utf-8")
-    Ledger.of(copy, run.spec.corpus).release_run(copy.run(spec.run_id), "a test")
+    ledger = Ledger.of(copy, run.spec.corpus)
+    ledger.enter(ledger.draft_run(copy.run(spec.run_id), "a test"))
     both = build(copy, [run], delta=1e-3, now=0.0)
     totals = both.facts["promised"]["totals"]
     epsilon = totals["note"]["epsilon"]

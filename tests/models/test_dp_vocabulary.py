@@ -17,6 +17,7 @@ from core.models.build import load_folder
 from core.models.dp_vocabulary import extend, own_words, train_pieces, unit_counts, unknown_words
 from core.models.likelihood import pseudo_log_likelihoods, word_log_likelihoods
 from core.models.masking import masked_logits
+from core.randomness import PublicSeed, SecretKey
 from core.spec import VocabularySpec
 
 WORDS = ["Quvarion", "zyxomat", "Blefuscu", "hyperwobble", "Kreplach"]
@@ -87,10 +88,10 @@ def test_unknown_words_end_at_punctuation_and_hold_no_digits(masked):
 @pytest.mark.parametrize("unit", ["note", "patient"])
 def test_a_unit_moves_at_most_k_counts_by_one(masked, unit):
     k, everything = 2, notes()
-    whole = counted(masked, everything, unit, k, seed=3)
+    whole = counted(masked, everything, unit, k, randomness=PublicSeed(3))
     column = {"note": "note_id", "patient": "patient_id"}[unit]
     for name in everything[column].unique()[:8]:
-        rest = counted(masked, everything[everything[column] != name], unit, k, seed=3)
+        rest = counted(masked, everything[everything[column] != name], unit, k, randomness=PublicSeed(3))
         moved = {word: whole.get(word, 0) - rest.get(word, 0) for word in whole | rest}
         assert set(moved.values()) <= {0, 1} and 1 <= sum(moved.values()) <= k
     assert max(whole.values()) <= everything[column].nunique()
@@ -98,27 +99,40 @@ def test_a_unit_moves_at_most_k_counts_by_one(masked, unit):
 
 def test_counts_without_a_cap_are_those_of_units(masked):
     everything = notes()
-    found = counted(masked, everything, "note", 100, seed=0)
+    found = counted(masked, everything, "note", 100, randomness=PublicSeed(0))
     assert {word: found[word] for word in WORDS} == {word: 40 - 8 * place for place, word in enumerate(WORDS)}
-    assert all(counted(masked, everything, "patient", 100, seed=0)[word] == 4 for word in WORDS)
+    assert all(counted(masked, everything, "patient", 100, randomness=PublicSeed(0))[word] == 4 for word in WORDS)
     with pytest.raises(ValueError, match="at least one word"):
-        counted(masked, everything, "note", 0, seed=0)
+        counted(masked, everything, "note", 0, randomness=PublicSeed(0))
 
 
 def test_another_seed_draws_other_words(masked):
-    assert counted(masked, notes(), "note", 1, 0) == counted(masked, notes(), "note", 1, 0)
-    assert counted(masked, notes(), "note", 1, 0) != counted(masked, notes(), "note", 1, 1)
+    first, other = PublicSeed(0), PublicSeed(1)
+    assert counted(masked, notes(), "note", 1, first) == counted(masked, notes(), "note", 1, first)
+    assert counted(masked, notes(), "note", 1, first) != counted(masked, notes(), "note", 1, other)
+
+
+def test_a_secret_key_draws_which_words_count_and_their_noise(masked):
+    spec = VocabularySpec(epsilon=4.0, delta=1e-4, words=6, pieces=200)
+    first, second = SecretKey(bytes(16)), SecretKey(bytes(range(16)))
+    found = own_words(masked, notes(200), spec, "note", first)
+    assert found == own_words(masked, notes(200), spec, "note", SecretKey(bytes(16)))
+    assert counted(masked, notes(), "note", 1, first) != counted(masked, notes(), "note", 1, second)
+    counts = {"word": 30, "other": 40}
+    noise = found.noise
+    drawn = [noise.release(counts, source.stream(41)) for source in (first, second, PublicSeed(0))]
+    assert drawn[0] == noise.release(counts, first.stream(41)) and drawn[0] != drawn[1] != drawn[2]
 
 
 def test_rare_words_stay_out_and_the_seed_decides_the_noise(masked):
     many = pd.concat([notes(200), notes(1).assign(note_id="alone", text="Onlyonesaysthis")], ignore_index=True)
     spec = VocabularySpec(epsilon=4.0, delta=1e-4, words=6, pieces=200)
-    found = own_words(masked, many, spec, "note", seed=0)
+    found = own_words(masked, many, spec, "note", PublicSeed(0))
     assert "Quvarion" in found.entries and not any("saysthis" in entry for entry in found.entries)
     assert 0 < found.kept < found.counted
-    assert found == own_words(masked, many, spec, "note", seed=0)
+    assert found == own_words(masked, many, spec, "note", PublicSeed(0))
     assert found.noise.epsilon() == pytest.approx(4.0, rel=1e-4)
-    exact = own_words(masked, many, VocabularySpec(pieces=200), "note", seed=0)
+    exact = own_words(masked, many, VocabularySpec(pieces=200), "note", PublicSeed(0))
     assert exact.noise is None and exact.kept == exact.counted
 
 
@@ -177,10 +191,10 @@ def test_what_cannot_be_added_is_refused(own, gpt2):
     with pytest.raises(ValueError, match="distilbert"):
         extend(gpt2, ["Quvarion"])
     with pytest.raises(ValueError, match="distilbert"):
-        own_words(gpt2, notes(), VocabularySpec(), "note", 0)
+        own_words(gpt2, notes(), VocabularySpec(), "note", PublicSeed(0))
     own.tokenizer.backend_tokenizer.normalizer = normalizers.Lowercase()
     with pytest.raises(ValueError, match="cased model"):
-        own_words(own, notes(), VocabularySpec(), "note", 0)
+        own_words(own, notes(), VocabularySpec(), "note", PublicSeed(0))
 
 
 # Words as the unit of likelihood -------------------------------------------------------------------------------------

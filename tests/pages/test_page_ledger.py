@@ -17,21 +17,35 @@ SMOKE = CORPUS_PRESETS["smoke"]
 
 
 @pytest.fixture
-def workspace(monkeypatch, smoke_workspace, tmp_path):
+def workspace(monkeypatch, smoke_workspace, smoke_specs, mark_secret, tmp_path):
     shutil.copytree(smoke_workspace, tmp_path / "data")
+    mark_secret(tmp_path / "data", smoke_specs["dp"])
     monkeypatch.setenv("PHILAB_DATA", str(tmp_path / "data"))
     return Workspace(tmp_path / "data", shared=())
 
 
-def release(app, run_id: str, reason: str, sure: bool):
-    """Fill the form and send it."""
-    app.selectbox(key="release_run").set_value(run_id)
-    app.text_input(key="release_reason").set_value(reason)
-    if sure:
-        app.checkbox(key="release_sure").check()
-    next(button for button in app.button if button.label == "Enter the release").click().run()
+def press(app, label: str):
+    next(button for button in app.button if button.label == label).click().run()
     assert not app.exception
     return app
+
+
+def preview(app, run_id: str, reason: str):
+    """Fill the form and have it shown what the entry does."""
+    app.selectbox(key="release_run").set_value(run_id)
+    app.text_input(key="release_reason").set_value(reason)
+    return press(app, "Show what it does to the totals")
+
+
+def confirm(app, sure: bool = True):
+    if sure:
+        next(box for box in app.checkbox if box.label.startswith("I agree to these totals")).check()
+    return press(app, "Enter the release")
+
+
+def shown(app):
+    """The table of totals before and after."""
+    return next(frame.value for frame in app.dataframe if "after this entry" in frame.value).set_index("for")
 
 
 def totals(app) -> dict[str, str]:
@@ -43,18 +57,25 @@ def test_without_runs_it_says_what_to_do(monkeypatch, tmp_path):
     assert any("no trained model" in info.value for info in opened().info)
 
 
-def test_a_release_needs_a_reason_and_a_tick_and_then_counts(workspace, smoke_specs):
+def test_a_release_is_shown_agreed_to_and_then_counts(workspace, smoke_specs):
     run_id, ledger = smoke_specs["dp"].run_id, Ledger.of(workspace, SMOKE)
     app = opened()
-    assert any("Nothing of this cohort was entered" in info.value for info in app.info)
-    app = release(app, run_id, "for the class", sure=False)
-    assert any("cannot be undone" in error.value for error in app.error) and ledger.releases() == []
-    assert app.text_input(key="release_reason").value == "for the class", "a refusal costs nobody their words"
-    app = release(app, run_id, "   ", sure=True)
+    assert any("No release recorded yet" in info.value for info in app.info)
+    app = preview(app, run_id, "   ")
     assert any("needs a reason" in error.value for error in app.error) and ledger.releases() == []
-    app = release(app, run_id, "for the class", sure=True)
+    app = preview(app, run_id, "for the class")
+    rows = shown(app)
+    assert rows.loc["one note, by what is released per note", "now"] == "nothing released"
+    assert "ε = " in rows.loc["one note, by what is released per note", "after this entry"]
+    assert any(whom.startswith("the patient with the most notes") for whom in rows.index)
+    assert ledger.releases() == [] and not any(box.key == "release_run" for box in app.selectbox)
+    app = confirm(app, sure=False)
+    assert any("cannot be undone" in error.value for error in app.error) and ledger.releases() == []
+    app = press(app, "Back")
+    assert app.text_input(key="release_reason").value == "for the class", "a refusal costs nobody their words"
+    app = confirm(preview(app, run_id, "for the class"))
     assert [(one.name, one.reason) for one in ledger.releases()] == [(run_id, "for the class")]
-    assert app.text_input(key="release_reason").value == "" and not app.checkbox(key="release_sure").value
+    assert app.text_input(key="release_reason").value == ""
     app.number_input(key="ledger_delta").set_value(1e-3).run()
     assert totals(app)["For one note, all releases together"] == "ε = 8"
     assert totals(app)["For one patient, all releases together"] == "no promise"
@@ -64,17 +85,43 @@ def test_a_release_needs_a_reason_and_a_tick_and_then_counts(workspace, smoke_sp
     assert app.get("plotly_chart")
 
 
-def test_a_release_without_privacy_makes_the_totals_infinite_and_says_so(workspace, smoke_specs):
-    app = release(opened(), smoke_specs["plain"].run_id, "by mistake", sure=True)
-    assert set(totals(app).values()) == {"ε = ∞"}
+def test_a_release_without_privacy_says_before_it_is_entered_that_the_totals_become_infinite(workspace, smoke_specs):
+    app = preview(opened(), smoke_specs["plain"].run_id, "by mistake")
+    assert set(shown(app)["after this entry"]) == {"ε = ∞ (nothing is promised)"}
     assert any("was trained without privacy" in warning.value for warning in app.warning)
+    assert any("exceeds the budget of 10" in warning.value for warning in app.warning)
+    assert Ledger.of(workspace, SMOKE).releases() == []
+    assert set(totals(confirm(app)).values()) == {"ε = ∞"}
+
+
+def test_a_ledger_that_changed_meanwhile_is_shown_and_asked_again(workspace, smoke_specs):
+    ledger = Ledger.of(workspace, SMOKE)
+    app = preview(opened(), smoke_specs["dp"].run_id, "for the class")
+    first = shown(app)
+    words = Vocabulary(epsilon=0.5, delta=1e-9, words=2, unit="note")
+    ledger.enter(ledger.draft_vocabulary("words", words, "by somebody else"))
+    app = confirm(app)
+    assert [one.name for one in ledger.releases()] == ["words"], "what was agreed to is not what would happen"
+    assert any("another entry since" in warning.value for warning in app.warning)
+    assert not shown(app).equals(first) and "ε = 1 " in shown(app)["now"].iloc[0]
+    assert not next(box for box in app.checkbox if box.label.startswith("I agree")).value, "it is asked again"
+    app = confirm(app)
+    assert [one.name for one in ledger.releases()] == ["words", smoke_specs["dp"].run_id]
+
+
+def test_a_private_run_with_a_public_seed_is_refused_in_a_sentence(monkeypatch, smoke_workspace, smoke_specs, tmp_path):
+    shutil.copytree(smoke_workspace, tmp_path / "public")
+    monkeypatch.setenv("PHILAB_DATA", str(tmp_path / "public"))
+    app = preview(opened(), smoke_specs["dp"].run_id, "for the class")
+    assert any("reproducible: ε is shown, not promised" in error.value for error in app.error)
+    assert not (tmp_path / "public" / "ledger").exists()
 
 
 def test_releases_per_note_and_per_patient_are_told_together(workspace):
     ledger = Ledger.of(workspace, SMOKE)
     for unit in ("note", "patient"):
         words = Vocabulary(epsilon=0.5, delta=1e-9, words=2, unit=unit)
-        ledger.release_vocabulary(f"{unit}s", words, "a tokenizer")
+        ledger.enter(ledger.draft_vocabulary(f"{unit}s", words, "a tokenizer"))
     app = opened()
     assert totals(app) == {f"For one {unit}, what was released per {unit}": "ε = 1" for unit in ("note", "patient")}
     assert "For one note all of it together promises ε = 3 at δ = 4.7·10⁻⁵." in said(app)
@@ -85,9 +132,9 @@ def test_releases_per_note_and_per_patient_are_told_together(workspace):
 
 def test_what_fits_into_a_budget_counts_the_vocabularies(workspace, smoke_specs):
     ledger = Ledger.of(workspace, SMOKE)
-    ledger.release_run(workspace.run(smoke_specs["dp"].run_id), "for the class")
+    ledger.enter(ledger.draft_run(workspace.run(smoke_specs["dp"].run_id), "for the class"))
     words = Vocabulary(epsilon=2.0, delta=1e-10, words=3, unit="note")
-    ledger.release_vocabulary("words", words, "a tokenizer")
+    ledger.enter(ledger.draft_vocabulary("words", words, "a tokenizer"))
     app = opened(ledger_delta="0.001", budget="13")  # more than the run's 8, less than 8 and 6
     next(button for button in app.button if button.label == "What may one more run spend?").click().run()
     assert not app.exception and "For one note: nothing fits into the budget any more." in said(app)
@@ -96,7 +143,7 @@ def test_what_fits_into_a_budget_counts_the_vocabularies(workspace, smoke_specs)
 def test_a_damaged_ledger_gives_no_total(workspace):
     ledger = Ledger.of(workspace, SMOKE)
     words = Vocabulary(epsilon=0.1, delta=1e-12, words=4, unit="patient")
-    ledger.release_vocabulary("words", words, "a tokenizer")
+    ledger.enter(ledger.draft_vocabulary("words", words, "a tokenizer"))
     app = opened()
     assert totals(app)["For one patient, all releases together"] == "ε = 0.4"
     (ledger.folder / "0001.json").write_text("{}")

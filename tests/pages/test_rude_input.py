@@ -37,13 +37,15 @@ PARAMETERS = [  # a page, and what its links may hold
 
 
 @pytest.fixture
-def released(monkeypatch, smoke_workspace, smoke_specs, tmp_path):
+def released(monkeypatch, smoke_workspace, smoke_specs, mark_secret, tmp_path):
     """A data folder of this test's own whose run with privacy was released, so that the ledger draws everything."""
     shutil.copytree(smoke_workspace, tmp_path / "data")
+    mark_secret(tmp_path / "data", smoke_specs["dp"])
     monkeypatch.setenv("PHILAB_DATA", str(tmp_path / "data"))
     st.cache_resource.clear()
     workspace = Workspace(tmp_path / "data", shared=())
-    Ledger.of(workspace, CORPUS_PRESETS["smoke"]).release_run(workspace.run(smoke_specs["dp"].run_id), "a class")
+    ledger = Ledger.of(workspace, CORPUS_PRESETS["smoke"])
+    ledger.enter(ledger.draft_run(workspace.run(smoke_specs["dp"].run_id), "a class"))
     return workspace
 
 

@@ -11,7 +11,10 @@ SMOKE = CORPUS_PRESETS["smoke"]
 
 
 def mechanism(sigma: float, unit: str = "note") -> Mechanism:
-    return Mechanism(unit=unit, noise_multiplier=sigma, sample_rate=1.0, steps=1, delta=DELTA, max_grad_norm=1.0)
+    return Mechanism(
+        unit=unit, noise_multiplier=sigma, sample_rate=1.0, steps=1, delta=DELTA, max_grad_norm=1.0,
+        noise_source="secret",
+    )  # fmt: skip
 
 
 def release(number: int, *, seed: int | None = None, **promise) -> Release:

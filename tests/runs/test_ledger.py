@@ -9,12 +9,13 @@ import math
 import os
 import shutil
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from released import SMOKE, mechanism, release, vocabulary
 
-from core.runs.ledger import FIRST, Ledger, LedgerBroken
+from core.runs.ledger import FIRST, Ledger, LedgerBroken, LedgerChanged
 from core.runs.ledger_head import Head
 from core.runs.promised import promised
 from core.runs.store import Workspace
@@ -22,8 +23,9 @@ from core.spec import CORPUS_PRESETS
 
 
 @pytest.fixture
-def copied(smoke_workspace: Path, tmp_path: Path) -> Workspace:
+def copied(smoke_workspace: Path, smoke_specs, mark_secret, tmp_path: Path) -> Workspace:
     shutil.copytree(smoke_workspace, tmp_path / "data")
+    mark_secret(tmp_path / "data", smoke_specs["dp"])
     return Workspace(tmp_path / "data", shared=())
 
 
@@ -31,8 +33,16 @@ def ledger_of(folder: Path, entries: int) -> Ledger:
     """A ledger of so many vocabularies."""
     ledger = Ledger(folder / "ledger", SMOKE)
     for number in range(entries):
-        ledger.release_vocabulary(f"words {number}", vocabulary(), "a test")
+        ledger.enter(ledger.draft_vocabulary(f"words {number}", vocabulary(), "a test"))
     return ledger
+
+
+def appended(ledger: Ledger, name: str) -> None:
+    """Enter a vocabulary while others append: a draft that came too late is made again."""
+    while True:
+        with suppress(LedgerChanged):
+            ledger.enter(ledger.draft_vocabulary(name, vocabulary(), "at once"))
+            return
 
 
 def snapshot(ledger: Ledger) -> dict[str, bytes]:
@@ -45,7 +55,7 @@ def snapshot(ledger: Ledger) -> dict[str, bytes]:
 def test_a_release_holds_the_runs_own_mechanism_and_outlives_the_run(copied, smoke_specs):
     ledger, run = Ledger.of(copied, SMOKE), copied.run(smoke_specs["dp"].run_id)
     assert ledger.releases() == []
-    entered = ledger.release_run(run, "for the\nclass  of 2026")
+    entered = ledger.enter(ledger.draft_run(run, "for the\nclass  of 2026"))
     assert entered.mechanism == run.privacy and entered.reason == "for the class of 2026" and entered.number == 1
     shutil.rmtree(run.folder)
     assert ledger.releases() == [entered]
@@ -53,26 +63,27 @@ def test_a_release_holds_the_runs_own_mechanism_and_outlives_the_run(copied, smo
     assert total.epsilon == pytest.approx(8.0, rel=2e-3) and total.accountant == "prv"
 
 
-def test_a_run_of_a_shared_folder_is_entered_in_the_readers_own(smoke_workspace, smoke_specs, tmp_path):
-    before = sorted(smoke_workspace.rglob("*"))
-    workspace = Workspace(tmp_path / "own", shared=(smoke_workspace,))
-    Ledger.of(workspace, SMOKE).release_run(workspace.run(smoke_specs["dp"].run_id), "why not")
-    assert sorted(smoke_workspace.rglob("*")) == before
+def test_a_run_of_a_shared_folder_is_entered_in_the_readers_own(copied, smoke_specs, tmp_path):
+    before = sorted(copied.root.rglob("*"))
+    workspace = Workspace(tmp_path / "own", shared=(copied.root,))
+    ledger = Ledger.of(workspace, SMOKE)
+    ledger.enter(ledger.draft_run(workspace.run(smoke_specs["dp"].run_id), "why not"))
+    assert sorted(copied.root.rglob("*")) == before
     assert (tmp_path / "own" / "ledger" / SMOKE.digest() / "0001.json").is_file()
 
 
 def test_what_cannot_be_released_is_refused_and_leaves_nothing(copied, smoke_specs):
     ledger, run = Ledger.of(copied, SMOKE), copied.run(smoke_specs["dp"].run_id)
     with pytest.raises(ValueError, match="reason"):
-        ledger.release_run(run, "  \n")
+        ledger.enter(ledger.draft_run(run, "  \n"))
     with pytest.raises(ValueError, match="public base model"):
-        ledger.release_run(copied.run(smoke_specs["base"].run_id), "why not")
+        ledger.enter(ledger.draft_run(copied.run(smoke_specs["base"].run_id), "why not"))
     with pytest.raises(ValueError, match="another cohort"):
-        Ledger.of(copied, CORPUS_PRESETS["classroom"]).release_run(run, "why not")
+        Ledger.of(copied, CORPUS_PRESETS["classroom"]).draft_run(run, "why not")
     assert not (copied.root / "ledger").exists()
-    ledger.release_run(run, "once")
+    ledger.enter(ledger.draft_run(run, "once"))
     with pytest.raises(ValueError, match="already, as entry 1"):
-        ledger.release_run(run, "twice")
+        ledger.enter(ledger.draft_run(run, "twice"))
     assert len(ledger.releases()) == 1
 
 
@@ -80,12 +91,44 @@ def test_a_reason_is_words_that_can_be_read(copied, smoke_specs):
     ledger, run = Ledger.of(copied, SMOKE), copied.run(smoke_specs["dp"].run_id)
     for empty in ("", "  \n", "\x00\x07\u200b"):
         with pytest.raises(ValueError, match="needs a reason"):
-            ledger.release_run(run, empty)
+            ledger.enter(ledger.draft_run(run, empty))
     with pytest.raises(ValueError, match="1000 letters at most, and this one 100,000"):
-        ledger.release_run(run, "ä" * 100_000)
+        ledger.enter(ledger.draft_run(run, "ä" * 100_000))
     assert ledger.releases() == []
-    entered = ledger.release_run(run, "for\x00<b>Ann</b>\n🩺")
+    entered = ledger.enter(ledger.draft_run(run, "for\x00<b>Ann</b>\n🩺"))
     assert entered.reason == "for <b>Ann</b> 🩺"
+
+
+def test_a_private_run_with_a_public_seed_is_refused(smoke_workspace, smoke_specs, tmp_path):
+    """Also where an older version made it, whose privacy.json does not say where the noise came from."""
+    shutil.copytree(smoke_workspace, tmp_path / "data")
+    workspace = Workspace(tmp_path / "data", shared=())
+    ledger, run = Ledger.of(workspace, SMOKE), workspace.run(smoke_specs["dp"].run_id)
+    with pytest.raises(ValueError, match="public seed.*reproducible: ε is shown, not promised.*--secret-noise"):
+        ledger.draft_run(run, "why not")
+    path = run.folder / "privacy.json"
+    told = json.loads(path.read_text())
+    assert told.pop("noise_source") == "public seed"
+    path.write_text(json.dumps(told))
+    assert workspace.run(run.id).privacy == run.privacy
+    with pytest.raises(ValueError, match="public seed"):
+        ledger.draft_run(workspace.run(run.id), "why not")
+    assert not (workspace.root / "ledger").exists()
+
+
+def test_a_draft_writes_nothing_and_is_entered_only_into_the_ledger_it_was_made_from(copied, smoke_specs):
+    ledger, run = Ledger.of(copied, SMOKE), copied.run(smoke_specs["dp"].run_id)
+    draft = ledger.draft_run(run, "for a class")
+    assert not ledger.folder.exists() and ledger.releases() == [] and draft.seed is None
+    ledger.enter(ledger.draft_vocabulary("words", vocabulary(), "meanwhile"))
+    before = snapshot(ledger)
+    with pytest.raises(LedgerChanged, match="another entry since"):
+        ledger.enter(draft)
+    assert snapshot(ledger) == before
+    entered = ledger.enter(ledger.draft_run(run, "for a class"))
+    with pytest.raises(LedgerChanged):
+        ledger.enter(entered)
+    assert [one.name for one in ledger.releases()] == ["words", run.id]
 
 
 def test_an_entry_tells_its_own_promise():
@@ -97,7 +140,7 @@ def test_an_entry_tells_its_own_promise():
 def test_entries_written_at_once_all_count(tmp_path):
     ledger = Ledger(tmp_path / "ledger", SMOKE)
     with ThreadPoolExecutor(6) as pool:
-        list(pool.map(lambda n: ledger.release_vocabulary(f"words {n}", vocabulary(), "at once"), range(6)))
+        list(pool.map(lambda n: appended(ledger, f"words {n}"), range(6)))
     assert [entry.number for entry in ledger.releases()] == [1, 2, 3, 4, 5, 6]
     assert len({entry.name for entry in ledger.releases()}) == 6
     assert not list(ledger.folder.glob(".*")), "nothing half-written is left"
@@ -107,7 +150,7 @@ def test_entries_written_at_once_all_count(tmp_path):
 def test_a_harmed_ledger_is_an_error_never_a_smaller_total(tmp_path, harm):
     ledger = Ledger(tmp_path / "ledger", SMOKE)
     for number in range(3):
-        ledger.release_vocabulary(f"words {number}", vocabulary(), "a test")
+        ledger.enter(ledger.draft_vocabulary(f"words {number}", vocabulary(), "a test"))
     second = ledger.folder / "0002.json"
     text = second.read_text()
     if harm == "gone":
@@ -121,7 +164,7 @@ def test_a_harmed_ledger_is_an_error_never_a_smaller_total(tmp_path, harm):
     with pytest.raises(LedgerBroken, match="ledger"):
         ledger.releases()
     with pytest.raises(LedgerBroken):
-        ledger.release_vocabulary("more", vocabulary(), "a test")
+        ledger.enter(ledger.draft_vocabulary("more", vocabulary(), "a test"))
 
 
 @pytest.mark.parametrize("number", [1, 3])
@@ -138,7 +181,7 @@ def test_the_newest_entry_is_covered_too(tmp_path, number, harm):
     with pytest.raises(LedgerBroken, match="newest"):
         ledger.releases()
     with pytest.raises(LedgerBroken, match="newest"):
-        ledger.release_vocabulary("more", vocabulary(), "a test")
+        ledger.enter(ledger.draft_vocabulary("more", vocabulary(), "a test"))
     assert snapshot(ledger) == before
 
 
@@ -168,13 +211,13 @@ def test_an_append_that_died_between_its_two_writes_counts(tmp_path, monkeypatch
 
     monkeypatch.setattr(Head, "replace", dies)
     with pytest.raises(KeyboardInterrupt):
-        ledger.release_vocabulary("the last", vocabulary(), "a test")
+        ledger.enter(ledger.draft_vocabulary("the last", vocabulary(), "a test"))
     monkeypatch.undo()
     assert Head.read(ledger.folder).number == entries - 1
     if then == "read":
         assert len(ledger.releases()) == entries
     else:
-        ledger.release_vocabulary("more", vocabulary(), "a test")
+        ledger.enter(ledger.draft_vocabulary("more", vocabulary(), "a test"))
     assert Head.read(ledger.folder).number == len(ledger.releases()) == entries + (then == "append")
     (ledger.folder / f"000{len(ledger.releases())}.json").unlink()
     with pytest.raises(LedgerBroken, match="newest"):
@@ -185,7 +228,7 @@ def test_two_entries_beyond_the_head_or_one_that_does_not_fit_are_no_interruptio
     ledger = ledger_of(tmp_path, 1)
     early = (ledger.folder / "head").read_bytes()
     for name in ("second", "third"):
-        ledger.release_vocabulary(name, vocabulary(), "a test")
+        ledger.enter(ledger.draft_vocabulary(name, vocabulary(), "a test"))
     (ledger.folder / "head").write_bytes(early)
     with pytest.raises(LedgerBroken, match="newest"):
         ledger.releases()
@@ -206,7 +249,7 @@ def test_a_ledger_from_before_heads_is_read_and_gets_one_with_its_next_entry(tmp
         (ledger.folder / f"000{number}.json").write_text(text)
         previous = hashlib.sha256(text.encode()).hexdigest()
     assert [entry.number for entry in ledger.releases()] == [1, 2] and not (ledger.folder / "head").exists()
-    ledger.release_vocabulary("more", vocabulary(), "a test")
+    ledger.enter(ledger.draft_vocabulary("more", vocabulary(), "a test"))
     assert [entry.headed for entry in ledger.releases()] == [False, False, True]
     (ledger.folder / "0003.json").unlink()
     with pytest.raises(LedgerBroken, match="newest"):
@@ -216,7 +259,7 @@ def test_a_ledger_from_before_heads_is_read_and_gets_one_with_its_next_entry(tmp
 def test_who_reads_while_others_append_never_meets_a_broken_ledger(tmp_path):
     ledger = Ledger(tmp_path / "ledger", SMOKE)
     with ThreadPoolExecutor(4) as pool:
-        writers = [pool.submit(ledger.release_vocabulary, f"words {n}", vocabulary(), "at once") for n in range(12)]
+        writers = [pool.submit(appended, ledger, f"words {n}") for n in range(12)]
         seen = [len(ledger.releases())]
         while not all(writer.done() for writer in writers):
             seen.append(len(ledger.releases()))
@@ -227,7 +270,7 @@ def test_a_ledger_on_a_disk_that_is_only_read_is_read(tmp_path, monkeypatch):
     """One behind, as after a crash: nothing can be brought up, and nothing has to be."""
     ledger = ledger_of(tmp_path, 1)
     behind = (ledger.folder / "head").read_bytes()
-    ledger.release_vocabulary("second", vocabulary(), "a test")
+    ledger.enter(ledger.draft_vocabulary("second", vocabulary(), "a test"))
     (ledger.folder / "head").write_bytes(behind)
 
     def refused(head, folder):

@@ -44,12 +44,17 @@ def test_a_run_without_privacy_makes_every_total_infinite():
     assert math.isinf(promised([release(1)], "patient", DELTA).epsilon)
 
 
-def test_runs_of_one_seed_share_their_noise_and_have_no_finite_total():
-    same = [release(n, seed=7, mechanism=mechanism(sigma)) for n, sigma in ((1, 2.0), (2, 3.0))]
-    total = promised(same, "note", DELTA)
-    assert math.isinf(total.epsilon) and "same seed (7)" in total.reasons[0]
-    apart = promised([release(n, mechanism=mechanism(sigma)) for n, sigma in ((1, 2.0), (2, 3.0))], "note", DELTA)
-    assert apart.reasons == () and apart.epsilon == total.if_independent
+def test_a_run_with_a_public_seed_promises_nothing_to_anybody():
+    """Entries of versions that knew public seeds only: with one seed or with two, each noise can be drawn again."""
+    secret = [release(n, mechanism=mechanism(sigma)) for n, sigma in ((1, 2.0), (2, 3.0))]
+    drawn = mechanism(3.0).model_copy(update={"noise_source": "public seed"})
+    for unit in ("note", "patient"):
+        total = promised([secret[0], release(2, mechanism=drawn)], unit, DELTA)
+        assert math.isinf(total.epsilon) and len(total.reasons) == 1
+        assert "release 2 took its noise from a public seed" in total.reasons[0]
+    own = promised([secret[0], release(2, mechanism=drawn)], "note", DELTA)
+    alone = promised(secret, "note", DELTA)
+    assert alone.reasons == () and alone.epsilon == own.if_independent
 
 
 def test_units_have_totals_of_their_own():
@@ -88,9 +93,9 @@ def test_what_is_told_together_is_what_a_units_own_total_leaves_out():
     assert told() == {} and told(release(1)) == {}, "nothing is left out: all is said"
     assert told(release(1, mechanism=mechanism(20.0))) == pytest.approx({"patient": 3 * strong})
     assert told(release(1, mechanism=mechanism(20.0, "patient"))) == pytest.approx({"note": 2 * strong})
-    shared = [release(n, seed=7, mechanism=mechanism(sigma)) for n, sigma in ((1, 2.0), (2, 3.0))]
-    patients = release(3, mechanism=mechanism(20.0, "patient"))
-    assert told(*shared, patients) == {"note": math.inf, "patient": math.inf}, "the patients' total alone is finite"
+    used_up = release(1, vocabulary=vocabulary(delta=1e-6, words=20))
+    patients = release(2, mechanism=mechanism(20.0, "patient"))
+    assert told(used_up, patients) == {"note": math.inf, "patient": math.inf}, "the patients' total alone is finite"
 
 
 def test_the_most_notes_of_a_patient_are_those_that_a_release_may_have_read():

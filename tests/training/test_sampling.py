@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from core.randomness import PublicSeed
 from core.training.sampling import (
     Purpose,
     Units,
@@ -14,7 +15,6 @@ from core.training.sampling import (
     pieces,
     poisson_batches,
     shuffled_batches,
-    stream,
 )
 
 NOTE_OF_SAMPLE = np.array([0, 0, 1, 2, 3, 3, 3, 5])  # note 4 has no sample: it is a unit all the same
@@ -38,8 +38,8 @@ def test_units_hold_the_samples_of_a_note_or_of_a_patient() -> None:
 def test_every_sampled_unit_is_whole_in_one_physical_batch(sizes, rate, physical, seed) -> None:
     units = Units(np.arange(sum(sizes)), np.concatenate([[0], np.cumsum(sizes)]))
     lengths = np.random.default_rng(seed).integers(3, 90, sum(sizes))
-    batches = poisson_batches(units, lengths, rate, physical, stream(seed, Purpose.SAMPLE, 1))
-    chosen = np.flatnonzero(stream(seed, Purpose.SAMPLE, 1).random(len(units)) < rate)
+    batches = poisson_batches(units, lengths, rate, physical, PublicSeed(seed).stream(Purpose.SAMPLE, 1))
+    chosen = np.flatnonzero(PublicSeed(seed).stream(Purpose.SAMPLE, 1).random(len(units)) < rate)
     seen: list[int] = []
     for rows, names in batches:
         assert len(rows) == len(names) > 0
@@ -55,7 +55,7 @@ def test_a_poisson_sample_takes_each_unit_by_its_own_coin() -> None:
     lengths = np.full(50, 10)
     drawn = np.zeros((800, 50))
     for step in range(800):
-        for rows, _ in poisson_batches(units, lengths, 0.3, 64, stream(0, Purpose.SAMPLE, step)):
+        for rows, _ in poisson_batches(units, lengths, 0.3, 64, PublicSeed(0).stream(Purpose.SAMPLE, step)):
             drawn[step, rows] = 1
     assert drawn.mean() == pytest.approx(0.3, abs=0.01)
     assert drawn.sum(1).var() == pytest.approx(50 * 0.3 * 0.7, rel=0.2)  # a batch of fixed size would have none
@@ -64,12 +64,12 @@ def test_a_poisson_sample_takes_each_unit_by_its_own_coin() -> None:
 
 def test_length_sorting_leaves_next_to_no_padding() -> None:
     lengths = np.random.default_rng(0).integers(5, 190, 3_000)
-    batches = shuffled_batches(lengths, 32, stream(0, Purpose.SHUFFLE, 1))
+    batches = shuffled_batches(lengths, 32, PublicSeed(0).stream(Purpose.SHUFFLE, 1))
     assert sorted(np.concatenate(batches)) == list(range(3_000))
     padded = sum(lengths[rows].max() * len(rows) for rows in batches)
     assert padded < 1.05 * lengths.sum()
     units = Units(np.arange(3_000), np.arange(3_001))
-    sampled = [rows for rows, _ in poisson_batches(units, lengths, 0.3, 64, stream(0, Purpose.SAMPLE, 1))]
+    sampled = [rows for rows, _ in poisson_batches(units, lengths, 0.3, 64, PublicSeed(0).stream(Purpose.SAMPLE, 1))]
     assert sum(lengths[rows].max() * len(rows) for rows in sampled) < 1.08 * sum(
         lengths[rows].sum() for rows in sampled
     )
@@ -77,9 +77,13 @@ def test_length_sorting_leaves_next_to_no_padding() -> None:
 
 def test_epochs_differ_and_streams_are_their_own() -> None:
     lengths = np.full(100, 10)
-    first, second = (np.concatenate(shuffled_batches(lengths, 10, stream(0, Purpose.SHUFFLE, e))) for e in (1, 2))
+    first, second = (
+        np.concatenate(shuffled_batches(lengths, 10, PublicSeed(0).stream(Purpose.SHUFFLE, e))) for e in (1, 2)
+    )
     assert not np.array_equal(first, second)
-    draws = {stream(seed, purpose, step).random() for seed in range(3) for purpose in Purpose for step in range(3)}
+    draws = {
+        PublicSeed(seed).stream(purpose, step).random() for seed in range(3) for purpose in Purpose for step in range(3)
+    }
     assert len(draws) == 3 * len(Purpose) * 3
 
 
