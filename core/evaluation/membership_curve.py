@@ -13,7 +13,7 @@ from core.evaluation.extremes import share_interval
 from core.evaluation.membership_resampled import Rates
 from core.evaluation.membership_units import Units
 from core.evaluation.metrics import roc
-from core.training.accounting import Mechanism, group_epsilon
+from core.training.accounting import Mechanism
 
 GRID = np.unique(np.concatenate([[0.0], np.geomspace(1e-3, 1.0, 40), np.linspace(0.0, 1.0, 41)]))
 
@@ -75,15 +75,16 @@ class Ceiling:
 def ceiling_for(mechanism: Mechanism, units: Units, level: str) -> Ceiling:
     """What a run's guarantee says about notes, admissions or patients (row J7).
 
-    A promise per patient covers everything of a patient. One per note covers a group of k notes only as ε·k and
-    δ·(e^{kε} − 1)/(e^ε − 1); k is here the most notes that any member patient was trained on (an admission has no
-    more). Bounds on ε (`core.evaluation.audit.group_delta`) take the larger δ·k·e^((k−1)ε): what they prove is less.
+    A promise per patient covers everything of a patient. One per note covers k notes with the larger ε of
+    `Mechanism.patient_epsilon` at the same δ; k is here the most notes that any member patient was trained on (an
+    admission has no more). Bounds on ε from attacks (`core.evaluation.audit.group_delta`) take the loose group formula,
+    with which they prove less.
     """
     epsilon, delta = mechanism.epsilon(), mechanism.delta
     if mechanism.unit == "patient" or level == "sample":
         return Ceiling(epsilon, delta, 1, per_note=mechanism.unit == "note")
     k = int(units.mean_counts.max())
-    return Ceiling(*group_epsilon(epsilon, delta, k), k)
+    return Ceiling(mechanism.patient_epsilon(k), delta, k)
 
 
 @dataclass(frozen=True)

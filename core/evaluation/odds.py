@@ -28,7 +28,7 @@ ACCUSED = (0.01, 0.1)  # false-positive rates
 def mechanism_accuracy(mechanisms: Sequence[Mechanism]) -> float:
     """Largest chance that a guess "in or out", prior ½, is right against these mechanisms together: (1 + δ(0))/2.
 
-    The attacker may see every noisy step. An upper bound, within about 0.002; 1 where PRV has no answer.
+    The attacker may see every noisy step. An upper bound, within about 10⁻⁵; 1 where there is no numerical answer.
     """
     return (1 + advantage(mechanisms)) / 2
 
@@ -89,18 +89,30 @@ def _promise_for(mechanism: Mechanism, notes: int) -> str:
     return f"gets ε = {promised_text(epsilon)}{', empty in practice' if right == of else ''}"
 
 
-def group_sentence(epsilon: float, delta: float, notes: int) -> str:
-    """What a promise for one note says about a patient with so many notes (row J7)."""
-    if math.isinf(epsilon):
+def group_sentence(mechanism: Mechanism, notes: int) -> str:
+    """What a promise for one note says about a patient with so many notes (row J7), by exact accounting."""
+    if math.isinf(mechanism.epsilon()):
         return f"Nothing is promised for one note, nor for a patient with {notes:,} of them."
-    group, group_delta = group_epsilon(epsilon, delta, notes)
-    if group_delta >= 0.5:
-        return (
-            f"For a patient with {notes:,} notes the promise for one note comes to ε = {group:,.3g} with a chance of "
-            f"failing near 1: nothing is promised to them."
-        )
-    right, of = right_of(most_right_guesses(group, group_delta))
+    epsilon, delta = mechanism.patient_epsilon(notes), mechanism.delta
+    right, of = right_of(most_right_guesses(epsilon, delta))
+    if math.isinf(epsilon) or right == of:
+        at = f"ε = {promised_text(epsilon)} at the same δ" if math.isfinite(epsilon) else "no finite ε"
+        return f"For a patient with {notes:,} notes it comes to {at}: in practice nothing is promised to them."
     return (
-        f"For a patient with {notes:,} notes it comes to ε = {group:,.3g}, δ = {delta_text(group_delta)}: on average "
-        f"at most {right:,} of {of:,} attackers are right about them, at even odds beforehand."
+        f"For a patient with {notes:,} notes it comes to ε = {promised_text(epsilon)} at the same δ = "
+        f"{delta_text(delta)}: on average at most {right:,} of {of:,} attackers are right about them, at even odds "
+        "beforehand."
+    )
+
+
+def group_comparison(mechanism: Mechanism, notes: int) -> str:
+    """Exact accounting for a patient's notes beside the group formula that knows only (ε, δ) of one note."""
+    exact = mechanism.patient_epsilon(notes)
+    loose, loose_delta = group_epsilon(mechanism.epsilon(), mechanism.delta, notes)
+    told = f"ε = {promised_text(exact)} at δ = {delta_text(mechanism.delta)}" if math.isfinite(exact) else "no finite ε"
+    return (
+        f"For {notes:,} notes of one patient, exact accounting gives {told} (all notes counted in every step). The "
+        f"general formula for groups, k·ε and δ·(e^(kε) − 1)/(e^ε − 1), gives ε = {promised_text(loose)} at δ = "
+        f"{delta_text(loose_delta)}{', which promises nothing' if loose_delta >= 0.5 else ''}: it knows nothing of "
+        "this training but ε and δ of one note."
     )

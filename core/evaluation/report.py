@@ -239,7 +239,7 @@ def _verdict(run: Run, facts: RunFacts, tables: Mapping[str, pd.DataFrame], most
             mechanism_sentence([run.privacy], held["unit"]),
         ]
         if held["unit"] == "note" and most_notes > 1:
-            sentences.append(group_sentence(held["epsilon"], held["delta"], most_notes))
+            sentences.append(group_sentence(run.privacy, most_notes))
     at = run.metrics.set_index(["metric", "arm"])
     if (HEADLINE, "run") in at.index and (HEADLINE, "heldout") in at.index:
         ends = [float(at.loc[(HEADLINE, arm), end]) for arm in ("run", "heldout") for end in ("value", "low", "high")]

@@ -1,7 +1,8 @@
 """The sum of a ledger: what was promised so far to one note, and to one patient.
 
 Promises for notes and for patients speak of different neighbours and do not add up, so each unit has its own total.
-What both come to for one patient and for one note follows by group privacy (`together`).
+What both come to for one patient and for one note, `together` says: the first by exact accounting for all notes of the
+patient (core.training.group_privacy), the second by group privacy.
 Runs compose by their privacy losses (core.training.composition), vocabularies by basic composition (ε and δ added).
 A total is infinite, and says why, where a release has no privacy or where its noise has a public seed.
 """
@@ -17,9 +18,11 @@ from core.runs.ledger import Release
 from core.spec import Accountant, Unit
 from core.training.accounting import Mechanism, group_epsilon
 from core.training.composition import composed_epsilon, room
+from core.training.group_privacy import patient_epsilon
 from core.writing import REPRODUCIBLE, delta_text, promised_text
 
 DELTA = 1e-5  # at which totals are told unless another is asked for
+EMPTY = 100.0  # an ε beyond which a promise is told as none
 NOTHING = 0.5  # a promise that may fail as often as this is told as none
 
 
@@ -120,7 +123,7 @@ def _public_noise(releases: Sequence[Release]) -> list[str]:
 
 @dataclass(frozen=True)
 class Together:
-    """What the releases of both units promise to one: (ε, δ) by group privacy, ∞ or a δ near 1 for nothing."""
+    """What the releases of both units promise to one: (ε, δ). A huge ε or a δ near 1 promises nothing."""
 
     unit: Unit
     epsilon: float
@@ -130,7 +133,7 @@ class Together:
     def sentence(self) -> str:
         """What it promises, in words."""
         whom = "one note" if self.notes is None else f"the patient with the most notes ({self.notes:,})"
-        nothing = math.isinf(self.epsilon) or self.delta >= NOTHING
+        nothing = self.epsilon > EMPTY or self.delta >= NOTHING
         promise = "nothing at all" if nothing else f"ε = {promised_text(self.epsilon)} at δ = {delta_text(self.delta)}"
         return f"For {whom} all of it together promises {promise}."
 
@@ -146,7 +149,7 @@ def together(releases: Sequence[Release], note: Promised, patient: Promised, cor
         return found
     if note.releases:
         notes = most_notes(releases, corpus)
-        found.append(Together("patient", *for_patient(note, patient, notes), notes))
+        found.append(Together("patient", *for_patient(releases, note, patient, notes), notes))
     if patient.releases:
         found.append(Together("note", *for_note(note, patient), None))
     return found
@@ -162,12 +165,13 @@ def most_notes(releases: Sequence[Release], corpus: Corpus) -> int:
     return int(corpus.training_notes(max(1, cap)).groupby("patient_id").size().max())
 
 
-def for_patient(note: Promised, patient: Promised, notes: int) -> tuple[float, float]:
+def for_patient(releases: Sequence[Release], note: Promised, patient: Promised, notes: int) -> tuple[float, float]:
     """(ε, δ) of everything together for a patient with at most `notes` notes.
 
-    Row J7 turns the promise for a note into one for `notes` of them; to that the patients' own total is added.
+    The runs that protect notes are composed for `notes` of them (`core.training.group_privacy`); vocabularies that were
+    released by themselves are added by the group formula, and the patients' own total by basic composition.
     """
-    group, group_delta = (0.0, 0.0) if note.releases == 0 else _group(note, notes)
+    group, group_delta = (0.0, 0.0) if note.releases == 0 else _of_notes(releases, note, notes)
     own = (patient.epsilon, patient.delta) if patient.releases else (0.0, 0.0)
     epsilon = math.inf if note.reasons or patient.reasons else group + own[0]
     return epsilon, min(1.0, group_delta + own[1])
@@ -183,6 +187,15 @@ def for_note(note: Promised, patient: Promised) -> tuple[float, float]:
     own = (note.epsilon, note.delta) if note.releases else (0.0, 0.0)
     epsilon = math.inf if note.reasons or patient.reasons else group + own[0]
     return epsilon, min(1.0, group_delta + own[1])
+
+
+def _of_notes(releases: Sequence[Release], note: Promised, notes: int) -> tuple[float, float]:
+    """(ε, δ) of the releases that protect notes, for `notes` notes of one patient."""
+    if math.isinf(note.epsilon):
+        return math.inf, 1.0
+    words = [group_epsilon(*spent, notes) for spent in _vocabularies([one for one in releases if one.unit == "note"])]
+    runs = patient_epsilon(mechanisms_of(releases, "note"), notes, note.delta)
+    return runs + sum(spent for spent, _ in words), min(1.0, note.delta + sum(share for _, share in words))
 
 
 def _group(total: Promised, k: int) -> tuple[float, float]:

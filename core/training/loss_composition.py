@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from scipy import fft
+from scipy.optimize import brentq
 from scipy.special import ndtri
 
 from core.training.loss_distribution import ROUNDING, Losses, Step, discretise
@@ -29,7 +30,9 @@ LARGEST_STEP = 1 << 19  # points of one step's loss
 ACCURACY = 2e-4  # of ε, that the grid aims at
 TILTS = 2.0 ** (1 / 4)  # between neighbouring θ that are looked at
 MOST_TILT = 50.0  # θ·h, beyond which all mass is in the highest cell
-NEGLIGIBLE = 1e-9  # of δ, that a cut-off tail may add
+NEGLIGIBLE = 1e-9  # of δ, that the cut-off tails of single steps may add
+FORGOTTEN = 50.0  # θ·(l − ε), beyond which a loss l adds next to nothing to δ(ε)
+OUTSIDE = 1e-6  # of the tilted mass, that a window leaves out at either end
 
 
 @dataclass
@@ -88,12 +91,21 @@ class Composed:
         self._last = best
         return TILTS**best, value
 
+    def chernoff_epsilon(self, steps: Sequence[int], delta: float) -> float:
+        """A quick and loose upper bound on ε: P(loss > ε) ≤ δ suffices."""
+        counts = np.array(steps, dtype=np.float64)
+        infinite, shift = (
+            float(counts @ [getattr(one, name) for one in self.losses]) for name in ("infinite", "shift")
+        )
+        left = delta * (1 - 1e-6) - infinite
+        return self.chernoff(counts, left)[1] + shift if left > 0 else math.inf
+
     def epsilon(self, steps: Sequence[int], delta: float) -> float:
         """The least certified ε at `delta` after `steps[i]` steps of kind i; ∞ where the tails alone exceed δ."""
         counts = np.array(steps, dtype=np.float64)
         shift = float(counts @ [one.shift for one in self.losses])
         tilt, _ = self.chernoff(counts, delta)
-        view = self._window(counts, steps, tilt, delta)
+        view = self._window(counts, steps, tilt)
         if view is None or view.added >= delta:
             return math.inf
         low = view.bottom
@@ -105,41 +117,35 @@ class Composed:
         """A certified δ at `epsilon`, computed without a tilt: its error is absolute. At most 1."""
         counts = np.array(steps, dtype=np.float64)
         shift = float(counts @ [one.shift for one in self.losses])
-        view = self._window(counts, steps, 0.0, 1e-9, epsilon - shift)
+        view = self._window(counts, steps, 0.0, epsilon - shift)
         return 1.0 if view is None else min(1.0, view.delta(epsilon - shift))
 
-    def _window(
-        self, counts: np.ndarray, steps: Sequence[int], tilt: float, delta: float, least: float = math.inf
-    ) -> _Window | None:
+    def _window(self, counts: np.ndarray, steps: Sequence[int], tilt: float, least: float = math.inf) -> _Window | None:
         """The composed, tilted loss on a window around its mean that reaches down to `least`."""
-        k, means, variances, _ = self.cumulants.at(tilt)
-        total, mean, deviation = float(counts @ k), float(counts @ means), math.sqrt(float(counts @ variances))
-        bottom, top, above = self._reach(counts, tilt, total, mean, max(deviation, self.h), delta)
-        bottom = min(bottom, least)
-        first = math.floor(bottom / self.h) - 1
-        size = fft.next_fast_len(math.ceil(top / self.h) - first + 2, real=True)
+        first, size = self.reach(counts, tilt, least)
         if size > LARGEST_WINDOW:
             return None
+        k = self.cumulants.at(tilt)[0]
+        total = float(counts @ k)
         mass, error, drift = self._convolved(steps, k, tilt, first, size)
+        above = OUTSIDE * math.exp(min(700.0, total - tilt * (first + size) * self.h))
         infinite = float(counts @ [one.infinite for one in self.losses])
-        return _Window(
-            first * self.h, self.h, mass, tilt, total, error, drift,
-            infinite + above * math.exp(min(700.0, total - tilt * (first + size) * self.h)),
-        )  # fmt: skip
+        return _Window(first * self.h, self.h, mass, tilt, total, error, drift, infinite + above)
 
-    def _reach(
-        self, counts: np.ndarray, tilt: float, total: float, mean: float, deviation: float, delta: float
-    ) -> tuple[float, float, float]:
-        """Bottom and top of a window, and a bound on e^(θ·top − K)·P(loss > top)."""
+    def reach(self, counts: np.ndarray, tilt: float, least: float = math.inf) -> tuple[int, int]:
+        """First index and number of points of a window with all but `OUTSIDE` of the tilted mass at either end."""
+        k, _, variances, _ = self.cumulants.at(tilt)
+        total, deviation = float(counts @ k), max(self.h, math.sqrt(float(counts @ variances)))
         bottom, top = -math.inf, math.inf
-        goal = math.log(NEGLIGIBLE)
-        for units in (1.0, 2.0, 4.0, 6.0, 9.0, 14.0, 25.0, 50.0):
+        goal = math.log(OUTSIDE)
+        for units in (2.0, 4.0, 6.0, 12.0, 30.0):
             apart = units / deviation
             lower, upper = (float(counts @ self.cumulants.at(tilt + side)[0]) for side in (-apart, apart))
             # P_θ(S ≤ y) ≤ exp(K(θ − a) − K(θ) + a·y), and likewise above
             bottom = max(bottom, (goal - lower + total) / apart)
             top = min(top, (upper - total - goal) / apart)
-        return bottom, top, math.exp(goal)
+        first = math.floor(min(bottom, least) / self.h) - 1
+        return first, fft.next_fast_len(math.ceil(top / self.h) - first + 2, real=True)
 
     def _convolved(
         self, steps: Sequence[int], k: np.ndarray, tilt: float, first: int, size: int
@@ -193,12 +199,12 @@ class _Window:
         first = max(0, math.floor((epsilon - self.bottom) / self.h))
         last = len(self.mass)
         if self.tilt > 0:
-            last = min(last, first + 3 + math.ceil(80 / (self.tilt * self.h)))
+            last = min(last, first + 3 + math.ceil(FORGOTTEN / (self.tilt * self.h)))
         over = self.bottom + np.arange(first, last) * self.h - epsilon
         kept = np.where(over > 0, np.exp(-self.tilt * np.maximum(over, 0)) * -np.expm1(-np.maximum(over, 0)), 0.0)
         inside = float(kept @ self.mass[first:last]) + float(np.linalg.norm(kept)) * self.error
         if last < len(self.mass):
-            inside += math.exp(-80) * 2  # what lies 80/θ above ε and more
+            inside += math.exp(-FORGOTTEN) * 2  # what lies higher
         scale = math.exp(min(700.0, self.log_total - self.tilt * epsilon + self.drift))
         return scale * inside * (1 + 1e-9) + self.added
 
@@ -209,13 +215,16 @@ class _Window:
             return math.inf
         if self.delta(low) <= delta:
             return low
-        precision = 1e-7 * max(self.h, abs(high) * 1e-3)
-        for _ in range(80):
-            if high - low <= precision:
-                break
-            middle = (low + high) / 2
-            low, high = (middle, high) if self.delta(middle) > delta else (low, middle)
-        return high
+        precision = 1e-7 * max(self.h, 1e-3 * abs(high))
+        with np.errstate(divide="ignore"):
+            root = brentq(lambda at: self._excess(at, delta), low, high, xtol=precision)
+        while self.delta(root) > delta:
+            root, precision = root + precision, 2 * precision
+        return root
+
+    def _excess(self, epsilon: float, delta: float) -> float:
+        """ln(δ(ε)/δ): falls nearly along a straight line."""
+        return math.log(self.delta(epsilon) / delta)
 
 
 def both_directions(
@@ -235,21 +244,23 @@ def both_directions(
         if any(pair is None for pair in pairs):
             break
         there = tuple(Composed(h, side) for side in zip(*pairs, strict=True))
-        excess, points = 0.0, 0.0
+        excess, points = 0.0, 0
         for one in there:
             tilt, about = one.chernoff(counts, delta)
-            _, _, variances, spread = one.cumulants.at(tilt)
+            spread = one.cumulants.at(tilt)[3]
             excess = max(excess, (1 + tilt) / 2 * float(counts @ spread) / (accuracy * max(about, 1e-300)))
-            points = max(points, 16 * math.sqrt(float(counts @ variances)) / h)
-        if points > LARGEST_WINDOW / 2:
+            points = max(points, one.reach(counts, tilt)[1])
+        if points > LARGEST_WINDOW:
             if found is not None:
                 break
-            h *= max(2.0, 4 * points / LARGEST_WINDOW)
+            h *= 2 * points / LARGEST_WINDOW
             continue
         found = there
         if excess <= 1:
             break
-        h *= max(0.05, min(0.7, 0.9 / math.sqrt(excess)))
+        h *= max(0.05, 1.1 * points / LARGEST_WINDOW, min(0.7, 0.9 / math.sqrt(excess)))
+        if h >= there[0].h:
+            break
     return found
 
 

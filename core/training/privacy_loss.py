@@ -76,7 +76,7 @@ def _numerical_epsilon(history: Frozen, delta: float, units: int) -> float:
         return _unsampled_epsilon(kinds[0].sigma, delta)
     found = _losses(history, delta, units)
     with quiet():
-        return math.inf if found is None else max(one.epsilon(steps, delta) for one in found)
+        return math.inf if found is None else _larger(found, steps, delta)
 
 
 def numerical_curve(sigma: float, rate: float, counts: Sequence[int], delta: float) -> list[float]:
@@ -87,7 +87,14 @@ def numerical_curve(sigma: float, rate: float, counts: Sequence[int], delta: flo
     if found is None:
         return [math.inf] * len(counts)
     with quiet():
-        return [max(one.epsilon([count], delta) for one in found) for count in counts]
+        return [_larger(found, [count], delta) for count in counts]
+
+
+def _larger(losses: tuple[Composed, Composed], steps: Sequence[int], delta: float) -> float:
+    """The larger ε of a removed and an added unit. Chernoff's bound says where the added one need not be composed."""
+    removed, added = losses
+    found = removed.epsilon(steps, delta)
+    return found if added.chernoff_epsilon(steps, delta) <= found else max(found, added.epsilon(steps, delta))
 
 
 def numerical_delta(history: History, epsilon: float) -> float:

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from core.evaluation.wording import NBSP
 from core.spec import CorpusSpec, ModelKind, ModelSpec, PrivacySpec, RunSpec, TrainingSpec, VocabularySpec, recipe
-from core.writing import REPRODUCIBLE, delta_text
+from core.writing import REPRODUCIBLE, delta_text, promised_text
 from pages.parts import charts
 from pages.parts.cohort_choice import sentence
 from pages.parts.word_knobs import choose_words, words_sentence
@@ -52,6 +52,7 @@ class Preview:
     sample_rate: float | None = None
     epsilon: float | None = None
     delta: float | None = None
+    mechanism: str | None = None  # the JSON of everything
     answered_by: str | None = None  # the accountant that gave ε, when it is not the one asked for
     curve: tuple[tuple[int, ...], tuple[float, ...]] | None = None
 
@@ -213,6 +214,7 @@ def preview(
         sample_rate=planned.sample_rate,
         epsilon=spent,
         delta=whole.delta,
+        mechanism=whole.to_json(),
         answered_by=None if answered_by == privacy.accountant else answered_by,
         curve=(tuple(counts.tolist()), tuple(values.tolist())),
     )
@@ -275,13 +277,20 @@ def _curve(coming: Preview, privacy: PrivacySpec) -> None:
 def _group_line(coming: Preview, privacy: PrivacySpec, most_notes: int) -> None:
     """Row J7: what the promise for one note means for a patient with many."""
     epsilon = coming.epsilon
-    if privacy.unit == "patient" or most_notes < 2 or not math.isfinite(epsilon):
+    if privacy.unit == "patient" or most_notes < 2 or not math.isfinite(epsilon) or coming.mechanism is None:
         return
-    from core.training.accounting import group_epsilon
-
-    group, delta = group_epsilon(epsilon, coming.delta, most_notes)
-    promise = "so nothing is promised to them" if delta >= 0.5 else f"with δ = {delta_text(delta)}"
+    whole = _patient_epsilon(coming.mechanism, most_notes)
+    promise = f"ε = {promised_text(whole)}" if math.isfinite(whole) else "nothing"
+    empty = ", which protects nobody" if PROMISES_NOTHING < whole < math.inf else ""
     st.caption(
         f"The patient with the most training notes has {most_notes}. For all of these together this run promises only "
-        f"ε = {group:,.3g}, {promise}. To protect whole patients, choose “all of a patient's notes”."
+        f"{promise} at the same δ{empty}. To protect whole patients, choose “all of a patient's notes”."
     )
+
+
+@st.cache_data(max_entries=200, show_spinner="Computing ε for a whole patient …")
+def _patient_epsilon(mechanism: str, notes: int) -> float:
+    """ε of a mechanism (its JSON) for a patient with so many notes."""
+    from core.training.accounting import Mechanism
+
+    return Mechanism.from_json(mechanism).patient_epsilon(notes)

@@ -108,16 +108,16 @@ def _for_this_training(root: str, run_id: str) -> str:
 @st.cache_data(max_entries=100, show_spinner="Counting the odds …")
 def _counted(root: str, run_id: str) -> tuple[str, pd.DataFrame]:
     """What the promise of one private run says about the patient with most notes (nothing for unit patient); table."""
-    from core.evaluation.odds import group_sentence, odds_table
+    from core.evaluation.odds import group_comparison, group_sentence, odds_table
 
     workspace = shell.workspace()
     run = workspace.run(run_id)
     mechanism, told = run.privacy, ""
-    spent = mechanism.epsilon()
     if mechanism.unit == "note":
         notes = workspace.corpus(run.spec.corpus, store=False).training_notes(run.note_cap)
-        told = group_sentence(spent, mechanism.delta, int(notes.groupby("patient_id").size().max()))
-    return told, odds_table(spent, mechanism.delta)
+        most = int(notes.groupby("patient_id").size().max())
+        told = group_sentence(mechanism, most) + (f"\n\n{group_comparison(mechanism, most)}" if most > 1 else "")
+    return told, odds_table(mechanism.epsilon(), mechanism.delta)
 
 
 def fold(family: Family, epsilon: float) -> None:

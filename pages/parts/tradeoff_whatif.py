@@ -58,7 +58,7 @@ def odds(sigma: float, rate: float, steps: int, delta: float, unit: str, notes: 
     epsilon = mechanism.epsilon()
     sentences = [odds_sentence(epsilon, delta, unit), mechanism_sentence([mechanism], unit)]
     if unit == "note":
-        sentences.append(group_sentence(epsilon, delta, notes))
+        sentences.append(group_sentence(mechanism, notes))
     return sentences, odds_table(epsilon, delta)
 
 

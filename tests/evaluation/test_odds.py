@@ -8,6 +8,7 @@ import pytest
 
 from core.evaluation.odds import (
     belief,
+    group_comparison,
     group_sentence,
     mechanism_accuracy,
     mechanism_sentence,
@@ -16,7 +17,7 @@ from core.evaluation.odds import (
 )
 from core.evaluation.wording import most_right_guesses, right_of
 from core.training.accounting import Mechanism
-from core.writing import promised_text
+from core.writing import delta_text, promised_text
 
 CLASSROOM = Mechanism(  # ε = 8 per note
     unit="note", noise_multiplier=0.7492553189197739, sample_rate=256 / 2925, steps=46, delta=1e-5, max_grad_norm=1.0
@@ -69,13 +70,6 @@ def test_the_table_by_hand():
     assert (table["at most"] >= table["without the model"]).all()
 
 
-def test_a_group_by_hand():
-    # Row J7: two notes at ε = ln 3, δ = 0.01 give ε = ln 9 and δ = 0.01·(9 − 1)/(3 − 1) = 0.04 → (9 + 0.04)/10.
-    assert "ε = 2.2, δ = 0.04: on average at most 91 of 100" in group_sentence(math.log(3), 0.01, 2)
-    assert "nothing is promised" in group_sentence(8.0, 1e-5, 20)
-    assert "Nothing is promised" in group_sentence(math.inf, 1e-5, 20)
-
-
 def test_what_patients_get_of_a_promise_per_note():
     told = patients_sentence(CLASSROOM, 2, 10)
     two, ten = (promised_text(CLASSROOM.patient_epsilon(notes)) for notes in (2, 10))
@@ -83,3 +77,22 @@ def test_what_patients_get_of_a_promise_per_note():
     assert f"median number of training notes (2) gets ε = {two}" in told
     assert f"the one with the most (10) gets ε = {ten}, empty in practice" in told and "δ = 10⁻⁵" in told
     assert "median" not in patients_sentence(CLASSROOM, 2, 2)
+
+
+def test_several_notes_by_hand():
+    # Without sampling k notes divide the noise by k: σ = 6 is σ = 2 for three notes.
+    spent = gaussian(2.0).epsilon()
+    assert f"ε = {promised_text(gaussian(6.0).patient_epsilon(3))} at the same δ" in group_sentence(gaussian(6.0), 3)
+    assert gaussian(6.0).patient_epsilon(3) == pytest.approx(spent, abs=0.011)
+    right = math.exp(spent) / (1 + math.exp(spent))
+    assert f"at most {math.ceil(right * 100)} of 100" in group_sentence(gaussian(6.0), 3)
+    assert "nothing is promised" in group_sentence(gaussian(1.0), 20)
+    assert "no finite ε" in group_sentence(gaussian(1.0).model_copy(update={"sample_rate": 0.5}), 2_000)
+
+
+def test_exact_and_loose_stand_side_by_side():
+    # The group formula for two notes: 2ε and δ·(1 + e^ε).
+    told = group_comparison(gaussian(2.0), 2)
+    spent = gaussian(2.0).epsilon()
+    assert promised_text(gaussian(2.0).patient_epsilon(2)) in told and promised_text(2 * spent) in told
+    assert delta_text(1e-5 * (1 + math.exp(spent))) in told

@@ -61,12 +61,12 @@ def test_units_have_totals_of_their_own():
     both = [release(1, mechanism=mechanism(2.0)), release(2, mechanism=mechanism(3.0, "patient"))]
     note, patient = promised(both, "note", DELTA), promised(both, "patient", DELTA)
     assert note.epsilon == mechanism(2.0).epsilon() and patient.epsilon == mechanism(3.0).epsilon()
-    group, group_delta = group_epsilon(note.epsilon, DELTA, 3)
-    assert for_patient(note, patient, 3) == pytest.approx((group + patient.epsilon, min(1, group_delta + DELTA)))
+    three = mechanism(2.0).patient_epsilon(3, DELTA)
+    assert for_patient(both, note, patient, 3) == (three + patient.epsilon, 2 * DELTA)
     twice, twice_delta = group_epsilon(patient.epsilon, DELTA, 2)
     assert for_note(note, patient) == pytest.approx((note.epsilon + twice, DELTA + twice_delta))
     only = promised(both[1:], "note", DELTA)
-    assert for_patient(only, patient, 3) == (patient.epsilon, DELTA), "no note-level release costs nothing"
+    assert for_patient(both[1:], only, patient, 3) == (patient.epsilon, DELTA), "no note-level release costs nothing"
 
 
 def test_both_units_releases_are_told_together_as_by_hand():
@@ -91,7 +91,7 @@ def test_what_is_told_together_is_what_a_units_own_total_leaves_out():
 
     strong = mechanism(20.0).epsilon()
     assert told() == {} and told(release(1)) == {}, "nothing is left out: all is said"
-    assert told(release(1, mechanism=mechanism(20.0))) == pytest.approx({"patient": 3 * strong})
+    assert told(release(1, mechanism=mechanism(20.0))) == {"patient": mechanism(20.0).patient_epsilon(3, 1e-5)}
     assert told(release(1, mechanism=mechanism(20.0, "patient"))) == pytest.approx({"note": 2 * strong})
     used_up = release(1, vocabulary=vocabulary(delta=1e-6, words=20))
     patients = release(2, mechanism=mechanism(20.0, "patient"))
