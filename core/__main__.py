@@ -12,7 +12,7 @@ import sys
 import typer
 from typer.exceptions import TyperException
 
-from core.cli import asking, defences, extracting, ledger, making, report, training, words
+from core.cli import asking, defences, extracting, ledger, making, report, training, verify, words
 from core.cli.output import BAD_INPUT
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, help="PHI Leak Lab")
@@ -21,6 +21,7 @@ for command in (
     extracting.extract,
     ledger.ledger,
     report.report,
+    verify.verify,
     defences.defences,
     words.words,
     *(making.account, making.pretrain, making.bench, making.demo),

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from core.audit import audit
 from core.pipeline import execute
 from core.runs.card import CARD_FILE, write_card
+from core.runs.checksums import FILE as CHECKSUMS
 from core.runs.events import CANCEL_FILE, EVENTS_FILE, STATUS_FILE
 from core.runs.ledger import refuse_public_seed
 from core.runs.run import Run
@@ -89,7 +90,10 @@ def export(workspace: Workspace, out: Path = DEMO) -> list[str]:
         for run in runs:
             _copy_run(run, made / "runs" / run.id, weights=run.id in with_weights)
             cohort = run.spec.corpus.digest()
-            shutil.copytree(workspace.root / "corpora" / cohort, made / "corpora" / cohort, dirs_exist_ok=True)
+            shutil.copytree(
+                workspace.root / "corpora" / cohort, made / "corpora" / cohort,
+                ignore=shutil.ignore_patterns(CHECKSUMS), dirs_exist_ok=True,
+            )  # fmt: skip
             audited = workspace.audit(run.id).folder
             if run.id in with_weights and audited.exists():
                 shutil.copytree(audited, made / "audits" / run.id, ignore=shutil.ignore_patterns(*UNDER_WAY))
@@ -104,13 +108,13 @@ def export(workspace: Workspace, out: Path = DEMO) -> list[str]:
 def _copy_run(run: Run, folder: Path, *, weights: bool) -> None:
     """A finished run's folder without its live progress, and without its weights, unless they are shipped.
 
-    A private run with a public seed is exported for lessons only: refused where its notes were imported, and its card
-    says that ε is shown, not promised.
+    Its checksums are those of tables that are packed anew here. A private run with a public seed is exported for lessons
+    only: refused where its notes were imported, and its card says that ε is shown, not promised.
     """
     public = run.noise_source == "public seed"
     if public and run.spec.corpus.imported is not None:
         refuse_public_seed(run.id, run.privacy)
-    left_out = [EVENTS_FILE] if weights else [EVENTS_FILE, "model"]
+    left_out = [EVENTS_FILE, CHECKSUMS] if weights else [EVENTS_FILE, CHECKSUMS, "model"]
     shutil.copytree(run.folder, folder, ignore=shutil.ignore_patterns(*left_out))
     if public and REPRODUCIBLE not in (folder / CARD_FILE).read_text(encoding="utf-8").lower():
         write_card(folder, run.spec, run.privacy, run.metrics)  # an older version wrote it

@@ -110,7 +110,7 @@ def clear_out(workspace: Workspace) -> None:
     """Delete uploads past their time, and what a killed server left. What fails is logged, and the rest is done."""
     from core.runs.scratch import sweep
     from core.runs.upkeep import sweep_store, tighten_store
-    from core.runs.uploads import due, put_aside_damaged
+    from core.runs.uploads import delete_orphans, due, put_aside_damaged
 
     if _clear_again.rounds:
         _clear_again.rounds -= 1
@@ -124,6 +124,8 @@ def clear_out(workspace: Workspace) -> None:
     for digest in overdue:
         with _logged(f"deleting the upload {digest}"):
             remove(workspace, digest)
+    with _logged("deleting what nobody can be asked about"):
+        delete_orphans(workspace)
     with _logged("clearing out what a server left"):
         sweep(workspace.root)
         sweep_store(workspace.root)
