@@ -12,7 +12,7 @@ import sys
 import typer
 from typer.exceptions import TyperException
 
-from core.cli import asking, defences, extracting, ledger, making, report, training, verify, words
+from core.cli import asking, defences, deleting, extracting, ledger, making, report, training, verify, words
 from core.cli.output import BAD_INPUT
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, help="PHI Leak Lab")
@@ -20,6 +20,7 @@ for command in (
     *(making.corpus, training.train, training.sweep, asking.runs, asking.audit, asking.prompt),
     extracting.extract,
     ledger.ledger,
+    deleting.delete_upload,
     report.report,
     verify.verify,
     defences.defences,

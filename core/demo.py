@@ -108,8 +108,8 @@ def export(workspace: Workspace, out: Path = DEMO) -> list[str]:
 def _copy_run(run: Run, folder: Path, *, weights: bool) -> None:
     """A finished run's folder without its live progress, and without its weights, unless they are shipped.
 
-    Its checksums are those of tables that are packed anew here. A private run with a public seed is exported for lessons
-    only: refused where its notes were imported, and its card says that ε is shown, not promised.
+    Its checksums are left out, because its tables are packed again here. A private run with a public seed is exported
+    for lessons only: it is refused where its notes were imported, and its card says that ε is shown, not promised.
     """
     public = run.noise_source == "public seed"
     if public and run.spec.corpus.imported is not None:

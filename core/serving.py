@@ -74,6 +74,11 @@ class Server:
             self._forgotten[run_id] = self._forgotten.get(run_id, 0) + 1
             self._models.pop(run_id, None)
 
+    def loaded(self) -> list[str]:
+        """Ids of the runs whose weights are in memory."""
+        with self._wake:
+            return list(self._models)
+
     def close(self) -> None:
         """Stop the worker after its batch; what still waits ends with a sentence."""
         with self._wake:

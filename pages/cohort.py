@@ -42,6 +42,7 @@ if asks_for_notes():
         own_notes.manage(mine[spec.digest()])
     with st.expander("Bring your own notes", icon=":material/upload_file:", expanded=spec is None):
         own_notes.bring()
+    own_notes.delete_by_code()
 if spec is not None and too_large_to_build(spec):
     st.caption(describe(spec))
     show_command(spec)

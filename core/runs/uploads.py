@@ -7,6 +7,9 @@ they are for commands, and for the app only where `PHILAB_SHOW_IMPORTED=1` says 
 A record that cannot be read harms nobody else's: it is left out, named (`damaged_records`), and put aside in
 `uploads/damaged/` under its name. Its cohort is then shown to nobody, and deleted when its folder is as old as an
 upload may become. So is an uploaded cohort (it holds the file UPLOADED) whose record is gone altogether.
+
+A browser session's uploads go an hour after the session was last there (`still_here`): nobody can reach them any more,
+but with their deletion code (`core.runs.deletion_codes`).
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ from core.files import create, is_private, make_folder, replace_text
 from core.folders import remove
 from core.runs import noise_key
 from core.runs.checksums import cohort_of
+from core.runs.deletion_codes import hashed, matches
 from core.runs.events import CANCEL_FILE
 from core.runs.lock import in_use
 from core.runs.run import RUN_ID
@@ -41,6 +45,8 @@ FOLDER = "uploads"
 ASIDE = "damaged"  # in it: records that cannot be read
 UPLOADED = "uploaded"  # an empty file in the folder of a cohort that somebody uploaded
 HOURS = 24.0  # how long notes that were uploaded are kept, unless PHILAB_UPLOAD_HOURS says otherwise
+HOURS_ALONE = 1.0  # …at most, when the browser session that brought them is gone
+OF_SESSION = "session-"  # how owners begin who are browser sessions
 
 log = logging.getLogger(__name__)
 
@@ -62,6 +68,7 @@ class Upload:
     uploaded: float
     expires: float
     leaving: bool = False
+    code_hash: str = ""  # core.runs.deletion_codes.hashed of the deletion code; older records have none
 
 
 _RECORD = TypeAdapter(Upload)
@@ -87,17 +94,18 @@ def seconds_kept() -> float:
         return 3600 * HOURS
 
 
-def keep(workspace: Workspace, made: Path, *, owner: str, name: str) -> Upload:
+def keep(workspace: Workspace, made: Path, *, owner: str, name: str, code: str = "") -> Upload:
     """Take over the cohort that an import wrote into the folder `made` (on the workspace's disk) as the owner's.
 
-    The record is written first: the cohort is never there without one. Raises ValueError for a cohort that was not
-    imported, DiskFull when it does not fit.
+    The record is written first: the cohort is never there without one. Of `code`, a deletion code to show to the owner,
+    only the hash is stored. Raises ValueError for a cohort that was not imported, DiskFull when it does not fit.
     """
     spec = CorpusSpec.model_validate_json((made / "spec.json").read_text(encoding="utf-8"))
     if spec.imported is None or not owner:
         raise ValueError("only notes that somebody brought can be kept as theirs")
     now = time.time()
-    upload = Upload(spec.digest(), owner, name, spec, now, now + 3600 * hours_kept())
+    code_hash = hashed(code) if code else ""
+    upload = Upload(spec.digest(), owner, name, spec, now, now + 3600 * hours_kept(), code_hash=code_hash)
     create(made / UPLOADED)
     _write(workspace.root, upload)
     try:
@@ -288,8 +296,33 @@ def due(root: Path, now: float | None = None) -> list[str]:
     """
     now = time.time() if now is None else now
     known = list(uploads(root))
-    past = [one.digest for one in known if one.leaving or one.expires <= now]
+    past = [one.digest for one in known if one.leaving or min(one.expires, _alone_until(root, one)) <= now]
     return past + [digest for digest, since in _orphans(root, known).items() if since + seconds_kept() <= now]
+
+
+def still_here(root: Path, owner: str, now: float | None = None) -> None:
+    """Note that the browser session `owner` is there: its uploads stay for another hour, or until they expire.
+
+    The time is that of the record's file, so that whoever deletes the record meanwhile loses nothing.
+    """
+    for one in uploads(root, owner):
+        with contextlib.suppress(OSError):  # it is being deleted, or the disk is only read
+            os.utime(_file(root, one.digest), None if now is None else (now, now))
+
+
+def _alone_until(root: Path, upload: Upload) -> float:
+    """Until when an upload stays whose browser session is gone."""
+    if not upload.owner.startswith(OF_SESSION):
+        return float("inf")  # somebody signed in can come back
+    try:
+        return _file(root, upload.digest).stat().st_mtime + 3600 * HOURS_ALONE
+    except OSError:  # it goes while it is looked at
+        return float("inf")
+
+
+def with_code(root: Path, code: str) -> list[Upload]:
+    """The uploads that have this deletion code: one or none. Every record is compared, each in constant time."""
+    return [one for one in uploads(root) if matches(code, one.code_hash)]
 
 
 def _orphans(root: Path, known: list[Upload]) -> dict[str, float]:

@@ -13,7 +13,7 @@ from pages.parts import owner, shell
 from pages.parts.waiting import time_left
 
 POLL_SECONDS = 1.0
-_ASKED = "own_asked"
+_ASKED = owner.OWN_CHECK
 
 
 @dataclass(frozen=True)

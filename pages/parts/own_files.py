@@ -20,14 +20,13 @@ if TYPE_CHECKING:
 
 KINDS = ["csv", "gz", "parquet"]
 _KEPT = "own_files"
-_EMPTIED = "own_files_emptied"
 
 
 def notes() -> list[UploadedFile]:
     """The box for notes."""
     return st.file_uploader(
         "Notes: one CSV (also .gz) or Parquet file, one note a row; or the tables of MIMIC-III",
-        type=KINDS, key=_box("own_file"), accept_multiple_files=True,
+        type=KINDS, key=owner.box("own_file"), accept_multiple_files=True,
         help="UTF-8; at most 200 MB a file here. Of MIMIC-III: NOTEEVENTS, PATIENTS, ADMISSIONS, DIAGNOSES_ICD, and "
         "D_ICD_DIAGNOSES if there is one.",
     )  # fmt: skip
@@ -36,7 +35,7 @@ def notes() -> list[UploadedFile]:
 def identifiers() -> UploadedFile | None:
     """The box for the patients' identifiers."""
     return st.file_uploader(
-        "Optional: the patients' identifiers, one patient a row", type=KINDS, key="own_identifiers",
+        "Optional: the patients' identifiers, one patient a row", type=KINDS, key=owner.box("own_identifiers"),
         help="Columns patient_id, full_name, date_of_birth, ssn, mrn, phone, email, address, diagnosis, icd_codes, … "
         "With admission_id it may have a row an admission, and codes are known of each. "
         "Without it, identifiers are found in the notes by their shape.",
@@ -75,10 +74,4 @@ def forget() -> None:
     """Remove what was uploaded from the disk, and from the boxes."""
     for _, scratch in st.session_state.pop(_KEPT, {}).values():
         scratch.cleanup()
-        st.session_state[_EMPTIED] = st.session_state.get(_EMPTIED, 0) + 1
-
-
-def _box(key: str) -> str:
-    """The key of a box for files. Only a new one makes it empty: what it holds would be written to disk again."""
-    emptied = st.session_state.get(_EMPTIED, 0)
-    return f"{key}-{emptied}" if emptied else key
+        st.session_state[owner.EMPTIED] = st.session_state.get(owner.EMPTIED, 0) + 1

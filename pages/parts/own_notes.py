@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from pathlib import Path
 from typing import Any
@@ -11,16 +12,19 @@ import streamlit as st
 from core.corpus.import_files import BadNotes, head, short
 from core.corpus.import_memory import free_memory, memory_needed
 from core.corpus.import_table import COLUMNS, guess_columns
+from core.runs.deletion_codes import Attempts, new_code
 from core.runs.store import DiskFull
-from core.runs.uploads import Upload, hours_kept, keep, uploads
+from core.runs.uploads import HOURS_ALONE, Upload, hours_kept, keep, uploads, with_code
 from pages.parts import own_check, own_files, own_seen, owner, shell
 from pages.parts.phi_text import literal
 
 MOST_BYTES = 2**30  # expanded; a larger file comes by the command line, in pieces and with a terminal to wait in
 NOBODY_ELSE = (
-    "The notes stay on this computer and are sent nowhere. Only {who} can see them and the models trained on them; all "
-    "of it is deleted when you say so, and {hours:g} hours after the upload at the latest."
+    "The notes stay on this computer and are sent nowhere. Only {who} can see them and the models trained on them. All "
+    "of it is deleted when you say so, {alone}and {hours:g} hours after the upload at the latest."
 )
+CODES = "own_codes"  # of this session's uploads, by digest; nothing but their hashes is stored
+ATTEMPTS_OF_ONE, ATTEMPTS_OF_ALL = Attempts(5, 60.0), Attempts(100, 60.0)  # wrong deletion codes in a minute
 ROLES = {
     "note": "Text of the note",
     "patient": "Patient",
@@ -35,8 +39,10 @@ NEEDED = ("note", "patient")
 
 def bring() -> None:
     """From a file to a cohort, a step after the other; what is wrong is said and nothing of it is kept."""
-    whom = "you, signed in," if owner.signed_in() else "this browser session (reloading the page ends it)"
-    st.markdown(NOBODY_ELSE.format(who=whom, hours=hours_kept()))
+    signed_in = owner.signed_in()
+    whom = "you, signed in," if signed_in else "this browser session (reloading the page ends it)"
+    alone = "" if signed_in else f"{_hours(HOURS_ALONE)} after this browser session has ended, "
+    st.markdown(NOBODY_ELSE.format(who=whom, alone=alone, hours=hours_kept()))
     left, right = st.columns(2)
     with left:
         files = own_files.notes()
@@ -115,7 +121,9 @@ def _use(asked: own_check.Asked) -> None:
             st.rerun()
     if used:
         workspace = shell.every_workspace()
-        upload = keep(workspace, asked.check.cohort, owner=owner.owner(), name=name.strip() or asked.name)
+        code = new_code()
+        upload = keep(workspace, asked.check.cohort, owner=owner.owner(), name=name.strip() or asked.name, code=code)
+        st.session_state.setdefault(CODES, {})[upload.digest] = code
         own_check.forget()
         own_files.forget()
         st.session_state["own_cohort"] = upload.digest
@@ -186,14 +194,70 @@ def choose() -> Upload | None:
 
 
 def manage(upload: Upload) -> None:
-    """Until when the notes are kept, and the button that deletes them at once."""
+    """Until when the notes are kept, the button that deletes them at once, and the code that does so elsewhere."""
     until = time.strftime("%d %b %H:%M", time.localtime(upload.expires))
+    alone = "" if owner.signed_in() else f", but only {_hours(HOURS_ALONE)} after this browser session has ended"
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.caption(f"**{literal(upload.name)}**: yours alone, kept until {until}, with every model trained on it.")
+        st.caption(
+            f"**{literal(upload.name)}**: yours alone, with every model trained on it. Kept until {until}{alone}.",
+            width="stretch",
+        )
         if st.button(
             "Delete these notes and their models now", icon=":material/delete:", key=f"delete-{upload.digest}"
         ):
-            owner.remove(shell.every_workspace(), upload.digest)
-            st.session_state.pop("own_cohort", None)
-            st.toast("Deleted: the notes, and every run made from them.", icon=":material/delete:")
-            st.rerun()
+            _delete(upload)
+    if (code := st.session_state.get(CODES, {}).get(upload.digest)) is not None:
+        with st.container(horizontal=True, vertical_alignment="center", key="own-code"):
+            st.markdown("**Deletion code**", width="content")
+            st.code(code, language=None, width="content")
+            st.caption(
+                "Write it down. It deletes these notes and their models from any browser, also when this session is "
+                "gone. Only its hash is stored: nobody can show it to you again."
+            )
+
+
+def delete_by_code() -> None:
+    """A box for the deletion code of an upload whose browser is gone."""
+    with (
+        st.expander("Delete notes by their deletion code", icon=":material/key:"),
+        st.form("own_by_code", border=False),
+        st.container(horizontal=True, vertical_alignment="bottom"),
+    ):
+        code = st.text_input(
+            "Deletion code", key="own_code", max_chars=60, placeholder="ABCD-EFGH-JKMN-PQRS-TVWX", autocomplete="off",
+            help="It was shown after the upload. Whoever has it can delete the notes, and see nothing of them.",
+        )  # fmt: skip
+        asked = st.form_submit_button("Delete", icon=":material/delete:")
+    if asked and code.strip():
+        _delete_by(code)
+
+
+def _delete_by(code: str) -> None:
+    who = owner.owner()
+    wait = max(ATTEMPTS_OF_ONE.wait(who), ATTEMPTS_OF_ALL.wait(""))
+    if wait > 0:
+        st.error(f"Too many wrong codes. Try again in {math.ceil(wait)} seconds.", icon=":material/timer:")
+        return
+    found = with_code(shell.every_workspace().root, code)
+    if not found:
+        ATTEMPTS_OF_ONE.failed(who)
+        ATTEMPTS_OF_ALL.failed("")
+        st.error(
+            "No upload has this code. Check each letter; if the notes are deleted already, their code is gone too.",
+            icon=":material/error:",
+        )
+    for upload in found:
+        _delete(upload)
+
+
+def _delete(upload: Upload) -> None:
+    """Delete an upload, and begin the page again."""
+    owner.remove(shell.every_workspace(), upload.digest)
+    st.session_state.pop("own_cohort", None)
+    st.session_state.get(CODES, {}).pop(upload.digest, None)
+    st.toast("Deleted: the notes, and every run made from them.", icon=":material/delete:")
+    st.rerun()
+
+
+def _hours(hours: float) -> str:
+    return "an hour" if hours == 1 else f"{hours:g} hours"

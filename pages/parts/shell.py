@@ -25,6 +25,10 @@ ROOT = Path(__file__).resolve().parents[2]
 ICON = str(ROOT / "assets/icon.svg")
 SYNTHETIC = "Every name, number and diagnosis here is made up: no real person's data is in this app."
 OWN = "You brought notes of your own. They, and what models trained on them write, may be about real people."
+OWN_FILE = (
+    "A file of your own is open in this browser session. It may be about real people; nobody else sees it. The "
+    "hospitals on the other pages are made up."
+)
 BROUGHT = (
     "This server shows everybody the notes that were brought by command (PHILAB_SHOW_IMPORTED=1). They, and what "
     "models trained on them write, may be about real people."
@@ -208,6 +212,8 @@ def _whose_notes() -> None:
 
     if uploads(_data(), owner.owner()):
         st.badge("Your own notes: only you see them", icon=":material/lock:", color="orange", help=OWN)
+    elif owner.looks_at_own_file():
+        st.badge("Your own file: only you see it", icon=":material/lock:", color="orange", help=OWN_FILE)
     elif shows_commands_notes():
         st.badge("Notes that were brought: perhaps real people", icon=":material/warning:", color="red", help=BROUGHT)
     else:

@@ -9,10 +9,11 @@ import pytest
 from core.corpus.hospital import build
 from core.corpus.tables import Corpus
 from core.runs.audits import Outcome
+from core.runs.deletion_codes import new_code
 from core.runs.lock import held
 from core.runs.run import RunNotFound
 from core.runs.store import CohortGone, Workspace
-from core.runs.uploads import delete, due, hours_kept, keep, made_from, uploads
+from core.runs.uploads import delete, due, hours_kept, keep, made_from, still_here, uploads, with_code
 from core.spec import CORPUS_PRESETS, CorpusSpec, RunSpec
 
 NEVER = {"should_stop": lambda: False}
@@ -152,3 +153,43 @@ def test_only_imported_notes_with_an_owner_are_kept(workspace, made):
     with pytest.raises(ValueError):
         keep(workspace, made, owner="ada", name="x")
     assert not uploads(workspace.root)
+
+
+def test_what_a_browser_session_left_goes_an_hour_after_it(workspace, made):
+    upload = keep(workspace, made, owner="session-ada", name="ward 7")
+    start, hour = upload.uploaded, 3600.0
+    assert not due(workspace.root, start + 0.98 * hour) and due(workspace.root, start + 1.02 * hour) == [upload.digest]
+    still_here(workspace.root, "session-ada", now=start + 5 * hour)
+    still_here(workspace.root, "session-bob", now=start + 50 * hour)
+    assert not due(workspace.root, start + 5.98 * hour) and due(workspace.root, start + 6.02 * hour) == [upload.digest]
+    still_here(workspace.root, "session-ada", now=start + 23.9 * hour)
+    assert due(workspace.root, start + 24.1 * hour) == [upload.digest], "a day is the most, however long it stays open"
+
+
+def test_what_somebody_signed_in_brought_waits_for_them(workspace, made):
+    upload = keep(workspace, made, owner="user-ada", name="ward 7")
+    assert not due(workspace.root, upload.expires - 1) and due(workspace.root, upload.expires) == [upload.digest]
+
+
+def test_a_shorter_time_than_an_hour_holds_for_all(workspace, made, monkeypatch):
+    monkeypatch.setenv("PHILAB_UPLOAD_HOURS", "0.5")
+    upload = keep(workspace, made, owner="session-ada", name="ward 7")
+    assert due(workspace.root, upload.uploaded + 1801) == [upload.digest]
+
+
+def test_being_here_brings_no_deleted_upload_back(workspace, made):
+    upload = keep(workspace, made, owner="session-ada", name="ward 7")
+    before = (workspace.root / "uploads" / f"{upload.digest}.json").read_bytes()
+    still_here(workspace.root, "session-ada")
+    assert (workspace.root / "uploads" / f"{upload.digest}.json").read_bytes() == before
+    delete(workspace, upload.digest)
+    still_here(workspace.root, "session-ada")
+    assert not uploads(workspace.root) and not list((workspace.root / "uploads").glob("*.json"))
+
+
+def test_an_upload_is_found_by_its_own_code_alone(workspace, made):
+    code = new_code()
+    upload = keep(workspace, made, owner="ada", name="ward 7", code=code)
+    assert upload.code_hash and code not in str(upload)
+    assert with_code(workspace.root, code) == [upload]
+    assert not with_code(workspace.root, new_code()) and not with_code(workspace.root, "")

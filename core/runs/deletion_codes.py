@@ -1,0 +1,66 @@
+"""Deletion codes: whoever has one may delete an upload from any browser, or by command, without seeing any of it.
+
+A code is drawn by the operating system and has 100 bits, so nobody can guess one. It is shown once; the record of the
+upload holds its SHA-256 alone, from which it cannot be recovered (a code is no password: there is no list of likely
+ones, so no slow hash is needed).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+import threading
+import time
+from collections import deque
+
+_LETTERS = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"  # Crockford's base 32: none that looks like another
+_LENGTH, _GROUP = 20, 4
+_LOOKS_LIKE = str.maketrans({"O": "0", "I": "1", "L": "1"})
+_PURPOSE = b"deletion code of an upload\0"
+
+
+def new_code() -> str:
+    """A new code, as it is shown: five groups of four letters and digits."""
+    drawn = "".join(secrets.choice(_LETTERS) for _ in range(_LENGTH))
+    return "-".join(drawn[at : at + _GROUP] for at in range(0, _LENGTH, _GROUP))
+
+
+def hashed(code: str) -> str:
+    """What is stored of a code, however it was typed: case, blanks and dashes do not count, and O is 0."""
+    plain = "".join(character for character in code.upper() if character.isalnum()).translate(_LOOKS_LIKE)
+    return hashlib.sha256(_PURPOSE + plain.encode()).hexdigest()
+
+
+def matches(code: str, stored: str) -> bool:
+    """Whether `stored` is the hash of this code, in the same time for any code. No code matches an empty hash."""
+    return hmac.compare_digest(hashed(code), stored or "-")
+
+
+class Attempts:
+    """How many wrong codes were tried lately by whom. Threads may share it."""
+
+    def __init__(self, most: int, seconds: float) -> None:
+        """At most `most` wrong ones in `seconds`."""
+        self._most, self._seconds = most, seconds
+        self._wrong: dict[str, deque[float]] = {}
+        self._lock = threading.Lock()
+
+    def wait(self, who: str) -> float:
+        """For how many seconds `who` has to wait before the next try; 0 when now is fine."""
+        with self._lock:
+            self._forget(time.monotonic())
+            wrong = self._wrong.get(who, ())
+            return 0.0 if len(wrong) < self._most else wrong[0] + self._seconds - time.monotonic()
+
+    def failed(self, who: str) -> None:
+        """Count a wrong code."""
+        with self._lock:
+            self._wrong.setdefault(who, deque()).append(time.monotonic())
+
+    def _forget(self, now: float) -> None:
+        for who, wrong in list(self._wrong.items()):
+            while wrong and wrong[0] + self._seconds <= now:
+                wrong.popleft()
+            if not wrong:
+                del self._wrong[who]
