@@ -82,7 +82,7 @@ def audit(
             raise Cancelled(f"The audit of run {run.id} was cancelled while another process was at it.")
         folder = workspace.audit(run.id).folder
         with full_disk_as_sentence(f"the audit of run {run.id}", folder):
-            folder.mkdir(parents=True, exist_ok=True)
+            workspace.begin_audit(run.id, run.spec.corpus)
             diary = Diary(folder, on_event)
             with _under_way(folder, diary):
                 diary.stage("notes", "Reading the hospital's notes and the model")

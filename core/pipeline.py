@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from core.corpus.tables import Corpus
+from core.files import make_folder, replace_text, settle
 from core.following import evaluator
 from core.quick_audit import Progress, Stop, attacks_of, figures
 from core.runs.card import write_card
@@ -167,14 +168,14 @@ class _Line:
         if result.mechanism is not None:
             noise = None if words is None else words.noise
             mechanism = result.mechanism if noise is None else result.mechanism.with_vocabulary(noise)
-            (work / PRIVACY_FILE).write_text(mechanism.to_json(), encoding="utf-8")
+            replace_text(work / PRIVACY_FILE, mechanism.to_json())
         return result.history
 
     @staticmethod
     def _save_model(lm: LanguageModel, work: Path) -> None:
         shutil.rmtree(work / "model", ignore_errors=True)
-        (work / "model").mkdir()
-        lm.save(work / "model")
+        lm.save(make_folder(work / "model"))
+        settle(work / "model")  # before the table that says that training is over
 
     # The control, the attacks and the figures --------------------------------------------------------------------
 

@@ -39,6 +39,7 @@ class Server:
         self._capacity = models
         self._gather_seconds = gather_seconds
         self._models: OrderedDict[str, LanguageModel] = OrderedDict()
+        self._forgotten: dict[str, int] = {}  # how often a run was deleted
         self._queue: list[Stream] = []
         self._wake = threading.Condition()
         self._worker: threading.Thread | None = None
@@ -68,8 +69,10 @@ class Server:
             self._submit(run_id, "warm", (0,), Sampling(), "load")
 
     def forget(self, run_id: str) -> None:
-        """Let go of a run's weights: the run was deleted."""
-        self._models.pop(run_id, None)
+        """Let go of a run's weights, also where they are being loaded this moment: the run was deleted."""
+        with self._wake:
+            self._forgotten[run_id] = self._forgotten.get(run_id, 0) + 1
+            self._models.pop(run_id, None)
 
     def close(self) -> None:
         """Stop the worker after its batch; what still waits ends with a sentence."""
@@ -139,13 +142,17 @@ class Server:
                 stream.finish(_sentence(error), refused=isinstance(error, PromptError))
 
     def _model(self, run_id: str) -> LanguageModel:
-        lm = self._models.pop(run_id, None)  # `forget` may be called at any moment: look once
+        with self._wake:
+            lm, forgotten = self._models.pop(run_id, None), self._forgotten.get(run_id, 0)
         if lm is None:
             lm = self.workspace.run(run_id).model()
             lm.model.eval()
-        self._models[run_id] = lm  # the newest stands last
-        while len(self._models) > self._capacity:
-            self._models.popitem(last=False)
+        with self._wake:
+            if self._forgotten.get(run_id, 0) != forgotten:
+                raise ServingError(f"Run {run_id} was deleted a moment ago.")
+            self._models[run_id] = lm  # the newest is last
+            while len(self._models) > self._capacity:
+                self._models.popitem(last=False)
         return lm
 
     def _fits(self, lm: LanguageModel, stream: Stream) -> bool:

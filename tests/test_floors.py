@@ -12,8 +12,8 @@ ROOT = Path(__file__).resolve().parents[1]
 # Lowest floor first. A module may import its own floor and those below. Longest matching prefix decides.
 FLOORS: list[tuple[str, ...]] = [
     (
-        *("core.phi", "core.spec", "core.spec_parts", "core.spec_schema", "core.writing"),
-        *("core.opacus_parts", "core.transformers_parts"),
+        *("core.files", "core.folders", "core.phi", "core.spec", "core.spec_parts", "core.spec_schema"),
+        *("core.writing", "core.opacus_parts", "core.transformers_parts"),
     ),
     ("core.models", "core.corpus"),
     ("core.attacks", "core.training"),

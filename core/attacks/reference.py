@@ -10,9 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import shutil
-import tempfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -22,6 +19,8 @@ import pandas as pd
 
 from core.attacks.judged import reference_patients
 from core.attacks.registry import NotPossible, Report, Target
+from core.files import make_folder
+from core.folders import building, publish
 from core.models.build import LanguageModel, load_folder
 from core.spec import FORMAT, PrivacySpec, TrainingSpec, recipe
 
@@ -68,11 +67,11 @@ def _reference(target: Target, folder: Path, role: str, report: Report) -> Langu
     notes = reference_notes(target, role)
     training = reference_training(target, notes)
     place = folder / _name(target, training, notes)
-    if (place / "model.safetensors").exists():
+    if _is_whole(place):
         return load_folder(place)
     lm = target.public()
     train(lm, notes, training, PrivacySpec(), on_step=lambda event: report(event.step, event.steps))
-    _store(lm, place)
+    _store(lm, place, private=target.spec.corpus.imported is not None)
     return lm
 
 
@@ -85,17 +84,13 @@ def _name(target: Target, training: TrainingSpec, notes: pd.DataFrame) -> str:
     return f"{target.kind}-{hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:12]}"
 
 
-def _store(lm: LanguageModel, place: Path) -> None:
-    """Write the model beside its place and rename it: what stands there is whole, whoever was first."""
-    place.parent.mkdir(parents=True, exist_ok=True)
-    beside = Path(tempfile.mkdtemp(prefix=".training-", dir=place.parent))
-    try:
+def _store(lm: LanguageModel, place: Path, *, private: bool) -> None:
+    """Put the model into its place; whoever was first stays, since another audit's model is the same."""
+    make_folder(place.parent, private=private)
+    with building(place.parent, private=private) as beside:
         lm.save(beside)
-        beside.chmod(0o755)
-        if not place.exists():
-            os.rename(beside, place)
-    except OSError:
-        if not (place / "model.safetensors").exists():  # another audit was quicker: its model is the same
-            raise
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
+        publish(beside, place, _is_whole)
+
+
+def _is_whole(place: Path) -> bool:
+    return (place / "model.safetensors").exists()

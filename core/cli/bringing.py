@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,7 +22,7 @@ def bring(source: Path, out: Path, *, seed: int, given: dict[str, Any], as_json:
 
     options = {name: value for name, value in given.items() if value is not None}
     options["columns"] = dict(map(_pair, options.get("columns", ())))
-    with new_folder(out) as beside:
+    with new_folder(out, private=True) as beside:
         seen = import_notes(source, beside, seed=seed, on_progress=_teller(), **options)
     answer({"folder": str(out), **seen.model_dump(mode="json")}, _text(out, seen), as_json=as_json)
 
@@ -64,18 +62,15 @@ def _text(out: Path, seen: Seen) -> str:
 
 
 @contextmanager
-def new_folder(out: Path) -> Iterator[Path]:
+def new_folder(out: Path, *, private: bool) -> Iterator[Path]:
     """A folder to write into, renamed to `out` (absent or empty) at the end: what stands there is whole."""
+    from core.files import settle
+    from core.folders import building
     from core.runs.store import full_disk_as_sentence
 
-    with full_disk_as_sentence("the cohort", out.parent):
-        out.parent.mkdir(parents=True, exist_ok=True)
-        beside = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
-        try:
-            yield beside
-            if out.exists():
-                out.rmdir()
-            beside.chmod(0o755)
-            beside.rename(out)
-        finally:
-            shutil.rmtree(beside, ignore_errors=True)
+    with full_disk_as_sentence("the cohort", out.parent), building(out.parent, private=private) as beside:
+        yield beside
+        if out.exists():
+            out.rmdir()
+        settle(beside)
+        beside.rename(out)

@@ -79,9 +79,9 @@ def _release_vocabulary(workspace: Workspace, out: Path, corpus: str, promise: d
     """Draw the histogram, enter it, write it: entered first, since what is entered and lost harms nobody."""
     import numpy as np
 
+    from core.files import replace_text
     from core.models.dp_vocabulary import unit_counts
     from core.models.word_noise import WordNoise
-    from core.runs.events import replace_text
     from core.runs.ledger import Ledger, Vocabulary
 
     vocabulary = Vocabulary(**promise)
@@ -94,7 +94,7 @@ def _release_vocabulary(workspace: Workspace, out: Path, corpus: str, promise: d
     kept = WordNoise.planned(of_a_word).release(counts, np.random.default_rng())  # fresh: nobody draws this noise again
     Ledger.of(workspace, spec).release_vocabulary(out.name, vocabulary, reason)
     out.parent.mkdir(parents=True, exist_ok=True)
-    replace_text(out, json.dumps(kept, ensure_ascii=False, indent=0))
+    replace_text(out, json.dumps(kept, ensure_ascii=False, indent=0), private=spec.imported is not None)
 
 
 def _tell(workspace: Workspace, cohorts: list, delta: float, budget: float | None, *, as_json: bool) -> None:

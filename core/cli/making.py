@@ -82,7 +82,7 @@ def _refuse(options: dict[str, object], why: str) -> None:
 def _write_corpus(spec: CorpusSpec, out: Path) -> None:
     from core.corpus.hospital import write_large
 
-    with new_folder(out) as beside:
+    with new_folder(out, private=False) as beside:
         write_large(spec, beside, lambda done, total: say(f"  {done:,} of {total:,} patients"))
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from core.cli.output import AsJson, BadInput, DataFolder, answer, errors_as_sentences, say
+from core.files import replaced
 
 if TYPE_CHECKING:
     from core.evaluation.recommendation import Recommendation
@@ -52,9 +53,10 @@ def report(
         found = _recommendation(workspace, chosen, limit or [], utility, use_case) if limit else None
         made = build(workspace, chosen, recommendation=found, delta=delta)
         page = render(made)
+        private = any(run.spec.corpus.imported is not None for run in chosen)
         for path in out:
             content = {".html": page.encode, ".json": made.to_json().encode, ".zip": lambda: made.to_zip(page)}
-            _write(path, content[path.suffix]())
+            _write(path, content[path.suffix](), private=private)
         answer({"files": [str(path) for path in out], "runs": [run.id for run in chosen]},
                "\n".join(map(str, out)), as_json=as_json)  # fmt: skip
 
@@ -83,11 +85,7 @@ def _recommendation(
     return recommend(measures(compared, workspace.find(wanted.spec.base_spec())), limits)
 
 
-def _write(path: Path, content: bytes) -> None:
-    """Beside its place, then renamed: a report is whole or not there."""
-    beside = path.with_name(f".{path.name}")
-    try:
+def _write(path: Path, content: bytes, *, private: bool) -> None:
+    """A report is whole or not there; one about notes of somebody's is for the owner of the file alone."""
+    with replaced(path, private=private) as beside:
         beside.write_bytes(content)
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from core.corpus.import_files import CHUNK, CHUNK_CHARACTERS
 from core.corpus.tables import SPAN, spans_array
+from core.files import create
 
 PlacedSpans = list[tuple[int, int, str]]
 
@@ -29,7 +30,7 @@ class Spool:
     def __init__(self, path: Path, kind: pa.DataType) -> None:
         self._path = path
         self._schema = pa.schema([("value", kind)])
-        self._writer = pa.ipc.new_file(str(path), self._schema, options=_COMPRESSED)
+        self._writer = pa.ipc.new_file(str(create(path)), self._schema, options=_COMPRESSED)
 
     def add(self, values: pa.Array) -> None:
         """Append a batch."""

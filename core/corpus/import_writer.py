@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from core.corpus.tables import CANARIES, DIAGNOSES, NOTES, PATIENTS, ContentId, write_table
+from core.files import create, make_folder, replace_text
 from core.spec import CorpusSpec
 
 
@@ -16,11 +17,11 @@ class CohortWriter:
     """Writes patients, then notes, then canaries and diagnoses: in this order the content's id is computed."""
 
     def __init__(self, folder: Path, patients: pd.DataFrame, owner: str) -> None:
-        self._folder = folder
+        self._folder = make_folder(folder, private=True)
         self._id = ContentId(owner)
         self._table("patients", patients, PATIENTS)
         self._id.begin("notes")
-        self._notes = pq.ParquetWriter(folder / "notes.parquet", NOTES, compression="zstd")
+        self._notes = pq.ParquetWriter(create(folder / "notes.parquet"), NOTES, compression="zstd")
 
     def add_notes(self, notes: pa.Table) -> None:
         """Append notes (schema NOTES) as one row group."""
@@ -34,7 +35,7 @@ class CohortWriter:
         if len(diagnoses):
             self._table("diagnoses", diagnoses, DIAGNOSES)
         spec = described.model_copy(update={"imported": self._id.digest()})
-        (self._folder / "spec.json").write_text(spec.model_dump_json(indent=2))
+        replace_text(self._folder / "spec.json", spec.model_dump_json(indent=2))
         return spec
 
     def _table(self, name: str, frame: pd.DataFrame, schema: pa.Schema) -> None:

@@ -24,6 +24,7 @@ from core.corpus.import_spool import RawNotes, SpanSpool
 from core.corpus.import_table import COLUMNS, FEWEST_PATIENTS, Progress, check_patients
 from core.corpus.import_writer import CohortWriter
 from core.corpus.tables import PATIENTS, Corpus
+from core.files import make_folder
 from core.spec import CorpusSpec
 
 MEMBER_SHARE = 0.7  # row J1
@@ -102,7 +103,8 @@ def import_notes(
     Args:
         path: a CSV (.gz too) or Parquet file of notes, or a folder with NOTEEVENTS, PATIENTS, ADMISSIONS and
             DIAGNOSES_ICD (and D_ICD_DIAGNOSES, for the words of its codes).
-        folder: an empty one, for the tables and the spec. When this raises, what it holds is to be thrown away.
+        folder: an empty one, for the tables and the spec; from now on only its owner can open it. When this raises,
+            what it holds is to be thrown away.
         columns: the file's column for each of `COLUMNS`; those not given are guessed (`guess_columns`).
         identifiers: a table of patients' identifiers (`read_identifiers`); without one they are read from the notes.
         population: share (0 to 0.5) of patients kept apart for thresholds and reference models.
@@ -121,6 +123,7 @@ def import_notes(
     path = Path(path)
     _check_options(population, canaries, deduplicate)
     tell = on_progress or (lambda what, done, total: None)
+    make_folder(folder, private=True)
     raw, shaped = RawNotes(folder), SpanSpool(folder)
     brought = read(path, raw, columns or {}, identifiers, seed, most_bytes, tell)
     notes, counts = with_text(brought.notes, raw, deduplicate, tell)

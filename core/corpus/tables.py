@@ -21,6 +21,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from core.files import create, make_folder, replace_text
 from core.phi.fields import FIELDS
 from core.spec import CorpusSpec
 
@@ -115,7 +116,7 @@ class ContentId:
 def write_table(folder: Path, name: str, frame: pd.DataFrame, schema: pa.Schema) -> pa.Table:
     """Write one table into a cohort's folder, and return it as Arrow's."""
     table = pa.Table.from_pandas(frame, schema=schema, preserve_index=False)
-    pq.write_table(table, folder / f"{name}.parquet", compression="zstd")
+    pq.write_table(table, create(folder / f"{name}.parquet"), compression="zstd")
     return table
 
 
@@ -175,11 +176,13 @@ class Corpus:
         return digest.digest()
 
     def write(self, folder: Path) -> None:
-        """Write the tables and the spec into `folder`, which must exist."""
+        """Write the tables and the spec into `folder`, which must exist. Imported notes make it private."""
+        if self.spec is not None and self.spec.imported is not None:
+            make_folder(folder, private=True)
         for name, (frame, schema) in self._frames().items():
             write_table(folder, name, frame, schema)
         if self.spec is not None:
-            (folder / "spec.json").write_text(self.spec.model_dump_json(indent=2))
+            replace_text(folder / "spec.json", self.spec.model_dump_json(indent=2))
 
     @classmethod
     def read(cls, folder: Path) -> Corpus:

@@ -20,7 +20,7 @@ from typing import Any
 
 from core.corpus.import_table import Progress
 from core.corpus.importers import import_notes
-from core.runs.events import replace_text
+from core.files import PRIVATE_FOLDER, replace_text
 from core.runs.store import full_disk_as_sentence
 
 COHORT, SEEN_FILE, PROGRESS_FILE, FAILED_FILE = "cohort", "seen.json", "progress.json", "failed.json"
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 def check(folder: Path, path: str, options: dict[str, Any]) -> None:
     """Import `path` into `folder/cohort` and write there what was seen, or why it cannot be used. Never raises."""
     try:
-        (folder / COHORT).mkdir()
+        (folder / COHORT).mkdir(mode=PRIVATE_FOLDER)
         with full_disk_as_sentence("the cohort", folder):
             seen = import_notes(path, folder / COHORT, on_progress=_teller(folder), **options)
             replace_text(folder / SEEN_FILE, seen.model_dump_json())
@@ -63,7 +63,7 @@ def _teller(folder: Path) -> Progress:
         if what != last[1] or now - last[0] > TELL_SECONDS:
             last = now, what
             said = {"what": what, "done": done, "total": total, "seconds": now - begun}
-            replace_text(folder / PROGRESS_FILE, json.dumps(said))
+            replace_text(folder / PROGRESS_FILE, json.dumps(said), durable=False)
 
     return tell
 

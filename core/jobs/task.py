@@ -25,7 +25,7 @@ def make_run(spec_json: str, root: str, shared: tuple[str, ...]) -> Ended:
     workspace = Workspace(root, [Path(folder) for folder in shared])
     spec = RunSpec.model_validate_json(spec_json)
     stop = _asked_to_stop(workspace.work(spec.run_id))
-    return _ended(f"run {spec.run_id}", lambda: execute(spec, workspace, should_stop=stop))
+    return _ended(f"run {spec.run_id}", workspace, lambda: execute(spec, workspace, should_stop=stop))
 
 
 def attack_run(run_id: str, root: str, shared: tuple[str, ...]) -> Ended:
@@ -35,11 +35,14 @@ def attack_run(run_id: str, root: str, shared: tuple[str, ...]) -> Ended:
     """
     workspace = Workspace(root, [Path(folder) for folder in shared])
     stop = _asked_to_stop(workspace.audit(run_id).folder)
-    return _ended(f"audit of {run_id}", lambda: audit(workspace.run(run_id), workspace, should_stop=stop))
+    return _ended(f"audit of {run_id}", workspace, lambda: audit(workspace.run(run_id), workspace, should_stop=stop))
 
 
-def _ended(what: str, work: Callable[[], object]) -> Ended:
-    """Never raises: an exception would have the scheduler try again what will fail again."""
+def _ended(what: str, workspace: Workspace, work: Callable[[], object]) -> Ended:
+    """Never raises: an exception would have the scheduler try again what will fail again.
+
+    Imported notes do not outlive the job in this process's memory: their owner may delete them while it waits.
+    """
     try:
         work()
     except Cancelled:
@@ -47,6 +50,8 @@ def _ended(what: str, work: Callable[[], object]) -> Ended:
     except Exception:
         log.exception("%s failed", what)
         return "failed"
+    finally:
+        workspace.forget_imported()
     return "done"
 
 

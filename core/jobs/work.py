@@ -116,7 +116,7 @@ class Work:
         """Write down that somebody waits for it. Raises DiskFull when not even that can be written."""
         if self.is_audit:
             with full_disk_as_sentence(f"the audit of run {self.run_id}", self.folder):
-                self.folder.mkdir(parents=True, exist_ok=True)
+                self.workspace.begin_audit(self.run_id, spec.corpus)
         else:
             self.workspace.begin(spec)
         (self.folder / CANCEL_FILE).unlink(missing_ok=True)

@@ -18,7 +18,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from core.runs.events import replace_text
+from core.files import make_folder, replace_text, replaced
 
 ATTACKS_FILE = "attacks.json"
 
@@ -118,7 +118,7 @@ class StoredAudit:
         for name, frame in tables.items():
             _write(_path(self.folder, name, outcome.attack), frame)
         rows = [row for row in self._outcomes_in(self.folder).values() if row.attack != outcome.attack]
-        self.folder.mkdir(parents=True, exist_ok=True)
+        make_folder(self.folder)
         replace_text(self.folder / ATTACKS_FILE, json.dumps([asdict(row) for row in (*rows, outcome)], indent=1))
 
 
@@ -132,10 +132,7 @@ def file_name(attack: str) -> str:
 
 
 def _write(path: Path, frame: pd.DataFrame) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}")
-    try:
+    for folder in (path.parent.parent.parent, path.parent.parent, path.parent):  # the audit, its tables, this one
+        make_folder(folder)
+    with replaced(path) as beside:
         pq.write_table(pa.Table.from_pandas(frame, preserve_index=False), beside, compression="zstd")
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from core.runs.events import replace_text
+from core.files import replace_text
 from core.runs.facts import RunFacts, run_facts
 from core.spec import RunSpec
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
+
+from core.files import file_mode, replace_text
 
 State = Literal["queued", "running", "done", "cancelled", "failed"]
 EVENTS_FILE = "events.jsonl"
@@ -50,7 +51,7 @@ def append_event(folder: Path, event: str, **fields: Any) -> dict[str, Any]:
     """Append one event to the folder's diary in a single write and return it as stored."""
     record = {"time": time.time(), "event": event, **_finite(fields)}
     line = json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n"
-    descriptor = os.open(folder / EVENTS_FILE, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    descriptor = os.open(folder / EVENTS_FILE, os.O_WRONLY | os.O_APPEND | os.O_CREAT, file_mode(folder))
     try:
         os.write(descriptor, line.encode())
     finally:
@@ -129,13 +130,3 @@ def read_status(folder: Path) -> Status | None:
         return Status.model_validate_json((folder / STATUS_FILE).read_text())
     except (FileNotFoundError, ValidationError, UnicodeDecodeError):
         return None
-
-
-def replace_text(path: Path, text: str) -> None:
-    """Write `text` beside `path`, then rename: nobody ever reads half a file, whoever else writes it this moment."""
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
-        beside.write_text(text, encoding="utf-8")
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)

@@ -26,7 +26,8 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from core.runs.disk import full_disk_as_sentence, sync
+from core.files import make_folder, sync
+from core.runs.disk import full_disk_as_sentence
 from core.runs.ledger_head import Head, appending, written
 from core.runs.run import Run
 from core.runs.store import CohortGone, Workspace
@@ -235,7 +236,8 @@ class Ledger:
         if len(reason) > MOST_LETTERS:
             raise ValueError(f"a release's reason has {MOST_LETTERS} letters at most, and this one {len(reason):,}")
         with full_disk_as_sentence("the release", self.folder):
-            self.folder.mkdir(parents=True, exist_ok=True)
+            for folder in (self.folder.parent, self.folder):
+                make_folder(folder, private=True)
             with appending(self.folder):
                 releases, newest = self._bring_up()
                 for earlier in releases:

@@ -7,7 +7,6 @@ behind, whoever dies when, and one entry behind it is an interrupted append and 
 
 from __future__ import annotations
 
-import fcntl
 import os
 import secrets
 from collections.abc import Iterator
@@ -16,7 +15,8 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from core.runs.disk import sync
+from core.files import create, sync
+from core.folders import locked
 
 NAME = "head"
 
@@ -59,17 +59,13 @@ def appending(folder: Path) -> Iterator[None]:
 
     The lock is the folder's own and ends with the process. Not to be entered twice by one thread.
     """
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    with locked(folder):
         yield
-    finally:
-        os.close(descriptor)
 
 
 def written(path: Path, text: str) -> None:
     """Write a new file and have it on the disk."""
-    with path.open("w", encoding="utf-8") as file:
+    with create(path, private=True).open("w", encoding="utf-8") as file:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())

@@ -9,12 +9,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from core.files import PRIVATE_FILE
+
 POLL_SECONDS = 0.2
 
 
 def _try_lock(path: Path) -> int | None:
     """Descriptor of the locked file, or None while somebody else holds it (or has just removed it)."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE_FILE)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         current = os.fstat(descriptor).st_ino == os.stat(path).st_ino

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from core.corpus.tables import Corpus
-from core.runs.events import Status, read_events, read_status, replace_text
+from core.files import replace_text
+from core.runs.events import Status, read_events, read_status
 from core.runs.note_cap import was_capped
 from core.runs.tables import SCHEMAS, read_table
 from core.spec import RunSpec

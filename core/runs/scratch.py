@@ -16,9 +16,10 @@ import weakref
 from collections.abc import Callable
 from pathlib import Path
 
+from core.files import make_folder
 from core.runs.lock import held, in_use
 from core.runs.store import full_disk_as_sentence
-from core.runs.uploads import FOLDER, HOURS, hours_kept
+from core.runs.uploads import FOLDER, seconds_kept
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +39,7 @@ class Scratch(tempfile.TemporaryDirectory):
     def __init__(self, root: Path, alive: Callable[[], bool] = lambda: True) -> None:
         """Raises DiskFull, a sentence, when there is no room for a folder."""
         with full_disk_as_sentence("what was brought", root):
-            (root / FOLDER).mkdir(parents=True, exist_ok=True)
+            make_folder(root / FOLDER, private=True)
             super().__init__(prefix=PREFIX, dir=root / FOLDER, ignore_cleanup_errors=True)
             self._held = contextlib.ExitStack()
             self._held.enter_context(held(self.path / LOCK_FILE, should_stop=lambda: True))
@@ -102,10 +103,7 @@ def _look_once() -> bool:
 def sweep(root: Path, now: float | None = None) -> None:
     """Remove scratch folders whose process is gone, and those that are older than an upload may become."""
     now = time.time() if now is None else now
-    try:
-        longest = 3600 * hours_kept()
-    except ValueError:  # a setting that pages complain of
-        longest = 3600 * HOURS
+    longest = seconds_kept()
     for folder in (root / FOLDER).glob(f"{PREFIX}*/"):
         with contextlib.suppress(FileNotFoundError):  # it goes while it is looked at
             age = now - folder.stat().st_mtime

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 import threading
 import time
 from collections import OrderedDict
@@ -16,11 +15,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from core.corpus.tables import Corpus
+from core.files import make_folder, replace_text
+from core.folders import building, publish
 from core.runs.audits import StoredAudit
-from core.runs.disk import DiskFull, full_disk_as_sentence, publish
-from core.runs.events import Status, read_status, replace_text, write_status
+from core.runs.disk import DiskFull, full_disk_as_sentence
+from core.runs.events import Status, read_status, write_status
 from core.runs.run import SPEC_FILE, Run, RunBroken, RunNotFound, check_run_id, read_stored_spec
-from core.runs.uploads import may_see
+from core.runs.upkeep import look_after
+from core.runs.uploads import damaged_records, may_see
 from core.spec import CorpusSpec, RunSpec
 from core.spec_schema import SCHEMA, written
 
@@ -31,6 +33,7 @@ CORPORA_IN_MEMORY = 4
 
 _corpora: OrderedDict[tuple[Path, str], Corpus] = OrderedDict()
 _corpora_making: dict[tuple[Path, str], threading.Lock] = {}
+_corpora_forgotten: dict[tuple[Path, str], int] = {}  # how often a cohort was deleted
 _corpora_lock = threading.Lock()
 
 
@@ -54,6 +57,7 @@ class Workspace:
         self.root = Path(root or os.environ.get("PHILAB_DATA") or "data").resolve()
         self.shared = tuple(Path(folder) for folder in shared)
         self.viewer = viewer
+        look_after(self.root)
 
     def shows(self, spec: CorpusSpec) -> bool:
         """May the viewer see this cohort and the runs on it?"""
@@ -70,11 +74,12 @@ class Workspace:
         key = (self.root, spec.digest())
         with _corpora_lock:
             making = _corpora_making.setdefault(key, threading.Lock())
+            forgotten = _corpora_forgotten.get(key, 0)
         with making:  # two sessions do not make one cohort twice, and nobody waits for another's
             folder = self.corpus_folder(spec)
             if spec.imported is not None and (folder is None or not self.shows(spec)):
                 if folder is None:
-                    self.forget(spec)
+                    self.forget(spec.digest())
                 raise CohortGone(
                     "The notes of this cohort are not here: they were deleted, are somebody else's, or belong to "
                     f"another data folder than {self.root}. Bring them again."
@@ -82,12 +87,18 @@ class Workspace:
             corpus = _corpora.get(key) or (Corpus.read(folder) if folder else _build(spec))
             if folder is None and store:
                 self._store_corpus(corpus, spec)
+        self._remember(key, corpus, forgotten)
+        return corpus
+
+    def _remember(self, key: tuple[Path, str], corpus: Corpus, forgotten: int) -> None:
+        """Keep a cohort in memory, unless it was forgotten while it was read: it would outlive its deletion."""
         with _corpora_lock:
+            if _corpora_forgotten.get(key, 0) != forgotten:
+                raise CohortGone("The notes of this cohort were deleted a moment ago.")
             _corpora[key] = corpus
             _corpora.move_to_end(key)
             while len(_corpora) > CORPORA_IN_MEMORY:
                 _corpora.popitem(last=False)
-        return corpus
 
     def add(self, corpus: Corpus) -> None:
         """Store a cohort that was imported, so that `corpus(spec)` finds it by its spec."""
@@ -99,32 +110,39 @@ class Workspace:
         if self.corpus_folder(spec) is None:
             final = self.root / "corpora" / spec.digest()
             with full_disk_as_sentence("the cohort", final.parent):
-                final.parent.mkdir(parents=True, exist_ok=True)
-                publish(made, final)
+                publish(made, final, _is_whole_cohort)
 
-    def forget(self, spec: CorpusSpec) -> None:
-        """Drop a cohort that was deleted from this process's memory too."""
+    def forget(self, digest: str) -> None:
+        """Drop a cohort that was deleted from this process's memory too, also where it is being read this moment."""
         with _corpora_lock:
-            _corpora.pop((self.root, spec.digest()), None)
+            _corpora_forgotten[self.root, digest] = _corpora_forgotten.get((self.root, digest), 0) + 1
+            _corpora.pop((self.root, digest), None)
+
+    def forget_imported(self, *, gone: bool = False) -> None:
+        """Drop this data folder's imported cohorts from memory; with `gone` only those that are not on disk any more.
+
+        Another process may delete them, and cannot reach into this one.
+        """
+        with _corpora_lock:
+            held = [corpus.spec for (root, _), corpus in _corpora.items() if root == self.root and corpus.spec]
+        for spec in held:
+            if spec.imported is not None and not (gone and self.corpus_folder(spec)):
+                self.forget(spec.digest())
 
     def corpus_folder(self, spec: CorpusSpec) -> Path | None:
         """The folder that holds the cohort of `spec` as Parquet, for queries; None while it is not on disk."""
         for root in (self.root, *self.shared):
             folder = root / "corpora" / spec.digest()
-            if all((folder / f"{name}.parquet").exists() for name in ("patients", "notes", "canaries")):
+            if _is_whole_cohort(folder):
                 return folder
         return None
 
     def _store_corpus(self, corpus: Corpus, spec: CorpusSpec) -> None:
         final = self.root / "corpora" / spec.digest()
-        with full_disk_as_sentence("the cohort", final.parent):
-            final.parent.mkdir(parents=True, exist_ok=True)
-            beside = Path(tempfile.mkdtemp(prefix=".building-", dir=final.parent))
-            try:
-                corpus.write(beside)
-                publish(beside, final)
-            finally:
-                shutil.rmtree(beside, ignore_errors=True)
+        private = spec.imported is not None
+        with full_disk_as_sentence("the cohort", final.parent), building(final.parent, private=private) as beside:
+            corpus.write(beside)
+            publish(beside, final, _is_whole_cohort)
 
     # Complete runs -----------------------------------------------------------------------------------------------
 
@@ -151,8 +169,9 @@ class Workspace:
         return sorted(runs, key=lambda run: run.status.finished or 0.0, reverse=True)
 
     def problems(self) -> list[str]:
-        """One sentence for every run folder that cannot be used."""
-        return [problem for problem in self._opened() if isinstance(problem, str)]
+        """One sentence for every run folder and, without a viewer, every upload's record that cannot be used."""
+        broken = [problem for problem in self._opened() if isinstance(problem, str)]
+        return broken if self.viewer is not None else [*broken, *damaged_records(self.root)]
 
     def run(self, run_id: str) -> Run:
         """The run of that id. Raises RunNotFound or RunBroken, each with a sentence."""
@@ -195,6 +214,10 @@ class Workspace:
         folders = [root / "audits" / run_id for root in (self.root, *self.shared)]
         return StoredAudit(run_id, folders[0], tuple(folders[1:]))
 
+    def begin_audit(self, run_id: str, corpus: CorpusSpec) -> Path:
+        """Make the folder of the audit of a run on `corpus`, unless it is there: private for imported notes."""
+        return make_folder(self.audit(run_id).folder, private=corpus.imported is not None)
+
     def audit_lock_file(self, run_id: str) -> Path:
         """The file that whoever audits this run holds locked (core.runs.lock)."""
         return self.root / "audits" / f".{check_run_id(run_id)}.lock"
@@ -231,7 +254,7 @@ class Workspace:
         new = not work.exists()
         try:
             with full_disk_as_sentence(f"run {spec.run_id}", self.root):
-                work.mkdir(parents=True, exist_ok=True)
+                make_folder(work, private=spec.corpus.imported is not None)
                 if not (work / SPEC_FILE).exists():
                     replace_text(work / SPEC_FILE, written(spec))
                 if read_status(work) is None:
@@ -246,13 +269,25 @@ class Workspace:
         """Sync a finished work folder to disk and rename it to its place among the runs."""
         final = self.root / "runs" / work.name
         with full_disk_as_sentence(f"run {work.name}", final.parent):
-            final.parent.mkdir(parents=True, exist_ok=True)
-            publish(work, final)
+            if not publish(work, final, _is_whole_run):
+                self.discard(work)
         return Run.open(final)
 
     def discard(self, work: Path) -> None:
         """Remove a work folder and everything in it."""
         shutil.rmtree(work, ignore_errors=True)
+
+
+def _is_whole_cohort(folder: Path) -> bool:
+    return all((folder / f"{name}.parquet").exists() for name in ("patients", "notes", "canaries"))
+
+
+def _is_whole_run(folder: Path) -> bool:
+    try:
+        Run.open(folder)
+    except (RunBroken, OSError):
+        return False
+    return True
 
 
 def _build(spec: CorpusSpec) -> Corpus:

@@ -8,6 +8,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from core.files import make_folder, replaced
+
 SCHEMAS: dict[str, pa.Schema] = {
     "history": pa.schema(
         [
@@ -115,13 +117,9 @@ def write_table(folder: Path, name: str, frame: pd.DataFrame) -> Path:
         if pa.types.is_map(field.type):
             pairs = [list(value.items()) if value else None for value in frame.get(field.name, [None] * len(frame))]
             complete[field.name] = pd.Series(pairs, index=complete.index, dtype=object)
-    folder.mkdir(parents=True, exist_ok=True)
-    path, beside = folder / f"{name}.parquet", folder / f".{name}.parquet"
-    try:
+    path = make_folder(folder) / f"{name}.parquet"
+    with replaced(path) as beside:  # a table that is there is whole
         pq.write_table(pa.Table.from_pandas(complete, schema=schema, preserve_index=False), beside, compression="zstd")
-        beside.replace(path)  # a table that is there is whole
-    finally:
-        beside.unlink(missing_ok=True)
     return path
 
 

@@ -3,34 +3,55 @@
 A record in `uploads/<digest>.json` says whose the cohort of that digest is. It stays until everything made from the
 cohort is gone too: runs, half-made runs, audits, reference models. Notes that came by the command line have no record:
 they are for commands, and for the app only where `PHILAB_SHOW_IMPORTED=1` says so.
+
+A record that cannot be read harms nobody else's: it is left out, named (`damaged_records`), and put aside in
+`uploads/damaged/` under its name. Its cohort is then shown to nobody, and deleted when its folder is as old as an
+upload may become. So is an uploaded cohort (it holds the file UPLOADED) whose record is gone altogether.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import shutil
 import time
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
-from core.runs.events import CANCEL_FILE, replace_text
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+from core.files import create, make_folder, replace_text
+from core.folders import remove
+from core.runs.events import CANCEL_FILE
 from core.runs.lock import in_use
 from core.runs.run import RunBroken, read_spec
+from core.runs.upkeep import DIGEST
 from core.spec import CorpusSpec
 
 if TYPE_CHECKING:
     from core.runs.store import Workspace
 
 FOLDER = "uploads"
+ASIDE = "damaged"  # in it: records that cannot be read
+UPLOADED = "uploaded"  # an empty file in the folder of a cohort that somebody uploaded
 HOURS = 24.0  # how long notes that were uploaded are kept, unless PHILAB_UPLOAD_HOURS says otherwise
+
+log = logging.getLogger(__name__)
+
+
+class RecordBroken(ValueError):
+    """A record of an upload cannot be read. The text is a sentence with the file and the reason, not its content."""
 
 
 @dataclass(frozen=True)
 class Upload:
     """One uploaded cohort. Times are Unix seconds; `leaving` means that it is being deleted."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
     digest: str
     owner: str
@@ -39,6 +60,9 @@ class Upload:
     uploaded: float
     expires: float
     leaving: bool = False
+
+
+_RECORD = TypeAdapter(Upload)
 
 
 def hours_kept() -> float:
@@ -53,6 +77,14 @@ def hours_kept() -> float:
     return hours
 
 
+def seconds_kept() -> float:
+    """As `hours_kept`, in seconds; the usual time where the setting is wrong, of which pages complain."""
+    try:
+        return 3600 * hours_kept()
+    except ValueError:
+        return 3600 * HOURS
+
+
 def keep(workspace: Workspace, made: Path, *, owner: str, name: str) -> Upload:
     """Take over the cohort that an import wrote into the folder `made` (on the workspace's disk) as the owner's.
 
@@ -64,6 +96,7 @@ def keep(workspace: Workspace, made: Path, *, owner: str, name: str) -> Upload:
         raise ValueError("only notes that somebody brought can be kept as theirs")
     now = time.time()
     upload = Upload(spec.digest(), owner, name, spec, now, now + 3600 * hours_kept())
+    create(made / UPLOADED)
     _write(workspace.root, upload)
     try:
         workspace.adopt(made, spec)
@@ -74,11 +107,56 @@ def keep(workspace: Workspace, made: Path, *, owner: str, name: str) -> Upload:
 
 
 def uploads(root: Path, owner: str | None = None) -> list[Upload]:
-    """Every upload, or one owner's, oldest first; those that are being deleted only without `owner`."""
-    folder = root / FOLDER
-    found = [_read(path) for path in sorted(folder.glob("*.json"))] if folder.is_dir() else []
-    kept = [one for one in found if one is not None and (owner is None or (one.owner == owner and not one.leaving))]
+    """Every upload, or one owner's, oldest first; those that are being deleted only without `owner`.
+
+    Records that cannot be read are left out: `damaged_records` names them.
+    """
+    found = [one for one in _records(root) if isinstance(one, Upload)]
+    kept = [one for one in found if owner is None or (one.owner == owner and not one.leaving)]
     return sorted(kept, key=lambda one: (one.uploaded, one.digest))
+
+
+def damaged_records(root: Path) -> list[str]:
+    """A sentence for every record that cannot be read, and for every one that was put aside."""
+    aside = [f"The upload's record {path} was put aside: it cannot be read." for path in _aside(root)]
+    return [str(one) for one in _records(root) if isinstance(one, RecordBroken)] + aside
+
+
+def put_aside_damaged(root: Path) -> list[str]:
+    """Move records that cannot be read into `uploads/damaged/`, log each, and return the sentences about them.
+
+    Cohorts of readable records are marked as uploaded, where an earlier version did not.
+    """
+    told = []
+    for path in sorted((root / FOLDER).glob("*.json")):
+        try:
+            upload = _read(path)
+        except RecordBroken as error:
+            told.append(str(error))
+            log.warning("%s It is put aside, shown to nobody, and deleted when its time is over.", error)
+            with contextlib.suppress(OSError):  # a disk that is only read
+                os.replace(path, make_folder(root / FOLDER / ASIDE, private=True) / path.name)
+            continue
+        cohort = root / "corpora" / path.stem
+        if upload is not None and cohort.is_dir() and not (cohort / UPLOADED).exists():
+            with contextlib.suppress(OSError):
+                create(cohort / UPLOADED)
+    return told
+
+
+def _records(root: Path) -> Iterator[Upload | RecordBroken]:
+    for path in sorted((root / FOLDER).glob("*.json")):
+        try:
+            upload = _read(path)
+        except RecordBroken as error:
+            yield error
+        else:
+            if upload is not None:
+                yield upload
+
+
+def _aside(root: Path) -> list[Path]:
+    return sorted((root / FOLDER / ASIDE).glob("*.json"))
 
 
 def shows_commands_notes() -> bool:
@@ -90,10 +168,19 @@ def may_see(root: Path, spec: CorpusSpec, viewer: str) -> bool:
     """Is this cohort, and whatever was made from it, for these eyes? Synthetic ones are for everybody's."""
     if spec.imported is None:
         return True
-    upload = _read(_file(root, spec.digest()))
+    digest = spec.digest()
+    try:
+        upload = _read(_file(root, digest))
+    except RecordBroken:
+        return False
     if upload is None:
-        return shows_commands_notes()
+        return shows_commands_notes() and not _is_orphan(root, digest)
     return upload.owner == viewer and not upload.leaving
+
+
+def _is_orphan(root: Path, digest: str) -> bool:
+    """Was this uploaded, as something other than its record says?"""
+    return (root / FOLDER / ASIDE / f"{digest}.json").exists() or (root / "corpora" / digest / UPLOADED).exists()
 
 
 def delete(workspace: Workspace, digest: str) -> bool:
@@ -102,20 +189,47 @@ def delete(workspace: Workspace, digest: str) -> bool:
     False while a run on it is still being made or attacked: that is asked to stop, nobody sees it any more, and the
     upload stays `due`. A run that is being attacked stays until then, since it alone says whose notes its audit is of.
     """
-    upload = _read(_file(workspace.root, digest))
-    if upload is None:
+    root = workspace.root
+    if not _begin_deletion(root, digest):
         return True
-    _write(workspace.root, Upload(**{**vars(upload), "leaving": True}))
-    shutil.rmtree(workspace.root / "corpora" / digest, ignore_errors=True)
-    workspace.forget(upload.spec)
+    remove(root / "corpora" / digest)
+    workspace.forget(digest)
     gone = [_stopped(workspace.lock_file(work.name), work) for work in workspace.works() if _is_of(work, digest)]
     for run_id in made_from(workspace, digest):
         audit = workspace.audit(run_id).folder
-        gone.append(_stopped(workspace.audit_lock_file(run_id), audit, workspace.root / "runs" / run_id))
-    shutil.rmtree(workspace.references(upload.spec), ignore_errors=True)
+        gone.append(_stopped(workspace.audit_lock_file(run_id), audit, root / "runs" / run_id))
+    shutil.rmtree(root / "references" / digest, ignore_errors=True)
     if all(gone):
-        _file(workspace.root, digest).unlink(missing_ok=True)
+        for record in (_file(root, digest), root / FOLDER / ASIDE / f"{digest}.json"):
+            _clear(record)
     return all(gone)
+
+
+def _begin_deletion(root: Path, digest: str) -> bool:
+    """Have the record say that the upload is leaving, so that nobody sees any of it. False where there is no upload."""
+    try:
+        upload = _read(_file(root, digest))
+    except RecordBroken:
+        put_aside_damaged(root)
+        upload = None
+    if upload is not None:
+        _write(root, Upload(**{**vars(upload), "leaving": True}))
+    elif _is_orphan(root, digest):
+        record = make_folder(root / FOLDER / ASIDE, private=True) / f"{digest}.json"
+        _clear(record)
+        create(record)
+        os.utime(record, (0, 0))  # it is due until all is gone
+    else:
+        return False
+    return True
+
+
+def _clear(record: Path) -> None:
+    """Remove a record, whatever it has become."""
+    if record.is_dir():
+        shutil.rmtree(record, ignore_errors=True)
+    else:
+        record.unlink(missing_ok=True)
 
 
 def _stopped(lock: Path, job: Path, *others: Path) -> bool:
@@ -130,9 +244,28 @@ def _stopped(lock: Path, job: Path, *others: Path) -> bool:
 
 
 def due(root: Path, now: float | None = None) -> list[str]:
-    """Digests of what is past its time or half deleted."""
+    """Digests of what is past its time or half deleted. Never raises because of what a record holds.
+
+    Where no record can be read, the time is that of the cohort's folder, or else of the record's file.
+    """
     now = time.time() if now is None else now
-    return [one.digest for one in uploads(root) if one.leaving or one.expires <= now]
+    known = list(uploads(root))
+    past = [one.digest for one in known if one.leaving or one.expires <= now]
+    return past + [digest for digest, since in _orphans(root, known).items() if since + seconds_kept() <= now]
+
+
+def _orphans(root: Path, known: list[Upload]) -> dict[str, float]:
+    """Digests of uploads without a readable record, and since when they are there, in Unix seconds."""
+    readable = {one.digest for one in known}
+    records = {path.stem: path for path in [*(root / FOLDER).glob("*.json"), *_aside(root)]}
+    marked = {path.parent.name: path.parent for path in (root / "corpora").glob(f"*/{UPLOADED}")}
+    found: dict[str, float] = {}
+    for digest, path in (records | marked).items():
+        if digest not in readable and DIGEST.fullmatch(digest):
+            with contextlib.suppress(OSError):  # it goes while it is looked at
+                cohort = root / "corpora" / digest
+                found[digest] = (cohort if cohort.is_dir() else path).stat().st_mtime
+    return found
 
 
 def made_from(workspace: Workspace, digest: str) -> list[str]:
@@ -153,15 +286,24 @@ def _file(root: Path, digest: str) -> Path:
 
 def _write(root: Path, upload: Upload) -> None:
     path = _file(root, upload.digest)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent, private=True)
     data = {**asdict(upload), "spec": upload.spec.model_dump(mode="json")}
-    replace_text(path, json.dumps(data, ensure_ascii=False, indent=2))
+    replace_text(path, json.dumps(data, ensure_ascii=False, indent=2), private=True)
 
 
 def _read(path: Path) -> Upload | None:
-    """The record, or None where there is none (it can vanish while somebody looks)."""
+    """The record, or None where there is none (it can vanish while somebody looks). Raises RecordBroken."""
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        upload = _RECORD.validate_json(path.read_bytes())
     except FileNotFoundError:
         return None
-    return Upload(**{**data, "spec": CorpusSpec.model_validate(data["spec"])})
+    except OSError as error:
+        raise RecordBroken(f"The upload's record {path} cannot be read ({error.strerror}).") from None
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        why = f"{where}: {first['msg']}" if where else first["msg"]
+        raise RecordBroken(f"The upload's record {path} is damaged or of another version ({why}).") from None
+    if upload.digest != path.stem:
+        raise RecordBroken(f"The upload's record {path} is of another upload than its name says.")
+    return upload

@@ -8,7 +8,6 @@ There is no random state to keep: every draw comes from (seed, purpose, step), s
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -16,26 +15,22 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from core.files import make_folder, replaced
+
 FILE = "state.safetensors"
 
 
 def write(folder: Path, tensors: dict[str, Tensor], state: dict[str, Any]) -> None:
     """Replace the checkpoint in `folder` (made when absent). Raises OSError on a full disk; the old one stays."""
-    folder.mkdir(parents=True, exist_ok=True)
-    unfinished = folder / f".{FILE}.{os.getpid()}"
     try:
-        save_file(
-            {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()},
-            unfinished,
-            metadata={"state": json.dumps(state)},
-        )
-        with unfinished.open("rb") as file:
-            os.fsync(file.fileno())
-        unfinished.replace(folder / FILE)
+        with replaced(make_folder(folder) / FILE) as unfinished:
+            save_file(
+                {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()},
+                unfinished,
+                metadata={"state": json.dumps(state)},
+            )
     except SafetensorError as error:
         raise OSError(f"the checkpoint could not be written to {folder}: {error}") from error
-    finally:
-        unfinished.unlink(missing_ok=True)
 
 
 def read(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None:

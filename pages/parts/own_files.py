@@ -10,6 +10,7 @@ import streamlit as st
 
 from core.corpus.import_files import BadNotes
 from core.corpus.import_mimic import is_mimic
+from core.files import create
 from core.runs.scratch import Scratch
 from core.runs.store import full_disk_as_sentence
 from pages.parts import owner, shell
@@ -58,7 +59,7 @@ def on_disk(box: str, files: Sequence[UploadedFile]) -> Path:
             scratch = Scratch(root, owner.session_lives())
             kept[box] = key, scratch
             for file in files:
-                (scratch.path / Path(file.name).name).write_bytes(file.getbuffer())
+                create(scratch.path / Path(file.name).name).write_bytes(file.getbuffer())
     folder = scratch.path
     if len(files) == 1 and not is_mimic(folder):
         return folder / Path(files[0].name).name

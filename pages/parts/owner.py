@@ -8,7 +8,9 @@ import logging
 import secrets
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import streamlit as st
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from core.runs.store import Workspace
 
 SWEEP_SECONDS = 600.0
+AGAIN_SECONDS = 30.0
 HOLDERS = {  # the parts whose `st.cache_resource` may hold something of a cohort: models, scores, tables, a figure
     "job_monitor": ("_strips",),
     "membership_data": ("_scores",),
@@ -30,6 +33,20 @@ HOLDERS = {  # the parts whose `st.cache_resource` may hold something of a cohor
 _SESSION = "owner_of_this_session"
 
 log = logging.getLogger(__name__)
+
+
+@dataclass
+class _ClearAgain:
+    """How often the caches are still to be emptied after a deletion.
+
+    A page that was being drawn then may put what it had read into a cache afterwards.
+    """
+
+    rounds: int = 0
+    wake: threading.Event = field(default_factory=threading.Event)
+
+
+_clear_again = _ClearAgain()
 
 
 def owner() -> str:
@@ -59,15 +76,26 @@ def remove(workspace: Workspace, digest: str) -> None:
     """Delete an uploaded cohort with everything made from it; jobs on it are cancelled. `workspace` has no viewer."""
     from core.jobs.engine import Engine
     from core.runs.uploads import delete, made_from
+    from pages.parts import side_by_side
+
+    with _logged(f"cancelling the jobs on the upload {digest}"):  # what is asked to stop is deleted all the same
+        engine = Engine.connect(workspace=workspace)
+        for job in engine.jobs():
+            if job.spec.corpus.digest() == digest:
+                engine.cancel(job.id)
+    trained = made_from(workspace, digest)
+    delete(workspace, digest)
+    for run_id in trained:  # afterwards: no request can load one again
+        side_by_side.server(workspace).forget(run_id)
+    _let_go()
+    _clear_again.rounds = 2
+    _clear_again.wake.set()
+
+
+def _let_go() -> None:
+    """Empty every cache of this process that may hold something of a cohort."""
     from pages.parts import run_picker, side_by_side
 
-    engine = Engine.connect(workspace=workspace)
-    for job in engine.jobs():
-        if job.spec.corpus.digest() == digest:
-            engine.cancel(job.id)
-    for run_id in made_from(workspace, digest):
-        side_by_side.server(workspace).forget(run_id)
-    delete(workspace, digest)
     side_by_side.phi_index.clear()
     side_by_side.patients.clear()
     run_picker.forget_metrics()
@@ -81,8 +109,15 @@ def remove(workspace: Workspace, digest: str) -> None:
 def clear_out(workspace: Workspace) -> None:
     """Delete uploads past their time, and what a killed server left. What fails is logged, and the rest is done."""
     from core.runs.scratch import sweep
-    from core.runs.uploads import due
+    from core.runs.upkeep import sweep_store, tighten_store
+    from core.runs.uploads import due, put_aside_damaged
 
+    if _clear_again.rounds:
+        _clear_again.rounds -= 1
+        _let_go()
+    workspace.forget_imported(gone=True)
+    with _logged("putting records aside that cannot be read"):
+        put_aside_damaged(workspace.root)
     overdue: list[str] = []
     with _logged("looking for uploads past their time"):
         overdue = due(workspace.root)
@@ -91,6 +126,8 @@ def clear_out(workspace: Workspace) -> None:
             remove(workspace, digest)
     with _logged("clearing out what a server left"):
         sweep(workspace.root)
+        sweep_store(workspace.root)
+        tighten_store(workspace.root)
 
 
 @contextlib.contextmanager
@@ -106,10 +143,11 @@ def keep_time(root: str, _workspace: Workspace) -> threading.Thread:
     """Start, once a data folder, the thread that deletes uploads past their time, and what a killed server left."""
 
     def look() -> None:
-        pause = threading.Event()
         while True:
             clear_out(_workspace)
-            pause.wait(SWEEP_SECONDS)
+            if _clear_again.wake.wait(SWEEP_SECONDS):
+                _clear_again.wake.clear()
+                time.sleep(AGAIN_SECONDS)
 
     thread = threading.Thread(target=look, name="uploads", daemon=True)
     thread.start()
