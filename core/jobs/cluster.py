@@ -1,8 +1,13 @@
 """`python -m core.jobs.cluster`: the local cluster, in a process of its own.
 
 A web server must not fork workers: they would start its main script again. So the server starts this module, which
-holds a dask LocalCluster with one worker process, prints the scheduler's address, and ends when its standard input is
-closed, that is, when the server ends for whatever reason.
+holds a dask scheduler with one worker process, prints the scheduler's address with the credentials to use it, and ends
+when its standard input is closed, that is, when the server ends for whatever reason.
+
+A dask scheduler and its workers run any code they are sent, and every account of a computer can reach 127.0.0.1. So
+all connections use TLS with a certificate for both sides. Its key is made anew for each cluster and never written to a
+lasting file: it goes to the server through the pipe that is this process' standard output. The HTTP servers of dask
+(dashboard, Prometheus, JSON) know no certificates; they are not started.
 """
 
 from __future__ import annotations
@@ -12,10 +17,11 @@ import logging
 import os
 import sys
 import tempfile
+from typing import Any
 
 import dask
 from dask.system import CPU_COUNT
-from distributed import LocalCluster
+from distributed import Nanny, Scheduler, Security, SpecCluster, Worker
 from distributed.system import MEMORY_LIMIT
 
 MEMORY_SHARE = 0.7  # of the machine; beyond it the nanny restarts the worker, and the job goes on from its checkpoint
@@ -32,6 +38,39 @@ ENVIRONMENT = {
 }
 
 
+class _WithoutHttp:
+    """Dask starts an HTTP server in every scheduler and worker, and has no setting against it."""
+
+    def start_http_server(self, *arguments: Any, **options: Any) -> None:
+        """Start none."""
+
+
+class LocalScheduler(_WithoutHttp, Scheduler):
+    """A scheduler that answers to certificates only."""
+
+
+class LocalWorker(_WithoutHttp, Worker):
+    """A worker that answers to certificates only."""
+
+
+def local_cluster(security: Security, folder: str) -> SpecCluster:
+    """A scheduler and one worker process on 127.0.0.1. Files of the worker stay in `folder`."""
+    place = {"host": "127.0.0.1", "protocol": "tls://", "security": security}
+    worker = {
+        "worker_class": LocalWorker,
+        "nthreads": 1,
+        "memory_limit": int(MEMORY_LIMIT * MEMORY_SHARE),
+        "local_directory": folder,
+        "silence_logs": logging.ERROR,
+    }
+    return SpecCluster(
+        scheduler={"cls": LocalScheduler, "options": {**place, "port": 0, "dashboard": False}},
+        workers={0: {"cls": Nanny, "options": {**place, **worker}}},
+        security=security,
+        silence_logs=logging.ERROR,
+    )
+
+
 def serve() -> None:
     """Run the cluster until standard input is closed."""
     dask.config.set(
@@ -45,22 +84,21 @@ def serve() -> None:
             "distributed.worker.memory.pause": False,
         }
     )
+    security = Security.temporary()
     with (
         tempfile.TemporaryDirectory(prefix="phi-leak-lab-") as folder,
-        LocalCluster(
-            n_workers=1,
-            threads_per_worker=1,
-            processes=True,
-            host="127.0.0.1",
-            dashboard_address=None,
-            memory_limit=int(MEMORY_LIMIT * MEMORY_SHARE),
-            local_directory=folder,
-            silence_logs=logging.ERROR,
-        ) as cluster,
+        local_cluster(security, folder) as cluster,
     ):
-        print(json.dumps({"scheduler": cluster.scheduler_address}), flush=True)
+        said = {
+            "scheduler": cluster.scheduler_address,
+            "certificate": security.tls_client_cert,
+            "key": security.tls_client_key,
+        }
+        print(json.dumps(said), flush=True)
         sys.stdin.read()
 
 
 if __name__ == "__main__":
-    serve()
+    from core.jobs import cluster as module  # its classes are found again in the worker process by this name
+
+    module.serve()

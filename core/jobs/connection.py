@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import subprocess
 import sys
 from pathlib import Path
 
-from distributed import Client, Future
+from distributed import Client, Future, Security
 
 from core.jobs.task import get_ready
+from core.jobs.workers import MOST_NAMED, ROOT, Fit, fit_workers
 
-ROOT = Path(__file__).resolve().parents[2]
 START_SECONDS, END_SECONDS = 60, 60
+
+log = logging.getLogger(__name__)
 
 
 class EngineFailed(RuntimeError):
@@ -39,13 +42,52 @@ class Connection:
     def open(self) -> Client:
         """Connect anew, to a cluster that is started where there is none. Raises EngineFailed."""
         self._end_cluster()
-        address = self.address or self._start_cluster()
+        # Without `security`, dask takes the certificates that its own configuration names (distributed.comm.tls).
+        address, security = (self.address, None) if self.address else self._start_cluster()
         try:
-            self.client = Client(address, set_as_default=False, timeout=START_SECONDS)
-        except (OSError, TimeoutError) as error:
-            raise EngineFailed(f"The job scheduler at {address} does not answer ({error}).") from error
-        self._ready = self.client.submit(get_ready, key="get-ready", priority=1_000_000)  # dropped, it would not run
+            self.client = Client(address, security=security, set_as_default=False, timeout=START_SECONDS)
+        except (OSError, TimeoutError, RuntimeError, ValueError, TypeError) as error:
+            # The last three: an address that cannot be read, or one of tls:// without certificates.
+            raise EngineFailed(
+                f"The job scheduler at {address} does not answer ({error}). Check its address, that it runs, and that "
+                "dask's configuration names its certificates where it uses TLS."
+            ) from error
+        if self.address is None:  # others' workers are checked before they get anything
+            self._ready = self.client.submit(
+                get_ready, key="get-ready", priority=1_000_000
+            )  # dropped, it would not run
         return self.client
+
+    def fit(self, data: Path) -> Fit | None:
+        """The workers of somebody else's cluster that can take jobs; None for the local one, whose worker can.
+
+        Raises EngineFailed when there are none, with a sentence for each that cannot, and when they do not answer.
+        """
+        if self.address is None:
+            return None
+        try:
+            self.client.wait_for_workers(1, timeout=START_SECONDS)
+        except TimeoutError:
+            raise EngineFailed(
+                f"The job scheduler at {self.address} has no workers. Start one in {ROOT}: dask worker {self.address}"
+            ) from None
+        try:
+            found = fit_workers(self.client, data)
+        except (OSError, RuntimeError, AttributeError) as error:  # dask's ways to say that a connection ended
+            raise EngineFailed(self.lost()) from error
+        if not found.workers:
+            named = " ".join(found.refusals[:MOST_NAMED])
+            more = len(found.refusals) - MOST_NAMED
+            others = f" {more} more cannot either." if more > 0 else ""
+            raise EngineFailed(f"No worker of the scheduler at {self.address} can take a job. {named}{others}")
+        for refusal in found.refusals:
+            log.warning("%s It gets no jobs.", refusal)
+        return found
+
+    def lost(self) -> str:
+        """That the connection ended, in a sentence."""
+        who = "its worker process" if self.address is None else f"the job scheduler at {self.address}"
+        return f"The connection to {who} was lost. Ask for the job again: it goes on from where it was."
 
     def close(self) -> None:
         """End the client and the local cluster."""
@@ -54,7 +96,8 @@ class Connection:
         self._end_cluster()
         self.client = self._ready = None
 
-    def _start_cluster(self) -> str:
+    def _start_cluster(self) -> tuple[str, Security]:
+        """Start the local cluster; returns its scheduler's address and the credentials for it."""
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
         self._process = subprocess.Popen(  # noqa: S603 — our own module
             [sys.executable, "-m", "core.jobs.cluster"],
@@ -66,7 +109,12 @@ class Connection:
         line = self._process.stdout.readline()
         if not line:
             raise EngineFailed("The job engine could not start its worker process; the server's log says why.")
-        return json.loads(line)["scheduler"]
+        said = json.loads(line)
+        certificate, key = said["certificate"], said["key"]
+        security = Security(
+            require_encryption=True, tls_ca_file=certificate, tls_client_cert=certificate, tls_client_key=key
+        )
+        return said["scheduler"], security
 
     def _end_cluster(self) -> None:
         """End the local cluster, if one was started, and let go of its pipes."""

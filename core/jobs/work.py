@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Literal
 
 from core.audit import open_attacks, open_figures
-from core.jobs.task import attack_run, make_run
 from core.runs.audits import AuditBroken
 from core.runs.disk import full_disk_as_sentence
 from core.runs.events import CANCEL_FILE, STATUS_FILE, Status, append_event, read_status, write_status
-from core.runs.lock import in_use
+from core.runs.lock import held, in_use
 from core.runs.run import RunBroken, RunNotFound, read_spec
 from core.runs.store import Workspace
 from core.spec import RunSpec
@@ -86,10 +85,14 @@ class Work:
         return self.workspace.audit(self.run_id).folder if self.is_audit else self.workspace.work(self.run_id)
 
     @property
+    def lock_file(self) -> Path:
+        """What whoever makes or attacks the run holds locked."""
+        return (self.workspace.audit_lock_file if self.is_audit else self.workspace.lock_file)(self.run_id)
+
+    @property
     def in_hand(self) -> bool:
         """Is any living process at it?"""
-        lock = self.workspace.audit_lock_file if self.is_audit else self.workspace.lock_file
-        return in_use(lock(self.run_id))
+        return in_use(self.lock_file)
 
     def status(self) -> Status | None:
         """What its files say; None when nobody waits for it."""
@@ -116,27 +119,46 @@ class Work:
         submitted = None if self.is_audit else run.status.submitted
         return Job(self.run_id, run.spec, "done", run.status.message, submitted, None, self.is_audit)
 
-    def queue(self, spec: RunSpec) -> None:
-        """Write down that somebody waits for it. Raises DiskFull when not even that can be written."""
+    def queue(self, spec: RunSpec) -> float:
+        """Write down that somebody waits for it; returns the time, by which a worker knows this very submission.
+
+        Raises DiskFull when not even that can be written.
+        """
         if self.is_audit:
             with full_disk_as_sentence(f"the audit of run {self.run_id}", self.folder):
                 self.workspace.begin_audit(self.run_id, spec.corpus)
         else:
             self.workspace.begin(spec)
         (self.folder / CANCEL_FILE).unlink(missing_ok=True)
-        write_status(self.folder, Status(state="queued", submitted=time.time()))
+        submitted = time.time()
+        write_status(self.folder, Status(state="queued", submitted=submitted))
+        return submitted
 
-    def ask_to_stop(self) -> None:
-        """Have whoever is at it stop between two batches."""
-        if self.folder.exists():
-            (self.folder / CANCEL_FILE).touch()
+    def withdraw(self) -> None:
+        """Nobody waits for it any more: a worker at it is asked to stop; else what asks for it is removed.
 
-    def forget(self) -> None:
-        """Nobody waits for it any more. Of a run nothing is left; of an audit the attacks that were done are kept."""
-        if self.is_audit:  # `cancel` stays until it is asked for again: a worker may be about to begin
-            (self.folder / STATUS_FILE).unlink(missing_ok=True)
-        else:
-            self.workspace.discard(self.folder)
+        Of a run nothing is left; of an audit the attacks that were done are kept. The lock is held meanwhile, so a
+        worker that is about to begin waits, and then finds that nobody asks for the job.
+        """
+        if not self.folder.exists():
+            return
+        with held(self.lock_file, should_stop=lambda: True) as nobody_at_it:
+            if not nobody_at_it:
+                (self.folder / CANCEL_FILE).touch()
+            elif self.is_audit:
+                (self.folder / STATUS_FILE).unlink(missing_ok=True)
+                (self.folder / CANCEL_FILE).unlink(missing_ok=True)
+            else:
+                self.workspace.discard(self.folder)
+
+    @property
+    def asked_to_stop(self) -> bool:
+        """Is a worker that is at it asked to stop?"""
+        return (self.folder / CANCEL_FILE).exists()
+
+    def clear_up(self) -> None:
+        """Remove the request to stop, once whoever was asked has stopped."""
+        (self.folder / CANCEL_FILE).unlink(missing_ok=True)
 
     def fail(self, message: str) -> None:
         """Write down why it cannot be done, where somebody waits for it."""
@@ -148,9 +170,10 @@ class Work:
             )
             append_event(self.folder, "failed", message=message)
 
-    def task(self) -> tuple:
-        """What a worker calls, and with what."""
-        places = (str(self.workspace.root), tuple(map(str, self.workspace.shared)))
+    def task(self, submitted: float) -> tuple[str, ...]:
+        """The function of `core.jobs.task` that does it, and its arguments. Raises RunNotFound, RunBroken."""
+        places = (str(self.workspace.root), tuple(map(str, self.workspace.shared)), submitted)
         if self.is_audit:
-            return attack_run, self.run_id, *places
-        return make_run, read_spec(self.folder).model_dump_json(), *places
+            self.workspace.run(self.run_id)
+            return ("attack_run", self.run_id, *places)
+        return ("make_run", read_spec(self.folder).model_dump_json(), *places)

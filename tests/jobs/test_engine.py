@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
@@ -15,9 +14,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from core.__main__ import main
 from core.audit import chosen_attacks
 from core.jobs.engine import Engine, Job
+from core.jobs.queue import Ticket
+from core.jobs.work import Work
+from core.jobs.workers import Fit
 from core.runs.audits import Outcome
 from core.runs.events import Status, read_events, write_status
 from core.runs.lock import held
@@ -209,60 +210,62 @@ class _Client:
     def __init__(self, address: str, **options: object) -> None:
         self.status, self.taken = "running", []
 
+    def wait_for_workers(self, count: int, timeout: float) -> None:
+        """There is one."""
+
     def submit(self, call: Callable, *arguments: object, **options: object) -> SimpleNamespace:
         assert self.status == "running", "a closed client takes nothing"
         self.taken.append(arguments)
         return SimpleNamespace(status="pending", done=lambda: False, add_done_callback=lambda told: None)
 
 
-def test_a_scheduler_that_was_lost_is_asked_anew(
-    tmp_path: Path, smoke_spec: Callable[..., RunSpec], monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody else's scheduler, with one worker that can take a job."""
     monkeypatch.setattr("core.jobs.connection.Client", _Client)
+    monkeypatch.setattr("core.jobs.connection.fit_workers", lambda client, data: Fit(("tcp://elsewhere:2",), 1, ()))
+
+
+def waiting(engine: Engine, spec: RunSpec) -> None:
+    """Put a run into an engine's queue without starting anything."""
+    engine._queue.add(Ticket(spec.run_id, spec, Work(engine.workspace, spec.run_id).queue(spec)))
+
+
+def test_a_scheduler_that_was_lost_is_asked_anew(
+    tmp_path: Path, smoke_spec: Callable[..., RunSpec], elsewhere: None
+) -> None:
     engine = Engine(Workspace(tmp_path, shared=()), scheduler_address="tcp://elsewhere:1")
-    first = engine._started()
-    assert engine._started() is first
+    engine._start()
+    first = engine._connection.client
+    engine._start()
+    assert engine._connection.client is first
     first.status = "closed"
-    engine._futures = {smoke_spec().run_id: None}
-    engine.workspace.begin(smoke_spec())
+    waiting(engine, smoke_spec())
     engine._hand_over()
     assert (
         engine._connection.client is not first
         and engine._waits(smoke_spec().run_id)
-        and len(engine._connection.client.taken) == 2
+        and len(engine._connection.client.taken) == 1
     )
 
 
 def test_a_job_whose_folder_is_gone_does_not_hold_up_the_others(
-    tmp_path: Path, smoke_spec: Callable[..., RunSpec], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, smoke_spec: Callable[..., RunSpec], elsewhere: None
 ) -> None:
-    monkeypatch.setattr("core.jobs.connection.Client", _Client)
     engine = Engine(Workspace(tmp_path, shared=()), scheduler_address="tcp://elsewhere:1")
-    gone, there = smoke_spec(seed=7).run_id, smoke_spec(seed=8)
-    engine.workspace.begin(there)
-    engine._futures = {gone: None, there.run_id: None}
+    gone, there = smoke_spec(seed=7), smoke_spec(seed=8)
+    waiting(engine, gone)
+    waiting(engine, there)
+    shutil.rmtree(engine.workspace.work(gone.run_id))
     engine._hand_over()
-    assert list(engine._futures) == [there.run_id] and engine._waits(there.run_id)
-
-
-def test_a_sweep_on_somebody_elses_scheduler(
-    engine: Engine, smoke_workspace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    shutil.copytree(smoke_workspace / "corpora", tmp_path / "corpora")
-    address = engine._started().scheduler.address
-    options = ["--corpus", "smoke", "--epochs", "1", "--samples-per-prompt", "1", "--data", str(tmp_path), "--json"]
-    assert main(["sweep", "--epsilon", "inf", "--scheduler", address, *options]) == 0
-    (made,) = json.loads(capsys.readouterr().out)
-    assert Workspace(tmp_path).run(made["run"]).folder == Path(made["folder"])
-    assert main(["sweep", "--epsilon", "inf", *options]) == 0, "here it is found, not made again"
-    assert json.loads(capsys.readouterr().out) == [made]
+    assert [ticket.job_id for ticket in engine._queue.live()] == [there.run_id]
 
 
 def test_no_worker_outlives_its_server(tmp_path: Path) -> None:
     code = (
         "import os, sys\nfrom core.jobs.engine import Engine\nfrom core.runs.store import Workspace\n"
         "engine = Engine(Workspace(sys.argv[1]))\n"
-        "print(*engine._started().run(os.getpid).values(), flush=True)\nsys.stdin.read()"
+        "engine._start()\nprint(*engine._connection.client.run(os.getpid).values(), flush=True)\nsys.stdin.read()"
     )
     server = subprocess.Popen(  # noqa: S603
         [sys.executable, "-c", code, str(tmp_path)], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

@@ -1,0 +1,230 @@
+"""Who may do what with the queue: limits for each user, owners of jobs, and the instructor's key.
+
+The command line is the owner's own and has no limits. On the pages a user is a browser session or a signed-in person.
+`make class` sets PHILAB_CLASS=1, for which the limits are strict and a user may cancel only their own jobs, and
+PHILAB_INSTRUCTOR_KEY: whoever knows the key may cancel and reorder all jobs, close the queue, and has no limits.
+"""
+
+from __future__ import annotations
+
+import hmac
+import logging
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from core.spec import RunSpec
+
+log = logging.getLogger(__name__)
+
+DAY_SECONDS = 86_400.0
+MEMBERS = 0.7  # of a synthetic hospital's patients are trained on
+# Seconds on two slow cores, of the shipped (tiny) size; docs/PERFORMANCE.md has the measurements behind them.
+NOTE_SECONDS = 0.0125  # of training, for one note in one epoch, with privacy
+SCORE_SECONDS = 0.0025  # for scoring one note
+START_SECONDS = 30.0  # quick audit, figures and saving
+AUDIT_SECONDS = 0.27  # of the full battery, for one training note (GPT-2; DistilBERT: twice that)
+SIZES = {"tiny": 1.0, "small": 8.0}  # times as long
+MASKED = 2.0
+
+
+class Refused(ValueError):
+    """A job, or a change of the queue, that a user may not ask for. The text is a sentence that says why."""
+
+
+@dataclass(frozen=True)
+class User:
+    """Somebody at a page: `name` tells users apart and is known to nobody else; `key` is what they typed as the key."""
+
+    name: str
+    key: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The most that one user may ask for, and of everybody together. None = no limit.
+
+    Attributes:
+        jobs: a user's jobs that wait or run.
+        minutes: the estimated minutes of one job.
+        day_minutes: the estimated minutes of all jobs that a user asked for in the last 24 hours.
+        queue: the jobs of all users that wait or run.
+        key: the instructor's key; with none, every user has an instructor's rights.
+
+    """
+
+    jobs: int | None = 20
+    minutes: float | None = 1_440
+    day_minutes: float | None = 2_880
+    queue: int | None = 200
+    key: str = field(default="", repr=False)
+
+    @classmethod
+    def of(cls, environment: Mapping[str, str] = os.environ) -> Limits:
+        """The limits that the environment names, by default those of one's own computer, or of a class."""
+        key = environment.get("PHILAB_INSTRUCTOR_KEY", "").strip()
+        in_class = environment.get("PHILAB_CLASS") == "1" or bool(key)
+        usual = CLASS if in_class else cls()
+        named = {name: _limit(environment, variable, getattr(usual, name)) for name, variable in VARIABLES.items()}
+        return replace(usual, **named, key=key if key or not in_class else NOBODY)
+
+    @property
+    def in_class(self) -> bool:
+        """Are users' jobs their own, because an instructor is set over the queue?"""
+        return bool(self.key)
+
+    def instructs(self, user: User | None) -> bool:
+        """May this user change the whole queue? The machine's owner (None) may; so may all where there is no key."""
+        if user is None or not self.key:
+            return True
+        if self.key == NOBODY:
+            return False
+        return hmac.compare_digest(self.key.encode(), user.key.strip().encode())
+
+
+CLASS = Limits(jobs=2, minutes=20, day_minutes=90, queue=40)
+VARIABLES = {
+    "jobs": "PHILAB_JOBS_PER_USER",
+    "minutes": "PHILAB_MINUTES_PER_JOB",
+    "day_minutes": "PHILAB_MINUTES_PER_DAY",
+    "queue": "PHILAB_QUEUE",
+}
+NOBODY = "\0"  # in a class without a key nobody is the instructor: no typed text equals it
+
+
+def _limit(environment: Mapping[str, str], variable: str, usual: float | None) -> float | None:
+    """A limit from a variable: a number from 0 on, or `none`. Anything else is logged, and the default holds."""
+    told = environment.get(variable, "").strip().lower()
+    if not told:
+        return usual
+    if told == "none":
+        return None
+    if told.isascii() and told.isdigit() and len(told) < 10:
+        return int(told)
+    log.warning("%s is “%s”: it must be a whole number or “none”. The default, %s, holds.", variable, told, usual)
+    return usual
+
+
+# How long a job takes ------------------------------------------------------------------------------------------------
+
+
+def training_notes(spec: RunSpec) -> float:
+    """The expected number of training notes of a run, from its spec alone: the cohort need not exist yet."""
+    corpus = spec.corpus
+    per_patient = min(corpus.notes_per_patient, spec.training.max_notes_per_patient)
+    return corpus.patients * MEMBERS * per_patient
+
+
+def run_minutes(spec: RunSpec) -> float:
+    """A rough estimate of the minutes that a run takes, for limits; nothing is promised of it."""
+    notes, size = training_notes(spec), SIZES[spec.model.size]
+    every = (spec.corpus.patients + spec.corpus.population) * spec.corpus.notes_per_patient
+    training = notes * spec.training.epochs * NOTE_SECONDS
+    generation = START_SECONDS * spec.audit.samples_per_prompt / 100
+    return size * (training + 2 * every * SCORE_SECONDS + generation) / 60
+
+
+def audit_minutes(spec: RunSpec) -> float:
+    """A rough estimate of the minutes that the full battery on a run takes."""
+    masked = 1.0 if spec.model.kind == "gpt2" else MASKED
+    return SIZES[spec.model.size] * masked * (START_SECONDS + training_notes(spec) * AUDIT_SECONDS) / 60
+
+
+# What users asked for ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Request:
+    """A job that a user asked for. `size` says in words what it is estimated from."""
+
+    minutes: float
+    size: str
+
+    @classmethod
+    def run(cls, spec: RunSpec) -> Request:
+        """Making a run."""
+        notes, epochs = f"{training_notes(spec):,.0f} notes", spec.training.epochs
+        return cls(run_minutes(spec), f"{notes} × {epochs:,} epoch{'' if epochs == 1 else 's'}")
+
+    @classmethod
+    def full_audit(cls, spec: RunSpec) -> Request:
+        """Attacking one."""
+        return cls(audit_minutes(spec), f"every attack on {training_notes(spec):,.0f} notes")
+
+
+class Accounts:
+    """What each user asked for in the last 24 hours. Not safe for threads by itself: the engine's lock guards it."""
+
+    def __init__(self) -> None:
+        self._asked: dict[str, dict[str, tuple[float, float]]] = {}  # user → job → (when, minutes)
+
+    def minutes(self, user: User) -> float:
+        """The estimated minutes of all that a user asked for in the last 24 hours."""
+        since = time.time() - DAY_SECONDS
+        recent = {job: one for job, one in self._asked.get(user.name, {}).items() if one[0] > since}
+        self._asked[user.name] = recent
+        return sum(minutes for _, minutes in recent.values())
+
+    def add(self, user: User, job_id: str, minutes: float) -> None:
+        """Count a job that was taken."""
+        self._asked.setdefault(user.name, {})[job_id] = (time.time(), minutes)
+
+    def give_back(self, user_name: str, job_id: str) -> None:
+        """Count a job no more: it was cancelled before it began."""
+        self._asked.get(user_name, {}).pop(job_id, None)
+
+
+def check(limits: Limits, user: User, request: Request, *, own: int, everybody: int, day_minutes: float) -> None:
+    """Raise Refused, a sentence, for a job beyond a user's limits.
+
+    Args:
+        limits: of this server.
+        user: who asks.
+        request: the job.
+        own: the user's jobs that wait or run.
+        everybody: all jobs that wait or run.
+        day_minutes: what the user asked for in the last 24 hours, in estimated minutes.
+
+    """
+    if limits.minutes is not None and request.minutes > limits.minutes:
+        raise Refused(
+            f"This job would take about {_minutes(request.minutes)} ({request.size}); the most here is "
+            f"{_minutes(limits.minutes)}. Choose fewer epochs or a smaller hospital."
+        )
+    if limits.jobs is not None and own >= limits.jobs:
+        jobs = "1 job" if own == 1 else f"{own} jobs"
+        raise Refused(
+            f"You have {jobs} waiting or running, and the most here is {limits.jobs}. Wait until one is done, or "
+            "cancel one on the page Train."
+        )
+    if limits.day_minutes is not None and day_minutes + request.minutes > limits.day_minutes:
+        raise Refused(
+            f"This job would take about {_minutes(request.minutes)}. You have asked for {_minutes(day_minutes)} in the "
+            f"last 24 hours, and the most here is {_minutes(limits.day_minutes)}."
+        )
+    if limits.queue is not None and everybody >= limits.queue:
+        raise Refused(f"{everybody} jobs wait or run already, the most that this server takes. Try again later.")
+
+
+def _minutes(minutes: float) -> str:
+    """`1 minute`, `90 minutes`, `40 hours`, `56,250 days`."""
+    for unit, length, most in (("minute", 1, 120), ("hour", 60, 72), ("day", 1_440, float("inf"))):
+        count = max(1, round(minutes / length)) if minutes > 0 else 0
+        if count <= most:
+            return f"{count:,} {unit}{'' if count == 1 else 's'}"
+    raise AssertionError("a day has no most")
+
+
+def in_words(limits: Limits, instructs: bool) -> Sequence[str]:
+    """The limits of one user in words, for pages; empty for whoever has none."""
+    if instructs and limits.in_class:
+        return ()
+    told = []
+    if limits.jobs is not None:
+        told.append(f"{limits.jobs} jobs at a time")
+    if limits.minutes is not None:
+        told.append(f"{_minutes(limits.minutes)} a job")
+    if limits.day_minutes is not None:
+        told.append(f"{_minutes(limits.day_minutes)} in 24 hours")
+    return told

@@ -1,0 +1,149 @@
+"""What the workers of an existing cluster must have before a job is sent to one, and calls that any worker can read.
+
+A worker that is sent a function of a module that it cannot import closes itself while it reads the message. So what
+goes to such a cluster is defined inside another function: cloudpickle then sends its code, not its module's name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from distributed import Client
+
+ROOT = Path(__file__).resolve().parents[2]
+MEMORY_NEEDED = 1 << 30  # bytes that must be left on a worker; a run of the shipped size takes about that
+MOST_NAMED = 3  # workers in one sentence
+Facts = dict[str, Any]
+
+
+def fact_finder() -> Callable[..., Facts]:
+    """A function without imports of its own: what a worker is, and what of this program and its data it sees."""
+
+    def facts(data: str, token_file: str, dask_worker: Any = None) -> Facts:
+        import hashlib
+        import os
+        import socket
+        from importlib.util import find_spec
+        from pathlib import Path
+
+        import psutil
+
+        package = find_spec("core")
+        folder = Path(package.origin).parent if package is not None and package.origin else None
+        code = hashlib.sha256()
+        kinds = (".py", ".toml", ".csv", ".gz")
+        for path in sorted(folder.rglob("*")) if folder else ():
+            if path.suffix in kinds and path.is_file():
+                code.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+        try:
+            token = (Path(data) / token_file).read_text()
+        except OSError:
+            token = None
+        memory = psutil.virtual_memory().available
+        limit = None if dask_worker is None else dask_worker.memory_manager.memory_limit
+        return {
+            "host": socket.gethostname(),
+            "package": None if folder is None else str(folder),
+            "code": None if folder is None else code.hexdigest(),
+            "token": token,
+            "writable": os.access(data, os.W_OK),
+            "memory": min(memory, limit) if limit else memory,
+            "threads": 1 if dask_worker is None else dask_worker.state.nthreads,
+        }
+
+    return facts
+
+
+def task_caller() -> Callable[..., str]:
+    """A function that looks a task of `core.jobs.task` up where it runs; a worker without the package only fails it."""
+
+    def call(name: str, *arguments: Any) -> str:
+        from importlib import import_module
+
+        return getattr(import_module("core.jobs.task"), name)(*arguments)
+
+    return call
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Workers that can take jobs, how many jobs they take at once, and a sentence for each of the others."""
+
+    workers: tuple[str, ...]
+    threads: int
+    refusals: tuple[str, ...]
+
+
+def fit_workers(client: Client, data: Path) -> Fit:
+    """Ask every worker of a cluster what it sees of this program and of the data folder `data`."""
+    with _token(data) as (file, token):
+        refusals = _other_pythons(client)
+        asked = [address for address in client.scheduler_info(n_workers=-1)["workers"] if address not in refusals]
+        facts = fact_finder()
+        answers = client.run(facts, str(data), file, workers=asked, on_error="return") if asked else {}
+        expected = facts(str(data), file) | {"token": token}
+    fit = {}
+    for address, found in answers.items():
+        refusal = _refusal(found, expected, data)
+        if refusal is None:
+            fit[address] = found["threads"]
+        else:
+            host = f" on {found['host']}" if isinstance(found, Mapping) else ""
+            refusals[address] = f"The worker {address}{host} {refusal}"
+    return Fit(tuple(fit), sum(fit.values()), tuple(refusals.values()))
+
+
+@contextlib.contextmanager
+def _token(data: Path) -> Any:
+    """A file with a random text in the data folder: only a worker that sees this very folder can read it."""
+    data.mkdir(parents=True, exist_ok=True)
+    token = secrets.token_hex(16)
+    with tempfile.NamedTemporaryFile("w", prefix=".seen-by-workers-", dir=data) as file:
+        Path(file.name).chmod(0o644)  # a worker may run as another user of the same group of machines
+        file.write(token)
+        file.flush()
+        yield Path(file.name).name, token
+
+
+def _other_pythons(client: Client) -> dict[str, str]:
+    """A sentence for every worker whose Python cannot read this one's code objects."""
+    versions = client.get_versions()
+    mine = _python(versions["client"])
+    found = {"": versions["scheduler"], **versions["workers"]}
+    return {
+        address: f"The worker {address} runs Python {_python(version)}, this program {mine}. Start it with {mine}."
+        for address, version in found.items()
+        if address and _python(version) != mine
+    }
+
+
+def _python(version: Any) -> str:
+    """`3.11` of what a node says about itself."""
+    full = dict(version["host"]).get("python", "?") if isinstance(version, Mapping) else "?"
+    return ".".join(str(full).split(".")[:2])
+
+
+def _refusal(found: Facts | Exception, expected: Facts, data: Path) -> str | None:
+    """Why a worker cannot take a job and what to do, as the end of a sentence; None where it can."""
+    if isinstance(found, Exception):
+        return f"could not be checked ({type(found).__name__}: {found}). Look into its log, then start it again."
+    if found["package"] is None:
+        return f"cannot import this program's package `core`. Start it in {ROOT}, or with PYTHONPATH={ROOT}."
+    if found["code"] != expected["code"]:
+        return f"has another version of this program in {found['package']}. Give it the code of {ROOT}."
+    if found["token"] != expected["token"]:
+        return f"does not see this data folder: share {data} with it under the same path."
+    if not found["writable"]:
+        return f"may not write into the data folder {data}. Give its user the right to."
+    if found["memory"] < MEMORY_NEEDED:
+        left, needed = found["memory"] / (1 << 30), MEMORY_NEEDED / (1 << 30)
+        return (
+            f"has {left:.1f} GiB of memory left, and a job needs about {needed:.0f} GiB. Free some, or raise its limit."
+        )
+    return None

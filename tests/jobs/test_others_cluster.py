@@ -1,0 +1,193 @@
+"""Somebody else's cluster, with TLS by dask's own configuration: what its workers need, and what is said if not."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import dask
+import pytest
+from distributed import Client, Security
+from distributed.scheduler import KilledWorker
+
+from core.__main__ import main
+from core.jobs import workers
+from core.jobs.connection import Connection, EngineFailed
+from core.jobs.engine import Engine, _outcome
+from core.jobs.workers import fit_workers
+from core.runs.store import Workspace
+from core.spec import RunSpec
+
+ROOT = Path(__file__).resolve().parents[2]
+SECONDS = 120
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
+    """Credentials in files, named by dask's configuration here; the options that name them to others."""
+    folder, made = tmp_path_factory.mktemp("tls"), Security.temporary()
+    certificate, key = folder / "dask.crt", folder / "dask.pem"
+    certificate.write_text(made.tls_client_cert)
+    key.write_text(made.tls_client_key)
+    client = {"cert": str(certificate), "key": str(key)}
+    with dask.config.set({"distributed.comm.tls.ca-file": str(certificate), "distributed.comm.tls.client": client}):
+        yield ["--tls-ca-file", str(certificate), "--tls-cert", str(certificate), "--tls-key", str(key)]
+
+
+@contextlib.contextmanager
+def dask_process(module: str, *options: str, cwd: Path, path: str = "") -> Iterator[subprocess.Popen]:
+    """`dask scheduler` or `dask worker`; it finds this program's package only by `path`."""
+    environment = {**os.environ, "PYTHONPATH": path}
+    command = [sys.executable, "-P", "-m", f"distributed.cli.dask_{module}", *options]
+    process = subprocess.Popen(command, cwd=cwd, env=environment, stderr=subprocess.DEVNULL)  # noqa: S603
+    try:
+        yield process
+    finally:
+        process.terminate()
+        process.wait()
+
+
+@pytest.fixture(scope="module")
+def scheduler(certificates: list[str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a scheduler that takes certificates only."""
+    folder = tmp_path_factory.mktemp("scheduler")
+    file = folder / "scheduler.json"
+    options = ["--host", "tls://127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", str(file)]
+    with dask_process("scheduler", *options, *certificates, cwd=folder):
+        until(lambda: file.exists() and file.read_text().endswith("}"))
+        yield json.loads(file.read_text())["address"]
+
+
+def until(good: Callable[[], object]) -> None:
+    pause = threading.Event()
+    for _ in range(SECONDS * 10):
+        if good():
+            return
+        pause.wait(0.1)
+    raise AssertionError("it did not come about")
+
+
+@contextlib.contextmanager
+def worker(scheduler: str, certificates: list[str], name: str, cwd: Path, path: str = "") -> Iterator[str]:
+    """A worker process without a nanny; its address."""
+    options = ["--name", name, "--nthreads", "1", "--no-nanny", "--no-dashboard", "--local-directory", str(cwd)]
+    with (
+        Client(scheduler, set_as_default=False, timeout=SECONDS) as client,
+        dask_process("worker", scheduler, *options, *certificates, cwd=cwd, path=path),
+    ):
+        found: dict[str, str] = {}
+
+        def there() -> bool:
+            every = client.scheduler_info(n_workers=-1)["workers"]
+            found.update({each["name"]: address for address, each in every.items()})
+            return name in found
+
+        until(there)
+        yield found[name]
+
+
+def test_dasks_own_configuration_names_the_certificates(scheduler: str) -> None:
+    connection = Connection(scheduler)
+    assert connection.open().status == "running" and scheduler.startswith("tls://")
+    connection.close()
+    with dask.config.set({"distributed.comm.tls.ca-file": None}), pytest.raises(EngineFailed, match="certificates"):
+        Connection(scheduler).open()
+
+
+def test_a_worker_without_the_package_is_refused_and_lives(
+    scheduler: str, certificates: list[str], tmp_path: Path, smoke_spec: Callable[..., RunSpec]
+) -> None:
+    engine = Engine(Workspace(tmp_path / "data", shared=()), scheduler)
+    spec = smoke_spec()
+    with worker(scheduler, certificates, "bare", tmp_path) as address:
+        engine.submit(spec)
+        until(lambda: not engine.status(spec.run_id).active)
+        job = engine.status(spec.run_id)
+        assert job.state == "failed"
+        assert f"No worker of the scheduler at {scheduler} can take a job. The worker {address} on " in job.message
+        assert f"cannot import this program's package `core`. Start it in {ROOT}" in job.message
+        pid = engine._connection.client.run(os.getpid)[address]
+        future = engine._connection.client.submit(workers.task_caller(), "get_ready", pure=False)
+        with pytest.raises(ModuleNotFoundError):
+            future.result(timeout=SECONDS)
+        assert engine._connection.client.run(os.getpid) == {address: pid}, "even a job that got there does not end it"
+    assert not list((tmp_path / "data").glob(".seen-by-workers-*"))
+    engine.close()
+
+
+def test_a_worker_with_another_data_folder_is_refused(
+    scheduler: str, certificates: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same path, and another folder behind it: here that of each process' own working directory."""
+    for name in ("here", "there"):
+        (tmp_path / name / "data").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "here")
+    data = Path("/proc/self/cwd/data")
+    with (
+        worker(scheduler, certificates, "elsewhere", tmp_path / "there", str(ROOT)) as away,
+        worker(scheduler, certificates, "same place", tmp_path / "here", str(ROOT)) as near,
+        Client(scheduler, set_as_default=False, timeout=SECONDS) as client,
+    ):
+        found = fit_workers(client, data)
+        assert (found.workers, found.threads) == ((near,), 1)
+        (refusal,) = found.refusals
+        assert refusal.startswith(f"The worker {away} on ") and f"share {data} with it" in refusal
+        monkeypatch.setattr(workers, "MEMORY_NEEDED", 1 << 60)
+        assert all("of memory left" in refusal for refusal in fit_workers(client, tmp_path / "here").refusals)
+
+
+def test_a_sweep_takes_the_worker_that_can(
+    scheduler: str, certificates: list[str], smoke_workspace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(smoke_workspace / "corpora", tmp_path / "corpora")
+    options = ["--corpus", "smoke", "--epochs", "1", "--samples-per-prompt", "1", "--data", str(tmp_path), "--json"]
+    with (
+        worker(scheduler, certificates, "bare one", tmp_path) as bare,
+        worker(scheduler, certificates, "able one", tmp_path, str(ROOT)),
+    ):
+        assert main(["sweep", "--epsilon", "inf", "--scheduler", scheduler, *options]) == 0
+        with Client(scheduler, set_as_default=False, timeout=SECONDS) as client:
+            assert bare in client.run(os.getpid), "the other worker is left alone"
+    (made,) = json.loads(capsys.readouterr().out)
+    assert Workspace(tmp_path).run(made["run"]).folder == Path(made["folder"])
+    assert main(["sweep", "--epsilon", "inf", *options]) == 0, "here it is found, not made again"
+    assert json.loads(capsys.readouterr().out) == [made]
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"package": None}, "cannot import this program's package"),
+        ({"code": "other"}, "another version of this program"),
+        ({"token": None}, "does not see this data folder"),
+        ({"writable": False}, "may not write"),
+        ({"memory": 1 << 20}, "0.0 GiB of memory left, and a job needs about 1 GiB"),
+    ],
+)
+def test_every_fact_that_is_missing_has_its_sentence(tmp_path: Path, change: dict, sentence: str) -> None:
+    facts = workers.fact_finder()(str(tmp_path), "none") | {"memory": 1 << 40, "token": "right"}
+    assert workers._refusal(facts, facts, tmp_path) is None
+    assert sentence in workers._refusal(facts | change, facts, tmp_path)
+
+
+def test_an_answer_that_is_an_exception_is_named(tmp_path: Path) -> None:
+    assert "(ValueError: odd)" in workers._refusal(ValueError("odd"), {}, tmp_path)
+
+
+def test_a_futures_own_exception_is_told() -> None:
+    def failed(error: Exception) -> SimpleNamespace:
+        return SimpleNamespace(status="error", exception=lambda: error)
+
+    ended, why = _outcome(failed(ModuleNotFoundError("No module named 'core'")))
+    assert ended == "error" and "No module named 'core'" in why and "memory" not in why
+    assert "TypeError: odd" in _outcome(failed(TypeError("odd")))[1]
+    assert "again and again" in _outcome(failed(KilledWorker("job", None, 3, [])))[1]
+    assert _outcome(SimpleNamespace(status="cancelled")) == ("lost", "")
