@@ -19,13 +19,18 @@ run: $(VENV)/.installed
 	@echo
 	@echo "PHI Leak Lab serves on http://$(HERE):$(PORT)  (Ctrl-C stops it)"
 	@echo "for $(WHO)"
+	@if [ -n "$$PHILAB_CLASS" ]; then echo "the instructor's key, for the queue on the page Train: $$PHILAB_INSTRUCTOR_KEY"; fi
 	@echo
 	@$(PY) -m streamlit run app.py --server.address $(ADDRESS) --server.port $(PORT) --browser.serverAddress $(HERE)
 
 # Listens on every network card; HERE is the address that others type, which Streamlit must know to accept their browsers.
 class: ADDRESS := 0.0.0.0
 class: HERE = $(or $(firstword $(shell hostname -I 2>/dev/null)),localhost)
-class: WHO = everybody on this network: they see what is trained here, and can train
+class: WHO = everybody on this network: they see what is trained here, and can train within limits (README.md)
+# Strict limits for each student; with the key, entered on the page Train, the instructor cancels, reorders and closes.
+# In the environment and not in a command: every account of this computer can read command lines.
+class: export PHILAB_CLASS := 1
+class: export PHILAB_INSTRUCTOR_KEY := $(or $(PHILAB_INSTRUCTOR_KEY),$(shell od -An -N10 -tx2 /dev/urandom | sed 's/^ *//;s/ *$$//;s/ /-/g'))
 class: run ;
 
 test: lint

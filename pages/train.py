@@ -68,6 +68,6 @@ with right:
             job_monitor.on_its_way()
     st.subheader("While training")
     job_monitor.watch()
-st.subheader("Everybody's jobs")
+st.subheader("Training queue")
 job_monitor.queue()
 job_monitor.engine().warm()

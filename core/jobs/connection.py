@@ -5,16 +5,20 @@ from __future__ import annotations
 import json
 import logging
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
 from distributed import Client, Future, Security
+from distributed.comm import get_address_host_port
 
 from core.jobs.task import get_ready
 from core.jobs.workers import MOST_NAMED, ROOT, Fit, fit_workers
 
 START_SECONDS, END_SECONDS = 60, 60
+CONNECTION_ENDED = (OSError, RuntimeError, AttributeError)  # dask's ways to say so: a closed client has lost its parts
+logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # a lost scheduler is told in a sentence, once
 
 log = logging.getLogger(__name__)
 
@@ -45,6 +49,8 @@ class Connection:
         # Without `security`, dask takes the certificates that its own configuration names (distributed.comm.tls).
         address, security = (self.address, None) if self.address else self._start_cluster()
         try:
+            if self.address is not None:
+                _knock(address)
             self.client = Client(address, security=security, set_as_default=False, timeout=START_SECONDS)
         except (OSError, TimeoutError, RuntimeError, ValueError, TypeError) as error:
             # The last three: an address that cannot be read, or one of tls:// without certificates.
@@ -71,9 +77,11 @@ class Connection:
             raise EngineFailed(
                 f"The job scheduler at {self.address} has no workers. Start one in {ROOT}: dask worker {self.address}"
             ) from None
+        except CONNECTION_ENDED as error:
+            raise EngineFailed(self.lost()) from error
         try:
             found = fit_workers(self.client, data)
-        except (OSError, RuntimeError, AttributeError) as error:  # dask's ways to say that a connection ended
+        except CONNECTION_ENDED as error:
             raise EngineFailed(self.lost()) from error
         if not found.workers:
             named = " ".join(found.refusals[:MOST_NAMED])
@@ -128,3 +136,9 @@ class Connection:
             process.kill()
             process.wait()
         process.stdout.close()
+
+
+def _knock(address: str) -> None:
+    """Raise OSError or ValueError where nobody listens: a client that fails to start prints tracebacks as it ends."""
+    with socket.create_connection(get_address_host_port(address, strict=True), timeout=START_SECONDS):
+        pass

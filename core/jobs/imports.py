@@ -133,9 +133,12 @@ class Check:
 
     def fail(self, message: str) -> None:
         """End it with a sentence of what went wrong, and remove what it wrote."""
-        self._stop()
-        self._folder.cleanup()
-        self.message, self.state = message, "failed"  # last: whoever sees it finds nothing left
+        with self._lock:
+            if self.state == "ended":  # somebody ended it between the fault and this
+                return
+            self._stop()
+            self._folder.cleanup()
+            self.message, self.state = message, "failed"  # last: whoever sees it finds nothing left
 
 
 class Checks:

@@ -10,7 +10,7 @@ import streamlit as st
 from core.audit import chosen_attacks, open_attacks, open_figures
 from core.jobs.work import AUDIT
 from core.runs.run import Run
-from pages.parts import job_monitor, shell
+from pages.parts import instructor, job_monitor, shell
 
 if TYPE_CHECKING:
     from core.jobs.engine import Job
@@ -103,7 +103,7 @@ def _submit(run: Run) -> None:
     from core.jobs.engine import EngineFailed
 
     try:
-        job_monitor.engine().submit_audit(run.id)
+        job_monitor.engine().submit_audit(run.id, instructor.user())
     except (EngineFailed, LookupError, ValueError, OSError) as error:
         st.error(str(error), icon=":material/error:")
         return

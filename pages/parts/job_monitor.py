@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ import streamlit as st
 from core.runs.progress import Progress
 from core.runs.run import Run, RunNotFound
 from core.spec import PrivacySpec, RunSpec
-from pages.parts import charts, shell
+from pages.parts import charts, instructor, shell
 from pages.parts.family_choice import family_ids
 from pages.parts.job_text import job_title, stage_in_words, title
 from pages.parts.live_strips import strips
@@ -69,7 +70,7 @@ def submit(spec: RunSpec) -> bool:
     from core.jobs.engine import EngineFailed
 
     try:
-        st.session_state["watched"] = engine().submit(spec).id
+        st.session_state["watched"] = engine().submit(spec, instructor.user()).id
     except (EngineFailed, ValueError, OSError) as error:
         st.error(str(error), icon=":material/error:")
         return False
@@ -86,6 +87,7 @@ def watch() -> None:
 
 def queue() -> None:
     """All jobs, renewed every second while anything waits or runs."""
+    instructor.panel(engine())
     st.fragment(run_every=_pace(_jobs()))(_queue)()
 
 
@@ -189,9 +191,31 @@ def progress_bar(job: Job, progress: Progress) -> None:
 
 
 def _cancel_button(job: Job, where: str) -> None:
-    if st.button("Cancel", icon=":material/cancel:", key=f"cancel-{where}-{job.id}"):
-        engine().cancel(job.id)
-        st.rerun()
+    """Cancel, for those who may; the engine holds everybody else to it, whatever a page shows."""
+    if engine().may_cancel(job.id, instructor.user()):
+        _change_button(
+            "Cancel", "cancel", f"cancel-{where}-{job.id}", lambda: engine().cancel(job.id, instructor.user())
+        )
+
+
+def _first_button(job: Job) -> None:
+    """For the instructor: the first place among those that wait, with which any order can be made."""
+    move = partial(engine().move, job.id, 0, instructor.user())
+    _change_button("First", "vertical_align_top", f"first-{job.id}", move)
+
+
+def _change_button(label: str, icon: str, key: str, change: Callable[[], object]) -> None:
+    """A button that changes the queue; a refusal is shown as a sentence."""
+    from core.jobs.limits import Refused
+
+    if not st.button(label, icon=f":material/{icon}:", key=key):
+        return
+    try:
+        change()
+    except (Refused, RunNotFound) as error:
+        st.error(str(error), icon=":material/error:")
+        return
+    st.rerun()
 
 
 def _queue() -> None:
@@ -199,11 +223,15 @@ def _queue() -> None:
     runs = shell.workspace().runs()
     finished = [run for run in runs if not run.shipped and not run.spec.is_base]
     if not jobs and not finished:
-        st.caption("No jobs yet. Everybody who opens this page sees the same list.")
+        limits = instructor.limits_in_words(engine())
+        st.caption(f"No jobs yet. Everybody who opens this page sees the same list.{limits}")
         return
     active = sum(job.active for job in jobs)
-    everybody = "Every browser sees this list, but for runs on notes that somebody brought."
-    st.caption(f"{active} waiting or running, {len(finished)} finished here. {everybody}")
+    everybody = "Every browser sees this list, except for runs on uploaded notes."
+    limits = instructor.limits_in_words(engine())
+    st.caption(f"{active} waiting or running, {len(finished)} finished here. {everybody}{limits}")
+    if engine().queue_closed:
+        st.warning("The queue is closed: the instructor takes no new jobs now.", icon=":material/lock:")
     for job in jobs:
         _job_row(job)
     on_curve = family_ids(runs)
@@ -216,7 +244,11 @@ def _job_row(job: Job) -> None:
         _badge(job.state)
         st.markdown(job_title(job), width="stretch")
         st.caption(stage_in_words(job, engine().progress(job.id)) if job.active else job.message, width="content")
+        if engine().owns(job.id, instructor.user()):
+            st.badge("yours", icon=":material/person:", color="violet")
         _watch_button(job.id)
+        if job.state == "queued" and instructor.instructs(engine()):
+            _first_button(job)
         if job.active:
             _cancel_button(job, "queue")
 

@@ -223,6 +223,7 @@ class _Client:
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody else's scheduler, with one worker that can take a job."""
     monkeypatch.setattr("core.jobs.connection.Client", _Client)
+    monkeypatch.setattr("core.jobs.connection._knock", lambda address: None)
     monkeypatch.setattr("core.jobs.connection.fit_workers", lambda client, data: Fit(("tcp://elsewhere:2",), 1, ()))
 
 

@@ -195,3 +195,41 @@ def test_a_fault_that_nobody_foresaw_is_a_sentence_and_what_it_was_stays_in_the_
     failed = (tmp_path / import_task.FAILED_FILE).read_text()
     assert "KeyError" in failed and "name" not in failed and "patient's name" in caplog.text
     assert not (tmp_path / import_task.COHORT).exists()
+
+
+def test_a_check_that_was_ended_stays_ended_at_whichever_moment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between its turn, its process and its outcome: the windows are widened, and no process or folder is left."""
+    started: list[subprocess.Popen] = []
+
+    def slow(check: Check) -> subprocess.Popen:
+        time.sleep(0.04)
+        started.append(subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE))  # noqa: S603
+        time.sleep(0.04)
+        return started[-1]
+
+    def odd(check: Check) -> None:
+        time.sleep(0.02)
+        raise RuntimeError("odd")
+
+    monkeypatch.setattr("core.jobs.imports.LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(Check, "_started", slow)
+    monkeypatch.setattr(Check, "look", odd)
+    for step in range(12):
+        checks = Checks()
+        check = checks.start(tmp_path, tmp_path / "notes.csv", {}, alive=lambda: True)
+        time.sleep(step * 0.012)
+        check.end()
+        watching = checks._thread
+        if watching is not None:
+            watching.join(timeout=60)
+        assert not check.cohort.parent.exists() and check.state in ("ended", "failed")
+    assert all(process.poll() is not None for process in started)
+
+
+def test_a_fault_after_the_end_does_not_undo_it(tmp_path: Path) -> None:
+    check = Check(tmp_path, tmp_path / "notes.csv", {}, lambda: True)
+    check.end()
+    check.fail("Too late.")
+    assert (check.state, check.message) == ("ended", "")

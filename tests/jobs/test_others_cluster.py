@@ -102,6 +102,29 @@ def test_dasks_own_configuration_names_the_certificates(scheduler: str) -> None:
         Connection(scheduler).open()
 
 
+def test_a_scheduler_that_is_gone_is_told_in_a_sentence_without_tracebacks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("core.jobs.connection.START_SECONDS", 5)
+    file = tmp_path / "scheduler.json"
+    options = ["--host", "tcp://127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", str(file)]
+    with dask_process("scheduler", *options, cwd=tmp_path) as process:
+        until(lambda: file.exists() and file.read_text().endswith("}"))
+        address = json.loads(file.read_text())["address"]
+        connection = Connection(address)
+        connection.open()
+        process.kill()
+        process.wait()
+    until(lambda: not connection.alive)
+    with pytest.raises(EngineFailed, match=f"The connection to the job scheduler at {address} was lost"):
+        connection.fit(tmp_path)
+    connection.close()
+    with pytest.raises(EngineFailed, match=f"The job scheduler at {address} does not answer"):
+        Connection(address).open()
+    said = capfd.readouterr()
+    assert "Traceback" not in said.out + said.err
+
+
 def test_a_worker_without_the_package_is_refused_and_lives(
     scheduler: str, certificates: list[str], tmp_path: Path, smoke_spec: Callable[..., RunSpec]
 ) -> None:
@@ -189,5 +212,5 @@ def test_a_futures_own_exception_is_told() -> None:
     ended, why = _outcome(failed(ModuleNotFoundError("No module named 'core'")))
     assert ended == "error" and "No module named 'core'" in why and "memory" not in why
     assert "TypeError: odd" in _outcome(failed(TypeError("odd")))[1]
-    assert "again and again" in _outcome(failed(KilledWorker("job", None, 3, [])))[1]
+    assert "again and again" in _outcome(failed(KilledWorker("job", None, 3)))[1]
     assert _outcome(SimpleNamespace(status="cancelled")) == ("lost", "")

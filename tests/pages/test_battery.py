@@ -52,7 +52,7 @@ def test_progress_is_told_an_attack_at_a_time(data, smoke_specs):
     engine = Engine.connect(workspace=workspace)
     engine.submit_audit(run_id)
     with held(workspace.audit_lock_file(run_id), should_stop=lambda: False):
-        engine._futures.clear()  # it is in another server's hands
+        engine._queue.clear()  # it is in another server's hands
         diary = Diary(workspace.audit(run_id).folder)
         diary.emit("attack", attack="prefix", number=3, of=12)
         diary.emit("progress", attack="prefix", done=30, total=40, eta_seconds=20.0)

@@ -36,7 +36,9 @@ def test_without_runs_it_says_what_to_do(monkeypatch, tmp_path):
 
 def test_it_asks_first_then_shows_table_chart_and_what_is_missing(data, monkeypatch):
     asked = []
-    monkeypatch.setattr(Engine, "submit", lambda self, spec: asked.append(spec) or replace(SUBMITTED, spec=spec))
+    monkeypatch.setattr(
+        Engine, "submit", lambda self, spec, user=None: asked.append(spec) or replace(SUBMITTED, spec=spec)
+    )
     compared = lineup(settings(families(data.runs()))[0], recall=0.9)
     table = measured(compared, data)
     app = opened(recall="90 %")

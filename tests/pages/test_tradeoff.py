@@ -62,7 +62,9 @@ def test_the_other_end_is_no_privacy(data, smoke_specs):
 
 def test_where_no_run_is_nothing_is_claimed_and_training_is_offered(data, monkeypatch):
     asked = []
-    monkeypatch.setattr(Engine, "submit", lambda self, spec: asked.append(spec) or replace(SUBMITTED, spec=spec))
+    monkeypatch.setattr(
+        Engine, "submit", lambda self, spec, user=None: asked.append(spec) or replace(SUBMITTED, spec=spec)
+    )
     app = opened(at="2")
     assert "not known: no run at or below ε = 2" in said(app, "**Usefulness:**")
     app.button(key="train-this").click().run()

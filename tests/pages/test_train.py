@@ -36,7 +36,7 @@ def asked(monkeypatch):
     """What was submitted; nothing is trained."""
     specs: list[RunSpec] = []
 
-    def submit(self, spec):
+    def submit(self, spec, user=None):
         specs.append(spec)
         return Job(spec.run_id, spec, "queued", "", 0.0, 0)
 
@@ -176,7 +176,7 @@ def test_warnings_for_a_large_delta_gdp_and_next_to_no_noise(data):
 
 @pytest.mark.parametrize("refusal", [EngineFailed("The worker is gone."), DiskFull("The disk is full: free some.")])
 def test_a_refusal_of_the_engine_is_a_sentence(data, monkeypatch, refusal):
-    def refuse(self, spec):
+    def refuse(self, spec, user=None):
         raise refusal
 
     monkeypatch.setattr(Engine, "submit", refuse)

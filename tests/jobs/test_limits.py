@@ -1,0 +1,174 @@
+"""What a user may ask for, and who may change the queue: held by the engine, whatever a page shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from core.jobs import limits
+from core.jobs.engine import Engine
+from core.jobs.limits import CLASS, Limits, Refused, User
+from core.jobs.queue import Queue, Ticket
+from core.runs.run import RunNotFound
+from core.runs.store import Workspace
+from core.spec import CORPUS_PRESETS, CorpusSpec, PrivacySpec, RunSpec, recipe
+
+KEY = "3f2a-91bc-77de-0a45-c3d8"
+ANNA, BEN, TEACHER = User("session-anna"), User("session-ben"), User("session-teacher", KEY)
+
+
+@pytest.fixture
+def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Engine:
+    """The engine of a class, which never starts a worker."""
+    monkeypatch.setattr(Engine, "warm", lambda self: None)
+    monkeypatch.setenv("PHILAB_CLASS", "1")
+    monkeypatch.setenv("PHILAB_INSTRUCTOR_KEY", KEY)
+    return Engine(Workspace(tmp_path, shared=()))
+
+
+def test_a_class_is_strict_and_ones_own_computer_generous() -> None:
+    assert Limits.of({}) == Limits() and not Limits.of({}).in_class
+    assert Limits.of({"PHILAB_CLASS": "1", "PHILAB_INSTRUCTOR_KEY": KEY}).jobs == CLASS.jobs == 2
+    assert Limits.of({"PHILAB_INSTRUCTOR_KEY": KEY}).in_class, "a key alone makes a class"
+
+
+def test_each_limit_has_its_variable() -> None:
+    told = Limits.of({"PHILAB_JOBS_PER_USER": "7", "PHILAB_MINUTES_PER_JOB": "none", "PHILAB_QUEUE": " 9 "})
+    assert (told.jobs, told.minutes, told.queue, told.day_minutes) == (7, None, 9, Limits().day_minutes)
+    for odd in ("-1", "many", "1e9", "²", "9" * 40):
+        assert Limits.of({"PHILAB_JOBS_PER_USER": odd}).jobs == Limits().jobs, "what cannot be read lifts no limit"
+
+
+def test_in_a_class_without_a_key_nobody_is_the_instructor() -> None:
+    alone = Limits.of({"PHILAB_CLASS": "1"})
+    assert alone.in_class and not any(alone.instructs(User("x", typed)) for typed in ("", "\0", " ", "none"))
+    assert alone.instructs(None), "the machine's owner is"
+
+
+def test_a_run_of_200_000_patients_and_1_000_epochs_is_refused_everywhere() -> None:
+    corpus = CorpusSpec(patients=200_000)
+    spec = RunSpec(corpus=corpus, training=recipe("gpt2").model_copy(update={"epochs": 1_000}))
+    assert limits.training_notes(spec) == 700_000
+    assert limits.run_minutes(spec) > 700_000 * 1_000 * 0.0125 / 60
+    for told in (Limits(), CLASS):
+        with pytest.raises(Refused, match=r"about 101 days \(700,000 notes × 1,000 epochs\)"):
+            limits.check(told, ANNA, limits.Request.run(spec), own=0, everybody=0, day_minutes=0)
+
+
+def test_what_a_class_is_for_fits_into_its_limits() -> None:
+    for kind in ("gpt2", "distilbert", "bert"):
+        for privacy in (PrivacySpec(), PrivacySpec(target_epsilon=8.0)):
+            spec = RunSpec(corpus=CORPUS_PRESETS["classroom"], privacy=privacy, training=recipe(kind, privacy))
+            spec = spec.model_copy(update={"model": spec.model.model_copy(update={"kind": kind})})
+            assert limits.run_minutes(spec) < CLASS.minutes and limits.audit_minutes(spec) < CLASS.minutes
+
+
+def test_a_user_has_so_many_jobs_and_the_others_are_not_held_up(engine: Engine, smoke_spec: Callable) -> None:
+    for seed in range(2):
+        engine.submit(smoke_spec(seed=seed), ANNA)
+    with pytest.raises(Refused, match="You have 2 jobs waiting or running, and the most here is 2"):
+        engine.submit(smoke_spec(seed=2), ANNA)
+    with pytest.raises(RunNotFound):
+        engine.status(smoke_spec(seed=2).run_id)
+    assert not engine.workspace.work(smoke_spec(seed=2).run_id).exists(), "nothing is left of what was refused"
+    assert engine.submit(smoke_spec(seed=0), BEN).active, "what waits already is nobody's second job"
+    assert engine.submit(smoke_spec(seed=3), BEN).active and engine.submit(smoke_spec(seed=4), TEACHER).active
+    assert engine.submit(smoke_spec(seed=5), TEACHER).active and engine.submit(smoke_spec(seed=6), TEACHER).active
+    engine.cancel(smoke_spec(seed=1).run_id, ANNA)
+    assert engine.submit(smoke_spec(seed=2), ANNA).active, "one was cancelled, so another may be asked for"
+
+
+def test_minutes_of_a_day_and_the_whole_queue(engine: Engine, smoke_spec: Callable) -> None:
+    minutes = limits.run_minutes(smoke_spec())
+    engine.limits = Limits(jobs=None, minutes=None, day_minutes=2.5 * minutes, queue=3, key=KEY)
+    engine.submit(smoke_spec(seed=1), ANNA)
+    engine.submit(smoke_spec(seed=2), ANNA)
+    with pytest.raises(Refused, match="in the last 24 hours"):
+        engine.submit(smoke_spec(seed=3), ANNA)
+    engine.cancel(smoke_spec(seed=2).run_id, ANNA)
+    engine.submit(smoke_spec(seed=3), ANNA)
+    engine.submit(smoke_spec(seed=4), BEN)
+    with pytest.raises(Refused, match="3 jobs wait or run already"):
+        engine.submit(smoke_spec(seed=5), BEN)
+    assert engine.submit(smoke_spec(seed=5)).active, "the command line is the owner's: no limits"
+
+
+def test_only_owners_and_the_instructor_cancel(engine: Engine, smoke_spec: Callable) -> None:
+    run_id = engine.submit(smoke_spec(), ANNA).id
+    assert engine.owns(run_id, ANNA) and not engine.owns(run_id, BEN)
+    for other in (BEN, User("session-ben", "3f2a-91bc-77de-0a45-c3d9"), User("")):
+        assert not engine.may_cancel(run_id, other)
+        with pytest.raises(Refused, match="instructor"):
+            engine.cancel(run_id, other)
+    assert engine.status(run_id).state == "queued"
+    assert engine.cancel(run_id, ANNA).state == "cancelled"
+    engine.submit(smoke_spec(), ANNA)
+    assert engine.cancel(run_id, TEACHER).state == "cancelled"
+    engine.submit(smoke_spec())
+    with pytest.raises(Refused):
+        engine.cancel(run_id, ANNA)
+
+
+def test_the_instructor_moves_jobs_and_closes_the_queue(engine: Engine, smoke_spec: Callable) -> None:
+    ids = [engine.submit(smoke_spec(seed=seed), TEACHER).id for seed in range(3)]
+    for refused in (lambda: engine.move(ids[2], 0, ANNA), lambda: engine.close_queue(True, ANNA)):
+        with pytest.raises(Refused, match="Only the instructor"):
+            refused()
+    engine.move(ids[2], 0, TEACHER)
+    assert [job.id for job in engine.jobs()] == [ids[2], ids[0], ids[1]]
+    assert [job.position for job in engine.jobs()] == [0, 1, 2]
+    with pytest.raises(Refused, match="does not wait any more"):
+        engine.move("gpt2-000000000000", 0, TEACHER)
+    engine.close_queue(True, TEACHER)
+    with pytest.raises(Refused, match="The queue is closed"):
+        engine.submit(smoke_spec(seed=9), ANNA)
+    assert engine.submit(smoke_spec(seed=9), TEACHER).active
+    engine.close_queue(False, TEACHER)
+    assert engine.submit(smoke_spec(seed=8), ANNA).active
+
+
+def test_a_job_that_a_worker_has_keeps_its_place(smoke_spec: Callable) -> None:
+    class Busy:
+        def done(self) -> bool:
+            return False
+
+    queue = Queue()
+    for number in range(4):
+        queue.add(Ticket(str(number), smoke_spec(), 0.0))
+    queue.get("0").future = Busy()
+    queue.move("3", 0)
+    assert [ticket.job_id for ticket in queue.live()] == ["0", "3", "1", "2"]
+    with pytest.raises(KeyError):
+        queue.move("0", 2)
+
+
+def test_without_a_key_everybody_at_the_page_may_cancel(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, smoke_spec: Callable
+) -> None:
+    monkeypatch.setattr(Engine, "warm", lambda self: None)
+    for name in ("PHILAB_CLASS", "PHILAB_INSTRUCTOR_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    engine = Engine(Workspace(tmp_path, shared=()))
+    run_id = engine.submit(smoke_spec(), ANNA).id
+    assert engine.cancel(run_id, BEN).state == "cancelled", "a page that was loaded again is another session"
+
+
+def test_a_key_does_not_show_in_what_is_printed() -> None:
+    assert KEY not in repr(TEACHER) and KEY not in repr(Limits(key=KEY))
+
+
+@pytest.mark.parametrize(
+    ("minutes", "words"),
+    [
+        (0.2, "1 minute"),
+        (0, "0 minutes"),
+        (90, "90 minutes"),
+        (1_440, "24 hours"),
+        (8_640, "6 days"),
+        (9e7, "62,500 days"),
+    ],
+)
+def test_minutes_in_words(minutes: float, words: str) -> None:
+    assert limits._minutes(minutes) == words
