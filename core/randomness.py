@@ -125,7 +125,7 @@ class SecretKey:
 
     def name_key(self, name: str) -> bytes:
         """A key for draws by hash that belong to one name, such as a note's id."""
-        return self._derived(_NAME, name.encode())
+        return self._derived(_NAME, str(name).encode())
 
     @property
     def check(self) -> bytes:

@@ -139,7 +139,7 @@ def test_what_a_release_does_is_shown_and_agreed_to_before_it_is_written(data, s
     for answer in ("n\n", "\n", "yess\n"):
         answered(monkeypatch, answer)
         told = refused(capsys, *arguments)
-        assert "nothing released becomes ε = 8 at δ = 0.001" in told and "For the patient with the most notes" in told
+        assert "nothing released → ε = 8 at δ = 0.001" in told and "For the patient with the most notes" in told
         assert "[y/N]" in told and "Nothing was entered" in told
     for nobody in (None, ""):
         answered(monkeypatch, nobody)
@@ -150,7 +150,7 @@ def test_what_a_release_does_is_shown_and_agreed_to_before_it_is_written(data, s
     assert [one.name for one in ledger.releases()] == [run_id] and "1 released" in capsys.readouterr().out
     answered(monkeypatch, "n\n")
     told = refused(capsys, "--release", smoke_specs["plain"].run_id, "--reason", "a mistake", "--data", data)
-    assert "becomes ε = ∞ (nothing is promised)" in told and "trained without privacy" in told
+    assert "→ ε = ∞ (nothing is promised)" in told and "trained without privacy" in told
     assert len(ledger.releases()) == 1, "the total is told to become infinite before it does"
 
 

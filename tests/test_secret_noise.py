@@ -11,10 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from safetensors.torch import load_file
 
+from core.cli.settings import noise_source
+from core.models.build import load
 from core.pipeline import Cancelled, execute
 from core.randomness import PublicSeed
 from core.runs import noise_key
@@ -22,10 +25,11 @@ from core.runs.events import read_events
 from core.runs.run import PRIVACY_FILE, read_privacy, read_spec
 from core.runs.store import Workspace
 from core.runs.tables import read_table
-from core.spec import PrivacySpec, RunSpec
+from core.spec import CorpusSpec, ModelSpec, PrivacySpec, RunSpec, TrainingSpec
 from core.training import clipping
 from core.training.noise import add_gaussian
 from core.training.sampling import Purpose
+from core.training.trainer import train
 
 Drawn = list[np.ndarray]  # the noise of each step
 
@@ -289,3 +293,28 @@ def test_the_key_is_gone_before_the_first_attack(workspace: Workspace, secret: R
     (work / noise_key.FILE).write_bytes(b"k" * 16)  # as if killed between the end of training and the key's
     trained(secret, workspace)
     assert not (work / noise_key.FILE).exists()
+
+
+@pytest.mark.parametrize(
+    ("corpus", "epsilon", "source"),
+    [
+        (CorpusSpec(), 8.0, "secret"),
+        (CorpusSpec(), None, None),  # without privacy there is no noise
+        (CorpusSpec(imported="0" * 16), 8.0, None),  # secret anyway: the run of the same settings is the same run
+    ],
+)
+def test_secret_noise_may_be_asked_for_of_every_run_of_a_sweep(
+    corpus: CorpusSpec, epsilon: float | None, source: str | None
+) -> None:
+    found = noise_source(True, corpus, private=epsilon is not None)
+    assert found == source
+    spec = RunSpec(corpus=corpus, privacy=PrivacySpec(target_epsilon=epsilon, noise_source=found))
+    assert spec.secret_noise == (epsilon is not None)
+
+
+def test_training_that_asks_for_secret_noise_needs_a_key() -> None:
+    lm = load(ModelSpec())
+    notes = pd.DataFrame({"patient_id": ["a", "b"], "text": ["One note.", "Another note."]})
+    privacy = PrivacySpec(noise_multiplier=1.0, noise_source="secret")
+    with pytest.raises(ValueError, match="no secret key"):
+        train(lm, notes, TrainingSpec(epochs=1, batch_size=1), privacy)

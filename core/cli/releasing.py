@@ -100,6 +100,7 @@ def _agreed(draft: Release, found: Effect, terms: Terms) -> bool:
     print(f"{warning}A release cannot be undone. Enter it? [y/N] ", end="", file=sys.stderr, flush=True)
     given = sys.stdin.readline() if sys.stdin is not None else ""
     if not given:
+        say("")  # the question's line ends
         raise BadInput("Nothing was entered: there is no standard input to answer on. Add --yes to enter it unasked.")
     if given.strip().lower() not in YES:
         raise BadInput("Nothing was entered: the answer was not “y”.")

@@ -304,7 +304,7 @@ def refuse_public_seed(run_id: str, mechanism: Mechanism) -> None:
         raise ValueError(
             f"Run {run_id} took its noise from a public seed, so that anyone can draw it again: it is {REPRODUCIBLE}. "
             "To release a private model, train it with secret noise (`python -m core train --secret-noise`, or the "
-            "switch on the page Train); training on imported notes does so by itself."
+            "switch on the page Train). On imported notes every new run has it: delete this one and train it again."
         )
 
 

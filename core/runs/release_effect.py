@@ -30,8 +30,8 @@ class Change:
     by_group: bool = False
 
     def sentence(self) -> str:
-        """`For one note: ε = 2 at δ = 10⁻⁵ becomes ε = 3.1 at δ = 10⁻⁵.`"""
-        return f"For {self.whom}: {total_text(self.before)} becomes {total_text(self.after)}."
+        """`For one note: ε = 2 at δ = 10⁻⁵ → ε = 3.1 at δ = 10⁻⁵.`"""
+        return f"For {self.whom}: {total_text(self.before)} → {total_text(self.after)}."
 
 
 @dataclass(frozen=True)

@@ -29,13 +29,18 @@ def add_gaussian(values: Tensor, deviation: float, rng: Stream) -> None:
     if values.device.type == "cpu":
         _add(values.numpy(), deviation, rng)
     elif isinstance(rng, KeyedStream):
-        for part in values.split(2 * PAIRS):
-            noise = np.zeros(len(part), dtype=np.float32)
-            _add(noise, deviation, rng)
-            part.add_(torch.from_numpy(noise).to(values.device))
+        _add_from_cpu(values, deviation, rng)
     else:
         generator = torch.Generator(values.device).manual_seed(int(rng.integers(1 << 63)))
         values.add_(torch.randn(values.shape, generator=generator, device=values.device), alpha=deviation)
+
+
+def _add_from_cpu(values: Tensor, deviation: float, rng: Stream) -> None:
+    """`add_gaussian` to a tensor of any device, with noise that is made in memory and copied, a stretch at a time."""
+    for part in values.split(2 * PAIRS):
+        noise = np.zeros(len(part), dtype=np.float32)
+        _add(noise, deviation, rng)
+        part.add_(torch.from_numpy(noise).to(values.device))
 
 
 def _add(flat: np.ndarray, deviation: float, rng: Stream) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
-import pandas as pd
 import streamlit as st
 
 from core.runs.run import Run
@@ -92,13 +91,13 @@ def _confirm(ledger, draft, delta: float, budget: float) -> None:
             icon=":material/update:",
         )
     with st.container(border=True):
-        st.markdown(f"Entry {draft.number} would be: model `{draft.name}`. Reason:")
-        st.text(draft.reason)
-        rows = [
-            {"for": one.whom, "now": total_text(one.before), "after this entry": total_text(one.after)}
-            for one in found.changes
-        ]
-        st.dataframe(pd.DataFrame(rows), hide_index=True, width="stretch", alt="Totals before and after this entry")
+        st.markdown(f"**Entry {draft.number}: model `{draft.name}`**")
+        st.text(f"Reason: {draft.reason}")
+        st.markdown(
+            "\n".join(
+                f"- For {one.whom}: {total_text(one.before)} → **{total_text(one.after)}**" for one in found.changes
+            )
+        )
         for reason in found.reasons:
             st.warning(reason, icon=":material/warning:")
         over = found.over(budget)

@@ -49,10 +49,11 @@ TOO_FAINT = """() => {
 
 
 @pytest.fixture(scope="module")
-def released(smoke_workspace, tmp_path_factory):
+def released(smoke_workspace, smoke_specs, mark_secret, tmp_path_factory):
     """The app over a copy of runs with and without privacy: a release is written there."""
     folder = tmp_path_factory.mktemp("stakeholder")
     shutil.copytree(smoke_workspace, folder / "data")
+    mark_secret(folder / "data", smoke_specs["dp"])
     with serving(folder / "data", folder / "log.txt") as address:
         yield address
 
@@ -123,9 +124,11 @@ def test_from_an_epsilon_to_a_report_that_can_be_signed(chromium, tab, released,
     expect(tab.get_by_role("heading", name="Release a model")).to_be_visible(timeout=WAIT)
     settled(tab)
     tab.get_by_label("Who gets it, and what for?").fill("a <b>university</b>")
+    tab.get_by_role("button", name="Show what it does to the totals").click()
+    expect(tab.get_by_text("Reason: a <b>university</b>")).to_be_visible(timeout=WAIT)
+    settled(tab)
     tab.get_by_role("button", name="Enter the release").click()
     expect(tab.get_by_text("Tick the box first", exact=False)).to_be_visible(timeout=WAIT)
-    expect(tab.get_by_label("Who gets it, and what for?")).to_have_value("a <b>university</b>")
     settled(tab)
     tab.get_by_text("I know that this cannot be undone.").click()
     tab.get_by_role("button", name="Enter the release").click()

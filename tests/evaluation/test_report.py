@@ -135,6 +135,18 @@ def test_every_word_that_is_not_ours_is_escaped_wherever_it_stands(report):
     assert "<script" not in page and page.count("&lt;script&gt;") > 50
 
 
+def test_a_report_calls_a_public_seed_no_promise(report, smoke_workspace, smoke_specs):
+    """The same run with its noise as it was drawn: the report above has it marked as secret."""
+    assert "not promised" not in render(report)
+    run = Workspace(smoke_workspace, shared=()).run(smoke_specs["dp"].run_id)
+    public = build(Workspace(smoke_workspace, shared=()), [run], now=0.0)
+    page, told = render(public), public.facts["verdict"][0]["sentences"][0]
+    assert told.startswith("Guarantee, were its noise secret: (8,") and told.endswith("shown, not promised.")
+    assert page.count("reproducible: ε is shown, not promised") == 2 and public.tables["models"]["noise_source"][0] == (
+        "public seed"
+    )
+
+
 def test_it_says_what_must_be_said(report, smoke_specs):
     text = " ".join(seen(render(report)).text.split())
     mechanism_line = next(line for line in report.facts["verdict"][1]["sentences"] if line.startswith("Guarantee"))

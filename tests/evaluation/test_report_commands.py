@@ -28,6 +28,8 @@ SPECS = [
             training=recipe("bert", PrivacySpec(noise_multiplier=1.3), epochs=2).model_copy(update={"batch_size": 16}),
             audit=AuditSpec(samples_per_prompt=7)),
     RunSpec(corpus=CorpusSpec(patients=40), training=recipe("gpt2")),
+    RunSpec(privacy=PrivacySpec(target_epsilon=2.5, noise_source="secret"),
+            training=recipe("gpt2", PrivacySpec(target_epsilon=2.5))),
     RunSpec(model=ModelSpec(kind="bert"), training=recipe("bert"), vocabulary=VocabularySpec(pieces=99)),
     RunSpec(corpus=CORPUS_PRESETS["smoke"], model=ModelSpec(kind="bert"), privacy=PrivacySpec(target_epsilon=8.0),
             training=recipe("bert", PrivacySpec(target_epsilon=8.0)),

@@ -43,9 +43,9 @@ def confirm(app, sure: bool = True):
     return press(app, "Enter the release")
 
 
-def shown(app):
-    """The table of totals before and after."""
-    return next(frame.value for frame in app.dataframe if "after this entry" in frame.value).set_index("for")
+def shown(app) -> list[str]:
+    """The totals before and after, a line each."""
+    return next(one.value for one in app.markdown if one.value.startswith("- For ")).splitlines()
 
 
 def totals(app) -> dict[str, str]:
@@ -64,10 +64,9 @@ def test_a_release_is_shown_agreed_to_and_then_counts(workspace, smoke_specs):
     app = preview(app, run_id, "   ")
     assert any("needs a reason" in error.value for error in app.error) and ledger.releases() == []
     app = preview(app, run_id, "for the class")
-    rows = shown(app)
-    assert rows.loc["one note, by what is released per note", "now"] == "nothing released"
-    assert "ε = " in rows.loc["one note, by what is released per note", "after this entry"]
-    assert any(whom.startswith("the patient with the most notes") for whom in rows.index)
+    note, patient = shown(app)
+    assert note.startswith("- For one note, by what is released per note: nothing released → **ε = ")
+    assert patient.startswith("- For the patient with the most notes (")
     assert ledger.releases() == [] and not any(box.key == "release_run" for box in app.selectbox)
     app = confirm(app, sure=False)
     assert any("cannot be undone" in error.value for error in app.error) and ledger.releases() == []
@@ -87,7 +86,7 @@ def test_a_release_is_shown_agreed_to_and_then_counts(workspace, smoke_specs):
 
 def test_a_release_without_privacy_says_before_it_is_entered_that_the_totals_become_infinite(workspace, smoke_specs):
     app = preview(opened(), smoke_specs["plain"].run_id, "by mistake")
-    assert set(shown(app)["after this entry"]) == {"ε = ∞ (nothing is promised)"}
+    assert len(shown(app)) == 2 and all(line.endswith("**ε = ∞ (nothing is promised)**") for line in shown(app))
     assert any("was trained without privacy" in warning.value for warning in app.warning)
     assert any("exceeds the budget of 10" in warning.value for warning in app.warning)
     assert Ledger.of(workspace, SMOKE).releases() == []
@@ -103,7 +102,7 @@ def test_a_ledger_that_changed_meanwhile_is_shown_and_asked_again(workspace, smo
     app = confirm(app)
     assert [one.name for one in ledger.releases()] == ["words"], "what was agreed to is not what would happen"
     assert any("another entry since" in warning.value for warning in app.warning)
-    assert not shown(app).equals(first) and "ε = 1 " in shown(app)["now"].iloc[0]
+    assert shown(app) != first and "per note: ε = 1 at δ = 10⁻⁵ → **ε = " in shown(app)[0]
     assert not next(box for box in app.checkbox if box.label.startswith("I agree")).value, "it is asked again"
     app = confirm(app)
     assert [one.name for one in ledger.releases()] == ["words", smoke_specs["dp"].run_id]

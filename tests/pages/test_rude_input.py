@@ -71,7 +71,10 @@ def test_what_is_typed_is_shown_as_it_is_written(released, smoke_specs):
     app = visit("ledger")
     app.selectbox(key="release_run").set_value(smoke_specs["plain"].run_id)
     app.text_input(key="release_reason").set_value(RUDE["markup"] + RUDE["emoji"])
-    app.checkbox(key="release_sure").check()
+    next(button for button in app.button if button.label == "Show what it does to the totals").click().run()
+    harmless(app)
+    assert f"Reason: {RUDE['markup']}{RUDE['emoji']}" in [text.value for text in app.text]
+    next(box for box in app.checkbox if box.label.startswith("I agree to these totals")).check()
     next(button for button in app.button if button.label == "Enter the release").click().run()
     harmless(app)
     assert RUDE["markup"] + RUDE["emoji"] in app.dataframe[0].value["reason"].tolist()

@@ -49,7 +49,8 @@ def test_a_measured_epsilon_tells_the_runs_own_figures(data, smoke_specs):
     assert f"no privacy {perplexity(data, smoke_specs['plain'], 'run')}" in told
     assert f"public base model {perplexity(data, smoke_specs['dp'], 'base')}" in told
     assert "95\u00a0% interval" in told and "measured (1 seed)" in told
-    assert said(app, "**At ε = 8 per note: the promise")
+    assert said(app, "**At ε = 8 per note: the promise with secret noise")
+    assert any(one.value == "These runs are reproducible: ε is shown, not promised." for one in app.caption)
     assert "for held-out patients" in said(app, "**Risk:**"), "a risk stands beside its control"
     assert not app.button, "what is measured need not be trained"
 

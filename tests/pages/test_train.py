@@ -63,6 +63,17 @@ def test_the_cost_is_known_before_training(data):
     assert any("patient with the most training notes" in caption.value for caption in app.caption)
 
 
+def test_a_run_says_whether_its_epsilon_is_promised_and_asks_for_secret_noise(data, asked):
+    app = opened(epsilon="2", **TINY)
+    told = [caption.value for caption in app.caption if "Reproducible: ε is shown, not promised." in caption.value]
+    assert len(told) == 2, "at the switch and beside the ε that is expected"
+    app.toggle(key="secret_noise").set_value(True).run()
+    assert not any("not promised" in caption.value for caption in app.caption)
+    assert any("destroyed after training: ε is promised" in caption.value for caption in app.caption)
+    app.button(key="train").click().run()
+    assert not app.exception and asked[0].secret_noise and asked[0].privacy.noise_source == "secret"
+
+
 def test_training_submits_what_the_knobs_say(data, asked):
     app = opened(epsilon="2", **TINY)
     app.number_input(key="delta").set_value(1e-3).run()

@@ -10,7 +10,7 @@ import pytest
 
 from core.runs.card import write_card
 from core.runs.facts import SPEAKS_OF, hipaa_rows, run_facts
-from core.runs.store import Workspace
+from core.runs.store import DEMO, Workspace
 from core.spec import DefenceSpec
 
 
@@ -58,6 +58,29 @@ def test_a_promise_says_whom_it_leaves_out(workspace, smoke_specs, unit):
     assert "relatives" in SPEAKS_OF[unit] and not any(
         sentence in run_facts(run.id, run.spec, None, run.metrics).limits for sentence in SPEAKS_OF.values()
     ), "without privacy there is no promise to limit"
+
+
+def test_a_public_seed_is_no_promise_and_a_secret_key_is_one(workspace, smoke_specs):
+    run = workspace.run(smoke_specs["dp"].run_id)
+    public, secret, plain = (
+        run_facts(run.id, run.spec, mechanism, run.metrics)
+        for mechanism in (run.privacy, run.privacy.model_copy(update={"noise_source": "secret"}), None)
+    )
+    assert public.promise.endswith("Reproducible: ε is shown, not promised.")
+    assert "not promised" not in secret.promise and secret.promise in public.promise
+    told = {name: " ".join(facts.limits) for name, facts in (("public", public), ("secret", secret), ("plain", plain))}
+    assert "draw it again" in told["public"] and "draw it again" not in told["secret"] + told["plain"]
+    assert "destroyed when training ended" in told["secret"] and "destroyed" not in told["public"] + told["plain"]
+    assert (public.guarantee["noise_source"], secret.guarantee["noise_source"]) == ("public seed", "secret")
+
+
+def test_every_shipped_card_of_a_private_run_says_that_its_epsilon_is_not_promised():
+    shipped = Workspace("nowhere", shared=(DEMO,)).runs()
+    private = [run for run in shipped if run.noise_source is not None]
+    assert len(private) == 37 and {run.noise_source for run in private} == {"public seed"}
+    for run in private:
+        card = (run.folder / "README.md").read_text(encoding="utf-8")
+        assert "Reproducible: ε is shown, not promised." in card and "fresh, secret seed" not in card
 
 
 def test_a_card_says_where_there_is_no_interval(workspace, smoke_specs, tmp_path):

@@ -32,9 +32,9 @@ def test_the_first_release_speaks_of_its_unit_and_of_the_patient():
     }
     assert found.reasons == () and found.over(spent * 1.01) == [] and found.over(spent * 0.99) == ["note"]
     assert found.sentences()[0] == (
-        "For one note, by what is released per note: nothing released becomes ε = 0.162 at δ = 10⁻⁵."
+        "For one note, by what is released per note: nothing released → ε = 0.162 at δ = 10⁻⁵."
     )
-    assert "For the patient with the most notes (3), by everything: nothing released becomes" in found.sentences()[1]
+    assert "For the patient with the most notes (3), by everything: nothing released →" in found.sentences()[1]
 
 
 def test_before_and_after_are_the_ledgers_own_totals_with_and_without_the_entry():
@@ -57,4 +57,4 @@ def test_a_release_that_ends_every_promise_says_so_and_why():
         assert changes["note", False][0][0] < math.inf == changes["note", False][1][0]
         assert changes["patient", False] == (None, (math.inf, DELTA))
         assert len(found.reasons) == 1 and why in found.reasons[0] and set(found.over(10.0)) == {"note", "patient"}
-        assert "becomes ε = ∞ (nothing is promised)." in found.sentences()[0]
+        assert "→ ε = ∞ (nothing is promised)." in found.sentences()[0]

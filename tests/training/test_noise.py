@@ -7,6 +7,8 @@ import pytest
 import torch
 from scipy import stats
 
+from core.randomness import SecretKey
+from core.training import noise
 from core.training.noise import PAIRS, add_gaussian
 
 
@@ -46,6 +48,24 @@ def test_it_is_added_and_repeats_for_the_same_seed() -> None:
     exact = torch.arange(10.0)
     add_gaussian(exact, 0.0, np.random.default_rng(7))
     assert torch.equal(exact, torch.arange(10.0))
+
+
+def test_secret_noise_is_normal_and_the_same_on_every_device() -> None:
+    values, copied = torch.zeros(5 * PAIRS + 7), torch.zeros(5 * PAIRS + 7)
+    key = SecretKey(bytes(range(16)))
+    add_gaussian(values, 2.5, key.stream(4, 1))
+    drawn = values.numpy().astype(np.float64) / 2.5
+    assert stats.kstest(drawn, "norm").pvalue > 1e-3 and np.isfinite(drawn).all()
+    noise._add_from_cpu(copied, 2.5, key.stream(4, 1))  # what an accelerator gets
+    assert torch.equal(values, copied)
+
+
+def test_an_accelerators_own_generator_draws_no_secret_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    values, seeds = torch.zeros(10, device="meta"), []
+    monkeypatch.setattr(torch, "Generator", lambda device: pytest.fail("63 bits are not enough"))
+    monkeypatch.setattr(noise, "_add_from_cpu", lambda *asked: seeds.append(asked))
+    add_gaussian(values, 1.0, SecretKey(bytes(16)).stream(4, 1))
+    assert len(seeds) == 1 and seeds[0][0] is values
 
 
 def test_seeds_that_agree_in_32_bits_give_other_noise() -> None:
