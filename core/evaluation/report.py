@@ -24,7 +24,7 @@ from core.evaluation.json_export import plain
 from core.evaluation.odds import group_sentence, mechanism_accuracy, mechanism_sentence
 from core.evaluation.recommendation import Recommendation, costs
 from core.evaluation.report_commands import audit_command, commands, report_command, versions
-from core.evaluation.report_rarity import buckets, by_patient, patient_sentence, trend_sentence, trends
+from core.evaluation.report_rarity import rarity
 from core.evaluation.report_tables import (
     attacks,
     bounds,
@@ -93,6 +93,7 @@ def build(
     facts = [run_facts(run.id, run.spec, run.privacy, run.metrics) for run in runs]
     audits = {run.id: workspace.audit(run.id) for run in runs}
     ledger = Ledger.of(workspace, runs[0].spec.corpus)
+    by_bucket, trends, rare = rarity(workspace, runs, audits, corpus)
     tables = {
         "models": _models(runs, facts),
         "controls": controls(runs),
@@ -102,9 +103,8 @@ def build(
         "bounds": bounds(runs, audits),
         "risk": risk_scores(audits),
         "hipaa": hipaa(facts),
-        "rarity_buckets": (by_bucket := buckets(workspace, runs, audits, corpus)),
-        "rarity_trends": trends(by_bucket),
-        "rarity": by_patient(runs, corpus),
+        "rarity_buckets": by_bucket,
+        "rarity_trends": trends,
         "recommendation": pd.DataFrame() if recommendation is None else recommendation.table,
         "ledger": ledger_table(ledger.releases()),
         "costs": costs(runs),
@@ -120,7 +120,7 @@ def build(
         ],
         "promised": _promised(ledger, corpus, delta),
         "recommendation": _recommended(recommendation),
-        "rarity": {run.id: _rarity(run.id, tables) for run in runs},
+        "rarity": rare,
         "limits": list(facts[0].limits),
         "not_attacked": [_not_attacked(run) for run in runs if not audits[run.id].outcomes()],
         "commands": _commands(runs, audits, recommendation, delta),
@@ -212,16 +212,6 @@ def _figures(runs: Sequence[Run]) -> pd.DataFrame:
     frames = [run.metrics.assign(run=run.id) for run in runs]
     columns = ["run", "metric", "arm", "value", "low", "high", "n", "note"]
     return pd.concat(frames, ignore_index=True)[columns]
-
-
-def _rarity(run_id: str, tables: dict[str, pd.DataFrame]) -> list[str]:
-    """What this run's buckets and single patients say, a sentence an attack."""
-    told = [
-        trend_sentence(row.attack, row.buckets, row.rho, row.p_value)
-        for row in tables["rarity_trends"].query("run == @run_id").itertuples()
-    ]
-    patients = patient_sentence(tables["rarity"].query("run == @run_id"))
-    return [*told, *([f"Patient by patient, “loss”: {patients}."] if patients else [])]
 
 
 def _verdict(run: Run, facts: RunFacts, proved: pd.DataFrame, most_notes: int) -> dict[str, Any]:
