@@ -7,6 +7,7 @@ of the training notes (row J4).
 from __future__ import annotations
 
 LOSS = "loss"
+RATIO = "ratio base"  # likelihood ratio to the public base model: what training changed, not what is easy to predict
 PUBLIC_LOSS = "public loss"  # no attack: how well the model still reads public text, in the same table
 ATTENTION, GRADIENTS = "attention", "gradient norms"
 OWN_THRESHOLDS = {ATTENTION: 0.0, GRADIENTS: 0.0}  # attacks that decide by themselves; the others: the training mean

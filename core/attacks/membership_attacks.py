@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
-from core.attacks.decision import ATTENTION, GRADIENTS, LOSS
+from core.attacks.decision import ATTENTION, GRADIENTS, LOSS, RATIO
 from core.attacks.judged import (
     MASK_DRAWS,
     in_chunks,
@@ -243,7 +243,7 @@ def _register(
 
 _register(LOSS, "J4", _loss, "A note that the model finds easy was probably in its lessons.")
 _register(
-    "ratio base", "M1", partial(_ratio, "base"),
+    RATIO, "M1", partial(_ratio, "base"),
     "Some notes are easy for anybody; what counts is how much easier than for the public model.",
 )  # fmt: skip
 _register(

@@ -1,129 +1,151 @@
-"""Leakage by rarity: rates of each bucket with intervals over patients, and whether rarer patients leak more.
+"""How well an attack tells members from held-out patients of like rarity: an AUC a bucket, with its interval.
 
-The sums come from core.runs.patient_queries. A patient's units (the patient, or their admissions) are a cluster: the
-variance of a rate is that between patients, and Wilson's interval takes the effective number of units (Franco et al.
-2019), so it stays honest at 0 and at all. Differences are Newcombe's (1998, method 10).
+Within a bucket a member is compared with held-out patients whose diagnoses are about as rare. What rarity, the number
+of codes and the length of the notes say of how predictable such notes are, trained on or not, is taken out of the
+scores first: within a bucket rarity still varies, and without that a test on 400 models without a trend claims one in
+up to 14 % (docs/METHODS.md).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+from scipy import special, stats
 
 from core.evaluation.bootstrap import Interval
-from core.evaluation.rarity import LEAST_PATIENTS
-from core.evaluation.statistics import difference, wilson
-
-Measure = Literal["privacy leakage", "score percentile"]
-EXACT = 8  # buckets up to which every order is looked at
-ORDERS = 9_999  # random orders for more
-
-
-def clustered_rate(patients: int, n: float, nn: float, k: float, kk: float, kn: float) -> Interval:
-    """Share k of n units, from sums over patients (n, n², k, k², kn): Wilson's interval with n / design effect units.
-
-    Design effect = [m/(m − 1) · Σ(kᵢ − p·nᵢ)² / n²] / [p(1 − p)/(n − 1)], at least 1; where p is 0 or 1 nothing of it
-    can be seen, and patients are what is counted. With one unit a patient it is 1 and the interval is Wilson's.
-    """
-    if n == 0:  # no units, no rate
-        return Interval(math.nan, math.nan, math.nan)
-    p = k / n
-    if 0 < p < 1 and patients > 1:
-        between = patients / (patients - 1) * max(0.0, kk - 2 * p * kn + p**2 * nn) / n**2
-        effective = n / max(1.0, between / (p * (1 - p) / (n - 1)))
-    else:
-        effective = float(patients)
-    low, high = wilson(p, effective)
-    return Interval(p, low, high)
-
-
-def clustered_mean(patients: int, n: float, nn: float, s: float, ss: float, sn: float) -> Interval:
-    """Mean over units from sums over patients (n, n², s, s², sn), with Student's t interval over patients, in [0, 1].
-
-    A single patient shows no spread: no interval.
-    """
-    if n == 0:
-        return Interval(math.nan, math.nan, math.nan)
-    mean = s / n
-    if patients < 2:
-        return Interval(mean, math.nan, math.nan)
-    error = math.sqrt(patients / (patients - 1) * max(0.0, ss - 2 * mean * sn + mean**2 * nn)) / n
-    half = float(stats.t.ppf(0.975, patients - 1)) * error
-    return Interval(mean, max(0.0, mean - half), min(1.0, mean + half))
-
+from core.evaluation.extremes import auc_interval
+from core.evaluation.rarity import LEAST, bucket_of, patients_in
 
 COLUMNS = (
-    *("bucket", "log_probability", "patients", "members", "heldout", "member_units", "heldout_units"),
-    *("value", "low", "high", "tpr", "fpr", "members_percentile", "heldout_percentile", "kept"),
+    *("bucket", "log_probability", "rarer_than", "members", "heldout", "member_units", "heldout_units"),
+    *("auc", "low", "high", "members_percentile", "heldout_percentile", "kept"),
 )
 
 
-def leakage(sums: pd.DataFrame, measure: Measure) -> pd.DataFrame:
-    """One row a bucket from `PatientTables.buckets`: the columns of COLUMNS.
-
-    `value`, `low` and `high` are the measure: privacy leakage TPR − FPR (row J3) at the attack's threshold, or the mean
-    score percentile of the members (0.5 = a blind guess). `tpr`, `fpr` and both percentiles stand beside it. `kept`
-    says whether the bucket holds LEAST_PATIENTS; the others have no figures (NaN).
-    """
-    rows = [_bucket(row, measure) for row in sums.to_dict("records")]
-    return pd.DataFrame(rows, columns=list(COLUMNS)).astype({"kept": bool, "value": float, "log_probability": float})
-
-
-def _bucket(row: dict, measure: Measure) -> tuple:
-    patients = int(row["member_patients"] + row["heldout_patients"])
-    head = (row["bucket"], row["log_probability"], patients)
-    head += tuple(int(row[name]) for name in ("member_patients", "heldout_patients", "member_n", "heldout_n"))
-    if patients < LEAST_PATIENTS:
-        return (*head, *[math.nan] * 7, False)
-    tpr, fpr = (_of(row, side, clustered_rate, "n", "nn", "k", "kk", "kn") for side in ("member", "heldout"))
-    ours, theirs = (_of(row, side, clustered_mean, "n", "nn", "s", "ss", "sn") for side in ("member", "heldout"))
-    chosen = difference(tpr, fpr) if measure == "privacy leakage" else ours
-    return (*head, chosen.value, chosen.low, chosen.high, tpr.value, fpr.value, ours.value, theirs.value, True)
-
-
-def _of(row: dict, side: str, figure, *names: str) -> Interval:
-    return figure(int(row[f"{side}_patients"]), *(float(row[f"{side}_{name}"]) for name in names))
-
-
 @dataclass(frozen=True)
-class RankCorrelation:
-    """Spearman's ρ with the p-value of a two-sided permutation test; NaN for fewer than three points or no spread."""
+class Places:
+    """Each unit's place among the other side's units of its bucket, (units,), ties ½.
 
-    rho: float
-    p_value: float
-    points: int
-
-
-def rank_correlation(x: Sequence[float], y: Sequence[float], *, seed: int = 0) -> RankCorrelation:
-    """Spearman's ρ (ties share their mean rank). p: share of orders of y whose |ρ| is at least as large.
-
-    All orders up to EXACT points; ORDERS random ones, with the observed order among them, for more (Davison & Hinkley
-    1997, §4.3). Pairs with a NaN are left out.
+    Of a member: the share of held-out units that score less. Of a held-out unit: the share of members that score more.
+    In a bucket both have the same mean, the AUC; their spreads are its variance (DeLong et al. 1988). NaN where the
+    bucket holds too few of either side (`kept` (buckets,) is False).
     """
-    both = np.array([x, y], dtype=float)
-    both = both[:, np.isfinite(both).all(axis=0)]
-    points = both.shape[1]
-    if points < 3 or (both == both[:, :1]).all(axis=1).any():
-        return RankCorrelation(math.nan, math.nan, points)
-    ranks = np.apply_along_axis(stats.rankdata, 1, both)
-    ranks -= ranks.mean(axis=1, keepdims=True)
-    ranks /= np.sqrt((ranks**2).sum(axis=1, keepdims=True))
-    rho = float(ranks[0] @ ranks[1])
-    extreme = np.abs(_orders(points, seed, ranks[1]) @ ranks[0]) >= abs(rho) - 1e-12
-    p_value = extreme.mean() if points <= EXACT else (1 + extreme.sum()) / (1 + ORDERS)
-    return RankCorrelation(rho, float(p_value), points)
+
+    place: np.ndarray
+    bucket: np.ndarray
+    member: np.ndarray
+    patient: np.ndarray
+    kept: np.ndarray
+
+    def side(self, member: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Places, buckets and patients of one side's units in kept buckets."""
+        chosen = (self.member == member) & self.kept[self.bucket]
+        return self.place[chosen], self.bucket[chosen], self.patient[chosen]
 
 
-def _orders(points: int, seed: int, values: np.ndarray) -> np.ndarray:
-    """`values` in every order, or in ORDERS random ones: (orders, points)."""
-    if points <= EXACT:
-        from itertools import permutations
+def predictability_removed(units: pd.DataFrame) -> np.ndarray:
+    """Scores (units,) less what rarity, number of codes and length say of both sides alike.
 
-        return values[np.array(list(permutations(range(points))))]
-    return np.random.default_rng(seed).permuted(np.tile(values, (ORDERS, 1)), axis=1)
+    Least squares of the score on membership, ln p, (ln p)², number of codes and the logarithm of the notes' mean
+    length; all but membership's part is taken off. `units` has the columns of `PatientTables.judged`.
+    """
+    score = units["score"].to_numpy(dtype=float)
+    about = np.column_stack([*covariates(units), standardised(units["log_probability"].to_numpy(dtype=float)) ** 2])
+    design = np.column_stack([np.ones(len(score)), units["member"].to_numpy(dtype=float), about])
+    fitted = np.linalg.lstsq(design, score, rcond=None)[0]
+    return score - about @ fitted[2:]
+
+
+def covariates(units: pd.DataFrame) -> list[np.ndarray]:
+    """Rarity (−ln p), number of codes and log length of each unit, each with mean 0 and deviation 1."""
+    rarity, codes, tokens = (units[name].to_numpy(dtype=float) for name in ("log_probability", "codes", "tokens"))
+    return [standardised(values) for values in (-rarity, codes, np.log(np.maximum(tokens, 1.0)))]
+
+
+def standardised(values: np.ndarray) -> np.ndarray:
+    """Mean 0 and deviation 1; all 0 where nothing varies."""
+    spread = values.std()
+    return (values - values.mean()) / spread if spread > 0 else np.zeros_like(values)
+
+
+def places(units: pd.DataFrame, edges: np.ndarray) -> Places:
+    """The places of `units` (columns of `PatientTables.judged`) in the buckets between `edges`."""
+    member, patient = units["member"].to_numpy(dtype=bool), units["patient"].to_numpy()
+    bucket, count = bucket_of(units["log_probability"].to_numpy(), edges), len(edges) + 1
+    kept = np.ones(count, dtype=bool)
+    for side in (member, ~member):
+        kept &= patients_in(bucket, patient, side, count) >= LEAST
+    place = np.full(len(units), np.nan)
+    score = predictability_removed(units) if kept.any() else place
+    for one in np.flatnonzero(kept):
+        ours, theirs = (np.flatnonzero((bucket == one) & side) for side in (member, ~member))
+        place[ours] = _share_below(score[ours], score[theirs])
+        place[theirs] = _share_below(-score[theirs], -score[ours])
+    return Places(place, bucket, member, patient, kept)
+
+
+def _share_below(values: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Share of `others` below each value, ties ½."""
+    ordered = np.sort(others)
+    return (np.searchsorted(ordered, values) + np.searchsorted(ordered, values, side="right")) / 2 / len(ordered)
+
+
+def leakage(units: pd.DataFrame, edges: np.ndarray) -> pd.DataFrame:
+    """One row a bucket between `edges`, rarest first: the columns of COLUMNS.
+
+    `units` has the columns of `PatientTables.judged`; those that do not pass its filters set the share `rarer_than` (of
+    all judged units, how many are more common) and no other figure. `auc` is the chance that a member of the bucket
+    scores above a held-out unit of it; its interval takes patients as clusters. Both mean percentiles are among all
+    held-out units: how high the two sides score at this rarity. `kept` is False where fewer than LEAST members or
+    held-out patients are left: such a bucket has counts and no figures (NaN).
+    """
+    shared = 1 - units["log_probability"].rank(pct=True)
+    chosen = units[units["passes"]]
+    found = places(chosen, edges)
+    rows = []
+    for bucket in range(len(edges) + 1):
+        here = chosen[found.bucket == bucket]
+        if here.empty:
+            continue
+        member = here["member"].to_numpy(dtype=bool)
+        patients = tuple(int(here.loc[side, "patient"].nunique()) for side in (member, ~member))
+        row = (
+            bucket,
+            here["log_probability"].mean(),
+            shared[here.index].mean(),
+            *patients,
+            member.sum(),
+            (~member).sum(),
+        )
+        if not found.kept[bucket]:
+            rows.append((*row, *[math.nan] * 5, False))
+            continue
+        auc = _auc(found, bucket, *patients)
+        both = (here.loc[side, "percentile"].mean() for side in (member, ~member))
+        rows.append((*row, auc.value, auc.low, auc.high, *both, True))
+    table = pd.DataFrame(rows, columns=list(COLUMNS))
+    return table.astype({"kept": bool, "auc": float, "log_probability": float, "rarer_than": float})
+
+
+def _auc(found: Places, bucket: int, members: int, others: int) -> Interval:
+    """The AUC of a bucket with its 95 % interval: on the logit scale (Pepe 2003, §5.2), Newcombe's at 0 and 1."""
+    value = float(found.place[found.member & (found.bucket == bucket)].mean())
+    if value in (0.0, 1.0):
+        return auc_interval(Interval(value, value, value), members, others)
+    variance = 0.0
+    for side in (True, False):
+        place, where, patient = found.side(side)
+        variance += clustered_variance(place[where == bucket], patient[where == bucket])
+    half = float(stats.norm.isf(0.025)) * math.sqrt(variance) / (value * (1 - value))
+    low, high = special.expit(special.logit(value) + np.array([-half, half]))
+    return Interval(value, float(low), float(high))
+
+
+def clustered_variance(place: np.ndarray, patient: np.ndarray) -> float:
+    """Variance of the mean of places, patients as clusters (Obuchowski 1997); with one unit each it is DeLong's."""
+    codes = np.unique(patient, return_inverse=True)[1]
+    away = np.bincount(codes, place - place.mean())
+    return float(len(away) / (len(away) - 1) * (away**2).sum() / len(place) ** 2)

@@ -2,7 +2,8 @@
 
 Jagannatha et al. 2021, appendix A: codes are taken as attributed independently, so the probability of a patient's set
 of codes c is p(c) = Π_{i in c} p(c_i) · Π_{j not in c} (1 − p(c_j)) (eq. 4), with p(c') the share of patients who hold
-code c' (eq. 5). Patients are grouped by equal ranges of its logarithm.
+code c' (eq. 5). They cut its logarithm into 100 equal ranges. Here buckets hold about equally many patients:
+equal ranges leave buckets with one held-out patient, and such a bucket decides what a trend looks like.
 """
 
 from __future__ import annotations
@@ -15,9 +16,8 @@ import pandas as pd
 
 from core.runs.disease_profiles import PROFILE
 
-MOST_BUCKETS = 100
-LEAST_PATIENTS = 10  # a bucket with fewer is dropped (row J10)
-FULL_SHARE = 0.75  # of the buckets that hold anybody, so many must hold LEAST_PATIENTS
+MOST_BUCKETS = 6
+LEAST = 20  # members, and as many held-out patients, that a bucket needs for a figure
 
 
 def log_profile_probability(icd_codes_per_patient: pd.Series) -> pd.Series:
@@ -43,32 +43,27 @@ def log_profile_probability(icd_codes_per_patient: pd.Series) -> pd.Series:
     return pd.Series(found["log_probability"], index=codes.index, name="log_probability")
 
 
-def log_normalised(log_probability: np.ndarray) -> np.ndarray:
-    """(log p − smallest) / (largest − smallest): 0 is the rarest profile, 1 the most common; all 0 if all are equal."""
-    values = np.asarray(log_probability, dtype=float)
-    low, high = values.min(), values.max()
-    return (values - low) / (high - low) if high > low else np.zeros_like(values)
+def bucket_edges(log_probability: np.ndarray, member: np.ndarray, patient: np.ndarray) -> np.ndarray:
+    """Edges (count − 1,) in ln p, rising, between buckets of about equally many units; bucket 0 holds the rarest.
 
-
-def bucket_of(place: np.ndarray, count: int) -> np.ndarray:
-    """Bucket 0 (rarest) … count − 1 of places in [0, 1]: equal ranges, the last one closed."""
-    return np.minimum(np.floor(np.asarray(place, dtype=float) * count), count - 1).astype(np.int64)
-
-
-def number_of_buckets(
-    place: np.ndarray, patient: np.ndarray, *, least: int = LEAST_PATIENTS, most: int = MOST_BUCKETS
-) -> int:
-    """How many buckets a cohort allows: the most (up to `most`) of which three quarters hold at least `least` patients.
-
-    Of the buckets that hold anybody; `place` and `patient` (whose unit it is) are (units,). Only how patients are
-    spread decides, never what an attack found. At least 1.
+    As many buckets, up to MOST_BUCKETS, as leave LEAST different members and LEAST different held-out patients in each;
+    none below that: everybody is in one bucket. Only how patients are spread decides, never a score. All (units,).
     """
-    place, patient = np.asarray(place, dtype=float), np.asarray(patient)
-    if len(np.unique(place)) < 2:
-        return 1  # nobody is rarer than anybody
-    for count in range(most, 1, -1):
-        pairs = np.unique(np.stack([bucket_of(place, count), patient]), axis=1)
-        held = np.unique(pairs[0], return_counts=True)[1]
-        if (held >= least).mean() >= FULL_SHARE:
-            return count
-    return 1
+    values, member = np.asarray(log_probability, dtype=float), np.asarray(member, dtype=bool)
+    for count in range(MOST_BUCKETS, 1, -1):
+        edges = np.quantile(values, np.arange(1, count) / count)
+        bucket = bucket_of(values, edges)
+        if all(patients_in(bucket, patient, side, count).min() >= LEAST for side in (member, ~member)):
+            return edges
+    return np.zeros(0)
+
+
+def bucket_of(log_probability: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    """Bucket 0 (rarest) … len(edges) of each log probability; one that equals an edge is in the more common bucket."""
+    return np.searchsorted(edges, np.asarray(log_probability, dtype=float), side="right")
+
+
+def patients_in(bucket: np.ndarray, patient: np.ndarray, side: np.ndarray, count: int) -> np.ndarray:
+    """Different patients (count,) of one side (a mask of units) in each bucket."""
+    pairs = np.unique(np.stack([bucket[side], np.asarray(patient)[side]]), axis=1)
+    return np.bincount(pairs[0], minlength=count)

@@ -26,7 +26,7 @@ from core.evaluation.limit_measures import costs
 from core.evaluation.odds import group_sentence, mechanism_accuracy, mechanism_sentence
 from core.evaluation.recommendation import Recommendation
 from core.evaluation.report_commands import audit_command, commands, report_command, versions
-from core.evaluation.report_rarity import buckets, by_patient, patient_sentence, trend_sentence, trends
+from core.evaluation.report_rarity import rarity
 from core.evaluation.report_tables import (
     attacks,
     bounds,
@@ -99,6 +99,7 @@ def build(
     for stored in audits.values():
         stored.check()
     ledger = Ledger.of(workspace, runs[0].spec.corpus)
+    by_bucket, trends, rare = rarity(workspace, runs, audits, corpus)
     tables = {
         "models": _models(runs, facts),
         "controls": controls(runs),
@@ -109,9 +110,8 @@ def build(
         "bounds": bounds(runs, audits),
         "risk": risk_scores(audits),
         "hipaa": hipaa(facts),
-        "rarity_buckets": (by_bucket := buckets(workspace, runs, audits, corpus)),
-        "rarity_trends": trends(by_bucket),
-        "rarity": by_patient(runs, corpus),
+        "rarity_buckets": by_bucket,
+        "rarity_trends": trends,
         "recommendation": pd.DataFrame() if recommendation is None else recommendation.table,
         "ledger": ledger_table(ledger.releases()),
         "costs": costs(runs),
@@ -125,7 +125,7 @@ def build(
         "verdict": [_verdict(run, one, tables, _most_notes(corpus, run)) for run, one in zip(runs, facts, strict=True)],
         "promised": _promised(ledger, corpus, delta),
         "recommendation": _recommended(recommendation),
-        "rarity": {run.id: _rarity(run.id, tables) for run in runs},
+        "rarity": rare,
         "limits": list(dict.fromkeys(limit for one in facts for limit in one.limits)),
         "not_attacked": [_not_attacked(run) for run in runs if not audits[run.id].outcomes()],
         "commands": _commands(runs, audits, recommendation, delta),
@@ -217,16 +217,6 @@ def _figures(runs: Sequence[Run]) -> pd.DataFrame:
     frames = [run.metrics.assign(run=run.id) for run in runs]
     columns = ["run", "metric", "arm", "value", "low", "high", "n", "note"]
     return pd.concat(frames, ignore_index=True)[columns]
-
-
-def _rarity(run_id: str, tables: dict[str, pd.DataFrame]) -> list[str]:
-    """What this run's buckets and single patients say, a sentence an attack."""
-    told = [
-        trend_sentence(row.attack, row.buckets, row.rho, row.p_value)
-        for row in tables["rarity_trends"].query("run == @run_id").itertuples()
-    ]
-    patients = patient_sentence(tables["rarity"].query("run == @run_id"))
-    return [*told, *([f"Patient by patient, “loss”: {patients}."] if patients else [])]
 
 
 def _verdict(run: Run, facts: RunFacts, tables: Mapping[str, pd.DataFrame], most_notes: int) -> dict[str, Any]:

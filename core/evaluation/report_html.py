@@ -92,7 +92,9 @@ def render(report: Report) -> str:
         ),
         _section("Does the guarantee hold?", shown.bounds(tables["bounds"], names)),
         _section("HIPAA’s 18 identifiers", f"<p>{HIPAA}</p>", shown.hipaa(tables["hipaa"], names)),
-        _section("Rare diseases", findings.rarity(tables["rarity_buckets"], tables["rarity"], facts["rarity"], names)),
+        _section(
+            "Rare diseases", findings.rarity(tables["rarity_buckets"], tables["rarity_trends"], facts["rarity"], names)
+        ),
         _section("Cost", shown.costs(tables["costs"], names)),
         _section("Limits", _list(facts["limits"])),
         _section("To make it again", f"<pre>{_(NEW_LINE.join(facts['commands']))}</pre>", _versions(facts["versions"])),

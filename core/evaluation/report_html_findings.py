@@ -8,12 +8,11 @@ from typing import Any
 
 import pandas as pd
 
-from core.attacks.decision import LOSS
 from core.evaluation.probe_words import CAUTION
-from core.evaluation.rarity import LEAST_PATIENTS
+from core.evaluation.rarity import LEAST
+from core.evaluation.rarity_trend import signed
 from core.evaluation.recommendation import attack_text
 from core.evaluation.report_html_tables import EXCEEDS, Names, escaped, interval, table
-from core.evaluation.report_rarity import signed
 from core.evaluation.wording import at_most_text, epsilon_text, p_value_text
 from core.writing import REPRODUCIBLE
 
@@ -28,13 +27,16 @@ GLANCE = (
     "compare with GPT-2's."
 )
 BUCKETS = (
-    "Privacy leakage of the loss attack by rarity of the diagnoses, bucket 1 the rarest: members caught less held-out "
-    "patients of the same bucket accused. 0 % is blind. Base: the public model, the control of each bucket. log p: "
-    "mean log-probability of the set of diagnoses."
+    "How well members are told from held-out patients of like rarity: AUC within the bucket, 0.5 is blind; bucket 1 "
+    "holds the rarest sets of diagnoses. Under the likelihood ratio to the public model, or under the loss where there "
+    "is none. Base: the loss attack on the public model, the control of each bucket. log p: mean log-probability."
 )
-PATIENTS = (
-    "Rank correlation (Spearman’s ρ) of how rare a patient’s set of diagnoses is with the loss attack’s score, patient "
-    "by patient. Above 0: rarer patients score higher. Held-out patients are the control."
+TRENDS = (
+    "Change: how the AUC goes from the most common to the rarest profiles; above 0, rarer patients leak more. p: by "
+    "permutation over patients, with Holm’s correction over the model’s attacks. ρ: rank correlation of rarity and "
+    "score; above 0, rarer patients score higher, trained on or not. Adjusted: what one standard deviation of rarity "
+    "adds to members’ scores beyond held-out patients’, at the same number of codes and length; above 0, rarer members "
+    "stand out more."
 )
 
 
@@ -75,47 +77,47 @@ def _identifiers(row: Mapping[str, Any] | None) -> str:
     return f"{interval('share', row)}<br><span class=soft>held out {control}</span><br>{said}"
 
 
-def rarity(buckets: pd.DataFrame, patients: pd.DataFrame, said: Mapping[str, Sequence[str]], names: Names) -> str:
-    """Leakage by bucket of rarity under the loss attack, the models side by side, and what every attack's says."""
-    if buckets.empty and patients.empty:
+def rarity(buckets: pd.DataFrame, trends: pd.DataFrame, said: Mapping[str, Sequence[str]], names: Names) -> str:
+    """How well members are recognised at each rarity, models side by side, and what attacks say of a trend."""
+    if buckets.empty and trends.empty:
         return "<p>Not measured: no patient has diagnosis codes, or too few have.</p>"
-    parts = [_buckets(buckets[buckets["attack"] == LOSS], names)]
+    parts = [_buckets(buckets, names), _trends(trends, names)]
     for run, sentences in said.items():
-        told = "<br>".join(map(escaped, sentences))
+        told = "<br>".join(map(escaped, sentences[:1]))  # the first attack; the table has the others
         parts.append(f"<p><b>{escaped(names[run])}</b><br>{told}</p>" if sentences else "")
-    return "\n".join([*parts, _patients(patients, names)])
+    return "\n".join(parts)
 
 
 def _buckets(frame: pd.DataFrame, names: Names) -> str:
-    """A row a bucket that holds enough patients."""
-    at = {(row["run"], row["bucket"]): row for row in frame.to_dict("records")}
-    first = frame.drop_duplicates("bucket").sort_values("bucket")
+    """A row a bucket that holds enough members and held-out patients."""
+    at = {(row["run"], row["bucket"]): row for row in frame[frame["kept"]].to_dict("records")}
+    first = frame[frame["kept"]].drop_duplicates("bucket").sort_values("bucket")
     runs, bases = list(dict.fromkeys(frame["run"])), _bases(frame)
     rows = []
-    for bucket in first[first["kept"]].to_dict("records"):
+    for bucket in first.to_dict("records"):
         cells = [_cell(at.get((run, bucket["bucket"])), "") for run in runs]
         cells += [_cell(at.get((run, bucket["bucket"])), "base_") for run in bases]
         counts = f"{bucket['members']:,} + {bucket['heldout']:,}"
         rows.append([str(bucket["bucket"]), f"{bucket['log_probability']:.1f}".replace("-", "−"), counts, *cells])
-    dropped = first[~first["kept"]]
-    caption = BUCKETS
-    if len(dropped):
-        few = f"{len(dropped)} buckets of fewer than {LEAST_PATIENTS} patients each, {dropped['patients'].sum()} in all"
-        caption += f" Left out: {few}."
     whose = [f"base of {', '.join(names[run].partition(':')[0] for run in sharing)}" for sharing in bases.values()]
     heads = ["bucket", "log p", "members + held out", *(names[run] for run in runs), *whose]
-    return table(heads, rows, caption) if rows else f"<p>No bucket holds {LEAST_PATIENTS} patients.</p>"
+    few = f"<p>No bucket holds {LEAST} members and {LEAST} held-out patients.</p>"
+    return table(heads, rows, BUCKETS) if rows else few
 
 
 def _cell(row: Mapping[str, Any] | None, prefix: str) -> str:
-    return "–" if row is None else interval("share", row, prefix)
+    if row is None or math.isnan(row[f"{prefix}auc"]):
+        return "–"
+    return interval(
+        "auc_loss", {"value": row[f"{prefix}auc"], "low": row[f"{prefix}low"], "high": row[f"{prefix}high"]}
+    )
 
 
 def _bases(frame: pd.DataFrame) -> dict[str, list[str]]:
     """Runs that share a public base model, by the first of them; a base that is a column of its own is left out."""
     each = frame[frame["kept"]].sort_values("bucket").groupby("run", sort=False)
-    figures = {run: tuple(same["base_value"]) for run, same in each}
-    shown = {tuple(same["value"]) for _, same in each}
+    figures = {run: tuple(same["base_auc"]) for run, same in each}
+    shown = {tuple(same["auc"]) for _, same in each}
     found: dict[tuple, list[str]] = {}
     for run, values in figures.items():
         if values not in shown and not all(map(math.isnan, values)):
@@ -123,14 +125,35 @@ def _bases(frame: pd.DataFrame) -> dict[str, list[str]]:
     return {runs[0]: runs for runs in found.values()}
 
 
-def _patients(frame: pd.DataFrame, names: Names) -> str:
+def _trends(frame: pd.DataFrame, names: Names) -> str:
+    """A row a model and attack that was tested, or could not be."""
     rows = []
     for row in frame.to_dict("records"):
-        ends = "" if math.isnan(row["low"]) else f" ({signed(row['low'])} to {signed(row['high'])})"
-        who = "members" if row["split"] == "member" else "held out"
-        cells = (names[row["run"]], who, row["patients"], f"{signed(row['rho'])}{ends}", p_value_text(row["p_value"]))
+        tested = not math.isnan(row["p_corrected"])
+        cells = (
+            names[row["run"]], row["attack"], row["rarity"], f"{row['auc']:.3f}",
+            _ends(row, "change", "low", "high") if tested else "–", p_value_text(row["p_corrected"]) if tested else "–",
+            _ends(row, "adjusted", "adjusted_low", "adjusted_high") if tested else "–",
+            *(signed(row[side]) if not math.isnan(row[side]) else "–" for side in ("members_rho", "heldout_rho")),
+        )  # fmt: skip
         rows.append([escaped(cell) for cell in cells])
-    return table(["model", "patients", "n", "ρ", "p-value"], rows, PATIENTS) if rows else ""
+    heads = [
+        "model",
+        "attack",
+        "do rarer patients leak more?",
+        "AUC",
+        "change",
+        "p",
+        "adjusted",
+        "ρ members",
+        "ρ held out",
+    ]
+    return table(heads, rows, TRENDS) if rows else ""
+
+
+def _ends(row: Mapping[str, Any], *columns: str) -> str:
+    value, low, high = (signed(row[column]) for column in columns)
+    return f"{value} ({low} to {high})"
 
 
 def memorised(frame: pd.DataFrame, names: Names) -> str:

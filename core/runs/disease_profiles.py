@@ -1,6 +1,6 @@
 """How rare the diseases of patients and admissions are (row J10), as DuckDB queries over a cohort's Parquet files.
 
-What is kept between questions is each patient's (or admission's) place among the disease profiles: two numbers a row.
+What is kept between questions is each patient's (or admission's) log probability and number of codes.
 """
 
 # ruff: noqa: S608 — every query is written here; what users type is a parameter
@@ -30,7 +30,8 @@ WITH rates AS (
     SELECT code, count(*) / (SELECT count(*) FROM units) AS p FROM held GROUP BY code
 ),
 weights AS (SELECT code, ln(p) - ln(1 - p) AS weight, ln(1 - p) AS absent FROM rates WHERE p < 1)
-SELECT units.unit, coalesce(sum(weight), 0) + (SELECT coalesce(sum(absent), 0) FROM weights) AS log_probability
+SELECT units.unit, coalesce(sum(weight), 0) + (SELECT coalesce(sum(absent), 0) FROM weights) AS log_probability,
+    count(held.code)::INT AS codes
 FROM units LEFT JOIN held USING (unit) LEFT JOIN weights USING (code) GROUP BY units.unit
 """
 
@@ -80,13 +81,12 @@ class DiseaseProfiles:
             return database.execute(query, {name: parameters[name] for name in set(_PARAMETER.findall(query))}).df()
 
     def profile(self, level: Level, wordings: Mapping[str, str] | None = None) -> dict[str, np.ndarray]:
-        """Disease profiles of every judged unit: `patient` (whose it is, a number), `log_probability` and `place`.
+        """Disease profiles of every judged unit: `patient` (whose it is, a number), `log_probability` and `codes`.
 
         Codes are counted over all patients but canaries, or over all admissions. Where the notes came with diagnoses
         of admissions these count. The synthetic hospital codes patients alone: an admission has those codes of its
         patient that one of its notes names, by `wordings` (code → words). One without codes has no profile. Made once,
-        then kept as `profile_<level>` (unit, patient_id, log_probability, place), where
-        place = (log p − smallest) / (largest − smallest) over judged units: 0 rarest, 1 most common.
+        then kept as `profile_<level>` (unit, patient_id, log_probability, codes).
         """
         name = f"profile_{level}"
         with self._database() as database:
@@ -95,16 +95,10 @@ class DiseaseProfiles:
                 database.register(name, made)
                 self._profiles[name] = made
             found = database.execute(
-                "SELECT dense_rank() OVER (ORDER BY patient_id) - 1 AS patient, log_probability, place "
+                "SELECT dense_rank() OVER (ORDER BY patient_id) - 1 AS patient, log_probability, codes "
                 f"FROM {name} ORDER BY unit"
             )
             return found.fetchnumpy()
-
-    def log_probabilities(self) -> pd.Series:
-        """The log p(c) of `profile("patient")`, in nats, by patient id: of members and held-out patients."""
-        self.profile("patient")
-        found = self.ask("SELECT unit, log_probability FROM profile_patient ORDER BY unit")
-        return found.set_index("unit")["log_probability"].rename_axis("patient_id")
 
     def _make_profile(self, database: duckdb.DuckDBPyConnection, level: Level, wordings: Mapping[str, str]) -> pa.Table:
         if level == "patient":
@@ -118,13 +112,9 @@ class DiseaseProfiles:
             units = "SELECT DISTINCT unit FROM held"
             owner = "SELECT DISTINCT admission_id AS unit, patient_id FROM read_parquet($notes)"
         query = f"""
-            WITH held AS ({held}), units AS ({units}), owner AS ({owner}), found AS ({PROFILE}),
-            judged AS (
-                SELECT f.unit, o.patient_id, f.log_probability FROM found f JOIN owner o USING (unit)
-                JOIN read_parquet($patients) p ON p.patient_id = o.patient_id WHERE p.split IN ('member', 'heldout')
-            )
-            SELECT *, coalesce((log_probability - min(log_probability) OVER ())
-                / nullif(max(log_probability) OVER () - min(log_probability) OVER (), 0), 0) AS place FROM judged"""
+            WITH held AS ({held}), units AS ({units}), owner AS ({owner}), found AS ({PROFILE})
+            SELECT f.unit, o.patient_id, f.log_probability, f.codes FROM found f JOIN owner o USING (unit)
+            JOIN read_parquet($patients) p ON p.patient_id = o.patient_id WHERE p.split IN ('member', 'heldout')"""
         files = {"patients": str(self.patients), "notes": str(self.notes), "diagnoses": str(self.diagnoses)}
         used = {name: files[name] for name in set(_PARAMETER.findall(query))}
         return database.sql(query, params=used).to_arrow_table()

@@ -15,7 +15,10 @@ from typing import Any
 
 import pandas as pd
 
+from core.attacks.decision import LOSS, OWN_THRESHOLDS, RATIO
+from core.runs.audits import StoredAudit
 from core.runs.disease_profiles import DiseaseProfiles, Level
+from core.runs.run import Run
 
 # The values of a patient that prompts made the model write: leaks of members, coincidences with held-out patients.
 _WRITTEN = "rule = 'value' AND ((split = 'member' AND kind IN ('leak', 'linked leak')) OR split = 'heldout')"
@@ -23,11 +26,41 @@ _WRITTEN = "rule = 'value' AND ((split = 'member' AND kind IN ('leak', 'linked l
 
 @dataclass(frozen=True)
 class Scored:
-    """The scores of one attack on one run: their file, and the attack's own threshold (None: mean of the members')."""
+    """The scores of one attack on one run: their file, and the attack's own threshold (None: mean of the members').
+
+    `public` makes it a likelihood ratio: the loss scores in `file` less those of the public base model in `public`, for
+    the units of which both read the same number of notes.
+    """
 
     attack: str
     file: Path
     threshold: float | None = None
+    public: Path | None = None
+
+    @property
+    def source(self) -> str:
+        """The attack whose rows of the files are read."""
+        return self.attack if self.public is None else LOSS
+
+    @property
+    def files(self) -> list[str]:
+        """Every file that is read."""
+        return [str(one) for one in (self.file, self.public) if one is not None]
+
+
+def judges(run: Run, audit: StoredAudit, base: Run | None) -> dict[str, Scored]:
+    """Every attack that judged patients of a run, by name: the ratio to the public model first, then the loss.
+
+    The ratio is that of the full audit; without one it is computed from the quick audits of the run and of `base`, the
+    public model's run. A word list of the run's own has other tokens than the public model's: no ratio is computed.
+    """
+    loss = run.folder / "tables" / "scores.parquet"
+    found = {LOSS: Scored(LOSS, loss)}
+    if base is not None and base.id != run.id and run.spec.vocabulary is None:
+        found[RATIO] = Scored(RATIO, loss, public=base.folder / "tables" / "scores.parquet")
+    for name, path in audit.files("scores").items():
+        found[name] = Scored(name, path, OWN_THRESHOLDS.get(name))
+    return {name: found[name] for name in sorted(found, key=lambda name: (name != RATIO, name != LOSS))}
 
 
 @dataclass(frozen=True)
@@ -68,71 +101,86 @@ class Filters:
 
 # Units that an attack judges (patients or admissions): score = mean over their notes, caught = above the threshold,
 # percentile = share of held-out units that score less, ties ½, a held-out unit not compared with itself.
-_UNITS = """
+_READ = {
+    False: """
 notes AS (
-    SELECT patient_id, admission_id, split = 'member' AS member, score FROM read_parquet($scores)
-    WHERE attack = $attack AND split IN ('member', 'heldout')
+    SELECT patient_id, admission_id, split = 'member' AS member, score, tokens FROM read_parquet($files)
+    WHERE attack = $source AND split IN ('member', 'heldout')
 ),
 threshold AS (SELECT coalesce($threshold, favg(score) FILTER (member)) AS threshold FROM notes),
 judged AS (
     SELECT {unit} AS unit, first(patient_id) AS patient_id, first(member) AS member, favg(score) AS score,
-           count(*) AS notes
+           avg(tokens) AS tokens, count(*) AS notes
+    FROM notes GROUP BY {unit}
+),""",
+    True: """
+notes AS (
+    SELECT patient_id, admission_id, split = 'member' AS member, score, tokens, filename = $public AS public
+    FROM read_parquet($files, filename = true)
+    WHERE attack = $source AND split IN ('member', 'heldout')
+),
+sides AS (
+    SELECT {unit} AS unit, first(patient_id) AS patient_id, first(member) AS member,
+           favg(score) FILTER (NOT public) - favg(score) FILTER (public) AS score,
+           avg(tokens) FILTER (NOT public) AS tokens,
+           count(*) FILTER (NOT public) AS notes, count(*) FILTER (public) AS public_notes
     FROM notes GROUP BY {unit}
 ),
+judged AS (SELECT * EXCLUDE public_notes FROM sides WHERE notes = public_notes),
+threshold AS (
+    SELECT coalesce($threshold, fsum(score * notes) FILTER (member) / sum(notes) FILTER (member)) AS threshold
+    FROM judged
+),""",
+}
+_UNITS = """
 ranked AS (
     SELECT *, sum((NOT member)::INT) OVER (ORDER BY score) AS up_to,
            sum((NOT member)::INT) OVER (PARTITION BY score) AS tied, sum((NOT member)::INT) OVER () AS others
     FROM judged
 ),
 u AS (
-    SELECT unit, patient_id, member, score, score > (SELECT threshold FROM threshold) AS caught,
+    SELECT unit, patient_id, member, score, tokens, score > (SELECT threshold FROM threshold) AS caught,
            (up_to - tied / 2.0 - (NOT member)::INT / 2.0) / nullif(others - (NOT member)::INT, 0) AS percentile,
            sum(notes) OVER (PARTITION BY patient_id) AS patient_notes
     FROM ranked
 )
 """
-_BUCKET = "least(floor(f.place * $count), $count - 1)::INT"
+_INSIDE = "f.log_probability >= $rarest AND f.log_probability < $commonest"
 _UNIT = {"patient": "patient_id", "admission": "admission_id"}
 
 
 class PatientTables(DiseaseProfiles):
     """The patients of one cohort, what attacks on a run say of them, and what prompts made it write of them."""
 
-    # Buckets -----------------------------------------------------------------------------------------------------
+    # Units -------------------------------------------------------------------------------------------------------
 
-    def buckets(
+    def judged(
         self,
         scored: Scored,
         level: Level,
-        count: int,
-        filters: Filters = Filters(),
-        hits: Path | None = None,  # noqa: B008
+        filters: Filters = Filters(),  # noqa: B008
+        hits: Path | None = None,
     ) -> pd.DataFrame:
-        """One row a bucket that holds somebody, rarest first: sums from which rates and their intervals follow.
+        """One row a unit that an attack judges and that has a profile: numbers alone, no text.
 
-        `bucket` (0 = rarest), `log_probability` (mean over units); for `side` member and heldout: `<side>_patients` and
-        Σ over patients of n, n², k, k², kn, s, s², sn, where a patient has n units, k of them caught, and s is the sum
-        of their percentiles. `profile(level)` must have been asked for.
+        Columns: patient (a number), member, score, percentile, tokens (mean of a note), log_probability, codes (number
+        of different ones), passes (the filters). `profile(level)` must have been asked for.
         """
-        sides = ", ".join(_sums(side, flag) for side, flag in (("member", "member"), ("heldout", "NOT member")))
         where, values = filters.conditions(hits)
         query = f"""
-            WITH {_UNITS.format(unit=_UNIT[level])},
-            each AS (
-                SELECT {_BUCKET} AS bucket, u.patient_id, first(u.member) AS member, count(*)::DOUBLE AS n,
-                       sum(u.caught::INT)::DOUBLE AS k, sum(u.percentile) AS s, sum(f.log_probability) AS l
-                FROM u JOIN profile_{level} f ON f.unit = u.unit {self._patients_if(where)}
-                WHERE {where} GROUP BY ALL
-            )
-            SELECT bucket, sum(l) / sum(n) AS log_probability, {sides} FROM each GROUP BY bucket ORDER BY bucket"""
-        return self.ask(query, **self._scores(scored), count=count, patients=str(self.patients), **values)
+            WITH {_units(scored, level)}
+            SELECT dense_rank() OVER (ORDER BY u.patient_id) - 1 AS patient, u.member, u.score, u.percentile, u.tokens,
+                   f.log_probability, f.codes, coalesce({where}, false) AS passes
+            FROM u JOIN profile_{level} f ON f.unit = u.unit {self._patients_if(where)} ORDER BY u.unit"""
+        return self.ask(query, **self._scores(scored), patients=str(self.patients), **values)
 
     def _patients_if(self, where: str) -> str:
         """The patients' table is read only when a filter asks about it."""
         return "JOIN read_parquet($patients) p ON p.patient_id = u.patient_id" if "p." in where else ""
 
     def _scores(self, scored: Scored) -> dict[str, Any]:
-        return {"scores": str(scored.file), "attack": scored.attack, "threshold": scored.threshold}
+        public = None if scored.public is None else str(scored.public)
+        return {"files": scored.files, "public": public, "source": scored.source, "threshold": scored.threshold}
 
     # Patients ----------------------------------------------------------------------------------------------------
 
@@ -140,8 +188,7 @@ class PatientTables(DiseaseProfiles):
         self,
         scored: Scored,
         level: Level,
-        count: int,
-        bucket: int | None,
+        within: tuple[float, float] | None,
         filters: Filters = Filters(),  # noqa: B008
         *,
         attacks: Sequence[Scored] = (),
@@ -150,24 +197,24 @@ class PatientTables(DiseaseProfiles):
         offset: int = 0,
         patient_id: str | None = None,
     ) -> pd.DataFrame:
-        """The patients of a bucket (None: of all), the likeliest members first, a row each; or one of them by id.
+        """The patients with low ≤ ln p(c) < high of `within` (None: all), highest score first; or one by id.
 
         Columns: patient_id, split, age, sex, icd_codes, log_probability, percentile_rarity (share of judged patients
         whose profile is rarer, ties ½), notes (scored ones), score, percentile, caught, attacks (that judged them),
         catching (how many of those catch them, at their own thresholds), fields, texts (generations that wrote a value
         of theirs) and `total`, the number of rows without `limit`. On the level `admission` those patients are listed
-        of whom an admission is in the bucket. Profiles of both levels must have been asked for where they are used.
+        of whom an admission lies within. Profiles of both levels must have been asked for where they are used.
         """
         where, values = filters.conditions(hits)
         chosen = f"{where} AND p.split IN ('member', 'heldout')"
-        if bucket is not None:
-            inside = f"SELECT f.patient_id FROM profile_{level} f WHERE {_BUCKET} = $bucket"
+        if within is not None:
+            inside = f"SELECT f.patient_id FROM profile_{level} f WHERE {_INSIDE}"
             chosen += f" AND u.patient_id IN ({inside})"
         if patient_id is not None:
             chosen += " AND u.patient_id = $patient_id"
         window = "" if limit is None else "LIMIT $limit OFFSET $offset"
         query = f"""
-            WITH {_UNITS.format(unit="patient_id")}, rarer AS (
+            WITH {_units(scored, "patient")}, rarer AS (
                 SELECT unit, log_probability, (rank() OVER (ORDER BY log_probability) - 1
                     + (count(*) OVER (PARTITION BY log_probability) - 1) / 2.0)
                     / nullif(count(*) OVER () - 1, 0) AS percentile_rarity FROM profile_patient
@@ -177,8 +224,8 @@ class PatientTables(DiseaseProfiles):
             FROM u JOIN read_parquet($patients) p ON p.patient_id = u.patient_id JOIN rarer r ON r.unit = u.unit
             WHERE {chosen} ORDER BY u.percentile DESC, u.score DESC, p.patient_id {window}"""
         found = self.ask(
-            query, **self._scores(scored), patients=str(self.patients), count=count, bucket=bucket, limit=limit,
-            offset=offset, patient_id=patient_id, **values,
+            query, **self._scores(scored), patients=str(self.patients), limit=limit, offset=offset,
+            patient_id=patient_id, **dict(zip(("rarest", "commonest"), within or (), strict=False)), **values,
         )  # fmt: skip
         ids = found["patient_id"].tolist()
         found = found.merge(self.caught_by(attacks or (scored,), ids), on="patient_id", how="left")
@@ -197,27 +244,34 @@ class PatientTables(DiseaseProfiles):
     def scores_of(self, attacks: Sequence[Scored], patient_ids: Sequence[str]) -> pd.DataFrame:
         """Every attack's judgement of these patients, a row each: patient_id, attack, score, threshold, caught."""
         wanted = pd.DataFrame(
-            [(one.attack, str(one.file), one.threshold) for one in attacks], columns=["attack", "file", "own"]
-        ).astype({"own": "float64"})
+            [(one.attack, one.source, str(file), file == one.public, one.public is not None, one.threshold)
+             for one in attacks for file in (one.file, one.public) if file is not None],
+            columns=["attack", "source", "file", "public", "ratio", "own"],
+        ).astype({"own": "float64", "public": "bool", "ratio": "bool"})  # fmt: skip
         query = """
             WITH rows AS (
-                SELECT s.attack, w.own, s.patient_id, s.split, s.score
+                SELECT w.attack, w.own, w.public, w.ratio, s.patient_id, s.split, s.score
                 FROM read_parquet($files, filename = true, union_by_name = true) s
-                JOIN wanted w ON w.attack = s.attack AND w.file = s.filename
+                JOIN wanted w ON w.source = s.attack AND w.file = s.filename
+                WHERE s.split IN ('member', 'heldout')
             ),
             thresholds AS (
-                SELECT attack, coalesce(first(own), favg(score) FILTER (split = 'member')) AS threshold
+                SELECT attack, coalesce(first(own), favg(score) FILTER (split = 'member' AND NOT public)
+                    - coalesce(favg(score) FILTER (split = 'member' AND public), 0)) AS threshold
                 FROM rows GROUP BY attack
+            ),
+            each AS (
+                SELECT patient_id, attack, first(ratio) AS ratio,
+                       favg(score) FILTER (NOT public) - coalesce(favg(score) FILTER (public), 0) AS score,
+                       count(*) FILTER (NOT public) AS notes, count(*) FILTER (public) AS public_notes
+                FROM rows WHERE patient_id IN (SELECT unnest($ids)) GROUP BY patient_id, attack
             )
-            SELECT r.patient_id, attack, favg(r.score) AS score, first(t.threshold) AS threshold,
-                   favg(r.score) > first(t.threshold) AS caught
-            FROM rows r JOIN thresholds t USING (attack)
-            WHERE r.patient_id IN (SELECT unnest($ids)) AND r.split IN ('member', 'heldout')
-            GROUP BY r.patient_id, attack ORDER BY attack, r.patient_id"""
+            SELECT patient_id, attack, score, threshold, score > threshold AS caught
+            FROM each JOIN thresholds USING (attack)
+            WHERE NOT ratio OR public_notes = notes ORDER BY attack, patient_id"""
         with self._database() as database:
             database.register("wanted", wanted)
-            files = sorted({str(one.file) for one in attacks})
-            return database.execute(query, {"files": files, "ids": list(patient_ids)}).df()
+            return database.execute(query, {"files": sorted(set(wanted["file"])), "ids": list(patient_ids)}).df()
 
     def written(self, hits: Path, patient_ids: Sequence[str]) -> pd.DataFrame:
         """What prompts made the run write of these patients: patient_id, `fields` (names, sorted), `texts` (number)."""
@@ -257,8 +311,6 @@ class PatientTables(DiseaseProfiles):
         return self.ask(query, hits=str(hits), generations=str(generations), patient_id=patient_id)
 
 
-def _sums(side: str, flag: str) -> str:
-    """The columns of one side of `buckets`."""
-    terms = {"n": "n", "nn": "n * n", "k": "k", "kk": "k * k", "kn": "k * n", "s": "s", "ss": "s * s", "sn": "s * n"}
-    columns = [f"coalesce(sum({term}) FILTER ({flag}), 0) AS {side}_{name}" for name, term in terms.items()]
-    return ", ".join([f"count(*) FILTER ({flag}) AS {side}_patients", *columns])
+def _units(scored: Scored, level: Level) -> str:
+    """The common table expressions of the units that an attack judges on a level."""
+    return (_READ[scored.public is not None] + _UNITS).format(unit=_UNIT[level])

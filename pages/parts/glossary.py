@@ -16,7 +16,7 @@ import streamlit as st
 FILE = Path(__file__).with_suffix(".toml")
 PAGES = Path(__file__).resolve().parents[1]
 SENTENCES = {  # what writes words that pages show, besides pages and their parts
-    "core.evaluation": ("odds", "recommendation", "report", "report_rarity", "report_tables"),
+    "core.evaluation": ("odds", "recommendation", "report", "rarity_trend", "report_rarity", "report_tables"),
     "core.runs": ("facts", "promised"),
 }
 _PARSING = threading.Lock()

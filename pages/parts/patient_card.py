@@ -139,7 +139,7 @@ def _spans(rows: Sequence) -> list[Span]:
 
 
 def _under_dp(choice: Choice, patient_id: str, runs: Sequence[Run]) -> None:
-    others = patient_data.other_epsilons(choice.run, runs)
+    others = patient_data.comparable(choice.attack, patient_data.other_epsilons(choice.run, runs))
     if len(others) < 2:
         return
     rows = []

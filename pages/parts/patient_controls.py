@@ -12,9 +12,12 @@ from core.runs.run import Run
 from pages.parts import patient_data, run_picker
 from pages.parts.patient_data import Choice
 
-MEASURES = ("privacy leakage", "score percentile")
 BESIDE = ("this run alone", "other ε", "other models", "other attacks")
 ANY = "any"
+ATTACK = (
+    "“ratio base” compares the model with the public one, so that notes which are easy for any model do not look as if "
+    "they were known; “loss” does not. An attack that judges few patients, or nearly all of them rightly, cannot tell."
+)
 
 
 def choose(runs: Sequence[Run]) -> tuple[Choice, str]:
@@ -23,17 +26,14 @@ def choose(runs: Sequence[Run]) -> tuple[Choice, str]:
     with st.sidebar:
         run = run_picker.pick("Model", runs, run_picker.default_pair(runs)[0], key="run")
         attacks = list(patient_data.attacks(run))
-        attack = st.selectbox("Attack", attacks, key="attack", **keep)
+        attack = st.selectbox("Attack", attacks, key="attack", help=ATTACK, **keep)
         level = st.segmented_control(
             "Judge each", ["patient", "admission"], default="patient", required=True, key="judge", **keep
-        )
-        measure = st.segmented_control(
-            "Figure", list(MEASURES), default=MEASURES[0], required=True, key="figure", **keep
         )
         beside = st.segmented_control("Beside", list(BESIDE), default=BESIDE[0], required=True, key="beside", **keep)
         st.subheader("Only patients with")
         filters = _filters()
-    return Choice(run, attack, level, measure, filters), beside
+    return Choice(run, attack, level, filters), beside
 
 
 def _filters() -> Filters:

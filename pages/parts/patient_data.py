@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import streamlit as st
 
-from core.attacks.decision import LOSS, OWN_THRESHOLDS
+from core.attacks.decision import RATIO
 from core.corpus.code_words import words_of
 from core.corpus.conditions import catalogue
-from core.evaluation.patient_leakage import Measure, leakage
-from core.evaluation.rarity import number_of_buckets
+from core.evaluation.patient_leakage import leakage
+from core.evaluation.rarity import bucket_edges
+from core.evaluation.rarity_trend import Trend, corrected_over, trend
 from core.runs.disease_profiles import Level
-from core.runs.patient_queries import Filters, PatientTables, Scored
+from core.runs.patient_queries import Filters, PatientTables, Scored, judges
 from core.runs.run import Run
 from pages.parts import shell
 
@@ -25,12 +27,11 @@ A_PAGE = 15  # patients listed at once
 
 @dataclass(frozen=True)
 class Choice:
-    """What is looked at: a run, the attack that judges, what it judges, the figure, who is let through."""
+    """What is looked at: a run, the attack that judges, what it judges, who is let through."""
 
     run: Run
     attack: str
     level: Level
-    measure: Measure
     filters: Filters
 
 
@@ -72,11 +73,14 @@ def _wordings(brought: str | None, _tables: PatientTables) -> dict[str, str]:
 
 
 def attacks(run: Run) -> dict[str, Scored]:
-    """Every attack that judged patients of a run, from its full audit where there is one, by name; the loss first."""
-    found = {LOSS: Scored(LOSS, hits(run).with_name("scores.parquet"))}
-    for name, path in shell.workspace().audit(run.id).files("scores").items():
-        found[name] = Scored(name, path, OWN_THRESHOLDS.get(name))
-    return found
+    """Every attack that judged patients of a run, by name: the ratio to the public model first, then the loss."""
+    space = shell.workspace()
+    return judges(run, space.audit(run.id), public_model(run))
+
+
+def public_model(run: Run) -> Run | None:
+    """The run of the public model on the same notes; None for itself, and where it is not there."""
+    return None if run.spec.is_base else shell.workspace().find(run.spec.base_spec())
 
 
 def hits(run: Run) -> Path:
@@ -84,46 +88,46 @@ def hits(run: Run) -> Path:
     return run.folder / "tables" / "hits.parquet"
 
 
-def buckets_of(run: Run, level: Level) -> int:
-    """How many buckets the run's cohort allows on this level; 0 when nobody of it has a profile."""
-    return _profiled(run, level)[1]
-
-
-def _profiled(run: Run, level: Level) -> tuple[PatientTables, int]:
-    """The patients of a run's cohort with their profiles on this level made, and how many buckets these allow."""
+def _profiled(run: Run, level: Level) -> PatientTables:
+    """The patients of a run's cohort with their profiles on this level made."""
     there = tables(run)
     return _with_profiles(str(there.patients), level, there, wordings(run))
 
 
-# One entry holds the patients and their count: profiles live inside the former, so the two must not be forgotten apart.
 @st.cache_resource(max_entries=8, show_spinner="Reading disease profiles")
-def _with_profiles(
-    patients: str, level: Level, _tables: PatientTables, _wordings: dict[str, str]
-) -> tuple[PatientTables, int]:
+def _with_profiles(patients: str, level: Level, _tables: PatientTables, _wordings: dict[str, str]) -> PatientTables:
     _tables.profile("patient")
-    found = _tables.profile(level, _wordings)
-    return _tables, number_of_buckets(found["place"], found["patient"]) if len(found["place"]) else 0
+    _tables.profile(level, _wordings)
+    return _tables
 
 
 def bucket_table(choice: Choice) -> pd.DataFrame:
     """The leakage of each bucket (core.evaluation.patient_leakage.COLUMNS)."""
-    return _bucket_table(*_key(choice), choice.measure, choice)
+    return _leakage(*_key(choice), choice)[1]
+
+
+def trends(choice: Choice) -> dict[str, Trend]:
+    """Whether rarer patients leak more, by attack of the run: tested at the patient, corrected over these attacks."""
+    by_patient = replace(choice, level="patient")
+    made = {name: replace(by_patient, attack=name) for name in attacks(choice.run)}
+    return corrected_over({name: _leakage(*_key(one), one)[2] for name, one in made.items()})
 
 
 def _key(choice: Choice) -> tuple:
     """What an answer depends on; every audited attack's file counts, since all of them judge each patient."""
-    files = sorted(str(one.file) for one in attacks(choice.run).values())
+    files = sorted({file for one in attacks(choice.run).values() for file in one.files})
     stamp = tuple((file, Path(file).stat().st_mtime_ns) for file in files)
     return choice.run.id, stamp, choice.level, choice.attack, choice.filters
 
 
 @st.cache_data(max_entries=256, show_spinner="Counting")
-def _bucket_table(
-    run_id: str, stamp: tuple, level: Level, attack: str, filters: Filters, measure: Measure, _choice: Choice
-) -> pd.DataFrame:
-    there, count = _profiled(_choice.run, level)
-    sums = there.buckets(attacks(_choice.run)[attack], level, count, filters, hits(_choice.run))
-    return leakage(sums, measure)
+def _leakage(
+    run_id: str, stamp: tuple, level: Level, attack: str, filters: Filters, _choice: Choice
+) -> tuple[np.ndarray, pd.DataFrame, Trend | None]:
+    """Edges of the buckets, the figures of each, and on the level of patients the trend over them."""
+    found = _profiled(_choice.run, level).judged(attacks(_choice.run)[attack], level, filters, hits(_choice.run))
+    edges = bucket_edges(found["log_probability"].to_numpy(), found["member"].to_numpy(), found["patient"].to_numpy())
+    return edges, leakage(found, edges), trend(found, edges) if level == "patient" else None
 
 
 def patients(choice: Choice, bucket: int | None, *, page: int | None = None) -> pd.DataFrame:
@@ -139,10 +143,13 @@ def _patients(
 
 
 def _listed(choice: Choice, bucket: int | None, page: int | None) -> pd.DataFrame:
-    there, count = _profiled(choice.run, choice.level)
     made = attacks(choice.run)
-    return there.in_bucket(
-        made[choice.attack], choice.level, count, bucket, choice.filters,
+    within = None
+    if bucket is not None:
+        ends = [-math.inf, *_leakage(*_key(choice), choice)[0], math.inf]
+        within = (ends[bucket], ends[bucket + 1])
+    return _profiled(choice.run, choice.level).in_bucket(
+        made[choice.attack], choice.level, within, choice.filters,
         attacks=list(made.values()), hits=hits(choice.run),
         limit=None if page is None else A_PAGE, offset=0 if page is None else (page - 1) * A_PAGE,
     )  # fmt: skip
@@ -156,9 +163,8 @@ def patient(run: Run, attack: str, patient_id: str, *, all_attacks: bool = True)
     made = attacks(run)
     if attack not in made:
         return None
-    there, _ = _profiled(run, "patient")
-    found = there.in_bucket(
-        made[attack], "patient", 1, None, attacks=list(made.values()) if all_attacks else (), hits=hits(run),
+    found = _profiled(run, "patient").in_bucket(
+        made[attack], "patient", None, attacks=list(made.values()) if all_attacks else (), hits=hits(run),
         patient_id=patient_id,
     )  # fmt: skip
     return None if found.empty else found.iloc[0].to_dict()
@@ -194,6 +200,11 @@ def other_epsilons(run: Run, runs: Sequence[Run]) -> list[Run]:
 def _own_pieces(run: Run) -> int:
     """How many entries of its own a run's word list may have; 0 for the public list alone."""
     return 0 if run.spec.vocabulary is None else run.spec.vocabulary.pieces
+
+
+def comparable(attack: str, runs: Sequence[Run]) -> list[Run]:
+    """The runs of which an attack says something: the ratio to the public model says nothing of that model itself."""
+    return [run for run in runs if attack != RATIO or not run.spec.is_base]
 
 
 def other_models(run: Run, runs: Sequence[Run]) -> list[Run]:

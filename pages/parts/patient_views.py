@@ -1,4 +1,4 @@
-"""The Patients page from buckets to one patient: the picture, what it says in words, and the patients of a bucket."""
+"""The Patients page from buckets to one patient: the answer, the picture, and the patients of a bucket."""
 
 from __future__ import annotations
 
@@ -9,46 +9,54 @@ from dataclasses import replace
 import pandas as pd
 import streamlit as st
 
-from core.evaluation.patient_leakage import RankCorrelation, rank_correlation
-from core.evaluation.rarity import LEAST_PATIENTS
-from core.evaluation.wording import p_value_text, percent
+from core.attacks.decision import LOSS
+from core.evaluation.rarity import LEAST
+from core.evaluation.rarity_trend import (
+    Trend,
+    adjusted_sentence,
+    figures_sentence,
+    headline,
+    slopes_sentence,
+    verdict_of,
+)
+from core.evaluation.wording import percent
 from core.phi.fields import FIELD
 from core.runs.run import Run
 from pages.parts import charts, patient_charts, patient_controls, patient_data, run_picker
 from pages.parts.numbers import csv_button, numbers
 from pages.parts.patient_data import A_PAGE, Choice
 from pages.parts.patient_how import HOW
-from pages.parts.shell import workspace
 
 ALL = "all"
-CHANCE = 0.05
 NO_CODES = (
-    "These notes came without ICD codes, so nobody's diseases are rarer than another's: all patients stand in one "
+    "These notes came without ICD codes, so nobody's diseases are rarer than another's: all patients are in one "
     "bucket. Bring the notes again with a table of identifiers that has a column `icd_codes`, or as a folder of "
     "MIMIC-III, to compare rare and common diseases."
 )
 
 
 def buckets_view(choice: Choice, beside: str, runs: Sequence[Run]) -> int | None:
-    """The picture with its sentence and its table; returns the chosen bucket (None: all of them)."""
+    """The answer, the picture and its table; returns the chosen bucket (None: all of them)."""
     table = patient_data.bucket_table(choice)
-    kept = table[table["kept"]]
-    drawn = kept["value"].notna().any()
+    drawn = bool(table["kept"].any())
     options = [ALL, *(str(bucket + 1) for bucket in table["bucket"])]
     selected = st.session_state.get("bucket") or st.query_params.get("bucket", ALL)
     bucket = int(selected) - 1 if selected in options[1:] else None
     if not patient_data.has_codes(choice.run):
         st.info(NO_CODES, icon=":material/label_off:")
     elif drawn:
-        st.markdown(f"### {sentence(choice, rank_correlation(kept['log_probability'], kept['value']))}")
+        _answer(choice)
     else:
         st.info(_why_empty(choice, table), icon=":material/group_off:")
-    st.caption(spread(table, patient_data.buckets_of(choice.run, choice.level), choice))
     if drawn and beside == patient_controls.BESIDE[0]:
         _one_run(choice, table, bucket)
     elif drawn:
         _several(choice, beside, runs)
-    with st.expander("How is this computed?"):
+    st.caption(spread(table, choice))
+    with st.expander("How is this computed, and why do attacks disagree?"):
+        if drawn:
+            found = patient_data.trends(choice)[choice.attack]
+            st.markdown("\n\n".join(filter(None, (adjusted_sentence(found), slopes_sentence(found)))))
         st.markdown(HOW)
     picked = st.selectbox(
         "Bucket (1 = rarest profiles)", options, key="bucket", bind="query-params",
@@ -57,34 +65,26 @@ def buckets_view(choice: Choice, beside: str, runs: Sequence[Run]) -> int | None
     return None if picked in (ALL, None) else int(picked) - 1
 
 
-def sentence(choice: Choice, found: RankCorrelation) -> str:
-    """What the rank correlation says, in one sentence."""
-    what = "leakage" if choice.measure == "privacy leakage" else "the score percentile"
-    if math.isnan(found.rho):
-        return f"Too few buckets ({found.points}) to tell whether rarity and {what} go together."
-    figures = f"Spearman's ρ = {found.rho:+.2f}, {p_value_text(found.p_value)}, {found.points} buckets"
-    if found.p_value >= CHANCE:
-        return f"No link between rarity and {what} can be told from chance ({figures})."
-    direction = "more" if found.rho < 0 else "less"
-    return f"Rarer profiles leak {direction} here ({figures})."
+def _answer(choice: Choice) -> None:
+    """The answer in a heading, its figures below."""
+    found = patient_data.trends(choice)[choice.attack]
+    st.markdown(f"### {headline(choice.attack, found)}")
+    at_patient = " Tested patient by patient, also while admissions are drawn." if choice.level == "admission" else ""
+    st.caption(f"{figures_sentence(found)}{at_patient}")
 
 
-def spread(table: pd.DataFrame, count: int, choice: Choice) -> str:
-    """How many buckets there are, and who was dropped."""
-    dropped = table[~table["kept"]]
-    empty = count - len(table)
+def spread(table: pd.DataFrame, choice: Choice) -> str:
+    """How many buckets there are, and which have no figure."""
+    bare, count = table[~table["kept"]], len(table)
+    unit = "patients" if choice.level == "patient" else "admissions"
     only = patient_controls.told(choice.filters)
-    full = int(table["kept"].sum())
-    parts = [
-        f"{count} equal range{'s' * (count != 1)} of log probability: {full} hold{'s' * (full == 1)} {LEAST_PATIENTS} "
-        "patients or more"
-    ]
-    if len(dropped):
+    parts = [f"{count} bucket{'s' * (count != 1)} of about equally many {unit}, by how rare the set of diagnoses is"]
+    if len(bare):
+        people = int(bare["members"].sum() + bare["heldout"].sum())
         parts.append(
-            f"{len(dropped)} with fewer are dropped ({int(dropped['patients'].sum()):,} patients; they are in the list)"
+            f"{len(bare)} with fewer than {LEAST} members or {LEAST} held-out patients "
+            f"{'has' if len(bare) == 1 else 'have'} no figure ({people:,} patients; they are in the list)"
         )
-    if empty:
-        parts.append(f"{empty} hold{'s' * (empty == 1)} nobody")
     return "; ".join(parts) + "." + (f" Only patients with {only}." if only else "")
 
 
@@ -95,32 +95,29 @@ def _why_empty(choice: Choice, table: pd.DataFrame) -> str:
         )
     if table.empty:
         return "Nobody passes these filters. Clear one of them to see patients again."
-    if not table["kept"].any():
-        return f"No bucket holds {LEAST_PATIENTS} patients: widen the filters. The list below has everybody who passes."
     return (
-        "Leakage compares members with held-out patients, and the filters leave one of the two groups empty in every "
-        "bucket. Choose the figure “score percentile” in the sidebar, or widen the filters."
+        f"Too few patients to compare: a bucket needs {LEAST} members and {LEAST} held-out patients that this attack "
+        "judged and the filters let through. Widen the filters or choose another attack. The list below has everybody."
     )
 
 
 def _one_run(choice: Choice, table: pd.DataFrame, bucket: int | None) -> None:
-    key = f"bars-{choice.run.id}-{choice.attack}-{choice.level}-{choice.measure}-{hash(choice.filters)}"
+    key = f"bars-{choice.run.id}-{choice.attack}-{choice.level}-{hash(choice.filters)}"
 
     def clicked() -> None:
         points = st.session_state[key].selection.points
         if points and points[0].get("x") is not None:
             st.session_state["bucket"] = str(int(points[0]["x"]))
 
-    base = workspace().find(choice.run.spec.base_spec())
-    control = None
-    if base is not None and base.id != choice.run.id and choice.attack in patient_data.attacks(base):
-        control = patient_data.bucket_table(replace(choice, run=base))
-    figure = patient_charts.bars(table, control, choice.measure, bucket)
-    alt = f"{choice.measure} in {int(table['kept'].sum())} buckets from rarest to most common disease profiles."
+    base, control = patient_data.public_model(choice.run), None
+    if base is not None:
+        control = patient_data.bucket_table(replace(choice, run=base, attack=LOSS))
+    figure = patient_charts.bars(table, control if control is None or len(control) == len(table) else None, bucket)
+    alt = f"AUC in {int(table['kept'].sum())} buckets from rarest to most common disease profiles."
     charts.show(figure, key=key, alt=alt, on_select=clicked)
     st.caption(
-        f"{run_picker.label(choice.run)}, attack “{choice.attack}”. Bars with 95\u00a0% intervals over patients: "
-        "click one to see its patients."
+        f"{run_picker.label(choice.run)}, attack “{choice.attack}”. AUC: how often a member scores above a held-out "
+        "patient of the same bucket, with its 95\u00a0% interval. Click a bar to see its patients."
     )
     numbers(table.assign(bucket=table["bucket"] + 1), name="patients-buckets")
 
@@ -128,17 +125,23 @@ def _one_run(choice: Choice, table: pd.DataFrame, bucket: int | None) -> None:
 def _several(choice: Choice, beside: str, runs: Sequence[Run]) -> None:
     others, left = side_by_side(choice, beside, runs)
     found = {name: patient_data.bucket_table(one) for name, (one, _) in others.items()}
+    tested = {name: patient_data.trends(one)[one.attack] for name, (one, _) in others.items()}
     colours = {name: colour for name, (_, colour) in others.items() if colour}
-    alt = f"{choice.measure} by rarity for {len(found)}: {', '.join(found)}."
-    charts.show(patient_charts.lines(found, choice.measure, colours), key="lines", alt=alt)
+    alt = f"AUC by rarity for {len(found)}: {', '.join(found)}."
+    charts.show(patient_charts.lines(found, colours), key="lines", alt=alt)
+    columns = {
+        name: st.column_config.NumberColumn(format=form)
+        for name, form in (("AUC", "%.3f"), ("change", "%+.2f"), ("p", "%.4f"), ("ρ held out", "%+.2f"))
+    }
     st.dataframe(
-        comparison(found, "attack" if beside == OTHER_ATTACKS else "run"), hide_index=True, alt=alt,
-        column_config={
-            name: st.column_config.NumberColumn(format=form) for name, form in (("ρ", "%+.2f"), ("p", "%.4f"),
-            ("caught", "percent"), ("accused", "percent"), ("leakage", "%.3f"))
-        },
+        comparison(tested, "attack" if beside == OTHER_ATTACKS else "run"), hide_index=True, alt=alt,
+        column_config=columns,
     )  # fmt: skip
-    told = "ρ below 0: rarer profiles leak more. Of many rows, some have a small p by chance."
+    told = (
+        "Change: how the AUC goes from the most common to the rarest profiles; above 0, rarer patients leak more. p is "
+        "corrected over the attacks of each run. ρ held out: above 0, held-out patients with rarer profiles score "
+        "higher."
+    )
     if left:
         told += f" {left} more have not had the attack “{choice.attack}”: `python -m core audit RUN --suite full`"
     st.caption(told)
@@ -160,6 +163,7 @@ def side_by_side(choice: Choice, beside: str, runs: Sequence[Run]) -> tuple[dict
     else:
         chosen = patient_data.other_epsilons(choice.run, runs)
         named = {run.id: (run_picker.privacy_label(run), _end_colour(run)) for run in chosen}
+    chosen = patient_data.comparable(choice.attack, chosen)
     having = [run for run in chosen if choice.attack in patient_data.attacks(run)]
     found = {named[run.id][0]: (replace(choice, run=run), named[run.id][1]) for run in having}
     return found, len(chosen) - len(having)
@@ -172,22 +176,13 @@ def _end_colour(run: Run) -> str | None:
     return None if run.spec.privacy.private else charts.RISK
 
 
-def _overall(rates: pd.Series, units: pd.Series) -> float:
-    """The rate over all units of several buckets; NaN without units."""
-    return float((rates * units).sum() / units.sum()) if units.sum() else math.nan
-
-
-def comparison(found: Mapping[str, pd.DataFrame], what: str = "run") -> pd.DataFrame:
-    """One row a run: its rates over all units of the kept buckets, and the rank correlation."""
-    rows = []
-    for name, table in found.items():
-        kept = table[table["kept"]]
-        rank = rank_correlation(kept["log_probability"], kept["value"])
-        tpr, fpr = (
-            _overall(kept[rate], kept[units]) for rate, units in (("tpr", "member_units"), ("fpr", "heldout_units"))
-        )
-        rows.append((name, tpr, fpr, tpr - fpr, rank.rho, rank.p_value, rank.points))
-    return pd.DataFrame(rows, columns=[what, "caught", "accused", "leakage", "ρ", "p", "buckets"])
+def comparison(tested: Mapping[str, Trend], what: str = "run") -> pd.DataFrame:
+    """One row a run or attack: its AUC over all patients, how that changes with rarity, and what the test says."""
+    rows = [
+        (name, one.auc, one.slope.value, one.corrected, one.heldout_rho, verdict_of(one))
+        for name, one in tested.items()
+    ]
+    return pd.DataFrame(rows, columns=[what, "AUC", "change", "p", "ρ held out", "rarity"])
 
 
 # Patients ------------------------------------------------------------------------------------------------------------

@@ -28,9 +28,8 @@ TITLES = {
     "probes": "Identity probes of the full audit",
     "bounds": "What attacks prove about ε",
     "hipaa": "HIPAA’s 18 identifiers",
-    "rarity_buckets": "Rare diseases: leakage by bucket",
+    "rarity_buckets": "Rare diseases: how well members are recognised at each rarity",
     "rarity_trends": "Rare diseases: do they leak more?",
-    "rarity": "Rare diseases, patient by patient",
     "ledger": "Released so far",
     "costs": "What the trainings took",
     "figures": "Every figure",
@@ -107,7 +106,7 @@ def show(runs: Sequence[Run]) -> None:
 
 
 def _trends(made: Report) -> str:
-    """What the buckets of each model say, a line a sentence."""
+    """What is said of rarity for each model, a line an attack."""
     lines = [f"- **{made.facts['names'][run]}** · {one}" for run, told in made.facts["rarity"].items() for one in told]
     return "\n".join(lines)
 

@@ -92,7 +92,7 @@ def test_admissions_have_the_codes_that_the_folder_gives_them(folder, tmp_path_f
     again = Corpus.read(kept)
     assert again.content_id() == corpus.spec.imported and len(again.diagnoses) == 3
     tables = PatientTables(kept / "patients.parquet", kept / "notes.parquet")
-    assert len(tables.profile("admission")["place"]) == 2, "the admissions that have codes"
+    assert len(tables.profile("admission")["codes"]) == 2, "the admissions that have codes"
     assert tables.described() == {"401.9": "Unspecified essential hypertension"}
     assert tables.codes() == ["401.9", "E878.8", "V58.61"]
 

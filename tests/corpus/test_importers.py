@@ -292,7 +292,7 @@ def test_a_table_of_admissions_says_which_of_them_has_which_codes(tmp_path, stay
     (tmp_path / "cohort").mkdir()
     corpus.write(tmp_path / "cohort")
     tables = PatientTables(tmp_path / "cohort" / "patients.parquet", tmp_path / "cohort" / "notes.parquet")
-    assert len(tables.profile("admission")["place"]) == 3, "the admissions that have codes and a note"
+    assert len(tables.profile("admission")["codes"]) == 3, "the admissions that have codes and a note"
 
 
 def test_a_sex_is_understood_in_the_usual_ways_to_write_it(tmp_path):

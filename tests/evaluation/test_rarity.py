@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from core.evaluation.rarity import bucket_of, log_normalised, log_profile_probability, number_of_buckets
+from core.evaluation.rarity import LEAST, MOST_BUCKETS, bucket_edges, bucket_of, log_profile_probability
 
 
 def test_equations_4_and_5_by_hand():
@@ -54,23 +54,26 @@ def test_bad_input_gets_a_sentence():
         log_profile_probability(pd.Series([["A"], ["B"]], index=["p1", "p1"]))
 
 
-def test_buckets_are_equal_ranges_of_the_logarithm():
-    place = log_normalised(np.array([-10.0, -8.0, -7.5, -6.0, -2.0]))
-    assert place.tolist() == pytest.approx([0, 0.25, 0.3125, 0.5, 1])
-    assert bucket_of(place, 4).tolist() == [0, 1, 1, 2, 3]
-    assert log_normalised(np.array([-3.0, -3.0])).tolist() == [0, 0]
+def test_buckets_are_quantiles_and_none_holds_few_held_out_patients():
+    rng = np.random.default_rng(0)
+    rare, member = rng.gumbel(size=430), np.arange(430) < 301
+    rng.shuffle(member)
+    edges = bucket_edges(rare, member, np.arange(430))
+    bucket = bucket_of(rare, edges)
+    sizes, heldout = np.bincount(bucket), np.bincount(bucket[~member])
+    assert 1 < len(edges) < MOST_BUCKETS and heldout.min() >= LEAST and np.ptp(sizes) <= 1
+    assert edges == pytest.approx(np.quantile(rare, np.arange(1, len(sizes)) / len(sizes)))
+    assert rare[bucket == 0].max() < rare[bucket == 1].min(), "bucket 0 is the rarest"
 
 
-def test_as_many_buckets_as_leave_three_quarters_of_them_full():
-    place = np.repeat([0.05, 0.3, 0.55, 0.8], 10)  # four clumps of ten
-    patient = np.arange(40)
-    # up to 100 equal ranges each clump is a bucket of its own: all that hold anybody are full
-    assert number_of_buckets(place, patient) == 100
-    assert number_of_buckets(place, patient, most=3) == 3
-    thin = np.linspace(0, 1, 40)
-    count = number_of_buckets(thin, patient)
-    sizes = np.bincount(bucket_of(thin, count))
-    assert (sizes >= 10).mean() >= 0.75 and count == 4  # 40 patients fill four buckets
-    assert number_of_buckets(thin[:9], patient[:9]) == 1
-    assert number_of_buckets(np.zeros(1_000), np.arange(1_000)) == 1, "nobody is rarer than anybody"
-    assert number_of_buckets(np.repeat(thin, 3), np.repeat(patient, 3)) == 4, "admissions of one patient count once"
+def test_a_bucket_counts_patients_and_not_their_admissions():
+    rare, member = np.arange(400.0), np.arange(400) % 2 == 0
+    assert len(bucket_edges(rare, member, np.arange(400))) == MOST_BUCKETS - 1
+    of_few = np.arange(400) % 30  # 15 members and 15 others, with many admissions each
+    assert len(bucket_edges(rare, member, of_few)) == 0
+    assert len(bucket_edges(rare[:60], member[:60], np.arange(60))) == 0
+    assert len(bucket_edges(np.zeros(400), member, np.arange(400))) == 0, "nobody is rarer than anybody"
+
+
+def test_equals_are_in_one_bucket():
+    assert bucket_of(np.array([-3.0, -2.0, -2.0, -1.0]), np.array([-2.0])).tolist() == [0, 1, 1, 1]

@@ -1,53 +1,59 @@
-"""What the report says about rare diseases is what the Patients page says: one profile, over the same patients."""
+"""What the report says about rare diseases: the shipped runs under the ratio to the public model, and in words."""
 
 from __future__ import annotations
 
 import math
-from types import SimpleNamespace
+from pathlib import Path
 
-import numpy as np
-import pandas as pd
 import pytest
-from scipy import stats
 
-from core.evaluation.report_rarity import by_patient, trends
+from core.evaluation.report_html_findings import rarity as rarity_html
+from core.evaluation.report_rarity import BUCKET_COLUMNS, TREND_COLUMNS, rarity
+from core.runs.store import Workspace
 
-
-def cohort() -> tuple[pd.DataFrame, SimpleNamespace]:
-    """24 judged patients, four of whom have no code, four of the population, and 30 canaries who all hold “A”."""
-    held = {"A": [0, 1, 12], "B": [2, 3, 4, 5, 6, 12, 13, 14, 15], "C": [4, 7, 8, 9, 16, 17, 18, 19, 24, 25]}
-    splits = ["member"] * 12 + ["heldout"] * 12 + ["population"] * 4
-    codes = [[code for code, who in held.items() if n in who] for n in range(28)]
-    frame = pd.DataFrame({"patient_id": [f"P{n:02}" for n in range(28)], "split": splits, "icd_codes": codes})
-    canaries = pd.DataFrame({"patient_id": [f"X{n}" for n in range(30)], "split": "canary", "icd_codes": [["A"]] * 30})
-    scores = pd.DataFrame(
-        {"attack": "loss", "patient_id": frame["patient_id"][:24], "split": splits[:24],
-         "score": np.random.default_rng(0).normal(size=24)}
-    )  # fmt: skip
-    return pd.concat([frame, canaries], ignore_index=True), SimpleNamespace(id="r", table=lambda name: scores)
+DEMO = Path(__file__).resolve().parents[2] / "assets" / "demo"
+PLAIN, PRIVATE = "gpt2-804b3c7f558b", "gpt2-2be987fac6e6"
 
 
-def test_single_patients_have_the_profiles_of_the_patients_page():
-    """Equations 4 and 5 by hand: rates over all patients but canaries, those without codes among them."""
-    patients, run = cohort()
-    real = patients[patients["split"] != "canary"].set_index("patient_id")["icd_codes"]
-    rate = {code: sum(code in codes for codes in real) / len(real) for code in "ABC"}
-    rare = real.map(lambda codes: -sum(math.log(p if code in codes else 1 - p) for code, p in rate.items()))
-    score = run.table("scores").set_index("patient_id")["score"]
-    found = by_patient([run], SimpleNamespace(patients=patients)).set_index("split")
-    for split, first in (("member", 0), ("heldout", 12)):
-        ids = [f"P{n:02}" for n in range(first, first + 12)]
-        assert found.loc[split, "patients"] == 12, "whoever has no code is judged, too"
-        assert found.loc[split, "rho"] == pytest.approx(stats.spearmanr(rare[ids], score[ids]).statistic)
-    assert rare["P00"] > rare["P02"], "“A” is rare but among canaries"
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    workspace = Workspace(tmp_path_factory.mktemp("empty"), shared=(DEMO,))
+    runs = [workspace.run(PLAIN), workspace.run(PRIVATE)]
+    corpus = workspace.corpus(runs[0].spec.corpus, store=False)
+    return rarity(workspace, runs, {run.id: workspace.audit(run.id) for run in runs}, corpus)
 
 
-def test_a_trend_counts_the_buckets_that_it_is_of():
-    """The second bucket holds members alone: it is kept, but there is no leakage to rank."""
-    table = pd.DataFrame(
-        {"run": "r", "attack": "loss", "bucket": range(1, 6), "log_probability": [-9.0, -8, -7, -6, -5],
-         "patients": [10, 12, 11, 10, 4], "value": [0.5, math.nan, 0.3, 0.2, math.nan], "kept": [True] * 4 + [False]}
-    )  # fmt: skip
-    (found,) = trends(table).to_dict("records")
-    assert (found["buckets"], found["dropped_buckets"], found["dropped_patients"]) == (3, 1, 4)
-    assert found["rho"] == pytest.approx(1.0) and found["p_value"] == pytest.approx(2 / 6)
+def test_the_private_run_claims_nothing_and_the_plain_one_is_at_its_ceiling(found):
+    _, trends, said = found
+    assert list(trends.columns) == list(TREND_COLUMNS)
+    rows = trends.set_index(["run", "attack"])
+    assert set(rows.loc[PRIVATE, "rarity"]) == {"no trend can be told", "too few held-out patients or members"}
+    assert set(rows.loc[(PLAIN, ["ratio base", "loss"]), "rarity"]) == {"ceiling: cannot tell"}
+    assert rows.loc[(PLAIN, "rmia"), "rarity"] == "no trend can be told"
+    assert (rows["p_corrected"].dropna() >= rows["p_value"].dropna()).all()
+    assert rows.loc[(PLAIN, "loss"), "heldout_rho"] == pytest.approx(-0.28, abs=0.01), (
+        "rarer ones are harder to predict"
+    )
+    assert said[PLAIN][0].startswith("Ceiling: “ratio base”") and "cannot be told" in said[PRIVATE][0]
+
+
+def test_every_bucket_has_twenty_held_out_patients_and_its_control(found):
+    buckets, _, _ = found
+    assert list(buckets.columns) == list(BUCKET_COLUMNS) and set(buckets["attack"]) == {"ratio base"}
+    assert buckets["kept"].all() and (buckets[["members", "heldout"]].min() >= 20).all()
+    assert (buckets["base_low"] <= 0.5 + 0.05).all() and buckets["base_auc"].between(0.3, 0.7).all()
+    for _, rows in buckets.groupby("run"):
+        assert rows["log_probability"].is_monotonic_increasing and rows["heldout"].sum() == 129
+
+
+def test_the_page_shows_both_with_the_direction_of_every_sign(found):
+    html = rarity_html(*found[:2], found[2], {PLAIN: "A", PRIVATE: "B"})
+    assert html.count("above 0, rarer patients leak more") == 1 and "ceiling: cannot tell" in html
+    assert "base of A, B" in html and "nan" not in html
+
+
+def test_without_codes_or_patients_enough_nothing_is_measured(found):
+    empty = found[0].head(0), found[1].head(0)
+    assert "Not measured" in rarity_html(*empty, {}, {})
+    few = found[0].assign(kept=False, auc=math.nan, base_auc=math.nan)
+    assert "No bucket holds 20 members" in rarity_html(few, found[1].head(0), {}, {PLAIN: "A", PRIVATE: "B"})

@@ -6,44 +6,17 @@ import math
 from types import SimpleNamespace
 
 import pandas as pd
-import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.evaluation import report_html_tables
+from core.evaluation.rarity_trend import signed
 from core.evaluation.report_html_tables import controls as controls_html
 from core.evaluation.report_html_tables import figure_text
-from core.evaluation.report_rarity import patient_sentence, rank_interval, signed, trend_sentence, trends
 from core.evaluation.report_tables import controls
-
-
-def test_a_trend_is_told_only_where_there_is_one():
-    table = pd.DataFrame(
-        {"run": "r", "attack": "loss", "bucket": range(1, 7), "log_probability": [-9.0, -8, -7, -6, -5, -4],
-         "patients": [10] * 5 + [3], "value": [0.5, 0.4, 0.3, 0.2, 0.1, math.nan], "kept": [True] * 5 + [False]}
-    )  # fmt: skip
-    (found,) = trends(table).to_dict("records")
-    assert (found["rho"], found["buckets"], found["dropped_buckets"], found["dropped_patients"]) == (
-        pytest.approx(1.0), 5, 1, 3,
-    )  # fmt: skip
-    assert found["p_value"] == pytest.approx(2 / 120), "of 5! orders two are as extreme"
-    assert "rarer diseases leak more" in trend_sentence("loss", 5, 1.0, 2 / 120)
-    assert "rarer diseases leak less" in trend_sentence("loss", 5, -1.0, 2 / 120)
-    assert "no trend can be told" in trend_sentence("loss", 5, 0.9, 0.08)
-    assert "no trend that could be tested" in trend_sentence("loss", 1, math.nan, math.nan)
 
 
 def test_a_rank_correlation_is_signed_and_nought_is_not():
     assert [signed(value) for value in (0.123, -0.284, -0.001, 0.0)] == ["+0.12", "−0.28", "0.00", "0.00"]
-    low, high = rank_interval(0.5, 103)
-    assert (low, high) == (pytest.approx(0.329, abs=1e-3), pytest.approx(0.639, abs=1e-3))  # by hand: z = .5493 ± .2079
-    assert all(map(math.isnan, rank_interval(1.0, 10)))
-
-
-def test_members_are_held_against_held_out_patients():
-    rows = pd.DataFrame({"split": ["member", "heldout"], "low": [0.3, -0.1], "high": [0.5, 0.2]})
-    assert patient_sentence(rows) == "rarity marks members more than held-out patients"
-    assert "no more than" in patient_sentence(rows.assign(low=[0.1, -0.1]))
-    assert patient_sentence(rows.head(1)) == ""
 
 
 def test_figures_are_written_in_their_own_units():

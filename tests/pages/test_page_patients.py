@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import shutil
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -12,7 +13,7 @@ import pytest
 from visit import said, visit
 
 from core.evaluation.note_heat import Token
-from core.evaluation.patient_leakage import COLUMNS, RankCorrelation, leakage
+from core.evaluation.patient_leakage import COLUMNS
 from core.runs.patient_queries import Filters
 from core.runs.store import Workspace
 from core.runs.tables import write_table
@@ -65,18 +66,17 @@ def test_without_runs_it_says_what_to_do(monkeypatch, tmp_path):
 def test_the_first_view_answers_its_question(data):
     app = opened(run=data[1])
     assert "leak more than others" in said(app)
-    assert app.get("plotly_chart") and any(
-        "Spearman" in text.value or "Too few buckets" in text.value for text in app.markdown
-    )
-    assert any("equal ranges of log probability" in caption.value for caption in app.caption)
+    assert any("Too few patients to compare" in info.value for info in app.info), "24 patients are no two buckets"
+    assert any("1 bucket of about equally many patients" in caption.value for caption in app.caption)
+    assert app.selectbox(key="attack").value == "ratio base"
     listed = table_with(app, "caught by")
     assert any(f"**{24} patients**" in text.value for text in app.markdown) and len(listed) == patient_data.A_PAGE
-    assert app.get("download_button") and any(one.label == "How is this computed?" for one in app.expander)
+    assert app.get("download_button") and any(one.label.startswith("How is this computed") for one in app.expander)
 
 
 def test_a_link_restores_everything(data):
     _, run, member, _ = data
-    app = opened(run=run, judge="patient", figure="score percentile", age_from="1", notes_from="1", patient=member,
+    app = opened(run=run, judge="patient", attack="loss", age_from="1", notes_from="1", patient=member,
                  field="full_name")  # fmt: skip
     assert app.text_input(key="patient").value == member and app.number_input(key="age_from").value == 1
     assert app.selectbox(key="field").value == "full_name"
@@ -94,7 +94,9 @@ def test_one_patient_with_evidence_and_what_privacy_changes(data, smoke_specs):
     assert "&lt;b&gt;Ann" in html and "<b>Ann" not in html, "what a model wrote is text and never markup"
     assert f"leak: full name of patient {member}" in html
     beside = table_with(app, "texts with a leak")
-    assert set(beside["run"]) == {spec.run_id for spec in smoke_specs.values()}
+    assert set(beside["run"]) == {smoke_specs[name].run_id for name in ("plain", "dp")}, "the ratio needs another model"
+    by_loss = table_with(opened(run=run, patient=member, attack="loss"), "texts with a leak")
+    assert set(by_loss["run"]) == {spec.run_id for spec in smoke_specs.values()}
     assert beside.set_index("run").loc[run, "texts with a leak"] == 1
     codes = table_with(app, "held by")
     record = patient_data.tables(Workspace(data[0], shared=()).run(run)).record(member)
@@ -127,23 +129,41 @@ def test_the_heat_line_is_there_with_weights_and_explained_without(data, smoke_s
     assert next(one for one in app.toggle if one.key == "heat").disabled
 
 
-@pytest.mark.parametrize("beside", ["other ε", "other models"])
-def test_several_runs_side_by_side(data, beside, smoke_specs):
-    app = opened(run=data[1], beside=beside, figure="score percentile")
-    table = table_with(app, "ρ")
-    assert len(table) == (3 if beside == "other ε" else 1)
-    if beside == "other ε":
-        assert table["run"].iloc[0].startswith("public model") and table["run"].iloc[-1] == "no privacy"
+DEMO = Path(__file__).resolve().parents[2] / "assets" / "demo"
+SHIPPED = "gpt2-2be987fac6e6"  # ε = 8 per note, with a full audit
 
 
-def test_every_attack_of_a_run_side_by_side(data):
-    app = opened(run=data[1], beside="other attacks", figure="score percentile")
-    assert table_with(app, "ρ")["attack"].tolist() == ["loss"]
+@pytest.mark.parametrize("beside", ["other ε", "other models", "other attacks"])
+def test_several_runs_or_attacks_side_by_side(monkeypatch, tmp_path, beside):
+    monkeypatch.setenv("PHILAB_DATA", str(tmp_path))
+    monkeypatch.setenv("PHILAB_SHIPPED", str(DEMO))
+    app = opened(run=SHIPPED, beside=beside)
+    table = table_with(app, "rarity")
+    if beside == "other attacks":
+        assert table["attack"].tolist()[:2] == ["ratio base", "loss"] and len(table) == 10
+    elif beside == "other ε":
+        assert table["run"].iloc[-1] == "no privacy" and len(table) > 4
+        assert not table["run"].str.startswith("public model").any(), "it cannot be compared with itself"
+    assert {"no trend can be told"} <= set(table["rarity"]) and app.get("plotly_chart")
+
+
+def test_the_answer_stands_above_the_picture_and_a_bucket_lists_its_patients(monkeypatch, tmp_path):
+    monkeypatch.setenv("PHILAB_DATA", str(tmp_path))
+    monkeypatch.setenv("PHILAB_SHIPPED", str(DEMO))
+    app = opened(run=SHIPPED, bucket="1")
+    headings = [text.value for text in app.markdown if text.value.startswith("### ")]
+    assert headings == ["### Whether rarer patients leak more or less cannot be told under “ratio base”."]
+    assert any("Above 0, rarer patients leak more" in caption.value for caption in app.caption)
+    assert app.get("plotly_chart") and any("**86 patients** of bucket 1" in text.value for text in app.markdown)
+    assert (table_with(app, "rarer than")["rarer than"] > 0.79).all()
 
 
 def test_admissions_can_be_judged(data):
     app = opened(run=data[1], judge="admission")
-    assert any("equal ranges" in caption.value for caption in app.caption) and table_with(app, "caught by").size
+    assert (
+        any("about equally many admissions" in caption.value for caption in app.caption)
+        and table_with(app, "caught by").size
+    )
 
 
 # Parts ---------------------------------------------------------------------------------------------------------------
@@ -151,51 +171,40 @@ def test_admissions_can_be_judged(data):
 
 def test_csv_of_a_bucket_has_everybody_and_joined_lists(data):
     run = Workspace(data[0], shared=()).run(data[1])
-    choice = Choice(run, "loss", "patient", "privacy leakage", Filters())
+    choice = Choice(run, "loss", "patient", Filters())
     frame = patient_views.for_csv(patient_data.patients(choice, None))
     assert len(frame) == 24 and "total" not in frame and frame["icd_codes"].str.contains(r"^[A-Z]\d").all()
 
 
 def test_profiles_outlive_the_patients_they_were_made_from(data):
     run = Workspace(data[0], shared=()).run(data[1])
-    choice = Choice(run, "loss", "patient", "privacy leakage", Filters())
-    count, before = patient_data.buckets_of(run, "patient"), patient_data.patients(choice, None)
+    choice = Choice(run, "loss", "patient", Filters())
+    before = patient_data.patients(choice, None)
     for number in range(5):  # more cohorts than are kept
         patient_data._tables(f"another cohort {number}")
     pd.testing.assert_frame_equal(patient_data.patients(choice, None), before)
-    assert patient_data.buckets_of(run, "patient") == count
     assert patient_data.patient(run, "loss", data[2])["patient_id"] == data[2]
 
 
-def test_the_sentence_says_which_way_and_when_it_cannot_tell():
-    run = Choice(None, "loss", "patient", "privacy leakage", Filters())
-    tell = partial(patient_views.sentence, run)
-    assert "leak more here (Spearman's ρ = -0.60, p = 0.010, 20 buckets)" in tell(RankCorrelation(-0.6, 0.01, 20))
-    assert "leak less" in tell(RankCorrelation(0.6, 0.01, 20))
-    assert "No link" in tell(RankCorrelation(-0.6, 0.2, 7))
-    assert "Too few buckets (2)" in tell(RankCorrelation(np.nan, np.nan, 2))
-
-
 def figures() -> pd.DataFrame:
-    row = {name: 0.5 for name in COLUMNS} | {"bucket": 3, "patients": 12, "members": 8, "heldout": 4, "kept": True}
-    return pd.DataFrame([row, row | {"bucket": 4, "kept": False, "value": np.nan}, row | {"bucket": 7, "value": 0.9}])
+    row = {name: 0.5 for name in COLUMNS} | {"bucket": 3, "members": 30, "heldout": 24, "kept": True, "auc": 0.8}
+    return pd.DataFrame([row, row | {"bucket": 4, "kept": False, "auc": np.nan}, row | {"bucket": 5, "auc": 0.4}])
 
 
-def test_dropped_buckets_are_not_drawn_and_the_chosen_one_stands_out():
-    figure = patient_charts.bars(figures(), None, "privacy leakage", 7)
-    assert list(figure.data[0].x) == [4, 8] and list(figure.data[0].y) == [0.5, 0.9]
-    assert list(figure.data[0].marker.opacity) == [0.55, 1.0]
-    both = patient_charts.lines({"a": figures(), "b": figures()}, "privacy leakage", {"b": "#111111"})
+def test_bars_begin_at_a_blind_guess_and_the_chosen_one_stands_out():
+    figure = patient_charts.bars(figures(), figures(), 5)
+    assert list(figure.data[0].x) == [4, 6] and list(figure.data[0].y) == pytest.approx([0.3, -0.1])
+    assert figure.data[0].base == 0.5 and list(figure.data[0].marker.opacity) == [0.55, 1.0]
+    assert [trace.name for trace in figure.data[1:3]] == [patient_charts.SIDES, "public model (control)"]
+    both = patient_charts.lines({"a": figures(), "b": figures()}, {"b": "#111111"})
     assert [trace.name for trace in both.data] == ["a", "b", "a blind guess"] and both.data[1].line.color == "#111111"
 
 
-def test_runs_beside_each_other_are_summed_over_their_kept_buckets():
-    table = patient_views.comparison({"a": figures(), "b": figures().assign(kept=False)})
-    assert table["caught"].tolist() == pytest.approx([0.5, np.nan], nan_ok=True) and table["buckets"].tolist() == [2, 0]
-
-
-def test_an_empty_table_has_its_columns():
-    assert list(leakage(pd.DataFrame(), "privacy leakage").columns) == list(COLUMNS)
+def test_buckets_without_a_figure_are_told():
+    choice = Choice(None, "loss", "patient", Filters(code="E11"))
+    told = patient_views.spread(figures(), choice)
+    assert told.startswith("3 buckets of about equally many patients") and "1 with fewer than 20 members" in told
+    assert "has no figure (54 patients" in told and told.endswith("Only patients with a code that starts with E11.")
 
 
 def test_heat_is_escaped_and_as_strong_as_the_gain():

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -11,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from core.corpus.tables import DIAGNOSES, NOTES, PATIENTS
-from core.evaluation.rarity import bucket_of, log_normalised, log_profile_probability
-from core.runs.patient_queries import Filters, PatientTables, Scored
+from core.evaluation.rarity import bucket_of, log_profile_probability
+from core.runs.patient_queries import Filters, PatientTables, Scored, judges
 from core.runs.tables import write_table
 
 CODES = {"I10": "hypertension", "E11.9": "diabetes", "E11.65": "high sugars", "J45": "asthma", "Q99": "a rare one"}
@@ -102,9 +104,20 @@ def profile(cohort, level: str) -> pd.DataFrame:
         owner = notes.set_index("admission_id")["patient_id"].to_dict()
     found = log_profile_probability(codes).reset_index()
     found.columns = ["unit", "log_probability"]
+    found["codes"] = found["unit"].map(codes.map(lambda held: len(set(held))))
     found["patient_id"] = found["unit"].map(owner)
     found = found[found["patient_id"].map(patients["split"]).isin(["member", "heldout"])]
-    return found.assign(bucket=bucket_of(log_normalised(found["log_probability"]), COUNT))
+    return found.assign(bucket=bucket_of(found["log_probability"], edges(found["log_probability"])))
+
+
+def edges(log_probability: pd.Series) -> np.ndarray:
+    """COUNT buckets of about equally many, between values so that rounding moves nobody."""
+    return np.quantile(log_probability, np.arange(1, COUNT) / COUNT) + 1e-7
+
+
+def within(cohort, level: str, bucket: int) -> tuple[float, float]:
+    ends = [-np.inf, *edges(profile(cohort, level)["log_probability"]), np.inf]
+    return ends[bucket], ends[bucket + 1]
 
 
 def units(cohort, level: str, attack: str = "loss", threshold: float | None = None) -> pd.DataFrame:
@@ -156,7 +169,7 @@ def test_the_profile_is_that_of_the_function_over_all_patients(cohort, tables, l
     expected = profile(cohort, level).sort_values("unit")
     found = tables.profile(level)
     assert found["log_probability"] == pytest.approx(expected["log_probability"].to_numpy())
-    assert found["place"] == pytest.approx(log_normalised(expected["log_probability"]))
+    assert found["codes"].tolist() == expected["codes"].tolist()
     codes = expected["patient_id"].rank(method="dense").astype(int) - 1
     assert found["patient"].tolist() == codes.tolist()
 
@@ -185,35 +198,59 @@ def test_diagnoses_that_notes_came_with_decide_the_profile_of_an_admission(cohor
 
 @pytest.mark.parametrize("filters", FILTERS, ids=str)
 @pytest.mark.parametrize("level", ["patient", "admission"])
-def test_buckets(cohort, tables, level, filters):
-    judged = units(cohort, level).merge(profile(cohort, level), on="unit")
-    judged = judged[
-        judged["who"].isin(passing(cohort, filters, dict(zip(judged["who"], judged["notes"], strict=True))))
-    ]
-    found = tables.buckets(scored(cohort), level, COUNT, filters, cohort["folder"] / "hits.parquet")
-    assert found["bucket"].tolist() == sorted(judged["bucket"].unique())
-    for row in found.itertuples():
-        mine = judged[judged["bucket"] == row.bucket]
-        assert row.log_probability == pytest.approx(mine["log_probability"].mean())
-        for side, part in (("member", mine[mine["member"]]), ("heldout", mine[~mine["member"]])):
-            each = (
-                part.groupby("who").agg(n=("unit", "size"), k=("caught", "sum"), s=("percentile", "sum")).astype(float)
-            )
-            expected = {"patients": len(each)} | {
-                name: (each[list(name)].prod(axis=1) if len(name) == 1 else each[name[0]] * each[name[1]]).sum()
-                for name in ("n", "nn", "k", "kk", "kn", "s", "ss", "sn")
-            }
-            assert {name: getattr(row, f"{side}_{name}") for name in expected} == pytest.approx(expected)
+def test_judged_units(cohort, tables, level, filters):
+    expected = units(cohort, level).merge(profile(cohort, level), on="unit").sort_values("unit", ignore_index=True)
+    keep = passing(cohort, filters, dict(zip(expected["who"], expected["notes"], strict=True)))
+    found = tables.judged(scored(cohort), level, filters, cohort["folder"] / "hits.parquet")
+    assert found["passes"].tolist() == expected["who"].isin(keep).tolist()
+    assert found["patient"].tolist() == (expected["who"].rank(method="dense").astype(int) - 1).tolist()
+    for name in ("member", "codes"):
+        assert found[name].tolist() == expected[name].tolist()
+    for name in ("score", "percentile", "log_probability"):
+        assert found[name].to_numpy() == pytest.approx(expected[name].to_numpy())
+    assert set(found["tokens"]) == {9.0}
+
+
+def test_a_ratio_is_the_loss_less_the_public_models(cohort, tables, tmp_path):
+    """Of units of which both read the same notes; the threshold is the mean ratio of the members' notes."""
+    mine = cohort["scores"][cohort["scores"]["attack"] == "loss"]
+    rng = np.random.default_rng(4)
+    theirs = mine.assign(score=rng.normal(size=len(mine)))
+    left_out = mine["note_id"].iloc[0]
+    write_table(tmp_path, "scores", theirs[theirs["note_id"] != left_out])
+    ratio = replace(scored(cohort, "ratio base"), public=tmp_path / "scores.parquet")
+    judged = mine[mine["split"].isin(["member", "heldout"])].assign(score=mine["score"] - theirs["score"])
+    judged = judged[judged["patient_id"] != mine["patient_id"].iloc[0]]
+    expected = judged.groupby("patient_id")["score"].mean()
+    found = tables.judged(ratio, "patient")
+    assert found["score"].to_numpy() == pytest.approx(expected.to_numpy())
+    listed = tables.in_bucket(ratio, "patient", None).set_index("patient_id")
+    threshold = judged.loc[judged["member"], "score"].mean()
+    assert listed["caught"].to_dict() == (expected > threshold).to_dict()
+    each = tables.scores_of([ratio, scored(cohort)], list(expected.index)).set_index(["attack", "patient_id"])
+    assert each.loc["ratio base", "score"].to_numpy() == pytest.approx(expected.sort_index().to_numpy())
+    assert len(each.loc["loss"]) == len(expected)
+
+
+def test_attacks_of_a_run_begin_with_the_ratio_to_the_public_model(tmp_path):
+    def run(name: str, vocabulary=None):
+        return SimpleNamespace(id=name, folder=tmp_path / name, spec=SimpleNamespace(vocabulary=vocabulary))
+
+    none = SimpleNamespace(files=lambda table: {})
+    made = judges(run("r"), none, run("base"))
+    assert list(made) == ["ratio base", "loss"] and made["ratio base"].public == tmp_path / "base/tables/scores.parquet"
+    assert list(judges(run("r"), none, None)) == list(judges(run("base"), none, run("base"))) == ["loss"]
+    assert list(judges(run("r", vocabulary="own words"), none, run("base"))) == ["loss"], "other tokens, no ratio"
+    full = SimpleNamespace(files=lambda table: {"zlib": "z", "loss": "l", "ratio base": "q", "attention": "a"})
+    made = judges(run("r"), full, run("base"))
+    assert list(made) == ["ratio base", "loss", "zlib", "attention"]
+    assert made["ratio base"].public is None and made["attention"].threshold == 0.0
 
 
 def test_a_fitted_attack_keeps_its_own_threshold(cohort, tables):
-    found = tables.buckets(scored(cohort, threshold=0.0), "patient", COUNT)
+    found = tables.in_bucket(scored(cohort, threshold=0.0), "patient", None)
     judged = units(cohort, "patient", threshold=0.0)
-    assert (
-        found[["member_k", "heldout_k"]].to_numpy().sum()
-        == judged["caught"].sum()
-        != units(cohort, "patient")["caught"].sum()
-    )
+    assert found["caught"].sum() == judged["caught"].sum() != units(cohort, "patient")["caught"].sum()
 
 
 # Patients ------------------------------------------------------------------------------------------------------------
@@ -228,7 +265,9 @@ def test_the_patients_of_a_bucket(cohort, tables, filters):
     hits = cohort["folder"] / "hits.parquet"
     listed = []
     for bucket in range(COUNT):
-        found = tables.in_bucket(made[0], "patient", COUNT, bucket, filters, attacks=made, hits=hits)
+        found = tables.in_bucket(
+            made[0], "patient", within(cohort, "patient", bucket), filters, attacks=made, hits=hits
+        )
         assert set(found["patient_id"]) == set(judged.index[judged["bucket"] == bucket])
         assert found["percentile"].is_monotonic_decreasing
         listed += found.to_dict("records")
@@ -245,7 +284,7 @@ def test_the_patients_of_a_bucket(cohort, tables, filters):
 
 
 def test_pages_of_patients_make_the_whole_list(cohort, tables):
-    ask = {"scored": scored(cohort), "level": "patient", "count": COUNT, "bucket": None}
+    ask = {"scored": scored(cohort), "level": "patient", "within": None}
     whole = tables.in_bucket(**ask)
     pages = [tables.in_bucket(**ask, limit=7, offset=at) for at in range(0, len(whole), 7)]
     assert pd.concat(pages)["patient_id"].tolist() == whole["patient_id"].tolist()
@@ -262,7 +301,7 @@ def test_pages_of_patients_make_the_whole_list(cohort, tables):
 def test_admissions_of_a_bucket_list_their_patients(cohort, tables):
     owners = profile(cohort, "admission")
     for bucket in range(COUNT):
-        found = tables.in_bucket(scored(cohort), "admission", COUNT, bucket)
+        found = tables.in_bucket(scored(cohort), "admission", within(cohort, "admission", bucket))
         assert set(found["patient_id"]) == set(owners.loc[owners["bucket"] == bucket, "patient_id"])
 
 
