@@ -2,4 +2,4 @@
 
 from pages.parts import shell
 
-shell.navigation().run()
+shell.run(shell.navigation())

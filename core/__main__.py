@@ -12,7 +12,7 @@ import sys
 import typer
 from typer.exceptions import TyperException
 
-from core.cli import asking, defences, deleting, extracting, ledger, making, report, training, words
+from core.cli import asking, defences, deleting, extracting, ledger, making, report, training, verify, words
 from core.cli.output import BAD_INPUT
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, help="PHI Leak Lab")
@@ -22,6 +22,7 @@ for command in (
     ledger.ledger,
     deleting.delete_upload,
     report.report,
+    verify.verify,
     defences.defences,
     words.words,
     *(making.account, making.pretrain, making.bench, making.demo),

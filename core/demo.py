@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from core.audit import audit
 from core.pipeline import execute
+from core.runs.checksums import FILE as CHECKSUMS
 from core.runs.events import CANCEL_FILE, EVENTS_FILE, STATUS_FILE
 from core.runs.run import Run
 from core.runs.store import DEMO, Workspace
@@ -86,7 +87,10 @@ def export(workspace: Workspace, out: Path = DEMO) -> list[str]:
         for run in runs:
             _copy_run(run, made / "runs" / run.id, weights=run.id in with_weights)
             cohort = run.spec.corpus.digest()
-            shutil.copytree(workspace.root / "corpora" / cohort, made / "corpora" / cohort, dirs_exist_ok=True)
+            shutil.copytree(
+                workspace.root / "corpora" / cohort, made / "corpora" / cohort,
+                ignore=shutil.ignore_patterns(CHECKSUMS), dirs_exist_ok=True,
+            )  # fmt: skip
             audited = workspace.audit(run.id).folder
             if run.id in with_weights and audited.exists():
                 shutil.copytree(audited, made / "audits" / run.id, ignore=shutil.ignore_patterns(*UNDER_WAY))
@@ -99,8 +103,11 @@ def export(workspace: Workspace, out: Path = DEMO) -> list[str]:
 
 
 def _copy_run(run: Run, folder: Path, *, weights: bool) -> None:
-    """A finished run's folder without its live progress, and without its weights, unless they are shipped."""
-    left_out = [EVENTS_FILE] if weights else [EVENTS_FILE, "model"]
+    """A finished run's folder without its live progress, and without its weights, unless they are shipped.
+
+    Its checksums are those of tables that are packed anew here.
+    """
+    left_out = [EVENTS_FILE, CHECKSUMS] if weights else [EVENTS_FILE, CHECKSUMS, "model"]
     shutil.copytree(run.folder, folder, ignore=shutil.ignore_patterns(*left_out))
 
 

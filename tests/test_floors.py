@@ -25,7 +25,7 @@ FLOORS: list[tuple[str, ...]] = [
     ("core.attacks", "core.training"),
     ("core.runs",),
     ("core.evaluation", "core.serving", "core.streams"),
-    ("core.pipeline", "core.following", "core.audit", "core.quick_audit"),
+    ("core.pipeline", "core.repair", "core.following", "core.audit", "core.quick_audit"),
     ("core.jobs",),
     ("pages",),
     ("app", "core.__main__", "core.cli", "core.demo", "bench"),

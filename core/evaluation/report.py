@@ -82,7 +82,7 @@ def build(
     """Everything about `runs`, which share one cohort, with the ledger of that cohort at `delta`.
 
     `now` (Unix seconds) is the report's date. Raises ValueError, a sentence, for no runs or runs of several cohorts,
-    and LedgerBroken.
+    LedgerBroken and AuditBroken.
     """
     if not runs:
         raise ValueError("a report is about at least one run: choose some")
@@ -92,6 +92,8 @@ def build(
     corpus = workspace.corpus(corpora.pop(), store=False)
     facts = [run_facts(run.id, run.spec, run.privacy, run.metrics) for run in runs]
     audits = {run.id: workspace.audit(run.id) for run in runs}
+    for stored in audits.values():
+        stored.check()
     ledger = Ledger.of(workspace, runs[0].spec.corpus)
     tables = {
         "models": _models(runs, facts),

@@ -13,6 +13,7 @@ from typing import Literal
 
 from core.audit import open_attacks, open_figures
 from core.jobs.task import attack_run, make_run
+from core.runs.audits import AuditBroken
 from core.runs.disk import full_disk_as_sentence
 from core.runs.events import CANCEL_FILE, STATUS_FILE, Status, append_event, read_status, write_status
 from core.runs.lock import in_use
@@ -107,7 +108,10 @@ class Work:
             run = self.workspace.run(self.run_id)
         except (RunNotFound, RunBroken):
             return None
-        if self.is_audit and (open_attacks(run, self.workspace) or open_figures(run, self.workspace)):
+        try:
+            if self.is_audit and (open_attacks(run, self.workspace) or open_figures(run, self.workspace)):
+                return None
+        except AuditBroken:
             return None
         submitted = None if self.is_audit else run.status.submitted
         return Job(self.run_id, run.spec, "done", run.status.message, submitted, None, self.is_audit)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -19,8 +19,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from core.files import make_folder, replace_text, replaced
+from core.runs.whole import table_problem
 
 ATTACKS_FILE = "attacks.json"
+REMEDY = "`python -m core verify --repair` puts it aside; then audit the run again."
 
 
 @dataclass(frozen=True)
@@ -47,12 +49,14 @@ class AuditBroken(ValueError):
 class StoredAudit:
     """The audit of one run: its own folder first, then those of shipped audits, which are only read.
 
-    An attack that was run here hides a shipped result of the same attack.
+    An attack that was run here hides a shipped result of the same attack. A `lenient` one, for pages, leaves out
+    what is damaged (`problems` names it) instead of raising: an attack whose table cannot be read counts as failed.
     """
 
     run_id: str
     folder: Path
     shared: tuple[Path, ...] = ()
+    lenient: bool = False
 
     def outcomes(self) -> dict[str, Outcome]:
         """How every attack went, by name, in the order in which they ended. Raises AuditBroken."""
@@ -63,16 +67,50 @@ class StoredAudit:
                     found[name] = outcome
         return dict(sorted(found.items(), key=lambda item: item[1].finished))
 
+    def problems(self) -> list[tuple[Path, str]]:
+        """(file, what is wrong with it) of every file that cannot be read."""
+        found: list[tuple[Path, str]] = []
+        for folder in (self.folder, *self.shared):
+            try:
+                outcomes = self._listed(folder)
+            except AuditBroken:
+                found.append((folder / ATTACKS_FILE, "is damaged"))
+                continue
+            for outcome in outcomes.values():
+                found += _table_problems(folder, outcome)
+        return found
+
+    def problem_sentences(self) -> list[str]:
+        """`problems` in words, with the file's path in the audit's folder."""
+        sentences = []
+        for path, problem in self.problems():
+            folder = next(one for one in (self.folder, *self.shared) if path.is_relative_to(one))
+            sentences.append(f"its file {path.relative_to(folder)} {problem}.")
+        return sentences
+
+    def check(self) -> None:
+        """Raise AuditBroken for what a lenient audit leaves out: a report must not keep silent about an attack."""
+        for sentence in self.problem_sentences():
+            raise AuditBroken(f"The audit of run {self.run_id}: {sentence} {REMEDY}")
+
     def _outcomes_in(self, folder: Path) -> dict[str, Outcome]:
+        if not self.lenient:
+            return self._listed(folder)
+        try:
+            listed = self._listed(folder)
+        except AuditBroken:
+            return {}
+        return {name: _failed_if_damaged(folder, outcome) for name, outcome in listed.items()}
+
+    def _listed(self, folder: Path) -> dict[str, Outcome]:
         try:
             rows = json.loads((folder / ATTACKS_FILE).read_text(encoding="utf-8"))
             return {row["attack"]: Outcome(**{**row, "tables": tuple(row["tables"])}) for row in rows}
         except (FileNotFoundError, NotADirectoryError):
             return {}
-        except (ValueError, TypeError, KeyError):
+        except (OSError, ValueError, TypeError, KeyError, AttributeError):
             raise AuditBroken(
-                f"The audit of run {self.run_id}: its file {folder / ATTACKS_FILE} is damaged. Delete the folder "
-                f"{folder} and audit the run again."
+                f"The audit of run {self.run_id}: its file {folder / ATTACKS_FILE} is damaged. {REMEDY}"
             ) from None
 
     def table(self, name: str) -> pd.DataFrame:
@@ -108,8 +146,7 @@ class StoredAudit:
                 return pq.read_table(path).to_pandas()
             except (OSError, pa.ArrowInvalid):
                 raise AuditBroken(
-                    f"The audit of run {self.run_id}: its file {path} is missing or damaged. Audit the run again with "
-                    "--again."
+                    f"The audit of run {self.run_id}: its file {path} is missing or damaged. {REMEDY}"
                 ) from None
         return None
 
@@ -120,6 +157,20 @@ class StoredAudit:
         rows = [row for row in self._outcomes_in(self.folder).values() if row.attack != outcome.attack]
         make_folder(self.folder)
         replace_text(self.folder / ATTACKS_FILE, json.dumps([asdict(row) for row in (*rows, outcome)], indent=1))
+
+
+def _table_problems(folder: Path, outcome: Outcome) -> Iterator[tuple[Path, str]]:
+    if outcome.state == "done":
+        for table in outcome.tables:
+            path = _path(folder, table, outcome.attack)
+            if (problem := table_problem(path)) is not None:
+                yield path, problem
+
+
+def _failed_if_damaged(folder: Path, outcome: Outcome) -> Outcome:
+    for path, problem in _table_problems(folder, outcome):
+        return replace(outcome, state="failed", message=f"its file {path.name} {problem}", tables=())
+    return outcome
 
 
 def _path(folder: Path, table: str, attack: str) -> Path:

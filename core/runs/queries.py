@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import duckdb
 import pandas as pd
@@ -10,6 +11,7 @@ import pandas as pd
 from core.runs.run import Run
 from core.runs.store import Workspace
 from core.runs.tables import SCHEMAS
+from core.runs.whole import note_damage, table_problem
 
 SETTINGS = (
     *("run_id", "shipped", "is_base", "kind", "size", "base", "epsilon", "sigma", "delta", "unit"),
@@ -64,7 +66,24 @@ def table(workspace: Workspace, name: str, where: str = "true", parameters: tupl
     )
     with duckdb.connect() as database:
         database.register("settings_of_runs", frame)
-        return database.execute(query, [files, *parameters]).df()
+        try:
+            return database.execute(query, [files, *parameters]).df()
+        except duckdb.Error:
+            if not (whole := _whole(files, schema.names)) or len(whole) == len(files):
+                raise
+            return database.execute(query, [whole, *parameters]).df()
+
+
+def _whole(files: list[str], columns: list[str]) -> list[str]:
+    """The files that can be read to their end; the others are noted, so that their runs are left out and named."""
+    whole = []
+    for file in files:
+        problem = table_problem(Path(file), columns, to_the_end=True)
+        if problem is None:
+            whole.append(file)
+        else:
+            note_damage(Path(file), columns, problem)
+    return whole
 
 
 def metrics(workspace: Workspace) -> pd.DataFrame:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,8 @@ from pydantic import ValidationError
 
 from core.files import replace_text
 from core.runs.events import Status, read_events, read_status
-from core.runs.tables import SCHEMAS, read_table
+from core.runs.tables import OPTIONAL, SCHEMAS, read_table
+from core.runs.whole import MECHANISM, json_problem, table_problem, weights_problem
 from core.spec import RunSpec
 
 if TYPE_CHECKING:
@@ -25,7 +27,7 @@ RUN_ID = re.compile(r"(gpt2|distilbert|bert)-[0-9a-f]{12}")
 SPEC_FILE = "spec.json"
 PRIVACY_FILE = "privacy.json"
 VOCABULARY_FILE = "vocabulary.json"
-REMEDY = "Delete the folder and train it again."
+REMEDY = "`python -m core verify --repair` puts it aside or rebuilds what it can."
 
 
 class RunNotFound(LookupError):
@@ -71,14 +73,15 @@ class Run:
 
     @classmethod
     def open(cls, folder: Path, *, shipped: bool = False) -> Run:
-        """Open a run's folder. Raises RunBroken naming what is missing."""
+        """Open a run's folder. Raises RunBroken naming the file that is missing or damaged (`core.runs.whole`)."""
         spec = read_spec(folder)
         status = read_status(folder)
         if status is None:
             raise RunBroken(f"Run {folder.name} lacks its file status.json. {REMEDY}")
-        for name in SCHEMAS:
-            if not (folder / "tables" / f"{name}.parquet").exists():
-                raise RunBroken(f"Run {folder.name} lacks its file tables/{name}.parquet. {REMEDY}")
+        for name, problem in file_problems(folder, spec):
+            if problem == "is missing":
+                raise RunBroken(f"Run {folder.name} lacks its file {name}. {REMEDY}")
+            raise RunBroken(f"Run {folder.name} cannot be used: its file {name} {problem}. {REMEDY}")
         return cls(folder=folder, spec=spec, status=status, shipped=shipped)
 
     @property
@@ -127,6 +130,24 @@ class Run:
                 f"Run {self.id} keeps no weights (model/model.safetensors): it has tables and cannot be prompted."
             )
         return load_folder(self.folder / "model")
+
+
+def file_problems(folder: Path, spec: RunSpec) -> Iterator[tuple[str, str]]:
+    """(file, what is wrong with it) of a run's files that cannot be used, its spec and status aside."""
+    schemas = SCHEMAS if spec.vocabulary is None else SCHEMAS | OPTIONAL
+    checks: list[tuple[str, Callable[[Path], str | None]]] = [
+        (f"tables/{name}.parquet", partial(table_problem, columns=schema.names)) for name, schema in schemas.items()
+    ]
+    if spec.privacy.private:
+        checks.append((PRIVACY_FILE, partial(json_problem, keys=MECHANISM)))
+    if spec.vocabulary is not None:
+        checks.append((VOCABULARY_FILE, json_problem))
+    if (folder / "model").is_dir():  # most shipped runs have none
+        checks += [(f"model/{path.name}", json_problem) for path in sorted((folder / "model").glob("*.json"))]
+        checks += [(f"model/{path.name}", weights_problem) for path in sorted((folder / "model").glob("*.safetensors"))]
+    for name, check in checks:
+        if (problem := check(folder / name)) is not None:
+            yield name, problem
 
 
 def read_privacy(folder: Path) -> Mechanism:

@@ -14,21 +14,27 @@ from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from core.corpus.tables import Corpus
-from core.files import make_folder, replace_text
+import pyarrow as pa
+
+from core.corpus.tables import CANARIES, DIAGNOSES, NOTES, PATIENTS, Corpus
+from core.files import is_private, make_folder, replace_text
 from core.folders import building, publish
 from core.runs.audits import StoredAudit
+from core.runs.checksums import cohort_of
+from core.runs.checksums import take as take_checksums
 from core.runs.disk import DiskFull, full_disk_as_sentence
 from core.runs.events import Status, read_status, write_status
-from core.runs.run import SPEC_FILE, Run, RunBroken, RunNotFound, check_run_id
-from core.runs.upkeep import look_after
-from core.runs.uploads import damaged_records, may_see
+from core.runs.run import RUN_ID, SPEC_FILE, Run, RunBroken, RunNotFound, check_run_id, read_spec
+from core.runs.upkeep import DIGEST, look_after
+from core.runs.uploads import damaged_records, may_see, sees_upload
+from core.runs.whole import note_damage, table_problem
 from core.spec import CorpusSpec, RunSpec
 
 __all__ = ["CORPORA_IN_MEMORY", "DEMO", "CohortGone", "DiskFull", "Workspace", "full_disk_as_sentence"]
 
 DEMO = Path(__file__).resolve().parents[2] / "assets" / "demo"
 CORPORA_IN_MEMORY = 4
+COHORT_TABLES = {"patients": PATIENTS, "notes": NOTES, "canaries": CANARIES}
 
 _corpora: OrderedDict[tuple[Path, str], Corpus] = OrderedDict()
 _corpora_making: dict[tuple[Path, str], threading.Lock] = {}
@@ -80,10 +86,10 @@ class Workspace:
                 if folder is None:
                     self.forget(spec.digest())
                 raise CohortGone(
-                    "The notes of this cohort are not here: they were deleted, are somebody else's, or belong to "
-                    f"another data folder than {self.root}. Bring them again."
+                    "The notes of this cohort are not here: they were deleted, are damaged or somebody else's, or "
+                    f"belong to another data folder than {self.root}. Bring them again."
                 )
-            corpus = _corpora.get(key) or (Corpus.read(folder) if folder else _build(spec))
+            corpus = _corpora.get(key) or (_read(folder) if folder else _build(spec))
             if folder is None and store:
                 self._store_corpus(corpus, spec)
         self._remember(key, corpus, forgotten)
@@ -109,6 +115,7 @@ class Workspace:
         if self.corpus_folder(spec) is None:
             final = self.root / "corpora" / spec.digest()
             with full_disk_as_sentence("the cohort", final.parent):
+                take_checksums(made, spec)
                 publish(made, final, _is_whole_cohort)
 
     def forget(self, digest: str) -> None:
@@ -141,6 +148,7 @@ class Workspace:
         private = spec.imported is not None
         with full_disk_as_sentence("the cohort", final.parent), building(final.parent, private=private) as beside:
             corpus.write(beside)
+            take_checksums(beside, spec)
             publish(beside, final, _is_whole_cohort)
 
     # Complete runs -----------------------------------------------------------------------------------------------
@@ -155,22 +163,52 @@ class Workspace:
                     seen.add(folder.name)
                     yield folder, root != self.root
 
-    def _opened(self) -> Iterator[Run | str]:
+    def _opened(self) -> Iterator[tuple[Path, Run | str]]:
         for folder, shipped in self._run_folders():
             try:
-                yield Run.open(folder, shipped=shipped)
+                yield folder, Run.open(folder, shipped=shipped)
             except (RunBroken, OSError) as error:
-                yield str(error)
+                yield folder, str(error)
 
     def runs(self) -> list[Run]:
         """Every complete run, newest first. Broken folders are left to `problems`."""
-        runs = [run for run in self._opened() if isinstance(run, Run) and self.shows(run.spec.corpus)]
+        runs = [run for _, run in self._opened() if isinstance(run, Run) and self.shows(run.spec.corpus)]
         return sorted(runs, key=lambda run: run.status.finished or 0.0, reverse=True)
 
     def problems(self) -> list[str]:
-        """One sentence for every run folder and, without a viewer, every upload's record that cannot be used."""
-        broken = [problem for problem in self._opened() if isinstance(problem, str)]
-        return broken if self.viewer is not None else [*broken, *damaged_records(self.root)]
+        """One sentence for everything that cannot be used: runs, audits, cohorts, and records of uploads.
+
+        A viewer is told of what he or she may see, and of no folder that only looks like a run's.
+        """
+        found = [told for folder, told in self._opened() if isinstance(told, str) and self._may_name(folder)]
+        for stored in self._audits():
+            found += [f"The audit of run {stored.run_id}: {told}" for told in stored.problem_sentences()]
+        for folder in self._cohorts():
+            found += [f"Cohort {folder.name}: its file {name} {what}." for name, what in cohort_problems(folder)]
+        return found if self.viewer is not None else [*found, *damaged_records(self.root)]
+
+    def _may_name(self, folder: Path) -> bool:
+        """May the viewer be told of a run's folder that cannot be used? What nobody can tell is private is not."""
+        if self.viewer is None:
+            return True
+        about = cohort_of(folder)
+        if about is None:
+            return folder.is_dir() and bool(RUN_ID.fullmatch(folder.name)) and not is_private(folder)
+        return not about[1] or sees_upload(self.root, about[0], self.viewer)
+
+    def _audits(self) -> Iterator[StoredAudit]:
+        for root in (self.root, *self.shared):
+            for folder in sorted((root / "audits").glob("*/")):
+                runs = [one / "runs" / folder.name for one in (self.root, *self.shared)]
+                if RUN_ID.fullmatch(folder.name) and any(run.is_dir() and self._may_name(run) for run in runs):
+                    yield StoredAudit(folder.name, folder)
+
+    def _cohorts(self) -> Iterator[Path]:
+        for root in (self.root, *self.shared):
+            for folder in sorted((root / "corpora").glob("*/")):
+                public = self.viewer is None or not is_private(folder)
+                if DIGEST.fullmatch(folder.name) and (public or sees_upload(self.root, folder.name, self.viewer or "")):
+                    yield folder
 
     def run(self, run_id: str) -> Run:
         """The run of that id. Raises RunNotFound or RunBroken, each with a sentence."""
@@ -194,7 +232,7 @@ class Workspace:
         """What audits of a run have left so far, here and among the shipped ones; nothing has to be there yet."""
         check_run_id(run_id)
         folders = [root / "audits" / run_id for root in (self.root, *self.shared)]
-        return StoredAudit(run_id, folders[0], tuple(folders[1:]))
+        return StoredAudit(run_id, folders[0], tuple(folders[1:]), lenient=self.viewer is not None)
 
     def begin_audit(self, run_id: str, corpus: CorpusSpec) -> Path:
         """Make the folder of the audit of a run on `corpus`, unless it is there: private for imported notes."""
@@ -251,6 +289,7 @@ class Workspace:
         """Sync a finished work folder to disk and rename it to its place among the runs."""
         final = self.root / "runs" / work.name
         with full_disk_as_sentence(f"run {work.name}", final.parent):
+            take_checksums(work, read_spec(work).corpus)
             if not publish(work, final, _is_whole_run):
                 self.discard(work)
         return Run.open(final)
@@ -260,8 +299,18 @@ class Workspace:
         shutil.rmtree(work, ignore_errors=True)
 
 
+def cohort_problems(folder: Path) -> Iterator[tuple[str, str]]:
+    """(file, what is wrong with it) of a cohort's tables that cannot be used."""
+    tables = dict(COHORT_TABLES)
+    if (folder / "diagnoses.parquet").exists():
+        tables["diagnoses"] = DIAGNOSES
+    for name, schema in tables.items():
+        if (problem := table_problem(folder / f"{name}.parquet", schema.names)) is not None:
+            yield f"{name}.parquet", problem
+
+
 def _is_whole_cohort(folder: Path) -> bool:
-    return all((folder / f"{name}.parquet").exists() for name in ("patients", "notes", "canaries"))
+    return next(cohort_problems(folder), None) is None
 
 
 def _is_whole_run(folder: Path) -> bool:
@@ -270,6 +319,18 @@ def _is_whole_run(folder: Path) -> bool:
     except (RunBroken, OSError):
         return False
     return True
+
+
+def _read(folder: Path) -> Corpus:
+    """A cohort from its folder. Raises CohortGone for damage that is seen only now; the next look sees it too."""
+    try:
+        return Corpus.read(folder)
+    except (OSError, pa.ArrowException) as error:
+        for name, schema in COHORT_TABLES.items():
+            problem = table_problem(folder / f"{name}.parquet", to_the_end=True)
+            if problem is not None:
+                note_damage(folder / f"{name}.parquet", schema.names, problem)
+        raise CohortGone(f"The cohort in {folder} cannot be read: a table is damaged ({error}). Try again.") from error
 
 
 def _build(spec: CorpusSpec) -> Corpus:

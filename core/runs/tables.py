@@ -132,10 +132,10 @@ def read_table(folder: Path, name: str, run_id: str) -> pd.DataFrame:
         return pq.read_table(path).to_pandas(maps_as_pydicts="strict")
     except FileNotFoundError:
         raise TableMissing(
-            f"Run {run_id} lacks its file tables/{name}.parquet. Delete the run's folder and train it again."
+            f"Run {run_id} lacks its file tables/{name}.parquet. `python -m core verify --repair` puts the run aside."
         ) from None
     except (pa.ArrowInvalid, OSError) as error:
         raise TableMissing(
             f"Run {run_id}: its file tables/{name}.parquet cannot be read ({error}). "
-            "Delete the run's folder and train it again."
+            "`python -m core verify --repair` puts the run aside, or rebuilds what it can."
         ) from None

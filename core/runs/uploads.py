@@ -27,13 +27,14 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from core.files import create, make_folder, replace_text
+from core.files import create, is_private, make_folder, replace_text
 from core.folders import remove
+from core.runs.checksums import cohort_of
 from core.runs.deletion_codes import hashed, matches
 from core.runs.events import CANCEL_FILE
 from core.runs.lock import in_use
-from core.runs.run import RunBroken, read_spec
-from core.runs.upkeep import DIGEST
+from core.runs.run import RUN_ID
+from core.runs.upkeep import DAMAGED, DIGEST
 from core.spec import CorpusSpec
 
 if TYPE_CHECKING:
@@ -124,10 +125,11 @@ def uploads(root: Path, owner: str | None = None) -> list[Upload]:
     return sorted(kept, key=lambda one: (one.uploaded, one.digest))
 
 
-def damaged_records(root: Path) -> list[str]:
-    """A sentence for every record that cannot be read, and for every one that was put aside."""
-    aside = [f"The upload's record {path} was put aside: it cannot be read." for path in _aside(root)]
-    return [str(one) for one in _records(root) if isinstance(one, RecordBroken)] + aside
+def damaged_records(root: Path, *, aside: bool = True) -> list[str]:
+    """A sentence for every record that cannot be read and, with `aside`, for every one that was put aside."""
+    found = [str(one) for one in _records(root) if isinstance(one, RecordBroken)]
+    there = _aside(root) if aside else []
+    return found + [f"The upload's record {path} was put aside: it cannot be read." for path in there]
 
 
 def put_aside_damaged(root: Path) -> list[str]:
@@ -176,7 +178,11 @@ def may_see(root: Path, spec: CorpusSpec, viewer: str) -> bool:
     """Is this cohort, and whatever was made from it, for these eyes? Synthetic ones are for everybody's."""
     if spec.imported is None:
         return True
-    digest = spec.digest()
+    return sees_upload(root, spec.digest(), viewer)
+
+
+def sees_upload(root: Path, digest: str, viewer: str) -> bool:
+    """May the viewer see the imported cohort of that digest, and what was made from it?"""
     try:
         upload = _read(_file(root, digest))
     except RecordBroken:
@@ -203,14 +209,44 @@ def delete(workspace: Workspace, digest: str) -> bool:
     remove(root / "corpora" / digest)
     workspace.forget(digest)
     gone = [_stopped(workspace.lock_file(work.name), work) for work in workspace.works() if _is_of(work, digest)]
-    for run_id in made_from(workspace, digest):
+    trained = made_from(workspace, digest)
+    for run_id in trained:
         audit = workspace.audit(run_id).folder
         gone.append(_stopped(workspace.audit_lock_file(run_id), audit, root / "runs" / run_id))
-    shutil.rmtree(root / "references" / digest, ignore_errors=True)
+    for folder in [root / "references" / digest, *_damaged_of(root, digest, trained)]:
+        shutil.rmtree(folder, ignore_errors=True)
     if all(gone):
         for record in (_file(root, digest), root / FOLDER / ASIDE / f"{digest}.json"):
             _clear(record)
     return all(gone)
+
+
+def _damaged_of(root: Path, digest: str, run_ids: list[str]) -> list[Path]:
+    """What `verify --repair` put aside of a cohort, of the runs on it, and of their audits."""
+    cohorts = list((root / DAMAGED / "corpora").glob(f"{digest}.*"))
+    runs = [path for path in (root / DAMAGED / "runs").glob("*/") if _is_of(path, digest)]
+    names = {*run_ids, *(path.name.split(".")[0] for path in runs)}
+    parts = [path for place in ("runs", "audits") for path in (root / DAMAGED / place).glob("*/")]
+    return [*cohorts, *runs, *(path for path in parts if path.name.split(".")[0] in names)]
+
+
+def delete_orphans(workspace: Workspace, now: float | None = None) -> list[Path]:
+    """Delete private folders of runs of which nothing can be read that says whose notes they are of.
+
+    They cannot be used, and nobody could ask for their deletion. Each goes when it is as old as an upload may become.
+    """
+    root, now = workspace.root, time.time() if now is None else now
+    gone = []
+    for folder in [path for place in ("runs", "work", f"{DAMAGED}/runs") for path in (root / place).glob("*/")]:
+        run_id = folder.name.split(".")[0]
+        with contextlib.suppress(OSError):  # it goes while it is looked at
+            if not (RUN_ID.fullmatch(run_id) and is_private(folder)) or in_use(workspace.lock_file(run_id)):
+                continue
+            if folder.stat().st_mtime + seconds_kept() <= now and cohort_of(folder) is None:
+                log.warning("%s is deleted: it is private, and nothing in it says whose it is.", folder)
+                remove(folder)
+                gone.append(folder)
+    return gone
 
 
 def _begin_deletion(root: Path, digest: str) -> bool:
@@ -307,10 +343,7 @@ def made_from(workspace: Workspace, digest: str) -> list[str]:
 
 
 def _is_of(folder: Path, digest: str) -> bool:
-    try:
-        return read_spec(folder).corpus.digest() == digest
-    except (RunBroken, OSError):
-        return False
+    return cohort_of(folder) == (digest, True)
 
 
 def _file(root: Path, digest: str) -> Path:

@@ -135,7 +135,7 @@ def clear_out(workspace: Workspace, *, thorough: bool = True) -> None:
     """
     from core.runs.scratch import sweep
     from core.runs.upkeep import sweep_store, tighten_store
-    from core.runs.uploads import due, put_aside_damaged
+    from core.runs.uploads import delete_orphans, due, put_aside_damaged
 
     if thorough and _clear_again.rounds:
         _clear_again.rounds -= 1
@@ -154,6 +154,8 @@ def clear_out(workspace: Workspace, *, thorough: bool = True) -> None:
     with _logged("letting go of what a command deleted"):
         _let_go_of_deleted(workspace)
     if thorough:
+        with _logged("deleting what nobody can be asked about"):
+            delete_orphans(workspace)
         with _logged("clearing out what a server left"):
             sweep(workspace.root)
             sweep_store(workspace.root)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import streamlit as st
 from streamlit.errors import StreamlitAPIException
 
-from pages.parts import classroom, glossary, owner
+from pages.parts import classroom, glossary, owner, phi_text
 
 if TYPE_CHECKING:
     from core.runs.store import Workspace
@@ -85,6 +85,22 @@ def navigation() -> st.Page:
     return current
 
 
+def run(current: st.Page) -> None:
+    """Draw a page. A damaged file that nobody noticed before ends it with a sentence, and no other page with it."""
+    try:
+        current.run()
+    except (ValueError, LookupError, FileNotFoundError) as error:
+        from core.runs.audits import AuditBroken
+        from core.runs.ledger import LedgerBroken  # imports torch: not before it is needed
+        from core.runs.run import RunBroken, RunNotFound
+        from core.runs.store import CohortGone
+        from core.runs.tables import TableMissing
+
+        if not isinstance(error, (AuditBroken, CohortGone, LedgerBroken, RunBroken, RunNotFound, TableMissing)):
+            raise
+        st.error(phi_text.literal(str(error), 600), icon=":material/error:")
+
+
 def _to_home() -> None:
     st.switch_page(pages()["home"])
 
@@ -109,6 +125,18 @@ def page(title: str, question: str, *, icon: str | None = None) -> None:
     st.html(f"<style>{''.join((ROOT / f'assets/{look}.css').read_text(encoding='utf-8') for look in looks)}</style>")
     with st.container(key="page-question"):
         st.markdown(question)
+    _what_cannot_be_used()
+
+
+def _what_cannot_be_used() -> None:
+    """Name what is damaged: a figure over all runs is then one over fewer, and whoever reads it should know."""
+    problems = workspace().problems()
+    if problems:
+        what = "1 stored item is" if len(problems) == 1 else f"{len(problems)} stored items are"
+        with st.expander(f"{what} damaged and left out on this page", icon=":material/broken_image:"):
+            for problem in problems:
+                st.markdown(phi_text.literal(problem, 400))
+            st.markdown("Whoever runs this server can repair or remove it with `python -m core verify --repair`.")
 
 
 _WORDS = ("room", "host", "word", "patient", "use")  # parameters that are words, and may look like any number

@@ -6,6 +6,7 @@ import ast
 import importlib
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -74,3 +75,29 @@ def test_it_loads_no_part_only_to_empty_it():
         "sys.exit(any(f'pages.parts.{part}' in sys.modules for part in owner.HOLDERS))"
     )
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0  # noqa: S603
+
+
+def test_what_a_page_puts_into_a_cache_after_a_deletion_is_emptied_again(monkeypatch, tmp_path):
+    """A page that was being drawn computes on while `remove` empties the caches, and stores its result afterwards."""
+    from pages.parts import probe_try
+
+    begun, go_on = threading.Event(), threading.Event()
+    loads = []
+
+    def slow():
+        loads.append(1)
+        begun.set()
+        assert go_on.wait(60)
+        return object()
+
+    monkeypatch.setattr("core.runs.uploads.delete", lambda workspace, digest: None)
+    workspace = Workspace(tmp_path, shared=())
+    drawn = threading.Thread(target=probe_try._model, args=("folder", 2.0, SimpleNamespace(model=slow)))
+    drawn.start()
+    assert begun.wait(60)
+    owner.remove(workspace, "0" * 12)
+    go_on.set()
+    drawn.join(60)
+    owner.clear_out(workspace)
+    probe_try._model("folder", 2.0, SimpleNamespace(model=slow))
+    assert len(loads) == 2, "the late one was dropped"

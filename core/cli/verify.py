@@ -1,0 +1,55 @@
+"""The command `verify`: is every stored file what was written, and what can be done where it is not?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from core.cli.output import FAILURE, AsJson, DataFolder, answer, errors_as_sentences
+
+if TYPE_CHECKING:
+    from core.runs.store import Workspace
+    from core.runs.verify import Damage
+
+
+def verify(
+    repair: Annotated[
+        bool,
+        typer.Option("--repair", help="Rebuild what can be derived, and put the rest aside in `damaged/`."),
+    ] = False,
+    data: DataFolder = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check runs, audits, cohorts, ledgers and records of uploads. Exit code 1 where something is damaged."""
+    with errors_as_sentences():
+        from core.runs.store import Workspace
+        from core.runs.upkeep import sweep_store, tighten_store
+        from core.runs.verify import checked, damages
+
+        workspace = Workspace(data)
+        rows = []
+        for damage in damages(workspace):
+            done = _repaired(damage, workspace) if repair else ""
+            rows.append({"kind": damage.kind, "name": damage.name, "found": damage.sentences(), "done": done})
+        if repair:
+            tighten_store(workspace.root)
+            sweep_store(workspace.root)
+        left = sum(1 for _ in damages(workspace)) if repair else len(rows)
+        counts = checked(workspace)
+        answer({"checked": counts, "damaged": rows, "left": left}, _text(rows, counts, left), as_json=as_json)
+        if left:
+            raise typer.Exit(FAILURE)
+
+
+def _text(rows: list[dict[str, Any]], counts: dict[str, int], left: int) -> str:
+    lines = [line for row in rows for line in (*row["found"], f"  {row['done']}") if line.strip()]
+    total = ", ".join(f"{count} {name}" for name, count in counts.items())
+    verdict = f"Damaged: {len(rows)}, and now: {left}." if rows else "Nothing is damaged."
+    return "\n".join([*lines, f"Checked: {total}. {verdict}"])
+
+
+def _repaired(damage: Damage, workspace: Workspace) -> str:
+    from core.repair import repair
+
+    return repair(damage, workspace)
