@@ -37,12 +37,13 @@ def look_at(corpus: Corpus) -> None:
 
 spec = choose_cohort()
 if asks_for_notes():
-    mine = {upload.digest: upload for upload in own_notes.mine()}
-    if spec is not None and spec.digest() in mine:
-        own_notes.manage(mine[spec.digest()])
+    upload = {upload.digest: upload for upload in own_notes.mine()}.get(spec.digest() if spec is not None else "")
+    if upload is not None:
+        own_notes.manage(upload)
     with st.expander("Bring your own notes", icon=":material/upload_file:", expanded=spec is None):
         own_notes.bring()
-    own_notes.delete_by_code()
+    if upload is None:
+        own_notes.delete_by_code()
 if spec is not None and too_large_to_build(spec):
     st.caption(describe(spec))
     show_command(spec)

@@ -24,6 +24,11 @@ NOBODY_ELSE = (
     "of it is deleted when you say so, {alone}and {hours:g} hours after the upload at the latest."
 )
 CODES = "own_codes"  # of this session's uploads, by digest; nothing but their hashes is stored
+WRITE_DOWN = (
+    "Write this code down. It deletes these notes and their models from any browser, also when this session is gone. "
+    "Only its hash is stored: nobody can show it to you again."
+)
+_NEW_CODE = "own_new_code"  # the upload whose code was not shown yet
 ATTEMPTS_OF_ONE, ATTEMPTS_OF_ALL = Attempts(5, 60.0), Attempts(100, 60.0)  # wrong deletion codes in a minute
 ROLES = {
     "note": "Text of the note",
@@ -124,6 +129,7 @@ def _use(asked: own_check.Asked) -> None:
         code = new_code()
         upload = keep(workspace, asked.check.cohort, owner=owner.owner(), name=name.strip() or asked.name, code=code)
         st.session_state.setdefault(CODES, {})[upload.digest] = code
+        st.session_state[_NEW_CODE] = upload.digest
         own_check.forget()
         own_files.forget()
         st.session_state["own_cohort"] = upload.digest
@@ -197,34 +203,40 @@ def manage(upload: Upload) -> None:
     """Until when the notes are kept, the button that deletes them at once, and the code that does so elsewhere."""
     until = time.strftime("%d %b %H:%M", time.localtime(upload.expires))
     alone = "" if owner.signed_in() else f", but only {_hours(HOURS_ALONE)} after this browser session has ended"
-    with st.container(horizontal=True, vertical_alignment="center"):
-        st.caption(
-            f"**{literal(upload.name)}**: yours alone, with every model trained on it. Kept until {until}{alone}.",
-            width="stretch",
-        )
+    st.caption(f"**{literal(upload.name)}**: yours alone, with every model trained on it. Kept until {until}{alone}.")
+    code = st.session_state.get(CODES, {}).get(upload.digest)
+    with st.container(horizontal=True):
         if st.button(
             "Delete these notes and their models now", icon=":material/delete:", key=f"delete-{upload.digest}"
         ):
             _delete(upload)
-    if (code := st.session_state.get(CODES, {}).get(upload.digest)) is not None:
-        with st.container(horizontal=True, vertical_alignment="center", key="own-code"):
-            st.markdown("**Deletion code**", width="content")
-            st.code(code, language=None, width="content")
-            st.caption(
-                "Write it down. It deletes these notes and their models from any browser, also when this session is "
-                "gone. Only its hash is stored: nobody can show it to you again."
-            )
+        with st.popover("Deletion code", icon=":material/key:"):
+            if code is not None:
+                st.code(code, language=None)
+                st.markdown(WRITE_DOWN)
+            _ask_for_code("Delete other notes by their code")
+    if code is not None and st.session_state.pop(_NEW_CODE, None) == upload.digest:
+        _show_code(code)
 
 
 def delete_by_code() -> None:
     """A box for the deletion code of an upload whose browser is gone."""
-    with (
-        st.expander("Delete notes by their deletion code", icon=":material/key:"),
-        st.form("own_by_code", border=False),
-        st.container(horizontal=True, vertical_alignment="bottom"),
-    ):
+    with st.expander("Delete notes by their deletion code", icon=":material/key:"):
+        _ask_for_code("Deletion code")
+
+
+@st.dialog("Your deletion code", icon=":material/key:")
+def _show_code(code: str) -> None:
+    st.code(code, language=None)
+    st.markdown(WRITE_DOWN)
+    if st.button("I have written it down", type="primary", key="own_code_seen"):
+        st.rerun()
+
+
+def _ask_for_code(label: str) -> None:
+    with st.form("own_by_code", border=False), st.container(horizontal=True, vertical_alignment="bottom"):
         code = st.text_input(
-            "Deletion code", key="own_code", max_chars=60, placeholder="ABCD-EFGH-JKMN-PQRS-TVWX", autocomplete="off",
+            label, key="own_code", max_chars=60, placeholder="ABCD-EFGH-JKMN-PQRS-TVWX", autocomplete="off",
             help="It was shown after the upload. Whoever has it can delete the notes, and see nothing of them.",
         )  # fmt: skip
         asked = st.form_submit_button("Delete", icon=":material/delete:")

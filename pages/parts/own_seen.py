@@ -51,7 +51,7 @@ def _warnings(seen: Seen) -> list[str]:
     if seen.unknown_placeholders:
         found.append(f"{seen.unknown_placeholders:,} placeholders of a kind that nothing stands for became ___.")
     if seen.without_identifier:
-        no_row = f" ({seen.without_record:,} have no row in the table)" if seen.records == "table" else ""
+        no_row = f" ({seen.without_record:,} have no row in the table)" if seen.without_record else ""
         found.append(
             f"{seen.without_identifier:,} of {seen.patients:,} patients have no identifier that could be found in a "
             f"text{no_row}: of them no leak can be counted."
