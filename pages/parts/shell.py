@@ -130,10 +130,13 @@ def page(title: str, question: str, *, icon: str | None = None) -> None:
 
 def _what_cannot_be_used() -> None:
     """Name what is damaged: a figure over all runs is then one over fewer, and whoever reads it should know."""
-    problems = workspace().problems()
+    from core.runs.run import REMEDY
+
+    problems = [problem.replace(REMEDY, "").strip() for problem in workspace().problems()]
     if problems:
-        what = "1 stored item is" if len(problems) == 1 else f"{len(problems)} stored items are"
-        with st.expander(f"{what} damaged and left out on this page", icon=":material/broken_image:"):
+        more = "" if len(problems) == 1 else f", and {len(problems) - 1} more"
+        first = phi_text.literal(problems[0].split(" (")[0].rstrip("."), 110)
+        with st.expander(f"Left out on this page: {first}{more}", icon=":material/broken_image:"):
             for problem in problems:
                 st.markdown(phi_text.literal(problem, 400))
             st.markdown("Whoever runs this server can repair or remove it with `python -m core verify --repair`.")

@@ -58,7 +58,7 @@ def damage(path: Path, how: str) -> None:
 
 def told(app: AppTest) -> str:
     """What the page says about damage, without Markdown's backslashes."""
-    notices = [box for box in app.expander if "damaged" in box.label]
+    notices = [box for box in app.expander if "Left out on this page" in box.label]
     return "\n".join(text.value.replace("\\", "") for box in notices for text in box.markdown)
 
 
