@@ -13,8 +13,10 @@ from dataclasses import astuple, dataclass
 import pandas as pd
 
 from core.attacks.decision import LOSS
+from core.evaluation.bootstrap import Interval
 from core.evaluation.membership_summary import Figure, figures
 from core.evaluation.membership_units import units
+from core.evaluation.statistics import best_of
 from core.evaluation.wording import interval_text, pairs_of
 from core.spec import Unit
 
@@ -24,7 +26,7 @@ RESAMPLES = 300  # behind an interval that no full audit has made
 
 @dataclass(frozen=True)
 class BestAttack:
-    """Chance that a guess is right with its 95 % interval, and what it was chosen from."""
+    """Chance that a guess is right, its 95 % interval corrected for choosing, and what it was chosen from."""
 
     attack: str
     right: float
@@ -55,17 +57,18 @@ def decisions(membership: pd.DataFrame, scores: pd.DataFrame, unit: Unit, *, see
 def best_attack(trainings: Sequence[pd.DataFrame]) -> BestAttack | None:
     """The attack with most right guesses over the `decisions` on some trainings; None where there are none.
 
-    It is chosen on the scores that it is then told by, which flatters it a little.
+    It is chosen by the figures that it is then described by, so its interval is corrected for choosing
+    (`statistics.best_of`).
     """
     made = [found for found in trainings if len(found)]
     if not made:
         return None
     every = pd.concat(made, ignore_index=True)
     top = every.loc[every["value"].idxmax()]
-    right, low, high = ((1 + float(top[end])) / 2 for end in ("value", "low", "high"))
-    return BestAttack(
-        str(top["attack"]), right, low, high, int(top["n"]), every["attack"].nunique(), len(made), len(every)
-    )
+    right = Interval(*((1 + float(top[end])) / 2 for end in ("value", "low", "high")))
+    right = best_of(right, len(every), least=0.0, most=1.0)
+    attacks = every["attack"].nunique()
+    return BestAttack(str(top["attack"]), *astuple(right), int(top["n"]), attacks, len(made), len(every))
 
 
 def best_attack_sentence(best: BestAttack, unit: Unit) -> str:
@@ -74,7 +77,7 @@ def best_attack_sentence(best: BestAttack, unit: Unit) -> str:
     limits = interval_text(best.low, best.high, lambda share: f"{of * share:,.0f}")
     trainings = "1 training" if best.trainings == 1 else f"{best.trainings} trainings"
     attacks = "1 attack" if best.attacks == 1 else f"{best.attacks} attacks"
-    chosen = f"It is the best of {best.attempts} attempts ({attacks}, {trainings}), which flatters it a little."
+    chosen = f"It is the best of {best.attempts} attempts ({attacks}, {trainings}); the interval is corrected for that."
     return (
         f"Of {of:,} guesses whether a {unit} was in the data, as often true as not, the attack “{best.attack}” got "
         f"{right:,} right ({limits}; {of // 2:,} by tossing a coin; {best.judged:,} {unit}s judged). "

@@ -63,7 +63,7 @@ def patient_bootstrap(
     return percentile_interval(value, np.concatenate(drawn), smallest, confidence)
 
 
-def patient_weights(member: Sequence[bool], *, resamples: int, seed: int) -> np.ndarray:
+def patient_weights(member: Sequence[bool], *, resamples: int, seed: int | Sequence[int]) -> np.ndarray:
     """How often each patient was drawn in each resample, (resamples, patients): members and others among themselves.
 
     For statistics that share their resamples; `percentile_interval` turns their values into intervals.
@@ -93,7 +93,7 @@ def _expanded_tail(patients: int, confidence: float) -> float:
     return float(stats.norm.sf(np.sqrt(patients / (patients - 1)) * t))
 
 
-def _weights(codes: np.ndarray, groups: np.ndarray, resamples: int, seed: int) -> Iterator[np.ndarray]:
+def _weights(codes: np.ndarray, groups: np.ndarray, resamples: int, seed: int | Sequence[int]) -> Iterator[np.ndarray]:
     """Weights of notes (B, n), in chunks that fit in memory; the stream of draws does not depend on the chunk size."""
     group_of_patient = np.zeros(codes.max() + 1, dtype=int)
     group_of_patient[codes] = groups

@@ -18,14 +18,16 @@ from core.evaluation.bootstrap import Interval
 from core.evaluation.statistics import mean_interval, proportion_interval
 
 
-def share_interval(found: Interval, patients: int, *, confidence: float = 0.95) -> Interval:
-    """A resampled share as it is, but with Wilson's interval over `patients` where it is 0 or 1 exactly.
+def share_interval(found: Interval, patients: int) -> Interval:
+    """A resampled share as it is, but no narrower than Wilson's interval over `patients` where it is 0 or 1 exactly.
 
-    `patients` are those that the share is of. No interval (NaN) stays none.
+    `patients` are those that the share is of. Resamples do vary at 0 or 1 when they set the threshold anew; the wider
+    end of the two intervals is taken. No interval (NaN) stays none.
     """
     if found.value not in (0.0, 1.0) or math.isnan(found.low) or patients < 1:
         return found
-    return Interval(found.value, *proportion_interval(round(found.value * patients), patients, confidence))
+    low, high = proportion_interval(round(found.value * patients), patients)
+    return Interval(found.value, min(low, found.low), max(high, found.high))
 
 
 def auc_interval(found: Interval, members: int, others: int, *, confidence: float = 0.95) -> Interval:

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from core.evaluation.bootstrap import patient_weights
 from core.evaluation.membership_units import Units
+
+_POPULATION = 1  # the population's stream of draws beside that of members and others
 
 
 def ratio(above: np.ndarray, below: np.ndarray) -> np.ndarray:
@@ -88,3 +91,26 @@ class Rates:
     def training_mean(self, weights: np.ndarray) -> np.ndarray:
         """(B,) mean score of the members' notes: the threshold of S-BBA, A-BBA and P-BBA (row J4)."""
         return ratio(weights @ self.units.mean_sums, weights @ self.units.mean_counts)
+
+
+def population_thresholds(units: Units, alpha: float, *, resamples: int, seed: int) -> np.ndarray:
+    """Thresholds (1 + resamples,) that accuse at most a share `alpha` of the population: as it is, then resampled.
+
+    Each is the lowest score that at most `alpha` of the population's units reach. The population's patients are drawn
+    with replacement, so the thresholds vary as they would with other patients of the same kind. Where even the highest
+    score is reached by more than `alpha`, the threshold lies just above it.
+    """
+    scores, patients = units.population, units.population_patient
+    stream = (seed, _POPULATION)
+    drawn = patient_weights(np.zeros(patients.max() + 1, dtype=bool), resamples=resamples, seed=stream)
+    weights = np.vstack([np.ones(drawn.shape[1]), drawn])
+    distinct, place = np.unique(scores, return_inverse=True)
+    at = np.zeros((len(scores), len(distinct)))
+    at[np.arange(len(scores)), place] = 1.0
+    counts = weights[:, patients] @ at  # (1 + B, distinct): units at each score
+    reached = np.cumsum(counts[:, ::-1], axis=1)[:, ::-1]
+    allowed = reached <= alpha * reached[:, :1] * (1 + 1e-12)
+    allowed &= counts > 0  # a score that nobody drawn has is no score of this resample
+    lowest = distinct[allowed.argmax(axis=1)]
+    above = np.nextafter(distinct[(counts > 0).shape[1] - 1 - (counts > 0)[:, ::-1].argmax(axis=1)], np.inf)
+    return np.where(allowed.any(axis=1), lowest, above)

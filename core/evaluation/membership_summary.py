@@ -17,7 +17,7 @@ docs/ATTACKS.md has the formulas. A figure that the data are too few for is NaN,
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -26,7 +26,7 @@ from core.attacks.decision import OWN_THRESHOLDS
 from core.evaluation.audit_summaries import Audited, Summary
 from core.evaluation.bootstrap import Interval, patient_weights, percentile_interval
 from core.evaluation.extremes import auc_interval, difference_interval, share_interval
-from core.evaluation.membership_resampled import Auc, Rates, ratio
+from core.evaluation.membership_resampled import Auc, Rates, population_thresholds, ratio
 from core.evaluation.membership_units import LENGTHS, LEVELS, Units, units
 from core.evaluation.metrics import privacy_leakage, roc
 
@@ -45,6 +45,7 @@ COLUMNS = {
 }
 ROC_RATES = (0.10, 0.01, 0.001)
 POPULATION_RATES = (0.10, 0.01)
+LEAST_ABOVE = 5  # units of the population above a threshold: with fewer, resampling cannot show how uncertain it is
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,7 @@ def figures(units: Units, *, own: float | None, resamples: int, seed: int) -> li
     note = "threshold: mean score of the training notes" if own is None else "threshold: the fitted attack's log-odds 0"
     found += _decision(units, "own", mean, rates.at(cumulated, mean, strict=True), note)
     for alpha in POPULATION_RATES:
-        found += _by_population(units, alpha, rates, cumulated)
+        found += _by_population(units, alpha, rates, cumulated, seed)
     for alpha in ROC_RATES:
         found += _by_roc(units, alpha, rates, cumulated)
     return found
@@ -124,14 +125,23 @@ def _decision(
         yield _figure(units, rule, metric, float(thresholds[0]), found, f"{note}; {remark}")
 
 
-def _by_population(units: Units, alpha: float, rates: Rates, cumulated: list[np.ndarray]) -> Iterator[Figure]:
+def _by_population(
+    units: Units, alpha: float, rates: Rates, cumulated: list[np.ndarray], seed: int
+) -> Iterator[Figure]:
+    """The figures at a threshold of the population, which is resampled too: other patients would set another one."""
     rule = f"population {100 * alpha:g} %"
     threshold, note = population_threshold(units.population, alpha)
     if np.isnan(threshold):
         yield _missing(units, rule, "true_positive_rate", note)
         return
-    fixed = np.full(len(cumulated[0]), threshold)
-    yield from _decision(units, rule, fixed, rates.at(cumulated, fixed, strict=False), note)
+    thresholds = population_thresholds(units, alpha, resamples=len(cumulated[0]) - 1, seed=seed)
+    found = _decision(units, rule, thresholds, rates.at(cumulated, thresholds, strict=False), note)
+    if alpha * len(units.population) >= LEAST_ABOVE:
+        yield from found
+        return
+    few = f"; no interval: at {100 * alpha:g} % the threshold rests on fewer than {LEAST_ABOVE} of the population"
+    for one in found:
+        yield replace(one, low=np.nan, high=np.nan, note=one.note + few)
 
 
 def population_threshold(population: np.ndarray, alpha: float) -> tuple[float, str]:
@@ -214,4 +224,4 @@ def _make(audited: Audited) -> pd.DataFrame:
 
 
 HEADLINE = "length == 'all' and level != 'admission' and metric in ('auc', 'privacy_leakage')"
-MEMBERSHIP = Summary("membership", COLUMNS, ("scores",), _make, HEADLINE, version=2)
+MEMBERSHIP = Summary("membership", COLUMNS, ("scores",), _make, HEADLINE, version=3)

@@ -20,9 +20,10 @@ class Units:
     """Scored units of one attack, members and non-members, with the population that sets thresholds beside them.
 
     `score`, `member`, `patient` are (units,); `patient` numbers the patients 0…P − 1, `patient_member` (P,) says which
-    of them are members. `population` (m,) holds the scores of the population's units. `mean_sums` and `mean_counts`
-    (P,) are the sum and number of each member patient's note scores, of any length: their ratio is the mean score of
-    the training notes, which S-BBA and its group versions take as threshold.
+    of them are members. `population` (m,) holds the scores of the population's units, `population_patient` (m,) whose
+    they are, numbered from 0. `mean_sums` and `mean_counts` (P,) are the sum and number of each member patient's note
+    scores, of any length: their ratio is the mean score of the training notes, which S-BBA and its group versions take
+    as threshold.
     """
 
     score: np.ndarray
@@ -30,6 +31,7 @@ class Units:
     patient: np.ndarray
     patient_member: np.ndarray
     population: np.ndarray
+    population_patient: np.ndarray
     mean_sums: np.ndarray
     mean_counts: np.ndarray
 
@@ -89,6 +91,7 @@ def units(scores: pd.DataFrame, level: str = "sample", length: str = "all") -> U
         patient=patients.get_indexer(chosen["patient"]),
         patient_member=patient_member,
         population=population["score"].to_numpy(dtype=float),
+        population_patient=pd.factorize(population["patient"])[0],
         mean_sums=np.bincount(code[flags], value[flags], minlength=len(patients)),
         mean_counts=np.bincount(code[flags], minlength=len(patients)).astype(float),
     )

@@ -11,9 +11,11 @@ import pandas as pd
 import streamlit as st
 
 from core.attacks.decision import OWN_THRESHOLDS
+from core.evaluation.bootstrap import Interval
 from core.evaluation.membership_curve import Ceiling, caught, ceiling_for, steps
 from core.evaluation.membership_summary import ROC_RATES, population_threshold
 from core.evaluation.membership_units import Units, units
+from core.evaluation.statistics import best_of
 from core.evaluation.wording import interval_text, percent
 from core.runs.run import Run
 from pages.parts import charts, guess, membership_charts, membership_data
@@ -252,10 +254,13 @@ def attacks_view(choice: Choice) -> None:
     if answer is None:
         return
     best = found.loc[found["value"].idxmax()]
+    seen = Interval(best["value"], best["low"], best["high"])
+    chosen = best_of(seen, len(found), least=0.0, most=1.0)
+    corrected = f", corrected for choosing the best of {len(found)}" if len(found) > 1 else ""
     guess.told(
         answer,
         f"Highest here: {best['attack']} on “{best['run']}”, AUC {best['value']:.3f} "
-        f"({interval_text(best['low'], best['high'], lambda x: f'{x:.3f}')}). The best of many is flattered by chance.",
+        f"({interval_text(chosen.low, chosen.high, lambda x: f'{x:.3f}')}{corrected}).",
     )
     alt = (
         f"AUC of {len(order)} attacks on {len(tables)} models; the highest is {best['value']:.3f} by {best['attack']}."

@@ -104,7 +104,8 @@ def _privacy() -> PrivacySpec:
         st.caption(
             "A patient with many notes is protected less than one note is."
             if unit == "note"
-            else "The stronger promise: it covers everything written about somebody."
+            else "The stronger promise: it covers all notes of one patient, but not what other people's notes, such as "
+            "relatives', tell about them."
         )
         with st.expander("δ and accountant"):
             delta = st.number_input("δ, chance that the promise fails", value=1e-5, format="%g", key="delta", **KEEP)

@@ -138,9 +138,9 @@ HOW = """
 - *Gain kept* (usefulness): (ln pp_base − ln pp) / (ln pp_base − ln pp_∞), pp the perplexity on held-out patients' notes
   (for BERT and DistilBERT the pseudo-perplexity). 100 % is the run without privacy, which is overfitted: a reference.
 - *Membership* is judged by patient (mean score of their notes) under the strongest attack of the full audit, where one
-  was made, else under the quick audit's loss attack. The strongest of N looks stronger than it is; its interval has
-  the confidence 1 − 0.05/N (Bonferroni), so that it holds at 95 % whichever attack was chosen. Where a full audit
-  breaks a limit at some ε, the loss attack alone clears no larger one.
+  was made, else under the quick audit's loss attack. The strongest of N looks stronger than it is; its interval is
+  widened (Bonferroni: N intervals at 1 − 0.05/N), so that it holds at 95 % whichever attack was chosen. Where a
+  full audit breaks a limit at some ε, the loss attack alone clears no larger one.
 - *Members caught*: members above the threshold that accuses 10 % of held-out patients.
 - *Excess*: what was found of members less the same for held-out patients, with the interval of a difference (MOVER).
 - An ε's figure is the mean over seeds, its interval Student's t, never narrower than the runs' own.
