@@ -88,8 +88,8 @@ def show(family: Family) -> None:
     found = advice.advise(workspace, measures_of(root, run_ids, ended), wanted)
     st.session_state[RECOMMENDED] = found  # for the Report page
     st.markdown(f"### {_verdict(found)}")
-    for sentence in found.sentences:
-        st.markdown(sentence)
+    st.markdown(" ".join(found.sentences[:2]))  # what is promised to a patient stands beside the ε
+    st.markdown("\n".join(f"- {sentence}" for sentence in found.sentences[2:]))
     spent = costs_of(root, run_ids)
     st.dataframe(
         _wide(found.table, spent), hide_index=True, width="stretch", alt="Every ε against every limit",
@@ -112,7 +112,8 @@ def _verdict(found: Recommendation) -> str:
     use = f" for {literal(found.limits.use_case)}" if found.limits.use_case else ""
     if found.epsilon is None:
         return f"None of these runs meets both{use}"
-    return f"Recommended{use}: ε = {epsilon_name(found.unit, found.epsilon)}"
+    whom = ", not per patient" if found.unit == "note" else ""
+    return f"Recommended{use}: ε = {epsilon_name(found.unit, found.epsilon)}{whom}"
 
 
 def _wide(table: pd.DataFrame, spent: pd.DataFrame) -> pd.DataFrame:
