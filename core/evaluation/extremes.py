@@ -18,7 +18,7 @@ from core.evaluation.bootstrap import Interval
 from core.evaluation.statistics import mean_interval, proportion_interval
 
 
-def share_interval(found: Interval, patients: int, *, confidence: float = 0.95) -> Interval:
+def share_interval(found: Interval, patients: int) -> Interval:
     """A resampled share as it is, but no narrower than Wilson's interval over `patients` where it is 0 or 1 exactly.
 
     `patients` are those that the share is of. Resamples do vary at 0 or 1 when they set the threshold anew; the wider
@@ -26,7 +26,7 @@ def share_interval(found: Interval, patients: int, *, confidence: float = 0.95) 
     """
     if found.value not in (0.0, 1.0) or math.isnan(found.low) or patients < 1:
         return found
-    low, high = proportion_interval(round(found.value * patients), patients, confidence)
+    low, high = proportion_interval(round(found.value * patients), patients)
     return Interval(found.value, min(low, found.low), max(high, found.high))
 
 

@@ -136,9 +136,14 @@ def epsilon_name(unit: str, epsilon: float) -> str:
 
 
 def attack_text(row: Mapping[str, Any]) -> str:
-    """Whose figure a row of `table` is: `strongest of 10: ratio base`; `loss, the only one run`."""
+    """Whose figure a row of `table` is: `strongest of 10: ratio base`; `loss, the only one run`.
+
+    A row that is not met although its interval meets the limit says why (`_carried_up`).
+    """
     if row["attacks"] > 1:
         return f"strongest of {row['attacks']}: {row['attack']}"
+    if "met" in row and not row["met"] and row["high"] <= row["limit"]:
+        return f"{row['attack']} alone; a smaller ε fails under a full audit"
     return f"{row['attack']}, the only one run"
 
 

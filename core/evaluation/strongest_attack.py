@@ -1,8 +1,8 @@
 """The strongest of the membership attacks on a model, by patient, with an interval that allows for choosing it.
 
 Whoever picks the best of N attacks by their scores picks luck, too: the value chosen is too high on average, and its
-own 95 % interval holds the truth less often than that. With N intervals of confidence 1 − 0.05/N all hold together at
-95 % (Bonferroni), so that of the chosen attack does, whichever it is. The value itself stays flattered.
+own 95 % interval holds the truth less often than that. So the interval is widened for N choices
+(`core.evaluation.statistics.best_of`). The value itself stays flattered.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from core.evaluation.bootstrap import Interval, patient_weights, percentile_inte
 from core.evaluation.extremes import auc_interval, difference_interval, share_interval
 from core.evaluation.membership_resampled import Auc, Rates
 from core.evaluation.membership_units import Units, units
+from core.evaluation.statistics import best_of
 from core.evaluation.wording import interval_text, pairs_of
 from core.runs.audits import StoredAudit
 from core.runs.run import Run
 
-ERROR = 0.05  # that all intervals chosen from share
-RESAMPLES = 2_000  # of patients: the ends of a 99.5 % interval are the fourth value from each end
+RESAMPLES = 1_000  # of patients
 CAUGHT_AT = 0.10  # false-positive rate of “members caught”
 
 Statistic = Callable[[np.ndarray], tuple[np.ndarray, ...]]  # weights (B, P) → value (B,), and the shares it is made of
@@ -89,29 +89,22 @@ def strongest(
         return None
     best = max(candidates, key=lambda name: candidates[name][0])
     judged = candidates[best][1]
-    confidence = 1 - ERROR / len(candidates)
-    own = OWN_THRESHOLDS.get(best)
-    found = interval_of(judged, measure, own=own, confidence=confidence, resamples=resamples, seed=seed)
+    own = interval_of(judged, measure, own=OWN_THRESHOLDS.get(best), resamples=resamples, seed=seed)
+    found = best_of(own, len(candidates), least=-1.0 if measure == "privacy_leakage" else 0.0, most=1.0)
     return Strongest(best, found, len(candidates), sum(judged.patients))
 
 
-def interval_of(
-    judged: Units, measure: str, *, own: float | None = None, confidence: float = 0.95, resamples: int, seed: int
-) -> Interval:
-    """A measure of one attack with its interval over patients; `own` is the attack's own threshold, if it has one."""
+def interval_of(judged: Units, measure: str, *, own: float | None = None, resamples: int, seed: int) -> Interval:
+    """A measure of one attack with its 95 % interval over patients; `own` is its own threshold, if it has one."""
     drawn = patient_weights(judged.patient_member, resamples=resamples, seed=seed)
     values = MEASURES[measure](judged, own)(np.vstack([np.ones(drawn.shape[1]), drawn]))
-    found, *shares = (
-        percentile_interval(float(one[0]), one[1:], judged.smallest_stratum, confidence) for one in values
-    )
+    found, *shares = (percentile_interval(float(one[0]), one[1:], judged.smallest_stratum) for one in values)
     members, others = judged.patients
     if measure == "auc":
-        return auc_interval(found, members, others, confidence=confidence)
+        return auc_interval(found, members, others)
     if measure == "members_caught":
-        return share_interval(found, members, confidence=confidence)
-    caught, accused = (
-        share_interval(share, of, confidence=confidence) for share, of in zip(shares, (members, others), strict=True)
-    )
+        return share_interval(found, members)
+    caught, accused = (share_interval(share, of) for share, of in zip(shares, (members, others), strict=True))
     return difference_interval(found, caught, accused)
 
 

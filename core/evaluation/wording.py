@@ -164,7 +164,7 @@ def auc_sentence(auc: float) -> str:
     """AUC as pairs of a note that was trained on and one that was not: of 100, or of more where 100 would say all."""
     right, of = pairs_of(auc)
     return (
-        f"Shown {of:,} pairs of a note that was trained on and one that was not, this attacker picks the right one "
+        f"Shown {of:,} pairs of a note that was trained on and one that was not, the loss attack picks the right one "
         f"{right:,} times ({of // 2:,} by tossing a coin)."
     )
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import pandas as pd
 import streamlit as st
@@ -15,6 +16,9 @@ from core.evaluation.comparable import Family, families
 from core.phi.fields import DIRECT
 from core.runs.run import Run
 from pages.parts import run_picker, shell
+
+if TYPE_CHECKING:
+    from core.evaluation.strongest_attack import Strongest
 
 NAMES, PERPLEXITY, AUC, ATTEMPTS = "full_name_patients", "perplexity_heldout", "auc_loss", "attempts_with_leak"
 
@@ -70,6 +74,17 @@ class Figures:
         """How many trainings stand behind a figure."""
         return int(self.curves.loc[self.curves["epsilon"] == epsilon, "seeds"].max())
 
+    def strongest(self, epsilon: float = math.inf) -> Strongest | None:
+        """The strongest attack by patient on a run of this ε: one that had a full audit, where there is one."""
+        workspace, target = shell.workspace(), None if math.isinf(epsilon) else epsilon
+        runs = [run for run in map(workspace.run, self.family.run_ids) if run.spec.privacy.target_epsilon == target]
+        if not runs:
+            return None
+        audits = {run.id: workspace.audit(run.id).outcomes() for run in runs}
+        chosen = max(runs, key=lambda run: bool(audits[run.id]))  # the first of them
+        ended = tuple(one.finished for one in audits[chosen.id].values())
+        return _strongest(str(workspace.root), chosen.id, ended)
+
     def counted(self, metric: str, arm: str = "run") -> int:
         """Of how many (patients or texts) the run without privacy has its figure."""
         rows = run_picker.metrics(self.plain)
@@ -122,6 +137,15 @@ def figures() -> Figures | None:
         if plain is not None and private is not None and {NAMES, PERPLEXITY, AUC} <= set(curves["metric"]):
             return Figures(family, curves, plain, private, _to_open([plain, private, *members]))
     return None
+
+
+@st.cache_data(max_entries=50, show_spinner=False)
+def _strongest(root: str, run_id: str, ended: tuple[float, ...]) -> Strongest | None:
+    """Read again once another audit of the run has ended."""
+    from core.evaluation.strongest_attack import scores_of, strongest
+
+    workspace = shell.workspace()
+    return strongest(scores_of(workspace.run(run_id), workspace.audit(run_id)), "auc")
 
 
 def _to_open(runs: Sequence[Run]) -> dict[float, str]:

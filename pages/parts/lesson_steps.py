@@ -191,7 +191,7 @@ def _membership(figures: Figures) -> Step:
                     "Move the threshold: whom does it catch, and whom does it wrongly accuse?"),),
         reveal=f"In **{_pairs(plain)}** pairs without privacy (AUC {plain.value:.2f}, "
         f"{_interval(plain, '{:.2f}'.format)}), in **{_pairs(private)}** at {named}. The public model, which "
-        f"read none of them: {_pairs(base)}.",
+        f"read none of them: {_pairs(base)}. {_by_patient(figures, math.inf)}",
         point="A model tells who was there, even where it writes no name." if plain.low > base.high
         else "This model does not tell who was there better than the public one does.",
         why="A model is less surprised by what it has read. In a clinic for one disease, having been there is a "
@@ -264,6 +264,19 @@ def _pairs(auc: Value) -> str:
     return f"{right:,} of {of:,}"
 
 
+def _by_patient(figures: Figures, epsilon: float) -> str:
+    """What the strongest attack that was run does with all notes of a patient together; nothing where none was."""
+    found = figures.strongest(epsilon)
+    if found is None:
+        return ""
+    right, of = wording.pairs_of(found.interval.value)
+    if found.attacks > 1:
+        who = f"the strongest of {found.attacks} attacks (“{found.attack}”)"
+        return f"With all notes of a patient, {who} is right in {right:,} of {of:,} pairs of patients."
+    more = "no other attack was run, and a full audit may find a stronger one"
+    return f"With all notes of a patient, it is right in {right:,} of {of:,} pairs of patients; {more}."
+
+
 def _trainings(figures: Figures) -> str:
     seeds = figures.seeds()
     return "one training" if seeds == 1 else f"mean of {seeds} trainings"
@@ -290,8 +303,8 @@ def _defence(figures: Figures, epsilon: float) -> str:
     return "\n".join((
         f"**{_named(epsilon, figures)}**",
         f"- Promise: {wording.odds_sentence(epsilon, privacy.delta, privacy.unit)}",
-        f"- Measured: full names of {wording.percent(names.value)} of the patients{against}; the attacker of step 4 is "
-        f"right in {_pairs(auc)} pairs.",
+        f"- Measured: full names of {wording.percent(names.value)} of the patients{against}; the loss attack of step "
+        f"4 is right in {_pairs(auc)} pairs of notes. {_by_patient(figures, epsilon)}",
         f"- Cost: {_perplexity(figures)} {wording.perplexity_text(cost.value)}, without privacy "
         f"{wording.perplexity_text(figures.at(PERPLEXITY).value)}.",
     ))  # fmt: skip

@@ -105,7 +105,8 @@ def _privacy(corpus: CorpusSpec) -> PrivacySpec:
         st.caption(
             "A patient with many notes is protected less than one note is."
             if unit == "note"
-            else "The stronger promise: it covers everything written about somebody."
+            else "The stronger promise: it covers all notes of one patient, but not what other people's notes, such as "
+            "relatives', tell about them."
         )
         secret = _secret_noise(corpus)
         with st.expander("δ and accountant"):

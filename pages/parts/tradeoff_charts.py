@@ -43,8 +43,8 @@ def risks(metrics: set[str]) -> dict[str, Risk]:
         "full_name_patients": Risk("full names", "patients whose full name it wrote"),
         "direct_patients": Risk("any identifier", "patients with any identifier written"),
         "attempts_with_leak": Risk("attempts with a leak", "generated texts with a leak"),
-        "auc_loss": Risk("membership (AUC)", "AUC of the membership attack", share=False, floor=0.4),
-        "privacy_leakage_loss": Risk("privacy leakage", "members found less others accused"),
+        "auc_loss": Risk("membership (AUC)", "AUC of the loss attack on notes", share=False, floor=0.4),
+        "privacy_leakage_loss": Risk("privacy leakage", "notes found less others accused, loss attack"),
     }
     copies = sorted(int(name.partition(":")[2]) for name in metrics if name.startswith("exposure:"))
     if copies:

@@ -88,8 +88,8 @@ def show(family: Family) -> None:
     found = advice.advise(workspace, measures_of(root, run_ids, ended), wanted)
     st.session_state[RECOMMENDED] = found  # for the Report page
     st.markdown(f"### {_verdict(found)}")
-    for sentence in found.sentences:
-        st.markdown(sentence)
+    st.markdown(" ".join(found.sentences[:2]))  # what is promised to a patient stands beside the ε
+    st.markdown("\n".join(f"- {sentence}" for sentence in found.sentences[2:]))
     spent = costs_of(root, run_ids)
     st.dataframe(
         _wide(found.table, spent), hide_index=True, width="stretch", alt="Every ε against every limit",
@@ -112,7 +112,8 @@ def _verdict(found: Recommendation) -> str:
     use = f" for {literal(found.limits.use_case)}" if found.limits.use_case else ""
     if found.epsilon is None:
         return f"None of these runs meets both{use}"
-    return f"Recommended{use}: ε = {epsilon_name(found.unit, found.epsilon)}"
+    whom = ", not per patient" if found.unit == "note" else ""
+    return f"Recommended{use}: ε = {epsilon_name(found.unit, found.epsilon)}{whom}"
 
 
 def _wide(table: pd.DataFrame, spent: pd.DataFrame) -> pd.DataFrame:
@@ -138,9 +139,9 @@ HOW = """
 - *Gain kept* (usefulness): (ln pp_base − ln pp) / (ln pp_base − ln pp_∞), pp the perplexity on held-out patients' notes
   (for BERT and DistilBERT the pseudo-perplexity). 100 % is the run without privacy, which is overfitted: a reference.
 - *Membership* is judged by patient (mean score of their notes) under the strongest attack of the full audit, where one
-  was made, else under the quick audit's loss attack. The strongest of N looks stronger than it is; its interval has
-  the confidence 1 − 0.05/N (Bonferroni), so that it holds at 95 % whichever attack was chosen. Where a full audit
-  breaks a limit at some ε, the loss attack alone clears no larger one.
+  was made, else under the quick audit's loss attack. The strongest of N looks stronger than it is; its interval is
+  widened (Bonferroni: N intervals at 1 − 0.05/N), so that it holds at 95 % whichever attack was chosen. Where a
+  full audit breaks a limit at some ε, the loss attack alone clears no larger one.
 - *Members caught*: members above the threshold that accuses 10 % of held-out patients.
 - *Excess*: what was found of members less the same for held-out patients, with the interval of a difference (MOVER).
 - An ε's figure is the mean over seeds, its interval Student's t, never narrower than the runs' own.

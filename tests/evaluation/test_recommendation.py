@@ -10,7 +10,7 @@ import pytest
 from core.evaluation.bootstrap import Interval
 from core.evaluation.limit_measures import costs, measures, utility_share
 from core.evaluation.limits import RISKS, STRONGEST, UTILITY, Limits, measure_text
-from core.evaluation.recommendation import recommend
+from core.evaluation.recommendation import attack_text, recommend
 from core.runs.store import Workspace
 
 COLUMNS = {"kind": "gpt2", "size": "tiny", "base": "assets", "corpus": "c"}
@@ -125,6 +125,8 @@ def test_no_larger_epsilon_passes_for_having_been_attacked_less():
     met = chosen.table[chosen.table["measure"] == "auc_strongest"].set_index("epsilon")["met"]
     assert met.to_dict() == {2.0: True, 8.0: False, 10.0: False}
     assert chosen.epsilon == 2.0 and "Only the loss attack" in chosen.sentences[1]
+    ten = chosen.table[(chosen.table["epsilon"] == 10.0) & (chosen.table["measure"] == "auc_strongest")].iloc[0]
+    assert attack_text(ten) == "loss alone; a smaller ε fails under a full audit", "0.54 is below 0.6 and does not pass"
     assert recommend(sweep, Limits({"auc_strongest": 0.7}, 0.2)).table["met"].all()
 
 

@@ -9,6 +9,7 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 from visit import ROOT, WAIT, said, visit
 
+from core.evaluation import wording
 from core.runs.store import Workspace
 from core.spec import CORPUS_PRESETS
 from pages.parts import shell
@@ -261,3 +262,16 @@ def test_large_type_is_one_switch(served):
     assert any("html { font-size" in element.proto.body for element in app.get("html"))
     app.toggle(key="presenter").set_value(False).run()
     assert not any("html { font-size" in element.proto.body for element in app.get("html"))
+
+
+def test_membership_is_told_by_patient_and_not_by_note_alone(served):
+    """The loss attack on one note is the weakest view: the answer and the defence name the patient's, too."""
+    found = figures()
+    strongest = found.strongest()
+    assert (strongest.attack, strongest.attacks) == ("loss", 1), "the quick audit alone"
+    answered, defended = (step.reveal for step in steps(found, "no privacy")[3:5])
+    right, of = wording.pairs_of(strongest.interval.value)
+    for told in (answered, defended):
+        assert f"it is right in {right:,} of {of:,} pairs of patients" in told
+        assert "a full audit may find a stronger one" in told
+    assert found.strongest(0.123) is None
