@@ -44,6 +44,8 @@ def ledger(
         from core.runs.store import Workspace
 
         workspace = Workspace(data)
+        if release == "":
+            raise BadInput("--release: give the name of a run; `python -m core runs` lists them.")
         if release and vocabulary:
             raise BadInput("Give --release or --vocabulary, not both: each is one entry.")
         if (release or vocabulary) and not (reason or "").strip():
@@ -79,7 +81,7 @@ def _release_vocabulary(workspace: Workspace, out: Path, corpus: str, promise: d
     """Draw the histogram, enter it, write it: entered first, since what is entered and lost harms nobody."""
     import numpy as np
 
-    from core.files import replace_text
+    from core.files import create, replace_text
     from core.models.dp_vocabulary import unit_counts
     from core.models.word_noise import WordNoise
     from core.runs.ledger import Ledger, Vocabulary
@@ -92,9 +94,15 @@ def _release_vocabulary(workspace: Workspace, out: Path, corpus: str, promise: d
     counts = unit_counts(str.split, notes, vocabulary.unit, vocabulary.words, seed=0)
     of_a_word = VocabularySpec(noise="laplace", words=1, epsilon=vocabulary.epsilon, delta=vocabulary.delta)
     kept = WordNoise.planned(of_a_word).release(counts, np.random.default_rng())  # fresh: nobody draws this noise again
-    Ledger.of(workspace, spec).release_vocabulary(out.name, vocabulary, reason)
+    private = spec.imported is not None
     out.parent.mkdir(parents=True, exist_ok=True)
-    replace_text(out, json.dumps(kept, ensure_ascii=False, indent=0), private=spec.imported is not None)
+    create(out, private=private)  # a place that cannot be written to is found before anything is entered
+    try:
+        Ledger.of(workspace, spec).release_vocabulary(out.name, vocabulary, reason)
+    except Exception:
+        out.unlink()
+        raise
+    replace_text(out, json.dumps(kept, ensure_ascii=False, indent=0), private=private)
 
 
 def _tell(workspace: Workspace, cohorts: list, delta: float, budget: float | None, *, as_json: bool) -> None:

@@ -11,6 +11,7 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from core.evaluation.wording import epsilon_text
+from core.runs.disk import error_sentence
 from core.runs.run import Run
 from core.spec import CorpusSpec
 from core.writing import promised_text
@@ -234,7 +235,7 @@ def _release(ledger, runs: Sequence[Run], entered: set[str]) -> None:
     try:
         release = ledger.release_run(next(run for run in left if run.id == chosen), reason)
     except (ValueError, OSError) as error:
-        st.error(str(error), icon=":material/error:")
+        st.error(error_sentence(error), icon=":material/error:")
         return
     st.session_state["released"] = True
     st.toast(f"Entry {release.number}: {release.name} is released.", icon=":material/check:")
