@@ -13,7 +13,7 @@ import typer
 from typer.exceptions import TyperException
 
 from core.cli import asking, defences, deleting, extracting, ledger, making, report, training, verify, words
-from core.cli.output import BAD_INPUT
+from core.cli.output import BAD_INPUT, INTERRUPTED, READER_GONE, utf8
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, help="PHI Leak Lab")
 for command in (
@@ -33,8 +33,19 @@ for command in (
 def main(arguments: list[str] | None = None) -> int:
     """Run one command and return its exit code. A wrong option is one line on standard error, like any bad input."""
     arguments = sys.argv[1:] if arguments is None else arguments
+    for stream in (sys.stdout, sys.stderr):
+        if not utf8(stream):
+            stream.reconfigure(errors="backslashreplace")  # a terminal without ε gets \u03b5, not an error
     try:
-        return app(arguments or ["--help"], prog_name="python -m core", standalone_mode=False) or 0
+        code = app(arguments or ["--help"], prog_name="python -m core", standalone_mode=False) or 0
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:  # `| head` has read enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left goes nowhere
+        return READER_GONE
+    except (KeyboardInterrupt, typer.Abort):
+        print("Error: Interrupted.", file=sys.stderr)
+        return INTERRUPTED
     except TyperException as error:
         print(f"Error: {' '.join(error.format_message().split())}", file=sys.stderr)
         return BAD_INPUT

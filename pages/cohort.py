@@ -3,7 +3,7 @@
 import streamlit as st
 
 from core.corpus.tables import Corpus
-from core.runs.store import DiskFull
+from core.runs.disk import error_sentence
 from pages.parts import cohort_view, own_notes, shell
 from pages.parts.cohort_choice import (
     ask_for_notes,
@@ -57,7 +57,7 @@ elif spec is not None:
         with st.skeleton(height=400):
             cohort = shell.workspace().corpus(spec)
         look_at(cohort)
-    except DiskFull as error:
-        st.error(str(error), icon=":material/hard_drive:")
+    except OSError as error:
+        st.error(error_sentence(error), icon=":material/hard_drive:")
     except ValueError as error:
         st.error(f"This hospital cannot be built: {error}.", icon=":material/error:")

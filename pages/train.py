@@ -3,7 +3,7 @@
 import streamlit as st
 
 from core.corpus.tables import Corpus
-from core.runs.store import DiskFull
+from core.runs.disk import error_sentence
 from core.spec import RunSpec
 from pages.parts import job_monitor, shell
 from pages.parts.cohort_choice import asks_for_notes, choose_cohort, describe, show_command, too_large_to_build
@@ -33,8 +33,8 @@ def cohort() -> Corpus | None:
         return None
     try:
         return shell.workspace().corpus(spec)
-    except DiskFull as error:
-        st.error(str(error), icon=":material/hard_drive:")
+    except OSError as error:
+        st.error(error_sentence(error), icon=":material/hard_drive:")
     except ValueError as error:
         st.error(f"This hospital cannot be built: {error}.", icon=":material/error:")
     return None

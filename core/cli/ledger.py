@@ -50,6 +50,8 @@ def ledger(
         from core.runs.store import Workspace
 
         workspace = Workspace(data)
+        if release == "":
+            raise BadInput("--release: give the name of a run; `python -m core runs` lists them.")
         if release and vocabulary:
             raise BadInput("Give --release or --vocabulary, not both: each is one entry.")
         if (release or vocabulary) and not (reason or "").strip():

@@ -14,6 +14,7 @@ from core.cli.output import AsJson, BadInput, DataFolder, answer, errors_as_sent
 from core.cli.settings import corpus_spec, model_spec
 from core.spec import CorpusSpec
 
+USUAL = {"device": "cpu", "shape": "tiny"}  # what benchmarks without these options run with
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -64,7 +65,7 @@ def corpus(
             bring(source, out, seed=seed or 0, given=brought, as_json=as_json)
             return
         _refuse(brought, "is about notes of your own: give --from PATH too")
-        chosen = corpus_spec(preset)
+        chosen = corpus_spec(preset, "--preset")
         changes = {key: value for key, value in {**shaped, "seed": seed}.items() if value is not None}
         spec = type(chosen)(**{**chosen.model_dump(), **changes})
         _write_corpus(spec, out)
@@ -173,7 +174,9 @@ def bench(
         main = importlib.import_module(f"bench.{name}").main
         options = {"rounds": rounds, "device": device, "shape": shape, "write": write}
         given = {key: value for key, value in options.items() if value is not None}
-        if unknown := sorted(set(given) - set(inspect.signature(main).parameters)):
+        known = inspect.signature(main).parameters
+        given = {key: value for key, value in given.items() if key in known or value != USUAL.get(key)}
+        if unknown := sorted(set(given) - set(known)):
             raise BadInput(f"The benchmark {name} has no option --{unknown[0]}.")
         main(json=as_json, **given)
 

@@ -6,19 +6,33 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO
 
 import typer
 
 from core.evaluation.json_export import plain
 
 BAD_INPUT, FAILURE = 2, 1
+INTERRUPTED, READER_GONE = 130, 141  # as shells count them: 128 and the number of the signal
 _OPTION_OF = {"target_epsilon": "epsilon", "scrub_recall": "recall"}  # settings that have another name as an option
+
+
+def _named(folder: str | None) -> str | None:
+    """An empty name is a variable of the shell that was not set, not the usual folder."""
+    if folder is not None and not folder.strip():
+        raise typer.BadParameter("the name of the folder is empty; give one, or leave the option out")
+    return folder
+
 
 AsJson = Annotated[bool, typer.Option("--json", help="Answer with one JSON document on standard output.")]
 DataFolder = Annotated[
     str | None,
-    typer.Option("--data", metavar="DIR", help="Where runs and cohorts live (default: $PHILAB_DATA or ./data)."),
+    typer.Option(
+        "--data",
+        metavar="DIR",
+        help="Where runs and cohorts live. Default: $PHILAB_DATA, or data/ beside the program.",
+        callback=_named,
+    ),
 ]
 
 
@@ -35,10 +49,18 @@ def errors_as_sentences() -> Iterator[None]:
         yield
     except ValidationError as error:
         _leave(BAD_INPUT, _sentence(error))
-    except (ValueError, LookupError, FileNotFoundError) as error:
+    except (ValueError, LookupError) as error:
         _leave(BAD_INPUT, str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error))
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        from core.runs.disk import error_sentence
+        from core.runs.store import DataFolderUnusable
+
+        bad = isinstance(error, (FileNotFoundError, DataFolderUnusable))
+        _leave(BAD_INPUT if bad else FAILURE, error_sentence(error))
     except KeyboardInterrupt:
-        _leave(130, "Interrupted. What was done so far is kept: the same command goes on from there.")
+        _leave(INTERRUPTED, "Interrupted. What was done so far is kept: the same command goes on from there.")
     except Exception as error:
         if type(error).__name__ == "ModelNotFound":  # its class would import torch
             _leave(BAD_INPUT, str(error))
@@ -61,9 +83,15 @@ def _sentence(error: Any) -> str:
     return f"{where}: {message}{shown}" if where else message
 
 
+def utf8(stream: TextIO) -> bool:
+    """Can this stream take any character?"""
+    return (getattr(stream, "encoding", None) or "utf-8").lower().replace("-", "") == "utf8"
+
+
 def answer(data: Any, text: str, *, as_json: bool) -> None:
     """Print `data` as JSON (∞ as "inf", NaN as null) or `text`."""
-    print(json.dumps(plain(data), ensure_ascii=False, indent=2) if as_json else text)
+    escaped = not utf8(sys.stdout)  # JSON has escapes of its own for what a terminal cannot write
+    print(json.dumps(plain(data), ensure_ascii=escaped, indent=2) if as_json else text)
 
 
 def say(message: str) -> None:

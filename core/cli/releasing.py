@@ -49,7 +49,7 @@ def release_vocabulary(
     workspace: Workspace, out: Path, corpus: str, promise: dict[str, Any], reason: str, terms: Terms
 ) -> dict[str, Any]:
     """Draw a histogram, enter it, write it, once agreed: entered first, since what is entered and lost harms nobody."""
-    from core.files import replace_text
+    from core.files import create, replace_text
     from core.models.dp_vocabulary import unit_counts
     from core.models.word_noise import WordNoise
     from core.randomness import SecretKey
@@ -69,9 +69,15 @@ def release_vocabulary(
         counts = unit_counts(str.split, notes, vocabulary.unit, vocabulary.words, key)
         of_a_word = VocabularySpec(noise="laplace", words=1, epsilon=vocabulary.epsilon, delta=vocabulary.delta)
         kept = WordNoise.planned(of_a_word).release(counts, key.stream(0))
-        ledger.enter(draft)
+        private = spec.imported is not None
         out.parent.mkdir(parents=True, exist_ok=True)
-        replace_text(out, json.dumps(kept, ensure_ascii=False, indent=0), private=spec.imported is not None)
+        create(out, private=private)  # a place that cannot be written to is found before anything is entered
+        try:
+            ledger.enter(draft)
+        except Exception:
+            out.unlink()
+            raise
+        replace_text(out, json.dumps(kept, ensure_ascii=False, indent=0), private=private)
     return _described(draft, found, entered=agreed)
 
 

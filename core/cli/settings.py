@@ -45,21 +45,37 @@ def stored_corpus(given: str, workspace: Workspace) -> CorpusSpec:
     return spec
 
 
-def corpus_spec(given: str) -> CorpusSpec:
-    """A preset's name, a folder that `python -m core corpus` wrote, or a JSON file of a CorpusSpec."""
-    if given in CORPUS_PRESETS:
-        return CORPUS_PRESETS[given]
+ALSO_CALLED = {"tiny": "smoke"}  # what the app calls a preset
+
+
+def corpus_spec(given: str, option: str = "--corpus") -> CorpusSpec:
+    """A preset's name, a folder that `python -m core corpus` wrote, or a JSON file of a CorpusSpec.
+
+    BadInput that names the `option` for anything else.
+    """
+    name = given.strip().lower().replace(" ", "-")
+    name = ALSO_CALLED.get(name, name)
+    if name in CORPUS_PRESETS:
+        return CORPUS_PRESETS[name]
     path = Path(given)
     file = path / "spec.json" if path.is_dir() else path
     if not file.is_file():
         raise BadInput(
-            f"--corpus: “{given}” is neither a preset ({', '.join(CORPUS_PRESETS)}) nor a folder or "
+            f"{option}: “{given}” is neither a preset ({', '.join([*CORPUS_PRESETS, *ALSO_CALLED])}) nor a folder or "
             "file with a cohort's spec."
         )
     try:
         return CorpusSpec.model_validate_json(file.read_text(encoding="utf-8"))
     except (ValidationError, UnicodeDecodeError) as error:
-        raise BadInput(f"--corpus: {file} does not hold a cohort's spec ({str(error).splitlines()[0]}).") from None
+        raise BadInput(f"{option}: {file} does not hold a cohort's spec ({_reason(error)}).") from None
+
+
+def _reason(error: ValidationError | UnicodeDecodeError) -> str:
+    if isinstance(error, UnicodeDecodeError):
+        return "it is no text in UTF-8"
+    first = error.errors()[0]
+    where = ".".join(map(str, first["loc"]))
+    return f"{where}: {first['msg']}" if where else first["msg"]
 
 
 def epsilon_value(given: str | None, option: str = "--epsilon") -> float | None:

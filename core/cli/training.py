@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from core.cli.output import AsJson, DataFolder, answer, errors_as_sentences, say
+from core.cli.output import AsJson, BadInput, DataFolder, answer, errors_as_sentences, say
 from core.cli.settings import (
     audit_spec,
     epsilon_value,
@@ -202,8 +203,17 @@ def _reporter(spec: RunSpec) -> Callable[[dict[str, Any]], None]:
 
 
 def _by_scheduler(workspace: Workspace, address: str) -> Callable[[list[RunSpec]], list[Run]]:
-    """Makes runs on the workers of a dask scheduler and waits for them."""
+    """Makes runs on the workers of a dask scheduler and waits for them. BadInput for what is no address."""
+    from distributed.comm.addressing import get_address_host_port
+
     from core.jobs.engine import Engine
+
+    try:
+        get_address_host_port(address, strict=True)
+    except (ValueError, TypeError):
+        raise BadInput(f"--scheduler: “{address}” is no address. Give one such as tcp://127.0.0.1:8786.") from None
+    for name in ("distributed", "tornado", "asyncio"):  # what they log of a lost scheduler is told in a sentence
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
 
     def make(specs: list[RunSpec]) -> list[Run]:
         engine = Engine.connect(address, workspace)

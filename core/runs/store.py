@@ -23,7 +23,7 @@ from core.runs import noise_key
 from core.runs.audits import StoredAudit
 from core.runs.checksums import cohort_of
 from core.runs.checksums import take as take_checksums
-from core.runs.disk import DiskFull, full_disk_as_sentence
+from core.runs.disk import DiskFull, error_sentence, full_disk_as_sentence
 from core.runs.events import Status, read_status, write_status
 from core.runs.run import (
     RUN_ID,
@@ -43,7 +43,8 @@ from core.spec_schema import SCHEMA, written
 
 __all__ = ["CORPORA_IN_MEMORY", "DEMO", "CohortGone", "DiskFull", "Workspace", "full_disk_as_sentence"]
 
-DEMO = Path(__file__).resolve().parents[2] / "assets" / "demo"
+PROGRAM = Path(__file__).resolve().parents[2]
+DEMO = PROGRAM / "assets" / "demo"
 CORPORA_IN_MEMORY = 4
 COHORT_TABLES = {"patients": PATIENTS, "notes": NOTES, "canaries": CANARIES}
 
@@ -53,12 +54,32 @@ _corpora_forgotten: dict[tuple[Path, str], int] = {}  # how often a cohort was d
 _corpora_lock = threading.Lock()
 
 
+class DataFolderUnusable(OSError):
+    """The data folder is a file, or this account may not open it. The text is a sentence."""
+
+
+def data_folder(given: Path | str | None = None) -> Path:
+    """Where runs and cohorts live: `given`, else $PHILAB_DATA, else data/ beside the program. Blank is not given.
+
+    Raises DataFolderUnusable for a path that is, or leads through, a file, and for a folder that cannot be opened.
+    """
+    asked = next((text for text in (given, os.environ.get("PHILAB_DATA")) if text and str(text).strip()), None)
+    root = Path(asked or PROGRAM / "data").resolve()
+    try:
+        os.listdir(root)
+    except FileNotFoundError:
+        pass  # it is made when something is stored
+    except OSError as error:
+        raise DataFolderUnusable(f"The data folder cannot be used. {error_sentence(error)}") from None
+    return root
+
+
 class CohortGone(ValueError):
     """Notes that somebody brought are not here (any more), or are not the viewer's. The text is a sentence."""
 
 
 class Workspace:
-    """Runs and cohorts under `root` (default: $PHILAB_DATA, else ./data), and the read-only ones of `shared`.
+    """Runs and cohorts under `root` (`data_folder`), and the read-only ones of `shared`.
 
     `shared` defaults to the folder of $PHILAB_SHIPPED, else to assets/demo. With a `viewer` (a browser session or a
     signed-in user) cohorts that others uploaded are not there, nor any run on them (core.runs.uploads); without one,
@@ -70,7 +91,7 @@ class Workspace:
     ) -> None:
         if shared is None:
             shared = (Path(os.environ.get("PHILAB_SHIPPED") or DEMO),)
-        self.root = Path(root or os.environ.get("PHILAB_DATA") or "data").resolve()
+        self.root = data_folder(root)
         self.shared = tuple(Path(folder) for folder in shared)
         self.viewer = viewer
         look_after(self.root)

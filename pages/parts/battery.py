@@ -101,10 +101,11 @@ def _failed(outcome: object) -> bool:
 
 def _submit(run: Run) -> None:
     from core.jobs.engine import EngineFailed
+    from core.runs.disk import error_sentence
 
     try:
         job_monitor.engine().submit_audit(run.id, instructor.user())
     except (EngineFailed, LookupError, ValueError, OSError) as error:
-        st.error(str(error), icon=":material/error:")
+        st.error(error_sentence(error), icon=":material/error:")
         return
     st.rerun()

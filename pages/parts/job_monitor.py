@@ -68,11 +68,12 @@ def on_its_way() -> None:
 def submit(spec: RunSpec) -> bool:
     """Hand a run to the engine and watch it. Never waits; a refusal is shown as a sentence, and False returned."""
     from core.jobs.engine import EngineFailed
+    from core.runs.disk import error_sentence
 
     try:
         st.session_state["watched"] = engine().submit(spec, instructor.user()).id
     except (EngineFailed, ValueError, OSError) as error:
-        st.error(str(error), icon=":material/error:")
+        st.error(error_sentence(error), icon=":material/error:")
         return False
     return True
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
+from core.runs.disk import error_sentence
 from core.runs.run import Run
 from core.spec import CorpusSpec
 from pages.parts import run_picker, shell
@@ -44,7 +45,7 @@ def _drafted(ledger, run: Run, reason: str) -> bool:
     try:
         st.session_state[DRAFT] = ledger.draft_run(run, reason).model_dump_json()
     except (ValueError, OSError) as error:
-        st.error(str(error), icon=":material/error:")
+        st.error(error_sentence(error), icon=":material/error:")
         return False
     return True
 
@@ -129,7 +130,7 @@ def _confirm(ledger, draft, delta: float, budget: float) -> None:
     except LedgerChanged:
         st.rerun()  # the draft is made again, and asked again
     except (ValueError, OSError) as error:
-        st.error(str(error), icon=":material/error:")
+        st.error(error_sentence(error), icon=":material/error:")
         return
     del st.session_state[DRAFT]
     st.toast(f"Entry {release.number}: {release.name} is released.", icon=":material/check:")

@@ -13,7 +13,7 @@ from core.corpus.import_files import BadNotes, head, short
 from core.corpus.import_memory import free_memory, memory_needed
 from core.corpus.import_table import COLUMNS, guess_columns
 from core.runs.deletion_codes import Attempts, new_code
-from core.runs.store import DiskFull
+from core.runs.disk import error_sentence
 from core.runs.uploads import HOURS_ALONE, Upload, hours_kept, keep, uploads, with_code
 from pages.parts import own_check, own_files, own_seen, owner, shell
 from pages.parts.phi_text import literal
@@ -62,8 +62,8 @@ def bring() -> None:
         else:
             own_files.forget()
             _room()
-    except (BadNotes, ValueError, DiskFull) as error:
-        _nothing_kept(str(error))
+    except (BadNotes, ValueError, OSError) as error:
+        _nothing_kept(error_sentence(error))
 
 
 def _room() -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -112,6 +111,7 @@ def page(title: str, question: str, *, icon: str | None = None) -> None:
         navigation()
         st.rerun()
     _forget_unusable_parameters()
+    _stop_without_data()
     classroom.enter()
     owner.keep_time(str(_data()), every_workspace())
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
@@ -206,7 +206,20 @@ def every_workspace() -> Workspace:
 
 
 def _data() -> Path:
-    return Path(os.environ.get("PHILAB_DATA", ROOT / "data"))
+    from core.runs.store import data_folder
+
+    return data_folder()
+
+
+def _stop_without_data() -> None:
+    """Say that the data folder cannot be used, where that is so; no page can show anything then."""
+    from core.runs.store import DataFolderUnusable
+
+    try:
+        _data()
+    except DataFolderUnusable as error:
+        st.error(str(error), icon=":material/hard_drive:")
+        st.stop()
 
 
 def _whose_notes() -> None:
