@@ -12,6 +12,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 
 import pyarrow as pa
@@ -253,7 +254,7 @@ class Workspace:
 
     def find(self, spec: RunSpec) -> Run | None:
         """The complete run of this spec, if there is a usable one; an older version may have named it otherwise."""
-        for run_id in (spec.run_id, *self._renamed(spec)):
+        for run_id in chain([spec.run_id], self._renamed(spec)):  # a run of today's name spares reading all specs
             try:
                 return self.run(run_id)
             except (RunNotFound, RunBroken):
