@@ -112,7 +112,9 @@ def _together(entries: tuple[str, ...], corpus: CorpusSpec, delta: float) -> Non
     """Row J7: the promises of both units, as far as they say anything about one patient and one note."""
     lines = _sentences(str(shell.workspace().root), entries, corpus, delta)
     if lines:
-        st.markdown("  \n".join(["Promises for notes and for patients do not add up. By group privacy:", *lines]))
+        st.markdown(
+            "  \n".join(["Promises for notes and for patients do not add up. What they come to together:", *lines])
+        )
 
 
 def _table(releases: Sequence) -> None:
@@ -242,14 +244,14 @@ def _release(ledger, runs: Sequence[Run], entered: set[str]) -> None:
 
 
 HOW = """
-- Runs **compose**: their privacy losses are convolved (PRV; Gopi et al. 2021), which is tighter than adding their ε.
+- Runs **compose**: their privacy losses are convolved numerically (PRV), which is tighter than adding their ε.
   The accountant that a run was planned with is not asked: GDP under-reports, and a total must not.
 - A noisy **vocabulary** adds its ε and δ (basic composition). `python -m core ledger --vocabulary` makes one.
 - A run **without privacy** makes every total infinite: no ε covers what it may tell.
 - Two runs of **one seed** drew the same noise. Whoever has both can subtract one from the other, so they have no finite
   total, however large each σ was. Give a release a seed of its own, and keep it secret.
-- A promise for one **note** and one for a **patient** speak of different neighbours: each has its own total. Group
-  privacy carries one over to the other: a patient with k notes has kε; a note has twice the patients' ε.
+- A promise for one **note** and one for a **patient** speak of different neighbours: each has its own total. For
+  a patient with k notes all runs that protect notes are composed for k notes at once; a note has twice the patients' ε.
 - Entries stand in the data folder under `ledger/`, each with a digest of the one before, and a file `head` with that of
   the newest. A gap, a missing or an edited entry is an error and never a smaller total. Whoever may write there could
   still make all of it anew: keep a copy elsewhere.
