@@ -9,23 +9,9 @@ from __future__ import annotations
 
 from opacus.accountants import GaussianAccountant, RDPAccountant
 from opacus.accountants.analysis import rdp as rdp_analysis
-from opacus.accountants.analysis.prv import (
-    DiscretePRV,
-    Domain,
-    PoissonSubsampledGaussianPRV,
-    TruncatedPrivacyRandomVariable,
-    compose_heterogeneous,
-    discretize,
-)
 
 __all__ = [
-    "DiscretePRV",
-    "Domain",
     "GaussianAccountant",
-    "PoissonSubsampledGaussianPRV",
     "RDPAccountant",
-    "TruncatedPrivacyRandomVariable",
-    "compose_heterogeneous",
-    "discretize",
     "rdp_analysis",
 ]

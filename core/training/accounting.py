@@ -1,18 +1,17 @@
 """σ ↔ ε: what a DP-SGD run costs, and how much noise a target ε needs.
 
 The mechanism is the Poisson-subsampled Gaussian, composed over the steps; two data sets are neighbours when one has one
-unit (a note or a patient) more than the other. The accountants are Opacus':
+unit (a note or a patient) more. The accountants:
 
-* `prv`: numerical composition of privacy-loss random variables (Gopi et al. 2021), an upper bound within about 1 % of
-  ε;
-* `rdp`: Rényi DP (Mironov 2017, 2019; conversion of Balle et al. 2020), an upper bound, looser;
+* `prv`: numerical composition of privacy losses, a certified upper bound (core.training.privacy_loss), with a small
+  margin on top (`with_margin`);
+* `rdp`: Rényi DP by Opacus (Mironov 2017, 2019; conversion of Balle et al. 2020), an upper bound, looser;
 * `gdp`: Gaussian DP by a central limit theorem (Bu et al. 2020). It is an approximation that *under-reports* ε for
   most σ, worst around σ = 0.5 to 0.9, and over-reports it for smaller ones (docs/METHODS.md has figures). σ may be
-  chosen by it; what a run so trained promises (`Mechanism`) is told by PRV.
+  chosen by it; what a run so trained promises (`Mechanism`) is told by `prv`.
 
-PRV has no answer for very large ε (its grid grows with ε) and GDP none for very small σ; RDP then answers instead,
-and `epsilon_with_method` says so. `old_report_epsilon` is the faulty accountant of row P, kept to be shown and
-nothing else.
+`prv` has no answer where no grid fits the memory, and GDP none for very small σ; RDP then answers instead, and
+`epsilon_with_method` says so. `old_report_epsilon` is the incorrect formula of row P, kept for comparison.
 """
 
 from __future__ import annotations

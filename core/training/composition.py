@@ -1,8 +1,8 @@
 """What several mechanisms on the same data promise together.
 
-The mechanisms' privacy losses add, so their distributions are convolved (PRV; Gopi et al. 2021), which is far tighter
-than adding their ε. It holds only if every mechanism drew its own noise and its own samples: core/runs/ledger.py looks
-at the seeds. Where PRV has no answer (a very large ε), the Rényi divergences are added instead.
+The mechanisms' privacy losses add, so their distributions are convolved (core.training.privacy_loss), which is far
+tighter than adding their ε. It holds only if every mechanism drew its own noise and its own samples: core/runs/ledger.py looks
+at the seeds. Where there is no numerical answer, the Rényi divergences are added instead.
 
 A run's own words (`Mechanism.vocabulary`) are one more step: Gaussian noise on their counts is one without sampling and
 joins the convolution; Laplace noise, and the chance that a word of one unit alone comes out, are added (basic
@@ -79,12 +79,12 @@ def _composed(mechanisms: Sequence[Mechanism], delta: float) -> tuple[float, Acc
 
 
 def advantage(mechanisms: Sequence[Mechanism]) -> float:
-    """δ(0) of all mechanisms together: the total variation between "in" and "out", an upper bound within about 0.004.
+    """δ(0) of all mechanisms together: the total variation between "in" and "out", a certified upper bound.
 
-    It is the largest TPR − FPR that any attacker can have who sees every step. δ(0) ≤ δ̂(−h) + h with PRV's grid error
-    h in ε and in δ (Gopi et al. 2021, theorem 5.5). 1 (no bound) where PRV has no answer. What is added besides, (ε, δ)
-    of vocabularies, adds at most tanh(ε/2) + δ: total variation is subadditive (Kairouz et al. 2015, for k = 1). Where
-    a unit is replaced it is at most twice that of one change, by the triangle inequality.
+    It is the largest TPR − FPR that any attacker can have who sees every step. 1 (no bound) where there is no numerical
+    answer. What is added besides, (ε, δ) of vocabularies, adds at most tanh(ε/2) + δ: total variation is subadditive
+    (Kairouz et al. 2015, for k = 1). Where a unit is replaced it is at most twice that of one change, by the triangle
+    inequality.
     """
     changes = 2 if any(mechanism.replaces for mechanism in mechanisms) else 1
     return min(1.0, changes * _advantage_of_one(mechanisms))

@@ -30,8 +30,9 @@ LARGEST_STEP = 1 << 19  # points of one step's loss
 ACCURACY = 2e-4  # of ε, that the grid aims at
 TILTS = 2.0 ** (1 / 4)  # between neighbouring θ that are looked at
 MOST_TILT = 50.0  # θ·h, beyond which all mass is in the highest cell
-NEGLIGIBLE = 1e-9  # of δ, that the cut-off tails of single steps may add
+NEGLIGIBLE = 1e-6  # of δ, that the cut-off tails of single steps may add
 FORGOTTEN = 50.0  # θ·(l − ε), beyond which a loss l adds next to nothing to δ(ε)
+MATTERS = 0.7  # a direction whose quick bound is below so much of the other's does not decide ε
 OUTSIDE = 1e-6  # of the tilted mass, that a window leaves out at either end
 
 
@@ -108,8 +109,9 @@ class Composed:
         view = self._window(counts, steps, tilt)
         if view is None or view.added >= delta:
             return math.inf
-        low = view.bottom
-        if low <= -shift and view.delta(max(low, -shift)) <= delta:
+        if view.delta(view.bottom) <= delta:  # ε lies below the window: look from where it ends at 0
+            view = self._window(counts, steps, tilt, -shift) or view
+        if view.bottom <= -shift and view.delta(-shift) <= delta:
             return 0.0
         return max(0.0, view.epsilon(delta) + shift)
 
@@ -138,7 +140,7 @@ class Composed:
         total, deviation = float(counts @ k), max(self.h, math.sqrt(float(counts @ variances)))
         bottom, top = -math.inf, math.inf
         goal = math.log(OUTSIDE)
-        for units in (2.0, 4.0, 6.0, 12.0, 30.0):
+        for units in (0.2, 0.5, 1.0, 2.0, 4.0, 6.0, 12.0, 30.0):
             apart = units / deviation
             lower, upper = (float(counts @ self.cumulants.at(tilt + side)[0]) for side in (-apart, apart))
             # P_θ(S ≤ y) ≤ exp(K(θ − a) − K(θ) + a·y), and likewise above
@@ -237,7 +239,8 @@ def both_directions(
     """
     counts = np.array(steps, dtype=np.float64)
     tail = max(1e-300, NEGLIGIBLE * delta / (4 * float(counts.sum())))
-    h = max(_width(kind, tail) for kind in kinds) / 512
+    width = max(_width(kind, tail) for kind in kinds)
+    h, finest = width / 512, 1.1 * width / LARGEST_STEP
     found = None
     for _ in range(12):
         pairs = [discretise(kind, h, tail, LARGEST_STEP) for kind in kinds]
@@ -245,21 +248,26 @@ def both_directions(
             break
         there = tuple(Composed(h, side) for side in zip(*pairs, strict=True))
         excess, points = 0.0, 0
-        for one in there:
-            tilt, about = one.chernoff(counts, delta)
+        bounds = [one.chernoff(counts, delta) for one in there]
+        largest = max(about for _, about in bounds)
+        for one, (tilt, about) in zip(there, bounds, strict=True):
+            if about < MATTERS * largest:
+                continue  # the other direction decides
             spread = one.cumulants.at(tilt)[3]
             excess = max(excess, (1 + tilt) / 2 * float(counts @ spread) / (accuracy * max(about, 1e-300)))
             points = max(points, one.reach(counts, tilt)[1])
         if points > LARGEST_WINDOW:
-            if found is not None:
-                break
             h *= 2 * points / LARGEST_WINDOW
+            if found is not None:  # between too fine and found
+                h = math.sqrt(there[0].h * found[0].h)
+                if h > 0.8 * found[0].h:
+                    break
             continue
         found = there
         if excess <= 1:
             break
-        h *= max(0.05, 1.1 * points / LARGEST_WINDOW, min(0.7, 0.9 / math.sqrt(excess)))
-        if h >= there[0].h:
+        h = max(finest, h * max(0.05, 1.1 * points / LARGEST_WINDOW, min(0.7, 0.9 / math.sqrt(excess))))
+        if h >= 0.99 * there[0].h:
             break
     return found
 

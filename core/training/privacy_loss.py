@@ -94,7 +94,8 @@ def _larger(losses: tuple[Composed, Composed], steps: Sequence[int], delta: floa
     """The larger ε of a removed and an added unit. Chernoff's bound says where the added one need not be composed."""
     removed, added = losses
     found = removed.epsilon(steps, delta)
-    return found if added.chernoff_epsilon(steps, delta) <= found else max(found, added.epsilon(steps, delta))
+    quick = added.chernoff_epsilon(steps, delta)
+    return found if quick <= found else max(found, min(quick, added.epsilon(steps, delta)))
 
 
 def numerical_delta(history: History, epsilon: float) -> float:

@@ -116,7 +116,9 @@ def _together(entries: tuple[str, ...], corpus: CorpusSpec, delta: float) -> Non
     """Row J7: the promises of both units, as far as they say anything about one patient and one note."""
     lines = _sentences(str(shell.workspace().root), entries, corpus, delta)
     if lines:
-        st.markdown("  \n".join(["Promises for notes and for patients do not add up. By group privacy:", *lines]))
+        st.markdown(
+            "  \n".join(["Promises for notes and for patients do not add up. What they come to together:", *lines])
+        )
 
 
 def _table(releases: Sequence) -> None:
@@ -212,14 +214,14 @@ def _room(entries: tuple[str, ...], releases: Sequence, found: dict, budget: flo
 
 
 HOW = """
-- Runs **compose**: their privacy losses are convolved (PRV; Gopi et al. 2021), which is tighter than adding their ε.
+- Runs **compose**: their privacy losses are convolved numerically (PRV), which is tighter than adding their ε.
   The accountant that a run was planned with is not asked: GDP under-reports, and a total must not.
 - A noisy **vocabulary** adds its ε and δ (basic composition). `python -m core ledger --vocabulary` makes one.
 - A run **without privacy** makes every total infinite: no ε covers what it may tell.
 - A private run whose noise came from a **public seed** is not entered: anyone can draw that noise again, so its ε is
   shown, not promised. Entries of this kind that an older version wrote count as no promise at all.
-- A promise for one **note** and one for a **patient** speak of different neighbours: each has its own total. Group
-  privacy carries one over to the other: a patient with k notes has kε; a note has twice the patients' ε.
+- A promise for one **note** and one for a **patient** speak of different neighbours: each has its own total. For
+  a patient with k notes all runs that protect notes are composed for k notes at once; a note has twice the patients' ε.
 - Entries stand in the data folder under `ledger/`, each with a digest of the one before, and a file `head` with that of
   the newest. A gap, a missing or an edited entry is an error and never a smaller total. Whoever may write there could
   still make all of it anew: keep a copy elsewhere.

@@ -15,7 +15,7 @@ anew in each resample. On log axes the left end counts: how many are caught when
 
 The green line is what (ε, δ)-differential privacy allows at most:
 TPR ≤ e^ε · FPR + δ, and its mirror 1 − FPR ≤ e^ε · (1 − TPR) + δ (Kairouz et al. 2015).
-A promise per note says less about a whole patient: for k notes it is k·ε and δ·(e^(kε) − 1)/(e^ε − 1) (group privacy).
+A promise per note says less about a whole patient: ε for all k notes is computed exactly, often more than k·ε.
 It bounds what happens on average over trainings: in one run a curve may lie above it by chance, within its band. For
 notes under a promise per note it is no bound on the curve drawn here: it compares one note in with the same note out,
 all others as they are, and here a patient's notes are in or out together. The audit of ε on the page Canaries keeps to

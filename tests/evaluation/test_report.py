@@ -183,7 +183,7 @@ def test_releases_of_both_units_are_told_together(report, workspace, smoke_specs
     assert totals["patient"]["epsilon"] == epsilon == pytest.approx(8, rel=2e-3)
     patient, note = both.facts["promised"]["together"]
     assert (note["epsilon"], note["delta"]) == pytest.approx((3 * epsilon, min(1, (2 + math.exp(epsilon)) * 1e-3)))
-    assert patient["epsilon"] == pytest.approx((most + 1) * epsilon)
+    assert patient["epsilon"] == pytest.approx(epsilon + run.privacy.patient_epsilon(most, 1e-3))
     told = told_of_ledger(both)
     assert "Everything released" not in told and told.count("By themselves, without the others, the releases per") == 2
     assert f"the patient with the most notes ({most}) all of it together promises nothing at all" in told

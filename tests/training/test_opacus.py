@@ -8,16 +8,8 @@ from pathlib import Path
 
 import opacus
 import pytest
-from opacus.accountants import GaussianAccountant, PRVAccountant, RDPAccountant
+from opacus.accountants import GaussianAccountant, RDPAccountant
 from opacus.accountants.analysis import rdp
-from opacus.accountants.analysis.prv import (
-    DiscretePRV,
-    Domain,
-    PoissonSubsampledGaussianPRV,
-    TruncatedPrivacyRandomVariable,
-    compose_heterogeneous,
-    discretize,
-)
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -32,13 +24,6 @@ def test_the_installed_version_is_the_pinned_one() -> None:
     [
         (rdp.compute_rdp, ["q", "noise_multiplier", "steps", "orders"]),
         (rdp.get_privacy_spent, ["orders", "rdp", "delta"]),
-        (PRVAccountant._get_domain, ["self", "prvs", "num_self_compositions", "eps_error", "delta_error"]),
-        (PoissonSubsampledGaussianPRV.__init__, ["self", "sample_rate", "noise_multiplier"]),
-        (Domain.create_aligned, ["t_min", "t_max", "dt"]),
-        (TruncatedPrivacyRandomVariable.__init__, ["self", "prv", "t_min", "t_max"]),
-        (discretize, ["prv", "domain"]),
-        (compose_heterogeneous, ["dprvs", "num_self_compositions"]),
-        (DiscretePRV.compute_epsilon, ["self", "delta", "delta_error", "eps_error"]),
         (GaussianAccountant.get_epsilon, ["self", "delta", "poisson", "kwargs"]),
     ],
     ids=lambda value: getattr(value, "__qualname__", ""),
