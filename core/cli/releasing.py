@@ -116,7 +116,7 @@ def _agreed(draft: Release, found: Effect, terms: Terms) -> bool:
 def _described(draft: Release, found: Effect, *, entered: bool) -> dict[str, Any]:
     changes = [
         {
-            "unit": one.unit, "whom": one.whom, "by_group_privacy": one.by_group,
+            "unit": one.unit, "whom": one.whom, "combined": one.combined,
             "before": None if one.before is None else dict(zip(("epsilon", "delta"), one.before, strict=True)),
             "after": None if one.after is None else dict(zip(("epsilon", "delta"), one.after, strict=True)),
         }

@@ -20,14 +20,14 @@ NO_RELEASE = "nothing released"
 class Change:
     """One total before and after an entry, each (ε, δ), None where nothing is released that speaks of it.
 
-    `by_group` marks what follows from both units' totals by group privacy, for one patient or one note.
+    `combined` marks what both units' releases come to together, for one patient or one note (`core.runs.promised`).
     """
 
     unit: Unit
     whom: str
     before: tuple[float, float] | None
     after: tuple[float, float] | None
-    by_group: bool = False
+    combined: bool = False
 
     def sentence(self) -> str:
         """`For one note: ε = 2 at δ = 10⁻⁵ → ε = 3.1 at δ = 10⁻⁵.`"""
@@ -44,7 +44,7 @@ class Effect:
     def over(self, budget: float) -> list[Unit]:
         """Units whose own total is above `budget` after the entry."""
         return [
-            one.unit for one in self.changes if not one.by_group and one.after is not None and one.after[0] > budget
+            one.unit for one in self.changes if not one.combined and one.after is not None and one.after[0] > budget
         ]
 
     def sentences(self) -> list[str]:
@@ -66,7 +66,7 @@ def effect(releases: Sequence[Release], draft: Release, corpus: Corpus, delta: f
             notes = new.notes and f" ({new.notes:,})"
             whom = f"the patient with the most notes{notes}" if notes else f"one {unit}"
             earlier = None if old is None else (old.epsilon, old.delta)
-            changes.append(Change(unit, f"{whom}, by everything", earlier, (new.epsilon, new.delta), by_group=True))
+            changes.append(Change(unit, f"{whom}, by everything", earlier, (new.epsilon, new.delta), combined=True))
     reasons = dict.fromkeys(reason for unit in UNITS for reason in after[0][unit].reasons)
     return Effect(tuple(changes), tuple(reasons))
 

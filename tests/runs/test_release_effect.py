@@ -19,7 +19,7 @@ COHORT = Corpus(SMOKE, pd.DataFrame(), NOTES, pd.DataFrame())
 
 def told(releases, draft):
     found = effect(releases, draft, COHORT)
-    return {(one.unit, one.by_group): (one.before, one.after) for one in found.changes}, found
+    return {(one.unit, one.combined): (one.before, one.after) for one in found.changes}, found
 
 
 def test_the_first_release_speaks_of_its_unit_and_of_the_patient():
