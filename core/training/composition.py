@@ -1,8 +1,8 @@
 """What several mechanisms on the same data promise together.
 
 The mechanisms' privacy losses add, so their distributions are convolved (core.training.privacy_loss), which is far
-tighter than adding their ε. It holds only if every mechanism drew its own noise and its own samples: core/runs/ledger.py looks
-at the seeds. Where there is no numerical answer, the Rényi divergences are added instead.
+tighter than adding their ε. It holds only if every mechanism drew its own noise and its own samples:
+core/runs/ledger.py looks at the seeds. Where there is no numerical answer, the Rényi divergences are added instead.
 
 A run's own words (`Mechanism.vocabulary`) are one more step: Gaussian noise on their counts is one without sampling and
 joins the convolution; Laplace noise, and the chance that a word of one unit alone comes out, are added (basic
