@@ -221,7 +221,8 @@ HOW = """
 - A private run whose noise came from a **public seed** is not entered: anyone can draw that noise again, so its ε is
   shown, not promised. Entries of this kind that an older version wrote count as no promise at all.
 - A promise for one **note** and one for a **patient** speak of different neighbours: each has its own total. For
-  a patient with k notes all runs that protect notes are composed for k notes at once; a note has twice the patients' ε.
+  a patient with k notes all runs that protect notes are composed for k notes at once; by group privacy a note has
+  twice the patients' ε.
 - Entries stand in the data folder under `ledger/`, each with a digest of the one before, and a file `head` with that of
   the newest. A gap, a missing or an edited entry is an error and never a smaller total. Whoever may write there could
   still make all of it anew: keep a copy elsewhere.

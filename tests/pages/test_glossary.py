@@ -24,7 +24,7 @@ SENTENCES = {
 SHOWN = sorted({*(ROOT / "pages").rglob("*.py"), *SENTENCES} - {Path(glossary.__file__)})
 # Capitals that are no word of the field: file formats, colours, what a computer or a log calls things, and constants.
 PLAIN = {
-    "ABCDEFGHJKLMNPQRSTUVWXYZ", "ADMISSIONS", "ATTACKS", "CC", "CPU", "CSV", "DATA", "DATE", "DIAGNOSES", "DIR",
+    "ABCDEFGHJKLMNPQRSTUVWXYZ", "ADMISSIONS", "ATTACKS", "CC", "CPU", "CSV", "DATA", "DATE", "DIAGNOSES", "DIR", "DeLong",
     "FOLDER", "GB", "HTML", "ID", "JSON", "MB", "METHODS", "MLPClassifier", "NAME", "NOTEEVENTS", "OK", "PATH",
     "PATIENTS", "PDF", "PHILAB", "QR", "RUN", "UI", "URL", "UTC", "UTF",
 }  # fmt: skip

@@ -53,7 +53,7 @@ def test_no_page_calls_brought_notes_synthetic_or_fails_on_them(data, page):
 def test_patients_without_codes_or_ages_are_told_so(data):
     first = visit("patients", run=data["plain"])
     assert any("came without ICD codes" in info.value for info in first.info)
-    assert any(caption.value.startswith("1 equal range of log probability") for caption in first.caption)
+    assert any(caption.value.startswith("1 bucket of about equally many patients") for caption in first.caption)
     app = visit("patients", run=data["plain"], patient=first.dataframe[-1].value["patient"].iloc[0])
     assert "of unknown age" in said(app)
     assert next(metric.value for metric in app.metric if metric.label == "Rarer than") == "–"
