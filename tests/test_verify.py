@@ -141,6 +141,7 @@ def test_a_private_run_goes_with_its_notes_also_when_its_spec_is_damaged_or_it_w
     from core.corpus.tables import Corpus
     from core.runs.checksums import take
     from core.runs.uploads import keep
+    from core.runs.whose import mark_run
 
     cohort = workspace.corpus(smoke_specs["plain"].corpus)
     spec = cohort.spec.model_copy(update={"imported": cohort.content_id("ada")})
@@ -156,12 +157,17 @@ def test_a_private_run_goes_with_its_notes_also_when_its_spec_is_damaged_or_it_w
         take(folder, spec)
         flip(folder / "spec.json")
         (folder / "spec.json").write_bytes(b"")
-    lost = workspace.root / "runs" / f"gpt2-{12 * '1'}"
-    shutil.copytree(folders[0], lost)
-    (lost / "checksums.json").write_bytes(b"")
+    marked, lost, of_a_command = (workspace.root / "runs" / f"gpt2-{12 * number}" for number in "123")
+    for folder in (marked, lost, of_a_command):
+        shutil.copytree(folders[0], folder)
+        (folder / "checksums.json").write_bytes(b"")
+    mark_run(marked, upload.digest)
+    mark_run(lost, "")
     assert delete(workspace, upload.digest)
-    assert not any(folder.exists() for folder in folders)
+    assert not any(folder.exists() for folder in (*folders, marked))
     assert delete_orphans(workspace) == [], "nothing can be said about it, and its time is not over"
     long_ago = lost.stat().st_mtime - 25 * HOUR
-    os.utime(lost, (long_ago, long_ago))
+    for folder in (lost, of_a_command):
+        os.utime(folder, (long_ago, long_ago))
     assert delete_orphans(workspace) == [lost] and not lost.exists() and len(workspace.runs()) == 3
+    assert of_a_command.exists(), "without a mark it may be of notes that a command brought"

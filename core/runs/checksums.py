@@ -1,7 +1,7 @@
 """Checksums of every file of a run or a cohort, written when it is complete: `checksums.json` in its folder.
 
-`python -m core verify` compares. The file also says of which cohort a run is, so that a run whose spec is damaged is
-still deleted with the notes it was trained on.
+`python -m core verify` compares. The file also says of which cohort a run is, for a run whose spec is damaged
+(`core.runs.whose`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from core.files import replace_text
-from core.spec import CorpusSpec, RunSpec
+from core.spec import CorpusSpec
 
 FILE = "checksums.json"
 
@@ -60,19 +60,6 @@ def take(folder: Path, corpus: CorpusSpec) -> Checksums:
     taken = Checksums(corpus=corpus.digest(), imported=corpus.imported is not None, sha256=sums)
     taken.write(folder)
     return taken
-
-
-def cohort_of(folder: Path) -> tuple[str, bool] | None:
-    """(digest, imported?) of the cohort that a run's folder is about, by its spec or else its checksums.
-
-    None: nobody can say.
-    """
-    try:
-        corpus = RunSpec.model_validate_json((folder / "spec.json").read_bytes()).corpus
-        return corpus.digest(), corpus.imported is not None
-    except (OSError, ValidationError):
-        taken = Checksums.read(folder)
-        return None if taken is None else (taken.corpus, taken.imported)
 
 
 def sha256(path: Path) -> str:

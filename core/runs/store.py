@@ -22,7 +22,6 @@ from core.files import is_private, make_folder, replace_text
 from core.folders import building, publish
 from core.runs import noise_key
 from core.runs.audits import StoredAudit
-from core.runs.checksums import cohort_of
 from core.runs.checksums import take as take_checksums
 from core.runs.disk import DiskFull, error_sentence, full_disk_as_sentence
 from core.runs.events import Status, read_status, write_status
@@ -39,6 +38,7 @@ from core.runs.run import (
 from core.runs.upkeep import DIGEST, look_after
 from core.runs.uploads import damaged_records, may_see, sees_upload
 from core.runs.whole import note_damage, table_problem
+from core.runs.whose import UPLOADED, cohort_of, mark_run
 from core.spec import CorpusSpec, RunSpec
 from core.spec_schema import SCHEMA, written
 
@@ -327,6 +327,8 @@ class Workspace:
                 make_folder(work, private=spec.corpus.imported is not None)
                 if not (work / SPEC_FILE).exists():
                     replace_text(work / SPEC_FILE, written(spec))
+                if (self.root / "corpora" / spec.corpus.digest() / UPLOADED).exists():
+                    mark_run(work, spec.corpus.digest())
                 if read_status(work) is None:
                     write_status(work, Status(state="queued", submitted=time.time()))
         except OSError:

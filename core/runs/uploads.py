@@ -6,7 +6,8 @@ they are for commands, and for the app only where `PHILAB_SHOW_IMPORTED=1` says 
 
 A record that cannot be read harms nobody else's: it is left out, named (`damaged_records`), and put aside in
 `uploads/damaged/` under its name. Its cohort is then shown to nobody, and deleted when its folder is as old as an
-upload may become. So is an uploaded cohort (it holds the file UPLOADED) whose record is gone altogether.
+upload may become. So is an uploaded cohort whose record is gone altogether, and what was made from it: both are marked
+(`core.runs.whose`).
 
 A browser session's uploads go an hour after the session was last there (`still_here`): nobody can reach them any more,
 but with their deletion code (`core.runs.deletion_codes`).
@@ -27,15 +28,15 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from core.files import create, is_private, make_folder, replace_text
+from core.files import create, make_folder, replace_text
 from core.folders import remove
 from core.runs import noise_key
-from core.runs.checksums import cohort_of
 from core.runs.deletion_codes import hashed, matches
 from core.runs.events import CANCEL_FILE
 from core.runs.lock import in_use
 from core.runs.run import RUN_ID
 from core.runs.upkeep import DAMAGED, DIGEST
+from core.runs.whose import UPLOADED, cohort_of, mark_cohort, marked_cohort
 from core.spec import CorpusSpec
 
 if TYPE_CHECKING:
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
 
 FOLDER = "uploads"
 ASIDE = "damaged"  # in it: records that cannot be read
-UPLOADED = "uploaded"  # an empty file in the folder of a cohort that somebody uploaded
 HOURS = 24.0  # how long notes that were uploaded are kept, unless PHILAB_UPLOAD_HOURS says otherwise
 HOURS_ALONE = 1.0  # …at most, when the browser session that brought them is gone
 OF_SESSION = "session-"  # how owners begin who are browser sessions
@@ -72,6 +72,7 @@ class Upload:
 
 
 _RECORD = TypeAdapter(Upload)
+_OF_RUNS = ("runs", "work", f"{DAMAGED}/runs")  # where folders of runs are
 
 
 def hours_kept() -> float:
@@ -106,7 +107,7 @@ def keep(workspace: Workspace, made: Path, *, owner: str, name: str, code: str =
     now = time.time()
     code_hash = hashed(code) if code else ""
     upload = Upload(spec.digest(), owner, name, spec, now, now + 3600 * hours_kept(), code_hash=code_hash)
-    create(made / UPLOADED)
+    mark_cohort(made)
     _write(workspace.root, upload)
     try:
         workspace.adopt(made, spec)
@@ -151,7 +152,7 @@ def put_aside_damaged(root: Path) -> list[str]:
         cohort = root / "corpora" / path.stem
         if upload is not None and cohort.is_dir() and not (cohort / UPLOADED).exists():
             with contextlib.suppress(OSError):
-                create(cohort / UPLOADED)
+                mark_cohort(cohort)
     return told
 
 
@@ -195,7 +196,8 @@ def sees_upload(root: Path, digest: str, viewer: str) -> bool:
 
 def _is_orphan(root: Path, digest: str) -> bool:
     """Was this uploaded, as something other than its record says?"""
-    return (root / FOLDER / ASIDE / f"{digest}.json").exists() or (root / "corpora" / digest / UPLOADED).exists()
+    places = (root / FOLDER / ASIDE / f"{digest}.json", root / "corpora" / digest / UPLOADED)
+    return any(path.exists() for path in places) or digest in _marked_runs(root)
 
 
 def delete(workspace: Workspace, digest: str) -> bool:
@@ -209,7 +211,8 @@ def delete(workspace: Workspace, digest: str) -> bool:
         return True
     remove(root / "corpora" / digest)
     workspace.forget(digest)
-    gone = [_stopped(workspace.lock_file(work.name), work) for work in workspace.works() if _is_of(work, digest)]
+    works = [work for work in _run_folders(root, "work") if _is_of(work, digest)]
+    gone = [_stopped(workspace.lock_file(work.name), work) for work in works]
     trained = made_from(workspace, digest)
     for run_id in trained:
         audit = workspace.audit(run_id).folder
@@ -232,22 +235,35 @@ def _damaged_of(root: Path, digest: str, run_ids: list[str]) -> list[Path]:
 
 
 def delete_orphans(workspace: Workspace, now: float | None = None) -> list[Path]:
-    """Delete private folders of runs of which nothing can be read that says whose notes they are of.
+    """Delete what was made from uploads, where nothing in it can be read that says from which.
 
-    They cannot be used, and nobody could ask for their deletion. Each goes when it is as old as an upload may become.
+    It cannot be used, and nobody could ask for its deletion. Each folder goes when it is as old as an upload may
+    become. What has no mark of an upload stays, however damaged: it may be of notes that a command brought, and those
+    are for whoever runs commands to delete (`verify` names it).
     """
     root, now = workspace.root, time.time() if now is None else now
     gone = []
-    for folder in [path for place in ("runs", "work", f"{DAMAGED}/runs") for path in (root / place).glob("*/")]:
-        run_id = folder.name.split(".")[0]
+    for folder in _run_folders(root, *_OF_RUNS):
         with contextlib.suppress(OSError):  # it goes while it is looked at
-            if not (RUN_ID.fullmatch(run_id) and is_private(folder)) or in_use(workspace.lock_file(run_id)):
+            if marked_cohort(folder) != "" or in_use(workspace.lock_file(folder.name.split(".")[0])):
                 continue
             if folder.stat().st_mtime + seconds_kept() <= now and cohort_of(folder) is None:
-                log.warning("%s is deleted: it is private, and nothing in it says whose it is.", folder)
+                log.warning("%s is deleted: it is of an upload, and nothing in it says of which.", folder)
                 remove(folder)
                 gone.append(folder)
     return gone
+
+
+def _run_folders(root: Path, *places: str) -> list[Path]:
+    """Folders of runs, finished, half-made or put aside."""
+    folders = [path for place in places for path in (root / place).glob("*/")]
+    return [path for path in folders if RUN_ID.fullmatch(path.name.split(".")[0])]
+
+
+def _marked_runs(root: Path) -> dict[str, Path]:
+    """Digests of uploads that runs are marked with, and the folder of one of these runs."""
+    marked = {marked_cohort(folder): folder for folder in _run_folders(root, *_OF_RUNS)}
+    return {digest: folder for digest, folder in marked.items() if digest}
 
 
 def _begin_deletion(root: Path, digest: str) -> bool:
@@ -331,7 +347,7 @@ def _orphans(root: Path, known: list[Upload]) -> dict[str, float]:
     records = {path.stem: path for path in [*(root / FOLDER).glob("*.json"), *_aside(root)]}
     marked = {path.parent.name: path.parent for path in (root / "corpora").glob(f"*/{UPLOADED}")}
     found: dict[str, float] = {}
-    for digest, path in (records | marked).items():
+    for digest, path in (_marked_runs(root) | records | marked).items():
         if digest not in readable and DIGEST.fullmatch(digest):
             with contextlib.suppress(OSError):  # it goes while it is looked at
                 cohort = root / "corpora" / digest
