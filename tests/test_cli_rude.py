@@ -31,6 +31,13 @@ def line(capsys: pytest.CaptureFixture[str], code: int, *arguments: object) -> s
     return captured.err
 
 
+def last_line(capsys: pytest.CaptureFixture[str]) -> str:
+    """The error of a command that said before what it was about to do."""
+    told = capsys.readouterr().err.splitlines()[-1]
+    assert told.startswith("Error: ") and "Errno" not in told
+    return told
+
+
 @pytest.mark.parametrize("value", [None, "", "  ", "here", "/somewhere/else"])
 def test_the_app_and_the_commands_use_the_same_data_folder(
     value: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -91,20 +98,20 @@ def test_a_disk_that_is_only_read_is_a_failure_in_one_line(
         made(path, *mode, **options)
 
     monkeypatch.setattr(os, "mkdir", mkdir)
-    assert f"{tmp_path}/data" in line(
-        capsys, 1, "ledger", "--data", tmp_path / "data", *VOCABULARY, tmp_path / "data/v"
-    )
+    assert main([*map(str, ("ledger", "--data", tmp_path / "data", *VOCABULARY, tmp_path / "data/v"))]) == 1
+    assert f"{tmp_path}/data" in last_line(capsys)
     monkeypatch.undo()
     assert list(tmp_path.iterdir()) == []
 
 
-VOCABULARY = ("--corpus", "smoke", "--reason", "x", "--epsilon", "1", "--words", "1", "--vocabulary")
+VOCABULARY = ("--corpus", "smoke", "--reason", "x", "--epsilon", "1", "--words", "1", "--yes", "--vocabulary")
 
 
 def test_a_vocabulary_that_cannot_be_written_is_not_entered(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").write_text("")
     here = ("ledger", "--data", tmp_path / "data")
-    assert "is a file" in line(capsys, 1, *here, *VOCABULARY, tmp_path / "file" / "words.json")
+    assert main([*map(str, (*here, *VOCABULARY, tmp_path / "file" / "words.json"))]) == 1
+    assert "is a file" in last_line(capsys)
     assert not (tmp_path / "data" / "ledger").exists()
 
 

@@ -68,9 +68,11 @@ def test_a_run_from_its_first_file_to_its_release(
     made = smoke_spec(epsilon=8.0, epochs=1, seed=31)
     audit = made.audit.model_copy(update={"samples_per_prompt": 1, "new_tokens": 8, "bootstrap": 10})
     training = made.training.model_copy(update={"batch_size": 4})
-    spec = made.model_copy(update={"corpus": TINY, "audit": audit, "training": training})
+    privacy = made.privacy.model_copy(update={"noise_source": "secret"})
+    spec = made.model_copy(update={"corpus": TINY, "audit": audit, "training": training, "privacy": privacy})
     run = execute(spec, workspace)
-    Ledger.of(workspace, run.spec.corpus).release_run(run, "for the test")
+    ledger = Ledger.of(workspace, run.spec.corpus)
+    ledger.enter(ledger.draft_run(run, "for the test"))
     expected = {"spec.json", "status.json", "privacy.json", "state.safetensors", "metrics.parquet", run.id, "0001.json"}
     assert expected <= set(disk.named), "otherwise this test watches nothing"
     assert disk.early == [] and disk.unsynced_folders == set()

@@ -13,6 +13,7 @@ from core.corpus.hospital import build
 from core.corpus.tables import Corpus
 from core.jobs import task
 from core.runs import store
+from core.runs.events import read_status
 from core.runs.store import CohortGone, Workspace
 from core.runs.uploads import delete, keep
 from core.serving import Server
@@ -82,7 +83,9 @@ def test_a_worker_keeps_no_imported_cohort_after_its_job(workspace, upload, monk
         raise ValueError("it fails, too")
 
     monkeypatch.setattr(task, "execute", made)
-    assert task.make_run(RunSpec(corpus=upload).model_dump_json(), str(workspace.root), ()) == "failed"
+    spec = RunSpec(corpus=upload)
+    submitted = read_status(workspace.begin(spec)).submitted
+    assert task.make_run(spec.model_dump_json(), str(workspace.root), (), submitted) == "failed"
     assert held == [True] and not in_memory(upload) and in_memory(synthetic)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -17,7 +18,8 @@ from core.evaluation.comparable import families
 from core.pipeline import execute
 from core.runs.facts import run_facts
 from core.runs.ledger import Ledger
-from core.runs.run import Run
+from core.runs.note_cap import was_capped
+from core.runs.run import Run, RunBroken
 from core.runs.store import Workspace
 from core.runs.tables import write_table
 from core.spec import AuditSpec, CorpusSpec, PrivacySpec, RunSpec, TrainingSpec
@@ -112,14 +114,19 @@ def test_its_scores_are_what_tells_it(older: Workspace) -> None:
     write_table(folder / "tables", "scores", scores[few])
     assert not Run.open(folder).capped, "a cap that nobody reached left nothing out"
     (folder / "tables" / "scores.parquet").write_bytes(b"damaged")
-    assert Run.open(folder).capped, "what cannot be looked up is not promised"
+    assert was_capped(folder, SPEC, 1), "what cannot be looked up is not promised"
+    with pytest.raises(RunBroken, match="scores.parquet"):
+        Run.open(folder)
 
 
-def test_the_ledger_counts_both_changes_of_an_entry_with_the_cap(trained: Workspace, tmp_path: Path) -> None:
+def test_the_ledger_counts_both_changes_of_an_entry_with_the_cap(
+    trained: Workspace, tmp_path: Path, mark_secret: Callable[[Path, RunSpec], None]
+) -> None:
     shutil.copytree(trained.root, tmp_path / "data")
+    mark_secret(tmp_path / "data", SPEC)
     workspace = Workspace(tmp_path / "data", shared=())
     ledger = Ledger.of(workspace, SPEC.corpus)
-    ledger.release_run(workspace.run(SPEC.run_id), "for the test")
+    ledger.enter(ledger.draft_run(workspace.run(SPEC.run_id), "for the test"))
     (entry,) = ledger.releases()
     assert entry.most_notes is None and not entry.mechanism.replaces
     (file,) = ledger.folder.glob("*.json")

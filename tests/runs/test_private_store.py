@@ -95,7 +95,8 @@ def test_no_other_account_reads_brought_notes_or_what_was_made_from_them(folder:
     workspace.audit(run.id).record(Outcome("loss", "done", 1.0, "", ("scores",), 1, 0.0), {"scores": cohort.notes})
     workspace.begin_audit(run.id, spec.corpus)
     _store(load(spec.model), workspace.references(spec.corpus) / "gpt2-0", private=True)
-    Ledger.of(workspace, spec.corpus).release_run(run, "a release")
+    ledger = Ledger.of(workspace, spec.corpus)
+    ledger.enter(ledger.draft_run(run, "a release"))
     assert readable(folder) == public
     data = workspace.root
     private = [data / "uploads", data / "ledger", data / "corpora" / spec.corpus.digest(), run.folder,

@@ -11,7 +11,6 @@ from released import SMOKE, mechanism, release, vocabulary
 from core.corpus.tables import Corpus
 from core.runs.promised import DELTA, promised
 from core.runs.release_effect import effect
-from core.training.accounting import group_epsilon
 
 NOTES = pd.DataFrame({"patient_id": ["a", "a", "a", "b"], "split": "member"})
 COHORT = Corpus(SMOKE, pd.DataFrame(), NOTES, pd.DataFrame())
@@ -28,7 +27,7 @@ def test_the_first_release_speaks_of_its_unit_and_of_the_patient():
     spent = mechanism(20.0).epsilon()
     assert changes == {
         ("note", False): (None, (spent, DELTA)),
-        ("patient", True): (None, pytest.approx(group_epsilon(spent, DELTA, 3))),
+        ("patient", True): (None, pytest.approx((mechanism(20.0).patient_epsilon(3, DELTA), DELTA))),
     }
     assert found.reasons == () and found.over(spent * 1.01) == [] and found.over(spent * 0.99) == ["note"]
     assert found.sentences()[0] == (
