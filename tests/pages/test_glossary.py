@@ -25,8 +25,8 @@ SHOWN = sorted({*(ROOT / "pages").rglob("*.py"), *SENTENCES} - {Path(glossary.__
 # Capitals that are no word of the field: file formats, colours, what a computer or a log calls things, and constants.
 PLAIN = {
     "ABCDEFGHJKLMNPQRSTUVWXYZ", "ADMISSIONS", "ATTACKS", "CC", "CPU", "CSV", "DATA", "DATE", "DIAGNOSES", "DIR",
-    "DeLong", "FOLDER", "GB", "HTML", "ID", "JSON", "MB", "METHODS", "MLPClassifier", "NAME", "NOTEEVENTS", "OK", "PATH",
-    "PATIENTS", "PDF", "PHILAB", "QR", "RUN", "UI", "URL", "UTC", "UTF",
+    "DeLong", "FOLDER", "GB", "HTML", "ID", "JSON", "MB", "METHODS", "MLPClassifier", "NAME", "NOTEEVENTS", "OK",
+    "PATH", "PATIENTS", "PDF", "PHILAB", "QR", "RUN", "UI", "URL", "UTC", "UTF",
 }  # fmt: skip
 # What one who is new to the field would ask about; whichever of them stands on a page needs an entry.
 FIELD_WORDS = (
