@@ -115,6 +115,8 @@ def test_runs_and_audit_and_prompt(
     listed = {row["run_id"]: row for row in asked(capsys, "runs", *here)["runs"]}
     assert listed[smoke_specs["plain"].run_id]["epsilon"] == "inf"
     assert listed[smoke_specs["dp"].run_id]["epsilon"] == 8.0
+    assert listed[smoke_specs["dp"].run_id]["noise_source"] == "public seed", "its ε is shown, not promised"
+    assert listed[smoke_specs["plain"].run_id]["noise_source"] is None
     assert listed[smoke_specs["base"].run_id]["is_base"] is True
 
     plain = smoke_specs["plain"].run_id

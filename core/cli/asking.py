@@ -25,10 +25,12 @@ def runs(data: DataFolder = None, as_json: AsJson = False) -> None:
         from core.runs.store import Workspace
 
         workspace = Workspace(data)
-        frame = settings(workspace.runs())
+        found = workspace.runs()
+        frame = settings(found).assign(noise_source=[run.noise_source for run in found])
         problems = workspace.problems()
-        columns = ["run_id", "kind", "epsilon", "unit", "epochs", "seed", "corpus", "shipped"]
-        text = frame[columns].to_string(index=False) if len(frame) else "There are no runs yet: `python -m core train`."
+        columns = ["run_id", "kind", "epsilon", "unit", "noise_source", "epochs", "seed", "corpus", "shipped"]
+        rows = frame[columns].fillna({"noise_source": "–"})
+        text = rows.to_string(index=False) if len(frame) else "There are no runs yet: `python -m core train`."
         answer({"runs": frame.to_dict("records"), "problems": problems}, "\n".join([text, *problems]), as_json=as_json)
 
 

@@ -16,6 +16,7 @@ from pages.parts import canary_charts, canary_text, charts, guess, shell
 from pages.parts.canary_tables import audit_table, no_audit, together
 from pages.parts.canary_words import questions_view, words_view
 from pages.parts.numbers import numbers
+from pages.parts.public_noise import say_where_public
 from pages.parts.word_list import word_list_view
 
 SPACE_BITS = math.log2(1_000)  # a canary that ranks first of 1,000
@@ -152,6 +153,7 @@ def guarantee_view(chosen: dict[str, Run]) -> None:
         if not table.empty:
             charts.show(canary_charts.bounds(table), key=f"bounds-chart-{number}", alt=f"Proved and promised ε, {name}")
             numbers(table, name=f"bounds-{number}")
+    say_where_public(chosen)
     canary_text.how("guarantee")
 
 

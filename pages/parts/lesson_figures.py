@@ -16,6 +16,7 @@ from core.evaluation.comparable import Family, families
 from core.phi.fields import DIRECT
 from core.runs.run import Run
 from pages.parts import run_picker, shell
+from pages.parts.public_noise import public_noise
 
 if TYPE_CHECKING:
     from core.evaluation.strongest_attack import Strongest
@@ -76,14 +77,23 @@ class Figures:
 
     def strongest(self, epsilon: float = math.inf) -> Strongest | None:
         """The strongest attack by patient on a run of this ε: one that had a full audit, where there is one."""
-        workspace, target = shell.workspace(), None if math.isinf(epsilon) else epsilon
-        runs = [run for run in map(workspace.run, self.family.run_ids) if run.spec.privacy.target_epsilon == target]
+        workspace, runs = shell.workspace(), self._runs_at(epsilon)
         if not runs:
             return None
         audits = {run.id: workspace.audit(run.id).outcomes() for run in runs}
         chosen = max(runs, key=lambda run: bool(audits[run.id]))  # the first of them
         ended = tuple(one.finished for one in audits[chosen.id].values())
         return _strongest(str(workspace.root), chosen.id, ended)
+
+    def public_noise(self, epsilon: float) -> bool:
+        """Whether a run of this ε took its noise from a public seed, so that its ε is shown and not promised."""
+        return public_noise(self._runs_at(epsilon))
+
+    def _runs_at(self, epsilon: float) -> list[Run]:
+        """The family's runs of this ε (∞: without privacy)."""
+        target = None if math.isinf(epsilon) else epsilon
+        runs = map(shell.workspace().run, self.family.run_ids)
+        return [run for run in runs if run.spec.privacy.target_epsilon == target]
 
     def counted(self, metric: str, arm: str = "run") -> int:
         """Of how many (patients or texts) the run without privacy has its figure."""

@@ -16,6 +16,7 @@ from core.evaluation import wording
 from core.phi.fields import DIRECT, FIELD
 from pages.parts.charts import MODEL_NAMES
 from pages.parts.lesson_figures import ATTEMPTS, AUC, NAMES, PERPLEXITY, Figures, Value
+from pages.parts.public_noise import SENTENCE
 from pages.parts.tradeoff_charts import epsilon_label
 
 SHARES = (  # answers that are shares: up to and including this one
@@ -167,7 +168,8 @@ def _privacy(figures: Figures) -> Step:
         else "No ε here keeps names down to chance: a promise must be small enough to matter.",
         why=f"Each {figures.unit}'s influence on a step is clipped and covered with noise. A name that only one "
         f"{figures.unit} teaches drowns in it, while what many notes share is still learned. That no name came out "
-        "here does not say that none can: only ε is a promise against attacks nobody has thought of. Perplexity says "
+        "here does not say that none can: only ε is a promise against attacks nobody has thought of"
+        f"{', once the noise is secret' if any(map(figures.public_noise, figures.epsilons)) else ''}. Perplexity says "
         "how surprised the model is by notes of patients it never saw; lower is more useful.",
         picture=_picture([*shown, ("no privacy", figures.at(NAMES), "run"),
                           ("held out (control)", figures.at(NAMES, "heldout"), "control")]),
@@ -300,9 +302,12 @@ def _defence(figures: Figures, epsilon: float) -> str:
     privacy, control = figures.family.privacy, figures.at(NAMES, "heldout", epsilon)
     names, auc, cost = (figures.at(metric, epsilon=epsilon) for metric in (NAMES, AUC, PERPLEXITY))
     against = f" (held-out patients: {wording.percent(control.value)})" if control else ""
+    public = figures.public_noise(epsilon)
+    promise = "Promise, were its noise secret" if public else "Promise"
     return "\n".join((
         f"**{_named(epsilon, figures)}**",
-        f"- Promise: {wording.odds_sentence(epsilon, privacy.delta, privacy.unit)}",
+        f"- {promise}: {wording.odds_sentence(epsilon, privacy.delta, privacy.unit)}"
+        f"{f' {SENTENCE}' if public else ''}",
         f"- Measured: full names of {wording.percent(names.value)} of the patients{against}; the loss attack of step "
         f"4 is right in {_pairs(auc)} pairs of notes. {_by_patient(figures, epsilon)}",
         f"- Cost: {_perplexity(figures)} {wording.perplexity_text(cost.value)}, without privacy "

@@ -21,6 +21,7 @@ from core.runs.run import Run
 from pages.parts import charts, guess, membership_charts, membership_data
 from pages.parts.membership_how import HOW
 from pages.parts.numbers import numbers
+from pages.parts.public_noise import say_where_public
 
 WORDS = {"sample": ("note", "notes"), "admission": ("admission", "admissions"), "patient": ("patient", "patients")}
 ALLOWED = 0.10  # others that may be accused in the question asked first
@@ -97,6 +98,7 @@ def roc_view(choice: Choice) -> None:
                 f"“{name}” promises ε for one note. For somebody with {ceiling.group} notes that is "
                 f"ε = {ceiling.epsilon:.3g}{'' if ceiling.delta < 1 else ', and δ above 1: nothing at all'}."
             )
+    say_where_public(choice.runs)
     numbers(
         pd.concat([table.assign(run=name, attack=attack) for (_, name, attack), table in curves.items()]),
         name="membership-roc",

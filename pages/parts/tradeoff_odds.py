@@ -15,13 +15,10 @@ from core.runs.run import Run
 from core.spec import Unit
 from core.writing import REPRODUCIBLE
 from pages.parts import shell
+from pages.parts.public_noise import WHY, public_noise
 from pages.parts.tradeoff_charts import epsilon_label
 
 WORST = " That is the worst case of any training with this ε."
-PUBLIC = (
-    "Their noise follows from the training seed, so that a lesson can be repeated. Anyone can draw that noise again "
-    "and subtract it. Training with secret noise makes ε a promise."
-)
 UNTRAINED = "no model was trained at this ε: move the slider to a marker"
 COUNTING = "core.training.accounting"  # takes seconds to load
 
@@ -43,14 +40,12 @@ def side_by_side(family: Family, epsilon: float) -> Callable[[], None]:
         st.markdown(f"**{what}{' with secret noise' if public else ''}, whoever attacks**")
         st.markdown(odds_sentence(epsilon, privacy.delta, privacy.unit) + ("" if none else WORST))
         if public:
-            st.caption(f"These runs are {REPRODUCIBLE}.", help=PUBLIC)
+            st.caption(f"These runs are {REPRODUCIBLE}.", help=WHY)
         later = st.empty()
     with measured.container(border=True, height="stretch"):
         st.markdown("**The measurement: what the best attack here did**")
         st.markdown(_attacked(runs, privacy.unit) or f"Nothing was measured: {UNTRAINED}.")
-        st.caption(
-            f"Somebody may find a better attack. {'Nothing limits it.' if none else 'The promise holds for it, too.'}"
-        )
+        st.caption(f"Somebody may find a better attack. {_limit(none=none, public=public)}")
 
     def count() -> None:
         if not none:
@@ -62,10 +57,19 @@ def side_by_side(family: Family, epsilon: float) -> Callable[[], None]:
     return lambda: None
 
 
+def _limit(*, none: bool, public: bool) -> str:
+    """What holds for attacks that nobody has tried."""
+    if none:
+        return "Nothing limits it."
+    if public:
+        return "With secret noise the promise would hold for it, too."
+    return "The promise holds for it, too."
+
+
 def _public_seed(family: Family, runs: list[Run]) -> bool:
     """Did any of these runs take its noise from a public seed? Without runs: would the family's next one?"""
     if runs:
-        return any(run.noise_source == "public seed" for run in runs)
+        return public_noise(runs)
     return family.corpus.imported is None and family.privacy.noise_source is None
 
 

@@ -76,7 +76,7 @@ def show(family: Family) -> None:
         unit = columns[5].selectbox("A unit is a", ["note", "patient"], key="wi_unit", **KEEP)
         notes = 1
         if unit == "note":
-            notes = st.slider("Notes of the patient with the most", 1, 50, 10, key="wi_notes", **KEEP)
+            notes = st.number_input("Notes of the patient with the most", 1, 100_000, 10, key="wi_notes", **KEEP)
     if size > units:
         st.error("A step cannot hold more units than there are: lower “units a step”.", icon=":material/error:")
         return
@@ -86,6 +86,7 @@ def show(family: Family) -> None:
     _sentence(last, unit, rate, float(delta))
     sentences, allowed = odds(float(sigma), rate, int(steps), float(delta), unit, int(notes))
     st.markdown("\n".join(f"- {sentence}" for sentence in sentences))
+    st.caption("All of it holds for a training with secret noise. With a public seed, ε is shown, not promised.")
     charts.show(_figure(table), key="whatif-chart", alt=_alt(last))
     st.caption("; ".join(f"{name}: {about}" for name, (_, _, about) in ACCOUNTANTS.items()) + ".")
     numbers(allowed, name="what-if-odds", label="What it allows at most, in odds")

@@ -13,6 +13,7 @@ from visit import asks_anew_for, revealed, said, visit
 from core.evaluation.canary_figures import BLIND, exposure_by_copies, race
 from core.evaluation.risk import CALIBRATED, OLD, SCORE, WEIGHTS
 from core.runs.store import Workspace
+from core.writing import REPRODUCIBLE
 from pages.parts import canary_text
 from pages.parts.battery import LABEL
 from pages.parts.canary_charts import bounds, exposure
@@ -80,6 +81,7 @@ def test_the_guarantee_tells_what_could_not_be_proved(data, smoke_specs):
     told = said(app)
     assert "promised was 8" in told and "No audit in this picture could have contradicted" in told
     assert "no limit was promised" in told
+    assert sum(REPRODUCIBLE in caption.value for caption in app.caption) == 1, "of the private run alone"
     assert "The audit fixed beforehand had" in told
     assert "further looks, which hold together at another 95\u00a0%" in told
     assert not app.error

@@ -10,11 +10,13 @@ from streamlit.testing.v1 import AppTest
 from visit import ROOT, WAIT, said, visit
 
 from core.evaluation import wording
+from core.runs.run import Run
 from core.runs.store import Workspace
 from core.spec import CORPUS_PRESETS
 from pages.parts import shell
 from pages.parts.lesson_figures import figures
 from pages.parts.lesson_steps import COINCIDENCE, NO_EPSILON, PAIRS, SHARES, _bin, steps
+from pages.parts.public_noise import SENTENCE
 
 
 @pytest.fixture
@@ -88,6 +90,16 @@ def test_a_choice_of_epsilon_is_defended_with_its_own_figures(served):
     found = figures()
     plain, private = (steps(found, choice)[4].reveal for choice in ("no privacy", "ε = 8 per note"))
     assert "nothing limits" in plain and "attackers" in private and "nothing limits" not in private
+
+
+def test_only_secret_noise_makes_the_lessons_epsilon_a_promise(served, monkeypatch):
+    private = steps(figures(), "ε = 8 per note")[4].reveal
+    assert "- Promise, were its noise secret: " in private and SENTENCE in private
+    assert SENTENCE not in steps(figures(), "no privacy")[4].reveal
+    assert "once the noise is secret" in steps(figures())[2].why
+    monkeypatch.setattr(Run, "noise_source", property(lambda run: "secret" if run.spec.privacy.private else None))
+    found = steps(figures(), "ε = 8 per note")
+    assert "- Promise: " in found[4].reveal and SENTENCE not in found[4].reveal and "once the" not in found[2].why
 
 
 def test_a_link_to_the_last_step_defends_the_choice_that_it_holds(served):

@@ -16,6 +16,7 @@ from core.evaluation.membership_curve import Ceiling
 from core.evaluation.membership_units import units
 from core.runs.events import Cancelled
 from core.runs.store import Workspace
+from core.writing import REPRODUCIBLE
 from pages.parts import membership_charts, membership_views
 from pages.parts.battery import LABEL
 from pages.parts.membership_how import HOW
@@ -64,6 +65,7 @@ def test_the_sentence_follows_the_threshold_and_counts_as_the_scores_do(data, sm
 def test_patients_are_fewer_than_notes_and_a_promise_per_note_is_worth_less_for_them(data, smoke_specs):
     app = revealed(opened(left=smoke_specs["dp"].run_id, right=smoke_specs["plain"].run_id, level="patient"))
     assert "promises ε for one note" in said(app)
+    assert sum(REPRODUCIBLE in caption.value for caption in app.caption) == 1, "of the private run alone"
     patients = Workspace(data, shared=()).run(smoke_specs["dp"].run_id).table("scores").query("split == 'member'")
     app = revealed(opened(view="Threshold", level="patient"))
     assert f"of {patients['patient_id'].nunique()} members" in said(app) and "(patients)" in said(app)

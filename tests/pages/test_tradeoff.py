@@ -18,6 +18,7 @@ from core.evaluation.comparable import families
 from core.evaluation.wording import perplexity_text
 from core.jobs.engine import Engine, Job
 from core.runs.store import Workspace
+from core.writing import REPRODUCIBLE
 from pages.parts.tradeoff_charts import EpsilonAxis, epsilon_label
 
 opened = partial(visit, "tradeoff")
@@ -103,6 +104,9 @@ def test_promise_and_measurement_stand_side_by_side(data, smoke_specs):
     best = said(app, "Of 100 guesses whether a note was in the data")
     assert f"“loss” got {round(100 * (1 + leakage) / 2)} right" in best, "privacy leakage, halved around a half"
     assert "95\u00a0% interval" in best and "50 by tossing a coin" in best and "the only attack" in best
+    captions = [element.value for element in app.caption]
+    assert f"These runs are {REPRODUCIBLE}." in captions
+    assert "Somebody may find a better attack. With secret noise the promise would hold for it, too." in captions
     assert not any("For a patient with" in element.value for element in app.markdown), "not before the fold is opened"
     app.session_state["odds-fold"] = True
     app.run()
@@ -140,8 +144,11 @@ def test_a_training_is_imagined_by_four_accountants(data):
     assert "ε = 0.227 per note" in head and "would say 9.94, 44 times as much" in head, "row P's own example"
     table = next(frame.value for frame in app.dataframe if "accountant" in frame.value)
     assert set(table["accountant"]) == {"PRV", "RDP", "GDP", "the old report’s"}
+    assert any("With a public seed, ε is shown, not promised." in element.value for element in app.caption)
     last = table[table["steps"] == 3000].set_index("accountant")["epsilon"]
     assert last["GDP"] < last["PRV"] < last["RDP"] < last["the old report’s"]
+    app.number_input(key="wi_notes").set_value(60).run()  # training per note reads all notes of a patient
+    assert said(app, "- Of ") and any("For a patient with 60 notes" in element.value for element in app.markdown)
     app.number_input(key="wi_batch").set_value(2_000).run()
     assert any("more units than there are" in error.value for error in app.error)
 
