@@ -6,11 +6,21 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from core.evaluation.bootstrap import Interval
+from core.evaluation.bootstrap import Interval, patient_weights
 from core.evaluation.membership_units import units
 from core.evaluation.metrics import roc
 from core.evaluation.statistics import proportion_interval
-from core.evaluation.strongest_attack import MEASURES, Strongest, interval_of, scores_of, strongest, strongest_sentence
+from core.evaluation.strongest_attack import (
+    MEASURES,
+    Strongest,
+    _drawn,
+    interval_of,
+    judged_by,
+    scores_of,
+    strongest,
+    strongest_of,
+    strongest_sentence,
+)
 
 
 def scores(attack: str, values: list[float], member: list[bool], notes: int = 1) -> pd.DataFrame:
@@ -78,6 +88,21 @@ def test_the_corrected_interval_holds_where_the_chosen_attacks_own_does_not():
         naive += own.low <= 0.5
     assert held >= 0.93 * trials, f"{held} of {trials}"
     assert naive < 0.90 * trials, f"{naive} of {trials}: were this high, nothing would need correcting"
+
+
+def test_runs_that_judge_the_same_patients_share_their_resamples(monkeypatch):
+    """A family of runs has 4 figures a run, each with 1,000 resamples: drawn once for all of them."""
+    rng, asked = np.random.default_rng(5), []
+    tables = [scores("loss", list(rng.normal(size=20)), MEMBER, notes=3) for _ in range(6)]
+    module = "core.evaluation.strongest_attack"
+    monkeypatch.setattr(f"{module}.patient_weights", lambda *a, **k: asked.append(1) or patient_weights(*a, **k))
+    _drawn.cache_clear()
+    found = [strongest_of(judged_by(table), measure, resamples=40) for table in tables for measure in MEASURES]
+    assert len(asked) == 1, "members and others are the same patients in all six"
+    monkeypatch.setattr(f"{module}._KEPT_CELLS", 0)
+    afresh = [strongest(table, measure, resamples=40) for table in tables for measure in MEASURES]
+    assert len(asked) == 1 + len(found) and afresh == found, "draws of a large cohort are not kept; the same figures"
+    _drawn.cache_clear()
 
 
 def test_it_says_what_was_tried():
