@@ -56,18 +56,22 @@ def scores_of(run: Run, audit: StoredAudit | None) -> pd.DataFrame:
 def strongest_sentence(found: Strongest) -> str:
     """A strongest attack's AUC as pairs of patients, with what was tried and how sure it is."""
     right, of = pairs_of(found.interval.value)
-    ends = interval_text(found.interval.low, found.interval.high, "{:.2f}".format)
     what = (
         f"the strongest of {found.attacks} attacks of the full audit, “{found.attack}”,"
         if found.attacks > 1
         else "the loss attack"
     )
     told = (
-        "widened for the choice" if found.attacks > 1 else "the only attack run: a full audit may find a stronger one"
+        "the interval is widened for the choice"
+        if found.attacks > 1
+        else "the only attack run: a full audit may find a stronger one"
     )
+    digits = 2 if f"{found.interval.low:.2f}" != f"{found.interval.high:.2f}" else 3
+    ends = interval_text(found.interval.low, found.interval.high, f"{{:.{digits}f}}".format)
     return (
         f"Shown {of:,} pairs of a patient who was trained on and one who was not, {what} picks the right one {right:,} "
-        f"times ({of // 2:,} by tossing a coin). AUC {found.interval.value:.3g}, {ends}; {told}."
+        f"times ({of // 2:,} by tossing a coin). AUC {found.interval.value:.3g}, {ends}, "
+        f"judged on {found.patients:,} patients; {told}."
     )
 
 
