@@ -12,7 +12,7 @@ from core.evaluation.bootstrap import Interval, patient_bootstrap
 from core.evaluation.limits import UTILITY
 from core.evaluation.membership_units import units
 from core.evaluation.statistics import difference
-from core.evaluation.strongest_attack import MEASURES, interval_of, scores_of, strongest
+from core.evaluation.strongest_attack import MEASURES, interval_of, judged_by, scores_of, strongest_of
 from core.runs.audits import StoredAudit
 from core.runs.queries import settings
 from core.runs.run import Run
@@ -71,9 +71,9 @@ def _risks(run: Run) -> Iterator[tuple[str, Interval]]:
 
 def _strongest(run: Run, audit: StoredAudit | None) -> Iterator[tuple[str, dict[str, Any]]]:
     """Each measure of the strongest attack by patient: of the full audit, else of the quick one's loss."""
-    scores = scores_of(run, audit)
+    judged = judged_by(scores_of(run, audit))  # once for all measures
     for measure in MEASURES:
-        found = strongest(scores, measure)
+        found = strongest_of(judged, measure)
         if found is not None:
             chosen = {"attack": found.attack, "attacks": found.attacks, "patients": found.patients}
             yield f"{measure}_strongest", {**vars(found.interval), **chosen}

@@ -31,6 +31,7 @@ MOST_UNITS = 1_000  # of one person; beyond, there is no numerical answer
 SEVERAL_UNITS = 64  # beyond, a coarser grid answers as fast
 COARSE_ACCURACY = 2e-3  # of ε
 LEAST_NOISE = 1e-5  # σ below which ε has no numerical answer
+MOST_NOISE = 1e8  # more noise costs no more ε, and its tiny losses do not fit a grid: counted as so much
 CLOSED_FORM_ROUNDING = 1e-9  # of ε
 
 
@@ -135,7 +136,7 @@ def _kinds(history: History, delta: float, units: int) -> tuple[list[Step], list
         if rate == 1.0:
             precision += count * (units / sigma) ** 2
         elif count:
-            kinds.append(Step.sampled(sigma, rate, units, NEGLIGIBLE * delta / (4 * total)))
+            kinds.append(Step.sampled(min(sigma, MOST_NOISE), rate, units, NEGLIGIBLE * delta / (4 * total)))
             steps.append(count)
     if precision:
         kinds.append(Step.sampled(1 / math.sqrt(precision), 1.0))

@@ -6,11 +6,21 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from core.evaluation.bootstrap import Interval
+from core.evaluation.bootstrap import Interval, patient_weights
 from core.evaluation.membership_units import units
 from core.evaluation.metrics import roc
 from core.evaluation.statistics import proportion_interval
-from core.evaluation.strongest_attack import MEASURES, Strongest, interval_of, scores_of, strongest, strongest_sentence
+from core.evaluation.strongest_attack import (
+    MEASURES,
+    Strongest,
+    _drawn,
+    interval_of,
+    judged_by,
+    scores_of,
+    strongest,
+    strongest_of,
+    strongest_sentence,
+)
 
 
 def scores(attack: str, values: list[float], member: list[bool], notes: int = 1) -> pd.DataFrame:
@@ -80,11 +90,29 @@ def test_the_corrected_interval_holds_where_the_chosen_attacks_own_does_not():
     assert naive < 0.90 * trials, f"{naive} of {trials}: were this high, nothing would need correcting"
 
 
+def test_runs_that_judge_the_same_patients_share_their_resamples(monkeypatch):
+    """A family of runs has 4 figures a run, each with 1,000 resamples: drawn once for all of them."""
+    rng, asked = np.random.default_rng(5), []
+    tables = [scores("loss", list(rng.normal(size=20)), MEMBER, notes=3) for _ in range(6)]
+    module = "core.evaluation.strongest_attack"
+    monkeypatch.setattr(f"{module}.patient_weights", lambda *a, **k: asked.append(1) or patient_weights(*a, **k))
+    _drawn.cache_clear()
+    found = [strongest_of(judged_by(table), measure, resamples=40) for table in tables for measure in MEASURES]
+    assert len(asked) == 1, "members and others are the same patients in all six"
+    monkeypatch.setattr(f"{module}._KEPT_CELLS", 0)
+    afresh = [strongest(table, measure, resamples=40) for table in tables for measure in MEASURES]
+    assert len(asked) == 1 + len(found) and afresh == found, "draws of a large cohort are not kept; the same figures"
+    _drawn.cache_clear()
+
+
 def test_it_says_what_was_tried():
     many = strongest_sentence(Strongest("rmia", Interval(0.97, 0.95, 0.99), 10, 430))
     assert "strongest of 10 attacks" in many and "“rmia”" in many and "97" in many and "0.95 to 0.99" in many
     alone = strongest_sentence(Strongest("loss", Interval(0.52, 0.46, 0.58), 1, 430))
     assert "the loss attack picks" in alone and "a full audit may find a stronger one" in alone
+    assert "judged on 430 patients" in many, "an AUC of 1 from 15 patients says less than one from 430"
+    high = strongest_sentence(Strongest("min-k", Interval(0.9993, 0.9976, 1.0), 10, 430))
+    assert "AUC 0.999, 95\u00a0% interval 0.998 to 1.000" in high, "an AUC lies within its interval as it is written"
     assert set(MEASURES) == {"auc", "members_caught", "privacy_leakage"}
 
 

@@ -19,6 +19,7 @@ from core.training.accounting import (
     noise_multiplier,
     old_report_epsilon,
 )
+from core.training.composition import advantage
 
 ACCOUNTANTS = ("prv", "rdp", "gdp")
 
@@ -212,3 +213,13 @@ def test_a_tiny_delta_has_a_tight_answer() -> None:
     # Lower bound 5.193 by an exponentially tilted Fourier transform with losses rounded down; Opacus' PRV says 5.078.
     tiny = {"noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 2_000, "delta": 1e-13}
     assert epsilon_with_method(**tiny)[1] == "prv" and 5.193 < epsilon(**tiny) < 5.23
+
+
+@pytest.mark.parametrize("sigma", [1e9, 1e20, 1e160, 1e300])
+def test_more_noise_never_costs_more_however_much_it_is(sigma):
+    """Losses of so much noise are smaller than a grid can hold; ε was ∞ from 10¹⁶⁰ on, by RDP."""
+    setting = {"sample_rate": 0.01, "steps": 1_000, "delta": 1e-12}
+    value, by = epsilon_with_method(noise_multiplier=sigma, **setting)
+    assert by == "prv" and value <= epsilon(noise_multiplier=1e6, **setting) < 2e-6
+    mechanism = Mechanism(unit="note", noise_multiplier=sigma, max_grad_norm=1.0, **setting)
+    assert mechanism.patient_epsilon(37) < 1e-3 and advantage([mechanism]) < 1e-3
