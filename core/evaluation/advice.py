@@ -58,7 +58,7 @@ def advise(workspace: Workspace, found: pd.DataFrame, limits: Limits) -> Recomme
 
 def promised_to_patients(workspace: Workspace, run: Run, runs: pd.DataFrame) -> list[str]:
     """What a run's ε per note promises to a patient with the median, and with the most notes; why no ε per patient."""
-    training = workspace.corpus(run.spec.corpus, store=False).training_notes(run.spec.training.max_notes_per_patient)
+    training = workspace.corpus(run.spec.corpus, store=False).training_notes(run.note_cap)
     notes = training.groupby("patient_id").size()
     if notes.max() == 1:
         return ["Every patient has one note, so it holds for patients alike."]

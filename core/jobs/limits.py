@@ -112,7 +112,9 @@ def _limit(environment: Mapping[str, str], variable: str, usual: float | None) -
 def training_notes(spec: RunSpec) -> float:
     """The expected number of training notes of a run, from its spec alone: the cohort need not exist yet."""
     corpus = spec.corpus
-    per_patient = min(corpus.notes_per_patient, spec.training.max_notes_per_patient)
+    per_patient = corpus.notes_per_patient
+    if spec.note_cap is not None:
+        per_patient = min(per_patient, spec.note_cap)
     return corpus.patients * MEMBERS * per_patient
 
 

@@ -95,7 +95,7 @@ class Run:
         stored = read_stored_spec(folder)
         status = read_status(folder)
         if status is None:
-            raise RunBroken(f"Run {folder.name} lacks its file status.json. {REMEDY}")
+            raise RunBroken(f"Run {folder.name} cannot be used: its file status.json is missing or damaged. {REMEDY}")
         for name, problem in file_problems(folder, stored.spec):
             if problem == "is missing":
                 raise RunBroken(f"Run {folder.name} lacks its file {name}. {REMEDY}")

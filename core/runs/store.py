@@ -38,7 +38,7 @@ from core.runs.run import (
 from core.runs.upkeep import DIGEST, look_after
 from core.runs.uploads import damaged_records, may_see, sees_upload
 from core.runs.whole import note_damage, table_problem
-from core.runs.whose import UPLOADED, cohort_of, mark_run
+from core.runs.whose import UPLOADED, cohort_of, mark_run, marked_cohort
 from core.spec import CorpusSpec, RunSpec
 from core.spec_schema import SCHEMA, written
 
@@ -221,12 +221,16 @@ class Workspace:
         return found if self.viewer is not None else [*found, *damaged_records(self.root)]
 
     def _may_name(self, folder: Path) -> bool:
-        """May the viewer be told of a run's folder that cannot be used? What nobody can tell is private is not."""
+        """May the viewer be told of a run's folder that cannot be used?
+
+        Also where nobody can say which cohort it is about, unless it was an upload: the sentence holds the run's name
+        and the file's, and nothing of what the file says.
+        """
         if self.viewer is None:
             return True
         about = cohort_of(folder)
         if about is None:
-            return folder.is_dir() and bool(RUN_ID.fullmatch(folder.name)) and not is_private(folder)
+            return folder.is_dir() and bool(RUN_ID.fullmatch(folder.name)) and marked_cohort(folder) is None
         return not about[1] or sees_upload(self.root, about[0], self.viewer)
 
     def _audits(self) -> Iterator[StoredAudit]:

@@ -57,6 +57,16 @@ def test_a_run_of_200_000_patients_and_1_000_epochs_is_refused_everywhere() -> N
             limits.check(told, ANNA, limits.Request.run(spec), own=0, everybody=0, day_minutes=0)
 
 
+def test_notes_are_counted_as_training_reads_them() -> None:
+    """A promise for one note has no cap on a patient's notes; a cap of 1 would hide all others from the limits."""
+    training = recipe("gpt2").model_copy(update={"max_notes_per_patient": 1})
+    corpus = CorpusSpec(patients=1_000, notes_per_patient=40.0)
+    for unit, notes in (("note", 28_000), ("patient", 700)):
+        spec = RunSpec(corpus=corpus, training=training, privacy=PrivacySpec(target_epsilon=8.0, unit=unit))
+        assert limits.training_notes(spec) == notes
+    assert limits.training_notes(RunSpec(corpus=corpus, training=training)) == 700
+
+
 def test_what_a_class_is_for_fits_into_its_limits() -> None:
     for kind in ("gpt2", "distilbert", "bert"):
         for privacy in (PrivacySpec(), PrivacySpec(target_epsilon=8.0)):

@@ -93,3 +93,16 @@ def test_a_run_goes_also_where_record_and_cohort_of_its_upload_are_lost(workspac
     os.utime(work, (LONG_AGO, LONG_AGO))
     assert due(workspace.root) == [digest] and delete(workspace, digest) and not work.exists()
     assert due(workspace.root) == []
+
+
+def test_a_viewer_is_told_of_a_damaged_run_that_nobody_can_place_but_of_no_upload(workspace, brought, uploaded):
+    """Also where its folder was made private since: nobody could say that it is synthetic."""
+    unplaced, others = (workspace.begin(RunSpec(corpus=spec)) for spec in (CORPUS_PRESETS["smoke"], uploaded))
+    (workspace.root / "runs").mkdir()
+    for work in (unplaced, others):
+        (work / "spec.json").write_bytes(b"{")
+        work.chmod(0o700)
+        os.rename(work, workspace.root / "runs" / work.name)
+    (told,) = Workspace(workspace.root, (), viewer="bob").problems()
+    assert unplaced.name in told and "spec.json" in told
+    assert others.name in str(Workspace(workspace.root, (), viewer="ada").problems())
