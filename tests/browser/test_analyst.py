@@ -76,6 +76,9 @@ def test_from_a_file_to_a_patient_to_a_file(tab, server, data, ward, shot):
     expect(tab.get_by_test_id("stMetricValue").nth(1)).to_have_text("32")
     shot(tab, "analyst-1-checked", full=True)
     use.click()
+    written = tab.get_by_role("button", name="I have written it down")  # the deletion code, shown once
+    expect(written).to_be_visible(timeout=WAIT)
+    written.click()
     expect(tab.get_by_text("ward.csv: yours alone", exact=False)).to_be_visible(timeout=WAIT)
 
     to_page(tab, "Train")
