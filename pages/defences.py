@@ -10,6 +10,7 @@ from core.evaluation.defences import Defence, lineup, settings
 from pages.parts import charts, defence_filter, defence_text, family_choice, guess, job_monitor, shell
 from pages.parts.defence_charts import risk_against_utility
 from pages.parts.numbers import numbers
+from pages.parts.public_noise import say_where_public
 from pages.parts.tradeoff_charts import Risk, risks
 
 shell.page(
@@ -111,6 +112,7 @@ if found:
     if guessed is not None:
         guess.told(guessed, defence_text.answer(table))
         draw(defences, table)
+        say_where_public({one.name: run for one in defences for run in one.runs(shell.workspace().runs())})
         bare = [run for run in defences[0].runs(shell.workspace().runs()) if run.spec.model.kind == "gpt2"]
         if bare:
             defence_filter.show(bare[0])

@@ -107,11 +107,11 @@ def lineup(family: Family, *, epsilon: float = 8.0, recall: float = 0.95) -> lis
         ),
         Defence(
             "dp-note", by_note,
-            "Each note's pull on the model is cut and covered by noise: no single note can show.", private["note"],
+            "Each note's influence on the model is clipped and covered by noise, as far as ε says.", private["note"],
         ),
         Defence(
             "dp-patient", f"DP per patient, ε = {epsilon:g}",
-            "The same for all notes of a patient together: no single patient can show.", private["patient"],
+            "The same for all notes of a patient together.", private["patient"],
         ),
         Defence(
             "dp-filter", f"{by_note} + filter",

@@ -15,6 +15,7 @@ from core.evaluation.wording import percent, perplexity_text
 from core.jobs.engine import Engine
 from core.jobs.work import Job
 from core.runs.store import Workspace
+from core.writing import REPRODUCIBLE
 from pages.parts import defence_filter, defence_text
 from pages.parts.defence_charts import _labelled, _placed, risk_against_utility
 from pages.parts.tradeoff_charts import risks
@@ -55,6 +56,8 @@ def test_it_asks_first_then_shows_table_chart_and_what_is_missing(data, monkeypa
     assert len(app.get("plotly_chart")) == 1 and len(app.get("download_button")) >= 1
     for number, one in enumerate(compared, start=1):
         assert f"**{number}. {one.name}.** {one.sentence}" in said(app)
+    public = f"“DP per note, ε = 8”, “DP per note, ε = 8 + filter”: {REPRODUCIBLE}."
+    assert public in [caption.value for caption in app.caption]
     next(button for button in app.button if button.label == "Train what is missing (3 runs)").click().run()
     assert not app.exception
     assert asked == [compared[at].spec for at in (1, 2, 4)]
