@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -130,28 +131,35 @@ def _leakage(
     return edges, leakage(found, edges), trend(found, edges) if level == "patient" else None
 
 
-def patients(choice: Choice, bucket: int | None, *, page: int | None = None) -> pd.DataFrame:
-    """The patients of a bucket (None: all), one page of them or (page None) every one."""
-    return _patients(*_key(choice), bucket, page, choice) if page is not None else _listed(choice, bucket, None)
+def patients(choice: Choice, bucket: int | None, *, page: int) -> pd.DataFrame:
+    """One page of the patients of a bucket (None: of all)."""
+    return _patients(*_key(choice), bucket, page, choice)
 
 
 @st.cache_data(max_entries=64, show_spinner="Looking up patients")
 def _patients(
     run_id: str, stamp: tuple, level: Level, attack: str, filters: Filters, bucket: int, page: int, _choice: Choice
 ) -> pd.DataFrame:
-    return _listed(_choice, bucket, page)
+    return _listing(_choice, bucket)(limit=A_PAGE, offset=(page - 1) * A_PAGE)
 
 
-def _listed(choice: Choice, bucket: int | None, page: int | None) -> pd.DataFrame:
-    made = attacks(choice.run)
-    within = None
+def every_patient(choice: Choice, bucket: int | None) -> Callable[[], pd.DataFrame]:
+    """A function that looks up all patients of a bucket (None: of all), for a download.
+
+    Downloads are made outside of the session, where nobody's own notes can be seen: what belongs to the session is
+    looked up here, not in the function.
+    """
+    return _listing(choice, bucket)
+
+
+def _listing(choice: Choice, bucket: int | None) -> Callable[..., pd.DataFrame]:
+    made, within = attacks(choice.run), None
     if bucket is not None:
         ends = [-math.inf, *_leakage(*_key(choice), choice)[0], math.inf]
         within = (ends[bucket], ends[bucket + 1])
-    return _profiled(choice.run, choice.level).in_bucket(
-        made[choice.attack], choice.level, within, choice.filters,
-        attacks=list(made.values()), hits=hits(choice.run),
-        limit=None if page is None else A_PAGE, offset=0 if page is None else (page - 1) * A_PAGE,
+    return partial(
+        _profiled(choice.run, choice.level).in_bucket,
+        made[choice.attack], choice.level, within, choice.filters, attacks=list(made.values()), hits=hits(choice.run),
     )  # fmt: skip
 
 

@@ -212,7 +212,8 @@ def patients_view(choice: Choice, bucket: int | None) -> None:
         shown(found, choice.run), hide_index=True, key=key, on_select=clicked, selection_mode="single-row",
         height="content", alt=f"{total} patients of {where}", column_config=_columns(),
     )  # fmt: skip
-    csv_button(lambda: for_csv(patient_data.patients(choice, bucket)), name=f"patients-{where.replace(' ', '-')}")
+    everybody = patient_data.every_patient(choice, bucket)
+    csv_button(lambda: for_csv(everybody()), name=f"patients-{where.replace(' ', '-')}")
 
 
 def shown(found: pd.DataFrame, run: Run) -> pd.DataFrame:
