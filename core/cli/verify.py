@@ -44,7 +44,8 @@ def verify(
 
 def _text(rows: list[dict[str, Any]], counts: dict[str, int], left: int) -> str:
     lines = [line for row in rows for line in (*row["found"], f"  {row['done']}") if line.strip()]
-    total = ", ".join(f"{count} {name}" for name, count in counts.items())
+    names = {"corpora": "cohorts", "ledger": "ledgers"}
+    total = ", ".join(f"{count} {names.get(name, name)}" for name, count in counts.items())
     verdict = f"Damaged: {len(rows)}, and now: {left}." if rows else "Nothing is damaged."
     return "\n".join([*lines, f"Checked: {total}. {verdict}"])
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from core.corpus.tables import Corpus
 from core.runs.ledger import Release
-from core.runs.promised import DELTA, NOTHING, Promised, Together, promised, together
+from core.runs.promised import DELTA, EMPTY, NOTHING, Promised, Together, promised, together
 from core.spec import Unit
 from core.writing import delta_text, promised_text
 
@@ -88,10 +88,11 @@ def _group(standing: _Standing, unit: Unit) -> Together | None:
 
 
 def total_text(total: tuple[float, float] | None) -> str:
-    """`ε = 2 at δ = 10⁻⁵`, `ε = ∞ (nothing is promised)`, or that nothing is released."""
+    """`ε = 2 at δ = 10⁻⁵`, `ε = ∞ (nothing is promised)`, or that nothing is released; a huge ε is called empty."""
     if total is None:
         return NO_RELEASE
     epsilon, delta = total
     if math.isinf(epsilon) or delta >= NOTHING:
         return "ε = ∞ (nothing is promised)" if math.isinf(epsilon) else "nothing is promised"
-    return f"ε = {promised_text(epsilon)} at δ = {delta_text(delta)}"
+    empty = ", in practice nothing" if epsilon > EMPTY else ""
+    return f"ε = {promised_text(epsilon)} at δ = {delta_text(delta)}{empty}"

@@ -36,6 +36,13 @@ def test_the_first_release_speaks_of_its_unit_and_of_the_patient():
     assert "For the patient with the most notes (3), by everything: nothing released →" in found.sentences()[1]
 
 
+def test_a_total_that_bounds_nothing_is_called_empty_before_it_is_entered():
+    _, found = told([], release(1, mechanism=mechanism(0.2)))
+    note, patient = found.changes
+    assert note.after[0] <= 100 < patient.after[0] < math.inf
+    assert patient.sentence().endswith(", in practice nothing.") and "nothing." not in note.sentence()
+
+
 def test_before_and_after_are_the_ledgers_own_totals_with_and_without_the_entry():
     entered = [release(1, mechanism=mechanism(20.0)), release(2, vocabulary=vocabulary(unit="patient"))]
     draft = release(3, mechanism=mechanism(30.0))
