@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
 import pandas as pd
@@ -11,17 +12,22 @@ from playwright.sync_api import expect
 from served import WAIT, first_patient, in_link, no_traceback, serving, settled
 from test_screens import NARROW, WIDE, cut_texts
 
+from core.demo import demo_spec
+from core.runs.store import DEMO
+
 
 @pytest.fixture(scope="module")
-def patient_server(smoke_workspace, tmp_path_factory):
-    """The app over a cohort of two dozen patients."""
-    with serving(smoke_workspace, tmp_path_factory.mktemp("patients") / "log.txt") as address:
+def patient_server(tmp_path_factory):
+    """The app over the shipped runs: the tests' own hospitals have too few patients for a bar."""
+    folder = tmp_path_factory.mktemp("patients")
+    shutil.copytree(DEMO, folder / "data")
+    with serving(folder / "data", folder / "log.txt") as address:
         yield address
 
 
-def test_from_a_bar_to_a_patient_to_a_file(tab, patient_server, shot, smoke_specs):
+def test_from_a_bar_to_a_patient_to_a_file(tab, patient_server, shot):
     tab.set_viewport_size(WIDE)
-    tab.goto(f"{patient_server}/patients?run={smoke_specs['plain'].run_id}&figure=score+percentile")
+    tab.goto(f"{patient_server}/patients?run={demo_spec('gpt2', None, 0).run_id}")
     bars = tab.locator(".barlayer .point path")
     expect(bars.first).to_be_visible(timeout=WAIT)
     settled(tab)
