@@ -72,8 +72,9 @@ def test_the_table_by_hand():
 
 def test_what_patients_get_of_a_promise_per_note():
     told = patients_sentence(CLASSROOM, 2, 10)
-    two, ten = (promised_text(CLASSROOM.patient_epsilon(notes)) for notes in (2, 10))
-    assert (float(two), float(ten)) == (pytest.approx(17.70, abs=0.1), pytest.approx(133.2, abs=1.0)), "exact, not 8·k"
+    exact = [CLASSROOM.patient_epsilon(notes) for notes in (2, 10)]
+    assert exact == [pytest.approx(17.70, abs=0.02), pytest.approx(133.2, abs=0.2)], "not 8·k"
+    two, ten = map(promised_text, exact)
     assert f"median number of training notes (2) gets ε = {two}" in told
     assert f"the one with the most (10) gets ε = {ten}, empty in practice" in told and "δ = 10⁻⁵" in told
     assert "median" not in patients_sentence(CLASSROOM, 2, 2)
