@@ -22,7 +22,7 @@ YES = ("y", "yes")
 
 @dataclass(frozen=True)
 class Terms:
-    """At which δ totals are told, the ε that must not be exceeded, and what was agreed to on the command line."""
+    """The δ of the totals, the ε that must not be exceeded, and what was agreed to on the command line."""
 
     delta: float
     budget: float | None
@@ -32,7 +32,7 @@ class Terms:
 
 
 def release_run(workspace: Workspace, run_id: str, reason: str, terms: Terms) -> dict[str, Any]:
-    """Enter that a run's model is given away, once agreed. Returns what it does to the totals, as JSON."""
+    """Record the release of a run's model, once agreed. Returns what it does to the totals, as JSON."""
     from core.runs.ledger import Ledger
 
     run = workspace.run(run_id)
@@ -48,7 +48,7 @@ def release_run(workspace: Workspace, run_id: str, reason: str, terms: Terms) ->
 def release_vocabulary(
     workspace: Workspace, out: Path, corpus: str, promise: dict[str, Any], reason: str, terms: Terms
 ) -> dict[str, Any]:
-    """Draw a histogram, enter it, write it, once agreed: entered first, since what is entered and lost harms nobody."""
+    """Draw a histogram, enter it and write it, once agreed. Entered first: an entry without a file is harmless."""
     from core.files import create, replace_text
     from core.models.dp_vocabulary import unit_counts
     from core.models.word_noise import WordNoise

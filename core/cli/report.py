@@ -98,6 +98,6 @@ def _recommendation(
 
 
 def _write(path: Path, content: bytes, *, private: bool) -> None:
-    """A report is whole or not there; one about notes of somebody's is for the owner of the file alone."""
+    """Write the whole report or nothing. Only the owner of the file can read one about uploaded notes."""
     with replaced(path, private=private) as beside:
         beside.write_bytes(content)

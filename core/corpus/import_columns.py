@@ -1,4 +1,4 @@
-"""One column of a table that somebody brought: what is wrong with a cell, and what is only remarkable."""
+"""One column of an imported table: which cells are wrong, and which are only worth a remark."""
 
 from __future__ import annotations
 
