@@ -55,18 +55,33 @@ def random_model(
     if kind == "gpt2":
         model = GPT2LMHeadModel(
             GPT2Config(
-                n_positions=CONTEXT, n_embd=shape.width, n_layer=shape.layers, n_head=shape.heads,
-                activation_function=activation, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0,
-                bos_token_id=words.bos_token_id, eos_token_id=words.eos_token_id, **shared,
+                n_positions=CONTEXT,
+                n_embd=shape.width,
+                n_layer=shape.layers,
+                n_head=shape.heads,
+                activation_function=activation,
+                resid_pdrop=0.0,
+                embd_pdrop=0.0,
+                attn_pdrop=0.0,
+                bos_token_id=words.bos_token_id,
+                eos_token_id=words.eos_token_id,
+                **shared,
             )
-        )  # fmt: skip
+        )
     elif kind == "distilbert":
         model = DistilBertForMaskedLM(
             DistilBertConfig(
-                max_position_embeddings=CONTEXT, dim=shape.width, n_layers=shape.layers, n_heads=shape.heads,
-                hidden_dim=4 * shape.width, activation=activation, dropout=0.0, attention_dropout=0.0, **shared,
+                max_position_embeddings=CONTEXT,
+                dim=shape.width,
+                n_layers=shape.layers,
+                n_heads=shape.heads,
+                hidden_dim=4 * shape.width,
+                activation=activation,
+                dropout=0.0,
+                attention_dropout=0.0,
+                **shared,
             )
-        )  # fmt: skip
+        )
     else:
         raise ValueError(f"there is no random model of kind {kind!r}: choose gpt2 or distilbert")
     return LanguageModel(model.eval().to(device), words, kind)

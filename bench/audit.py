@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from bench._ratio import Figures, check_rounds, figure, show
-from core.audit import audit as attack
-from core.pipeline import execute
+from core.pipeline.full_audit import audit as attack
+from core.pipeline.training_run import execute
 from core.runs.store import Workspace
 from core.spec import CORPUS_PRESETS, AuditSpec, CorpusSpec, ModelKind, ModelSpec, RunSpec, TrainingSpec, recipe
 
@@ -46,10 +46,7 @@ def measure(
     found: Figures = {}
     for kind in KINDS:
         spec = RunSpec(
-            corpus=corpus,
-            model=ModelSpec(kind=kind),
-            training=training or recipe(kind),
-            audit=audit or AuditSpec(),
+            corpus=corpus, model=ModelSpec(kind=kind), training=training or recipe(kind), audit=audit or AuditSpec()
         )
         above, below = zip(*(_seconds(spec, attacks) for _ in range(rounds)), strict=True)
         found |= figure(f"full_audit_over_training_{kind}", np.array(above), np.array(below))

@@ -18,7 +18,7 @@ from bench._models import SHAPES, Shape, chosen, random_model
 from bench._ratio import Figures, figure, in_turns, show
 from core.models.build import LanguageModel
 from core.spec import ModelKind
-from core.training.clipping import Clipper
+from core.training.gradients.clipping import Clipper
 from core.training.losses import Batch, causal_batch, example_losses, masked_batch
 from core.training.sampling import pieces
 

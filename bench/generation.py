@@ -2,7 +2,8 @@
 
 Row P3's attack is 14 prompts × 50 records × 2 samples = 1,400 attempts of 80 tokens. One side makes them as the report
 does, one `transformers.generate` call for two samples at a time. It is measured on one call a prompt (28 attempts) and
-scaled to 1,400, since every call is alike. The other side makes all 1,400 with `core.attacks.extraction.generate`.
+scaled to 1,400, since every call is alike. The other side makes all 1,400 with
+`core.attacks.memorisation.extraction.generate`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from transformers import set_seed
 
 from bench._models import chosen, random_model
 from bench._ratio import Figures, figure, in_turns, show
-from core.attacks.extraction import generate
+from core.attacks.memorisation.extraction import generate
 from core.attacks.prompts import PROMPTS
 from core.models.build import LanguageModel, load
 from core.spec import AuditSpec, ModelSpec

@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bench._ratio import Figures, check_rounds, figure, peak_mib, show
-from core.corpus.conditions import catalogue
+from core.corpus.synthetic.conditions import catalogue
 from core.corpus.tables import CANARIES, NOTES, PATIENTS
 from core.phi.fields import FIELDS
 from core.runs.events import Status, write_status
@@ -84,10 +84,12 @@ def _cohort(folder: Path, spec: CorpusSpec, rng: np.random.Generator, split: np.
     drawn = rng.choice(codes, (len(split), 9), p=weights / weights.sum())
     count = rng.integers(1, 10, len(split))
     records = pd.DataFrame({field.name: "value" for field in FIELDS}, index=range(len(split))).assign(
-        patient_id=_ids(np.arange(len(split))), split=split, age=rng.integers(18, 95, len(split)),
+        patient_id=_ids(np.arange(len(split))),
+        split=split,
+        age=rng.integers(18, 95, len(split)),
         sex=rng.choice(["F", "M"], len(split)),
         icd_codes=[list(dict.fromkeys(held[:k])) for held, k in zip(drawn, count, strict=True)],
-    )  # fmt: skip
+    )
     pq.write_table(pa.Table.from_pandas(records, schema=PATIENTS, preserve_index=False), folder / "patients.parquet")
     pq.write_table(pa.Table.from_pylist([], schema=CANARIES), folder / "canaries.parquet")
     with pq.ParquetWriter(folder / "notes.parquet", NOTES, compression="zstd") as file:
@@ -114,10 +116,18 @@ def _run(folder: Path, spec: RunSpec, rng: np.random.Generator, split: np.ndarra
     texts = min(1_400, len(split))
     whose = rng.integers(len(split), size=texts)
     hits = pd.DataFrame(
-        {"generation_id": np.arange(texts), "start": 0, "end": 5, "field": "full_name", "value": "value",
-         "kind": np.where(split[whose] == "member", "leak", "coincidence"), "patient_id": _ids(whose),
-         "split": split[whose], "rule": "value"}
-    )  # fmt: skip
+        {
+            "generation_id": np.arange(texts),
+            "start": 0,
+            "end": 5,
+            "field": "full_name",
+            "value": "value",
+            "kind": np.where(split[whose] == "member", "leak", "coincidence"),
+            "patient_id": _ids(whose),
+            "split": split[whose],
+            "rule": "value",
+        }
+    )
     write_table(tables, "hits", hits)
     generations = {"generation_id": np.arange(texts), "prompt_id": 1, "prompt": "Patient:", "seed": 0, "text": "value"}
     write_table(tables, "generations", pd.DataFrame(generations))
@@ -130,10 +140,14 @@ def _keys(split: np.ndarray, owner: np.ndarray):
         number = np.arange(start, start + len(part))
         ids = _ids(part)
         yield pd.DataFrame(
-            {"note_id": [f"N{one:07d}" for one in number], "patient_id": ids, "split": split[part],
-             "admission_id": [f"{one}-A{at % 3}" for one, at in zip(ids, number, strict=True)],
-             "note_type": "letter"}
-        )  # fmt: skip
+            {
+                "note_id": [f"N{one:07d}" for one in number],
+                "patient_id": ids,
+                "split": split[part],
+                "admission_id": [f"{one}-A{at % 3}" for one, at in zip(ids, number, strict=True)],
+                "note_type": "letter",
+            }
+        )
 
 
 def _ids(numbers: np.ndarray) -> list[str]:

@@ -21,8 +21,8 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from bench._ratio import Figures, check_rounds, figure, peak_mib, show
-from core.attacks.membership import loss_scores
-from core.corpus.hospital import write_large
+from core.attacks.membership.scores import loss_scores
+from core.corpus.synthetic.hospital import write_large
 from core.models.build import load
 from core.spec import CORPUS_PRESETS, AuditSpec, ModelSpec, PrivacySpec, recipe
 from core.training.trainer import train

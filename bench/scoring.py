@@ -16,10 +16,10 @@ import numpy as np
 from bench import _bare
 from bench._models import check_device
 from bench._ratio import Figures, figure, in_turns, show
-from core.corpus.hospital import build
+from core.corpus.synthetic.hospital import build
 from core.models.build import LanguageModel, load
+from core.models.encoding import encode
 from core.models.likelihood import MAX_TOKENS, note_losses
-from core.models.tokenizer import encode
 from core.spec import CORPUS_PRESETS, CorpusSpec, ModelSpec
 
 NOTES, BATCH, EVERY = 10_000, 32, 5

@@ -1,7 +1,7 @@
 """Thirty students at once: `python -m core bench serving --json`.
 
-One prompt through `core.serving.Server`, to its last token, against thirty different prompts submitted at once, to the
-end of the last. The shipped GPT-2 answers, with 60 new tokens and the Playground's sampling; both times hold the
+One prompt through `core.serving.server.Server`, to its last token, against thirty different prompts submitted at once,
+to the end of the last. The shipped GPT-2 answers, with 60 new tokens and the Playground's sampling; both times hold the
 server's wait for company, and every token is streamed.
 """
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from bench._models import check_device
 from bench._ratio import Figures, figure, in_turns, show
 from core.models.build import LanguageModel, load
-from core.serving import Sampling, Server
+from core.serving.server import Sampling, Server
 from core.spec import ModelSpec
 
 PROMPTS = 30

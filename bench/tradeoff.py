@@ -10,7 +10,7 @@ import json as json_format
 import sys
 
 from core.demo import demo_specs
-from core.evaluation.tradeoff_table import reached, tradeoff_table
+from core.evaluation.sweep.tradeoff_table import reached, tradeoff_table
 from core.runs.queries import metrics
 from core.runs.store import Workspace
 

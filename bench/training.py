@@ -18,7 +18,7 @@ import pandas as pd
 
 from bench import _bare
 from bench._ratio import Figures, check_rounds, figure, in_turns, seconds_of, show
-from core.corpus.hospital import build
+from core.corpus.synthetic.hospital import build
 from core.jobs.engine import Engine
 from core.models.build import load
 from core.runs.store import Workspace

@@ -12,20 +12,20 @@ import sys
 import typer
 from typer.exceptions import TyperException
 
-from core.cli import asking, defences, deleting, extracting, ledger, making, report, training, verify, words
+from core.cli import corpora, defences, delete_upload, extract, ledger, report, runs, training, verify, vocabulary
 from core.cli.output import BAD_INPUT, INTERRUPTED, READER_GONE, utf8
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, help="PHI Leak Lab")
 for command in (
-    *(making.corpus, training.train, training.sweep, asking.runs, asking.audit, asking.prompt),
-    extracting.extract,
+    *(corpora.corpus, training.train, training.sweep, runs.runs, runs.audit, runs.prompt),
+    extract.extract,
     ledger.ledger,
-    deleting.delete_upload,
+    delete_upload.delete_upload,
     report.report,
     verify.verify,
     defences.defences,
-    words.words,
-    *(making.account, making.pretrain, making.bench, making.demo),
+    vocabulary.words,
+    *(corpora.account, corpora.pretrain, corpora.bench, corpora.demo),
 ):
     app.command()(command)
 

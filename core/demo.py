@@ -15,16 +15,16 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from core.audit import audit
-from core.pipeline import execute
+from core.common.formatting import REPRODUCIBLE
+from core.pipeline.full_audit import audit
+from core.pipeline.training_run import execute
 from core.runs.card import CARD_FILE, write_card
-from core.runs.checksums import FILE as CHECKSUMS
 from core.runs.events import CANCEL_FILE, EVENTS_FILE, STATUS_FILE
-from core.runs.ledger import refuse_public_seed
+from core.runs.integrity.checksums import FILE as CHECKSUMS
+from core.runs.ledger.entries import refuse_public_seed
 from core.runs.run import Run
 from core.runs.store import DEMO, Workspace
 from core.spec import CORPUS_PRESETS, DefenceSpec, ModelKind, ModelSpec, PrivacySpec, RunSpec, recipe
-from core.writing import REPRODUCIBLE
 
 KINDS: tuple[ModelKind, ...] = ("gpt2", "distilbert")
 EPSILONS: tuple[float | None, ...] = (None, 8.0, 1.0, 2.0, 5.0, 10.0, 0.5)  # None = no privacy; the first two open Home
@@ -91,9 +91,11 @@ def export(workspace: Workspace, out: Path = DEMO) -> list[str]:
             _copy_run(run, made / "runs" / run.id, weights=run.id in with_weights)
             cohort = run.spec.corpus.digest()
             shutil.copytree(
-                workspace.root / "corpora" / cohort, made / "corpora" / cohort,
-                ignore=shutil.ignore_patterns(CHECKSUMS), dirs_exist_ok=True,
-            )  # fmt: skip
+                workspace.root / "corpora" / cohort,
+                made / "corpora" / cohort,
+                ignore=shutil.ignore_patterns(CHECKSUMS),
+                dirs_exist_ok=True,
+            )
             audited = workspace.audit(run.id).folder
             if run.id in with_weights and audited.exists():
                 shutil.copytree(audited, made / "audits" / run.id, ignore=shutil.ignore_patterns(*UNDER_WAY))

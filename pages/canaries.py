@@ -5,8 +5,11 @@ from __future__ import annotations
 import streamlit as st
 
 from core.runs.run import Run
-from pages.parts import battery, run_picker, shell
-from pages.parts.canary_views import VIEWS
+from pages.parts.canaries.views import VIEWS
+from pages.parts.common import shell
+from pages.parts.jobs import battery
+from pages.parts.pickers import run_picker
+from pages.parts.session import owner
 
 shell.page(
     "Canaries",
@@ -34,18 +37,22 @@ def show(view: str, picked: dict[str, Run]) -> None:
         VIEWS[view](there)
 
 
-runs = sorted(run_picker.audited_first(shell.workspace().runs()), key=lambda run: not run.spec.corpus.canaries)
+runs = sorted(run_picker.audited_first(owner.workspace().runs()), key=lambda run: not run.spec.corpus.canaries)
 if runs:
     picked = run_picker.pick_two(runs)
     view = st.segmented_control(
-        "Look at", list(VIEWS), default="Copies", required=True, key="view", bind="query-params",
+        "Look at",
+        list(VIEWS),
+        default="Copies",
+        required=True,
+        key="view",
+        bind="query-params",
         label_visibility="collapsed",
-    )  # fmt: skip
+    )
     show(view, picked)
     battery.offer(picked)
 else:
     st.info(
-        "There is no trained model yet. Train one; the secrets planted in its notes appear here.",
-        icon=":material/key:",
+        "There is no trained model yet. Train one; the secrets planted in its notes appear here.", icon=":material/key:"
     )
     shell.link("train", "Train a model", icon=":material/model_training:")

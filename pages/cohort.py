@@ -3,9 +3,10 @@
 import streamlit as st
 
 from core.corpus.tables import Corpus
-from core.runs.disk import error_sentence
-from pages.parts import cohort_view, own_notes, shell
-from pages.parts.cohort_choice import (
+from core.runs.integrity.disk import error_sentence
+from pages.parts.cohort import view
+from pages.parts.common import shell
+from pages.parts.pickers.cohort_picker import (
     ask_for_notes,
     asks_for_notes,
     choose_cohort,
@@ -13,22 +14,24 @@ from pages.parts.cohort_choice import (
     show_command,
     too_large_to_build,
 )
+from pages.parts.session import owner
+from pages.parts.uploads import form
 
 shell.page("Cohort", "Who is in this hospital, and what do the notes say about them?", icon=":material/groups:")
 
 VIEWS = {
-    "Notes": cohort_view.read_notes,
-    "Fields": cohort_view.fields,
-    "Codes": cohort_view.codes,
-    "Lengths": cohort_view.lengths,
-    "Canaries": cohort_view.canaries,
-    "Download": cohort_view.downloads,
+    "Notes": view.read_notes,
+    "Fields": view.fields,
+    "Codes": view.codes,
+    "Lengths": view.lengths,
+    "Canaries": view.canaries,
+    "Download": view.downloads,
 }
 
 
 def look_at(corpus: Corpus) -> None:
     """The six views; only the open one is computed."""
-    cohort_view.in_figures(corpus)
+    view.in_figures(corpus)
     for tab, draw in zip(st.tabs(list(VIEWS), key="view", on_change="rerun"), VIEWS.values(), strict=True):
         if tab.open:
             with tab:
@@ -37,13 +40,13 @@ def look_at(corpus: Corpus) -> None:
 
 spec = choose_cohort()
 if asks_for_notes():
-    upload = {upload.digest: upload for upload in own_notes.mine()}.get(spec.digest() if spec is not None else "")
+    upload = {upload.digest: upload for upload in form.mine()}.get(spec.digest() if spec is not None else "")
     if upload is not None:
-        own_notes.manage(upload)
+        form.manage(upload)
     with st.expander("Bring your own notes", icon=":material/upload_file:", expanded=spec is None):
-        own_notes.bring()
+        form.bring()
     if upload is None:
-        own_notes.delete_by_code()
+        form.delete_by_code()
 if spec is not None and too_large_to_build(spec):
     st.caption(describe(spec))
     show_command(spec)
@@ -55,7 +58,7 @@ elif spec is not None:
             st.button("Bring your own notes", icon=":material/upload_file:", type="tertiary", on_click=ask_for_notes)
     try:
         with st.skeleton(height=400):
-            cohort = shell.workspace().corpus(spec)
+            cohort = owner.workspace().corpus(spec)
         look_at(cohort)
     except OSError as error:
         st.error(error_sentence(error), icon=":material/hard_drive:")

@@ -5,13 +5,17 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
-from core.evaluation.comparable import Family, families
-from core.evaluation.defences import Defence, lineup, settings
-from pages.parts import charts, defence_filter, defence_text, family_choice, guess, job_monitor, shell
-from pages.parts.defence_charts import risk_against_utility
-from pages.parts.numbers import numbers
-from pages.parts.public_noise import say_where_public
-from pages.parts.tradeoff_charts import Risk, risks
+from core.evaluation.defences.side_by_side import Defence, lineup, settings
+from core.evaluation.sweep.sweeps import Family, families
+from pages.parts.common import chart_style, guess, shell
+from pages.parts.common.data_table import numbers
+from pages.parts.common.public_noise import say_where_public
+from pages.parts.defences import filter_view, sentences
+from pages.parts.defences.charts import risk_against_utility
+from pages.parts.jobs import monitor
+from pages.parts.pickers import sweep_picker
+from pages.parts.session import owner, resources
+from pages.parts.tradeoff.charts import Risk, risks
 
 shell.page(
     "Defences",
@@ -24,19 +28,19 @@ RECALLS = (0.8, 0.9, 0.95, 0.99, 1.0)
 KEEP = {"bind": "query-params"}
 
 
-@st.cache_data(max_entries=50, show_spinner=False)
+@resources.cached_data(max_entries=50, show_spinner=False)
 def table_of(root: str, run_ids: tuple[str, ...], _defences: list[Defence], keys: tuple[str, ...]) -> pd.DataFrame:
     """The comparison of a line-up (`keys`: its run ids) in the data folder `root`, where the runs `run_ids` are."""
-    from core.evaluation.defences import measured
+    from core.evaluation.defences.side_by_side import measured
 
-    return measured(_defences, shell.workspace())
+    return measured(_defences, owner.workspace())
 
 
 def choose(found: list[Family]) -> list[Defence]:
     """The knobs: whose runs, which ε, which recall."""
     whose, at, recall = st.columns([2, 1, 1], vertical_alignment="bottom")
-    names = family_choice.told_apart(found, family_choice.setting_name)
-    family = family_choice.pick("Model and cohort", found, names, key="family", widget="whose", place=whose)
+    names = sweep_picker.told_apart(found, sweep_picker.setting_name)
+    family = sweep_picker.pick("Model and cohort", found, names, key="family", widget="whose", place=whose)
     epsilon = at.select_slider("ε of the private rows", EPSILONS, 8.0, key="at", format_func="{:g}".format, **KEEP)
     share = recall.select_slider(
         "Scrubbing finds",
@@ -55,15 +59,18 @@ def train_missing(defences: list[Defence], table: pd.DataFrame) -> None:
     specs = {defence.spec.run_id: defence for defence in reversed(defences) if defence.key in untrained}
     if not specs:
         return
-    waiting = [name for name in specs if (job := job_monitor.status(name)) is not None and job.active]
+    waiting = [name for name in specs if (job := monitor.status(name)) is not None and job.active]
     left = [defence for name, defence in reversed(specs.items()) if name not in waiting]
     with st.container(horizontal=True, vertical_alignment="center"):
         if left:
             label = f"Train what is missing ({len(left)} run{'s' if len(left) > 1 else ''})"
             st.button(
-                label, icon=":material/model_training:", key="train-missing", type="primary",
-                on_click=lambda: [job_monitor.submit(defence.spec) for defence in left],
-            )  # fmt: skip
+                label,
+                icon=":material/model_training:",
+                key="train-missing",
+                type="primary",
+                on_click=lambda: [monitor.submit(defence.spec) for defence in left],
+            )
         if waiting:
             st.caption(f"Under way: {', '.join(specs[name].name for name in waiting)}.")
         shell.link("train", "Watch the queue", icon=":material/visibility:")
@@ -72,9 +79,14 @@ def train_missing(defences: list[Defence], table: pd.DataFrame) -> None:
 def choose_risk(known: dict[str, Risk]) -> str:
     """Which risk is drawn."""
     return st.segmented_control(
-        "Risk", list(known), default=next(iter(known)), required=True, key="risk", **KEEP,
+        "Risk",
+        list(known),
+        default=next(iter(known)),
+        required=True,
+        key="risk",
+        **KEEP,
         format_func=lambda name: known[name].label,
-    )  # fmt: skip
+    )
 
 
 def draw(defences: list[Defence], table: pd.DataFrame) -> None:
@@ -84,38 +96,39 @@ def draw(defences: list[Defence], table: pd.DataFrame) -> None:
     rows = table[table["metric"] == name]
     rows = rows.assign(number=range(1, len(rows) + 1))
     there = rows[rows["seeds"] > 0]
-    charts.show(
-        risk_against_utility(there, known[name]), key="defences-chart",
+    chart_style.show(
+        risk_against_utility(there, known[name]),
+        key="defences-chart",
         alt=f"{known[name].label} against perplexity, a point with intervals for each defence, numbered as below",
-    )  # fmt: skip
+    )
     st.dataframe(
-        defence_text.shown(rows, known[name]),
+        sentences.shown(rows, known[name]),
         hide_index=True,
         alt="Each defence with its risk, its control and what it costs",
     )
     train_missing(defences, table)
     for defence, (_, row) in zip(defences, rows.iterrows(), strict=True):
-        st.markdown(f"**{row['number']}. {defence.name}.** {defence.sentence} {defence_text.found(row, name)}")
+        st.markdown(f"**{row['number']}. {defence.name}.** {defence.sentence} {sentences.found(row, name)}")
     numbers(table, name="defences", label="Every figure of every defence")
     with st.expander("How is this computed?"):
-        st.markdown(defence_text.HOW)
+        st.markdown(sentences.HOW)
 
 
-found = settings(families(shell.workspace().runs()))
+found = settings(families(owner.workspace().runs()))
 if found:
     defences = choose(found)
-    run_ids = tuple(sorted(run.id for run in shell.workspace().runs()))
+    run_ids = tuple(sorted(run.id for run in owner.workspace().runs()))
     with st.spinner("Filtering what the models wrote …"):
         specs = tuple(defence.spec.run_id for defence in defences)
-        table = table_of(str(shell.workspace().root), run_ids, defences, specs)
-    guessed = guess.first(defence_text.QUESTION, defence_text.ANSWERS, key="defences")
+        table = table_of(str(owner.workspace().root), run_ids, defences, specs)
+    guessed = guess.first(sentences.QUESTION, sentences.ANSWERS, key="defences")
     if guessed is not None:
-        guess.told(guessed, defence_text.answer(table))
+        guess.told(guessed, sentences.answer(table))
         draw(defences, table)
-        say_where_public({one.name: run for one in defences for run in one.runs(shell.workspace().runs())})
-        bare = [run for run in defences[0].runs(shell.workspace().runs()) if run.spec.model.kind == "gpt2"]
+        say_where_public({one.name: run for one in defences for run in one.runs(owner.workspace().runs())})
+        bare = [run for run in defences[0].runs(owner.workspace().runs()) if run.spec.model.kind == "gpt2"]
         if bare:
-            defence_filter.show(bare[0])
+            filter_view.show(bare[0])
 else:
     st.info("There is no trained model to defend yet. Train one without privacy first.", icon=":material/shield:")
     shell.link("train", "Train a model", icon=":material/model_training:")

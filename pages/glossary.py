@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pages.parts import glossary, shell
+from pages.parts.common import glossary, shell
 
 shell.page("Glossary", "What do the words of this app mean, and where are they defined?", icon=":material/menu_book:")
 glossary.browse()

@@ -5,20 +5,32 @@ from streamlit.delta_generator import DeltaGenerator
 
 from core.attacks.prompts import PROMPTS
 from core.runs.run import Run
-from core.serving import Sampling
-from pages.parts import asking, phi_text, pictures, run_picker, shell, side_by_side
+from core.serving.server import Sampling
+from pages.parts.common import phi_text, shell
+from pages.parts.home import pictures
+from pages.parts.pickers import run_picker
+from pages.parts.playground import prompt_session, side_by_side
 
 CHIPS = [prompt.text for prompt in PROMPTS[:5]]
 SAMPLES = 3  # a column; each with its own seed
 SAMPLING = Sampling(new_tokens=40)  # some two lines a sample
 DOORS = (
-    ("Teach", "A lesson in five steps for a class, which predicts before it sees. Or train a model and watch it live.",
-     {"lesson": "Lesson", "train": "Train"}),
-    ("Decide", "Move ε and see what it costs and what it saves, with intervals. Take a report away.",
-     {"tradeoff": "ε trade-off", "report": "Report"}),
-    ("Inspect", "Press two models for what they remember, and find the patients who leak.",
-     {"playground": "Playground", "patients": "Patients"}),
-)  # fmt: skip
+    (
+        "Teach",
+        "A lesson in five steps for a class, which predicts before it sees. Or train a model and watch it live.",
+        {"lesson": "Lesson", "train": "Train"},
+    ),
+    (
+        "Decide",
+        "Move ε and see what it costs and what it saves, with intervals. Take a report away.",
+        {"tradeoff": "ε trade-off", "report": "Report"},
+    ),
+    (
+        "Inspect",
+        "Press two models for what they remember, and find the patients who leak.",
+        {"playground": "Playground", "patients": "Patients"},
+    ),
+)
 
 
 def pair_of(runs: list[Run]) -> list[Run]:
@@ -29,7 +41,7 @@ def pair_of(runs: list[Run]) -> list[Run]:
 def columns(pair: list[Run]) -> list[DeltaGenerator]:
     """A column a model: its name, and a place for its text."""
     names = run_picker.labels(pair)
-    latest = asking.tries()[-1] if asking.tries() else None
+    latest = prompt_session.tries()[-1] if prompt_session.tries() else None
     slots = []
     for column, run in zip(st.columns(2, gap="large"), pair, strict=False):
         with column:
@@ -76,10 +88,10 @@ def doors() -> None:
 shell.page(
     "PHI Leak Lab", "A language model read patients' notes. What does it give away, and what limits that? Ask it."
 )
-asking.begin()
+prompt_session.begin()
 pair = pair_of(run_picker.promptable())
 if pair:
-    asking.chips("See a leak now: pick a prompt, both models continue it", CHIPS, key="home_chips")
+    prompt_session.chips("See a leak now: pick a prompt, both models continue it", CHIPS, key="home_chips")
     notice = st.empty()
     slots = columns(pair)
     st.html(phi_text.legend_html())
@@ -90,4 +102,4 @@ three_pictures(pair)
 doors()
 if pair:
     seed = st.session_state.next_seed
-    asking.answer_queued(pair, slots, notice, samples=SAMPLES, first_seed=seed, sampling=SAMPLING)
+    prompt_session.answer_queued(pair, slots, notice, samples=SAMPLES, first_seed=seed, sampling=SAMPLING)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pages.parts import ledger_views, shell
-from pages.parts.cohort_choice import hospital_name
+from pages.parts.common import shell
+from pages.parts.ledger import views
+from pages.parts.pickers.cohort_picker import hospital_name
+from pages.parts.session import owner
 
 shell.page(
     "Ledger",
@@ -13,14 +15,17 @@ shell.page(
     icon=":material/receipt_long:",
 )
 
-runs = [run for run in shell.workspace().runs() if not run.spec.is_base]
+runs = [run for run in owner.workspace().runs() if not run.spec.is_base]
 if runs:
     cohorts = {run.spec.corpus.digest(): run.spec.corpus for run in runs}
     chosen = st.selectbox(
-        "Cohort", list(cohorts), key="ledger_cohort", bind="query-params",
+        "Cohort",
+        list(cohorts),
+        key="ledger_cohort",
+        bind="query-params",
         format_func=lambda digest: f"{hospital_name(cohorts[digest])} ({digest})",
-    )  # fmt: skip
-    ledger_views.show(cohorts[chosen], [run for run in runs if run.spec.corpus.digest() == chosen])
+    )
+    views.show(cohorts[chosen], [run for run in runs if run.spec.corpus.digest() == chosen])
 else:
     st.info("There is no trained model yet, so there is nothing to give away.", icon=":material/receipt_long:")
     shell.link("train", "Train a model", icon=":material/model_training:")

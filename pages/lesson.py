@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pages.parts import charts, classroom, classroom_view, guess, lesson_picture, shell
-from pages.parts import lesson_progress as progress
-from pages.parts.lesson_figures import Figures, figures
-from pages.parts.lesson_steps import Step, steps
-from pages.parts.numbers import numbers
+from pages.parts.common import chart_style, guess, shell
+from pages.parts.common.data_table import numbers
+from pages.parts.lesson import classroom_view, picture, progress
+from pages.parts.lesson.figures import Figures, figures
+from pages.parts.lesson.steps import Step, steps
+from pages.parts.session import classroom
 
 shell.page(
     "Lesson",
@@ -20,10 +21,24 @@ shell.page(
 def bar(number: int, every: tuple[Step, ...]) -> None:
     """Where one is, and the way back and on."""
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.button("Back", icon=":material/arrow_back:", shortcut="Left", key="lesson-back", disabled=number == 1,
-                  on_click=progress.go, args=(number - 1,))  # fmt: skip
-        st.button("Next", icon=":material/arrow_forward:", shortcut="Right", key="lesson-next",
-                  disabled=number == len(every), on_click=progress.go, args=(number + 1,))  # fmt: skip
+        st.button(
+            "Back",
+            icon=":material/arrow_back:",
+            shortcut="Left",
+            key="lesson-back",
+            disabled=number == 1,
+            on_click=progress.go,
+            args=(number - 1,),
+        )
+        st.button(
+            "Next",
+            icon=":material/arrow_forward:",
+            shortcut="Right",
+            key="lesson-next",
+            disabled=number == len(every),
+            on_click=progress.go,
+            args=(number + 1,),
+        )
         st.progress(number / len(every), text=f"Step {number} of {len(every)}", width=240)
         if classroom.room() is None:
             classroom_view.door()
@@ -44,8 +59,8 @@ def answer(number: int, step: Step, given: str) -> None:
     elif given:
         st.markdown(f"You chose **{given}**. No figure can say whether that is right.")
     st.markdown(step.reveal)
-    chart = lesson_picture.dots(step.picture, step.axis, shares=step.shares)
-    charts.show(chart, key=f"lesson-chart-{number}", alt=f"{step.axis}, each with its 95 % interval")
+    chart = picture.dots(step.picture, step.axis, shares=step.shares)
+    chart_style.show(chart, key=f"lesson-chart-{number}", alt=f"{step.axis}, each with its 95 % interval")
     st.markdown(f":blue-background[**{step.point}**]")
     with st.container(key="lesson-why"):
         st.markdown(step.why)
@@ -64,8 +79,15 @@ def show(number: int, step: Step) -> None:
     if not progress.shown(number):
         st.markdown(f"{step.question}\n\nYou predicted **{given}**.")
         look(step)
-        st.button("Show the answer", icon=":material/lightbulb:", type="primary", shortcut="S", key="lesson-show",
-                  on_click=progress.show, args=(number,))  # fmt: skip
+        st.button(
+            "Show the answer",
+            icon=":material/lightbulb:",
+            type="primary",
+            shortcut="S",
+            key="lesson-show",
+            on_click=progress.show,
+            args=(number,),
+        )
         return
     st.markdown(step.question)
     answer(number, step, given)

@@ -5,52 +5,69 @@ from __future__ import annotations
 import streamlit as st
 
 from core.attacks.battery import REGISTRY
-from core.attacks.membership import LOSS
-from core.evaluation.membership_units import LENGTHS
+from core.attacks.membership.scores import LOSS
+from core.evaluation.membership.units import LENGTHS
 from core.runs.run import Run
-from pages.parts import battery, membership_data, run_picker, shell
-from pages.parts.membership_views import VIEWS, WORDS, Choice
+from pages.parts.common import shell
+from pages.parts.jobs import battery
+from pages.parts.membership import data
+from pages.parts.membership.views import VIEWS, WORDS, Choice
+from pages.parts.pickers import run_picker
+from pages.parts.session import owner
 
 shell.page(
-    "Membership",
-    "Can somebody who has the model tell whose notes it was trained on?",
-    icon=":material/person_search:",
+    "Membership", "Can somebody who has the model tell whose notes it was trained on?", icon=":material/person_search:"
 )
 
 
 def attacks_of(chosen: dict[str, Run]) -> list[str]:
     """Attacks that at least one of the runs has had, in the battery's order."""
-    made = {attack for run in chosen.values() for attack in membership_data.scores(run)["attack"].unique()}
+    made = {attack for run in chosen.values() for attack in data.scores(run)["attack"].unique()}
     return [name for name in REGISTRY if name in made]
 
 
-runs = run_picker.audited_first(shell.workspace().runs())
+runs = run_picker.audited_first(owner.workspace().runs())
 if runs:
     picked = run_picker.pick_two(runs)
     possible = attacks_of(picked)
     wanted = [name for name in (LOSS, "ratio base") if name in possible]
     columns = st.columns([2, 1.2, 1.2])
     level = columns[1].segmented_control(
-        "Judge each", list(WORDS), default="sample", required=True, key="level", bind="query-params",
+        "Judge each",
+        list(WORDS),
+        default="sample",
+        required=True,
+        key="level",
+        bind="query-params",
         format_func=lambda name: WORDS[name][0],
-    )  # fmt: skip
+    )
     length = columns[2].segmented_control(
         "Notes", list(LENGTHS), default="all", required=True, key="length", bind="query-params"
     )
     view = st.segmented_control(
-        "Look at", list(VIEWS), default="ROC", required=True, key="view", bind="query-params",
+        "Look at",
+        list(VIEWS),
+        default="ROC",
+        required=True,
+        key="view",
+        bind="query-params",
         label_visibility="collapsed",
-    )  # fmt: skip
+    )
     chosen = columns[0].multiselect(
-        "Attacks", possible, default=possible if view == "All attacks" else wanted, key=f"attacks-{view}",
-        format_func=lambda name: f"{name} ({membership_data.access(name)})",
-    )  # fmt: skip
+        "Attacks",
+        possible,
+        default=possible if view == "All attacks" else wanted,
+        key=f"attacks-{view}",
+        format_func=lambda name: f"{name} ({data.access(name)})",
+    )
     if chosen:
         VIEWS[view](Choice(picked, chosen, level, length))
     else:
         st.info("Choose at least one attack.")
     battery.offer(picked)
 else:
-    st.info("There is no trained model yet. Train one; how well its training notes can be told from others appears "
-            "here.", icon=":material/person_search:")  # fmt: skip
+    st.info(
+        "There is no trained model yet. Train one; how well its training notes can be told from others appears here.",
+        icon=":material/person_search:",
+    )
     shell.link("train", "Train a model", icon=":material/model_training:")

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pages.parts import patient_controls, run_picker, shell
-from pages.parts.patient_card import card
-from pages.parts.patient_views import buckets_view, patients_view
+from pages.parts.common import shell
+from pages.parts.patients import controls
+from pages.parts.patients.card import card
+from pages.parts.patients.views import buckets_view, patients_view
+from pages.parts.pickers import run_picker
+from pages.parts.session import owner
 
 shell.page(
     "Patients",
@@ -14,13 +17,15 @@ shell.page(
     icon=":material/clinical_notes:",
 )
 
-runs = run_picker.audited_first(shell.workspace().runs())
+runs = run_picker.audited_first(owner.workspace().runs())
 if runs:
-    choice, beside = patient_controls.choose(runs)
+    choice, beside = controls.choose(runs)
     bucket = buckets_view(choice, beside, runs)
     patients_view(choice, bucket)
     card(choice, runs)
 else:
-    st.info("There is no trained model yet. Train one; which of its patients leak appears here.",
-            icon=":material/clinical_notes:")  # fmt: skip
+    st.info(
+        "There is no trained model yet. Train one; which of its patients leak appears here.",
+        icon=":material/clinical_notes:",
+    )
     shell.link("train", "Train a model", icon=":material/model_training:")

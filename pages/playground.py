@@ -5,7 +5,9 @@ from streamlit.delta_generator import DeltaGenerator
 
 from core.attacks.prompts import PROMPTS
 from core.runs.run import Run
-from pages.parts import asking, phi_text, run_picker, shell, side_by_side, tally
+from pages.parts.common import phi_text, shell
+from pages.parts.pickers import run_picker
+from pages.parts.playground import leak_counts, prompt_session, side_by_side
 
 SHOWN_CHIPS = 6
 SHOWN_EARLIER = 10
@@ -28,14 +30,25 @@ def settings() -> tuple[int, int]:
     """Samples a try, and the first seed."""
     with st.popover("Settings", icon=":material/tune:"):
         samples = st.segmented_control(
-            "Samples a try", SAMPLES, default=1, required=True, key="samples", bind="query-params",
+            "Samples a try",
+            SAMPLES,
+            default=1,
+            required=True,
+            key="samples",
+            bind="query-params",
             help="More samples, each with its own seed, are more chances to leak.",
-        )  # fmt: skip
+        )
         seed = st.number_input(
-            "First seed", 0, 2**31, value=None, key="seed", bind="query-params", placeholder="the next one",
+            "First seed",
+            0,
+            2**31,
+            value=None,
+            key="seed",
+            bind="query-params",
+            placeholder="the next one",
             help="Empty: a new seed each time. The same prompt, seed and model give the same text, counted once.",
-        )  # fmt: skip
-        st.button("Forget this session's tries", icon=":material/delete:", on_click=asking.forget)
+        )
+        st.button("Forget this session's tries", icon=":material/delete:", on_click=prompt_session.forget)
     return samples or 1, st.session_state.next_seed if seed is None else int(seed)
 
 
@@ -43,11 +56,11 @@ def prompts(masked: bool) -> None:
     """Example prompts; all but the first are folded away. Masked models get some with blanks."""
     texts = [prompt.text for prompt in PROMPTS]
     with st.container(horizontal=True, vertical_alignment="center"):
-        asking.chips("Example prompts", texts[:SHOWN_CHIPS], key="chips", label_shown=False)
+        prompt_session.chips("Example prompts", texts[:SHOWN_CHIPS], key="chips", label_shown=False)
         with st.popover("More prompts"):
-            asking.chips("More prompts", texts[SHOWN_CHIPS:], key="more_chips")
+            prompt_session.chips("More prompts", texts[SHOWN_CHIPS:], key="more_chips")
     if masked:
-        asking.chips("Blanks to fill", BLANKS, key="blanks", label_shown=False)
+        prompt_session.chips("Blanks to fill", BLANKS, key="blanks", label_shown=False)
         st.caption(
             "DistilBERT and BERT rank their guesses for every [MASK] of a prompt. A prompt without one they continue: "
             "masks are put after it and drawn one by one (Gibbs sampling)."
@@ -57,7 +70,7 @@ def prompts(masked: bool) -> None:
 def columns(pair: list[Run]) -> list[DeltaGenerator]:
     """Two columns, each with a place for the text, the counts with their controls, and who leaked."""
     slots = []
-    latest = asking.tries()[-1] if asking.tries() else None
+    latest = prompt_session.tries()[-1] if prompt_session.tries() else None
     for side, (column, run) in enumerate(zip(st.columns(2, gap="large"), pair, strict=True)):
         with column:
             slots.append(st.empty())
@@ -67,14 +80,14 @@ def columns(pair: list[Run]) -> list[DeltaGenerator]:
             for answer in latest.answers if latest else ():
                 if answer.run_id == run.id:
                     side_by_side.draw(latest.prompt, answer, slots[-1])
-            tally.counts(asking.answers_of(run), run)
-            tally.who_leaked(asking.answers_of(run), run, key=f"who{side}")
+            leak_counts.counts(prompt_session.answers_of(run), run)
+            leak_counts.who_leaked(prompt_session.answers_of(run), run, key=f"who{side}")
     return slots
 
 
 def earlier() -> None:
     """The tries before the one on screen, newest first."""
-    before = asking.tries()[:-1]
+    before = prompt_session.tries()[:-1]
     with st.expander(f"Earlier tries ({len(before)})"):
         for attempt in before[: -SHOWN_EARLIER - 1 : -1]:
             for side, answer in zip(st.columns(2, gap="large"), attempt.answers, strict=False):
@@ -87,7 +100,7 @@ shell.page(
     "Both columns get the same prompt and the same seed.",
     icon=":material/forum:",
 )
-asking.begin()
+prompt_session.begin()
 runs = run_picker.promptable()
 if not runs:
     st.info("There is no trained model to talk to yet. Train one first: a small one takes minutes.")
@@ -99,13 +112,13 @@ with st.container(horizontal=True, vertical_alignment="center"):
     typed = st.chat_input("Type the beginning of a note, for example: Patient name:", key="typed")
     samples, first_seed = settings()
 if typed is not None:
-    asking.queue(typed)
+    prompt_session.queue(typed)
 prompts(masked=any(run.spec.model.kind != "gpt2" for run in pair))
 notice = st.empty()
-if asking.tries() and asking.tries()[-1].removed:
-    notice.caption(f"Control characters taken out of the prompt: {asking.tries()[-1].removed}.")
+if prompt_session.tries() and prompt_session.tries()[-1].removed:
+    notice.caption(f"Control characters taken out of the prompt: {prompt_session.tries()[-1].removed}.")
 slots = columns(pair)
 st.html(phi_text.legend_html())
-if len(asking.tries()) > 1:
+if len(prompt_session.tries()) > 1:
     earlier()
-asking.answer_queued(pair, slots, notice, samples=samples, first_seed=first_seed)
+prompt_session.answer_queued(pair, slots, notice, samples=samples, first_seed=first_seed)

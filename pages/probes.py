@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import streamlit as st
 
-from core.evaluation.probe_words import CAUTION, cards
+from core.evaluation.probes.cards import CAUTION, cards
 from core.runs.run import Run
-from pages.parts import battery, probe_cards, probe_try, probe_variants, run_picker, shell
+from pages.parts.common import shell
+from pages.parts.jobs import battery
+from pages.parts.pickers import run_picker
+from pages.parts.probes import cards as probe_cards
+from pages.parts.probes import try_it, variants
+from pages.parts.session import owner
 
 shell.page(
     "Probes",
@@ -17,7 +22,7 @@ shell.page(
 
 def choices() -> list[Run]:
     """Runs whose probes are there come first, the public base models last."""
-    workspace = shell.workspace()
+    workspace = owner.workspace()
     there = {run.id: not probe_cards.figures(run).empty for run in workspace.runs()}
     return sorted(workspace.runs(), key=lambda run: (not there[run.id], run.spec.is_base, not run.shipped))
 
@@ -39,10 +44,10 @@ runs = choices()
 if runs:
     picked = run_picker.pick("Model", runs, runs[0], key="run")
     show(picked)
-    probe_variants.section(picked, runs)
+    variants.section(picked, runs)
     battery.offer({run_picker.label(picked): picked})
     if picked.has_model:
-        probe_try.box(picked)
+        try_it.box(picked)
 else:
     st.info("There is no trained model to probe yet. Train one first.", icon=":material/fingerprint:")
     shell.link("train", "Train a model", icon=":material/model_training:")

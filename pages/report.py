@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pages.parts import report_views, run_picker, shell
+from pages.parts.common import shell
+from pages.parts.pickers import run_picker
+from pages.parts.report import views
+from pages.parts.session import owner
 
 shell.page(
     "Report",
@@ -12,11 +15,11 @@ shell.page(
     icon=":material/description:",
 )
 
-runs = run_picker.audited_first(shell.workspace().runs())
+runs = run_picker.audited_first(owner.workspace().runs())
 if runs:
-    chosen = report_views.choose(runs)
+    chosen = views.choose(runs)
     if chosen:
-        report_views.show(chosen)
+        views.show(chosen)
     else:
         st.info("Choose at least one model.", icon=":material/description:")
 else:

@@ -8,18 +8,20 @@ from typing import TYPE_CHECKING
 import pandas as pd
 import streamlit as st
 
-from core.evaluation.comparable import Family, families
-from pages.parts import charts, family_choice, job_monitor, shell, tradeoff_odds, tradeoff_text, tradeoff_whatif
-from pages.parts.numbers import numbers
-from pages.parts.tradeoff_charts import PERPLEXITY, epsilon_label, linked_pair, risks
+from core.evaluation.sweep.sweeps import Family, families
+from pages.parts.common import chart_style, shell
+from pages.parts.common.data_table import numbers
+from pages.parts.jobs import monitor
+from pages.parts.pickers import sweep_picker
+from pages.parts.session import owner, resources
+from pages.parts.tradeoff import odds_view, sentences, what_if
+from pages.parts.tradeoff.charts import PERPLEXITY, epsilon_label, linked_pair, risks
 
 if TYPE_CHECKING:
-    from core.evaluation.tradeoff import Estimate
+    from core.evaluation.sweep.tradeoff import Estimate
 
 shell.page(
-    "ε trade-off",
-    "How useful and how risky is a model, and what does moving ε change?",
-    icon=":material/balance:",
+    "ε trade-off", "How useful and how risky is a model, and what does moving ε change?", icon=":material/balance:"
 )
 
 # About even steps on a log scale, round values among them.
@@ -27,36 +29,42 @@ GRID = (0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.2, 1.5, 1.8, 2, 2.5, 3, 3.5, 4, 4.5, 5, 5.
 KEEP = {"bind": "query-params"}
 
 
-@st.cache_data(max_entries=50, show_spinner=False)
+@resources.cached_data(max_entries=50, show_spinner=False)
 def curves_of(root: str, run_ids: tuple[str, ...]) -> pd.DataFrame:
     """The points of a family's runs in the data folder `root`. A run never changes, so neither does this."""
-    from core.evaluation.tradeoff import points
+    from core.evaluation.sweep.tradeoff import points
     from core.runs import queries
 
-    metrics = queries.metrics(shell.workspace())
+    metrics = queries.metrics(owner.workspace())
     return points(metrics[metrics["run_id"].isin(run_ids)])
 
 
-@st.cache_data(max_entries=50, show_spinner=False)
+@resources.cached_data(max_entries=50, show_spinner=False)
 def seeds_of(root: str, run_ids: tuple[str, ...]) -> pd.DataFrame:
     """The runs' own figures: epsilon, seed, metric, value."""
     from core.runs import queries
 
-    metrics = queries.metrics(shell.workspace())
+    metrics = queries.metrics(owner.workspace())
     rows = metrics[metrics["run_id"].isin(run_ids) & (metrics["arm"] == "run") & (metrics["epsilon"] > 0)]
     return rows[["epsilon", "seed", "metric", "value"]]
 
 
 def choose_family(found: list[Family]) -> Family:
     """The model, and where its runs fall into several families, which of them."""
-    kinds = [kind for kind in charts.MODEL_NAMES if any(family.model.kind == kind for family in found)]
+    kinds = [kind for kind in chart_style.MODEL_NAMES if any(family.model.kind == kind for family in found)]
     left, right = st.columns([1, 2], vertical_alignment="bottom")
     kind = left.segmented_control(
-        "Model", kinds, default=kinds[0], required=True, format_func=charts.MODEL_NAMES.__getitem__, key="model", **KEEP
+        "Model",
+        kinds,
+        default=kinds[0],
+        required=True,
+        format_func=chart_style.MODEL_NAMES.__getitem__,
+        key="model",
+        **KEEP,
     )
     same = [family for family in found if family.model.kind == kind]
-    names = family_choice.told_apart(same, family_choice.curve_name)
-    return family_choice.pick(
+    names = sweep_picker.told_apart(same, sweep_picker.curve_name)
+    return sweep_picker.pick(
         "Runs",
         same,
         names,
@@ -88,7 +96,7 @@ def move_to_clicked() -> None:
 
 def at_slider(curves: pd.DataFrame, metric: str, arm: str, epsilon: float) -> Estimate | None:
     """A figure at the slider's ε; None where no run has it."""
-    from core.evaluation.tradeoff import interpolate
+    from core.evaluation.sweep.tradeoff import interpolate
 
     rows = curves[(curves["metric"] == metric) & (curves["arm"] == arm)]
     return None if rows.empty else interpolate(rows, epsilon)
@@ -97,11 +105,11 @@ def at_slider(curves: pd.DataFrame, metric: str, arm: str, epsilon: float) -> Es
 def train_this(family: Family, epsilon: float) -> None:
     """Queue the run that would turn an interpolated figure into a measured one."""
     spec = family.spec(None if math.isinf(epsilon) else epsilon)
-    if shell.workspace().find(spec) is not None:
+    if owner.workspace().find(spec) is not None:
         return
     with st.container(horizontal=True, vertical_alignment="center"):
         label = "Train without privacy" if math.isinf(epsilon) else f"Train ε = {epsilon_label(epsilon)}"
-        if st.button(label, icon=":material/model_training:", key="train-this") and job_monitor.submit(spec):
+        if st.button(label, icon=":material/model_training:", key="train-this") and monitor.submit(spec):
             st.success("It is in the queue. This page shows it once it is done.", icon=":material/check:")
         shell.link("train", "Watch the queue", icon=":material/visibility:")
 
@@ -109,12 +117,17 @@ def train_this(family: Family, epsilon: float) -> None:
 def draw(family: Family) -> None:
     """Slider, promise and measurement, charts and numbers of one family."""
     with st.skeleton(height=700):
-        curves = curves_of(str(shell.workspace().root), family.run_ids)
+        curves = curves_of(str(owner.workspace().root), family.run_ids)
     known = risks(set(curves.loc[curves["arm"] == "run", "metric"]))
     risk_name = st.segmented_control(
-        "Risk", list(known), default=next(iter(known)), required=True, key="risk", **KEEP,
+        "Risk",
+        list(known),
+        default=next(iter(known)),
+        required=True,
+        key="risk",
+        **KEEP,
         format_func=lambda name: known[name].label,
-    )  # fmt: skip
+    )
     measured = sorted(set(curves["epsilon"]))
     epsilon = choose_epsilon(measured)
     here = {
@@ -123,41 +136,41 @@ def draw(family: Family) -> None:
         for arm in ("run", "heldout", "base")
     }
     plain = at_slider(curves, PERPLEXITY, "run", math.inf)
-    count_odds = tradeoff_odds.side_by_side(family, epsilon)
-    tradeoff_text.sentences(family.model.kind, (risk_name, known[risk_name]), here, plain)
-    tradeoff_odds.fold(family, epsilon)
+    count_odds = odds_view.side_by_side(family, epsilon)
+    sentences.sentences(family.model.kind, (risk_name, known[risk_name]), here, plain)
+    odds_view.fold(family, epsilon)
     if epsilon not in measured:
         train_this(family, epsilon)
-    charts.show(
+    chart_style.show(
         linked_pair(
             curves,
             risk_name,
             known[risk_name],
             {name: here[name, "run"] for name in (PERPLEXITY, risk_name)},
             epsilon,
-            seeds_of(str(shell.workspace().root), family.run_ids),
+            seeds_of(str(owner.workspace().root), family.run_ids),
         ),
         key="tradeoff-chart",
         alt=f"Perplexity above and {known[risk_name].label} below, against ε, each with its control",
         on_select=move_to_clicked,
     )
-    st.caption(tradeoff_text.caption(curves, risk_name))
+    st.caption(sentences.caption(curves, risk_name))
     shown = curves[curves["metric"].isin([PERPLEXITY, risk_name])]
-    numbers(tradeoff_text.wide(shown), name="tradeoff")
+    numbers(sentences.wide(shown), name="tradeoff")
     numbers(curves, name="tradeoff-all", label="Every measured figure of these runs")
     count_odds()
 
 
 def recommend(family: Family) -> None:
     """The ε for the reader's limits. Imported when asked for: it reads scores, which needs torch."""
-    from pages.parts import tradeoff_choice
+    from pages.parts.tradeoff import recommendation_view
 
-    tradeoff_choice.show(family)
+    recommendation_view.show(family)
 
 
-VIEWS = {"Measured": draw, "Which ε?": recommend, "What if?": tradeoff_whatif.show}
+VIEWS = {"Measured": draw, "Which ε?": recommend, "What if?": what_if.show}
 
-runs = shell.workspace().runs()
+runs = owner.workspace().runs()
 found = families(runs)
 if found:
     chosen_family = choose_family(found)

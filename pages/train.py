@@ -3,11 +3,13 @@
 import streamlit as st
 
 from core.corpus.tables import Corpus
-from core.runs.disk import error_sentence
+from core.runs.integrity.disk import error_sentence
 from core.spec import RunSpec
-from pages.parts import job_monitor, shell
-from pages.parts.cohort_choice import asks_for_notes, choose_cohort, describe, show_command, too_large_to_build
-from pages.parts.privacy_knobs import choose_run, preview, show_preview
+from pages.parts.common import shell
+from pages.parts.jobs import monitor
+from pages.parts.pickers.cohort_picker import asks_for_notes, choose_cohort, describe, show_command, too_large_to_build
+from pages.parts.session import owner
+from pages.parts.train.training_settings import choose_run, preview, show_preview
 
 shell.page(
     "Train",
@@ -32,7 +34,7 @@ def cohort() -> Corpus | None:
         show_command(spec)
         return None
     try:
-        return shell.workspace().corpus(spec)
+        return owner.workspace().corpus(spec)
     except OSError as error:
         st.error(error_sentence(error), icon=":material/hard_drive:")
     except ValueError as error:
@@ -60,14 +62,14 @@ with left:
     spec = choose_run(corpus.spec, notes=len(corpus.training_notes())) if corpus is not None else None
     button = st.empty()
     with button.container():
-        asked = spec is not None and job_monitor.train_button(spec)
+        asked = spec is not None and monitor.train_button(spec)
 with right:
     st.subheader("Before training")
-    if spec is not None and before_training(corpus, spec) and asked and job_monitor.submit(spec):
+    if spec is not None and before_training(corpus, spec) and asked and monitor.submit(spec):
         with button:  # no second run of the page: the news is on screen sooner
-            job_monitor.on_its_way()
+            monitor.on_its_way()
     st.subheader("While training")
-    job_monitor.watch()
+    monitor.watch()
 st.subheader("Training queue")
-job_monitor.queue()
-job_monitor.engine().warm()
+monitor.queue()
+monitor.engine().warm()

@@ -22,7 +22,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from core.pipeline import execute
+from core.pipeline.training_run import execute
 from core.runs.run import PRIVACY_FILE, read_privacy
 from core.runs.store import Workspace
 from core.spec import CORPUS_PRESETS, AuditSpec, CorpusSpec, PrivacySpec, RunSpec, TrainingSpec
@@ -86,9 +86,15 @@ def leaky_workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """
     root = tmp_path_factory.mktemp("leaky") / "data"
     corpus = CorpusSpec(
-        patients=4, population=0, notes_per_patient=1, naming_rate=1.0, generic_rate=0.0, copy_forward=0.0,
-        canaries=0, canary_patients=0,
-    )  # fmt: skip
+        patients=4,
+        population=0,
+        notes_per_patient=1,
+        naming_rate=1.0,
+        generic_rate=0.0,
+        copy_forward=0.0,
+        canaries=0,
+        canary_patients=0,
+    )
     audit = AuditSpec(samples_per_prompt=1, new_tokens=16, mask_draws=1, bootstrap=10)
     for privacy, epochs in ((PrivacySpec(), 25), (PrivacySpec(target_epsilon=8.0, delta=1e-2), 1)):
         training = TrainingSpec(epochs=epochs, batch_size=3, learning_rate=4e-3, max_tokens=64)

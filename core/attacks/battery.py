@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from core.attacks import canary_patients, membership_attacks, memorisation_attacks, probes, reworded
+import core.attacks.membership.attacks
+import core.attacks.memorisation.attacks
+import core.attacks.memorisation.canary_patients
+import core.attacks.memorisation.filter_evasion
+import core.attacks.probes  # noqa: F401 — importing an attack registers it
 from core.attacks.registry import REGISTRY, applicable
 
-__all__ = [
-    "REGISTRY",
-    "applicable",
-    "canary_patients",
-    "membership_attacks",
-    "memorisation_attacks",
-    "probes",
-    "reworded",
-]
+__all__ = ["REGISTRY", "applicable"]

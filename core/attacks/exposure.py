@@ -12,8 +12,8 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 
-from core.attacks.secret_loss import secret_losses
-from core.corpus.canaries import reference_texts
+from core.attacks.memorisation.secret_loss import secret_losses
+from core.corpus.synthetic.canaries import reference_texts
 from core.models.build import LanguageModel
 
 CANARY_COLUMNS = {
@@ -62,8 +62,9 @@ def canary_exposures(
     """The canaries table of docs/ARCHITECTURE.md: every canary ranked by enumeration among all members of its space.
 
     `loss` is in nats: of the whole text, end mark included, for a causal model; of the secret's pseudo-likelihood for a
-    masked one (`core.attacks.secret_loss`). Whole canary patients (form `patient`) have an attack of their own
-    (`core.attacks.canary_patients`): loss, rank and exposure are null. `on_progress(done, total)` counts canaries.
+    masked one (`core.attacks.memorisation.secret_loss`). Whole canary patients (form `patient`) have an attack of
+    their own (`core.attacks.memorisation.canary_patients`): loss, rank and exposure are null. `on_progress(done,
+    total)` counts canaries.
     """
     rows = []
     for number, row in enumerate(canaries.to_dict("records"), start=1):

@@ -2,7 +2,7 @@
 
 Carlini et al. 2021 ("Extracting training data from large language models", §5.2) let a model write, and sort what it
 wrote by the likelihood under the target compared with another model: common phrases are likely to both, what was
-memorised to the target alone. `core.evaluation.extraction.recall_at_errors` judges the ranking.
+memorised to the target alone. `core.evaluation.memorisation.extraction.recall_at_errors` judges the ranking.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 
 from core.models.build import LanguageModel
+from core.models.encoding import encode
 from core.models.likelihood import note_losses, token_log_likelihoods
-from core.models.tokenizer import encode
 from core.spec import AuditSpec
 
 RANKING_COLUMNS = {
@@ -52,10 +52,15 @@ def rank_generations(
     found[:, [count == 0 for count in tokens]] = -np.inf
     with np.errstate(invalid="ignore"):
         ratio = np.where(np.isinf(found[0]), -np.inf, found[0] - found[1])
-    frame = pd.DataFrame({
-        "generation_id": generations["generation_id"].to_numpy(), "tokens": tokens,
-        "log_likelihood": found[0], "base_log_likelihood": found[1], "ratio": ratio,
-    })  # fmt: skip
+    frame = pd.DataFrame(
+        {
+            "generation_id": generations["generation_id"].to_numpy(),
+            "tokens": tokens,
+            "log_likelihood": found[0],
+            "base_log_likelihood": found[1],
+            "ratio": ratio,
+        }
+    )
     return frame.astype(RANKING_COLUMNS)
 
 

@@ -3,7 +3,7 @@
 An attack is a function from a `Target` (a trained model, its cohort and the tables its run already has) to tidy tables.
 It says about itself what a reader has to know before believing a figure: which paper's row it repeats, what access it
 needs, which kinds of model it makes sense for, and what it costs. `core.attacks.battery` imports every module that
-registers attacks; `core.audit` runs them and stores what they return.
+registers attacks; `core.pipeline.full_audit` runs them and stores what they return.
 """
 
 from __future__ import annotations
@@ -43,9 +43,10 @@ class Target:
     """What an attack may use. Everything costly is computed once and shared by all attacks of one audit.
 
     `tables` reads a table of the run (core.runs.tables.SCHEMAS) by name. `models` gives a model by its role: `target`
-    is the model under attack, `base` the public model it started from; `core.attacks.reference` adds reference models
-    trained on the disjoint population. A loader is called once. Where the target has `own_words`, every other model is
-    given them too (`LanguageModel` with the same word list), so that all are asked for the same tokens.
+    is the model under attack, `base` the public model it started from; `core.attacks.membership.reference` adds
+    reference models trained on the disjoint population. A loader is called once. Where the target has `own_words`,
+    every other model is given them too (`LanguageModel` with the same word list), so that all are asked for the same
+    tokens.
     """
 
     spec: RunSpec
@@ -79,7 +80,7 @@ class Target:
     @property
     def trained_texts(self) -> list[str]:
         """What the model under attack read: its training notes after the run's defence, if it has one."""
-        from core.corpus.defences import defended
+        from core.corpus.transforms.defences import defended
 
         def made() -> list[str]:
             notes = self.corpus.training_notes(self.spec.note_cap)

@@ -12,8 +12,8 @@ from core.cli.training import Cohort, Model
 if TYPE_CHECKING:
     import pandas as pd
 
-    from core.evaluation.comparable import Family
-    from core.evaluation.defences import Defence
+    from core.evaluation.defences.side_by_side import Defence
+    from core.evaluation.sweep.sweeps import Family
     from core.runs.store import Workspace
 
 
@@ -32,7 +32,7 @@ def defences(
 ) -> None:
     """Compare no defence, deduplication, scrubbing, DP per note and per patient, and an output filter."""
     with errors_as_sentences():
-        from core.evaluation.defences import lineup, measured
+        from core.evaluation.defences.side_by_side import lineup, measured
         from core.runs.store import Workspace
 
         workspace = Workspace(data)
@@ -49,8 +49,8 @@ def defences(
 def _family(workspace: Workspace, model: str, corpus: str) -> Family:
     """The runs to compare with: those there are of this model and cohort, else what the measured recipe would make."""
     from core.cli.settings import audit_spec, model_spec, stored_corpus
-    from core.evaluation.comparable import Family, families
-    from core.evaluation.defences import settings
+    from core.evaluation.defences.side_by_side import settings
+    from core.evaluation.sweep.sweeps import Family, families
     from core.spec import PrivacySpec
 
     cohort, start = stored_corpus(corpus, workspace), model_spec(model, "tiny", "assets")
@@ -63,7 +63,7 @@ def _family(workspace: Workspace, model: str, corpus: str) -> Family:
 def _train(compared: list[Defence], workspace: Workspace) -> None:
     """Make every run that is missing; whatever cannot be trained is said before the first begins."""
     from core.cli.training import checked
-    from core.pipeline import execute
+    from core.pipeline.training_run import execute
 
     missing = dict.fromkeys(one.spec for one in compared if not one.runs(workspace.runs()))
     if not missing:

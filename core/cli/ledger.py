@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from core.cli.output import AsJson, BadInput, DataFolder, answer, errors_as_sentences
-from core.cli.releasing import Terms, release_run, release_vocabulary
+from core.cli.release import Terms, release_run, release_vocabulary
 from core.cli.settings import stored_corpus
 
 if TYPE_CHECKING:
-    from core.runs.ledger import Ledger, Release
+    from core.runs.ledger.entries import Ledger, Release
     from core.runs.store import Workspace
 
 
@@ -89,7 +89,7 @@ def _tell(
     *,
     as_json: bool,
 ) -> None:
-    from core.runs.ledger import Ledger
+    from core.runs.ledger.entries import Ledger
 
     found = [described(workspace, Ledger.of(workspace, spec), delta, budget) for spec in cohorts]
     text = "\n\n".join(map(_text, found)) or "There is no cohort with a run yet: `python -m core train`."
@@ -100,7 +100,7 @@ def described(workspace: Workspace, ledger: Ledger, delta: float, budget: float 
     """A cohort's ledger as JSON: its releases, the total of each unit with what is left of a budget, and both units'
     releases together for one patient and one note.
     """
-    from core.runs.promised import mechanisms_of, promised, room_left, together
+    from core.runs.ledger.totals import mechanisms_of, promised, room_left, together
 
     releases = ledger.releases()
     found = {unit: promised(releases, unit, delta) for unit in ("note", "patient")}
@@ -108,10 +108,14 @@ def described(workspace: Workspace, ledger: Ledger, delta: float, budget: float 
     for unit, total in found.items():
         silent = bool(releases) and not total.releases and not total.reasons  # the other unit's releases are no 0
         totals[unit] = {
-            "releases": total.releases, "epsilon": None if silent else total.epsilon, "delta": delta,
+            "releases": total.releases,
+            "epsilon": None if silent else total.epsilon,
+            "delta": delta,
             "accountant": total.accountant,
-            "if_independent": total.if_independent, "sum_of_epsilons": total.added, "reasons": list(total.reasons),
-        }  # fmt: skip
+            "if_independent": total.if_independent,
+            "sum_of_epsilons": total.added,
+            "reasons": list(total.reasons),
+        }
         if budget is not None and not silent:
             totals[unit]["budget"] = budget
             totals[unit]["left"] = 0.0 if total.reasons else max(0.0, budget - total.epsilon)
@@ -122,9 +126,12 @@ def described(workspace: Workspace, ledger: Ledger, delta: float, budget: float 
     cohort = workspace.corpus(ledger.corpus, store=False) if releases else None
     both = together(releases, found["note"], found["patient"], cohort) if cohort else []
     return {
-        "cohort": ledger.corpus.digest(), "patients": ledger.corpus.patients, "releases": entries, "totals": totals,
+        "cohort": ledger.corpus.digest(),
+        "patients": ledger.corpus.patients,
+        "releases": entries,
+        "totals": totals,
         "together": [{**asdict(one), "sentence": one.sentence()} for one in both],
-    }  # fmt: skip
+    }
 
 
 def _entry(release: Release) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, TextIO
 
 import typer
 
-from core.evaluation.json_export import plain
+from core.evaluation.report.json_export import plain
 
 BAD_INPUT, FAILURE = 2, 1
 INTERRUPTED, READER_GONE = 130, 141  # as shells count them: 128 and the number of the signal
@@ -54,7 +54,7 @@ def errors_as_sentences() -> Iterator[None]:
     except BrokenPipeError:
         raise
     except OSError as error:
-        from core.runs.disk import error_sentence
+        from core.runs.integrity.disk import error_sentence
         from core.runs.store import DataFolderUnusable
 
         bad = isinstance(error, (FileNotFoundError, DataFolderUnusable))

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from core.cli.output import AsJson, BadInput, DataFolder, answer, errors_as_sentences, say
-from core.files import replaced
+from core.common.files import replaced
 
 if TYPE_CHECKING:
-    from core.evaluation.recommendation import Recommendation
+    from core.evaluation.sweep.recommendation import Recommendation
     from core.runs.run import Run
     from core.runs.store import Workspace
 
@@ -28,10 +28,7 @@ def report(
     out: Annotated[
         list[Path], typer.Option("--out", metavar="FILE", help=".html, .json, or .zip with a CSV a table; repeatable.")
     ],
-    limit: Annotated[
-        list[str] | None,
-        typer.Option("--limit", metavar="RISK=HIGHEST", help=LIMIT_HELP),
-    ] = None,
+    limit: Annotated[list[str] | None, typer.Option("--limit", metavar="RISK=HIGHEST", help=LIMIT_HELP)] = None,
     utility: Annotated[
         float | None,
         typer.Option(
@@ -52,8 +49,8 @@ def report(
                 raise BadInput(f"--out: there is no folder {path.resolve().parent}.")
         if bool(limit) != (utility is not None):
             raise BadInput("--limit and --utility belong together: a recommendation weighs risk against usefulness.")
-        from core.evaluation.report import build
-        from core.evaluation.report_html import render
+        from core.evaluation.report.facts import build
+        from core.evaluation.report.html import render
         from core.runs.store import Workspace
 
         workspace = Workspace(data)
@@ -65,18 +62,21 @@ def report(
         for path in out:
             content = {".html": page.encode, ".json": made.to_json().encode, ".zip": lambda: made.to_zip(page)}
             _write(path, content[path.suffix](), private=private)
-        answer({"files": [str(path) for path in out], "runs": [run.id for run in chosen]},
-               "\n".join(map(str, out)), as_json=as_json)  # fmt: skip
+        answer(
+            {"files": [str(path) for path in out], "runs": [run.id for run in chosen]},
+            "\n".join(map(str, out)),
+            as_json=as_json,
+        )
 
 
 def _recommendation(
     workspace: Workspace, runs: list[Run], limit: list[str], utility: float, use_case: str
 ) -> Recommendation:
     """Over the family of the first private run that was asked about (or of the first run)."""
-    from core.evaluation.advice import advise, compared_runs
-    from core.evaluation.comparable import families
-    from core.evaluation.limit_measures import measures
-    from core.evaluation.limits import Limits
+    from core.evaluation.sweep.advice import advise, compared_runs
+    from core.evaluation.sweep.limit_measures import measures
+    from core.evaluation.sweep.limits import Limits
+    from core.evaluation.sweep.sweeps import families
 
     risks = {}
     for given in limit:

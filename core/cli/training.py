@@ -21,8 +21,8 @@ from core.cli.settings import (
     training_spec,
     vocabulary_spec,
 )
+from core.common.formatting import REPRODUCIBLE
 from core.spec import PrivacySpec, RunSpec
-from core.writing import REPRODUCIBLE
 
 if TYPE_CHECKING:
     from core.jobs.engine import Engine
@@ -89,9 +89,14 @@ def train(
         cohort, target = stored_corpus(corpus, workspace), epsilon_value(epsilon)
         private = target is not None or noise_multiplier is not None
         privacy = PrivacySpec(
-            target_epsilon=target, noise_multiplier=noise_multiplier, delta=delta, max_grad_norm=max_grad_norm,
-            unit=unit, accountant=accountant, noise_source=noise_source(secret_noise, cohort, private=private),
-        )  # fmt: skip
+            target_epsilon=target,
+            noise_multiplier=noise_multiplier,
+            delta=delta,
+            max_grad_norm=max_grad_norm,
+            unit=unit,
+            accountant=accountant,
+            noise_source=noise_source(secret_noise, cohort, private=private),
+        )
         spec = RunSpec(
             corpus=cohort,
             model=model_spec(model, size, base),
@@ -99,10 +104,13 @@ def train(
             training=training_spec(model, privacy, epochs, seed, batch_size=batch_size, learning_rate=learning_rate),
             audit=audit_spec(samples_per_prompt),
             vocabulary=vocabulary_spec(
-                vocabulary_epsilon, delta=vocabulary_delta, words=vocabulary_words, pieces=vocabulary_pieces,
+                vocabulary_epsilon,
+                delta=vocabulary_delta,
+                words=vocabulary_words,
+                pieces=vocabulary_pieces,
                 noise=vocabulary_noise,
             ),
-        )  # fmt: skip
+        )
         (spec,) = checked(workspace, [spec], batch_given=batch_size is not None)
         run = _execute(spec, workspace)
         answer(described(run), _summary_text(run), as_json=as_json)
@@ -180,7 +188,7 @@ def checked(workspace: Workspace, specs: list[RunSpec], *, batch_given: bool) ->
 
 
 def _execute(spec: RunSpec, workspace: Workspace) -> Run:
-    from core.pipeline import execute
+    from core.pipeline.training_run import execute
 
     return execute(spec, workspace, on_event=_reporter(spec))
 

@@ -9,23 +9,22 @@ import typer
 from core.cli.output import FAILURE, AsJson, DataFolder, answer, errors_as_sentences
 
 if TYPE_CHECKING:
+    from core.runs.integrity.verify import Damage
     from core.runs.store import Workspace
-    from core.runs.verify import Damage
 
 
 def verify(
     repair: Annotated[
-        bool,
-        typer.Option("--repair", help="Rebuild what can be derived, and put the rest aside in `damaged/`."),
+        bool, typer.Option("--repair", help="Rebuild what can be derived, and put the rest aside in `damaged/`.")
     ] = False,
     data: DataFolder = None,
     as_json: AsJson = False,
 ) -> None:
     """Check runs, audits, cohorts, ledgers and records of uploads. Exit code 1 where something is damaged."""
     with errors_as_sentences():
+        from core.runs.integrity.upkeep import sweep_store, tighten_store
+        from core.runs.integrity.verify import checked, damages
         from core.runs.store import Workspace
-        from core.runs.upkeep import sweep_store, tighten_store
-        from core.runs.verify import checked, damages
 
         workspace = Workspace(data)
         rows = []
@@ -51,6 +50,6 @@ def _text(rows: list[dict[str, Any]], counts: dict[str, int], left: int) -> str:
 
 
 def _repaired(damage: Damage, workspace: Workspace) -> str:
-    from core.repair import repair
+    from core.pipeline.repair import repair
 
     return repair(damage, workspace)

@@ -14,8 +14,8 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 
-from core.corpus.conditions import FOLDER, catalogue, short_wording
-from core.corpus.import_codes import Revision, revision_of
+from core.corpus.importing.codes import Revision, revision_of
+from core.corpus.synthetic.conditions import FOLDER, catalogue, short_wording
 from core.corpus.tables import Corpus
 
 NINTH = FOLDER / "icd9_codes.csv.gz"

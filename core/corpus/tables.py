@@ -21,7 +21,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from core.files import create, make_folder, replace_text
+from core.common.files import create, make_folder, replace_text
 from core.phi.fields import FIELDS
 from core.spec import CorpusSpec
 

@@ -1,4 +1,4 @@
-"""Tables that are pure functions of what the attacks of an audit wrote: the list that `core.audit` goes through.
+"""Tables computed from what the attacks of an audit wrote: the list that `core.pipeline.full_audit` works through.
 
 Attacks measure (scores, ranks, hits); summaries judge (AUC, rates, bounds, each with its interval). They are made of
 the stored tables alone: anew after every attack that was run, and by the next audit when their version was raised.

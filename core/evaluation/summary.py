@@ -13,19 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from core.attacks.decision import LOSS, PUBLIC_LOSS
+from core.attacks.membership.decision import LOSS, PUBLIC_LOSS
 from core.corpus.tables import Corpus
-from core.evaluation.bootstrap import (
-    Interval,
-    WeightedStatistic,
-    patient_bootstrap,
-    weighted_auc,
-    weighted_leakage,
-    weighted_perplexity,
-    weighted_share,
-)
-from core.evaluation.extremes import auc_interval, bits_interval, difference_interval, share_interval
-from core.evaluation.known_words import (
+from core.evaluation.memorisation.known_words import (
     hospital_words,
     identifier_spans,
     identifier_words,
@@ -34,8 +24,18 @@ from core.evaluation.known_words import (
     whole_words,
     without_spans,
 )
-from core.evaluation.metrics import says_member
-from core.evaluation.statistics import proportion_interval
+from core.evaluation.stats.bootstrap import (
+    Interval,
+    WeightedStatistic,
+    patient_bootstrap,
+    weighted_auc,
+    weighted_leakage,
+    weighted_perplexity,
+    weighted_share,
+)
+from core.evaluation.stats.boundary_intervals import auc_interval, bits_interval, difference_interval, share_interval
+from core.evaluation.stats.intervals import proportion_interval
+from core.evaluation.stats.roc import says_member
 from core.phi.fields import DIRECT, FIELDS
 from core.spec import AuditSpec
 

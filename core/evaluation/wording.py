@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-from core.writing import promised_text, proved_text
+from core.common.formatting import promised_text, proved_text
 
 Verdict = Literal["exceeds its control", "cannot be told from its control", "below its control"]
 
@@ -106,10 +106,7 @@ def most_right_guesses(epsilon: float, delta: float = 0.0) -> float:
     return 1 - (1 - delta) / (1 + math.exp(min(epsilon, 700.0)))
 
 
-IN_OR_OUT = {
-    "patient": "whether a patient was in the data",
-    "note": "whether one particular note was in the data",
-}
+IN_OR_OUT = {"patient": "whether a patient was in the data", "note": "whether one particular note was in the data"}
 
 
 def odds_sentence(epsilon: float, delta: float = 0.0, unit: Literal["note", "patient"] = "patient") -> str:

@@ -85,10 +85,7 @@ def serve() -> None:
         }
     )
     security = Security.temporary()
-    with (
-        tempfile.TemporaryDirectory(prefix="phi-leak-lab-") as folder,
-        local_cluster(security, folder) as cluster,
-    ):
+    with tempfile.TemporaryDirectory(prefix="phi-leak-lab-") as folder, local_cluster(security, folder) as cluster:
         said = {
             "scheduler": cluster.scheduler_address,
             "certificate": security.tls_client_cert,

@@ -13,12 +13,12 @@ from pathlib import Path
 from distributed import Future
 from distributed.scheduler import KilledWorker
 
-from core.audit import check_attackable
 from core.jobs.connection import Connection, EngineFailed
 from core.jobs.limits import Accounts, Limits, Refused, Request, User, check
 from core.jobs.queue import Queue, Ticket
 from core.jobs.work import AUDIT, Job, JobState, Work
 from core.jobs.workers import Fit, task_caller
+from core.pipeline.full_audit import check_attackable
 from core.runs.events import Status
 from core.runs.progress import Progress, ProgressReader, progress_of
 from core.runs.run import Run, RunBroken, RunNotFound

@@ -2,7 +2,7 @@
 
 Standard input tells in one line of JSON what to import and how; when it is closed, whoever asked is gone, and so is
 this process with what it wrote. FOLDER gets `progress.json` now and then, and in the end either `cohort/` with
-`seen.json` (`core.corpus.importers.Seen`), or `failed.json` with a sentence.
+`seen.json` (`core.corpus.importing.importer.Seen`), or `failed.json` with a sentence.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from core.corpus.import_table import Progress
-from core.corpus.importers import import_notes
-from core.files import PRIVATE_FOLDER, replace_text
+from core.common.files import PRIVATE_FOLDER, replace_text
+from core.corpus.importing.importer import import_notes
+from core.corpus.importing.note_tables import Progress
 from core.runs.store import full_disk_as_sentence
 
 COHORT, SEEN_FILE, PROGRESS_FILE, FAILED_FILE = "cohort", "seen.json", "progress.json", "failed.json"

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from core.corpus.importers import STAGES, Seen
+from core.corpus.importing.importer import STAGES, Seen
 from core.jobs.import_task import COHORT, FAILED_FILE, NO_MEMORY, PROGRESS_FILE, SEEN_FILE
-from core.runs.scratch import Scratch
+from core.runs.uploads.scratch import Scratch
 
 ROOT = Path(__file__).resolve().parents[2]
 AT_ONCE = 2  # the others wait for their turn

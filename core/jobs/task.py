@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from core.audit import audit
-from core.pipeline import execute
+from core.pipeline.full_audit import audit
+from core.pipeline.training_run import execute
 from core.runs.events import CANCEL_FILE, Cancelled, read_status
 from core.runs.store import Workspace
 from core.spec import RunSpec
@@ -86,8 +86,8 @@ def _asks_for(folder: Path, submitted: float) -> bool:
 def get_ready() -> None:
     """Import what training needs, so that the first click does not wait for it."""
     import core.attacks.exposure
-    import core.attacks.extraction
-    import core.attacks.membership
-    import core.corpus.hospital
+    import core.attacks.membership.scores
+    import core.attacks.memorisation.extraction
+    import core.corpus.synthetic.hospital
     import core.evaluation.summary
     import core.training.trainer  # noqa: F401

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from core.audit import open_attacks, open_figures
+from core.pipeline.full_audit import open_attacks, open_figures
 from core.runs.audits import AuditBroken
-from core.runs.disk import full_disk_as_sentence
 from core.runs.events import CANCEL_FILE, STATUS_FILE, Status, append_event, read_status, write_status
+from core.runs.integrity.disk import full_disk_as_sentence
 from core.runs.lock import held, in_use
 from core.runs.run import RunBroken, RunNotFound, read_spec
 from core.runs.store import Workspace
@@ -165,8 +165,7 @@ class Work:
         status = self.status()
         if status is not None:
             write_status(
-                self.folder,
-                Status(state="failed", message=message, submitted=status.submitted, finished=time.time()),
+                self.folder, Status(state="failed", message=message, submitted=status.submitted, finished=time.time())
             )
             append_event(self.folder, "failed", message=message)
 

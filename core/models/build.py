@@ -9,10 +9,7 @@ from typing import get_args
 
 import torch
 
-from core.models.locality import look_around
-from core.models.tokenizer import END_OF_TEXT, MASKED_SPECIALS
-from core.spec import ModelKind, ModelSize, ModelSpec
-from core.transformers_parts import (
+from core.common.transformers_parts import (
     AutoConfig,
     AutoModelForCausalLM,
     AutoModelForMaskedLM,
@@ -23,6 +20,9 @@ from core.transformers_parts import (
     PreTrainedModel,
     PreTrainedTokenizerFast,
 )
+from core.models.local_attention import look_around
+from core.models.tokenizer import END_OF_TEXT, MASKED_SPECIALS
+from core.spec import ModelKind, ModelSize, ModelSpec
 
 BASE_MODELS = Path(__file__).resolve().parents[2] / "assets" / "base"
 CONTEXT = 256  # tokens: longer than every sample (192) and every prompt with its answer
@@ -88,7 +88,7 @@ class LanguageModel:
 def new(kind: ModelKind, size: ModelSize, tokenizer: PreTrainedTokenizerFast) -> LanguageModel:
     """A model with random weights (torch's global generator), no dropout and tied embeddings.
 
-    The masked kinds begin with a first layer that looks at neighbouring tokens (`core.models.locality`).
+    The masked kinds begin with a first layer that looks at neighbouring tokens (`core.models.local_attention`).
     """
     with _LOADING:
         model = _model_class(kind).from_config(_config(kind, size, tokenizer))
@@ -102,20 +102,42 @@ def _config(kind: ModelKind, size: ModelSize, tokenizer: PreTrainedTokenizerFast
     shared = {"vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id, "tie_word_embeddings": True}
     if kind == "gpt2":
         return GPT2Config(
-            n_positions=CONTEXT, n_embd=width, n_layer=layers, n_head=heads, activation_function=ACTIVATION,
-            resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0,
-            bos_token_id=tokenizer.bos_token_id, eos_token_id=tokenizer.eos_token_id, **shared,
-        )  # fmt: skip
+            n_positions=CONTEXT,
+            n_embd=width,
+            n_layer=layers,
+            n_head=heads,
+            activation_function=ACTIVATION,
+            resid_pdrop=0.0,
+            embd_pdrop=0.0,
+            attn_pdrop=0.0,
+            bos_token_id=tokenizer.bos_token_id,
+            eos_token_id=tokenizer.eos_token_id,
+            **shared,
+        )
     if kind == "distilbert":
         return DistilBertConfig(
-            max_position_embeddings=CONTEXT, dim=width, n_layers=layers, n_heads=heads, hidden_dim=4 * width,
-            activation=ACTIVATION, dropout=0.0, attention_dropout=0.0, seq_classif_dropout=0.0, **shared,
-        )  # fmt: skip
+            max_position_embeddings=CONTEXT,
+            dim=width,
+            n_layers=layers,
+            n_heads=heads,
+            hidden_dim=4 * width,
+            activation=ACTIVATION,
+            dropout=0.0,
+            attention_dropout=0.0,
+            seq_classif_dropout=0.0,
+            **shared,
+        )
     return BertConfig(
-        max_position_embeddings=CONTEXT, hidden_size=width, num_hidden_layers=layers, num_attention_heads=heads,
-        intermediate_size=4 * width, hidden_act=ACTIVATION,
-        hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, **shared,
-    )  # fmt: skip
+        max_position_embeddings=CONTEXT,
+        hidden_size=width,
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        intermediate_size=4 * width,
+        hidden_act=ACTIVATION,
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+        **shared,
+    )
 
 
 def _model_class(kind: ModelKind) -> type:

@@ -19,21 +19,17 @@ import pandas as pd
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
+from core.common.randomness import Randomness
+from core.common.transformers_parts import PreTrainedTokenizerFast
 from core.models.build import LanguageModel, load
 from core.models.tokenizer import MASKED_SPECIALS
 from core.models.word_noise import WordNoise
-from core.randomness import Randomness
 from core.spec import ModelSpec, Unit, VocabularySpec
-from core.transformers_parts import PreTrainedTokenizerFast
 
 MOST_WORDS = 2_000_000  # read by the WordPiece trainer: larger histograms are scaled down to about so many
 _STREAM = 41  # of random numbers
 _WORDS = pre_tokenizers.Sequence(
-    [
-        pre_tokenizers.WhitespaceSplit(),
-        pre_tokenizers.Punctuation(),
-        pre_tokenizers.Digits(individual_digits=True),
-    ]
+    [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Punctuation(), pre_tokenizers.Digits(individual_digits=True)]
 )
 
 
@@ -95,11 +91,7 @@ def unknown_words(lm: LanguageModel, text: str) -> Iterator[str]:
 
 
 def unit_counts(
-    words_of: Callable[[str], Iterable[str]],
-    notes: pd.DataFrame,
-    unit: Unit,
-    most_words: int,
-    randomness: Randomness,
+    words_of: Callable[[str], Iterable[str]], notes: pd.DataFrame, unit: Unit, most_words: int, randomness: Randomness
 ) -> dict[str, int]:
     """In how many units each word stands, where a unit counts for at most `most_words` different words.
 
@@ -133,9 +125,13 @@ def train_pieces(lm: LanguageModel, counts: Mapping[str, float], size: int) -> l
     learner = Tokenizer(models.WordPiece(unk_token="[UNK]"))  # noqa: S106
     learner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     trainer = trainers.WordPieceTrainer(
-        vocab_size=len(base) + len(known) + size, special_tokens=base, initial_alphabet=alphabet,
-        limit_alphabet=max(1, len(alphabet)), min_frequency=2, show_progress=False,
-    )  # fmt: skip
+        vocab_size=len(base) + len(known) + size,
+        special_tokens=base,
+        initial_alphabet=alphabet,
+        limit_alphabet=max(1, len(alphabet)),
+        min_frequency=2,
+        show_progress=False,
+    )
     learner.train_from_iterator(_said(counts), trainer)
     learned = learner.get_vocab()
     return [piece for piece in sorted(learned, key=learned.__getitem__) if piece not in known][:size]
@@ -211,6 +207,8 @@ def _extended_tokenizer(tokenizer: PreTrainedTokenizerFast, vocabulary: dict[str
         continuing_subword_prefix=old.model.continuing_subword_prefix,
     )
     return PreTrainedTokenizerFast(
-        tokenizer_object=backend, clean_up_tokenization_spaces=tokenizer.clean_up_tokenization_spaces,
-        model_max_length=tokenizer.model_max_length, **{name: getattr(tokenizer, name) for name in MASKED_SPECIALS},
-    )  # fmt: skip
+        tokenizer_object=backend,
+        clean_up_tokenization_spaces=tokenizer.clean_up_tokenization_spaces,
+        model_max_length=tokenizer.model_max_length,
+        **{name: getattr(tokenizer, name) for name in MASKED_SPECIALS},
+    )

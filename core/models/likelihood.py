@@ -9,8 +9,8 @@ import numpy as np
 import torch
 
 from core.models.build import LanguageModel
+from core.models.encoding import encode_samples
 from core.models.masking import draw_mask, masked_logits
-from core.models.tokenizer import encode_samples
 
 BATCH_TOKENS = 2_048  # tokens held at once, padding included: larger ones only move more memory for the logits
 MAX_TOKENS = 192
@@ -179,7 +179,7 @@ def note_losses(
 
     Causal: over every token after BOS. Masked: the mean over `mask_draws` masks of the mean over the tokens hidden
     by a mask is taken over all hidden tokens together (row M2, eq. 2). A text of which a masked model can hide no token
-    (`core.models.tokenizer.can_be_scored`) has no loss: NaN.
+    (`core.models.encoding.can_be_scored`) has no loss: NaN.
     """
     found = log_likelihoods(lm, texts, mask_draws=mask_draws, seed=seed, max_tokens=max_tokens)
     return np.array([-one.mean() if len(one) else np.nan for one in found], dtype=np.float64)

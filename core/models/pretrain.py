@@ -18,10 +18,11 @@ from core.corpus.public_text import heldout_text, training_text
 from core.models import build
 from core.models.build import LanguageModel
 from core.models.card import write_card
+from core.models.encoding import encode
 from core.models.likelihood import perplexity
 from core.models.masking import MASK_SHARE, draw_mask, masked_logits
 from core.models.public_sources import public_words, read_documents, split_documents
-from core.models.tokenizer import encode, train
+from core.models.tokenizer import train
 from core.spec import ModelKind, ModelSize
 
 BATCH_BLOCKS: dict[ModelKind, int] = {"gpt2": 32, "distilbert": 8, "bert": 8}

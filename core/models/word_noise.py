@@ -23,7 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from core.randomness import Stream
+from core.common.randomness import Stream
 from core.spec import VocabularySpec
 
 

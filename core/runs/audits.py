@@ -18,8 +18,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from core.files import make_folder, replace_text, replaced
-from core.runs.whole import table_problem
+from core.common.files import make_folder, replace_text, replaced
+from core.runs.integrity.whole import table_problem
 
 ATTACKS_FILE = "attacks.json"
 REMEDY = "`python -m core verify --repair` puts it aside; then audit the run again."

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from core.files import replace_text
+from core.common.files import replace_text
 from core.runs.facts import RunFacts, run_facts
 from core.spec import RunSpec
 
 if TYPE_CHECKING:
-    from core.training.accounting import Mechanism
+    from core.training.accounting.mechanism import Mechanism
 
 
 CARD_FILE = "README.md"

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from core.files import file_mode, replace_text
+from core.common.files import file_mode, replace_text
 
 State = Literal["queued", "running", "done", "cancelled", "failed"]
 EVENTS_FILE = "events.jsonl"

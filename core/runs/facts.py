@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from core.common.formatting import REPRODUCIBLE, delta_text, epochs_text, promised_text
 from core.phi.fields import FIELDS, HIPAA_IDENTIFIERS
 from core.spec import RunSpec
-from core.writing import REPRODUCIBLE, delta_text, epochs_text, promised_text
 
 if TYPE_CHECKING:
-    from core.training.accounting import Mechanism
+    from core.training.accounting.mechanism import Mechanism
 
 SYNTHETIC = (
     "Trained on the notes of a synthetic hospital for teaching and measurement: no patient in it exists. "

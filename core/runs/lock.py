@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from core.files import PRIVATE_FILE
+from core.common.files import PRIVATE_FILE
 
 POLL_SECONDS = 0.2
 

@@ -11,8 +11,8 @@ import shutil
 from contextlib import suppress
 from pathlib import Path
 
-from core.files import sync
-from core.randomness import KEY_BYTES, SecretKey, new_key
+from core.common.files import sync
+from core.common.randomness import KEY_BYTES, SecretKey, new_key
 
 FILE = "noise.key"
 

@@ -1,6 +1,6 @@
 """Which runs with a promise per note read only the first notes of a patient: those of an older version (row J7).
 
-Up to schema 1 (`core.spec_schema`) the cap on a patient's notes held for private training per note, too. There it
+Up to schema 1 (`core.spec.schema`) the cap on a patient's notes held for private training per note, too. There it
 breaks the promise: take away one of the notes that were read, and the next one is read instead, so the sum of clipped
 gradients moves by up to 2C where the noise was made for C. Such a run is found by its own table of scores, which has
 every member's note that was read; today there is no cap (`RunSpec.note_cap`), and nothing to be found.
@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from core.spec import RunSpec
-from core.spec_schema import ALL_NOTES_READ
+from core.spec.schema import ALL_NOTES_READ
 
 
 def was_capped(folder: Path, spec: RunSpec, schema: int) -> bool:

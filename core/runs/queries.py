@@ -8,10 +8,10 @@ from pathlib import Path
 import duckdb
 import pandas as pd
 
+from core.runs.integrity.whole import note_damage, table_problem
 from core.runs.run import Run
 from core.runs.store import Workspace
 from core.runs.tables import SCHEMAS
-from core.runs.whole import note_damage, table_problem
 
 SETTINGS = (
     *("run_id", "shipped", "is_base", "kind", "size", "base", "epsilon", "sigma", "delta", "unit"),
@@ -39,10 +39,21 @@ def _row(run: Run) -> tuple:
         asked_in_all = privacy.target_epsilon is not None and spec.vocabulary is None and not run.capped
         epsilon = privacy.target_epsilon if asked_in_all else math.nan
     return (
-        run.id, run.shipped, spec.is_base, spec.model.kind, spec.model.size, spec.model.base, epsilon,
-        privacy.noise_multiplier, privacy.delta, privacy.unit, spec.training.epochs, spec.training.seed,
-        spec.corpus.digest(), run.status.finished,
-    )  # fmt: skip
+        run.id,
+        run.shipped,
+        spec.is_base,
+        spec.model.kind,
+        spec.model.size,
+        spec.model.base,
+        epsilon,
+        privacy.noise_multiplier,
+        privacy.delta,
+        privacy.unit,
+        spec.training.epochs,
+        spec.training.seed,
+        spec.corpus.digest(),
+        run.status.finished,
+    )
 
 
 def table(workspace: Workspace, name: str, where: str = "true", parameters: tuple = ()) -> pd.DataFrame:

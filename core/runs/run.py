@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from core.common.files import replace_text
+from core.common.randomness import NoiseSource
 from core.corpus.tables import Corpus
-from core.files import replace_text
-from core.randomness import NoiseSource
 from core.runs.events import Status, read_events, read_status
+from core.runs.integrity.whole import MECHANISM, json_problem, table_problem, weights_problem
 from core.runs.note_cap import was_capped
 from core.runs.tables import OPTIONAL, SCHEMAS, read_table
-from core.runs.whole import MECHANISM, json_problem, table_problem, weights_problem
 from core.spec import RunSpec
-from core.spec_schema import SCHEMA, SpecTooNew, SpecUnreadable, StoredSpec
-from core.spec_schema import read as read_settings
+from core.spec.schema import SCHEMA, SpecTooNew, SpecUnreadable, StoredSpec
+from core.spec.schema import read as read_settings
 
 if TYPE_CHECKING:
     from core.models.build import LanguageModel
-    from core.training.accounting import Mechanism
+    from core.training.accounting.mechanism import Mechanism
 
 RUN_ID = re.compile(r"(gpt2|distilbert|bert)-[0-9a-f]{12}")
 SPEC_FILE = "spec.json"
@@ -79,7 +79,7 @@ def read_stored_spec(folder: Path) -> StoredSpec[RunSpec]:
 class Run:
     """A complete run. `shipped` runs came with the software and are read-only.
 
-    `schema` is that of its stored spec (`core.spec_schema`). A run of an older one keeps its name, so for the name of
+    `schema` is that of its stored spec (`core.spec.schema`). A run of an older one keeps its name, so for the name of
     a run take `id`, never `spec.run_id`.
     """
 
@@ -91,7 +91,7 @@ class Run:
 
     @classmethod
     def open(cls, folder: Path, *, shipped: bool = False) -> Run:
-        """Open a run's folder. Raises RunBroken naming the file that is missing or damaged (`core.runs.whole`)."""
+        """Open a run's folder. Raises RunBroken, which names the missing or damaged file."""
         stored = read_stored_spec(folder)
         status = read_status(folder)
         if status is None:
@@ -209,7 +209,7 @@ def file_problems(folder: Path, spec: RunSpec) -> Iterator[tuple[str, str]]:
 
 def read_privacy(folder: Path) -> Mechanism:
     """The mechanism of a folder's `privacy.json`. Raises RunBroken."""
-    from core.training.accounting import Mechanism
+    from core.training.accounting.mechanism import Mechanism
 
     try:
         return Mechanism.from_json((folder / PRIVACY_FILE).read_text(encoding="utf-8"))

@@ -17,30 +17,21 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from core.common.files import is_private, make_folder, replace_text
+from core.common.folders import building, publish
 from core.corpus.tables import CANARIES, DIAGNOSES, NOTES, PATIENTS, Corpus
-from core.files import is_private, make_folder, replace_text
-from core.folders import building, publish
 from core.runs import noise_key
 from core.runs.audits import StoredAudit
-from core.runs.checksums import take as take_checksums
-from core.runs.disk import DiskFull, error_sentence, full_disk_as_sentence
 from core.runs.events import Status, read_status, write_status
-from core.runs.run import (
-    RUN_ID,
-    SPEC_FILE,
-    Run,
-    RunBroken,
-    RunNotFound,
-    check_run_id,
-    read_spec,
-    read_stored_spec,
-)
-from core.runs.upkeep import DIGEST, look_after
-from core.runs.uploads import damaged_records, may_see, sees_upload
-from core.runs.whole import note_damage, table_problem
-from core.runs.whose import UPLOADED, cohort_of, mark_run, marked_cohort
+from core.runs.integrity.checksums import take as take_checksums
+from core.runs.integrity.disk import DiskFull, error_sentence, full_disk_as_sentence
+from core.runs.integrity.upkeep import DIGEST, look_after
+from core.runs.integrity.whole import note_damage, table_problem
+from core.runs.run import RUN_ID, SPEC_FILE, Run, RunBroken, RunNotFound, check_run_id, read_spec, read_stored_spec
+from core.runs.uploads.ownership import UPLOADED, cohort_of, mark_run, marked_cohort
+from core.runs.uploads.records import damaged_records, may_see, sees_upload
 from core.spec import CorpusSpec, RunSpec
-from core.spec_schema import SCHEMA, written
+from core.spec.schema import SCHEMA, written
 
 __all__ = ["CORPORA_IN_MEMORY", "DEMO", "CohortGone", "DiskFull", "Workspace", "full_disk_as_sentence"]
 
@@ -83,8 +74,8 @@ class Workspace:
     """Runs and cohorts under `root` (`data_folder`), and the read-only ones of `shared`.
 
     `shared` defaults to the folder of $PHILAB_SHIPPED, else to assets/demo. With a `viewer` (a browser session or a
-    signed-in user) cohorts that others uploaded are not there, nor any run on them (core.runs.uploads); without one,
-    as for commands and the job engine, everything is.
+    signed-in user) cohorts that others uploaded are not there, nor any run on them (core.runs.uploads.records);
+    without one, as for commands and the job engine, everything is.
     """
 
     def __init__(
@@ -392,6 +383,6 @@ def _read(folder: Path) -> Corpus:
 
 
 def _build(spec: CorpusSpec) -> Corpus:
-    from core.corpus.hospital import build
+    from core.corpus.synthetic.hospital import build
 
     return build(spec)

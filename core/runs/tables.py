@@ -8,7 +8,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from core.files import make_folder, replaced
+from core.common.files import make_folder, replaced
 
 SCHEMAS: dict[str, pa.Schema] = {
     "history": pa.schema(
@@ -95,7 +95,7 @@ OPTIONAL: dict[str, pa.Schema] = {  # tables that only runs with words of their 
             ("characters", pa.int32()),  # of the words asked for
             ("nats", pa.float64()),  # their -log p
         ]
-    ),
+    )
 }
 
 

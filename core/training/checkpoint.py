@@ -2,8 +2,8 @@
 
 One safetensors file holds the tensors (weights, optimiser, averaged weights) and, in its metadata, a JSON text with
 the rest (step, history). It is written beside and renamed over the old one, so a reader finds either state whole.
-There is no random state to keep: every draw comes from (source, purpose, step), see `core.randomness`. The key of a run
-with secret noise is not part of it.
+There is no random state to keep: every draw comes from (source, purpose, step), see `core.common.randomness`. The key
+of a run with secret noise is not part of it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from core.files import make_folder, replaced
+from core.common.files import make_folder, replaced
 
 FILE = "state.safetensors"
 

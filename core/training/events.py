@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from core.training.accounting import Mechanism
+from core.training.accounting.mechanism import Mechanism
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from core.common.transformers_parts import PreTrainedTokenizerBase
 from core.models.build import LanguageModel
-from core.transformers_parts import PreTrainedTokenizerBase
 
 MASK_SHARE = 0.15  # Devlin et al. 2019: so many tokens are predicted …
 CACHED_FLOATS = 1 << 19  # 2 MiB
@@ -44,10 +44,7 @@ def causal_batch(samples: Sequence[np.ndarray], device: torch.device) -> Batch:
 
 
 def masked_batch(
-    samples: Sequence[np.ndarray],
-    keys: Sequence[np.ndarray],
-    tokenizer: PreTrainedTokenizerBase,
-    device: torch.device,
+    samples: Sequence[np.ndarray], keys: Sequence[np.ndarray], tokenizer: PreTrainedTokenizerBase, device: torch.device
 ) -> Batch:
     """Masked-token prediction with 15 % of each sample's ordinary tokens (at least one) as targets.
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from torch import distributed
 
 from core.spec import PrivacySpec, TrainingSpec
-from core.training.accounting import Mechanism, noise_multiplier
+from core.training.accounting.gaussian import noise_multiplier
+from core.training.accounting.mechanism import Mechanism
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Which examples each step sees: shuffled epochs without privacy, Poisson samples of units with it.
 
 Every random choice of a step is drawn from a generator made of (source, purpose, step), never from one that runs
-through the training (core.randomness). A run that goes on from a checkpoint therefore draws exactly what an
+through the training (core.common.randomness). A run that goes on from a checkpoint therefore draws exactly what an
 uninterrupted one would have drawn.
 """
 
@@ -13,9 +13,9 @@ from enum import IntEnum
 
 import numpy as np
 
-from core.randomness import Stream
+from core.common.randomness import Stream
 from core.spec import Unit
-from core.training.units import ranked
+from core.training.gradients.units import ranked
 
 BUCKET = 50  # batches that are sorted by length together; within such a bucket padding is next to nothing
 

@@ -14,13 +14,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from core.common.randomness import PublicSeed, Randomness
 from core.models.build import LanguageModel
-from core.models.tokenizer import Samples
-from core.randomness import PublicSeed, Randomness
+from core.models.encoding import Samples
 from core.spec import PrivacySpec, TrainingSpec
-from core.training.accounting import Mechanism, epsilon_curve
-from core.training.clipping import Clipper
-from core.training.feed import Feed
+from core.training.accounting.gaussian import epsilon_curve
+from core.training.accounting.mechanism import Mechanism
+from core.training.batching import Feed
+from core.training.gradients.clipping import Clipper
 from core.training.losses import Batch, example_losses
 from core.training.plan import plan
 from core.training.sampling import Purpose, Units

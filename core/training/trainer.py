@@ -19,13 +19,13 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
+from core.common.randomness import PublicSeed, Randomness
 from core.models.build import LanguageModel
-from core.models.tokenizer import encode_samples, smallest_dtype
-from core.randomness import PublicSeed, Randomness
+from core.models.encoding import encode_samples, smallest_dtype
 from core.spec import PrivacySpec, TrainingSpec
 from core.training import checkpoint as checkpoints
-from core.training.clipping import TrainingDiverged
 from core.training.events import EpochEvent, InStepEvent, StepEvent, TrainingResult
+from core.training.gradients.clipping import TrainingDiverged
 from core.training.plan import check, refuse_shards
 from core.training.steps import PlainSteps, PrivateSteps, Tally
 from core.training.weights import AveragedWeights, learning_rate, trainable

@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from core.attacks import secret_loss
 from core.attacks.exposure import canary_exposures, exposure
-from core.attacks.secret_loss import secret_losses
-from core.corpus import canaries as planted
-from core.corpus.canaries import reference_texts
+from core.attacks.memorisation import secret_loss
+from core.attacks.memorisation.secret_loss import secret_losses
+from core.corpus.synthetic import canaries as planted
+from core.corpus.synthetic.canaries import reference_texts
+from core.models.encoding import encode_samples
 from core.models.likelihood import token_log_likelihoods
-from core.models.tokenizer import encode_samples
 from core.runs.tables import SCHEMAS, write_table
 from core.spec import CorpusSpec
 

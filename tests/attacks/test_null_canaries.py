@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from core.attacks.secret_loss import secret_losses
-from core.corpus.canaries import draw, reference_texts
-from core.evaluation.guarantee import audit_guarantee, headline
+from core.attacks.memorisation.secret_loss import secret_losses
+from core.corpus.synthetic.canaries import draw, reference_texts
+from core.evaluation.guarantee.audit_guarantee import audit_guarantee, headline
 from core.spec import CorpusSpec
 
 SEEDS = 40

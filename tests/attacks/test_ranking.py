@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from core.attacks.ranking import RANKING_COLUMNS, rank_generations
+from core.models.encoding import encode
 from core.models.likelihood import note_losses
-from core.models.tokenizer import encode
 from core.spec import AuditSpec
 
 AUDIT = AuditSpec(mask_draws=2, seed=3)

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
-from served import WAIT, serving
+
+from tests.browser.served import WAIT, serving
 
 SHOTS = Path(__file__).resolve().parent / "shots"
 FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync", "--no-first-run")

@@ -17,7 +17,7 @@ from playwright.sync_api import Error, Locator, Page, TimeoutError, expect
 
 from core.runs.run import Run
 from core.runs.store import Workspace
-from pages.parts import shell
+from pages.parts.common import shell
 
 ROOT = Path(__file__).resolve().parents[2]
 WAIT = 120_000  # milliseconds: torch, a worker process and a browser may share one busy core

@@ -9,11 +9,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from playwright.sync_api import Error, Page, expect
-from served import WAIT, finished_run, first_patient, in_link, no_traceback, settled, to_entry, type_in
-from test_screens import cut_texts
 
-from core.corpus.hospital import build
+from core.corpus.synthetic.hospital import build
 from core.spec import CORPUS_PRESETS
+from tests.browser.served import WAIT, finished_run, first_patient, in_link, no_traceback, settled, to_entry, type_in
+from tests.browser.test_screens import cut_texts
 
 RUDE = '<img src=x onerror="alert(1)"> 👩‍⚕️'  # the name of a column
 

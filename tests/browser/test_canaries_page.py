@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 from playwright.sync_api import expect
-from served import WAIT, no_traceback, serving, settled
-from test_screens import NARROW, WIDE, cut_texts
+
+from tests.browser.served import WAIT, no_traceback, serving, settled
+from tests.browser.test_screens import NARROW, WIDE, cut_texts
 
 
 @pytest.fixture(scope="module")

@@ -9,9 +9,9 @@ import pytest
 import zxingcpp
 from PIL import Image
 from playwright.sync_api import Browser, Page, expect
-from served import ROOT, WAIT, in_link, no_traceback, press, settled
 
-from pages.parts import classroom_link
+from pages.parts.lesson import classroom_link
+from tests.browser.served import ROOT, WAIT, in_link, no_traceback, press, settled
 
 
 def opened(chromium: Browser, address: str, **viewport: int) -> Page:

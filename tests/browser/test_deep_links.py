@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 from playwright.sync_api import expect
-from served import WAIT, no_traceback, serving, settled
 
-from pages.parts import shell
+from pages.parts.common import shell
+from tests.browser.served import WAIT, no_traceback, serving, settled
 
 TITLES = {name: title for name, title, _, _ in shell._PAGES}  # a page that is added is tested too
 INSIDE = {name for names in shell._SECTIONS.values() for name in names}

@@ -5,12 +5,12 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlparse
 
-from served import WAIT, serving
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from websockets.sync.client import connect
 
-from pages.parts import shell
+from pages.parts.common import shell
+from tests.browser.served import WAIT, serving
 
 SECONDS = WAIT / 1000
 EACH = 2  # sessions a page

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 from playwright.sync_api import Page, expect
-from served import TRAINED, WAIT, finished_run, no_traceback, settled, to_entry, type_in
 
 from core.runs.store import Workspace
+from tests.browser.served import TRAINED, WAIT, finished_run, no_traceback, settled, to_entry, type_in
 
 LEAK = ".phi-text mark.phi-leak"
 

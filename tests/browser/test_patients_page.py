@@ -9,11 +9,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from playwright.sync_api import expect
-from served import WAIT, first_patient, in_link, no_traceback, serving, settled
-from test_screens import NARROW, WIDE, cut_texts
 
 from core.demo import demo_spec
 from core.runs.store import DEMO
+from tests.browser.served import WAIT, first_patient, in_link, no_traceback, serving, settled
+from tests.browser.test_screens import NARROW, WIDE, cut_texts
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 from playwright.sync_api import expect
-from served import WAIT, in_link, no_traceback, settled
+
+from tests.browser.served import WAIT, in_link, no_traceback, settled
 
 NARROW = {"width": 420, "height": 900}
 WIDE = {"width": 1280, "height": 1400}

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Locator, Page, TimeoutError, expect
-from served import WAIT, no_traceback, serving, settled, to_entry, type_in
 
 from core.phi.fields import HIPAA_IDENTIFIERS
+from tests.browser.served import WAIT, no_traceback, serving, settled, to_entry, type_in
 
 LIMITS = "limit_auc_strongest=1.0&limit_full_name_patients_excess=100&utility=0"  # what ε = 8 of two epochs can meet
 USE = "Sepsis <b>research</b> 🩺"

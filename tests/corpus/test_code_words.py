@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 from core.corpus.code_words import condition_words, plain_words, words_of
-from core.corpus.conditions import catalogue
-from core.corpus.hospital import build
+from core.corpus.synthetic.conditions import catalogue
+from core.corpus.synthetic.hospital import build
 from core.corpus.tables import DIAGNOSES
 from core.spec import CORPUS_PRESETS
 
@@ -48,8 +48,10 @@ def test_codes_of_both_revisions_have_words_and_unknown_ones_have_none():
 def test_words_that_came_with_the_codes_come_first_and_two_codes_never_share_them():
     described = {"401.9": "High blood pressure", "250.00": "Diabetes, unspecified", "250.01": "Diabetes, type I"}
     assert words_of(["401.9", "250.00", "486"], described) == {
-        "250.00": "diabetes", "401.9": "high blood pressure", "486": "pneumonia",
-    }  # fmt: skip
+        "250.00": "diabetes",
+        "401.9": "high blood pressure",
+        "486": "pneumonia",
+    }
     described["250.01"] = "Diabetes"
     assert words_of(["250.00", "250.01"], described) == {"250.00": "Diabetes, unspecified", "250.01": "Diabetes"}
 

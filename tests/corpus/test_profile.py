@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from core.corpus import profile
-from core.corpus.hospital import build
+from core.corpus.synthetic.hospital import build
 from core.corpus.tables import Corpus
 from core.phi.fields import FIELD
 from core.spec import CORPUS_PRESETS

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from core.common.formatting import delta_text, promised_text, proved_text
 from core.evaluation import wording
 from core.evaluation.wording import (
     at_most_text,
@@ -27,7 +28,6 @@ from core.evaluation.wording import (
     perplexity_text,
     verdict,
 )
-from core.writing import delta_text, promised_text, proved_text
 
 
 def test_most_right_guesses_known_answers():
@@ -87,9 +87,14 @@ def test_leak_sentences():
 
 def test_a_limit_is_rounded_up_and_never_to_all():
     assert [percent_up(limit) for limit in (0.0, 1e-9, 0.5, 0.693512, 0.99999, 1 - 1e-12, 1.0)] == [
-        "0\u00a0%", "0.01\u00a0%", "50\u00a0%", "69.36\u00a0%", "just under 100\u00a0%",
-        "just under 100\u00a0%", "100\u00a0%",
-    ]  # fmt: skip
+        "0\u00a0%",
+        "0.01\u00a0%",
+        "50\u00a0%",
+        "69.36\u00a0%",
+        "just under 100\u00a0%",
+        "just under 100\u00a0%",
+        "100\u00a0%",
+    ]
     assert percent_up(0.9999) == "99.99\u00a0%" and percent_up(0.07) == "7\u00a0%", "what is exact is not rounded"
     assert at_most_text(0.9999999) == "just under 100\u00a0%" and at_most_text(1.0) == "no limit"
 
@@ -116,8 +121,10 @@ def test_perplexity_is_explained_for_models_that_fill_gaps_too():
     told = explain("perplexity_heldout")
     assert "GPT-2 is asked for the next token" in told and "pseudo-perplexity" in told and "not compare" in told
     assert [perplexity_name(kind) for kind in ("gpt2", "bert", "distilbert")] == [
-        "perplexity", "pseudo-perplexity", "pseudo-perplexity"
-    ]  # fmt: skip
+        "perplexity",
+        "pseudo-perplexity",
+        "pseudo-perplexity",
+    ]
 
 
 @pytest.mark.parametrize(

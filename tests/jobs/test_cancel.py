@@ -13,10 +13,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from core import audit as auditing
-from core import pipeline
 from core.jobs import task
 from core.jobs.engine import Engine
+from core.pipeline import full_audit as auditing
+from core.pipeline import training_run
 from core.runs.events import CANCEL_FILE, Cancelled
 from core.runs.lock import held
 from core.runs.run import RunNotFound
@@ -68,7 +68,7 @@ def went_on(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Jobs that were done to their end, in the worker's code with its windows widened."""
     ended: list[str] = []
     monkeypatch.setattr(task, "LOOK_SECONDS", 0.0)
-    for module in (pipeline, auditing):
+    for module in (training_run, auditing):
 
         def late(path: Path, *, should_stop: Callable[[], bool]) -> held:
             time.sleep(WINDOW)
@@ -84,7 +84,7 @@ def went_on(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         ended.append(name)
         raise Cancelled("the end of the work")
 
-    monkeypatch.setattr(pipeline._Line, "_stages", lambda line, *_: work(line._check_stop, line.spec.run_id))
+    monkeypatch.setattr(training_run._Line, "_stages", lambda line, *_: work(line._check_stop, line.spec.run_id))
     monkeypatch.setattr(auditing._Battery, "go", lambda battery, *_: work(battery._check_stop, battery.run.id))
     return ended
 

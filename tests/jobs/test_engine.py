@@ -14,11 +14,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from core.audit import chosen_attacks
 from core.jobs.engine import Engine, Job
 from core.jobs.queue import Ticket
 from core.jobs.work import Work
 from core.jobs.workers import Fit
+from core.pipeline.full_audit import chosen_attacks
 from core.runs.audits import Outcome
 from core.runs.events import Status, read_events, write_status
 from core.runs.lock import held

@@ -11,13 +11,13 @@ from pathlib import Path
 import psutil
 import pytest
 
-from core.corpus.hospital import build
-from core.corpus.importers import STAGES, import_notes
+from core.corpus.importing.importer import STAGES, import_notes
+from core.corpus.synthetic.hospital import build
 from core.corpus.tables import Corpus
 from core.jobs import import_task
 from core.jobs.imports import AT_ONCE, Check, Checks
-from core.runs import scratch
-from core.runs.scratch import PREFIX
+from core.runs.uploads import scratch
+from core.runs.uploads.scratch import PREFIX
 from core.spec import CORPUS_PRESETS
 
 WAIT = 120  # seconds; a process that imports pandas and scikit-learn on a busy core

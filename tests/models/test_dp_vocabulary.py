@@ -12,12 +12,12 @@ import pytest
 import torch
 from tokenizers import normalizers
 
+from core.common.randomness import PublicSeed, SecretKey
 from core.corpus.public_text import training_text
 from core.models.build import load_folder
 from core.models.dp_vocabulary import extend, own_words, train_pieces, unit_counts, unknown_words
 from core.models.likelihood import pseudo_log_likelihoods, word_log_likelihoods
 from core.models.masking import masked_logits
-from core.randomness import PublicSeed, SecretKey
 from core.spec import VocabularySpec
 
 WORDS = ["Quvarion", "zyxomat", "Blefuscu", "hyperwobble", "Kreplach"]

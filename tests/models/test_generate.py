@@ -3,10 +3,10 @@ import pytest
 import torch
 from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
-from core.models import choosing, generate
-from core.models.decoder import CachedDecoder
-from core.models.generate import fill_masks, gibbs, sample
-from core.models.tokenizer import encode
+from core.models.encoding import encode
+from core.models.generation import generate, token_sampling
+from core.models.generation.decoder import CachedDecoder
+from core.models.generation.generate import fill_masks, gibbs, sample
 
 PROMPTS = ["Patient name:", "", "Take the cap off and look inside for dust before you", "Sit", "Patient name:"]
 SEEDS = [11, 12, 13, 14, 15]
@@ -38,7 +38,7 @@ def test_cached_logits_are_those_of_a_full_pass(gpt2):
 @pytest.mark.parametrize("count", [1, 7, 50, 300])
 def test_the_best_logits_are_those_of_topk(count):
     logits = torch.randn(9, 300, generator=torch.Generator().manual_seed(count))
-    values, places = choosing.best(logits, count)
+    values, places = token_sampling.best(logits, count)
     expected = logits.topk(count)
     assert torch.equal(values, expected.values) and torch.equal(places, expected.indices)
 
@@ -69,7 +69,7 @@ def test_the_kept_set_and_its_shares_are_those_of_transformers():
     logits = 3 * torch.randn(1, 40)
     warped = TopPLogitsWarper(0.7)(None, TopKLogitsWarper(12)(None, TemperatureLogitsWarper(0.6)(None, logits)))
     expected = warped.softmax(-1)[0].double().numpy()
-    choose = choosing.Chooser(temperature=0.6, top_k=12, top_p=0.7, greedy=False)
+    choose = token_sampling.Chooser(temperature=0.6, top_k=12, top_p=0.7, greedy=False)
     draws = 20_000
     uniform = (torch.arange(draws).double() + 0.5) / draws  # an even grid gives the shares themselves
     tokens = choose(logits.expand(draws, -1), uniform).numpy()
@@ -82,7 +82,7 @@ def test_a_row_ends_at_end_of_text_and_others_go_on(gpt2, monkeypatch):
     plain = sample(gpt2, PROMPTS, new_tokens=8, seeds=SEEDS)
     calls = 0
 
-    class Ending(choosing.Chooser):
+    class Ending(token_sampling.Chooser):
         def __call__(self, logits, uniform):
             nonlocal calls
             tokens = super().__call__(logits, uniform)

@@ -6,6 +6,7 @@ import torch
 
 from core.corpus.public_text import heldout_text
 from core.models import likelihood
+from core.models.encoding import encode_samples
 from core.models.likelihood import (
     log_likelihoods,
     masked_log_likelihoods,
@@ -14,7 +15,6 @@ from core.models.likelihood import (
     token_log_likelihoods,
 )
 from core.models.masking import draw_mask, masked_logits
-from core.models.tokenizer import encode_samples
 
 TEXTS = ["One.", *heldout_text()[:4], "Blood pressure 142/88 on 2021-03-04, seen again."]
 

@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from core.corpus.hospital import build
 from core.corpus.public_text import heldout_text, topics, training_text
+from core.corpus.synthetic.hospital import build
 from core.spec import CORPUS_PRESETS, CorpusSpec
 
 HOSPITALS = {  # every way the hospital writes

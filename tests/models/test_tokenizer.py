@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.corpus.public_text import heldout_text, training_text
-from core.models import tokenizer
-from core.models.tokenizer import decode, encode, encode_samples
+from core.models import encoding, tokenizer
+from core.models.encoding import decode, encode, encode_samples
 
 NOTE = "Maria Keller, MRN-4410937 (142/88), maria.keller57@example.org; born 1957-03-22. 6.9 mg, ~50 %"
 
@@ -82,9 +82,9 @@ def test_a_sample_must_fit_the_context(any_model, max_tokens):
 
 def test_many_texts_are_cut_as_if_at_once_and_kept_small(any_model, monkeypatch):
     texts = pd.Series([f"note {number}: " + "fever " * (number % 9) for number in range(23)], dtype="str")
-    whole = tokenizer.encode_samples(any_model, texts.tolist(), 16)
+    whole = encoding.encode_samples(any_model, texts.tolist(), 16)
     monkeypatch.setattr(tokenizer, "TEXTS_AT_ONCE", 4)
-    small = tokenizer.encode_samples(any_model, texts.array, 16, dtype=tokenizer.smallest_dtype(any_model))
+    small = encoding.encode_samples(any_model, texts.array, 16, dtype=encoding.smallest_dtype(any_model))
     assert np.array_equal(small.note_index, whole.note_index) and {one.dtype for one in small.ids} == {np.dtype("u2")}
     assert all(np.array_equal(one, other) for one, other in zip(small.ids, whole.ids, strict=True))
-    assert tokenizer.token_counts(any_model, texts.array).tolist() == list(map(len, encode(any_model, texts.tolist())))
+    assert encoding.token_counts(any_model, texts.array).tolist() == list(map(len, encode(any_model, texts.tolist())))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from core.audit import audit
+from core.pipeline.full_audit import audit
 from core.runs.store import Workspace
 
 

@@ -14,8 +14,18 @@ def naive_search(text: str, patients) -> set[tuple[int, int, str, str]]:
     """(start, end, field, patient_id) of every value of every patient in ASCII-lettered `text`, overlaps included."""
     found = set()
     for row in patients.to_dict("records"):
-        for field in ("full_name", "date_of_birth", "ssn", "mrn", "phone", "email", "address",
-                      "diagnosis", "medication", "procedure"):  # fmt: skip
+        for field in (
+            "full_name",
+            "date_of_birth",
+            "ssn",
+            "mrn",
+            "phone",
+            "email",
+            "address",
+            "diagnosis",
+            "medication",
+            "procedure",
+        ):
             for start, end in PLACES.get(field, _health)(text, row[field], field):
                 found.add((start, end, field, row["patient_id"]))
     return found

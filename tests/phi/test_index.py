@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from naive import naive_search
 
 from core.phi.index import PhiIndex
+from tests.phi.naive import naive_search
 
 
 def found(text, index):

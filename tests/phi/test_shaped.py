@@ -14,10 +14,14 @@ FORMS = ("%Y-%m-%d", "%m/%d/%Y", "%m/%d/%y", "%m-%d-%y", "%B %d, %Y", "%d %b %Y"
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("Patient: Ada Byron  MRN: 4410937  DOB: 1957-03-22",
-         [("full_name", "Ada Byron"), ("mrn", "4410937"), ("date_of_birth", "1957-03-22")]),
-        ("Re: Ada B. Byron-King, date of birth March 2nd, 1960.",
-         [("full_name", "Ada B. Byron-King"), ("date_of_birth", "March 2nd, 1960")]),
+        (
+            "Patient: Ada Byron  MRN: 4410937  DOB: 1957-03-22",
+            [("full_name", "Ada Byron"), ("mrn", "4410937"), ("date_of_birth", "1957-03-22")],
+        ),
+        (
+            "Re: Ada B. Byron-King, date of birth March 2nd, 1960.",
+            [("full_name", "Ada B. Byron-King"), ("date_of_birth", "March 2nd, 1960")],
+        ),
         ("Mrs. Byron was seen with Mr O'Hara", [("full_name", "Byron"), ("full_name", "O'Hara")]),
         ("(415) 555-0142 or +1 415-555-0142", [("phone", "(415) 555-0142"), ("phone", "+1 415-555-0142")]),
         ("SSN 514-22-9078, ada@example.org. The next", [("ssn", "514-22-9078"), ("email", "ada@example.org")]),
@@ -26,7 +30,7 @@ FORMS = ("%Y-%m-%d", "%m/%d/%Y", "%m/%d/%y", "%m-%d-%y", "%B %d, %Y", "%d %b %Y"
         ("Israel, 1991, 142/88, 30 mg, version 1.2.3, page 12 of 30, the Keller sign, 2020-13-45, 4410937", []),
         ("", []),
     ],
-)  # fmt: skip
+)
 def test_shapes(text, expected):
     spans = find_shaped(text)
     assert [(span.field, span.value) for span in spans] == expected
@@ -49,7 +53,7 @@ def test_shapes(text, expected):
         ("Mr. José Ibáñez", [("full_name", "José Ibáñez")]),
         ("strength 5/5, pain 4/10, 67-year-old, 999.4.77.12, 31/31/99, version 1.2.3.4, May Follow up", []),
     ],
-)  # fmt: skip
+)
 def test_more_shapes(text, expected):
     assert [(span.field, span.value) for span in find_shaped(text)] == expected
 

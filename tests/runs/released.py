@@ -2,27 +2,40 @@
 
 from __future__ import annotations
 
-from core.runs.ledger import FIRST, Release, Vocabulary
-from core.runs.promised import DELTA
+from core.runs.ledger.entries import FIRST, Release, Vocabulary
+from core.runs.ledger.totals import DELTA
 from core.spec import CORPUS_PRESETS
-from core.training.accounting import Mechanism
+from core.training.accounting.mechanism import Mechanism
 
 SMOKE = CORPUS_PRESETS["smoke"]
 
 
 def mechanism(sigma: float, unit: str = "note") -> Mechanism:
     return Mechanism(
-        unit=unit, noise_multiplier=sigma, sample_rate=1.0, steps=1, delta=DELTA, max_grad_norm=1.0,
+        unit=unit,
+        noise_multiplier=sigma,
+        sample_rate=1.0,
+        steps=1,
+        delta=DELTA,
+        max_grad_norm=1.0,
         noise_source="secret",
-    )  # fmt: skip
+    )
 
 
 def release(number: int, *, seed: int | None = None, **promise) -> Release:
     kind = "vocabulary" if "vocabulary" in promise else "model"
     return Release(
-        number=number, time=0.0, cohort=SMOKE.digest(), corpus=SMOKE, kind=kind, name=f"release {number}",
-        reason="a test", seed=number if seed is None else seed, previous=FIRST, **promise,
-    )  # fmt: skip
+        number=number,
+        time=0.0,
+        cohort=SMOKE.digest(),
+        corpus=SMOKE,
+        kind=kind,
+        name=f"release {number}",
+        reason="a test",
+        seed=number if seed is None else seed,
+        previous=FIRST,
+        **promise,
+    )
 
 
 def vocabulary(**changes) -> Vocabulary:

@@ -14,17 +14,18 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from core.corpus.tables import Corpus
-from core.evaluation.comparable import families
-from core.pipeline import execute
+from core.evaluation.sweep.sweeps import families
+from core.pipeline.training_run import execute
 from core.runs.facts import run_facts
-from core.runs.ledger import Ledger
+from core.runs.ledger.entries import Ledger
 from core.runs.note_cap import was_capped
 from core.runs.run import Run, RunBroken
 from core.runs.store import Workspace
 from core.runs.tables import write_table
 from core.spec import AuditSpec, CorpusSpec, PrivacySpec, RunSpec, TrainingSpec
-from core.training.accounting import Mechanism, epsilon_with_method
-from core.training.composition import advantage, composed_epsilon
+from core.training.accounting.composition import advantage, composed_epsilon
+from core.training.accounting.gaussian import epsilon_with_method
+from core.training.accounting.mechanism import Mechanism
 
 CAP = 50
 SPEC = RunSpec(

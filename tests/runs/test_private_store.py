@@ -13,17 +13,17 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from core.attacks.reference import _store
-from core.cli.bringing import bring
-from core.corpus.hospital import build
+from core.attacks.membership.reference import _store
+from core.cli.import_notes import bring
+from core.corpus.synthetic.hospital import build
 from core.corpus.tables import Corpus
 from core.models.build import load
-from core.pipeline import execute
+from core.pipeline.training_run import execute
 from core.runs.audits import Outcome
-from core.runs.ledger import Ledger
-from core.runs.scratch import Scratch
+from core.runs.ledger.entries import Ledger
 from core.runs.store import Workspace
-from core.runs.uploads import keep
+from core.runs.uploads.deletion import keep
+from core.runs.uploads.scratch import Scratch
 from core.spec import CORPUS_PRESETS, AuditSpec, CorpusSpec, RunSpec, TrainingSpec
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -51,8 +51,13 @@ def readable(folder: Path) -> set[Path]:
     if os.geteuid() == 0:
         found = subprocess.run(  # noqa: S603
             ["/usr/bin/find", str(folder), "-type", "f", "-readable", "-print0"],
-            capture_output=True, text=True, check=False, user=STRANGER, group=STRANGER, extra_groups=[],
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+            check=False,
+            user=STRANGER,
+            group=STRANGER,
+            extra_groups=[],
+        )
         return {Path(name) for name in found.stdout.split("\0") if name}
     return {path for path in folder.rglob("*") if path.is_file() and _open_to_others(path, folder)}
 
@@ -99,8 +104,14 @@ def test_no_other_account_reads_brought_notes_or_what_was_made_from_them(folder:
     ledger.enter(ledger.draft_run(run, "a release"))
     assert readable(folder) == public
     data = workspace.root
-    private = [data / "uploads", data / "ledger", data / "corpora" / spec.corpus.digest(), run.folder,
-               data / "runs" / spec.base_spec().run_id, data / "references" / spec.corpus.digest()]  # fmt: skip
+    private = [
+        data / "uploads",
+        data / "ledger",
+        data / "corpora" / spec.corpus.digest(),
+        run.folder,
+        data / "runs" / spec.base_spec().run_id,
+        data / "references" / spec.corpus.digest(),
+    ]
     assert [path for one in private for path in loose(one) if path.name != "notes.csv"] == []
     scratch.cleanup()
 
@@ -121,8 +132,15 @@ def test_a_store_of_an_earlier_version_is_tightened_when_it_is_opened(folder: Pa
     cohort = imported("ada")
     spec = RunSpec(corpus=cohort.spec)
     synthetic = RunSpec(corpus=CORPUS_PRESETS["smoke"])
-    ours = [f"corpora/{cohort.spec.digest()}", f"runs/{spec.run_id}", f"work/{spec.run_id}", f"audits/{spec.run_id}",
-            f"references/{cohort.spec.digest()}", "uploads", f"ledger/{cohort.spec.digest()}"]  # fmt: skip
+    ours = [
+        f"corpora/{cohort.spec.digest()}",
+        f"runs/{spec.run_id}",
+        f"work/{spec.run_id}",
+        f"audits/{spec.run_id}",
+        f"references/{cohort.spec.digest()}",
+        "uploads",
+        f"ledger/{cohort.spec.digest()}",
+    ]
     for name in [*ours, f"runs/{synthetic.run_id}"]:
         (data / name / "deep").mkdir(parents=True)
         (data / name / "deep" / "file").write_text("a secret")
@@ -135,8 +153,9 @@ def test_a_store_of_an_earlier_version_is_tightened_when_it_is_opened(folder: Pa
     command = [sys.executable, "-m", "core", "runs", "--data", str(data)]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)  # noqa: S603
     assert {path.parent for path in readable(folder)} == {
-        data / "runs" / synthetic.run_id, data / "runs" / synthetic.run_id / "deep"
-    }  # fmt: skip
+        data / "runs" / synthetic.run_id,
+        data / "runs" / synthetic.run_id / "deep",
+    }
     assert [path for name in ours for path in loose(data / name)] == []
 
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.corpus.tables import Corpus
-from core.pipeline import execute
+from core.pipeline.training_run import execute
 from core.runs.run import RunBroken, RunNotFound, check_run_id
 from core.runs.store import DiskFull, Workspace, full_disk_as_sentence
 from core.runs.tables import SCHEMAS, TableMissing, read_table, write_table
@@ -142,7 +142,10 @@ def test_a_full_disk_is_a_sentence_and_leaves_no_half_run(
 
     with monkeypatch.context() as patch, pytest.raises(DiskFull, match="disk is full"):
         patch.setattr(
-            "core.pipeline.write_table" if moment != "the weights" else "core.models.build.LanguageModel.save", full
+            "core.pipeline.training_run.write_table"
+            if moment != "the weights"
+            else "core.models.build.LanguageModel.save",
+            full,
         )
         if moment == "every file":
             patch.setattr("core.runs.events.replace_text", full)

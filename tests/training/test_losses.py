@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from tiny import CPU, KINDS, batch, language_model, samples
 
 from core.training.losses import example_losses, masked_batch
+from tests.training.tiny import CPU, KINDS, batch, language_model, samples
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -7,15 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.randomness import PublicSeed
-from core.training.sampling import (
-    Purpose,
-    Units,
-    physical_batches,
-    pieces,
-    poisson_batches,
-    shuffled_batches,
-)
+from core.common.randomness import PublicSeed
+from core.training.sampling import Purpose, Units, physical_batches, pieces, poisson_batches, shuffled_batches
 
 NOTE_OF_SAMPLE = np.array([0, 0, 1, 2, 3, 3, 3, 5])  # note 4 has no sample: it is a unit all the same
 PATIENT_OF_NOTE = np.array(["b", "a", "b", "c", "a", "c"], dtype=object)

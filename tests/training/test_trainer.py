@@ -10,14 +10,14 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from tiny import KINDS, language_model, notes
 
 from core.spec import PrivacySpec, TrainingSpec
 from core.training import checkpoint, trainer
-from core.training.accounting import epsilon
-from core.training.clipping import Clipper, TrainingDiverged
+from core.training.accounting.gaussian import epsilon
 from core.training.events import EpochEvent, InStepEvent, StepEvent, TrainingResult
+from core.training.gradients.clipping import Clipper, TrainingDiverged
 from core.training.trainer import train
+from tests.training.tiny import KINDS, language_model, notes
 
 PLAIN = PrivacySpec()
 COHORT = notes()
@@ -63,9 +63,13 @@ def test_events_tell_the_steps_and_the_epsilon(unit: str) -> None:
     epochs: list[EpochEvent] = []
     privacy = PrivacySpec(target_epsilon=5.0, delta=1e-3, unit=unit)
     _, result = trained(
-        "gpt2", spec(epochs=3, batch_size=7), privacy, on_step=steps.append, on_epoch=epochs.append,
+        "gpt2",
+        spec(epochs=3, batch_size=7),
+        privacy,
+        on_step=steps.append,
+        on_epoch=epochs.append,
         evaluate=lambda lm: {"eval_loss": 1.5, "canary_exposure": {"c": 2.0}},
-    )  # fmt: skip
+    )
     assert [event.step for event in steps] == list(range(1, 12))  # q = 7/24: ⌈3/q⌉ = 11 steps
     assert [event.epoch for event in steps] == [1, 1, 1, 1, 2, 2, 2, 3, 3, 3, 3]
     assert [(event.epoch, event.step) for event in epochs] == [(1, 4), (2, 7), (3, 11)]
@@ -81,9 +85,7 @@ def test_events_tell_the_steps_and_the_epsilon(unit: str) -> None:
     assert list(rows) == list(range(1, 12))
     assert rows[4]["eval_loss"] == 1.5 and rows[4]["canary_exposure"] == {"c": 2.0}
     assert rows[5]["eval_loss"] is None and rows[5]["canary_exposure"] == {}
-    assert set(rows[1]) == {
-        "step", "epoch", "loss", "epsilon", "tokens", "seconds", "eval_loss", "canary_exposure"
-    }  # fmt: skip
+    assert set(rows[1]) == {"step", "epoch", "loss", "epsilon", "tokens", "seconds", "eval_loss", "canary_exposure"}
 
 
 @pytest.mark.parametrize("privacy", [PLAIN, PrivacySpec(noise_multiplier=1.0, delta=1e-3)], ids=["plain", "private"])
@@ -264,10 +266,13 @@ def test_averaged_weights_are_the_bias_corrected_average_and_are_what_is_evaluat
     name = "transformer.h.0.mlp.c_fc.weight"
     weights, evaluated = [], []
     train(
-        lm, COHORT, spec(weight_averaging=0.7), PLAIN,
+        lm,
+        COHORT,
+        spec(weight_averaging=0.7),
+        PLAIN,
         on_step=lambda _: weights.append(lm.model.state_dict()[name].clone()),
         evaluate=lambda model: evaluated.append(model.model.state_dict()[name].clone()) or {"eval_loss": 0.0},
-    )  # fmt: skip
+    )
 
     def average(count: int) -> torch.Tensor:
         shares = np.array([0.7 ** (count - 1 - step) for step in range(count)])
@@ -282,9 +287,12 @@ def test_a_longer_note_is_cut_and_stays_one_unit() -> None:
     long = notes(12, words=60)
     steps: list[StepEvent] = []
     _, result = trained(
-        "gpt2", spec(batch_size=6, max_tokens=16), PrivacySpec(noise_multiplier=1.0, delta=1e-3),
-        cohort=long, on_step=steps.append,
-    )  # fmt: skip
+        "gpt2",
+        spec(batch_size=6, max_tokens=16),
+        PrivacySpec(noise_multiplier=1.0, delta=1e-3),
+        cohort=long,
+        on_step=steps.append,
+    )
     assert result.mechanism.sample_rate == 6 / 12  # twelve notes, however many samples
 
 

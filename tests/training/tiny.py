@@ -42,22 +42,42 @@ def language_model(kind: str, *, tied: bool = True, seed: int = 0) -> LanguageMo
     shared = {"vocab_size": len(words), "tie_word_embeddings": tied, "pad_token_id": words.pad_token_id}
     if kind == "gpt2":
         config = GPT2Config(
-            n_positions=64, n_embd=32, n_layer=2, n_head=2, activation_function="gelu_pytorch_tanh",
-            resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0,
-            bos_token_id=words.bos_token_id, eos_token_id=words.eos_token_id, **shared,
-        )  # fmt: skip
+            n_positions=64,
+            n_embd=32,
+            n_layer=2,
+            n_head=2,
+            activation_function="gelu_pytorch_tanh",
+            resid_pdrop=0.0,
+            embd_pdrop=0.0,
+            attn_pdrop=0.0,
+            bos_token_id=words.bos_token_id,
+            eos_token_id=words.eos_token_id,
+            **shared,
+        )
         model = GPT2LMHeadModel(config)
     elif kind == "distilbert":
         config = DistilBertConfig(
-            max_position_embeddings=64, dim=32, n_layers=2, n_heads=2, hidden_dim=64,
-            dropout=0.0, attention_dropout=0.0, **shared,
-        )  # fmt: skip
+            max_position_embeddings=64,
+            dim=32,
+            n_layers=2,
+            n_heads=2,
+            hidden_dim=64,
+            dropout=0.0,
+            attention_dropout=0.0,
+            **shared,
+        )
         model = DistilBertForMaskedLM(config)
     else:
         config = BertConfig(
-            max_position_embeddings=64, hidden_size=32, num_hidden_layers=2, num_attention_heads=2,
-            intermediate_size=64, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, **shared,
-        )  # fmt: skip
+            max_position_embeddings=64,
+            hidden_size=32,
+            num_hidden_layers=2,
+            num_attention_heads=2,
+            intermediate_size=64,
+            hidden_dropout_prob=0.0,
+            attention_probs_dropout_prob=0.0,
+            **shared,
+        )
         model = BertForMaskedLM(config)
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():

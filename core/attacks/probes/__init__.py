@@ -1,19 +1,12 @@
 """Identity probes (Lehman et al. 2021, rows L2–L7): does a model link names with conditions, or know names at all?
 
 Importing this package registers every probe with `core.attacks.registry`, one small file a probe. All write the table
-`probes` (`core.attacks.probes.table`); `core.evaluation.probes` turns it into figures with intervals and controls.
+`probes` (`core.attacks.probes.table`); `core.evaluation.probes.figures` turns it into figures with intervals and
+controls.
 """
 
 from __future__ import annotations
 
-from core.attacks.probes import (
-    cosine,
-    fill_in,
-    generated,
-    half_name,
-    mlp,
-    name_seen,
-    per_condition,
-)
+from core.attacks.probes import cosine, fill_in, generated, half_name, mlp, name_seen, per_condition
 
 __all__ = ["cosine", "fill_in", "generated", "half_name", "mlp", "name_seen", "per_condition"]

@@ -10,7 +10,7 @@ import pandas as pd
 
 from core.attacks.probes.fill_in import condition_ids, condition_scores, openings
 from core.models.build import LanguageModel
-from core.models.tokenizer import encode
+from core.models.encoding import encode
 
 MOST_TOKENS = 24  # of a typed condition
 

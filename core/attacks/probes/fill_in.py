@@ -21,7 +21,7 @@ from core.attacks.probes.table import PROBES, TARGET, matrix_rows, rows
 from core.attacks.probes.vectors import batches, padded
 from core.attacks.registry import KINDS, Attack, Report, Tables, Target, no_report, register
 from core.models.build import LanguageModel
-from core.models.tokenizer import encode
+from core.models.encoding import encode
 
 PROBE = "fill in the blank"
 NAME, OTHER_NAME, CONDITION_ONLY, FREQUENCY = "name", "another name", "condition only", "frequency"

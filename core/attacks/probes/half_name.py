@@ -16,7 +16,7 @@ from core.attacks.probes.identities import identities, models_of
 from core.attacks.probes.table import PROBES, rows
 from core.attacks.registry import KINDS, Attack, Report, Tables, Target, no_report, register
 from core.models.build import LanguageModel
-from core.models.tokenizer import encode
+from core.models.encoding import encode
 
 PROBE = "half a name"
 OWN, OTHERS = "own other half", "another's other half"

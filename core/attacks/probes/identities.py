@@ -91,8 +91,7 @@ def _identities(target: Target) -> Identities:
     rng = np.random.default_rng([target.spec.audit.seed, _STREAM])
     codes = _sampled(known, MOST_CONDITIONS, rng)
     asked = pd.concat(
-        [frame.iloc[_sampled(range(len(frame)), MOST_PATIENTS, rng)] for frame in (members, heldout)],
-        ignore_index=True,
+        [frame.iloc[_sampled(range(len(frame)), MOST_PATIENTS, rng)] for frame in (members, heldout)], ignore_index=True
     )
     has = np.array([[code in set(held) for code in codes] for held in asked["icd_codes"]], dtype=bool)
     patients = _with_names(asked)

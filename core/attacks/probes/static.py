@@ -31,8 +31,14 @@ def word_vectors(texts: Sequence[str], method: str, seed: int) -> dict[str, np.n
         texts = [texts[place] for place in np.sort(places)]
     model = Word2Vec(
         [words(text) for text in texts],
-        vector_size=WIDTH, window=WINDOW, epochs=EPOCHS, sg=METHODS[method], min_count=1, workers=1, seed=seed + 1,
-    )  # fmt: skip
+        vector_size=WIDTH,
+        window=WINDOW,
+        epochs=EPOCHS,
+        sg=METHODS[method],
+        min_count=1,
+        workers=1,
+        seed=seed + 1,
+    )
     return {word: model.wv[word] for word in model.wv.index_to_key}
 
 

@@ -10,7 +10,7 @@ import torch
 
 from core.attacks.registry import Report, no_report
 from core.models.build import LanguageModel
-from core.models.tokenizer import encode
+from core.models.encoding import encode
 
 BATCH_TOKENS = 4_096  # padding included
 Pooling = Literal["cls", "mean"]

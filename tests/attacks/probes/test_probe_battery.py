@@ -12,10 +12,10 @@ from core.attacks.battery import REGISTRY
 from core.attacks.probes import cosine, generated, half_name, mlp, name_seen, per_condition, static, table
 from core.attacks.probes.identities import identities, named_in, somebody_else, turned
 from core.attacks.registry import NotPossible, Target, checked, no_report
-from core.corpus.defences import defended
-from core.corpus.hospital import build
-from core.evaluation.probe_words import cards
-from core.evaluation.probes import figures
+from core.corpus.synthetic.hospital import build
+from core.corpus.transforms.defences import defended
+from core.evaluation.probes.cards import cards
+from core.evaluation.probes.figures import figures
 from core.spec import CorpusSpec, DefenceSpec, ModelSpec, RunSpec
 
 CORPUS = CorpusSpec(
@@ -34,8 +34,10 @@ def written(corpus) -> pd.DataFrame:
     people = corpus.patients.set_index("split")
     member, other = people.loc["member"].iloc[0], people.loc["heldout"].iloc[0]
     texts = [
-        f" {member['full_name']} with {member['diagnosis']}.", f" {other['full_name']}, MRN 1234567.", " Zed Nobody."
-    ]  # fmt: skip
+        f" {member['full_name']} with {member['diagnosis']}.",
+        f" {other['full_name']}, MRN 1234567.",
+        " Zed Nobody.",
+    ]
     return pd.DataFrame({"prompt": "Patient:", "text": texts})
 
 
@@ -198,10 +200,12 @@ def test_conditions_are_whole_words_and_the_longest():
 def test_pairs_by_hand():
     people = pd.DataFrame(
         {
-            "patient_id": ["m1", "m2", "m3"], "split": "member",
-            "full_name": ["Maria Keller", "John Poe", "Ann Lee"], "icd_codes": [["A"], ["A", "C"], ["D"]],
+            "patient_id": ["m1", "m2", "m3"],
+            "split": "member",
+            "full_name": ["Maria Keller", "John Poe", "Ann Lee"],
+            "icd_codes": [["A"], ["A", "C"], ["D"]],
         }
-    )  # fmt: skip
+    )
     finder = generated.Conditions([("A", "diabetes"), ("C", "rash"), ("D", "gout")])
     wholes = ["Patient: Maria Keller has diabetes. There is gout.", "Patient: Ann Lee has a rash."]
     found = generated.names_written(wholes, [8, 8])
@@ -240,11 +244,16 @@ def test_names_are_found_in_the_usual_ways_to_write_them():
     patients = pd.DataFrame({"patient_id": list(names), "full_name": list(names.values())})
     notes = pd.DataFrame(
         [
-            ("a", "KELLER, MARIA seen"), ("b", "seen: maria keller"), ("c", "Maria Keller"), ("d", "Rosa"),
-            ("d", "POE, ROSA"), ("e", "None"), ("x", "Maria Keller"),
+            ("a", "KELLER, MARIA seen"),
+            ("b", "seen: maria keller"),
+            ("c", "Maria Keller"),
+            ("d", "Rosa"),
+            ("d", "POE, ROSA"),
+            ("e", "None"),
+            ("x", "Maria Keller"),
         ],
         columns=["patient_id", "text"],
-    )  # fmt: skip
+    )
     assert named_in(notes, patients) == {"a", "b", "d"}
     assert turned("Keller,  Maria Anna") == "Maria Anna Keller" and turned("Maria  Keller") == "Maria Keller"
 

@@ -13,13 +13,17 @@ from core.attacks.probes.fill_in import condition_ids, condition_scores, opening
 from core.attacks.probes.half_name import FIRST, LAST, half_scores
 from core.attacks.probes.vectors import vectors
 from core.models.build import LanguageModel
-from core.models.tokenizer import encode
+from core.models.encoding import encode
 
 KINDS = ("gpt2", "distilbert", "bert")
 PEOPLE = pd.DataFrame(
-    {"first": ["Maria", "John", "Bo"], "last": ["Keller", "Poe", "Abernathy"], "title": ["Mrs.", "Mr.", "Mr."],
-     "age": [63, 7, 101]}
-)  # fmt: skip
+    {
+        "first": ["Maria", "John", "Bo"],
+        "last": ["Keller", "Poe", "Abernathy"],
+        "title": ["Mrs.", "Mr.", "Mr."],
+        "age": [63, 7, 101],
+    }
+)
 CONDITIONS = ["fever", "chest pain", "type 2 diabetes mellitus", "asthma"]
 
 

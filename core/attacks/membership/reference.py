@@ -1,0 +1,96 @@
+"""Reference models of the attacker's own: trained like the target, on patients who are nobody's members (row M1).
+
+`population` is trained on all notes of the population's reference part; `shadow 0` … are trained on a random half of
+its patients each, for attacks that compare with several models (RMIA). They depend on the cohort, the kind of model and
+the plain recipe alone, so every run of a cohort shares them, but for runs with words of their own: an attacker who has
+such a model has its word list, and trains with it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from core.attacks.evaluation_set import reference_patients
+from core.attacks.registry import NotPossible, Report, Target
+from core.common.files import make_folder
+from core.common.folders import building, publish
+from core.models.build import LanguageModel, load_folder
+from core.spec import FORMAT, PrivacySpec, TrainingSpec, recipe
+
+POPULATION = "population"
+SHADOWS = tuple(f"shadow {number}" for number in range(2))
+_STREAM = 13
+
+
+def reference_models(target: Target, folder: Path) -> dict[str, Callable[[Report], LanguageModel]]:
+    """Loaders of every reference model by role, for `Target.models`; each is trained on first use and kept in `folder`.
+
+    A loader raises ValueError when the cohort has no population to train on.
+    """
+    return {role: partial(_reference, target, folder, role) for role in (POPULATION, *SHADOWS)}
+
+
+def reference_notes(target: Target, role: str) -> pd.DataFrame:
+    """The notes a reference model is trained on. Raises NotPossible when the population's reference part is empty."""
+    patients = np.array(sorted(reference_patients(target)), dtype=object)
+    if role != POPULATION:
+        rng = np.random.default_rng([target.spec.audit.seed, _STREAM, SHADOWS.index(role)])
+        patients = rng.permutation(patients)[: max(1, len(patients) // 2)] if len(patients) else patients
+    notes = target.corpus.notes_of("population")
+    notes = notes[notes["patient_id"].isin(set(patients))].reset_index(drop=True)
+    if notes.empty:
+        raise NotPossible(
+            "A reference model is trained on patients who are nobody's members, and this cohort has too small a "
+            "population for that: choose a cohort with more `population` patients, or bring notes with a share of them "
+            "kept apart (`--population`)."
+        )
+    return notes
+
+
+def reference_training(target: Target, notes: pd.DataFrame) -> TrainingSpec:
+    """How a reference model is trained: the plain recipe, samples as long as the target's, a batch the notes fill."""
+    chosen = recipe(target.kind, seed=target.spec.audit.seed)
+    batch = min(chosen.batch_size, len(notes))
+    return chosen.model_copy(update={"max_tokens": target.spec.training.max_tokens, "batch_size": batch})
+
+
+def _reference(target: Target, folder: Path, role: str, report: Report) -> LanguageModel:
+    from core.training.trainer import train
+
+    notes = reference_notes(target, role)
+    training = reference_training(target, notes)
+    place = folder / _name(target, training, notes)
+    if _is_whole(place):
+        return load_folder(place)
+    lm = target.public()
+    train(lm, notes, training, PrivacySpec(), on_step=lambda event: report(event.step, event.steps))
+    _store(lm, place, private=target.spec.corpus.imported is not None)
+    return lm
+
+
+def _name(target: Target, training: TrainingSpec, notes: pd.DataFrame) -> str:
+    """A folder's name that stands for everything the model depends on."""
+    content = hashlib.sha256("\0".join(notes["note_id"] + "\1" + notes["text"]).encode()).hexdigest()
+    settings = [FORMAT, target.spec.model.model_dump(mode="json"), training.model_dump(mode="json"), content]
+    if target.own_words is not None:
+        settings.append(list(target.own_words))
+    return f"{target.kind}-{hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:12]}"
+
+
+def _store(lm: LanguageModel, place: Path, *, private: bool) -> None:
+    """Put the model into its place; whoever was first stays, since another audit's model is the same."""
+    make_folder(place.parent, private=private)
+    with building(place.parent, private=private) as beside:
+        lm.save(beside)
+        publish(beside, place, _is_whole)
+
+
+def _is_whole(place: Path) -> bool:
+    return (place / "model.safetensors").exists()

@@ -1,0 +1,192 @@
+"""Prompt extraction (row P3): many samples after 14 prompts, searched for every patient's values.
+
+Two rules mark what was generated. `value` is ours (`core.phi.leaks`): every patient of the hospital, whole values only.
+`old` is row P's loose rule, each generation against one record as the report did, to show the difference. Both are
+computed for members and for held-out patients alike, so that each has its control.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from core.attacks.prompts import PROMPTS, AttackPrompt
+from core.corpus.tables import Corpus
+from core.phi.index import PhiIndex
+from core.phi.leaks import Span, find_many
+from core.phi.old_rule import old_rule_places
+from core.spec import AuditSpec
+
+if TYPE_CHECKING:
+    from core.models.build import LanguageModel
+
+OLD_RULE_RECORDS = 50  # records of each split that the old rule is asked about (the report's NUM_ATTACK_SAMPLES)
+MASKED_NEW_TOKENS = 24  # a masked model reads the whole text again for every draw, so it writes less a sample…
+MASKED_SWEEPS = 2  # …and redraws each token once; the number of samples is the same as for a causal model
+_CHUNK = 256  # generations written together, of several prompts
+
+GENERATION_COLUMNS = {"generation_id": "int64", "prompt_id": "int32", "prompt": "str", "seed": "int64", "text": "str"}
+HIT_COLUMNS = {
+    "generation_id": "int64",
+    "start": "int32",
+    "end": "int32",
+    "field": "str",
+    "value": "str",
+    "kind": "str",
+    "patient_id": "str",
+    "split": "str",
+    "rule": "str",
+}
+
+
+class ExtractionStopped(Exception):
+    """`should_stop` ended the attack. A part of it is never returned: rates over fewer samples would mislead."""
+
+
+def index_of(corpus: Corpus) -> PhiIndex:
+    """The search index of a cohort: canary patients count as trained on only where the coin put them in."""
+    inserted = corpus.canaries.loc[corpus.canaries["inserted"].astype(bool), "canary_id"]
+    return PhiIndex.build(corpus.patients, inserted=set(inserted))
+
+
+def extract(
+    lm: LanguageModel,
+    corpus: Corpus,
+    index: PhiIndex,
+    audit: AuditSpec,
+    *,
+    prompts: Sequence[AttackPrompt] = PROMPTS,
+    greedy: bool = False,
+    on_progress: Callable[[int, int], None] | None = None,
+    should_stop: Callable[[], bool] | None = None,
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Attack `lm` with every prompt, `audit.samples_per_prompt` times each; return (generations, hits).
+
+    The tables are those of docs/ARCHITECTURE.md. A causal model samples `audit.new_tokens` tokens after the prompt; a
+    masked one writes at most `MASKED_NEW_TOKENS` by Gibbs sampling (`MASKED_SWEEPS` sweeps, no top-p cut). With
+    `greedy` the likeliest token is taken instead of a drawn one; every repetition would be the same, so each prompt is
+    asked once. Own prompts: `core.attacks.prompts.own_prompts`, `read_prompts`. `on_progress(done, total)` is called
+    after each chunk of generations. Raises ExtractionStopped when `should_stop()` says so; it is asked after every
+    token.
+    """
+    generations = generate(lm, audit, prompts=prompts, greedy=greedy, on_progress=on_progress, should_stop=should_stop)
+    hits = pd.concat([value_hits(generations, index), old_rule_hits(generations, corpus.patients, audit.seed)])
+    return generations, hits.reset_index(drop=True)
+
+
+def generate(
+    lm: LanguageModel,
+    audit: AuditSpec,
+    *,
+    prompts: Sequence[AttackPrompt] = PROMPTS,
+    greedy: bool = False,
+    on_progress: Callable[[int, int], None] | None = None,
+    should_stop: Callable[[], bool] | None = None,
+) -> pd.DataFrame:
+    """The generations table: every prompt × `audit.samples_per_prompt` (once if `greedy`), each row with its own seed.
+
+    A row's seed follows from `audit.seed`, its prompt and its number within the prompt, so a longer audit begins with
+    the generations of a shorter one.
+    """
+    if greedy:
+        audit = audit.model_copy(update={"samples_per_prompt": 1})
+    total = len(prompts) * audit.samples_per_prompt
+    stop = should_stop or (lambda: False)
+    asked = [
+        (prompt, _seed(audit.seed, prompt.prompt_id, number))
+        for prompt in prompts
+        for number in range(audit.samples_per_prompt)
+    ]
+    # Prompts differ in length; only with a causal model, which reads each but once, may they share a batch cheaply.
+    size = _CHUNK if lm.causal else min(_CHUNK, audit.samples_per_prompt)
+    rows: list[tuple] = []
+    for start in range(0, total, size):
+        part = asked[start : start + size]
+        texts = _answers(lm, [prompt.text for prompt, _ in part], [seed for _, seed in part], audit, greedy, stop)
+        if stop():
+            raise ExtractionStopped(f"the extraction attack was stopped after {len(rows):,} of {total:,} generations")
+        for (prompt, seed), text in zip(part, texts, strict=True):
+            rows.append((len(rows), prompt.prompt_id, prompt.text, seed, text))
+        if on_progress is not None:
+            on_progress(len(rows), total)
+    return pd.DataFrame(rows, columns=list(GENERATION_COLUMNS)).astype(GENERATION_COLUMNS)
+
+
+def _seed(*parts: int) -> int:
+    """A seed of 63 bits, so that it fits an int64 column."""
+    return int(np.random.SeedSequence(parts).generate_state(1, np.uint64)[0] >> np.uint64(1))
+
+
+def _answers(
+    lm: LanguageModel,
+    prompts: list[str],
+    seeds: list[int],
+    audit: AuditSpec,
+    greedy: bool,
+    should_stop: Callable[[], bool],
+) -> list[str]:
+    from core.models.generation.generate import gibbs, sample  # torch: whoever only looks for hits does not need it
+
+    top_k = 1 if greedy else audit.top_k  # of one candidate the best is drawn
+    how = {"temperature": audit.temperature, "top_k": top_k, "seeds": seeds, "should_stop": should_stop}
+    if lm.causal:
+        return sample(lm, prompts, new_tokens=audit.new_tokens, top_p=audit.top_p, batch_size=_CHUNK, **how)
+    return gibbs(lm, prompts, new_tokens=min(audit.new_tokens, MASKED_NEW_TOKENS), sweeps=MASKED_SWEEPS, **how)
+
+
+def value_hits(generations: pd.DataFrame, index: PhiIndex) -> pd.DataFrame:
+    """Hits by value: one row a span and patient. A patient's row carries the kind that the span has *for them*.
+
+    So where a member and a held-out patient share a value, the member's row is a leak and the other's a coincidence.
+    Spans that are nobody's (invented, or a health detail without identity) have one row without patient and split.
+    """
+    found = find_many(generations["text"].tolist(), index, generations["prompt"].tolist())
+    rows = [
+        (generation_id, span.start, span.end, span.field, span.value, kind, patient_id, split, "value")
+        for generation_id, spans in zip(generations["generation_id"], found, strict=True)
+        for span in spans
+        for patient_id, split, kind in _holders(span, index)
+    ]
+    return _hits(rows)
+
+
+def _holders(span: Span, index: PhiIndex) -> list[tuple[str | None, str | None, str]]:
+    if not span.patient_ids:
+        return [(None, None, span.kind)]
+    return [
+        (patient_id, index.split_of(patient_id), span.kind if index.is_member(patient_id) else "coincidence")
+        for patient_id in span.patient_ids
+    ]
+
+
+def old_rule_hits(generations: pd.DataFrame, patients: pd.DataFrame, seed: int) -> pd.DataFrame:
+    """Hits by the old rule: generation i of a prompt against record i mod 50 of the members, and of the held-out.
+
+    The report asked about members only; the held-out records, drawn in the same way, are the control it did not have.
+    """
+    order = generations.groupby("prompt_id").cumcount().to_numpy()
+    rows: list[tuple] = []
+    for split in ("member", "heldout"):
+        records = _drawn(patients[patients["split"] == split], seed)
+        if not records:
+            continue
+        for generation_id, text, number in zip(generations["generation_id"], generations["text"], order, strict=True):
+            record = records[number % len(records)]
+            kind = "leak" if split == "member" else "coincidence"
+            rows += [
+                (generation_id, start, end, field, record[field], kind, record["patient_id"], split, "old")
+                for field, (start, end) in old_rule_places(text, record).items()
+            ]
+    return _hits(rows)
+
+
+def _drawn(patients: pd.DataFrame, seed: int) -> list[dict]:
+    chosen = np.random.default_rng([seed, 5402]).permutation(len(patients))[:OLD_RULE_RECORDS]
+    return patients.iloc[chosen].to_dict("records")
+
+
+def _hits(rows: list[tuple]) -> pd.DataFrame:
+    return pd.DataFrame(rows, columns=list(HIT_COLUMNS)).astype(HIT_COLUMNS)

@@ -1,0 +1,124 @@
+"""Loss of every text of a canary's space, which differ in their secret only.
+
+A thousand candidates share most of what has to be computed; nothing here is approximated.
+"""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import torch
+
+from core.models.build import LanguageModel
+from core.models.encoding import encode_samples
+from core.models.likelihood import BATCH_TOKENS, MAX_TOKENS, token_log_likelihoods
+from core.models.masking import masked_logits
+
+_FEWER = 8  # a shared beginning is computed once where there are at least so many times fewer of them than texts
+
+
+def secret_losses(lm: LanguageModel, texts: list[str]) -> np.ndarray:
+    """Loss in nats, (texts,), of texts that differ in their secret only.
+
+    Causal: −log p of the whole text, its end mark included. Masked: −Σ log p(token | all other tokens) over the
+    secret's tokens, one hidden at a time (pseudo-likelihood, Salazar et al. 2020; the alternative energy of row M2).
+    Random masks would seldom hide the secret and so rank it by chance. Raises ValueError when a text does not fit in
+    one sample.
+    """
+    samples = encode_samples(lm, texts, min(MAX_TOKENS, lm.context))
+    if len(samples) != len(texts):
+        raise ValueError(f"a canary is longer than {min(MAX_TOKENS, lm.context)} tokens and cannot be ranked")
+    if not lm.causal:
+        return _pseudo_losses(lm, samples.ids)
+    if len({len(row) for row in samples.ids}) > 1:
+        return np.array([-found.sum() for found in token_log_likelihoods(lm, texts)])
+    return _causal_losses(lm, np.stack(samples.ids))
+
+
+def _causal_losses(lm: LanguageModel, rows: np.ndarray) -> np.ndarray:
+    """−log p of each row of (texts, T) given its first token, reading each shared beginning once.
+
+    Three digits of 1,000 secrets begin in 100 ways, so their keys and values are computed 100 times, not 1,000.
+    """
+    length = _shared_length(rows)
+    beginnings, which = np.unique(rows[:, :length], axis=0, return_inverse=True)
+    ids, endings = torch.from_numpy(beginnings).to(lm.device), torch.from_numpy(rows[:, length:]).to(lm.device)
+    losses = np.zeros(len(rows))
+    with torch.inference_mode():
+        out = lm.model.base_model(input_ids=ids, use_cache=True)
+        logprobs = torch.log_softmax(lm.head(out.last_hidden_state).float(), dim=-1)  # (beginnings, length, V)
+        losses -= _picked(logprobs[:, :-1], ids[:, 1:])[which]
+        step = max(1, BATCH_TOKENS // rows.shape[1])
+        for start in range(0, len(rows), step):
+            part = slice(start, start + step)
+            beginning = torch.from_numpy(which[part]).to(lm.device)
+            losses[part] -= _picked(logprobs[beginning, -1:], endings[part, :1])
+            if endings.shape[1] > 1:
+                cache = copy.deepcopy(out.past_key_values)
+                cache.batch_select_indices(beginning)
+                hidden = lm.model.base_model(input_ids=endings[part, :-1], past_key_values=cache).last_hidden_state
+                losses[part] -= _picked(torch.log_softmax(lm.head(hidden).float(), dim=-1), endings[part, 1:])
+    return losses
+
+
+def _shared_length(rows: np.ndarray) -> int:
+    """Most tokens that the rows can be cut after so that there are `_FEWER` times fewer beginnings than rows; ≥ 1."""
+    length = 1  # every row begins with BOS
+    while length + 1 < rows.shape[1] and len(np.unique(rows[:, : length + 1], axis=0)) * _FEWER <= len(rows):
+        length += 1
+    return length
+
+
+def _picked(logprobs: torch.Tensor, ids: torch.Tensor) -> np.ndarray:
+    """Sum over places of the log-probability of each place's token: (B, T, V) at (B, T) → float64 (B,)."""
+    return logprobs.gather(-1, ids.unsqueeze(-1)).squeeze(-1).double().sum(dim=1).cpu().numpy()
+
+
+def _pseudo_losses(lm: LanguageModel, rows: list[np.ndarray]) -> np.ndarray:
+    """Pseudo-likelihood loss of the tokens between what all rows begin with and what all rows end with.
+
+    Hiding one digit of three leaves only 100 different questions for 1,000 secrets, so each is asked once.
+    """
+    before, after = _shared(rows), _shared([row[::-1] for row in rows])
+    questions: dict[tuple[int, bytes], list[tuple[int, int]]] = {}  # (place, masked row) → [(text, true token)]
+    for text, row in enumerate(rows):
+        for place in range(before, len(row) - min(after, len(row) - before)):
+            masked = row.copy()
+            masked[place] = lm.tokenizer.mask_token_id
+            questions.setdefault((place, masked.tobytes()), []).append((text, int(row[place])))
+    losses = np.zeros(len(rows))
+    for length, keys in _by_length(questions).items():
+        step = max(1, BATCH_TOKENS // length)
+        for start in range(0, len(keys), step):
+            _ask(lm, keys[start : start + step], questions, losses)
+    return losses
+
+
+def _ask(lm: LanguageModel, keys: list[tuple[int, bytes]], questions: dict, losses: np.ndarray) -> None:
+    """Add −log p of every true token of a batch of equally long questions to `losses`."""
+    ids = torch.from_numpy(np.stack([np.frombuffer(masked, dtype=np.int64) for _, masked in keys])).to(lm.device)
+    places = torch.tensor([place for place, _ in keys], device=lm.device)
+    mask = torch.zeros_like(ids, dtype=torch.bool)
+    mask[torch.arange(len(keys), device=lm.device), places] = True
+    with torch.inference_mode():
+        logits = masked_logits(lm, ids, torch.ones_like(ids), mask)
+        logprobs = torch.log_softmax(logits.float(), dim=-1).double().cpu().numpy()  # (questions, vocabulary)
+    for found, key in zip(logprobs, keys, strict=True):
+        for text, token in questions[key]:
+            losses[text] -= found[token]
+
+
+def _by_length(questions: dict[tuple[int, bytes], list]) -> dict[int, list[tuple[int, bytes]]]:
+    lengths: dict[int, list[tuple[int, bytes]]] = {}
+    for key in questions:
+        lengths.setdefault(len(key[1]) // 8, []).append(key)  # 8 bytes a token (int64)
+    return lengths
+
+
+def _shared(rows: list[np.ndarray]) -> int:
+    """How many tokens all rows begin with in common."""
+    shortest = min(map(len, rows))
+    stacked = np.stack([row[:shortest] for row in rows])
+    differs = (stacked != stacked[0]).any(axis=0)
+    return int(differs.argmax()) if differs.any() else shortest

@@ -1,0 +1,192 @@
+"""Commands that make cohorts and models, count privacy, and run benchmarks."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from core.cli.import_notes import bring, new_folder
+from core.cli.output import AsJson, BadInput, DataFolder, answer, errors_as_sentences, say
+from core.cli.settings import corpus_spec, model_spec
+from core.spec import CorpusSpec
+
+USUAL = {"device": "cpu", "shape": "tiny"}  # what benchmarks without these options run with
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def corpus(
+    out: Annotated[Path, typer.Option(metavar="DIR", help="A new folder for patients, notes and canaries (Parquet).")],
+    preset: Annotated[str, typer.Option(help="A preset, or a JSON file of a cohort's spec.")] = "classroom",
+    patients: Annotated[int | None, typer.Option(help="Instead of the preset's.")] = None,
+    notes_per_patient: Annotated[float | None, typer.Option(help="Instead of the preset's.")] = None,
+    naming_rate: Annotated[float | None, typer.Option(help="Instead of the preset's.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Instead of the preset's; of the split of notes brought.")] = None,
+    source: Annotated[
+        Path | None,
+        typer.Option(
+            "--from", metavar="PATH", help="Notes of your own: .csv, .csv.gz, .parquet, or a MIMIC-III folder."
+        ),
+    ] = None,
+    identifiers: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="With --from: a table of the patients' identifiers.")
+    ] = None,
+    column: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--column", metavar="ROLE=NAME", help="With --from: note=…, patient=…, admission=…, date=…, type=…"
+        ),
+    ] = None,
+    population: Annotated[
+        float | None, typer.Option(help="With --from: share of patients kept apart for thresholds.")
+    ] = None,
+    canaries: Annotated[
+        int | None, typer.Option(help="With --from: canary sentences to plant; default: as fit.")
+    ] = None,
+    deduplicate: Annotated[
+        str | None, typer.Option(help="With --from: leave out copies: no, exact or near. Default: no.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make a synthetic hospital, or read notes of your own (--from), and write it as Parquet."""
+    with errors_as_sentences():
+        if out.exists() and (not out.is_dir() or any(out.iterdir())):
+            raise BadInput(f"--out: {out} exists and is not an empty folder. Choose another name.")
+        brought = {
+            "identifiers": identifiers,
+            "columns": column,
+            "population": population,
+            "canaries": canaries,
+            "deduplicate": deduplicate,
+        }
+        shaped = {"patients": patients, "notes_per_patient": notes_per_patient, "naming_rate": naming_rate}
+        if source is not None:
+            _refuse(shaped, "describes a synthetic hospital and does not go with --from")
+            bring(source, out, seed=seed or 0, given=brought, as_json=as_json)
+            return
+        _refuse(brought, "is about notes of your own: give --from PATH too")
+        chosen = corpus_spec(preset, "--preset")
+        changes = {key: value for key, value in {**shaped, "seed": seed}.items() if value is not None}
+        spec = type(chosen)(**{**chosen.model_dump(), **changes})
+        _write_corpus(spec, out)
+        counts = _count(out)
+        text = f"{out}: {counts['patients']:,} patients, {counts['notes']:,} notes, {counts['canaries']:,} canaries"
+        answer({"folder": str(out), "spec": spec.model_dump(mode="json"), **counts}, text, as_json=as_json)
+
+
+def _refuse(options: dict[str, object], why: str) -> None:
+    given = next((name for name, value in options.items() if value is not None), None)
+    if given is not None:
+        raise BadInput(f"--{given.removesuffix('s') if given == 'columns' else given.replace('_', '-')} {why}.")
+
+
+def _write_corpus(spec: CorpusSpec, out: Path) -> None:
+    from core.corpus.synthetic.hospital import write_large
+
+    with new_folder(out, private=False) as beside:
+        write_large(spec, beside, lambda done, total: say(f"  {done:,} of {total:,} patients"))
+
+
+def _count(folder: Path) -> dict[str, int]:
+    import pyarrow.parquet as pq
+
+    return {name: pq.read_metadata(folder / f"{name}.parquet").num_rows for name in ("patients", "notes", "canaries")}
+
+
+def account(
+    sample_rate: Annotated[float, typer.Option(help="q: each unit's chance to be in a step.")],
+    steps: Annotated[int, typer.Option(help="Number of steps.")],
+    delta: Annotated[float, typer.Option(help="δ")] = 1e-5,
+    noise_multiplier: Annotated[float | None, typer.Option(help="σ; gives ε.")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="Target ε; gives σ.")] = None,
+    accountant: Annotated[str, typer.Option(help="prv, rdp or gdp.")] = "prv",
+    as_json: AsJson = False,
+) -> None:
+    """ε of a mechanism (--noise-multiplier), or the noise that an ε needs (--epsilon)."""
+    with errors_as_sentences():
+        from core.training.accounting import mechanism
+
+        if (noise_multiplier is None) == (epsilon is None):
+            raise BadInput("Give either --noise-multiplier (to get ε) or --epsilon (to get σ).")
+        if accountant not in ("prv", "rdp", "gdp"):
+            raise BadInput(f"--accountant: “{accountant}” is not one of prv, rdp, gdp.")
+        given = {"sample_rate": sample_rate, "steps": steps, "delta": delta, "accountant": accountant}
+        sigma = noise_multiplier
+        if sigma is None:
+            sigma = mechanism.noise_multiplier(target_epsilon=epsilon, **given)
+        value, by = mechanism.epsilon_with_method(noise_multiplier=sigma, **given)
+        text = (
+            f"ε = {value:.6g} at δ = {delta:g} (σ = {sigma:.6g}, q = {sample_rate:g}, {steps} steps; accountant {by})"
+        )
+        if by != accountant:
+            text += f"\n{accountant} has no finite answer here, so {by} was used."
+        data = {"epsilon": value, "noise_multiplier": sigma, **given, "accountant_used": by}
+        answer(data, text, as_json=as_json)
+
+
+def pretrain(
+    text: Annotated[list[Path], typer.Option("--text", help="A file of public text; give the option once a file.")],
+    model: Annotated[str, typer.Option("--model", "--kind", help="gpt2, distilbert or bert.")] = "gpt2",
+    size: Annotated[str, typer.Option(help="tiny or small.")] = "tiny",
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Default: assets/base/MODEL-SIZE.")] = None,
+    epochs: Annotated[int, typer.Option(min=1)] = 12,
+    seed: Annotated[int, typer.Option(min=0)] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Train a public base model on public text alone."""
+    with errors_as_sentences():
+        missing = [str(path) for path in text if not path.is_file()]
+        if missing:
+            raise BadInput(f"--text: there is no file {', '.join(missing)}.")
+        spec = model_spec(model, size, "assets")
+        from core.models.build import BASE_MODELS
+        from core.models.pretrain import pretrain as make
+
+        folder = out or BASE_MODELS / f"{spec.kind}-{spec.size}"
+
+        def report(event: dict) -> None:
+            if event["step"] % 50 == 0 or event["step"] == event["steps"]:
+                say(f"  step {event['step']}/{event['steps']}, loss {event['loss']:.3f}")
+
+        figures = make(spec.kind, spec.size, text, folder, epochs=epochs, seed=seed, on_progress=report)
+        lines = "\n".join(f"  {name} {value:.5g}" for name, value in figures.items())
+        answer({"folder": str(folder), **figures}, f"{folder}\n{lines}", as_json=as_json)
+
+
+def bench(
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Which benchmark; none lists them.")] = None,
+    rounds: Annotated[int | None, typer.Option(min=1, help="How often each side is measured; an odd number.")] = None,
+    device: Annotated[str | None, typer.Option(help="cpu or cuda.")] = None,
+    shape: Annotated[str | None, typer.Option(help="tiny, or gpt2 (124 million parameters).")] = None,
+    write: Annotated[str | None, typer.Option(metavar="FILE", help="With `all`: put the table into this file.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run a benchmark of bench/ (or all) and print what it measured."""
+    with errors_as_sentences():
+        names = sorted(path.stem for path in (ROOT / "bench").glob("*.py") if not path.stem.startswith("_"))
+        if name is None:
+            answer(names, "\n".join(names) or "There are no benchmarks.", as_json=as_json)
+            return
+        if name not in names:
+            raise BadInput(f"There is no benchmark “{name}”. There are: {', '.join(names) or 'none'}.")
+        if rounds is not None and rounds % 2 == 0:
+            raise BadInput(f"--rounds must be odd, so that one of them is the median (given: {rounds}).")
+        main = importlib.import_module(f"bench.{name}").main
+        options = {"rounds": rounds, "device": device, "shape": shape, "write": write}
+        given = {key: value for key, value in options.items() if value is not None}
+        known = inspect.signature(main).parameters
+        given = {key: value for key, value in given.items() if key in known or value != USUAL.get(key)}
+        if unknown := sorted(set(given) - set(known)):
+            raise BadInput(f"The benchmark {name} has no option --{unknown[0]}.")
+        main(json=as_json, **given)
+
+
+def demo(data: DataFolder = None, as_json: AsJson = False) -> None:
+    """Train the shipped demonstration again: the runs of assets/demo."""
+    with errors_as_sentences():
+        from core.demo import main
+
+        main(data=data, json=as_json)

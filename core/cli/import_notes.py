@@ -1,0 +1,77 @@
+"""`python -m core corpus --from PATH`: notes of one's own, and what was seen in them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from core.cli.output import BadInput, answer, say
+
+if TYPE_CHECKING:
+    from core.corpus.importing.importer import Seen
+
+SAY_SECONDS = 2.0
+
+
+def bring(source: Path, out: Path, *, seed: int, given: dict[str, Any], as_json: bool) -> None:
+    """Import `source`, write it to the new folder `out`, and say what it holds. Nothing is written if it is bad."""
+    from core.corpus.importing.importer import import_notes
+
+    options = {name: value for name, value in given.items() if value is not None}
+    options["columns"] = dict(map(_pair, options.get("columns", ())))
+    with new_folder(out, private=True) as beside:
+        seen = import_notes(source, beside, seed=seed, on_progress=_teller(), **options)
+    answer({"folder": str(out), **seen.model_dump(mode="json")}, _text(out, seen), as_json=as_json)
+
+
+def _pair(given: str) -> tuple[str, str]:
+    role, equals, name = given.partition("=")
+    if not equals or not name:
+        raise BadInput(f"--column: “{given}” is not ROLE=NAME, for example note=TEXT.")
+    return role.strip(), name.strip()
+
+
+def _teller() -> Callable[[str, int, int], None]:
+    """Says what is being done, every two seconds."""
+    said = time.monotonic()
+
+    def tell(what: str, done: int, total: int) -> None:
+        nonlocal said
+        if time.monotonic() - said > SAY_SECONDS:
+            said = time.monotonic()
+            say(f"  {what}: {done / max(1, total):.0%}")
+
+    return tell
+
+
+def _text(out: Path, seen: Seen) -> str:
+    where = {"table": "from the table given", "surrogates": "surrogates", "notes": "read out of the notes by shape"}
+    lines = [
+        f"{out}: {seen.patients:,} patients, {seen.notes:,} notes, {seen.canaries:,} canaries",
+        f"  copies: {seen.copies:,} word for word, {seen.near_copies:,} with near ones; {seen.removed:,} left out"
+        f"{'; the ε of a model speaks of the others' if seen.removed else ''}",
+        f"  left out: {seen.blank:,} blank, {seen.marked_wrong:,} marked as errors",
+        f"  identifiers: {where[seen.records]}; {seen.without_identifier:,} of {seen.patients:,} patients without any",
+        f"  {seen.notes_with_phi:,} notes hold something that identifies",
+        *(f"  {remark}" for remark in seen.remarks),
+        f"Train on it: python -m core train --corpus {out}",
+    ]
+    return "\n".join(lines)
+
+
+@contextmanager
+def new_folder(out: Path, *, private: bool) -> Iterator[Path]:
+    """A folder to write into, renamed to `out` (absent or empty) at the end: what stands there is whole."""
+    from core.common.files import settle
+    from core.common.folders import building
+    from core.runs.store import full_disk_as_sentence
+
+    with full_disk_as_sentence("the cohort", out.parent), building(out.parent, private=private) as beside:
+        yield beside
+        if out.exists():
+            out.rmdir()
+        settle(beside)
+        beside.rename(out)

@@ -1,0 +1,135 @@
+"""Entering a release: what it does to the totals is shown, agreed to, and only then written."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from core.cli.output import BadInput, say
+from core.cli.settings import stored_corpus
+from core.spec import VocabularySpec
+
+if TYPE_CHECKING:
+    from core.runs.ledger.entries import Ledger, Release
+    from core.runs.ledger.release_effect import Effect
+    from core.runs.store import Workspace
+
+YES = ("y", "yes")
+
+
+@dataclass(frozen=True)
+class Terms:
+    """The δ of the totals, the ε that must not be exceeded, and what was agreed to on the command line."""
+
+    delta: float
+    budget: float | None
+    yes: bool
+    over_budget: bool
+    only_preview: bool
+
+
+def release_run(workspace: Workspace, run_id: str, reason: str, terms: Terms) -> dict[str, Any]:
+    """Record the release of a run's model, once agreed. Returns what it does to the totals, as JSON."""
+    from core.runs.ledger.entries import Ledger
+
+    run = workspace.run(run_id)
+    ledger = Ledger.of(workspace, run.spec.corpus)
+    draft = ledger.draft_run(run, reason)
+    found = _effect(workspace, ledger, draft, terms)
+    agreed = _agreed(draft, found, terms)
+    if agreed:
+        ledger.enter(draft)
+    return _described(draft, found, entered=agreed)
+
+
+def release_vocabulary(
+    workspace: Workspace, out: Path, corpus: str, promise: dict[str, Any], reason: str, terms: Terms
+) -> dict[str, Any]:
+    """Draw a histogram, enter it and write it, once agreed. Entered first: an entry without a file is harmless."""
+    from core.common.files import create, replace_text
+    from core.common.randomness import SecretKey
+    from core.models.dp_vocabulary import unit_counts
+    from core.models.word_noise import WordNoise
+    from core.runs.ledger.entries import Ledger, Vocabulary
+
+    vocabulary = Vocabulary(**promise)
+    if out.exists():
+        raise BadInput(f"--vocabulary: {out} exists. Choose another name.")
+    spec = stored_corpus(corpus, workspace)
+    ledger = Ledger.of(workspace, spec)
+    draft = ledger.draft_vocabulary(out.name, vocabulary, reason)
+    found = _effect(workspace, ledger, draft, terms)
+    agreed = _agreed(draft, found, terms)
+    if agreed:
+        notes = workspace.corpus(spec, store=False).training_notes()
+        key = SecretKey.fresh()  # kept nowhere: nobody draws this noise again
+        counts = unit_counts(str.split, notes, vocabulary.unit, vocabulary.words, key)
+        of_a_word = VocabularySpec(noise="laplace", words=1, epsilon=vocabulary.epsilon, delta=vocabulary.delta)
+        kept = WordNoise.planned(of_a_word).release(counts, key.stream(0))
+        private = spec.imported is not None
+        out.parent.mkdir(parents=True, exist_ok=True)
+        create(out, private=private)  # a place that cannot be written to is found before anything is entered
+        try:
+            ledger.enter(draft)
+        except Exception:
+            out.unlink()
+            raise
+        replace_text(out, json.dumps(kept, ensure_ascii=False, indent=0), private=private)
+    return _described(draft, found, entered=agreed)
+
+
+def _effect(workspace: Workspace, ledger: Ledger, draft: Release, terms: Terms) -> Effect:
+    from core.runs.ledger.release_effect import effect
+
+    return effect(ledger.releases(), draft, workspace.corpus(ledger.corpus, store=False), terms.delta)
+
+
+def _agreed(draft: Release, found: Effect, terms: Terms) -> bool:
+    """Show what the entry does and ask. Raises BadInput for a refusal, or where nobody can be asked."""
+    over = [] if terms.budget is None else found.over(terms.budget)
+    exceeds = (
+        f"the total for one {' and for one '.join(over)} would exceed the budget of {terms.budget:g}" if over else ""
+    )
+    if terms.only_preview:
+        return False
+    say(f"Entry {draft.number} of cohort {draft.cohort} would be: {draft.kind} {draft.name}, {draft.reason}")
+    for sentence in found.sentences():
+        say(f"  {sentence}")
+    if terms.yes:
+        if exceeds and not terms.over_budget:
+            raise BadInput(f"Nothing was entered: {exceeds}. Add --over-budget to enter it all the same.")
+        return True
+    warning = f"{exceeds[0].upper()}{exceeds[1:]}. " if exceeds else ""
+    print(f"{warning}A release cannot be undone. Enter it? [y/N] ", end="", file=sys.stderr, flush=True)
+    given = sys.stdin.readline() if sys.stdin is not None else ""
+    if not given:
+        say("")  # the question's line ends
+        raise BadInput("Nothing was entered: there is no standard input to answer on. Add --yes to enter it unasked.")
+    if given.strip().lower() not in YES:
+        raise BadInput("Nothing was entered: the answer was not “y”.")
+    return True
+
+
+def _described(draft: Release, found: Effect, *, entered: bool) -> dict[str, Any]:
+    changes = [
+        {
+            "unit": one.unit,
+            "whom": one.whom,
+            "combined": one.combined,
+            "before": None if one.before is None else dict(zip(("epsilon", "delta"), one.before, strict=True)),
+            "after": None if one.after is None else dict(zip(("epsilon", "delta"), one.after, strict=True)),
+        }
+        for one in found.changes
+    ]
+    return {
+        "name": draft.name,
+        "kind": draft.kind,
+        "entry": draft.number,
+        "entered": entered,
+        "changes": changes,
+        "reasons": list(found.reasons),
+        "sentences": found.sentences(),
+    }

@@ -1,0 +1,182 @@
+"""Commands that look at runs: `runs`, `audit` and `prompt`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from core.cli.output import AsJson, BadInput, DataFolder, answer, errors_as_sentences, say
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from core.runs.run import Run
+    from core.runs.store import Workspace
+
+RunId = Annotated[str, typer.Argument(metavar="RUN", help="A run's name; `python -m core runs` lists them.")]
+
+
+def runs(data: DataFolder = None, as_json: AsJson = False) -> None:
+    """List the runs there are, newest first, and folders that cannot be used."""
+    with errors_as_sentences():
+        from core.runs.queries import settings
+        from core.runs.store import Workspace
+
+        workspace = Workspace(data)
+        found = workspace.runs()
+        frame = settings(found).assign(noise_source=[run.noise_source for run in found])
+        problems = workspace.problems()
+        columns = ["run_id", "kind", "epsilon", "unit", "noise_source", "epochs", "seed", "corpus", "shipped"]
+        rows = frame[columns].fillna({"noise_source": "–"})
+        text = rows.to_string(index=False) if len(frame) else "There are no runs yet: `python -m core train`."
+        answer({"runs": frame.to_dict("records"), "problems": problems}, "\n".join([text, *problems]), as_json=as_json)
+
+
+def audit(
+    run: RunId,
+    suite: Annotated[
+        str, typer.Option(help="quick: the run's own figures anew. full: every attack there is.")
+    ] = "quick",
+    attack: Annotated[
+        list[str] | None, typer.Option("--attack", help="Of the full suite only this one; may be given several times.")
+    ] = None,
+    again: Annotated[bool, typer.Option("--again", help="Repeat attacks of the full suite that are done.")] = False,
+    data: DataFolder = None,
+    as_json: AsJson = False,
+) -> None:
+    """Attack a stored run and print the figures. The stored run is not changed; a full audit is kept beside it."""
+    with errors_as_sentences():
+        from core.runs.store import Workspace
+
+        if suite not in ("quick", "full"):
+            raise BadInput(f"--suite: “{suite}” is not one of quick, full.")
+        if suite == "quick" and (attack or again):
+            raise BadInput(
+                "--attack and --again belong to --suite full: the quick audit is always made anew, as a whole."
+            )
+        workspace = Workspace(data)
+        found = workspace.run(run)
+        if suite == "full":
+            _full(found, workspace, attack, again, as_json=as_json)
+            return
+        metrics = audited(found, workspace)
+        same = _same(metrics, found.metrics)
+        columns = ["metric", "arm", "value", "low", "high", "n"]
+        text = metrics[columns].to_string(index=False, float_format=lambda value: f"{value:.4g}")
+        verdict = "The figures equal the stored ones." if same else "The figures differ from the stored ones."
+        data_out = {"run": found.id, "equals_stored": same, "metrics": metrics.to_dict("records")}
+        answer(data_out, f"{text}\n{verdict}", as_json=as_json)
+
+
+def _full(run: Run, workspace: Workspace, attacks: list[str] | None, again: bool, *, as_json: bool) -> None:
+    """The full suite: every attack's outcome, and the summary tables (not the scores of single notes)."""
+    from core.pipeline.full_audit import audit as attack_run
+    from core.pipeline.full_audit import summaries
+
+    stored = attack_run(run, workspace, attacks=attacks, again=again, on_event=_tell)
+    outcomes = list(stored.outcomes().values())
+    tables = {summary.name: stored.table(summary.name) for summary in summaries()}
+    lines = [f"{one.state:<12}{one.seconds:8.1f} s  {one.attack}  {one.message}" for one in outcomes]
+    for summary in summaries():
+        table = tables[summary.name]
+        shown = table.query(summary.headline) if summary.headline and len(table) else table
+        lines += ["", summary.name, shown.to_string(index=False, float_format=lambda value: f"{value:.4g}")]
+    rows = {name: table.to_dict("records") for name, table in tables.items()}
+    out = {"run": run.id, "folder": str(stored.folder), "attacks": [asdict(one) for one in outcomes], **rows}
+    answer(out, "\n".join(lines), as_json=as_json)
+
+
+def _tell(event: dict[str, Any]) -> None:
+    if event["event"] == "attack":
+        say(f"[{event['number']}/{event['of']}] {event['attack']}")
+    elif event["event"] == "progress" and event["eta_seconds"] is not None:
+        say(f"  {event['done']} of {event['total']}, {event['eta_seconds']:.0f} s left")
+    elif event["event"] == "outcome" and event["state"] != "done":
+        say(f"  {event['state']}: {event['message']}")
+
+
+def audited(run: Run, workspace: Workspace) -> pd.DataFrame:
+    """The metrics of the quick audit of `run`, made anew from its weights and its control's tables."""
+    from core.pipeline.quick_audit import attacks_of, figures
+    from core.runs.tables import SCHEMAS
+
+    control = None if run.spec.is_base else workspace.control(run.spec)
+    corpus = run.as_read(workspace.corpus(run.spec.corpus, store=False))
+    lm, tables = run.model(), {"history": run.table("history")}
+    for attack in attacks_of(run.spec):
+        say(f"{run.id}: {attack.message}")
+        frames = attack.make(lm, corpus, run.spec, lambda done, total: None, lambda: False)
+        tables |= dict(zip(attack.tables, frames, strict=True))
+    base = None if control is None else {name: control.table(name) for name in SCHEMAS if name != "metrics"}
+    return figures(run.spec, corpus, tables, base, run.vocabulary)
+
+
+def _same(metrics: pd.DataFrame, stored: pd.DataFrame) -> bool:
+    import numpy as np
+
+    keys = ["metric", "arm"]
+    named = metrics[keys].to_dict("list") == stored[keys].to_dict("list")
+    return named and bool(np.allclose(metrics["value"], stored["value"], rtol=1e-3, equal_nan=True))
+
+
+def prompt(
+    run: RunId,
+    text: Annotated[str, typer.Argument(metavar="PROMPT", help="The beginning of a text, or a text with [MASK]s.")],
+    n: Annotated[int, typer.Option("--n", min=1, max=128, help="How many answers, with seeds SEED, SEED + 1, …")] = 4,
+    seed: Annotated[int, typer.Option(min=0)] = 0,
+    new_tokens: Annotated[int, typer.Option(min=1, max=512)] = 60,
+    temperature: Annotated[float, typer.Option(min=1e-6)] = 0.8,
+    data: DataFolder = None,
+    as_json: AsJson = False,
+) -> None:
+    """Ask a run's model, and mark what it gives away."""
+    with errors_as_sentences():
+        from core.runs.store import Workspace
+        from core.serving.server import MASK, Sampling, Server, clean_prompt
+
+        workspace = Workspace(data)
+        found = workspace.run(run)
+        if not found.has_model:
+            raise BadInput(f"Run {found.id} keeps no weights: it has tables and cannot be prompted.")
+        cleaned, _ = clean_prompt(text)
+        server = Server(workspace)
+        try:
+            if found.spec.model.kind != "gpt2" and MASK in cleaned:
+                _answer_masks(server, found, cleaned, as_json=as_json)
+                return
+            sampling = Sampling(new_tokens=new_tokens, temperature=temperature)
+            texts = server.generate(found.id, cleaned, seeds=range(seed, seed + n), sampling=sampling).result()
+        finally:
+            server.close()
+        _answer_texts(found, workspace, cleaned, texts, seed, as_json=as_json)
+
+
+def _answer_masks(server: Any, run: Run, text: str, *, as_json: bool) -> None:
+    stream = server.fill(run.id, text)
+    stream.result()
+    masks = [[{"token": token, "probability": share} for token, share in ranked] for ranked in stream.ranked]
+    lines = [
+        f"[MASK] {number}: " + ", ".join(f"{one['token']} {one['probability']:.3f}" for one in ranked)
+        for number, ranked in enumerate(masks, start=1)
+    ]
+    answer({"run": run.id, "prompt": text, "masks": masks}, "\n".join(lines), as_json=as_json)
+
+
+def _answer_texts(run: Run, workspace: Workspace, text: str, texts: list[str], seed: int, *, as_json: bool) -> None:
+    from core.attacks.memorisation.extraction import index_of
+    from core.phi.leaks import find
+
+    index = index_of(workspace.corpus(run.spec.corpus, store=False))
+    answers = [
+        {"seed": seed + number, "text": one, "spans": [asdict(span) for span in find(one, index, text)]}
+        for number, one in enumerate(texts)
+    ]
+    lines = []
+    for one in answers:
+        marks = "; ".join(
+            f"{s['kind']}: {s['field']} “{s['value']}” {' '.join(s['patient_ids'])}" for s in one["spans"]
+        )
+        lines.append(f"[{one['seed']}] {text}{one['text']}\n    → {marks or 'nothing found'}")
+    answer({"run": run.id, "prompt": text, "answers": answers}, "\n".join(lines), as_json=as_json)

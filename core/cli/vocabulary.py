@@ -1,0 +1,83 @@
+"""What a model's own words give away, and how well models with unlike word lists read: `words`."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from core.cli.output import AsJson, BadInput, DataFolder, answer, errors_as_sentences, say
+from core.cli.settings import model_spec, stored_corpus
+from core.spec import AuditSpec, VocabularySpec
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from core.runs.run import Run
+    from core.runs.store import Workspace
+
+
+def words(
+    run: Annotated[
+        list[str] | None, typer.Argument(help="Runs of masked models, to be compared. None: a cohort.")
+    ] = None,
+    corpus: Annotated[str, typer.Option("--corpus", help="A preset, or a folder of `corpus --out`.")] = "classroom",
+    model: Annotated[str, typer.Option("--model", help="distilbert or bert: whose public word list.")] = "distilbert",
+    unit: Annotated[str, typer.Option(help="What is protected: note or patient.")] = "note",
+    count: Annotated[int, typer.Option("--words", help="Different words counted of each unit.")] = 10,
+    pieces: Annotated[int, typer.Option(help="Most new entries.")] = 512,
+    noise: Annotated[str, typer.Option(help="gaussian or laplace.")] = "gaussian",
+    data: DataFolder = None,
+    as_json: AsJson = False,
+) -> None:
+    """Names in the word lists that a cohort's notes would give, for several ε; or how runs read held-out notes."""
+    with errors_as_sentences():
+        from core.runs.store import Workspace
+
+        workspace = Workspace(data)
+        if run:
+            table = _runs(workspace, [workspace.run(name) for name in run])
+        else:
+            if unit not in ("note", "patient"):
+                raise BadInput(f"--unit: “{unit}” is neither note nor patient.")
+            spec = VocabularySpec(epsilon=1.0, words=count, pieces=pieces, noise=noise)
+            table = _cohort(workspace, corpus, model, spec, unit)
+        answer(
+            table.to_dict("records"), table.to_string(index=False, float_format=lambda x: f"{x:.4g}"), as_json=as_json
+        )
+
+
+def _cohort(workspace: Workspace, corpus: str, model: str, spec: VocabularySpec, unit: str) -> pd.DataFrame:
+    from core.evaluation.memorisation.vocabulary import names_by_epsilon
+    from core.models.build import load
+
+    cohort = workspace.corpus(stored_corpus(corpus, workspace), store=False)
+    found = names_by_epsilon(load(model_spec(model, "tiny", "assets")), cohort, spec, unit=unit)
+    return found.groupby(["epsilon", "arm"], as_index=False, sort=False).mean().drop(columns="draw")
+
+
+def _runs(workspace: Workspace, runs: list[Run]) -> pd.DataFrame:
+    """One row a run: its ε, entries of its own, bits a character and tokens a note on the same held-out notes."""
+    import pandas as pd
+
+    from core.attacks.word_likelihood import reading
+    from core.evaluation.memorisation.vocabulary import reading_figures
+
+    if len({run.spec.corpus for run in runs}) > 1:
+        raise BadInput("These runs were trained on several cohorts: only figures on the same held-out notes compare.")
+    if causal := [run.id for run in runs if run.spec.model.kind == "gpt2"]:
+        raise BadInput(f"{causal[0]} is a GPT-2 model, which hides no words: compare DistilBERT and BERT models.")
+    cohort, rows = workspace.corpus(runs[0].spec.corpus, store=False), []
+    for run in runs:
+        say(f"{run.id} reads held-out notes word by word")
+        promise = run.privacy.epsilon() if run.privacy else (0.0 if run.spec.is_base else math.inf)
+        row = {"run": run.id, "epsilon": promise, "entries": len(run.vocabulary or ())}
+        for figure in reading_figures(reading({"run": run.model()}, cohort, AuditSpec()), AuditSpec()):
+            row |= {
+                figure.metric: figure.value,
+                f"{figure.metric}_low": figure.low,
+                f"{figure.metric}_high": figure.high,
+            }
+        rows.append(row)
+    return pd.DataFrame(rows)

@@ -1,0 +1,47 @@
+"""What is used of transformers, imported in one place, after Opacus: `core.common.opacus_parts` says why."""
+
+from __future__ import annotations
+
+from core.common import opacus_parts  # noqa: F401 — the two must not be imported at once
+
+# isort: split
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoModelForMaskedLM,
+    BertConfig,
+    BertForMaskedLM,
+    DistilBertConfig,
+    DistilBertForMaskedLM,
+    GPT2Config,
+    GPT2LMHeadModel,
+    PretrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+    PreTrainedTokenizerFast,
+    logging,
+)
+from transformers.models.bert.modeling_bert import BertLMPredictionHead
+from transformers.pytorch_utils import Conv1D
+
+# The models of masked kinds are built by the Auto classes, which would import them later, and in any thread.
+__all__ = [
+    "AutoConfig",
+    "AutoModelForCausalLM",
+    "AutoModelForMaskedLM",
+    "BertConfig",
+    "BertForMaskedLM",
+    "BertLMPredictionHead",
+    "Conv1D",
+    "DistilBertConfig",
+    "DistilBertForMaskedLM",
+    "GPT2Config",
+    "GPT2LMHeadModel",
+    "PreTrainedModel",
+    "PreTrainedTokenizerBase",
+    "PreTrainedTokenizerFast",
+    "PretrainedConfig",
+]
+
+logging.set_verbosity_error()
+logging.disable_progress_bar()

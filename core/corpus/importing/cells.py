@@ -1,0 +1,152 @@
+"""What a cell of a table that somebody brought may say: dates, ages, sexes, ICD codes.
+
+A function returns the value, or raises ValueError with a sentence of what is wrong with it; whoever knows the file, the
+row and the column puts them before it (`core.corpus.importing.files.BadNotes`).
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from functools import lru_cache
+from typing import Literal, NamedTuple
+
+from core.phi.dates import MONTH_NUMBER
+
+SHOWN = 20  # characters of a cell in a sentence
+EARLIEST, LATEST = 1700, 2300  # years; data sets shift dates of the living to 2200, births of the oldest to 1800
+OLDEST = 120
+
+DateOrder = Literal["day first", "month first", ""]
+
+
+class Day(NamedTuple):
+    """A date as it was written, without its time."""
+
+    written: str
+    order: DateOrder  # what its numbers prove about their order; "" where they prove nothing
+    first: datetime.date  # the day, or the first day it may mean
+    whole: bool = True  # False for a year alone, or a month of a year
+
+
+_TIME = re.compile(
+    r"(?:T|\s+|\s*,\s*)[0-9]{1,2}:[0-9]{2}(?::[0-9]{2}(?:[.,][0-9]+)?)?\s*(?:[AaPp]\.?[Mm]\.?)?\s*(?:Z|[+-][0-9]{2}:?[0-9]{2})?"
+)
+_YEAR_FIRST = re.compile(r"([0-9]{4})(?:([-/.])([0-9]{1,2})(?:\2([0-9]{1,2}))?)?")
+_PACKED = re.compile(r"([0-9]{4})([0-9]{2})([0-9]{2})")
+_YEAR_LAST = re.compile(r"([0-9]{1,2})([-/.])([0-9]{1,2})\2([0-9]{4})")
+_WORDS = re.compile(
+    r"(?:([0-9]{1,2})(?:st|nd|rd|th)?[\s.-]+)?([a-z]{3,9})\.?[\s.-]+(?:([0-9]{1,2})(?:st|nd|rd|th)?[\s,]+)?([0-9]{4})"
+)
+_SHORT_YEAR = re.compile(r"(?:[0-9]{1,2}[-/.\s](?:[0-9]{1,2}|[a-z]{3,9})|[a-z]{3,9}\.?\s[0-9]{1,2})[-/.,\s]+'?[0-9]{2}")
+_SERIAL = re.compile(r"[0-9]{5}(?:\.[0-9]+)?")
+_WRITE = "Write dates as 2020-12-31."
+
+
+@lru_cache(maxsize=4096)  # notes of a day have one date
+def read_date(cell: str) -> Day:
+    """A date in one of the usual forms, with or without a time; a year alone, or with its month, is a date too.
+
+    Raises ValueError for what is no day of the calendar (31/31/2020), words (yesterday), a year of two digits, and a
+    spreadsheet's serial number.
+    """
+    text = cell.strip()
+    written = text
+    if timed := re.fullmatch(rf"(.+?){_TIME.pattern}", text):
+        written = timed.group(1).strip()
+    folded = written.lower()
+    if match := _YEAR_FIRST.fullmatch(folded) or _PACKED.fullmatch(folded):
+        parts = match.groups()
+        year, month, day = (parts[0], parts[2], parts[3]) if len(parts) == 4 else parts
+        return Day(written, "", _day(text, int(year), int(month or 1), int(day or 1)), day is not None)
+    if match := _YEAR_LAST.fullmatch(folded):
+        return _either_order(text, written, int(match[1]), int(match[3]), int(match[4]))
+    if (match := _WORDS.fullmatch(folded)) and match[2] in MONTH_NUMBER and not (match[1] and match[3]):
+        day = match[1] or match[3]
+        return Day(written, "", _day(text, int(match[4]), MONTH_NUMBER[match[2]], int(day or 1)), day is not None)
+    if _SERIAL.fullmatch(folded):
+        raise ValueError(f"{quoted(text)} looks like a spreadsheet's serial number of a day. {_WRITE}")
+    if _SHORT_YEAR.fullmatch(folded):
+        raise ValueError(f"{quoted(text)} has a year of two digits, which may be of two centuries. {_WRITE}")
+    raise ValueError(f"{quoted(text)} is not a date. {_WRITE}")
+
+
+def _either_order(text: str, written: str, one: int, other: int, year: int) -> Day:
+    """31/12/2020 and 12/31/2020 are dates, and so is 03/04/2020 whose order nobody can tell; 31/31/2020 is none."""
+    if one > 12:
+        return Day(written, "day first", _day(text, year, other, one))
+    if other > 12:
+        return Day(written, "month first", _day(text, year, one, other))
+    return Day(written, "", min(_day(text, year, one, other), _day(text, year, other, one)))
+
+
+def _day(text: str, year: int, month: int, day: int) -> datetime.date:
+    if not EARLIEST <= year <= LATEST:
+        raise ValueError(f"{quoted(text)} is not a date between the years {EARLIEST} and {LATEST}.")
+    try:
+        return datetime.date(year, month, day)
+    except ValueError:
+        raise ValueError(f"{quoted(text)} is no day of the calendar. {_WRITE}") from None
+
+
+_NUMBER = r"([0-9]{1,4}(?:\.[0-9]+)?)"
+_YEARS = re.compile(rf"{_NUMBER}\s*(?:y|yr|yrs|year|years|y/?o|years? old)?\.?")
+_OVER = re.compile(r"(?:>|over|above)\s*(89)|(?:>=?|over|above)\s*(9[0-9])|(9[0-9])\s*(?:\+|or (?:over|older|more))")
+_PARTS = re.compile(
+    rf"(?:{_NUMBER}\s*y(?:rs?|ears?)?[\s,]*(?:and\s*)?)?(?:{_NUMBER}\s*(?:m|mo|mos|mth|mths|month|months)[\s,]*(?:and\s*)?)?"
+    rf"(?:{_NUMBER}\s*(?:w|wk|wks|week|weeks)[\s,]*(?:and\s*)?)?(?:{_NUMBER}\s*(?:d|day|days))?(?:\s*old)?\.?"
+)
+
+
+def read_age(cell: str) -> int:
+    """Whole years lived: 70, "70.5", "18 months" (1), "6 weeks" (0), "1 year 8 months" (1), "> 89" and "90+" (90).
+
+    Raises ValueError for anything else, and for more than `OLDEST` years.
+    """
+    text = cell.strip()
+    folded = text.lower()
+    if over := _OVER.fullmatch(folded):
+        return max(90, *(int(age) for age in over.groups() if age))  # HIPAA's one group of all who are over 89
+    years = -1.0
+    if match := _YEARS.fullmatch(folded):
+        years = float(match[1])
+    elif folded and (match := _PARTS.fullmatch(folded)) and any(match.groups()):
+        of_years, months, weeks, days = (float(part or 0) for part in match.groups())
+        years = of_years + months / 12 + (weeks * 7 + days) / 365
+    if not 0 <= years < OLDEST + 1:
+        raise ValueError(f"{quoted(text)} is not an age: write years (70) or say the unit (18 months).")
+    return int(years)
+
+
+_SEXES = {"m": "M", "male": "M", "man": "M", "f": "F", "female": "F", "woman": "F"}
+_OTHER_SEXES = (
+    *("other", "o", "unknown", "u", "x", "intersex", "diverse", "nonbinary", "non-binary"),
+    *("undifferentiated", "ambiguous", "not stated", "not specified", "n/a"),
+)
+
+
+def read_sex(cell: str) -> str:
+    """`M` or `F` for the usual ways to write them; other, unknown, X and the like as they came. Raises ValueError."""
+    text = cell.strip()
+    folded = text.lower()
+    if folded not in _SEXES and folded not in _OTHER_SEXES:
+        raise ValueError(f"{quoted(text)} is not a sex. Write M, F, X, other or unknown, or leave the cell empty.")
+    return _SEXES.get(folded, text)
+
+
+_ICD = re.compile(
+    r"[A-Z](?:[0-9][0-9A-Z]|[A-Z][0-9])(?:\.?[0-9A-Z]{1,4})?|[0-9]{3}(?:\.?[0-9]{1,2})?|V[0-9]{2}(?:\.?[0-9]{1,2})?|E[0-9]{3}(?:\.?[0-9])?"
+)
+
+
+def check_code(code: str) -> str:
+    """An upper-case ICD-9 or ICD-10 code, with or without its dot. Raises ValueError for what has no such form."""
+    if not _ICD.fullmatch(code.rstrip("*+!†#-")):  # marks that national editions put after a code
+        zeros = " A spreadsheet may have taken its zeros away." if code.isdigit() else ""
+        raise ValueError(f"{quoted(code)} is not an ICD-9 or ICD-10 code.{zeros}")
+    return code
+
+
+def quoted(cell: str) -> str:
+    """A cell as a sentence can hold it."""
+    return f"“{cell[:SHOWN]}{'…' * (len(cell) > SHOWN)}”"

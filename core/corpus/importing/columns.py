@@ -1,0 +1,68 @@
+"""One column of an imported table: which cells are wrong, and which are only worth a remark."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable
+from typing import TypeVar
+
+from core.corpus.importing.cells import Day, quoted, read_date
+from core.corpus.importing.files import BadNotes, short
+
+Value = TypeVar("Value")
+
+
+class Remarks:
+    """What an import accepts but tells: each kind once, with how many rows it is true of and where it came first."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, list] = {}
+
+    def add(self, what: str, where: str) -> None:
+        """One row of which `what`, a clause, is true."""
+        self._found.setdefault(what, [0, where])[0] += 1
+
+    def sentences(self) -> tuple[str, ...]:
+        """One a kind, in the order in which they came first."""
+        return tuple(
+            f"{count:,} row{'s' * (count != 1)}: {what} (first: {where})."
+            for what, (count, where) in self._found.items()
+        )
+
+
+class Column:
+    """Reads the cells of one column, and names file, row and column of what is wrong."""
+
+    def __init__(self, file: str, name: str, remarks: Remarks | None = None) -> None:
+        self.remarks = Remarks() if remarks is None else remarks
+        self._file, self._name = file, name
+        self._orders: dict[str, tuple[int, str]] = {}  # of the dates: where each was seen first
+
+    def where(self, row: int) -> str:
+        """The place of a cell, as every sentence begins."""
+        return f"{self._file}, row {row}, column “{short(self._name)}”"
+
+    def read(self, row: int, cell: str, by: Callable[[str], Value]) -> Value:
+        """What `by` makes of the cell. Raises BadNotes."""
+        try:
+            return by(cell)
+        except ValueError as error:
+            raise BadNotes(f"{self.where(row)}: {error}") from error
+
+    def date(self, row: int, cell: str, *, shifted: bool = False) -> Day:
+        """The date in a cell. Raises BadNotes, also where the column has the day first in one row, last in another.
+
+        Dates to come are remarked upon, unless all are known to be `shifted`.
+        """
+        day = self.read(row, cell, read_date)
+        if day.order and day.order not in self._orders:
+            self._orders[day.order] = row, cell
+            if len(self._orders) == 2:
+                other = next(at for order, at in self._orders.items() if order != day.order)
+                raise BadNotes(
+                    f"{self.where(row)}: {quoted(cell)} has the {day.order}, but row {other[0]} ({quoted(other[1])}) "
+                    "has not. Write dates as 2020-12-31."
+                )
+        if not shifted and day.first > datetime.date.today():
+            self.remarks.add("the date is still to come, as in data sets that shift dates", self.where(row))
+        return day

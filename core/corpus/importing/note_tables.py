@@ -1,0 +1,196 @@
+"""One file of notes → rows of a cohort: which column is what, and every row checked.
+
+What is wrong is a `BadNotes` that names the file, the row and the column.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+
+from core.corpus.importing.cells import quoted
+from core.corpus.importing.columns import Column, Remarks
+from core.corpus.importing.files import BadNotes, chunks, header, listed
+from core.corpus.importing.memory import MemoryWatch
+from core.corpus.importing.mimic import is_mimic
+from core.corpus.importing.spool import RawNotes
+
+COLUMNS = ("note", "patient", "admission", "date", "type", "note_id", "split")
+FEWEST_PATIENTS = 4  # two to train on and compare with; the cohort's spec knows no smaller one
+
+Progress = Callable[[str, int, int], None]  # (what is done, done, total)
+
+_SHORTENED = r"[0-9](?:[.,][0-9]+)?[eE]\+[0-9]+"
+_LIKE_CANARIES = re.compile(r"C[0-9]{4,}")
+_GUESSES: dict[str, tuple[str, ...]] = {
+    "note": ("text", "note", "note_text", "report", "body"),
+    "patient": ("patient_id", "patient", "subject_id", "person_id", "mrn"),
+    "admission": ("admission_id", "hadm_id", "admission", "encounter_id", "visit_id"),
+    "date": ("date", "chartdate", "note_date", "charttime"),
+    "type": ("note_type", "type", "category"),
+    "note_id": ("note_id", "row_id", "id"),
+    "split": ("split",),
+}
+
+
+def guess_columns(names: list[str]) -> dict[str, str]:
+    """Which column of a file is which of `COLUMNS`, by the usual names in any case; what is not there is left out."""
+    there = {_plain(name): name for name in reversed(names)}
+    found = {
+        role: next((there[guess] for guess in guesses if guess in there), None) for role, guesses in _GUESSES.items()
+    }
+    return {role: name for role, name in found.items() if name is not None}
+
+
+def _plain(name: str) -> str:
+    return name.lower().strip().replace(" ", "_")
+
+
+def read_file(
+    path: Path, into: RawNotes, given: dict[str, str], most_bytes: int, tell: Progress, remarks: Remarks
+) -> pd.DataFrame:
+    """Read the notes of one file. Returns row, note_id, patient_id, admission_id, split, note_type, date and `blank`.
+
+    `given` maps some of COLUMNS to the file's columns, the others are guessed; `remarks` takes what is only remarkable.
+    Raises BadNotes.
+    """
+    chosen = _chosen_columns(path, given)
+    watch, wordless = MemoryWatch(path.name), _Wordless(Column(path.name, chosen["note"], remarks))
+    dates = Column(path.name, chosen.get("date", ""), remarks)
+
+    def progress(done: int, total: int) -> None:
+        watch.read(done, total)
+        tell("reading", done, total)
+
+    for cells in chunks(path, chosen.values(), most_bytes=most_bytes, on_progress=progress):
+        watch.add(cells.columns[chosen["note"]], cells.columns[chosen["patient"]])
+        empty = [""] * len(cells.rows)
+        columns = (cells.columns[chosen[role]] if role in chosen else empty for role in COLUMNS)
+        for row, text, patient, admission, date, kind, note_id, split in zip(cells.rows, *columns, strict=True):
+            wordless.look(row, text)
+            into.add(
+                text.replace("\r\n", "\n"),
+                row=row,
+                note_id=note_id.strip(),
+                patient_id=patient.strip(),
+                admission_id=admission.strip() or patient.strip(),
+                split=split.strip().lower(),
+                note_type=kind.strip() or "note",
+                date=dates.date(row, date).written if date.strip() else "",
+            )
+    wordless.judge()
+    notes = into.frame()
+    if "note_id" not in chosen:
+        notes["note_id"] = "N" + notes.index.astype(str).str.zfill(max(4, len(str(len(notes)))))
+    _check_ids(path, notes, chosen)
+    return notes
+
+
+def _chosen_columns(path: Path, given: dict[str, str]) -> dict[str, str]:
+    """Which column of the file is which of COLUMNS. Raises BadNotes where nobody can tell."""
+    names = header(path)
+    if is_mimic(path.parent) and path.name.upper().startswith("NOTEEVENTS"):
+        raise BadNotes(
+            f"{path.name} belongs to MIMIC-III: give the folder {path.parent}, so that its codes are read too."
+        )
+    if unknown := set(given) - set(COLUMNS):
+        raise BadNotes(f"There is no such column to map: {', '.join(sorted(unknown))}. Map {', '.join(COLUMNS)}.")
+    chosen = {**guess_columns(names), **{role: name for role, name in given.items() if name}}
+    for role in ("note", "patient"):
+        if role not in chosen:
+            raise BadNotes(f"{path.name}: say which column holds the {role}. Its columns are {listed(names)}.")
+    for role in set(chosen) - {role for role, name in given.items() if name}:
+        alike = [name for name in dict.fromkeys(names) if _plain(name) == _plain(chosen[role])]
+        if len(alike) > 1:
+            raise BadNotes(f"{path.name} has several columns for the {role}: {listed(alike)}. Say which one to read.")
+    return chosen
+
+
+class _Wordless:
+    """Notes without a letter: a column of numbers is no column of notes."""
+
+    def __init__(self, column: Column) -> None:
+        self._column = column
+        self._notes = self._wordless = 0
+        self._first: tuple[int, str] | None = None
+
+    def look(self, row: int, text: str) -> None:
+        """The next note."""
+        if not text.strip():
+            return
+        self._notes += 1
+        if not any(map(str.isalpha, text)):
+            self._wordless += 1
+            self._first = self._first or (row, text.strip())
+            self._column.remarks.add("the note holds no letter", self._column.where(row))
+
+    def judge(self) -> None:
+        """Raises BadNotes where that is true of most notes."""
+        if self._first is not None and 2 * self._wordless > self._notes:
+            row, text = self._first
+            raise BadNotes(
+                f"{self._column.where(row)}: {quoted(text)} holds no letter, nor do {self._wordless:,} of the "
+                f"{self._notes:,} notes. Choose the column that holds the text of the notes."
+            )
+
+
+def _check_ids(path: Path, notes: pd.DataFrame, chosen: dict[str, str]) -> None:
+    """Every note has a patient and an id of its own, and no patient stands in two splits."""
+    for column, role in (("patient_id", "patient"), ("note_id", "note_id")):
+        missing = notes.loc[notes[column] == "", "row"]
+        if len(missing):
+            raise BadNotes(f"{path.name}, row {missing.iloc[0]}, column “{chosen[role]}”: the cell is empty.")
+    shortened = notes.loc[notes["patient_id"].str.fullmatch(_SHORTENED), ["row", "patient_id"]]
+    if len(shortened):
+        row, who = shortened.iloc[0]
+        raise BadNotes(
+            f"{path.name}, row {row}, column “{chosen['patient']}”: {quoted(who)} is a number that a spreadsheet has "
+            "shortened, so several patients may look like one. Save the ids as text."
+        )
+    again = notes[notes["note_id"].duplicated()]
+    if len(again):
+        first = notes.loc[notes["note_id"] == again["note_id"].iloc[0], "row"].iloc[0]
+        raise BadNotes(
+            f"{path.name}, row {again['row'].iloc[0]}, column “{chosen['note_id']}”: note {again['note_id'].iloc[0]} "
+            f"stands in row {first} too. Every note needs an id of its own."
+        )
+    if "split" in chosen:
+        _check_splits(path, notes, chosen["split"])
+
+
+def _check_splits(path: Path, notes: pd.DataFrame, column: str) -> None:
+    allowed = ("member", "heldout", "population")
+    wrong = notes[~notes["split"].isin(allowed)]
+    if len(wrong):
+        raise BadNotes(
+            f"{path.name}, row {wrong['row'].iloc[0]}, column “{column}”: “{wrong['split'].iloc[0][:20]}” is not a "
+            f"split. Write {', '.join(allowed)}, or leave the column out."
+        )
+    first = notes.groupby("patient_id")["split"].transform("first")
+    torn = notes[notes["split"] != first]
+    if len(torn):
+        raise BadNotes(
+            f"{path.name}, row {torn['row'].iloc[0]}, column “{column}”: patient {torn['patient_id'].iloc[0]} is "
+            f"“{torn['split'].iloc[0]}” here and “{first[torn.index[0]]}” before. A patient belongs to one split."
+        )
+
+
+def check_patients(path: Path, notes: pd.DataFrame) -> None:
+    """Raises BadNotes for fewer than FEWEST_PATIENTS patients, and for one who is named like a canary."""
+    patients = notes["patient_id"].nunique()
+    if patients < FEWEST_PATIENTS:
+        raise BadNotes(
+            f"{path.name} holds notes of {patients} patient{'s' * (patients != 1)}. At least {FEWEST_PATIENTS} are "
+            "needed: some are trained on, the others are held out to compare with."
+        )
+    names = pd.Series(notes["patient_id"].unique())
+    reserved = names[[_LIKE_CANARIES.fullmatch(name) is not None for name in names]]
+    if len(reserved):
+        row = notes.loc[notes["patient_id"] == reserved.iloc[0], "row"].iloc[0]
+        raise BadNotes(
+            f"{path.name}, row {row}: the patient id {reserved.iloc[0]} looks like those of canaries (C0000 and on). "
+            "Rename the patients."
+        )

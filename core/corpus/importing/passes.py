@@ -1,0 +1,87 @@
+"""The passes of an import over its notes, a batch of texts at a time: what is shaped like PHI, and whose it is."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict, dataclass
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from core.corpus.importing.note_tables import Progress
+from core.corpus.importing.records import Evidence, Marker, shaped_places
+from core.corpus.importing.spool import IDS, PlacedSpans, RawNotes, SpanSpool
+from core.corpus.importing.writer import CohortWriter
+from core.corpus.synthetic.canaries import canary_notes
+from core.corpus.tables import NOTES, spans_array
+from core.spec import CorpusSpec
+
+TELL = 100  # notes between two words on progress
+
+
+def look(raw: RawNotes, number: np.ndarray, shaped: SpanSpool, evidence: Evidence | None, tell: Progress) -> None:
+    """Put aside what is shaped like PHI in every note; `number` is that of the note's patient."""
+    done = 0
+    for texts in raw.texts():
+        places = []
+        for text in texts:
+            places.append(shaped_places(text))
+            if len(places) % TELL == 0:
+                tell("looking for identifiers", done + len(places), len(number))
+        if evidence is not None:
+            evidence.add(number[done : done + len(texts)].tolist(), texts, places)
+        shaped.add(places)
+        done += len(texts)
+        tell("looking for identifiers", done, len(number))
+
+
+@dataclass(frozen=True)
+class Marked:
+    """What was marked: spans by field, notes that have any, and notes with the name of a patient."""
+
+    found: dict[str, int]
+    identifying: int
+    named: int
+
+
+def mark(
+    notes: pd.DataFrame, patients: pd.DataFrame, raw: RawNotes, shaped: SpanSpool, writer: CohortWriter, tell: Progress
+) -> Marked:
+    """Write the notes with their spans."""
+    marker = Marker(patients)
+    split = notes["patient_id"].map(dict(zip(patients["patient_id"], patients["split"], strict=True)))
+    notes = notes.assign(split=split)[[name for name in NOTES.names if name in IDS]]
+    found: Counter[str] = Counter()
+    done = identifying = named = 0
+    for texts, places in zip(raw.texts(), shaped.batches(), strict=True):
+        part = notes.iloc[done : done + len(texts)]
+        spans = []
+        for who, text, there in zip(part["patient_id"], texts, places, strict=True):
+            spans.append(marker.spans(who, text, there))
+            if len(spans) % TELL == 0:
+                tell("marking what identifies them", done + len(spans), len(notes))
+        fields = [{field for _, _, field in of_note} for of_note in spans]
+        found.update(field for of_note in spans for _, _, field in of_note)
+        identifying += sum(map(bool, fields))
+        named += sum("full_name" in of_note for of_note in fields)
+        writer.add_notes(_table(part, texts, spans))
+        done += len(texts)
+        tell("marking what identifies them", done, len(notes))
+    return Marked(dict(found), identifying, named)
+
+
+def _table(ids: pd.DataFrame, texts: list[str], spans: list[PlacedSpans]) -> pa.Table:
+    """Notes in the schema NOTES; nothing is known of their clinical entities."""
+    columns = {name: pa.array(ids[name], pa.string()) for name in ids.columns}
+    columns |= {"text": pa.array(texts, pa.string()), "phi_spans": spans_array(spans)}
+    columns["entity_spans"] = spans_array([[] for _ in spans])
+    return pa.table({name: columns[name] for name in NOTES.names}, schema=NOTES)
+
+
+def plant(described: CorpusSpec, secrets: pd.DataFrame, writer: CohortWriter) -> None:
+    """Write the notes of the canaries that the coin puts in."""
+    planted = pd.DataFrame([asdict(note) for note in canary_notes(described, secrets)])
+    if len(planted):
+        ids = planted[[name for name in NOTES.names if name in IDS]]
+        writer.add_notes(_table(ids, planted["text"].tolist(), planted["phi"].tolist()))

@@ -1,0 +1,104 @@
+"""What an import reads: notes of a file or of a folder shaped like MIMIC-III, and the records that come with them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal
+
+import pandas as pd
+
+from core.corpus.importing.cells import quoted
+from core.corpus.importing.columns import Remarks
+from core.corpus.importing.files import BadNotes
+from core.corpus.importing.identifiers import Identifiers, read_identifiers
+from core.corpus.importing.mimic import read_mimic
+from core.corpus.importing.note_tables import Progress, read_file
+from core.corpus.importing.spool import RawNotes
+from core.corpus.tables import no_diagnoses
+from core.corpus.transforms.near_copies import copies_in
+
+Deduplicate = Literal["no", "exact", "near"]
+
+
+@dataclass(frozen=True)
+class Brought:
+    """What was read: notes without their texts, and the patients' records unless the notes themselves must tell."""
+
+    notes: pd.DataFrame
+    source: Literal["table", "surrogates", "notes"] = "notes"
+    records: pd.DataFrame | None = None
+    diagnoses: pd.DataFrame = field(default_factory=no_diagnoses)
+    marked_wrong: int = 0
+    unknown: int = 0
+    remarks: tuple[str, ...] = ()  # sentences: what was accepted, and should be known
+
+
+def read(
+    path: Path,
+    raw: RawNotes,
+    columns: dict[str, str],
+    identifiers: Path | str | None,
+    seed: int,
+    most_bytes: int,
+    tell: Progress,
+) -> Brought:
+    """Read notes, their texts into `raw`, and the records that come with them. Raises BadNotes."""
+    tell("reading", 0, 1)
+    remarks = Remarks()
+    if path.is_dir():
+        mimic = read_mimic(path, raw, seed=seed, most_bytes=most_bytes, on_progress=tell)
+        surrogates = ("surrogates", mimic.records, mimic.diagnoses)
+        found = Brought(mimic.notes, *surrogates, mimic.marked_wrong, mimic.unknown)
+    else:
+        found = Brought(read_file(path, raw, columns, most_bytes, tell, remarks))
+    if identifiers is None:
+        return replace(found, remarks=remarks.sentences())
+    given = read_identifiers(Path(identifiers), remarks)
+    _check_patients(Path(identifiers), path, found.notes, given, remarks)
+    _check_admissions(path, found.notes, given.diagnoses)
+    return replace(found, source="table", records=given.records, diagnoses=given.diagnoses, remarks=remarks.sentences())
+
+
+def _check_patients(table: Path, path: Path, notes: pd.DataFrame, given: Identifiers, remarks: Remarks) -> None:
+    """Raises BadNotes where a table of identifiers is of other patients than the notes are."""
+    with_notes = set(notes["patient_id"])
+    strangers = [who for who in given.rows if who not in with_notes]
+    if len(strangers) == len(given.rows):
+        noted = notes["patient_id"].iloc[0] if len(notes) else ""
+        raise BadNotes(
+            f"{table.name}, row {given.rows[strangers[0]]}, column “{given.column}”: none of its {len(strangers):,} "
+            f"patients has a note. It begins with patient {quoted(strangers[0])}, {path.name} with {quoted(noted)}. "
+            "Both must write a patient's id alike."
+        )
+    for who in strangers:
+        remarks.add("the patient has no note", f"{table.name}, row {given.rows[who]}, column “{given.column}”")
+
+
+def _check_admissions(path: Path, notes: pd.DataFrame, diagnoses: pd.DataFrame) -> None:
+    """Raises BadNotes where an admission is one patient's in the notes and another's in the table of identifiers."""
+    whose = notes["admission_id"].map(dict(zip(diagnoses["admission_id"], diagnoses["patient_id"], strict=True)))
+    torn = notes[whose.notna() & (whose != notes["patient_id"])]
+    if len(torn):
+        note = torn.iloc[0]
+        raise BadNotes(
+            f"{path.name}, row {note['row']}: admission {note['admission_id']} is of patient {note['patient_id']} "
+            f"here and of patient {whose[torn.index[0]]} in the table of identifiers. (A note without an admission has "
+            "its patient's id for one.)"
+        )
+
+
+def with_text(
+    notes: pd.DataFrame, raw: RawNotes, deduplicate: Deduplicate, tell: Progress
+) -> tuple[pd.DataFrame, dict[str, int]]:
+    """The notes that are not blank, without copies if they are to be left out; and counts for `Seen`."""
+    rows = len(notes)
+    notes = notes[~notes["blank"].astype(bool)]
+    blank = rows - len(notes)
+    copies = copies_in(raw.texts, lambda done: tell("looking for copies", done, len(notes)))
+    if deduplicate != "no":
+        raw.leave_out(copies.repeats(deduplicate))
+        notes = notes[~copies.repeats(deduplicate)]
+    removed = rows - blank - len(notes)
+    counts = {"rows": rows, "blank": blank, "copies": copies.exact, "near_copies": copies.near, "removed": removed}
+    return notes.reset_index(drop=True), counts

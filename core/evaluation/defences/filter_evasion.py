@@ -1,0 +1,84 @@
+"""How far output filters get, and how reworded prompts walk around them: tables made of what a full audit wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import pandas as pd
+
+from core.attacks.memorisation.extraction import index_of, value_hits
+from core.attacks.memorisation.filter_evasion import REWORDED, WORDING
+from core.corpus.tables import Corpus
+from core.evaluation.audit_summaries import Audited, Summary
+from core.evaluation.defences.filtering import false_alarms, filtered, filters, harmless_texts
+from core.evaluation.summary import SPLIT_OF_ARM, Row, attempts_with_leak
+from core.phi.fields import DIRECT
+from core.phi.index import PhiIndex
+from core.phi.output_filter import OutputFilter
+
+UNFILTERED, USUAL = "no filter", "the 14 prompts"
+COLUMNS = {
+    "wording": "str",  # the quick audit's prompts, or one of core.attacks.memorisation.filter_evasion.WORDINGS
+    "filter": "str",  # no filter, or one of core.evaluation.defences.filtering.filters
+    "arm": "str",  # run | heldout (scaled to as many patients) | base
+    "value": "float64",  # share of attempts with somebody's direct identifier, once the answer is put together again
+    "low": "float64",
+    "high": "float64",
+    "n": "int64",
+}
+ALARM_COLUMNS = {"filter": "str", "texts": "str", "value": "float64", "low": "float64", "high": "float64", "n": "int64"}
+
+
+def walk_around(reworded: pd.DataFrame, generations: pd.DataFrame, corpus: Corpus) -> pd.DataFrame:
+    """Share of attempts that leak through each filter, by wording (`COLUMNS`), with Wilson's 95 % interval.
+
+    `reworded` is the attack's table, `generations` the run's own (which has no arm `base` here). An attempt leaks when
+    the filtered answer, as it is or put together again by the wording's `restore`, holds a direct identifier of a
+    patient of that arm that was not typed.
+    """
+    index = index_of(corpus)
+    pool = {arm: int((corpus.patients["split"] == split).sum()) for arm, split in SPLIT_OF_ARM.items()}
+    every = pd.concat([generations.assign(model="target", wording=USUAL), reworded], ignore_index=True)
+    through: dict[str, OutputFilter | None] = {UNFILTERED: None, **filters(corpus.patients)}
+    rows = [
+        (wording, name, row.arm, row.value, row.low, row.high, row.n)
+        for name, one in through.items()
+        for (wording, model), answers in every.groupby(["wording", "model"], sort=False)
+        for row in _rows(answers, model, one, index, pool)
+    ]
+    return pd.DataFrame(rows, columns=list(COLUMNS)).astype(COLUMNS)
+
+
+def _rows(
+    answers: pd.DataFrame, model: str, through: OutputFilter | None, index: PhiIndex, pool: Mapping[str, int]
+) -> Iterator[Row]:
+    """Arms run and heldout of the run's model; of the base model its figure for members, as arm base."""
+    answers = answers.assign(generation_id=range(len(answers)))
+    hits = _hits(filtered(answers, through), index)
+    for row in attempts_with_leak(hits[hits["field"].isin(DIRECT)], len(answers), pool):
+        if row.metric != "attempts_with_leak" or (model == "base" and row.arm != "run"):
+            continue
+        yield Row(row.metric, "base" if model == "base" else row.arm, row.value, row.low, row.high, row.n, row.note)
+
+
+def _hits(answers: pd.DataFrame, index: PhiIndex) -> pd.DataFrame:
+    """Hits in the answers of one wording, as they are and as the attacker reads them."""
+    wording = WORDING.get(answers["wording"].iloc[0])
+    restored = answers["text"] if wording is None else answers["text"].map(wording.restore)
+    changed = restored != answers["text"]
+    again = answers.assign(text=restored)[changed]
+    return pd.concat([value_hits(answers, index), value_hits(again, index)], ignore_index=True)
+
+
+def _walk_around(audited: Audited) -> pd.DataFrame:
+    return walk_around(audited.audit.table(REWORDED), audited.run.table("generations"), audited.corpus)
+
+
+def _alarms(audited: Audited) -> pd.DataFrame:
+    return false_alarms(harmless_texts(audited.corpus), filters(audited.corpus.patients))
+
+
+WALK_AROUND: tuple[Summary, ...] = (
+    Summary("walk_around", COLUMNS, (REWORDED,), _walk_around),
+    Summary("filter_alarms", ALARM_COLUMNS, (REWORDED,), _alarms),
+)

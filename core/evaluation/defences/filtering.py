@@ -1,0 +1,89 @@
+"""What an output filter leaves of a run's leaks: the run's own generations, filtered, judged by the same rules again.
+
+No model is needed: a filter changes what is read, not what is written. Everything else of a run (perplexity,
+membership, canaries) is measured on probabilities of tokens, which a filter of text never touches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+
+import pandas as pd
+
+from core.attacks.memorisation.extraction import value_hits
+from core.corpus.tables import Corpus
+from core.evaluation.stats.intervals import proportion_interval
+from core.evaluation.summary import METRIC_COLUMNS, extraction_rows
+from core.phi.fields import DIRECT
+from core.phi.index import PhiIndex
+from core.phi.output_filter import BlockList, OutputFilter
+
+
+def filters(patients: pd.DataFrame) -> dict[str, OutputFilter]:
+    """The filters that are compared, by name. The last one is the weaker half of what many products do."""
+    known = BlockList.of(patients)
+    return {
+        "shapes": OutputFilter(),
+        "known values": OutputFilter(shapes=False, known=known),
+        "both": OutputFilter(known=known),
+        "both, answer alone": OutputFilter(known=known, reads_prompt=False),
+    }
+
+
+def filtered(generations: pd.DataFrame, through: OutputFilter | None) -> pd.DataFrame:
+    """The generations as their reader sees them; None lets everything through."""
+    if through is None:
+        return generations
+    pairs = zip(generations["text"], generations["prompt"], strict=True)
+    return generations.assign(text=[through.apply(text, prompt) for text, prompt in pairs])
+
+
+def hits_after(generations: pd.DataFrame, hits: pd.DataFrame, through: OutputFilter, index: PhiIndex) -> pd.DataFrame:
+    """Hits by value in what passes the filter. A text that it leaves as it is keeps the hits it has in `hits`."""
+    seen = filtered(generations, through)
+    changed = seen["text"] != generations["text"]
+    kept = hits["generation_id"].isin(generations.loc[~changed, "generation_id"]) & (hits["rule"] == "value")
+    return pd.concat([hits[kept], value_hits(seen[changed], index)], ignore_index=True)
+
+
+def filtered_metrics(
+    metrics: pd.DataFrame, generations: pd.DataFrame, hits: pd.DataFrame, base_hits: pd.DataFrame, *, corpus: Corpus
+) -> pd.DataFrame:
+    """A run's metrics table with all that was extracted by value, and its controls, replaced by what passed a filter.
+
+    `hits` and `base_hits` are those of `hits_after`, of the run and of its base control, which wrote as many texts.
+    Other rows stay as they are, but for the old rule's, which is left out.
+    """
+    rows = []
+    for arm, found in (("run", hits), ("base", base_hits)):
+        table = pd.DataFrame([asdict(row) for row in extraction_rows(generations, found, corpus)])
+        rows.append(table if arm == "run" else table[table["arm"] == "run"].assign(arm="base"))
+    after = pd.concat(rows, ignore_index=True)
+    old = after["metric"] == "old_rule_attempts"
+    kept = metrics[~metrics["metric"].isin(after["metric"])]
+    return pd.concat([kept[list(METRIC_COLUMNS)], after[~old]], ignore_index=True).astype(METRIC_COLUMNS)
+
+
+def false_alarms(texts: Mapping[str, Sequence[str]], through: Mapping[str, OutputFilter]) -> pd.DataFrame:
+    """Share of texts without anybody's PHI in which a filter blacks something out, with Wilson's 95 % interval.
+
+    Columns filter, texts (the key of `texts`), value, low, high, n. A kind of text of which there is none has no row.
+    """
+    rows = []
+    for name, one in through.items():
+        for kind, some in texts.items():
+            if some:
+                struck = sum(bool(one.places(text)) for text in some)
+                rows.append((name, kind, struck / len(some), *proportion_interval(struck, len(some)), len(some)))
+    return pd.DataFrame(rows, columns=["filter", "texts", "value", "low", "high", "n"])
+
+
+def harmless_texts(corpus: Corpus) -> dict[str, list[str]]:
+    """Texts that hold nobody's PHI: held-out patients' notes without a direct identifier, and public health text."""
+    from core.corpus.public_text import heldout_text, training_text
+
+    notes = corpus.notes_of("heldout")
+    free = [not any(span["field"] in DIRECT for span in spans) for spans in notes["phi_spans"]]
+    public = [*heldout_text(), *training_text()]
+    return {"notes without identifiers": notes.loc[free, "text"].tolist(), "public text": public}

@@ -1,0 +1,235 @@
+"""The same cohort and attacks under each defence, side by side: one row a defence and risk, with interval and controls.
+
+A defence is a way to make a run (its spec), or a filter in front of one, or both. Runs that differ in nothing but the
+training seed stand behind one row (`core.evaluation.sweep.tradeoff.points`); a defence that nobody trained yet has
+rows too, without values.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+import pandas as pd
+
+from core.attacks.memorisation.extraction import index_of
+from core.corpus.tables import Corpus
+from core.evaluation.defences.filtering import filtered_metrics, filters, hits_after
+from core.evaluation.sweep.sweeps import Family
+from core.evaluation.sweep.tradeoff import points
+from core.phi.index import PhiIndex
+from core.phi.output_filter import OutputFilter
+from core.runs import queries
+from core.runs.run import Run
+from core.runs.store import Workspace
+from core.spec import DefenceSpec, PrivacySpec, RunSpec
+
+RISKS = ("full_name_patients", "direct_patients", "attempts_with_leak", "auc_loss")
+FILTERED_RISKS = RISKS[:3]  # what a filter of text can change
+FILTER = (
+    "both"  # of `core.evaluation.defences.filtering.filters`: the strongest, so that nothing is blamed on a weak one
+)
+UTILITY, WORDS = "perplexity_heldout", "known_words"
+COLUMNS: dict[str, str] = {
+    "defence": "str",
+    "name": "str",
+    "metric": "str",
+    "value": "float64",
+    "low": "float64",
+    "high": "float64",
+    "control": "float64",  # the same figure on held-out patients (canaries never planted); NaN where there is none
+    "control_low": "float64",
+    "control_high": "float64",
+    "base": "float64",  # the same figure of the public base model
+    "base_low": "float64",
+    "base_high": "float64",
+    "perplexity": "float64",
+    "perplexity_low": "float64",
+    "perplexity_high": "float64",
+    "base_perplexity": "float64",
+    "known_words": "float64",
+    "training_seconds": "float64",  # mean over seeds, as recorded where it was trained
+    "seeds": "int64",  # 0: not trained yet
+}
+
+
+@dataclass(frozen=True)
+class Defence:
+    """One row of the comparison. `spec` is its run at seed 0; `filtered` puts the output filter before its answers."""
+
+    key: str
+    name: str
+    sentence: str  # what it does, for a student
+    spec: RunSpec
+    filtered: bool = False
+
+    def runs(self, runs: Sequence[Run]) -> list[Run]:
+        """The runs that are this defence, one a training seed, lowest seed first."""
+        wanted = _at_seed_zero(self.spec)
+        same = [run for run in runs if _at_seed_zero(run.spec) == wanted]
+        return sorted(same, key=lambda run: run.spec.training.seed)
+
+
+def _at_seed_zero(spec: RunSpec) -> RunSpec:
+    """The spec at seed 0; without privacy, δ, clipping and unit are not used and do not count."""
+    privacy = spec.privacy if spec.privacy.private else PrivacySpec()
+    return spec.model_copy(update={"training": spec.training.model_copy(update={"seed": 0}), "privacy": privacy})
+
+
+def settings(families: Sequence[Family]) -> list[Family]:
+    """One family a cohort, model and audit, with the most runs, one per note first: what a line-up is made from."""
+    chosen: dict[tuple, Family] = {}
+    for family in sorted(families, key=lambda one: one.privacy.unit != "note"):
+        chosen.setdefault((family.corpus, family.model, family.audit), family)
+    return [family for family in families if family in chosen.values()]
+
+
+def lineup(family: Family, *, epsilon: float = 8.0, recall: float = 0.95) -> list[Defence]:
+    """The defences of one cohort, model, audit and recipe, in the order in which they are told.
+
+    `epsilon` is that of every DP row; `recall` the share of identifiers that scrubbing finds. Raises ValueError as the
+    specs do.
+    """
+    plain = family.spec(None)
+    private = {unit: _per(family.spec(epsilon), unit) for unit in ("note", "patient")}
+    by_note = f"DP per note, ε = {epsilon:g}"
+    return [
+        Defence("nothing", "Nothing", "The model reads the notes as they are.", plain),
+        Defence(
+            "deduplication",
+            "Deduplication",
+            "Copies, near copies and repeated paragraphs are taken out before training, so that each is read once.",
+            _with(plain, DefenceSpec(deduplicate=True)),
+        ),
+        Defence(
+            "scrubbing",
+            f"Scrubbing, recall {recall:.0%}".replace("%", " %"),
+            "Names, numbers, dates of birth and addresses are replaced before training; what the search misses stays.",
+            _with(plain, DefenceSpec(scrub_recall=recall)),
+        ),
+        Defence(
+            "dp-note",
+            by_note,
+            "Each note's influence on the model is clipped and covered by noise, as far as ε says.",
+            private["note"],
+        ),
+        Defence(
+            "dp-patient",
+            f"DP per patient, ε = {epsilon:g}",
+            "The same for all notes of a patient together.",
+            private["patient"],
+        ),
+        Defence(
+            "dp-filter",
+            f"{by_note} + filter",
+            "On top, what looks like PHI or is a known value is blacked out of every answer.",
+            private["note"],
+            True,
+        ),
+        Defence(
+            "filter",
+            "Filter alone",
+            "The model reads the notes as they are and knows them; only its answers are blacked out.",
+            plain,
+            True,
+        ),
+    ]
+
+
+def _with(spec: RunSpec, defence: DefenceSpec) -> RunSpec:
+    return RunSpec.model_validate({**spec.model_dump(), "defence": defence.model_dump()})
+
+
+def _per(spec: RunSpec, unit: str) -> RunSpec:
+    return RunSpec.model_validate({**spec.model_dump(), "privacy": {**spec.privacy.model_dump(), "unit": unit}})
+
+
+def compare(
+    lineup: Sequence[Defence], metrics: Mapping[str, pd.DataFrame], seconds: Mapping[str, float]
+) -> pd.DataFrame:
+    """The table: one row a defence and risk (`COLUMNS`), in the line-up's order; NaN and 0 seeds where there is no run.
+
+    `metrics` holds, by defence, the rows of `core.runs.queries.metrics` of its runs (for a filtered defence as
+    `core.evaluation.defences.filtering.filtered_metrics` leaves them), `seconds` the mean time of training.
+    """
+    curves = {key: points(frame) for key, frame in metrics.items() if len(frame)}
+    risks = [*RISKS, *_exposure(curves.values())]
+    rows = []
+    for defence in lineup:
+        found = curves.get(defence.key)
+        for risk in risks:
+            cost = (seconds.get(defence.key, math.nan), _seeds(found))
+            rows.append((defence.key, defence.name, risk, *_figures(found, risk), *cost))
+    return pd.DataFrame(rows, columns=list(COLUMNS)).astype(COLUMNS)
+
+
+def _exposure(curves: Iterable[pd.DataFrame]) -> list[str]:
+    """The exposure of the canaries that were planted most often, where any was measured."""
+    names = {name for curve in curves for name in curve["metric"] if name.startswith("exposure:")}
+    copies = {int(name.partition(":")[2]) for name in names}
+    return [f"exposure:{max(copies)}"] if copies else []
+
+
+def _seeds(curve: pd.DataFrame | None) -> int:
+    return 0 if curve is None or curve.empty else int(curve["seeds"].max())
+
+
+def _figures(curve: pd.DataFrame | None, risk: str) -> list[float]:
+    """Risk, control and base each with their interval, perplexity with its own and the base's, known words."""
+    wanted = [(risk, arm) for arm in ("run", "heldout", "base")] + [(UTILITY, "run")]
+    figures = [value for metric, arm in wanted for value in _at(curve, metric, arm)]
+    return [*figures, _at(curve, UTILITY, "base")[0], _at(curve, WORDS, "run")[0]]
+
+
+def _at(curve: pd.DataFrame | None, metric: str, arm: str) -> tuple[float, float, float]:
+    rows = None if curve is None else curve[(curve["metric"] == metric) & (curve["arm"] == arm)]
+    if rows is None or rows.empty:
+        return math.nan, math.nan, math.nan
+    row = rows.iloc[0]
+    return float(row["value"]), float(row["low"]), float(row["high"])
+
+
+# From the runs there are ---------------------------------------------------------------------------------------------
+
+
+def measured(lineup: Sequence[Defence], workspace: Workspace) -> pd.DataFrame:
+    """`compare` for the runs that the workspace has."""
+    every = workspace.runs()
+    described = queries.metrics(workspace)
+    metrics, seconds, gate = {}, {}, None
+    for defence in lineup:
+        runs = defence.runs(every)
+        if not runs:
+            continue
+        seconds[defence.key] = fmean(float(run.table("history")["seconds"].iloc[-1]) for run in runs)
+        if defence.filtered:
+            gate = gate or _Gate.of(workspace, defence.spec)
+            metrics[defence.key] = pd.concat([gate.metrics(run) for run in runs], ignore_index=True)
+        else:
+            metrics[defence.key] = described[described["run_id"].isin([run.id for run in runs])]
+    return compare(lineup, metrics, seconds)
+
+
+@dataclass(frozen=True)
+class _Gate:
+    """The output filter of a cohort, ready for its runs: both shapes and known values, the prompt read along."""
+
+    corpus: Corpus
+    index: PhiIndex
+    through: OutputFilter
+    base_hits: pd.DataFrame
+
+    @classmethod
+    def of(cls, workspace: Workspace, spec: RunSpec) -> _Gate:
+        corpus, base = workspace.corpus(spec.corpus, store=False), workspace.control(spec)
+        index, through = index_of(corpus), filters(corpus.patients)[FILTER]
+        return cls(corpus, index, through, hits_after(base.table("generations"), base.table("hits"), through, index))
+
+    def metrics(self, run: Run) -> pd.DataFrame:
+        """The run's filtered metrics beside its settings, as `core.runs.queries.metrics` puts them."""
+        generations = run.table("generations")
+        hits = hits_after(generations, run.table("hits"), self.through, self.index)
+        after = filtered_metrics(run.metrics, generations, hits, self.base_hits, corpus=self.corpus)
+        return queries.settings([run]).merge(after, how="cross")

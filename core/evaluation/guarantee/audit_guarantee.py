@@ -1,0 +1,251 @@
+"""Auditing the guarantee: what the attacks on one run prove about its ε, beside the ε that was promised.
+
+Two kinds of evidence. *One run* (Steinke, Nasr & Jagielski 2023): every canary was planted by a fair coin of its own,
+the auditor guesses the coins from how the model ranks the canaries. Holds by theorem for a single training run.
+*Counts*: true and false positives with Clopper–Pearson bounds (Jagielski et al. 2020), which takes trials for
+independent; within one run that is an assumption.
+
+The unit decides what a trial is worth. All copies of a canary belong to one invented patient, and a whole canary
+patient is one, too. Where a *patient* is
+protected, a canary is one unit. Where a *note* is protected, a canary planted k times is k units and proves something
+about k·ε only; the same holds for all notes of a patient. docs/ATTACKS.md, "Auditing the guarantee".
+"""
+
+from __future__ import annotations
+
+from dataclasses import astuple, dataclass
+
+import numpy as np
+import pandas as pd
+
+from core.evaluation.guarantee.epsilon_bounds import epsilon_lower_bound, one_run_ceiling, one_run_epsilon
+from core.evaluation.stats.roc import roc
+from core.spec import Unit
+
+CONFIDENCE = 0.95
+GUESS_IN = 0.05  # guess "planted" when the canary is among the likeliest 5 % of what it might have been
+WEAK_GUESS_IN = 0.5  # …or in the likelier half: better where a model shows little
+ONE_RUN, COUNTS = "one run", "counts"
+
+BOUND_COLUMNS = {
+    "audit": "str",
+    "evidence": "str",  # one run (by theorem) | counts (trials taken for independent)
+    "unit": "str",
+    "group": "int32",  # units that a trial changes at once
+    "trials": "int32",
+    "correct": "int32",
+    "tp": "int32",
+    "fn": "int32",
+    "fp": "int32",
+    "tn": "int32",
+    "confidence": "float64",
+    "looks": "int32",  # bounds that share an error of 5 %
+    "epsilon": "float64",  # proved: ε of one unit is at least this
+    "ceiling": "float64",  # what these trials could prove at most
+    "promised": "float64",
+    "alarm": "bool",
+}
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Guesses against the truth: planted or trained on (tp, fn), left out (fp, tn)."""
+
+    tp: int
+    fn: int
+    fp: int
+    tn: int
+
+    @classmethod
+    def of(cls, said_in: np.ndarray, truly_in: np.ndarray) -> Counts:
+        """Count guesses (n,) bool against the truth (n,) bool."""
+        said, truth = np.asarray(said_in, dtype=bool), np.asarray(truly_in, dtype=bool)
+        return cls(*(int(found.sum()) for found in (said & truth, ~said & truth, said & ~truth, ~said & ~truth)))
+
+    @property
+    def trials(self) -> int:
+        """How many guesses."""
+        return self.tp + self.fn + self.fp + self.tn
+
+    @property
+    def correct(self) -> int:
+        """How many were right."""
+        return self.tp + self.tn
+
+
+@dataclass(frozen=True)
+class _Look:
+    audit: str
+    evidence: str
+    counts: Counts
+    group: int
+
+
+def audit_guarantee(
+    canaries: pd.DataFrame, scores: pd.DataFrame, *, unit: Unit, delta: float, promised: float, seed: int = 0
+) -> pd.DataFrame:
+    """Lower bounds on the ε of one run, with `BOUND_COLUMNS`, from its canaries and its membership scores.
+
+    `canaries` and `scores` are the run's tables (docs/ARCHITECTURE.md); `promised` is the accountant's ε (∞ without
+    privacy) for one `unit`, at `delta`. The first row is the audit fixed beforehand, at 95 %: the canaries that are one
+    unit each. All further rows share another 5 % among them (Bonferroni), so that the highest of them may be read as it
+    stands. An alarm is a bound above the promise. Empty where no canary was ranked and no patient was scored.
+    """
+    first, further = _canary_looks(canaries, unit)
+    further += _patient_looks(scores, unit, seed)
+    further = [look for look in further if _ceiling(look, CONFIDENCE) > 0]  # too few trials, whatever the guesses
+    rows = [_bound(look, unit, delta, promised, 1) for look in first]
+    rows += [_bound(look, unit, delta, promised, len(further)) for look in further]
+    return pd.DataFrame(rows, columns=list(BOUND_COLUMNS)).astype(BOUND_COLUMNS)
+
+
+def _bound(look: _Look, unit: Unit, delta: float, promised: float, looks: int) -> tuple:
+    counts, confidence = look.counts, 1 - (1 - CONFIDENCE) / looks
+    how = {"delta": delta, "confidence": confidence, "group": look.group}
+    if look.evidence == ONE_RUN:
+        epsilon = one_run_epsilon(canaries=counts.trials, guesses=counts.trials, correct=counts.correct, **how)
+    else:
+        epsilon = epsilon_lower_bound(tp=counts.tp, fn=counts.fn, fp=counts.fp, tn=counts.tn, **how)
+    return (
+        look.audit,
+        look.evidence,
+        unit,
+        look.group,
+        counts.trials,
+        counts.correct,
+        *astuple(counts),
+        confidence,
+        looks,
+        epsilon,
+        _ceiling(look, confidence),
+        promised,
+        epsilon > promised,
+    )
+
+
+def _ceiling(look: _Look, confidence: float) -> float:
+    """What the look would have proved with every guess right and δ = 0."""
+    counts = look.counts
+    if look.evidence == ONE_RUN:
+        return one_run_ceiling(counts.trials, confidence, look.group)
+    perfect = {"tp": counts.tp + counts.fn, "fn": 0, "fp": 0, "tn": counts.fp + counts.tn}
+    return epsilon_lower_bound(**perfect, confidence=confidence, group=look.group)
+
+
+def group_sizes(canaries: pd.DataFrame, unit: Unit) -> np.ndarray:
+    """Units that a planted canary adds to the training data, (canaries,): its copies if a note is the unit, else 1."""
+    copies = canaries["insertions"].to_numpy(dtype=int)
+    return copies if unit == "note" else np.ones_like(copies)
+
+
+def with_patients(canaries: pd.DataFrame, people: pd.DataFrame) -> pd.DataFrame:
+    """The table canaries with the ranks of whole canary patients from an audit's table `canary_patients`.
+
+    Their `insertions` become their notes: so many units they are where a note is protected. Without such a table they
+    stay unranked, and so out of every look.
+    """
+    if people.empty:
+        return canaries
+    found = people.set_index("canary_id")
+    merged = canaries.copy()
+    own = merged["canary_id"].isin(found.index).to_numpy()
+    places = merged.loc[own, "canary_id"]
+    for column, source in (("rank", "rank"), ("reference_size", "reference_size"), ("insertions", "notes")):
+        values = merged[column].astype("Int64")
+        values[own] = found.loc[places, source].to_numpy()
+        merged[column] = values
+    return merged
+
+
+def guesses(canaries: pd.DataFrame, share: float = GUESS_IN) -> np.ndarray:
+    """Guess for each ranked canary, (canaries,) bool, whether it was planted: is it in the best `share` of its space?
+
+    Depends on the ranks alone, never on the coins, and was fixed without them.
+    """
+    return canaries["rank"].to_numpy(dtype=float) <= share * canaries["reference_size"].to_numpy(dtype=float)
+
+
+def _canary_looks(canaries: pd.DataFrame, unit: Unit) -> tuple[list[_Look], list[_Look]]:
+    """The audit fixed beforehand, and the further ones."""
+    ranked = canaries[canaries["rank"].notna()]
+    sizes = group_sizes(ranked, unit)
+    single, truth = ranked[sizes == 1], ranked["inserted"].to_numpy(dtype=bool)
+    people = " and canary patients" if (single["form"] == "patient").any() else ""
+    what = "canaries planted once" if unit == "note" else f"canaries{people}"
+    first: list[_Look] = []
+    further: list[_Look] = []
+    if len(single):
+        truth_single = single["inserted"].to_numpy(dtype=bool)
+        said = Counts.of(guesses(single), truth_single)
+        first.append(_Look(what, ONE_RUN, said, 1))
+        weak = Counts.of(guesses(single, WEAK_GUESS_IN), truth_single)
+        further.append(_Look(f"{what}, upper half guessed", ONE_RUN, weak, 1))
+        if said.tp + said.fn and said.fp + said.tn:
+            further.append(_Look(f"{what}, by counts", COUNTS, said, 1))
+    if len(ranked) and sizes.max() > 1:
+        name = f"all canaries, up to {sizes.max()} notes each"
+        further.append(_Look(name, ONE_RUN, Counts.of(guesses(ranked), truth), int(sizes.max())))
+    return first, further
+
+
+def _patient_looks(scores: pd.DataFrame, unit: Unit, seed: int) -> list[_Look]:
+    """One look an attack of the scores table: patients by their mean score, threshold from the other half of them."""
+    judged = scores[scores["split"].isin(["member", "heldout"])]
+    looks = []
+    for attack, rows in judged.groupby("attack", sort=True):
+        patients = rows.groupby("patient_id").agg(
+            score=("score", "mean"), member=("member", "first"), notes=("note_id", "size")
+        )
+        group = 1
+        if unit == "note":  # a patient is all of their notes at once: keep those who are few
+            group = max(1, int(patients["notes"].median()))
+            patients = patients[patients["notes"] <= group]
+        counts = split_half_counts(patients["score"].to_numpy(), patients["member"].to_numpy(dtype=bool), seed)
+        if counts is not None:
+            at_most = f", up to {group} notes each" if group > 1 else ""
+            looks.append(_Look(f"patients by “{attack}”{at_most}", COUNTS, counts, group))
+    return looks
+
+
+def split_half_counts(scores: np.ndarray, member: np.ndarray, seed: int) -> Counts | None:
+    """Guesses on one half with the threshold that is best (largest TPR − FPR) on the other half.
+
+    Halves are drawn at random within members and within non-members. Fitting and judging on the same scores would make
+    the best of many thresholds look like evidence. None where a half would have fewer than two of a kind.
+    """
+    rng = np.random.default_rng([seed, 3905])
+    fitting = np.zeros(len(scores), dtype=bool)
+    for group in (True, False):
+        places = rng.permutation(np.flatnonzero(member == group))
+        if len(places) < 4:
+            return None
+        fitting[places[: len(places) // 2]] = True
+    curve = roc(scores[fitting & member], scores[fitting & ~member])
+    threshold = float(curve.thresholds[int(np.argmax(curve.tpr - curve.fpr))])
+    return Counts.of(scores[~fitting] >= threshold, member[~fitting])
+
+
+def headline(bounds: pd.DataFrame) -> pd.Series | None:
+    """The row of the audit fixed beforehand; None when there is none."""
+    rows = bounds[bounds["looks"] == 1]
+    return None if rows.empty else rows.iloc[0]
+
+
+def further(bounds: pd.DataFrame) -> pd.DataFrame:
+    """All rows but that of the audit fixed beforehand: together they hold at 95 %, and so does their highest."""
+    fixed = headline(bounds)
+    return bounds if fixed is None else bounds.drop(index=fixed.name)
+
+
+def spoken(bounds: pd.DataFrame) -> pd.Series | None:
+    """The row that a single sentence about a run may rest on; None without rows.
+
+    An alarming one where there is any, else the audit fixed beforehand, else the highest of the others. The highest of
+    *all* rows would be the better of two claims of 95 % each, and hold at 90 %. So may alarms: of runs that keep their
+    promise at most one in ten has a row above it by chance.
+    """
+    alarms = bounds[bounds["alarm"].astype(bool)]
+    fixed = headline(bounds)
+    if len(alarms):
+        return alarms.loc[alarms["epsilon"].idxmax()]
+    return fixed if fixed is not None or bounds.empty else bounds.loc[bounds["epsilon"].idxmax()]

@@ -1,0 +1,103 @@
+"""What the Membership page draws: a ROC curve with its band, a guarantee's ceiling, who is caught at a threshold."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from core.evaluation.membership.resampling import Rates
+from core.evaluation.membership.units import Units
+from core.evaluation.stats.bootstrap import patient_weights, percentile_interval
+from core.evaluation.stats.boundary_intervals import share_interval
+from core.evaluation.stats.roc import roc
+from core.training.accounting.mechanism import Mechanism
+
+GRID = np.unique(np.concatenate([[0.0], np.geomspace(1e-3, 1.0, 40), np.linspace(0.0, 1.0, 41)]))
+
+
+def curve(units: Units, *, resamples: int, seed: int) -> pd.DataFrame:
+    """The ROC curve on a grid of false-positive rates: columns fpr, tpr, low, high, threshold.
+
+    `tpr` is the most that is reached without exceeding `fpr` (no interpolation), `low` and `high` its 95 % interval
+    over patients, with the threshold chosen anew in each resample. ∞ = no score is high enough.
+    """
+    weights = np.vstack(
+        [np.ones(len(units.patient_member)), patient_weights(units.patient_member, resamples=resamples, seed=seed)]
+    )
+    rates = Rates(units)
+    cumulated = rates.cumulated(weights)
+    rows = []
+    for fpr in GRID:
+        thresholds = rates.threshold_for(cumulated, float(fpr))
+        tpr, _ = rates.at(cumulated, thresholds, strict=False)
+        interval = percentile_interval(float(tpr[0]), tpr[1:], units.smallest_stratum)
+        if fpr < 1:  # where everybody may be accused everybody is caught, and nothing is uncertain
+            interval = share_interval(interval, units.patients[0])
+        rows.append((fpr, interval.value, interval.low, interval.high, thresholds[0]))
+    return pd.DataFrame(rows, columns=["fpr", "tpr", "low", "high", "threshold"])
+
+
+def steps(units: Units) -> pd.DataFrame:
+    """The exact ROC curve, every distinct score a corner: columns fpr, tpr, threshold."""
+    found = roc(units.score[units.member], units.score[~units.member])
+    return pd.DataFrame({"fpr": found.fpr, "tpr": found.tpr, "threshold": found.thresholds})
+
+
+def dp_ceiling(fpr: np.ndarray, epsilon: float, delta: float) -> np.ndarray:
+    """Highest true-positive rate that (ε, δ)-differential privacy allows at each false-positive rate.
+
+    min(1, e^ε·FPR + δ, 1 − e^(−ε)·(1 − δ − FPR)) (Kairouz et al. 2015): the bound, and its mirror for non-members.
+    """
+    fpr = np.asarray(fpr, dtype=float)
+    if math.isinf(epsilon):
+        return np.ones_like(fpr)
+    grown = np.exp(np.minimum(epsilon, 700.0)) * fpr + delta
+    return np.clip(np.minimum(grown, 1 - math.exp(-epsilon) * (1 - delta - fpr)), 0.0, 1.0)
+
+
+@dataclass(frozen=True)
+class Ceiling:
+    """The guarantee of a run for the units that are judged. `group` units of the promise make one judged unit.
+
+    `per_note`: notes are judged under a promise for one note. Then the ceiling holds for one note more or less among
+    the same others; patients' notes are in or out together, so it is no bound on the curve that is measured here.
+    """
+
+    epsilon: float
+    delta: float
+    group: int
+    per_note: bool = False
+
+
+def ceiling_for(mechanism: Mechanism, units: Units, level: str) -> Ceiling:
+    """What a run's guarantee says about notes, admissions or patients (row J7).
+
+    A promise per patient covers everything of a patient. One per note covers k notes with the larger ε of
+    `Mechanism.patient_epsilon` at the same δ; k is here the most notes that any member patient was trained on (an
+    admission has no more). Bounds on ε from attacks (`core.evaluation.guarantee.epsilon_bounds.group_delta`) take the
+    loose group formula, with which they prove less.
+    """
+    epsilon, delta = mechanism.epsilon(), mechanism.delta
+    if mechanism.unit == "patient" or level == "sample":
+        return Ceiling(epsilon, delta, 1, per_note=mechanism.unit == "note")
+    k = int(units.mean_counts.max())
+    return Ceiling(mechanism.patient_epsilon(k), delta, k)
+
+
+@dataclass(frozen=True)
+class Caught:
+    """Who is called a member at one threshold."""
+
+    members: int
+    of_members: int
+    others: int
+    of_others: int
+
+
+def caught(units: Units, threshold: float) -> Caught:
+    """Members rightly and others wrongly called members by "score ≥ threshold"."""
+    says = units.score >= threshold
+    return Caught(int(says[units.member].sum()), units.members, int(says[~units.member].sum()), units.nonmembers)

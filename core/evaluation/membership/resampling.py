@@ -1,0 +1,116 @@
+"""Figures of a membership attack in many resamples of patients at once.
+
+Each class is built from `Units` and maps weights (B, P), how often each patient was drawn, to (B,) values.
+All figures of an attack share their resamples. What can be added up per patient once is, so a resample costs little.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from core.evaluation.membership.units import Units
+from core.evaluation.stats.bootstrap import patient_weights
+
+_POPULATION = 1  # the population's stream of draws beside that of members and others
+
+
+def ratio(above: np.ndarray, below: np.ndarray) -> np.ndarray:
+    """Quotient, NaN where there is nothing to divide by."""
+    return np.divide(above, below, out=np.full(np.shape(above), np.nan), where=np.asarray(below) > 0)
+
+
+class Auc:
+    """AUC = P[member's score > non-member's] + ½ P[equal] (Mann–Whitney), as a bilinear form in the patients' weights.
+
+    K[p, q] counts the pairs of a unit of member patient p and one of non-member patient q that the attack orders right
+    (ties ½); AUC = wᵀ K w / Σ pairs.
+    """
+
+    def __init__(self, units: Units):
+        member = units.member
+        ours, theirs = units.score[member], units.score[~member]
+        p, q = units.patient[member], units.patient[~member]
+        order = np.argsort(theirs, kind="stable")
+        below = np.searchsorted(theirs[order], ours, side="left")
+        below_or_tied = np.searchsorted(theirs[order], ours, side="right")
+        size = len(units.patient_member)
+        # row i of `counts`: how many units of each patient are among the first i non-members, read at 2 places a member
+        counts = np.zeros((len(theirs) + 1, size), dtype=np.float32)
+        np.cumsum(np.eye(size, dtype=np.float32)[q[order]], axis=0, out=counts[1:])
+        self.pairs = np.zeros((size, size))
+        np.add.at(self.pairs, p, (counts[below] + counts[below_or_tied]) / 2)
+        self.members = np.bincount(p, minlength=size).astype(float)
+        self.others = np.bincount(q, minlength=size).astype(float)
+
+    def __call__(self, weights: np.ndarray) -> np.ndarray:
+        """(B, P) → (B,)."""
+        right = ((weights @ self.pairs) * weights).sum(axis=1)
+        return ratio(right, (weights @ self.members) * (weights @ self.others))
+
+
+class Rates:
+    """True- and false-positive rates at thresholds that may differ from resample to resample."""
+
+    def __init__(self, units: Units):
+        self.sides = []
+        for side in (units.member, ~units.member):
+            order = np.argsort(units.score[side], kind="stable")
+            self.sides.append((units.score[side][order], units.patient[side][order]))
+        self.units = units
+
+    def cumulated(self, weights: np.ndarray) -> list[np.ndarray]:
+        """Weight of the first i units in rising order, (B, n + 1), of members and of non-members."""
+        found = []
+        for scores, patients in self.sides:
+            total = np.zeros((len(weights), len(scores) + 1))
+            np.cumsum(weights[:, patients], axis=1, out=total[:, 1:])
+            found.append(total)
+        return found
+
+    def at(self, cumulated: list[np.ndarray], thresholds: np.ndarray, *, strict: bool) -> tuple[np.ndarray, np.ndarray]:
+        """(TPR, FPR), (B,) each, of "member when score ≥ threshold" (`strict`: >) for thresholds (B,)."""
+        side = "right" if strict else "left"
+        rates = []
+        for (scores, _), total in zip(self.sides, cumulated, strict=True):
+            place = np.searchsorted(scores, thresholds, side=side)
+            above = total[:, -1] - total[np.arange(len(total)), place]
+            rates.append(ratio(above, total[:, -1]))
+        return rates[0], rates[1]
+
+    def threshold_for(self, cumulated: list[np.ndarray], fpr: float) -> np.ndarray:
+        """(B,) lowest score that at most a share `fpr` of the non-members reach in each resample; ∞ if none does."""
+        scores, total = self.sides[1][0], cumulated[1]
+        candidates = np.unique(np.concatenate([scores, self.sides[0][0]]))
+        above = total[:, -1:] - total  # (B, n + 1): weight of non-members from place i on
+        allowed = above <= fpr * total[:, -1:] * (1 + 1e-12)
+        first = allowed.argmax(axis=1)  # the non-members from here on are few enough
+        last_refused = np.where(first > 0, scores[np.maximum(first - 1, 0)], -np.inf)
+        place = np.searchsorted(candidates, last_refused, side="right")
+        return np.where(place < len(candidates), candidates[np.minimum(place, len(candidates) - 1)], np.inf)
+
+    def training_mean(self, weights: np.ndarray) -> np.ndarray:
+        """(B,) mean score of the members' notes: the threshold of S-BBA, A-BBA and P-BBA (row J4)."""
+        return ratio(weights @ self.units.mean_sums, weights @ self.units.mean_counts)
+
+
+def population_thresholds(units: Units, alpha: float, *, resamples: int, seed: int) -> np.ndarray:
+    """Thresholds (1 + resamples,) that accuse at most a share `alpha` of the population: as it is, then resampled.
+
+    Each is the lowest score that at most `alpha` of the population's units reach. The population's patients are drawn
+    with replacement, so the thresholds vary as they would with other patients of the same kind. Where even the highest
+    score is reached by more than `alpha`, the threshold lies just above it.
+    """
+    scores, patients = units.population, units.population_patient
+    stream = (seed, _POPULATION)
+    drawn = patient_weights(np.zeros(patients.max() + 1, dtype=bool), resamples=resamples, seed=stream)
+    weights = np.vstack([np.ones(drawn.shape[1]), drawn])
+    distinct, place = np.unique(scores, return_inverse=True)
+    at = np.zeros((len(scores), len(distinct)))
+    at[np.arange(len(scores)), place] = 1.0
+    counts = weights[:, patients] @ at  # (1 + B, distinct): units at each score
+    reached = np.cumsum(counts[:, ::-1], axis=1)[:, ::-1]
+    allowed = reached <= alpha * reached[:, :1] * (1 + 1e-12)
+    allowed &= counts > 0  # a score that nobody drawn has is no score of this resample
+    lowest = distinct[allowed.argmax(axis=1)]
+    above = np.nextafter(distinct[(counts > 0).shape[1] - 1 - (counts > 0)[:, ::-1].argmax(axis=1)], np.inf)
+    return np.where(allowed.any(axis=1), lowest, above)

@@ -1,0 +1,177 @@
+"""The strongest of the membership attacks on a model, by patient, with an interval that allows for choosing it.
+
+Whoever picks the best of N attacks by their scores picks luck, too: the value chosen is too high on average, and its
+own 95 % interval holds the truth less often than that. So the interval is widened for N choices
+(`core.evaluation.stats.intervals.best_of`). The value itself stays flattered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import pandas as pd
+
+from core.attacks.membership.decision import LOSS, OWN_THRESHOLDS
+from core.evaluation.membership.resampling import Auc, Rates
+from core.evaluation.membership.units import Units, units
+from core.evaluation.stats.bootstrap import Interval, patient_weights, percentile_interval
+from core.evaluation.stats.boundary_intervals import auc_interval, difference_interval, share_interval
+from core.evaluation.stats.intervals import best_of
+from core.evaluation.wording import interval_text, pairs_of
+from core.runs.audits import StoredAudit
+from core.runs.run import Run
+
+RESAMPLES = 1_000  # of patients
+CAUGHT_AT = 0.10  # false-positive rate of “members caught”
+_KEPT_CELLS = 4_000_000  # patients × resamples whose draws are kept for the next run (32 MB)
+
+Statistic = Callable[[np.ndarray], tuple[np.ndarray, ...]]  # weights (B, P) → value (B,), and the shares it is made of
+
+
+@dataclass(frozen=True)
+class Strongest:
+    """The attack with the highest value, its interval corrected for the choice among so many `attacks`.
+
+    `patients` are those that it was judged on, members and others. One attack is the quick audit's loss.
+    """
+
+    attack: str
+    interval: Interval
+    attacks: int
+    patients: int
+
+
+def scores_of(run: Run, audit: StoredAudit | None) -> pd.DataFrame:
+    """Scores of every attack of the run's full audit; without one, those of the loss attack of the quick audit."""
+    scores = pd.DataFrame() if audit is None else audit.table("scores")
+    if len(scores):
+        return scores
+    scores = run.table("scores")
+    return scores[scores["attack"] == LOSS]
+
+
+def strongest_sentence(found: Strongest) -> str:
+    """A strongest attack's AUC as pairs of patients, with what was tried and how sure it is."""
+    right, of = pairs_of(found.interval.value)
+    what = (
+        f"the strongest of {found.attacks} attacks of the full audit, “{found.attack}”,"
+        if found.attacks > 1
+        else "the loss attack"
+    )
+    told = (
+        "the interval is widened for the choice"
+        if found.attacks > 1
+        else "the only attack run: a full audit may find a stronger one"
+    )
+    digits = 2 if f"{found.interval.low:.2f}" != f"{found.interval.high:.2f}" else 3
+    ends = interval_text(found.interval.low, found.interval.high, f"{{:.{digits}f}}".format)
+    return (
+        f"Shown {of:,} pairs of a patient who was trained on and one who was not, {what} picks the right one {right:,} "
+        f"times ({of // 2:,} by tossing a coin). AUC {found.interval.value:.3g}, {ends}, "
+        f"judged on {found.patients:,} patients; {told}."
+    )
+
+
+def strongest(
+    scores: pd.DataFrame, measure: str, *, resamples: int = RESAMPLES, seed: int = 0, level: str = "patient"
+) -> Strongest | None:
+    """The attack of the `scores` table (one of an audit, or the loss alone) that does best by `measure` (of MEASURES).
+
+    Attacks that judge members alone, or others alone, are no candidates; None where there is no other.
+    """
+    return strongest_of(judged_by(scores, level), measure, resamples=resamples, seed=seed)
+
+
+def judged_by(scores: pd.DataFrame, level: str = "patient") -> dict[str, Units]:
+    """The units of every attack of the `scores` table that judges members and others, by the attack's name."""
+    found = {}
+    for attack, rows in scores.groupby("attack", sort=True):
+        try:
+            found[str(attack)] = units(rows, level)
+        except ValueError:  # members or others without a note
+            continue
+    return found
+
+
+def strongest_of(
+    attacks: Mapping[str, Units], measure: str, *, resamples: int = RESAMPLES, seed: int = 0
+) -> Strongest | None:
+    """The one of `judged_by`'s attacks that does best by `measure`; None where there is none."""
+    values: dict[str, float] = {}
+    for attack, judged in attacks.items():
+        value = MEASURES[measure](judged, OWN_THRESHOLDS.get(attack))(np.ones((1, len(judged.patient_member))))
+        if np.isfinite(value[0][0]):
+            values[attack] = float(value[0][0])
+    if not values:
+        return None
+    best = max(values, key=lambda name: values[name])
+    judged = attacks[best]
+    own = interval_of(judged, measure, own=OWN_THRESHOLDS.get(best), resamples=resamples, seed=seed)
+    found = best_of(own, len(values), least=-1.0 if measure == "privacy_leakage" else 0.0, most=1.0)
+    return Strongest(best, found, len(values), sum(judged.patients))
+
+
+def interval_of(judged: Units, measure: str, *, own: float | None = None, resamples: int, seed: int) -> Interval:
+    """A measure of one attack with its 95 % interval over patients; `own` is its own threshold, if it has one."""
+    weights = _weights(judged.patient_member, resamples, seed)
+    values = MEASURES[measure](judged, own)(weights)
+    found, *shares = (percentile_interval(float(one[0]), one[1:], judged.smallest_stratum) for one in values)
+    members, others = judged.patients
+    if measure == "auc":
+        return auc_interval(found, members, others)
+    if measure == "members_caught":
+        return share_interval(found, members)
+    caught, accused = (share_interval(share, of) for share, of in zip(shares, (members, others), strict=True))
+    return difference_interval(found, caught, accused)
+
+
+def _weights(member: np.ndarray, resamples: int, seed: int) -> np.ndarray:
+    """Every patient once, then how often each was drawn, (1 + resamples, P); `member` is (P,)."""
+    small = len(member) * resamples <= _KEPT_CELLS
+    return (_drawn if small else _drawn.__wrapped__)(member.tobytes(), resamples, seed)
+
+
+@lru_cache(maxsize=4)  # the runs of a cohort judge the same patients, so they share their resamples
+def _drawn(member: bytes, resamples: int, seed: int) -> np.ndarray:
+    drawn = patient_weights(np.frombuffer(member, dtype=bool), resamples=resamples, seed=seed)
+    weights = np.vstack([np.ones(drawn.shape[1]), drawn])
+    weights.setflags(write=False)
+    return weights
+
+
+def _auc(judged: Units, own: float | None) -> Statistic:
+    auc = Auc(judged)
+    return lambda weights: (auc(weights),)
+
+
+def _caught(judged: Units, own: float | None) -> Statistic:
+    """Share of members at the lowest threshold that at most CAUGHT_AT of the others reach, chosen anew each time."""
+    rates = Rates(judged)
+
+    def statistic(weights: np.ndarray) -> tuple[np.ndarray, ...]:
+        cumulated = rates.cumulated(weights)
+        return (rates.at(cumulated, rates.threshold_for(cumulated, CAUGHT_AT), strict=False)[0],)
+
+    return statistic
+
+
+def _leakage(judged: Units, own: float | None) -> Statistic:
+    """TPR − FPR (row J3) at the attack's own threshold, else at the mean score of the training notes; then both."""
+    rates = Rates(judged)
+
+    def statistic(weights: np.ndarray) -> tuple[np.ndarray, ...]:
+        threshold = rates.training_mean(weights) if own is None else np.full(len(weights), own)
+        tpr, fpr = rates.at(rates.cumulated(weights), threshold, strict=True)
+        return tpr - fpr, tpr, fpr
+
+    return statistic
+
+
+MEASURES: dict[str, Callable[[Units, float | None], Statistic]] = {
+    "auc": _auc,
+    "members_caught": _caught,
+    "privacy_leakage": _leakage,
+}

@@ -1,0 +1,94 @@
+"""What the pictures of the canaries are drawn from: exposure by copies with its control, and its race over epochs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import astuple
+
+import pandas as pd
+
+from core.evaluation.stats.boundary_intervals import bits_interval
+from core.evaluation.stats.intervals import proportion_interval
+
+FORMS = ("HS", "HSH", "HHSHH")
+BLIND = 1 / math.log(2)  # mean exposure of a canary that nobody read, in a large space (docs/METHODS.md, "Exposure")
+
+EXPOSURE_COLUMNS = {
+    "arm": "str",  # run (planted so often) | heldout (left out by the coin, whatever its number of copies)
+    "insertions": "int32",  # 0 for the control
+    "exposure": "float64",
+    "low": "float64",
+    "high": "float64",
+    "canaries": "int32",
+}
+PATIENT_COLUMNS = {
+    "arm": "str",  # run (put in by the coin) | heldout (left out)
+    "patients": "int32",
+    "exposure": "float64",  # bits, mean over patients
+    "low": "float64",
+    "high": "float64",
+    "named": "int32",  # of whom a direct identifier was written unasked
+    "share": "float64",
+    "share_low": "float64",
+    "share_high": "float64",
+}
+RACE_COLUMNS = {
+    "canary_id": "str",
+    "copies": "int32",  # 0: never planted
+    "epoch": "int32",
+    "step": "int64",
+    "exposure": "float64",
+}
+
+
+def exposure_by_copies(
+    canaries: pd.DataFrame, *, column: str = "exposure", forms: Sequence[str] = FORMS, most: float | None = None
+) -> pd.DataFrame:
+    """Mean exposure of planted canaries by number of copies, and of those left out, with EXPOSURE_COLUMNS.
+
+    `canaries` is a run's table canaries (column `exposure`) or an audit's table exposures (`skew_exposure`). Intervals
+    are Student's t over canaries, cut to 0 … `most`; a single canary has none (`extremes.bits_interval`).
+    """
+    ranked = canaries[canaries["form"].isin(forms) & canaries[column].notna()]
+    planted = ranked["inserted"].astype(bool)
+    groups = [("heldout", 0, ranked.loc[~planted, column])]
+    groups += [("run", copies, part[column]) for copies, part in ranked[planted].groupby("insertions")]
+    rows = []
+    for arm, copies, values in groups:
+        if len(values):
+            found = bits_interval(values.to_numpy(dtype=float), math.inf if most is None else most)
+            rows.append((arm, copies, *astuple(found), len(values)))
+    return pd.DataFrame(rows, columns=list(EXPOSURE_COLUMNS)).astype(EXPOSURE_COLUMNS)
+
+
+def whole_patients(people: pd.DataFrame) -> pd.DataFrame:
+    """Mean exposure of whole canary patients and how many were named, planted and left out, with PATIENT_COLUMNS.
+
+    `people` is an audit's table `canary_patients`. Exposure: Student's t over patients, from 0 to log2 of the space;
+    shares: Wilson's interval.
+    """
+    rows = []
+    for arm, inserted in (("run", True), ("heldout", False)):
+        part = people[people["inserted"] == inserted]
+        if len(part):
+            found = bits_interval(part["exposure"].to_numpy(dtype=float), math.log2(part["reference_size"].iloc[0]))
+            named = int((part["values_written"] > 0).sum())
+            shares = (named / len(part), *proportion_interval(named, len(part)))
+            rows.append((arm, len(part), *astuple(found), named, *shares))
+    return pd.DataFrame(rows, columns=list(PATIENT_COLUMNS)).astype(PATIENT_COLUMNS)
+
+
+def race(history: pd.DataFrame, canaries: pd.DataFrame) -> pd.DataFrame:
+    """Exposure of the tracked canaries at the end of each epoch, with RACE_COLUMNS; from a run's history and canaries.
+
+    Empty for a run without epochs.
+    """
+    copies = canaries.set_index("canary_id")
+    rows = [
+        (canary, int(copies.loc[canary, "insertions"]) if copies.loc[canary, "inserted"] else 0, epoch, step, bits)
+        for step, epoch, found in history[["step", "epoch", "canary_exposure"]].itertuples(index=False, name=None)
+        for canary, bits in (found.items() if isinstance(found, dict) else ())
+        if canary in copies.index
+    ]
+    return pd.DataFrame(rows, columns=list(RACE_COLUMNS)).astype(RACE_COLUMNS)

@@ -1,0 +1,128 @@
+"""What predicts that a note is memorised? Simple features of its text, and a logistic regression on half of it (M5).
+
+Mireshghallah et al. 2022, §4.4 and table 7: a training sample counts as memorised when the attack finds it; features
+(A) digits, (B) length in tokens, (C) characters neither letter, digit nor white space, (D) how often the three rarest
+of its tokens occur in the training notes. Precision and recall are judged on notes of other patients.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from core.evaluation.stats.bootstrap import Interval, patient_bootstrap, weighted_share
+from core.evaluation.stats.boundary_intervals import share_interval
+
+FALSE_POSITIVES = 0.10  # row M3: the attack's threshold, from non-members
+FEATURE_SETS: dict[str, tuple[str, ...]] = {
+    "A: digits": ("digits",),
+    "B: length": ("tokens",),
+    "C: other characters": ("others",),
+    "D: three rarest tokens": ("rarest", "second_rarest", "third_rarest"),
+    "C and D": ("others", "rarest", "second_rarest", "third_rarest"),
+    "B, C and D": ("tokens", "others", "rarest", "second_rarest", "third_rarest"),
+    "A, B, C and D": ("digits", "tokens", "others", "rarest", "second_rarest", "third_rarest"),
+}
+
+PREDICTOR_COLUMNS = {
+    "features": "str",
+    "half": "str",  # fitted | judged
+    "precision": "float64",  # NaN where no note was predicted to be memorised
+    "precision_low": "float64",
+    "precision_high": "float64",
+    "recall": "float64",
+    "recall_low": "float64",
+    "recall_high": "float64",
+    "memorised": "float64",  # share of the half's notes: the precision of calling every note memorised
+    "notes": "int32",
+    "patients": "int32",
+}
+
+
+def memorised_notes(member_scores: Sequence[float], nonmember_scores: Sequence[float]) -> np.ndarray:
+    """Which training notes the attack finds, (members,) bool, at a threshold that at most 10 % of non-members pass.
+
+    Scores point up. The threshold is a score of a non-member which at most that share of them exceed, and a note has to
+    exceed it: ties do not count as found. Raises ValueError without non-members.
+    """
+    others = np.sort(np.asarray(nonmember_scores, dtype=float))
+    if others.size == 0:
+        raise ValueError("the attack's threshold comes from non-members, and there are none")
+    allowed = int(np.floor(FALSE_POSITIVES * others.size + 1e-9))
+    return np.asarray(member_scores, dtype=float) > others[others.size - allowed - 1]
+
+
+def predict_memorised(
+    table: pd.DataFrame, memorised: Sequence[bool], patients: Sequence[str], *, seed: int = 0, resamples: int = 500
+) -> pd.DataFrame:
+    """Precision and recall of each feature set on both halves, with `PREDICTOR_COLUMNS`.
+
+    `table` has the features of `core.attacks.memorisation.text_features`, one row a training note. Patients are split
+    in two at random, so that no patient's notes are in both halves. Intervals resample patients. Raises ValueError
+    where the notes of the fitted half are all memorised or none is: then there is nothing to tell apart.
+    """
+    flags, owners = np.asarray(memorised, dtype=bool), np.asarray(patients)
+    fitted = _half(owners, seed)
+    if len(np.unique(flags[fitted])) < 2 or not flags[~fitted].any():
+        raise ValueError(
+            f"{int(flags.sum())} of {len(flags)} training notes count as memorised: too few, or all of them, to "
+            "ask what sets them apart"
+        )
+    rows = []
+    for name, columns in FEATURE_SETS.items():
+        values = table[list(columns)].to_numpy()
+        said = _predicted(values, flags, fitted)
+        for half, chosen in (("fitted", fitted), ("judged", ~fitted)):
+            precision, recall = _judged(said[chosen], flags[chosen], owners[chosen], seed, resamples)
+            rows.append(
+                (
+                    name,
+                    half,
+                    precision.value,
+                    precision.low,
+                    precision.high,
+                    recall.value,
+                    recall.low,
+                    recall.high,
+                    flags[chosen].mean(),
+                    int(chosen.sum()),
+                    len(np.unique(owners[chosen])),
+                )
+            )
+    return pd.DataFrame(rows, columns=list(PREDICTOR_COLUMNS)).astype(PREDICTOR_COLUMNS)
+
+
+def _half(patients: np.ndarray, seed: int) -> np.ndarray:
+    names = np.unique(patients)
+    chosen = np.random.default_rng([seed, 505]).permutation(names)[: len(names) // 2]
+    return np.isin(patients, chosen)
+
+
+def _predicted(values: np.ndarray, flags: np.ndarray, fitted: np.ndarray) -> np.ndarray:
+    """Logistic regression without a penalty on standardised features: says "memorised" where P > ½."""
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LogisticRegression
+
+    spread = values[fitted].std(axis=0)
+    scaled = (values - values[fitted].mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # classes that separate fully have no finite optimum
+        model = LogisticRegression(C=np.inf, max_iter=500).fit(scaled[fitted], flags[fitted])
+    return model.predict(scaled)
+
+
+def _judged(
+    said: np.ndarray, truth: np.ndarray, patients: np.ndarray, seed: int, resamples: int
+) -> tuple[Interval, Interval]:
+    right = (said & truth).astype(float)
+
+    def share(of: np.ndarray) -> Interval:
+        if not of.any():
+            return Interval(np.nan, np.nan, np.nan)
+        found = patient_bootstrap(weighted_share(right, of.astype(float)), patients, seed=seed, resamples=resamples)
+        return share_interval(found, len(np.unique(patients[of])))
+
+    return share(said), share(truth)

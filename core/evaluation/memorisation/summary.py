@@ -1,0 +1,79 @@
+"""The summary tables of extraction, memorisation and the guarantee, made of a full audit's tables and the run's own."""
+
+from __future__ import annotations
+
+import math
+
+import pandas as pd
+
+from core.evaluation.audit_summaries import Audited, Summary
+from core.evaluation.guarantee.audit_guarantee import BOUND_COLUMNS, audit_guarantee, with_patients
+from core.evaluation.memorisation.extraction import FIELD_COLUMNS, RECALL_COLUMNS, by_field, recall_table
+from core.evaluation.memorisation.predictors import PREDICTOR_COLUMNS, memorised_notes, predict_memorised
+from core.evaluation.memorisation.risk import RISK_COLUMNS, risk_scores
+from core.evaluation.memorisation.verbatim import MEMORISED_COLUMNS, memorised_rates
+from core.runs.run import Run
+
+
+def _fields(audited: Audited) -> pd.DataFrame:
+    return by_field(audited.run.table("hits"), audited.corpus.patients)
+
+
+def _recall(audited: Audited) -> pd.DataFrame:
+    run = audited.run
+    return recall_table(audited.audit.table("ranking"), run.table("generations"), run.table("hits"))
+
+
+def _memorised(audited: Audited) -> pd.DataFrame:
+    settings = audited.run.spec.audit
+    return memorised_rates(audited.audit.table("prefixes"), seed=settings.seed, resamples=settings.bootstrap)
+
+
+def _predictors(audited: Audited) -> pd.DataFrame:
+    """Empty where the attack finds too few notes (a private model), or all of them: there is nothing to predict."""
+    notes = audited.audit.table("note_features")
+    members = notes[notes["split"] == "member"].reset_index(drop=True)
+    found = memorised_notes(members["ratio"], notes.loc[notes["split"] == "heldout", "ratio"])
+    try:
+        return predict_memorised(members, found, members["patient_id"], seed=audited.run.spec.audit.seed)
+    except ValueError:
+        return pd.DataFrame(columns=list(PREDICTOR_COLUMNS))
+
+
+def _risk(audited: Audited) -> pd.DataFrame:
+    run, prefixes = audited.run, audited.audit.table("prefixes")
+    settings = run.spec.audit
+    tables = (run.metrics, run.table("scores"), run.table("canaries"))
+    return risk_scores(*tables, prefixes, resamples=settings.bootstrap)
+
+
+def _bounds(audited: Audited) -> pd.DataFrame:
+    scores, people = audited.audit.table("scores"), audited.audit.table("canary_patients")
+    return bounds_of(audited.run, audited.run.table("scores") if scores.empty else scores, people)
+
+
+def bounds_of(run: Run, scores: pd.DataFrame | None = None, people: pd.DataFrame | None = None) -> pd.DataFrame:
+    """What the run's canaries and membership scores (its own quick audit's by default) prove about its ε.
+
+    `people` is a full audit's table `canary_patients`; the quick audit does not rank them. δ is that of the promise,
+    which with words of the run's own (row H1) is more than training's.
+    """
+    mechanism, canaries = run.privacy, run.table("canaries")
+    return audit_guarantee(
+        canaries if people is None else with_patients(canaries, people),
+        run.table("scores") if scores is None else scores,
+        unit=run.spec.privacy.unit,
+        delta=run.spec.privacy.delta if mechanism is None else mechanism.delta,
+        promised=math.inf if mechanism is None else mechanism.epsilon(),
+        seed=run.spec.audit.seed,
+    )
+
+
+MEMORISATION: tuple[Summary, ...] = (
+    Summary("extraction_fields", FIELD_COLUMNS, (), _fields),
+    Summary("extraction_recall", RECALL_COLUMNS, ("ranking",), _recall),
+    Summary("memorised", MEMORISED_COLUMNS, ("prefixes",), _memorised, version=2),
+    Summary("memorisation_predictors", PREDICTOR_COLUMNS, ("note_features",), _predictors, version=2),
+    Summary("risk", RISK_COLUMNS, (), _risk, version=3),
+    Summary("bounds", BOUND_COLUMNS, (), _bounds),
+)

@@ -1,0 +1,109 @@
+"""How much PHI `core.phi.shaped` finds, and how much of what it finds is PHI: measured on text whose PHI is known.
+
+A labelled identifier is *recalled* when all of its letters and digits lie in found places (a scrubber would leave
+nothing of it), whatever field was named. A found place is *right* when it overlaps a labelled identifier.
+
+    recall = recalled / labelled        precision = right / found
+
+Both are shares of identifiers, with Wilson intervals; by field: recall by the label's, precision by the finder's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from functools import cache
+from pathlib import Path
+
+import pandas as pd
+
+import core.phi
+from core.corpus.synthetic.hospital import build
+from core.evaluation.stats.intervals import proportion_interval
+from core.phi.fields import DIRECT
+from core.phi.shaped import find_shaped
+from core.spec import CorpusSpec
+
+LABELLED = Path(core.phi.__file__).parent / "shaped_labelled.txt"
+ALL = "all"
+COLUMNS = {
+    "field": "str",
+    "labelled": "int64",
+    "recalled": "int64",
+    "recall": "float64",
+    "recall_low": "float64",
+    "recall_high": "float64",
+    "found": "int64",
+    "right": "int64",
+    "precision": "float64",
+    "precision_low": "float64",
+    "precision_high": "float64",
+}
+_MARK = re.compile(r"\[\[([a-z_]+)\|(.*?)\]\]")
+Label = tuple[int, int, str]  # start, end, field
+
+
+def labelled_lines() -> list[tuple[str, list[Label]]]:
+    """The hand-written set: every line without its marks, and where the marks were."""
+    lines = LABELLED.read_text(encoding="utf-8").splitlines()
+    return [unmarked(line) for line in lines if line and not line.startswith("#")]
+
+
+def unmarked(line: str) -> tuple[str, list[Label]]:
+    """`Pt [[full_name|Ada Byron]]` → (`Pt Ada Byron`, [(3, 12, "full_name")])."""
+    text, labels, at = "", [], 0
+    for mark in _MARK.finditer(line):
+        text += line[at : mark.start()]
+        labels.append((len(text), len(text) + len(mark.group(2)), mark.group(1)))
+        text += mark.group(2)
+        at = mark.end()
+    return text + line[at:], labels
+
+
+def measured(texts: Iterable[tuple[str, Sequence[Label]]], *, ignored: Sequence[str] = ()) -> pd.DataFrame:
+    """Recall and precision by field, `all` first, with the columns of `COLUMNS`; nan where there is nothing to count.
+
+    Found places of the fields in `ignored` do not count for precision: what the labels do not know.
+    """
+    labels: list[tuple[str, bool]] = []
+    finds: list[tuple[str, bool]] = []
+    for text, known in texts:
+        places = find_shaped(text)
+        covered = {at for span in places for at in range(span.start, span.end)}
+        for start, end, field in known:
+            letters = (at for at in range(start, end) if text[at].isalnum())
+            labels.append((field, all(at in covered for at in letters)))
+        for span in places:
+            if span.field not in ignored:
+                finds.append((span.field, any(span.start < end and start < span.end for start, end, _ in known)))
+    fields = [ALL, *sorted({field for field, _ in [*labels, *finds]})]
+    rows = [(field, *_share(labels, field), *_share(finds, field)) for field in fields]
+    return pd.DataFrame(rows, columns=list(COLUMNS)).astype(COLUMNS)
+
+
+def _share(judged: list[tuple[str, bool]], field: str) -> tuple[int, int, float, float, float]:
+    mine = [good for name, good in judged if field in (ALL, name)]
+    if not mine:
+        return 0, 0, float("nan"), float("nan"), float("nan")
+    return len(mine), sum(mine), sum(mine) / len(mine), *proportion_interval(sum(mine), len(mine))
+
+
+@cache
+def on_labelled_set() -> pd.DataFrame:
+    """`measured` on the hand-written set. Not to be changed."""
+    return measured(labelled_lines())
+
+
+@cache
+def on_hospital(spec: CorpusSpec) -> pd.DataFrame:
+    """`measured` on the direct identifiers of a synthetic hospital's notes, whose places are exact. Not to be changed.
+
+    Its labels do not say where an age stands, so found ages are left out. Its names are drawn from the very lists that
+    are searched: recall of names is higher here than on anybody's own notes.
+    """
+    notes = build(spec).notes
+    texts = (
+        (text, [(span["start"], span["end"], span["field"]) for span in spans if span["field"] in DIRECT])
+        for text, spans in zip(notes["text"], notes["phi_spans"], strict=True)
+    )
+    return measured(texts, ignored=("age",))

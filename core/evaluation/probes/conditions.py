@@ -1,0 +1,111 @@
+"""The probes that rank conditions, judged (rows L2, L3): AUC, A@10 and correlation with frequency, with controls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+
+from core.attacks.probes.fill_in import CONDITION_ONLY, FREQUENCY, NAME, OTHER_NAME
+from core.attacks.probes.per_condition import PROBE as PER_CONDITION
+from core.attacks.probes.table import TARGET
+from core.evaluation.probes import ranking
+from core.evaluation.probes.interval_estimator import Judge
+from core.evaluation.probes.tables import (
+    AUC,
+    OWN_MINUS_FREQUENCY,
+    OWN_MINUS_OTHER,
+    RHO,
+    SPLITS,
+    TOP10,
+    Figure,
+    Matrices,
+    matrices,
+)
+from core.evaluation.stats.bootstrap import weighted_auc
+
+
+def rankings(judge: Judge, rows: pd.DataFrame, probe: str) -> Iterator[Figure]:
+    """AUC and A@10 a patient of every method, differences to the controls, and the correlation with frequency."""
+    tables = matrices(rows)
+    base = tables.named[NAME, TARGET]
+    for split in SPLITS:
+        inside = base.splits == split
+        if not inside.any():
+            continue
+        has = base.labels[inside]
+        aucs: dict[tuple[str, str], np.ndarray] = {}
+        for method, model in tables.methods():
+            scores = tables.scores(method, model)[inside]
+            aucs[method, model] = ranking.patient_aucs(scores, has, tables.bins)
+            key = (probe, AUC, method, model, split, "all")
+            yield from judge.mean(key, aucs[method, model], 0.5, "patients")
+            top, blind = ranking.patient_precisions(scores, has, tables.bins)
+            if np.isfinite(blind).any():
+                key = (probe, TOP10, method, model, split, "all")
+                yield from judge.mean(key, top, float(np.nanmean(blind)), "patients")
+        for control, name in ((OTHER_NAME, OWN_MINUS_OTHER), (FREQUENCY, OWN_MINUS_FREQUENCY)):
+            paired = aucs[NAME, TARGET] - aucs[control, TARGET]
+            yield from judge.mean((probe, AUC, name, TARGET, split, "all"), paired, 0.0, "patients, paired")
+        if len(set(tables.bins)) > 1:
+            yield from _by_bin(judge, tables, inside, probe, split)
+        yield from _correlations(judge, tables, inside, probe, split)
+
+
+def _by_bin(judge: Judge, tables: Matrices, inside: np.ndarray, probe: str, split: str) -> Iterator[Figure]:
+    """AUC and A@10 of every method, and the correlation with frequency, for each number of tokens by itself."""
+    has, note = tables.named[NAME, TARGET].labels[inside], "patients with such a condition"
+    for name in sorted(set(tables.bins), key=int):
+        places = tables.bins == name
+        bins = tables.bins[places]
+        for method in (NAME, OTHER_NAME, CONDITION_ONLY, FREQUENCY):
+            scores = tables.scores(method, TARGET)[inside][:, places]
+            found = ranking.patient_aucs(scores, has[:, places], bins)
+            yield from judge.mean((probe, AUC, method, TARGET, split, str(name)), found, 0.5, note)
+            top, blind = ranking.patient_precisions(scores, has[:, places], bins)
+            if np.isfinite(blind).any():
+                key = (probe, TOP10, method, TARGET, split, str(name))
+                yield from judge.mean(key, top, float(np.nanmean(blind)), note)
+        own = tables.scores(NAME, TARGET)[inside][:, places]
+        rho = ranking.patient_correlations(own, tables.once[FREQUENCY, TARGET][places], bins)
+        yield from judge.mean((probe, RHO, NAME, TARGET, split, str(name)), rho, 0.0, "patients")
+
+
+def _correlations(judge: Judge, tables: Matrices, inside: np.ndarray, probe: str, split: str) -> Iterator[Figure]:
+    frequency = tables.once[FREQUENCY, TARGET]
+    own = ranking.patient_correlations(tables.scores(NAME, TARGET)[inside], frequency, tables.bins)
+    yield from judge.mean((probe, RHO, NAME, TARGET, split, "all"), own, 0.0, "patients")
+    if split == "member":
+        left, right, bins = ranking.condition_correlation(tables.once[CONDITION_ONLY, TARGET], frequency, tables.bins)
+        if len(left):
+            found = judge.interval(ranking.weighted_correlation(left, right, bins), np.arange(len(left)), bins)
+            yield Figure(
+                probe,
+                RHO,
+                CONDITION_ONLY,
+                TARGET,
+                split,
+                "all",
+                found.value,
+                found.low,
+                found.high,
+                len(left),
+                0.0,
+                "conditions",
+            )
+
+
+def single_conditions(judge: Judge, rows: pd.DataFrame) -> Iterator[Figure]:
+    """Mean over conditions of the AUC that one condition's own probe reaches, by bin of frequency."""
+    for split in SPLITS:
+        found: dict[str, list[float]] = {"all": []}
+        for (bin_, _), one in rows[rows["split"] == split].groupby(["bin", "target"], sort=False):
+            label = one["label"].to_numpy(dtype=bool)
+            if label.any() and not label.all():
+                auc = float(weighted_auc(one["score"], label)(np.ones((1, len(one))))[0])
+                found["all"].append(auc)
+                found.setdefault(bin_, []).append(auc)
+        for bin_, aucs in found.items():
+            key = (PER_CONDITION, AUC, NAME, TARGET, split, bin_)
+            yield from judge.mean(key, np.array(aucs), 0.5, "conditions")

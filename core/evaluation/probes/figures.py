@@ -1,0 +1,178 @@
+"""The identity probes judged: each figure with its 95 % interval, its n, what a blind guess gets, and its controls.
+
+A pure function of the table `probes`. Controls stand in rows of their own: the same figure with another patient's name,
+without a name, from frequency alone, for held-out patients, for the public model. What only a leak can move is a
+difference between a figure and its control, and has a row with the blind value 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import astuple
+
+import numpy as np
+import pandas as pd
+
+from core.attacks.probes.cosine import PROBE as COSINE
+from core.attacks.probes.fill_in import NAME, OTHER_NAME
+from core.attacks.probes.fill_in import PROBE as FILL_IN
+from core.attacks.probes.generated import NAMES, PAIRS, TEXTS
+from core.attacks.probes.half_name import OTHERS, OWN
+from core.attacks.probes.half_name import PROBE as HALF_NAME
+from core.attacks.probes.mlp import PROBE as NETWORK
+from core.attacks.probes.name_seen import PROBE as NAME_SEEN
+from core.attacks.probes.per_condition import PROBE as PER_CONDITION
+from core.attacks.probes.table import PUBLIC, TARGET
+from core.evaluation.audit_summaries import Audited, Summary
+from core.evaluation.probes import ranking
+from core.evaluation.probes.conditions import rankings, single_conditions
+from core.evaluation.probes.interval_estimator import Judge
+from core.evaluation.probes.tables import (
+    ALL_NAMES,
+    AUC,
+    BOTH,
+    COLUMNS,
+    DIFFERENCE,
+    FIGURES,
+    LINK,
+    OWN_MINUS_OTHER,
+    PAIRED,
+    PERPLEXITY,
+    RIGHT,
+    SHUFFLED,
+    SPLITS,
+    TARGET_MINUS_PUBLIC,
+    TOP100,
+    TOP_NAMES,
+    WITH_NAME,
+    Figure,
+)
+from core.evaluation.stats.bootstrap import weighted_auc, weighted_perplexity
+from core.evaluation.stats.boundary_intervals import auc_interval
+from core.evaluation.stats.intervals import proportion_interval
+from core.evaluation.summary import scale_to_pool
+
+
+def figures(probes: pd.DataFrame, pool: Mapping[str, int], *, resamples: int = 1_000, seed: int = 0) -> pd.DataFrame:
+    """Every figure of the probes that are in the table; columns as in `COLUMNS`.
+
+    `pool` counts the cohort's patients of the splits member and heldout: a generated name can be anybody's of them.
+    Intervals resample patients (seeded), conditions for “one probe a condition”; of fewer than ten they are Student's,
+    and Wilson's for A@100 and where all patients agree.
+    """
+    judge = Judge(resamples, seed)
+    found: list[Figure] = []
+    for probe, rows in probes.groupby("probe", sort=False):
+        if probe in (FILL_IN, NETWORK):
+            found += rankings(judge, rows, probe)
+        elif probe == PER_CONDITION:
+            found += single_conditions(judge, rows)
+        elif probe == COSINE:
+            found += _cosines(judge, rows)
+        elif probe == NAME_SEEN:
+            found += _seen(judge, rows)
+        elif probe == HALF_NAME:
+            found += _halves(judge, rows)
+        elif probe == NAMES:
+            found += _names(rows, pool)
+        elif probe == PAIRS:
+            found += _pairs(judge, rows)
+        elif probe == TEXTS:
+            found += _texts(rows)
+    return pd.DataFrame([astuple(one) for one in found], columns=list(COLUMNS)).astype(COLUMNS)
+
+
+def _cosines(judge: Judge, rows: pd.DataFrame) -> Iterator[Figure]:
+    """Mean over patients of own minus other conditions, with one's own name, with another's, and paired."""
+    for (method, model, split), part in rows.groupby(["method", "model", "split"], sort=False):
+        wide = part.pivot(index="patient_id", columns="target", values="score")
+        name = f"{method}, {{}}"
+        for column in (NAME, OTHER_NAME):
+            key = (COSINE, DIFFERENCE, name.format(column), model, split, "all")
+            yield from judge.mean(key, wide[column].to_numpy(), 0.0, "patients")
+        paired = (wide[NAME] - wide[OTHER_NAME]).to_numpy()
+        key = (COSINE, DIFFERENCE, name.format(OWN_MINUS_OTHER), model, split, "all")
+        yield from judge.mean(key, paired, 0.0, "patients, paired")
+
+
+def _seen(judge: Judge, rows: pd.DataFrame) -> Iterator[Figure]:
+    """AUC of members against held-out patients, for the model, for the public one, and their difference."""
+    yield from _apart(judge, rows, NAME_SEEN, "logistic regression", "all")
+
+
+def _halves(judge: Judge, rows: pd.DataFrame) -> Iterator[Figure]:
+    """For each hidden half: AUCs, perplexities, and how much one's own other half helps more than another's."""
+    for hidden, part in rows.groupby("target", sort=False):
+        own = part[part["method"] == OWN]
+        yield from _apart(judge, own, HALF_NAME, OWN, hidden)
+        yield from _apart(judge, part[part["method"] == OTHERS], HALF_NAME, OTHERS, hidden)
+        for (model, split), group in own.groupby(["model", "split"], sort=False):
+            found = judge.interval(weighted_perplexity(-group["score"], np.ones(len(group))), group["patient_id"])
+            key = (HALF_NAME, PERPLEXITY, OWN, model, split, hidden)
+            yield Figure(*key, found.value, found.low, found.high, len(group), np.nan, "patients")
+        for (model, split), group in part.groupby(["model", "split"], sort=False):
+            wide = group.pivot(index="patient_id", columns="method", values="score")
+            key = (HALF_NAME, LINK, f"{OWN} − {OTHERS}", model, split, hidden)
+            yield from judge.mean(key, (wide[OWN] - wide[OTHERS]).to_numpy(), 0.0, "patients, paired")
+
+
+def _apart(judge: Judge, rows: pd.DataFrame, probe: str, method: str, bin_: str) -> Iterator[Figure]:
+    """AUC of `label` by score for each model, and the target's minus the public model's on the same patients."""
+    statistics = {}
+    for model, part in rows.sort_values("patient_id").groupby("model", sort=False):
+        label, units = part["label"].to_numpy(dtype=bool), part["patient_id"].to_numpy()
+        statistics[model] = weighted_auc(part["score"], label)
+        found = auc_interval(judge.interval(statistics[model], units, label), int(label.sum()), int((~label).sum()))
+        key = (probe, AUC, method, model, BOTH, bin_)
+        yield Figure(*key, found.value, found.low, found.high, len(units), 0.5, "patients")
+    if {TARGET, PUBLIC} <= set(statistics):
+        both = judge.interval(lambda w: statistics[TARGET](w) - statistics[PUBLIC](w), units, label)
+        key = (probe, AUC, method, TARGET_MINUS_PUBLIC, BOTH, bin_)
+        yield Figure(*key, both.value, both.low, both.high, len(units), 0.0, "patients, paired")
+
+
+def _pairs(judge: Judge, rows: pd.DataFrame) -> Iterator[Figure]:
+    """Share of sentences (texts) whose patient has a condition in it, against others of that patient's split."""
+    for (bin_, split), part in rows.groupby(["bin", "split"], sort=False):
+        label, chance, units = part["label"].to_numpy(dtype=float), part["score"].to_numpy(), part["patient_id"]
+        note = f"patients, in {len(part):,} {'sentences' if bin_ == 'one sentence' else 'texts'}"
+        blind = float(chance.mean())
+        yield from judge.mean((PAIRS, RIGHT, NAME, TARGET, split, bin_), label, blind, note, units)
+        yield from judge.mean((PAIRS, RIGHT, SHUFFLED, TARGET, split, bin_), chance, blind, note, units)
+        yield from judge.mean((PAIRS, RIGHT, PAIRED, TARGET, split, bin_), label - chance, 0.0, note, units)
+
+
+def _names(rows: pd.DataFrame, pool: Mapping[str, int]) -> Iterator[Figure]:
+    """Shares of the top 100 names, and of all names, that are members' and (scaled to as many) held-out patients'."""
+    values, count = rows["score"].to_numpy(), len(rows)
+    for measure, k in ((TOP100, min(TOP_NAMES, count)), (ALL_NAMES, count)):
+        for split in [split for split in SPLITS if pool.get(split)]:
+            share = ranking.top_share(values, (rows["split"] == split).to_numpy(), k)
+            low, high = proportion_interval(share * k, k)
+            ratio = pool["member"] / pool[split]
+            found = [scale_to_pool(one, ratio) for one in (share, low, high)]
+            note = "names" if split == "member" else f"names; scaled from {pool[split]} patients to {pool['member']}"
+            yield Figure(NAMES, measure, NAME, TARGET, split, "all", *found, k, np.nan, note)
+
+
+def _texts(rows: pd.DataFrame) -> Iterator[Figure]:
+    """Share of the generated texts that hold a full name at all. Texts are sampled independently: Wilson's interval."""
+    count, n = int(rows["label"].sum()), len(rows)
+    low, high = proportion_interval(count, n)
+    yield Figure(TEXTS, WITH_NAME, NAME, TARGET, "", "all", count / n, low, high, n, np.nan, "texts")
+
+
+def _summary(audited: Audited) -> pd.DataFrame:
+    pool = audited.corpus.patients["split"].value_counts().to_dict()
+    audit = audited.run.spec.audit
+    return figures(audited.audit.table("probes"), pool, resamples=audit.bootstrap, seed=audit.seed)
+
+
+PROBE_FIGURES = Summary(
+    name=FIGURES,
+    columns=COLUMNS,
+    needs=("probes",),
+    make=_summary,
+    headline="bin == 'all' and model == 'target' and split != 'heldout'",
+    version=2,
+)

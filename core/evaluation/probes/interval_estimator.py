@@ -1,0 +1,55 @@
+"""How figures of the identity probes get intervals: patients (or conditions) resampled, else Student's or Wilson's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from core.evaluation.probes.tables import AUC, RHO, RIGHT, TOP10, Figure
+from core.evaluation.stats.bootstrap import Interval, WeightedStatistic, patient_bootstrap, weighted_share
+from core.evaluation.stats.intervals import mean_interval, proportion_interval
+
+FEWEST_RESAMPLED = 10  # patients (or conditions): of fewer, resamples are too alike, and Student's t is used
+_SHARES = (AUC, TOP10, RIGHT)  # figures between 0 and 1
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Intervals of the probes' figures: patients resampled so many times, from a seed."""
+
+    resamples: int
+    seed: int
+
+    def interval(self, statistic: WeightedStatistic, units, strata=None) -> Interval:
+        """A statistic with its interval over units, drawn within strata."""
+        return patient_bootstrap(statistic, units, strata, resamples=self.resamples, seed=self.seed)
+
+    def mean(
+        self, key: tuple[str, str, str, str, str, str], values: np.ndarray, blind: float, note: str, units=None
+    ) -> Iterator[Figure]:
+        """The mean of one value a patient (NaN left out), `key` being the first columns; nothing without values."""
+        known = np.isfinite(values)
+        if not known.any():
+            return
+        units = (np.arange(len(values)) if units is None else np.asarray(units))[known]
+        n = len(np.unique(units))
+        found = self.interval(weighted_share(values[known], np.ones(known.sum())), units)
+        low, high = found.low, found.high
+        a_share = key[1] in _SHARES and " − " not in key[2]
+        if a_share and found.value in (0.0, 1.0):
+            low, high = proportion_interval(round(found.value * n), n)  # nothing varies: resampling shows no spread
+        elif (a_share or key[1] == RHO) and np.ptp(values[known]) < 1e-12:
+            low, high = np.nan, np.nan  # all the same, such as ties of a baseline: no spread to make an interval of
+        elif 1 < n < FEWEST_RESAMPLED:
+            low, high = _student(found.value, pd.Series(values[known]).groupby(units).mean().to_numpy())
+            low, high = (max(0.0, low), min(1.0, high)) if a_share else (low, high)
+        yield Figure(*key, found.value, low, high, n, blind, note)
+
+
+def _student(value: float, values: np.ndarray) -> tuple[float, float]:
+    """Student's 95 % interval about `value` from one number a patient."""
+    _, low, high = mean_interval(values)
+    return value - (high - low) / 2, value + (high - low) / 2

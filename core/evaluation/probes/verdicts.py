@@ -1,0 +1,116 @@
+"""The identity probes' figures as words: a figure looked up, told with its interval and n, and judged. No markup."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import pandas as pd
+
+from core.attacks.probes.table import TARGET
+from core.evaluation.wording import percent
+
+Verdict = Literal["leak", "no sign", "cannot tell"]
+
+
+@dataclass(frozen=True)
+class Found:
+    """A figure with its interval and n; all NaN and 0 where the table lacks it."""
+
+    value: float
+    low: float
+    high: float
+    n: int
+
+    @property
+    def there(self) -> bool:
+        """True when there is such a figure."""
+        return not math.isnan(self.value)
+
+
+class Look:
+    """The figures of a table (core.evaluation.probes.figures), each by what it is about."""
+
+    def __init__(self, figures: pd.DataFrame) -> None:
+        keys = ["probe", "measure", "method", "model", "split", "bin"]
+        self._rows = {
+            tuple(row[:6]): Found(*row[6:])
+            for row in figures[[*keys, "value", "low", "high", "n"]].itertuples(index=False, name=None)
+        }
+
+    def __call__(
+        self, probe: str, measure: str, method: str, *, model: str = TARGET, split: str = "member", bin: str = "all"
+    ) -> Found:
+        """One figure of the table; its first columns as in `core.evaluation.probes.tables.COLUMNS`."""
+        return self._rows.get((probe, measure, method, model, split, bin), Found(math.nan, math.nan, math.nan, 0))
+
+
+def hundred(found: Found) -> str:
+    """`80 of 100 (95 % interval 74 to 85)`: a share as cases of a hundred."""
+    if not found.there:
+        return "not measured"
+    return f"{_plain(100 * found.value, '.0f')} of 100 ({_between(found, 100, '.0f')})"
+
+
+def points(found: Found) -> str:
+    """`+16 in 100 (95 % interval +11 to +22)`: a difference of shares."""
+    return (
+        f"{_plain(100 * found.value, '+.0f')} in 100 ({_between(found, 100, '+.0f')})"
+        if found.there
+        else "not measured"
+    )
+
+
+def share(found: Found) -> str:
+    """`13 % (95 % interval 5 % to 33 %)`."""
+    if not found.there:
+        return "not measured"
+    if math.isnan(found.low):
+        return f"{percent(found.value)} (no interval: a single patient)"
+    return f"{percent(found.value)} (95\u00a0% interval {percent(found.low)} to {percent(found.high)})"
+
+
+def number(found: Found, form: str) -> str:
+    """`+0.0037 (95 % interval −0.0036 to +0.0113)`."""
+    return f"{_plain(found.value, form)} ({_between(found, 1, form)})" if found.there else "not measured"
+
+
+def _between(found: Found, scale: float, form: str) -> str:
+    if math.isnan(found.low):
+        return "no interval: too few patients"
+    return f"95\u00a0% interval {_plain(scale * found.low, form)} to {_plain(scale * found.high, form)}"
+
+
+def _plain(number: float, form: str) -> str:
+    """A number with a real minus sign, and none before a zero."""
+    text = f"{number:{form}}"
+    return (
+        text.replace("-", "−")
+        if any(digit in "123456789" for digit in text)
+        else text.replace("-", "").replace("+", "")
+    )
+
+
+def factor(found: Found) -> str:
+    """`2.50 times (95 % interval 2.08 to 2.98)`."""
+    return f"{found.value:.2f} times ({_between(found, 1, '.2f')})" if found.there else "an unknown number of times"
+
+
+def members(count: int) -> str:
+    """`1 member`, `48 members`."""
+    return f"{count} member{'' if count == 1 else 's'}"
+
+
+def judged(found: Found, blind: float = 0.0) -> Verdict:
+    """“leak” when the whole interval lies above what a blind guess gets; “cannot tell” where there is no interval."""
+    if not found.there or math.isnan(found.low):
+        return "cannot tell"
+    return "leak" if found.low > blind else "no sign"
+
+
+def above(found: Found, control: Found) -> Verdict:
+    """“leak” when the figure's interval lies above its control's: stricter than a test at 5 %."""
+    if any(math.isnan(end) for end in (found.low, control.high)):
+        return "cannot tell"
+    return "leak" if found.low > control.high else "no sign"

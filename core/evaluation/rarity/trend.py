@@ -1,0 +1,245 @@
+"""Whether rarer patients leak more: a test and a model at the patient, and what they say in words.
+
+The question is whether an attack tells members from held-out patients of like rarity better where profiles are rare.
+How high scores are says nothing of that: rare profiles may be easy or hard to predict for any model. So the test looks
+at each member's place among held-out patients of like rarity (`core.evaluation.rarity.leakage`), and the model at the
+interaction of membership and rarity.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from core.evaluation.rarity.leakage import Places, covariates, places
+from core.evaluation.rarity.profiles import LEAST
+from core.evaluation.stats.bootstrap import Interval, patient_weights, percentile_interval
+from core.evaluation.wording import NBSP, p_value_text
+
+ALPHA = 0.05  # a trend is claimed where the corrected p-value is below this
+CEILING = 0.98  # an AUC above this leaves nothing to rise
+PERMUTATIONS, RESAMPLES = 999, 500
+CELLS = 20_000_000  # patients × permutations, at most: large cohorts get fewer
+_CHUNK = 2_000_000
+
+
+@dataclass(frozen=True)
+class Trend:
+    """Leakage over rarity under one attack. Every sign: above 0, rarer patients leak (or score) more.
+
+    `auc` is that over all patients. `slope` is the change of the AUC from the most common to the rarest bucket along
+    the line through the buckets' AUCs. `p_value` is that of the permutation test, `corrected` Holm's over the `tested`
+    attacks. `adjusted`: how much more one standard deviation of rarity adds to a member's score than to a held-out
+    patient's, at the same number of codes and length, in deviations of the held-out patients' scores.
+    `members_rho`, `heldout_rho`: Spearman's ρ of rarity and score on each side. `obstacle`: "ceiling", "few" or "".
+    """
+
+    members: int
+    heldout: int
+    buckets: int
+    auc: float
+    slope: Interval
+    p_value: float
+    adjusted: Interval
+    members_rho: float
+    heldout_rho: float
+    obstacle: str
+    corrected: float = math.nan
+    tested: int = 0
+
+
+NOTHING = Interval(math.nan, math.nan, math.nan)
+
+
+def trend(units: pd.DataFrame, edges: np.ndarray, *, seed: int = 0) -> Trend:
+    """The trend of `units`, patients who pass (columns of `PatientTables.judged`), over the buckets between `edges`.
+
+    Not corrected yet (`corrected_over`). Where the AUC is above CEILING, or fewer than two buckets hold LEAST members
+    and LEAST held-out patients, nothing is tested.
+    """
+    units = units[units["passes"]].reset_index(drop=True)
+    member = units["member"].to_numpy(dtype=bool)
+    counts = int(member.sum()), int((~member).sum())
+    score = units["score"].to_numpy(dtype=float)
+    auc = stats.mannwhitneyu(score[member], score[~member]).statistic / math.prod(counts) if min(counts) else math.nan
+    rhos = [_rho(-units["log_probability"].to_numpy()[side], score[side]) for side in (member, ~member)]
+    found = places(units, edges)
+    buckets = int(found.kept.sum())
+    obstacle = "few" if buckets < 2 else "ceiling" if auc > CEILING else ""
+    if obstacle:
+        return Trend(*counts, buckets, float(auc), NOTHING, math.nan, NOTHING, *rhos, obstacle)
+    slope, p_value = _tested(found, seed)
+    return Trend(*counts, buckets, float(auc), slope, p_value, adjusted_interaction(units, seed=seed), *rhos, "")
+
+
+def _rho(rarity: np.ndarray, score: np.ndarray) -> float:
+    if len(score) < 3 or np.ptp(rarity) == 0 or np.ptp(score) == 0:
+        return math.nan
+    return float(stats.spearmanr(rarity, score).statistic)
+
+
+# The test ------------------------------------------------------------------------------------------------------------
+
+
+def _tested(found: Places, seed: int) -> tuple[Interval, float]:
+    """The slope with its interval, and the p-value of a two-sided permutation test over patients.
+
+    Each bucket's AUC is the mean place of its members, and also that of its held-out patients. Where leakage has
+    nothing to do with rarity, places are exchangeable between buckets on each side. So members exchange places among
+    themselves, and held-out patients among themselves; the sum of both sides' slopes varies as the slope of the AUCs
+    does, whose noise comes from both. Slopes are divided by their standard error each time (Janssen 1997), so that
+    sides and buckets may differ in spread.
+    """
+    sides = [_Side(*found.side(member)[:2], found.kept) for member in (True, False)]
+    rng = np.random.default_rng(seed)
+    slope, variance = sides[0].slope(sides[0].place[None])[0][0], sum(one.slope(one.place[None])[1][0] for one in sides)
+    error = math.sqrt(variance)
+    size = sum(len(one.place) for one in sides)
+    count = int(np.clip(CELLS // size, 199, PERMUTATIONS))
+    drawn = []
+    for start in range(0, count, chunk := max(1, _CHUNK // size)):
+        rows = min(chunk, count - start)
+        made = [one.slope(rng.permuted(np.tile(one.place, (rows, 1)), axis=1)) for one in sides]
+        spread = np.sqrt(made[0][1] + made[1][1])
+        drawn.append(np.abs(made[0][0] + made[1][0]) / np.maximum(spread, 1e-12))
+    extreme = np.concatenate(drawn) >= abs(slope) / max(error, 1e-12) - 1e-9
+    half = float(stats.norm.isf(0.025)) * error
+    return Interval(slope, slope - half, slope + half), float((1 + extreme.sum()) / (1 + count))
+
+
+class _Side:
+    """The places of one side in kept buckets, and how slopes over the buckets are made of them."""
+
+    def __init__(self, place: np.ndarray, bucket: np.ndarray, kept: np.ndarray):
+        at = np.cumsum(kept) - 1  # numbers of kept buckets
+        self.place = place
+        self.inside = np.zeros((len(place), int(kept.sum())))
+        self.inside[np.arange(len(place)), at[bucket]] = 1.0
+        common_to_rare = np.linspace(1.0, 0.0, self.inside.shape[1])  # bucket 0 is the rarest
+        centred = common_to_rare - common_to_rare.mean()
+        self.weights = centred / (centred**2).sum()  # least squares through equally spaced buckets
+
+    def slope(self, drawn: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Slope and its variance, (rows,) each, of places (rows, units) in this side's order of units."""
+        count = self.inside.sum(axis=0)
+        mean = drawn @ self.inside / count
+        spread = np.maximum((drawn**2) @ self.inside / count - mean**2, 0.0) / (count - 1)
+        return mean @ self.weights, spread @ self.weights**2
+
+
+# The model -----------------------------------------------------------------------------------------------------------
+
+
+def adjusted_interaction(units: pd.DataFrame, *, seed: int = 0) -> Interval:
+    """Member × rarity at the same number of codes and length, with a 95 % interval over resampled patients.
+
+    score = a + b·member + Σ_x (c_x + d_x·member)·x over rarity (−ln p), number of codes and log length, by least
+    squares; the figure is d of rarity. All three have deviation 1, and the score that of the held-out patients' scores.
+    """
+    member, score = units["member"].to_numpy(dtype=bool), units["score"].to_numpy(dtype=float)
+    if not score[~member].std() > 0:
+        return NOTHING
+    score = (score - score[~member].mean()) / score[~member].std()
+    about, flag = covariates(units), member.astype(float)
+    design = np.column_stack([flag * about[0], np.ones_like(flag), flag, *about, flag * about[1], flag * about[2]])
+    squares = (design[:, :, None] * design[:, None, :]).reshape(len(design), -1)
+    resamples = int(np.clip(CELLS // 4 // len(design), 200, RESAMPLES))
+    weights = np.vstack([np.ones(len(design)), patient_weights(member, resamples=resamples, seed=seed)])
+    normal = (weights @ squares).reshape(len(weights), design.shape[1], -1)
+    fitted = np.linalg.pinv(normal, hermitian=True) @ (weights @ (design * score[:, None]))[..., None]
+    values = fitted[:, 0, 0]
+    return percentile_interval(float(values[0]), values[1:], int(min(member.sum(), (~member).sum())))
+
+
+# Several attacks -----------------------------------------------------------------------------------------------------
+
+
+def corrected_over(trends: Mapping[str, Trend]) -> dict[str, Trend]:
+    """The trends of one run's attacks with Holm's (1979) p-values over all that were tested.
+
+    The chance that any of them claims a trend where there is none is then at most ALPHA.
+    """
+    tested = sorted((name for name, one in trends.items() if not one.obstacle), key=lambda name: trends[name].p_value)
+    found, highest = dict(trends), 0.0
+    for number, name in enumerate(tested):
+        highest = max(highest, min(1.0, (len(tested) - number) * trends[name].p_value))
+        found[name] = replace(trends[name], corrected=highest, tested=len(tested))
+    return found
+
+
+# Words ---------------------------------------------------------------------------------------------------------------
+
+
+def signed(value: float, digits: int = 2) -> str:
+    """`+0.12`, `−0.28`, and `0.00` without a sign."""
+    text = f"{abs(value):.{digits}f}"
+    return text if float(text) == 0 else f"{'−' if value < 0 else '+'}{text}"
+
+
+def verdict_of(one: Trend) -> str:
+    """`rarer patients leak more`, `… less`, `no trend can be told`, or why nothing was tested."""
+    if one.obstacle:
+        return {"ceiling": "ceiling: cannot tell", "few": "too few held-out patients or members"}[one.obstacle]
+    if one.corrected >= ALPHA:
+        return "no trend can be told"
+    return f"rarer patients leak {'more' if one.slope.value > 0 else 'less'}"
+
+
+def headline(attack: str, one: Trend) -> str:
+    """The answer in one sentence, with the direction in words and without claiming what is not there."""
+    if one.obstacle == "few":
+        return f"Too few patients to tell whether rarer ones leak more under “{attack}”."
+    if one.obstacle:
+        return f"Ceiling: “{attack}” recognises nearly every member and cannot tell whether rarer patients leak more."
+    if one.corrected >= ALPHA:
+        return f"Whether rarer patients leak more or less cannot be told under “{attack}”."
+    return f"Rarer patients leak {'more' if one.slope.value > 0 else 'less'} under “{attack}”."
+
+
+def figures_sentence(one: Trend) -> str:
+    """The figures behind `headline`."""
+    if one.obstacle == "few":
+        return (
+            f"Two buckets of {LEAST} members and {LEAST} held-out patients are needed; {one.members:,} and "
+            f"{one.heldout:,} were judged."
+        )
+    if one.obstacle:
+        return f"AUC {one.auc:.3f} over all patients: above {CEILING} hardly anything is left to rise with rarity."
+    over = f", corrected for {one.tested} attacks" if one.tested > 1 else ""
+    return (
+        f"From the most common to the rarest profiles the AUC changes by {signed(one.slope.value)} (95{NBSP}% interval "
+        f"{signed(one.slope.low)} to {signed(one.slope.high)}; {p_value_text(one.corrected)}{over}). Above 0, rarer "
+        "patients leak more."
+    )
+
+
+def adjusted_sentence(one: Trend) -> str:
+    """The model's estimate beside it, at the same number of codes and length; empty where nothing was tested."""
+    found = one.adjusted
+    if one.obstacle or math.isnan(found.low):
+        return ""
+    way = "more" if found.value > 0 else "less"
+    sure = "" if found.low > 0 or found.high < 0 else " The interval holds 0: it may as well be none."
+    return (
+        "Compared at the same number of codes and the same length of notes, a profile rarer by one standard deviation "
+        f"adds {abs(found.value):.2f} standard deviations {way} to a member's score than to a held-out patient's "
+        f"(95{NBSP}% interval {signed(found.low)} to {signed(found.high)}; not corrected over attacks, a hint at most)."
+        f"{sure}"
+    )
+
+
+def slopes_sentence(one: Trend) -> str:
+    """How scores go with rarity on each side, whoever was trained on; empty where too few were judged."""
+    if math.isnan(one.members_rho) or math.isnan(one.heldout_rho):
+        return ""
+    heldout = "higher" if one.heldout_rho > 0 else "lower"
+    return (
+        f"Held-out patients with rarer profiles tend to score {heldout} (Spearman's ρ {signed(one.heldout_rho)}; "
+        f"members: {signed(one.members_rho)}; above 0, rarer patients score higher). That is how predictable such "
+        "notes are, not leakage."
+    )

@@ -1,0 +1,135 @@
+"""How to make the runs of a report again, and with which versions the report was made."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+
+from core.evaluation.sweep.limits import Limits
+from core.runs.ledger.totals import DELTA
+from core.spec import CORPUS_PRESETS, AuditSpec, CorpusSpec, RunSpec, VocabularySpec, recipe
+
+PACKAGES = ("torch", "transformers", "opacus", "numpy", "pandas", "scipy", "duckdb", "streamlit")
+
+
+def commands(specs: Sequence[RunSpec]) -> list[str]:
+    """One command a run, in order, each once; a cohort that has no preset's name is written to a file first."""
+    lines: list[str] = []
+    for spec in specs:
+        lines += _cohort_file(spec.corpus)
+        lines.append(command(spec))
+    return list(dict.fromkeys(lines))
+
+
+def command(spec: RunSpec) -> str:
+    """The command that trains this run; the public base model is made as another's control.
+
+    A run with secret noise cannot be repeated: its command trains one with the same settings and noise of its own.
+
+    A spec with settings that the command line does not have is made from its run's spec.json.
+    """
+    if spec.is_base:
+        return f"# {spec.run_id} is the public base model: every run of this cohort makes it as its control"
+    if not _has_options(spec):
+        return (
+            f"python -c 'import core.pipeline.training_run as p, core.runs.store as s, core.spec.schema as c, pathlib; "
+            f'p.execute(c.read(pathlib.Path("{spec.run_id}/spec.json").read_text()).spec, '
+            "s.Workspace())'"
+        )
+    privacy, training, usual = spec.privacy, spec.training, recipe(spec.model.kind, spec.privacy)
+    options = {
+        "--model": spec.model.kind,
+        "--size": None if spec.model.size == "tiny" else spec.model.size,
+        "--base": None if spec.model.base == "assets" else _quoted(spec.model.base),
+        "--corpus": _corpus_name(spec.corpus),
+        "--epsilon": None if privacy.target_epsilon is None else repr(privacy.target_epsilon),
+        "--noise-multiplier": None if privacy.noise_multiplier is None else repr(privacy.noise_multiplier),
+        "--unit": privacy.unit if privacy.private else None,
+        "--delta": repr(privacy.delta) if privacy.private else None,
+        "--accountant": privacy.accountant if privacy.private else None,
+        "--max-grad-norm": None if privacy.max_grad_norm == 1.0 else repr(privacy.max_grad_norm),
+        "--epochs": None if training.epochs == usual.epochs else training.epochs,
+        "--batch-size": training.batch_size,
+        "--learning-rate": repr(training.learning_rate),
+        "--seed": training.seed,
+        "--secret-noise": "" if privacy.noise_source == "secret" else None,
+        **_vocabulary(spec.vocabulary),
+        "--samples-per-prompt": None if spec.audit == AuditSpec() else spec.audit.samples_per_prompt,
+    }
+    given = " ".join(f"{name} {value}".rstrip() for name, value in options.items() if value is not None)
+    return f"python -m core train {given}"
+
+
+def audit_command(run_id: str) -> str:
+    """The command of a full audit."""
+    return f"python -m core audit {run_id} --suite full"
+
+
+def report_command(run_ids: Sequence[str], limits: Limits | None, delta: float) -> str:
+    """The command that writes this very report, once its runs and audits are there."""
+    words = ["python -m core report", *run_ids, "--out report.html"]
+    if delta != DELTA:
+        words.append(f"--delta {delta!r}")
+    if limits is not None:
+        words += [f"--limit {name}={limit!r}" for name, limit in limits.risks.items()]
+        words.append(f"--utility {limits.utility!r}")
+        if limits.use_case:
+            words.append(f"--use-case {_quoted(limits.use_case)}")
+    return " ".join(words)
+
+
+def _has_options(spec: RunSpec) -> bool:
+    """Whether `python -m core train` can say all of it."""
+    if spec.corpus.imported or (not spec.privacy.private and spec.privacy.delta != 1e-5):
+        return False
+    own = spec.training.model_dump(include={"epochs", "batch_size", "learning_rate", "seed"})
+    usual = recipe(spec.model.kind, spec.privacy).model_copy(update=own)
+    said = RunSpec(
+        corpus=spec.corpus,
+        model=spec.model,
+        privacy=spec.privacy,
+        training=usual,
+        audit=AuditSpec(samples_per_prompt=spec.audit.samples_per_prompt),
+        vocabulary=spec.vocabulary,
+    )
+    return said == spec
+
+
+def _vocabulary(words: VocabularySpec | None) -> dict[str, object]:
+    """Options of a run with words of its own; what is usual is left out."""
+    if words is None:
+        return {}
+    usual = VocabularySpec(epsilon=words.epsilon)
+    changed = {name: value for name, value in words if value != getattr(usual, name)}
+    told = {f"--vocabulary-{name}": value for name, value in changed.items()}
+    return {"--vocabulary-epsilon": "inf" if words.epsilon is None else repr(words.epsilon), **told}
+
+
+def _corpus_name(corpus: CorpusSpec) -> str:
+    preset = next((name for name, known in CORPUS_PRESETS.items() if known == corpus), None)
+    return preset or f"cohort-{corpus.digest()}.json"
+
+
+def _cohort_file(corpus: CorpusSpec) -> list[str]:
+    name = _corpus_name(corpus)
+    if corpus.imported or not name.endswith(".json"):
+        return []
+    return [f"echo {_quoted(corpus.model_dump_json())} > {name}"]
+
+
+def _quoted(text: str) -> str:
+    """For a POSIX shell."""
+    return "'" + text.replace("'", "'\\''") + "'"
+
+
+def versions() -> dict[str, str]:
+    """Python and the packages that decide numbers, as installed here; those that are not installed are left out."""
+    found = {"Python": platform.python_version(), "platform": sys.platform}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found

@@ -1,0 +1,144 @@
+"""The tables of a report, each a frame made of what the runs and their audits hold."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import pandas as pd
+
+from core.evaluation.guarantee.audit_guarantee import BOUND_COLUMNS
+from core.evaluation.membership.strongest_attack import scores_of, strongest
+from core.evaluation.memorisation.risk import CALIBRATED
+from core.evaluation.memorisation.summary import bounds_of
+from core.evaluation.probes.cards import cards
+from core.evaluation.wording import verdict
+from core.runs.audits import StoredAudit
+from core.runs.facts import SHOWN, RunFacts
+from core.runs.ledger.entries import Release
+from core.runs.run import Run
+
+ENDS = ("value", "low", "high")
+_COUNTED = {"tp", "fn", "fp", "tn"}  # what stands behind a bound and not in a report
+
+
+def controls(runs: Sequence[Run]) -> pd.DataFrame:
+    """The main figures of the quick audit beside both controls.
+
+    `verdict` is by the intervals, `against` the control: held-out patients, else the public base model.
+    """
+    rows = []
+    for run in runs:
+        at = run.metrics.set_index(["metric", "arm"])
+        exposures = {name for name, _ in at.index if name.startswith("exposure:")}
+        most = sorted(exposures, key=lambda name: int(name.partition(":")[2]))[-1:]
+        for metric in [name for name in (*SHOWN, *most) if (name, "run") in at.index]:
+            row = {"run": run.id, "metric": metric}
+            for arm, prefix in (("run", ""), ("heldout", "heldout_"), ("base", "base_")):
+                found = at.loc[(metric, arm)] if (metric, arm) in at.index else None
+                row |= {f"{prefix}{end}": math.nan if found is None else float(found[end]) for end in ENDS}
+                row |= {f"{prefix}n": 0 if found is None else int(found["n"])}
+            row |= dict(zip(("verdict", "against"), _judged(row), strict=True))
+            rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def _judged(row: Mapping[str, float]) -> tuple[str, str]:
+    """(verdict, against which control); both empty where an interval is missing."""
+    for prefix, name in (("heldout_", "held out"), ("base_", "base")):
+        ends = [row[f"{which}{end}"] for which in ("", prefix) for end in ("low", "high")]
+        if not any(map(math.isnan, ends)):
+            return verdict(*ends), name
+    return "", ""
+
+
+def attacks(audits: Mapping[str, StoredAudit]) -> pd.DataFrame:
+    """Membership by every attack of a full audit: AUC by note and by patient with intervals. Empty without one."""
+    frames = []
+    for run_id, audit in audits.items():
+        table = audit.table("membership")
+        if len(table):
+            keep = (table["metric"] == "auc") & (table["length"] == "all") & (table["rule"] == "")
+            keep &= table["level"].isin(["sample", "patient"])
+            frames.append(table[keep].assign(run=run_id))
+    if not frames:
+        return pd.DataFrame(columns=["run", "attack", "level", *ENDS, "n"])
+    found = pd.concat(frames, ignore_index=True)
+    return found[["run", "attack", "level", *ENDS, "n"]].replace({"level": {"sample": "note"}})
+
+
+def membership(runs: Sequence[Run], audits: Mapping[str, StoredAudit]) -> pd.DataFrame:
+    """AUC by patient of the strongest attack that was run on each model: of its full audit, else the loss attack."""
+    rows = []
+    for run in runs:
+        found = strongest(scores_of(run, audits[run.id]), "auc")
+        if found is not None:
+            ends = vars(found.interval)
+            rows.append(
+                {"run": run.id, **ends, "attack": found.attack, "attacks": found.attacks, "patients": found.patients}
+            )
+    return pd.DataFrame(rows, columns=["run", *ENDS, "attack", "attacks", "patients"])
+
+
+def bounds(runs: Sequence[Run], audits: Mapping[str, StoredAudit]) -> pd.DataFrame:
+    """What attacks prove about ε: of the full audit, else of the quick one's canaries and scores."""
+    frames = []
+    for run in runs:
+        if not run.spec.is_base:
+            table = audits[run.id].table("bounds")
+            frames.append((bounds_of(run) if table.empty else table).assign(run=run.id))
+    columns = ["run", *(name for name in BOUND_COLUMNS if name not in _COUNTED)]
+    return pd.concat(frames, ignore_index=True)[columns] if frames else pd.DataFrame(columns=columns)
+
+
+def memorised(audits: Mapping[str, StoredAudit]) -> pd.DataFrame:
+    """The prefix attack of full audits: share of notes whose rest came back word for word, and both controls.
+
+    A row a run, arm (`run`, `heldout`, `base`) and length of the prefix. Empty without that attack.
+    """
+    frames = [audit.table("memorised").assign(run=run_id) for run_id, audit in audits.items()]
+    frames = [frame for frame in frames if "verbatim" in frame and len(frame)]
+    columns = ["run", "arm", "prefix_tokens", *ENDS, "notes", "patients"]
+    if not frames:
+        return pd.DataFrame(columns=columns)
+    return pd.concat(frames, ignore_index=True).rename(columns={"verbatim": "value"})[columns]
+
+
+def probes(audits: Mapping[str, StoredAudit]) -> pd.DataFrame:
+    """The identity probes of full audits in words (core.evaluation.probes.cards): a row a run and probe."""
+    rows = []
+    for run_id, audit in audits.items():
+        figures = audit.table("probe_figures")
+        for one in cards(figures) if len(figures) else ():
+            said = (one.question, one.answer, one.controls, one.verdict, one.conclusion)
+            rows.append((run_id, one.row, one.probe, *said))
+    return pd.DataFrame(
+        rows, columns=["run", "row", "probe", "question", "answer", "controls", "verdict", "conclusion"]
+    )
+
+
+def risk_scores(audits: Mapping[str, StoredAudit]) -> pd.DataFrame:
+    """Row P5's risk with controls, part by part. Empty without a full audit."""
+    frames = []
+    for run_id, audit in audits.items():
+        table = audit.table("risk")
+        if len(table):
+            frames.append(table[table["version"] == CALIBRATED].drop(columns="version").assign(run=run_id))
+    columns = ["run", "part", "weight", *ENDS, "measured", "control"]
+    return pd.concat(frames, ignore_index=True)[columns] if frames else pd.DataFrame(columns=columns)
+
+
+def hipaa(facts: Sequence[RunFacts]) -> pd.DataFrame:
+    """HIPAA's 18 identifiers, a row an identifier and run."""
+    rows = [{"run": one.run_id, **row} for one in facts for row in one.hipaa]
+    columns = ["run", "number", "identifier", "tested", *ENDS, "control", "control_low", "control_high", "note"]
+    return pd.DataFrame(rows).reindex(columns=columns)
+
+
+def ledger_table(releases: Sequence[Release]) -> pd.DataFrame:
+    """What was released, a row an entry."""
+    rows = []
+    for one in releases:
+        when = pd.Timestamp(one.time, unit="s", tz="UTC").isoformat(timespec="seconds")
+        rows.append((one.number, when, one.kind, one.name, one.unit or "", one.epsilon(), one.seed, one.reason))
+    return pd.DataFrame(rows, columns=["number", "time", "kind", "name", "unit", "epsilon", "seed", "reason"])

@@ -1,0 +1,134 @@
+"""Intervals and tests for proportions, for means over seeds, and for sums and differences of figures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from core.evaluation.stats.bootstrap import Interval
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two proportions compared: p1 − p2 and whether chance explains it."""
+
+    p1: float
+    p2: float
+    difference: float
+    chi2: float  # Pearson, 1 degree of freedom, no continuity correction; 0 when both are all or nothing
+    p_value: float  # of chi2
+    cohens_h: float  # 2 asin √p1 − 2 asin √p2; .2 small, .5 medium, .8 large (Cohen 1988)
+    exact_p_value: float  # Fisher's exact test, two-sided: the one to trust when counts are small
+
+
+def proportion_interval(successes: int, trials: int, confidence: float = 0.95) -> tuple[float, float]:
+    """Wilson's score interval of a proportion (Wilson 1927): honest also at 0 and at n of n.
+
+    Raises ValueError when there are no trials or more successes than trials.
+    """
+    _check_counts(successes, trials)
+    return wilson(successes / trials, trials, confidence)
+
+
+def wilson(share: float, trials: float, confidence: float = 0.95) -> tuple[float, float]:
+    """Wilson's interval of a share of so many trials, which need not be whole: an effective number of them."""
+    z = _normal_quantile(confidence)
+    centre = (share + z**2 / (2 * trials)) / (1 + z**2 / trials)
+    half = z * math.sqrt(share * (1 - share) / trials + z**2 / (4 * trials**2)) / (1 + z**2 / trials)
+    low = 0.0 if share == 0 else max(0.0, centre - half)  # exact ends, free of rounding
+    high = 1.0 if share == 1 else min(1.0, centre + half)
+    return low, high
+
+
+def compare_proportions(k1: int, n1: int, k2: int, n2: int) -> Comparison:
+    """Compare k1 of n1 with k2 of n2: Pearson's χ², Cohen's h and Fisher's exact test (row P6).
+
+    Raises ValueError when a group is empty or has more successes than trials.
+    """
+    _check_counts(k1, n1)
+    _check_counts(k2, n2)
+    p1, p2 = k1 / n1, k2 / n2
+    pooled = (k1 + k2) / (n1 + n2)
+    variance = pooled * (1 - pooled) * (1 / n1 + 1 / n2)
+    chi2 = (p1 - p2) ** 2 / variance if variance > 0 else 0.0
+    return Comparison(
+        p1=p1,
+        p2=p2,
+        difference=p1 - p2,
+        chi2=chi2,
+        p_value=float(stats.chi2.sf(chi2, 1)),
+        cohens_h=2 * math.asin(math.sqrt(p1)) - 2 * math.asin(math.sqrt(p2)),
+        exact_p_value=float(stats.fisher_exact([[k1, n1 - k1], [k2, n2 - k2]]).pvalue),
+    )
+
+
+def mean_interval(values: Sequence[float], confidence: float = 0.95) -> tuple[float, float, float]:
+    """Mean and Student's t interval of a few independent values, such as one per seed: (mean, low, high).
+
+    One value has no spread: its interval is (nan, nan). Raises ValueError when there are no values or one is no number.
+    """
+    numbers = np.asarray(values, dtype=float).ravel()
+    if numbers.size == 0:
+        raise ValueError("a mean needs at least one value, and there are none")
+    if not np.isfinite(numbers).all():
+        raise ValueError(f"a mean needs finite values; got {numbers.tolist()}")
+    mean = float(numbers.mean())
+    if numbers.size == 1:
+        return mean, math.nan, math.nan
+    _normal_quantile(confidence)
+    half = stats.t.ppf((1 + confidence) / 2, numbers.size - 1) * numbers.std(ddof=1) / math.sqrt(numbers.size)
+    return mean, float(mean - half), float(mean + half)
+
+
+def weighted_sum(weights: Sequence[float], parts: Sequence[Interval]) -> Interval:
+    """Σ wᵢθᵢ with its interval from those of the parts (MOVER; Zou & Donner 2008), the parts taken for independent.
+
+    The lower end is θ − √Σ (wᵢ·(θᵢ − lᵢ))², with uᵢ in place of lᵢ where wᵢ < 0; the upper end alike. For a difference
+    of two shares with Wilson intervals this is Newcombe's interval (1998, method 10).
+    """
+    value = sum(weight * part.value for weight, part in zip(weights, parts, strict=True))
+    down = up = 0.0
+    for weight, part in zip(weights, parts, strict=True):
+        below, above = weight * (part.value - part.low), weight * (part.high - part.value)
+        if weight < 0:
+            below, above = -above, -below
+        down, up = down + below**2, up + above**2
+    return Interval(value, value - math.sqrt(down), value + math.sqrt(up))
+
+
+def difference(one: Interval, other: Interval) -> Interval:
+    """The first less the other: `weighted_sum`, of two independent rates Newcombe's interval (1998, method 10)."""
+    return weighted_sum((1, -1), (one, other))
+
+
+def best_of(found: Interval, attempts: int, *, least: float, most: float) -> Interval:
+    """The 95 % interval of the best of several figures, widened because the best was chosen by these same figures.
+
+    Bonferroni: each of `attempts` intervals is taken at 1 − 0.05/attempts, so all hold together in 95 % of cases and
+    with them the chosen one. Both half-widths grow by the ratio of the normal quantiles, which is exact for normal
+    figures; the ends are cut to [`least`, `most`]. The value itself stays: it is the highest seen, and flattered.
+    Raises ValueError for fewer than one attempt.
+    """
+    if attempts < 1:
+        raise ValueError(f"the best of {attempts} attempts does not exist")
+    wider = _normal_quantile(1 - 0.05 / attempts) / _normal_quantile(0.95)
+    low = max(least, found.value - wider * (found.value - found.low))
+    high = min(most, found.value + wider * (found.high - found.value))
+    return found if math.isnan(found.low) else Interval(found.value, low, high)
+
+
+def _normal_quantile(confidence: float) -> float:
+    if not 0 < confidence < 1:
+        raise ValueError(f"a confidence is between 0 and 1 (0.95 = 95 %), not {confidence}")
+    return float(stats.norm.ppf((1 + confidence) / 2))
+
+
+def _check_counts(successes: int, trials: int) -> None:
+    if trials <= 0:
+        raise ValueError("a proportion needs at least one trial, and there are none")
+    if not 0 <= successes <= trials:
+        raise ValueError(f"{successes} successes in {trials} trials is not a proportion")

@@ -1,0 +1,104 @@
+"""How well an attack tells members from non-members: ROC curve, AUC, advantage, privacy leakage.
+
+Scores always point the same way: higher = more likely a member.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class OperatingPoint:
+    """One threshold of an attack: says "member" when score ≥ threshold. `fpr` is the rate that was really reached."""
+
+    tpr: float
+    fpr: float
+    threshold: float
+
+
+@dataclass(frozen=True)
+class Roc:
+    """A ROC curve over every distinct score: `fpr`, `tpr` of shape (points,), from (0, 0) to (1, 1).
+
+    Point i says "member" when score ≥ `thresholds[i]`; `thresholds[0]` is +∞. Scores that tie enter together.
+    """
+
+    fpr: np.ndarray
+    tpr: np.ndarray
+    thresholds: np.ndarray
+    members: int
+    nonmembers: int
+
+    @property
+    def auc(self) -> float:
+        """Area under the curve = P[member's score > non-member's] + ½ P[equal] (Mann–Whitney)."""
+        return float(np.sum(np.diff(self.fpr) * (self.tpr[1:] + self.tpr[:-1]) / 2))
+
+    @property
+    def advantage(self) -> float:
+        """Largest TPR − FPR over all thresholds. The best of many: above 0 for a blind attack too."""
+        return float(np.max(self.tpr - self.fpr))
+
+    def tpr_at(self, fpr: float) -> OperatingPoint:
+        """The most powerful threshold whose false-positive rate does not exceed `fpr` (no interpolation).
+
+        With n non-members the rates that exist are multiples of 1/n; `.fpr` of the answer says which one was reached.
+        Raises ValueError for a rate outside 0…1.
+        """
+        if not 0 <= fpr <= 1:
+            raise ValueError(f"a false-positive rate is between 0 and 1, not {fpr}")
+        allowed = int(np.searchsorted(self.fpr, fpr, side="right")) - 1
+        return OperatingPoint(
+            tpr=float(self.tpr[allowed]), fpr=float(self.fpr[allowed]), threshold=float(self.thresholds[allowed])
+        )
+
+
+def roc(member_scores: Sequence[float], nonmember_scores: Sequence[float]) -> Roc:
+    """ROC curve of an attack from the scores of members (n,) and of non-members (m,); higher = member.
+
+    Raises ValueError when either group is empty or a score is not a number.
+    """
+    members, nonmembers = _checked(member_scores, "members"), _checked(nonmember_scores, "non-members")
+    thresholds = np.unique(np.concatenate([members, nonmembers]))[::-1]  # falling
+    tpr = (len(members) - np.searchsorted(np.sort(members), thresholds, side="left")) / len(members)
+    fpr = (len(nonmembers) - np.searchsorted(np.sort(nonmembers), thresholds, side="left")) / len(nonmembers)
+    return Roc(
+        fpr=np.concatenate([[0.0], fpr]),
+        tpr=np.concatenate([[0.0], tpr]),
+        thresholds=np.concatenate([[np.inf], thresholds]),
+        members=len(members),
+        nonmembers=len(nonmembers),
+    )
+
+
+def privacy_leakage(member_flags: Sequence[bool], nonmember_flags: Sequence[bool]) -> float:
+    """PL = P[says member | member] − P[says member | non-member] = TPR − FPR (row J3, eq. 2). 0 = no better than blind.
+
+    Flags are what the attack said, True = "member". Raises ValueError when either group is empty.
+    """
+    members, nonmembers = np.asarray(member_flags, dtype=bool), np.asarray(nonmember_flags, dtype=bool)
+    for flags, name in ((members, "members"), (nonmembers, "non-members")):
+        if flags.size == 0:
+            raise ValueError(f"privacy leakage compares members with non-members, and there are no {name}")
+    return float(members.mean() - nonmembers.mean())
+
+
+def says_member(scores: Sequence[float], training_scores: Sequence[float]) -> np.ndarray:
+    """S-BBA's decision (row J4): a member if loss < mean training loss, i.e. score > mean score of the training notes.
+
+    `scores` (n,) and `training_scores` (m,) are minus the mean token loss. Returns bool (n,).
+    """
+    return np.asarray(scores, dtype=float) > _checked(training_scores, "training notes").mean()
+
+
+def _checked(scores: Sequence[float], name: str) -> np.ndarray:
+    values = np.asarray(scores, dtype=float).ravel()
+    if values.size == 0:
+        raise ValueError(f"there are no scores of {name}: an attack needs members and non-members to be judged")
+    if np.isnan(values).any():
+        raise ValueError(f"{int(np.isnan(values).sum())} of {values.size} scores of {name} are not numbers")
+    return values

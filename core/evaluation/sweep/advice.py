@@ -1,0 +1,102 @@
+"""A recommendation for a family of runs, with what it means for a patient and what was not tried.
+
+`core.evaluation.sweep.recommendation` compares figures alone. Here the runs are found that it compares (those that
+protect patients, too), and the sentences are added that need a run: what an ε per note promises to a patient with
+several notes, and which command would try more.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pandas as pd
+
+from core.evaluation.guarantee.odds import patients_sentence
+from core.evaluation.report.commands import audit_command
+from core.evaluation.sweep.limits import STRONGEST, Limits
+from core.evaluation.sweep.recommendation import Recommendation, recommend
+from core.evaluation.sweep.sweeps import Family
+from core.evaluation.wording import perplexity_name, perplexity_text
+from core.runs.run import Run
+from core.runs.store import Workspace
+
+
+def compared_runs(family: Family, known: Sequence[Family]) -> tuple[str, ...]:
+    """Ids of the family's runs and, where it protects notes, of the runs per patient that differ in nothing else.
+
+    `known` are all families (`core.evaluation.sweep.sweeps.families`); of several per patient, the one with most runs.
+    """
+    ids = set(family.run_ids)
+    if family.training is not None and family.privacy.unit == "note":
+        wanted = family.privacy.model_copy(update={"unit": "patient"})
+        setting = (family.corpus, family.model, family.audit, wanted)
+        same = [one for one in known if (one.corpus, one.model, one.audit, one.privacy) == setting]
+        ids |= set(same[0].run_ids) if same else set()
+    return tuple(sorted(ids))
+
+
+def advise(workspace: Workspace, found: pd.DataFrame, limits: Limits) -> Recommendation:
+    """`recommend`, with what it promises to a patient, how to try more attacks, and what usefulness is compared with.
+
+    `found` are the `measures` of runs of `workspace` that compare (`compared_runs`).
+    """
+    made = recommend(found, limits)
+    sentences = list(made.sentences)
+    if made.unit:
+        same = made.runs[(made.runs["epsilon"] == made.epsilon) & (made.runs["unit"] == made.unit)]
+        run = workspace.run(made.run_id or same["run_id"].iloc[0])
+        if made.unit == "note":
+            sentences[1:1] = promised_to_patients(workspace, run, made.runs)
+        if untried(made):
+            sentences.append(_how_to_audit(run))
+    plain = found.loc[found["epsilon"] == math.inf, "run_id"].unique()
+    sentences += overfitted(workspace.run(plain[0])) if len(plain) else []
+    return replace(made, sentences=tuple(sentences))
+
+
+def promised_to_patients(workspace: Workspace, run: Run, runs: pd.DataFrame) -> list[str]:
+    """What a run's ε per note promises to a patient with the median, and with the most notes; why no ε per patient."""
+    training = workspace.corpus(run.spec.corpus, store=False).training_notes(run.note_cap)
+    notes = training.groupby("patient_id").size()
+    if notes.max() == 1:
+        return ["Every patient has one note, so it holds for patients alike."]
+    told = [
+        "It is promised to one note and not to a patient. "
+        f"{patients_sentence(run.privacy, max(1, round(notes.median())), int(notes.max()))}"
+    ]
+    if (runs["unit"] == "patient").any():
+        return [*told, "The runs that protect whole patients do not meet your limits."]
+    return [*told, "No run here protects whole patients. Train one with the unit “patient” (`--unit patient`)."]
+
+
+def untried(made: Recommendation) -> bool:
+    """Whether the limits of membership at the recommended ε rest on the loss attack alone."""
+    rows = made.table[(made.table["unit"] == made.unit) & (made.table["epsilon"] == made.epsilon)]
+    judged = rows[rows["measure"].isin(STRONGEST)]
+    return len(judged) > 0 and int(judged["attacks"].max()) <= 1
+
+
+def _how_to_audit(run: Run) -> str:
+    if run.has_model:
+        return f"The full audit is `{audit_command(run.id)}`."
+    return (
+        f"The weights of {run.id} are not kept here, so it cannot be attacked further: train one like it with another "
+        "seed, and audit that one in full."
+    )
+
+
+def overfitted(plain: Run) -> list[str]:
+    """That the run without privacy, 100 % of the gain, is overfitted; nothing where its figures do not show it."""
+    rows = plain.metrics[plain.metrics["arm"] == "run"].set_index("metric")
+    if not {"perplexity_member", "perplexity_heldout"} <= set(rows.index):
+        return []
+    own, heldout = rows.loc["perplexity_member"], rows.loc["perplexity_heldout"]
+    if not own["high"] < heldout["low"]:
+        return []
+    return [
+        f"100 % of the gain is the run without privacy. It is overfitted: its {perplexity_name(plain.spec.model.kind)} "
+        f"is {perplexity_text(own['value'])} on its own notes and {perplexity_text(heldout['value'])} on held-out "
+        "ones. Part of its gain is text learnt by heart, so 100 % is a reference and no goal."
+    ]

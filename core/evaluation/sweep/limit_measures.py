@@ -1,0 +1,122 @@
+"""What a reader can limit, measured on runs that compare: membership, what was written, usefulness; and costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from core.evaluation.membership.strongest_attack import MEASURES, interval_of, judged_by, scores_of, strongest_of
+from core.evaluation.membership.units import units
+from core.evaluation.stats.bootstrap import Interval, patient_bootstrap
+from core.evaluation.stats.intervals import difference
+from core.evaluation.sweep.limits import UTILITY
+from core.runs.audits import StoredAudit
+from core.runs.queries import settings
+from core.runs.run import Run
+
+RESAMPLES = 300  # behind figures that were not chosen from several
+NO_CHOICE = {"attack": "", "attacks": 0, "patients": 0}  # of figures that no attack was chosen for
+
+
+def measures(runs: Sequence[Run], control: Run | None, audits: Mapping[str, StoredAudit]) -> pd.DataFrame:
+    """Everything that can be limited, of runs of one cohort, model and audit, and their public base model.
+
+    `audits` are the runs' stored full audits by run id; a run without one is judged by the loss attack alone.
+    Columns: those of `core.runs.queries.settings`, run_id, metric, arm (`run`), value, low, high, and of the strongest
+    attack its name (attack), how many it was chosen from (attacks) and how many patients it judged (patients).
+    An excess is a figure less its held-out control (MOVER interval, `core.evaluation.stats.intervals.difference`).
+    `utility_share` = (ln pp_base − ln pp) / (ln pp_base − ln pp_plain) on held-out notes, patients resampled, pp_plain
+    being the run without privacy of the same seed, else the first one; absent without such a run or `control`.
+    """
+    about = settings(list(runs)).set_index("run_id")
+    runs = [run for run in runs if run.spec.vocabulary is None]  # nats a token of another word list do not compare
+    unchanged = [run for run in runs if not run.spec.is_base and run.spec.defence is None]  # read the notes as they are
+    plain = {run.spec.training.seed: run for run in unchanged if not run.spec.privacy.private}
+    base_losses = None if control is None else _heldout_losses(control)
+    plain_losses = {seed: _heldout_losses(run) for seed, run in plain.items()}
+    rows: list[dict[str, Any]] = []
+    for run in runs:
+        found = {name: {**vars(interval), **NO_CHOICE} for name, interval in _risks(run)}
+        found |= dict(_strongest(run, audits.get(run.id)))
+        seed = run.spec.training.seed
+        if base_losses is not None and plain_losses:
+            reference = plain_losses.get(seed, next(iter(plain_losses.values())))
+            found[UTILITY] = {**vars(utility_share(_heldout_losses(run), base_losses, reference)), **NO_CHOICE}
+        for name, told in found.items():
+            rows.append({**about.loc[run.id], "run_id": run.id, "metric": name, "arm": "run", **told})
+    columns = [*about.columns, "run_id", "metric", "arm", "value", "low", "high", *NO_CHOICE]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _risks(run: Run) -> Iterator[tuple[str, Interval]]:
+    metrics = run.metrics.set_index(["metric", "arm"])
+
+    def at(name: str, arm: str) -> Interval:
+        row = metrics.loc[(name, arm)]
+        return Interval(float(row["value"]), float(row["low"]), float(row["high"]))
+
+    for name in ("auc_loss", "privacy_leakage_loss"):
+        if (name, "run") in metrics.index:
+            yield name, at(name, "run")
+    for name in ("full_name_patients", "direct_patients", "attempts_with_leak"):
+        if (name, "run") in metrics.index and (name, "heldout") in metrics.index:
+            yield f"{name}_excess", difference(at(name, "run"), at(name, "heldout"))
+    scores = scores_of(run, None)
+    if {"member", "heldout"} <= set(scores["split"]):
+        yield "members_caught", interval_of(units(scores), "members_caught", resamples=RESAMPLES, seed=0)
+
+
+def _strongest(run: Run, audit: StoredAudit | None) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each measure of the strongest attack by patient: of the full audit, else of the quick one's loss."""
+    judged = judged_by(scores_of(run, audit))  # once for all measures
+    for measure in MEASURES:
+        found = strongest_of(judged, measure)
+        if found is not None:
+            chosen = {"attack": found.attack, "attacks": found.attacks, "patients": found.patients}
+            yield f"{measure}_strongest", {**vars(found.interval), **chosen}
+
+
+def _heldout_losses(run: Run) -> pd.DataFrame:
+    """Index note_id; columns patient_id, nats (the note's whole loss), tokens, of held-out notes."""
+    scores = scores_of(run, None)
+    chosen = scores[scores["split"] == "heldout"].set_index("note_id")
+    nats = -chosen["score"] * chosen["tokens"]
+    return pd.DataFrame({"patient_id": chosen["patient_id"], "nats": nats, "tokens": chosen["tokens"]})
+
+
+def utility_share(run: pd.DataFrame, base: pd.DataFrame, plain: pd.DataFrame, resamples: int = RESAMPLES) -> Interval:
+    """Share of what training without privacy gains on held-out notes that the run gains, too; over held-out patients.
+
+    Each frame: index note_id, columns patient_id, nats, tokens. 0 = the public base model, 1 = the run without privacy,
+    which is overfitted and no ideal. The notes are the same for all three, so they are resampled together. NaN where
+    training without privacy gained nothing. Raises ValueError when the frames share no note.
+    """
+    notes = run.index.intersection(base.index).intersection(plain.index)
+    if notes.empty:
+        raise ValueError("usefulness is compared on the same held-out notes, and these runs share none")
+    nats = np.stack([frame.loc[notes, "nats"].to_numpy(dtype=float) for frame in (run, base, plain)], axis=1)
+    tokens = np.stack([frame.loc[notes, "tokens"].to_numpy(dtype=float) for frame in (run, base, plain)], axis=1)
+
+    def statistic(weights: np.ndarray) -> np.ndarray:
+        own, public, open_ = ((weights @ nats) / (weights @ tokens)).T
+        learned = public - open_
+        return np.divide(public - own, learned, out=np.full(len(learned), np.nan), where=learned > 0)
+
+    return patient_bootstrap(statistic, run.loc[notes, "patient_id"].to_numpy(), resamples=resamples)
+
+
+def costs(runs: Sequence[Run]) -> pd.DataFrame:
+    """What each training took, where it is recorded: run_id, unit (empty without privacy), epsilon, seed, steps, …"""
+    about = settings(list(runs)).set_index("run_id")
+    rows = []
+    for run in runs:
+        history = run.table("history")
+        if len(history):
+            last = history.iloc[-1]
+            unit = run.spec.privacy.unit if run.spec.privacy.private else ""
+            row = (run.id, unit, about.loc[run.id, "epsilon"], run.spec.training.seed)
+            rows.append((*row, int(last["step"]), int(last["tokens"]), float(last["seconds"])))
+    return pd.DataFrame(rows, columns=["run_id", "unit", "epsilon", "seed", "steps", "tokens", "seconds"])

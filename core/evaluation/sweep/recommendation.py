@@ -1,0 +1,213 @@
+"""Which ε, and which run, for a reader's own limits on risk and usefulness (row P7), from these runs and nothing else.
+
+Row P7 prints an ε for each use case. An ε means nothing by itself: what it buys depends on the cohort, the model and
+the training. So here the reader says how much risk is too much and how much usefulness too little, and every run is
+held against that. A limit is met when the *worse end* of the 95 % interval meets it: what was not measured well enough
+does not pass. An ε that protects patients is recommended before one that protects notes, which says less to a patient
+with several.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from core.evaluation.sweep.limits import BY_NOTE, STRONGEST, UTILITY, Limits, measure_name, measure_text
+from core.evaluation.sweep.tradeoff import points
+from core.evaluation.wording import epsilon_text
+
+UNITS = ("patient", "note", "")  # the order in which they are recommended; "" is training without privacy
+COLUMNS = ["unit", "epsilon", "measure", "limit", "value", "low", "high", "seeds", "met", "attack", "attacks"]
+RUN_COLUMNS = ["run_id", "unit", "epsilon", "seed", *COLUMNS[2:7], "met", "attack", "attacks"]
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """`epsilon` is the smallest ε whose runs meet every limit, for one `unit`, and `run_id` the run to take.
+
+    None where there is none; `unit` is then empty, as it is without privacy. `table` has a row an ε and measure:
+    COLUMNS, where attack and attacks (how many it was chosen from) belong to the strongest attack. `runs` has the
+    same a run (RUN_COLUMNS).
+    """
+
+    limits: Limits
+    epsilon: float | None
+    run_id: str | None
+    table: pd.DataFrame
+    runs: pd.DataFrame
+    sentences: tuple[str, ...]
+    unit: str = ""
+
+
+def recommend(found: pd.DataFrame, limits: Limits) -> Recommendation:
+    """The smallest ε that meets every limit, of patients before notes, and the run of it to take (the most useful).
+
+    `found` as `core.evaluation.sweep.limit_measures.measures` gives it. Without any, `epsilon` is None and the
+    sentences say what fails.
+    """
+    wanted = {**limits.risks, UTILITY: limits.utility}
+    kept = _most_attacked(found[found["metric"].isin(wanted) & (found["epsilon"] > 0)])
+    kept = kept.assign(unit=np.where(np.isinf(kept["epsilon"]), "", kept["unit"])).rename(columns={"metric": "measure"})
+    runs, table = _judged(kept, wanted)[RUN_COLUMNS], _over_seeds(kept, wanted)
+    passing = [key for key, rows in table.groupby(["unit", "epsilon"]) if _all_met(rows, wanted)]
+    if not passing:
+        return Recommendation(limits, None, None, table, runs, tuple(_none_sentences(table, limits)))
+    unit, epsilon = min(passing, key=lambda key: (UNITS.index(key[0]), key[1]))
+    chosen = table[(table["unit"] == unit) & (table["epsilon"] == epsilon)]
+    run_id = _best_run(runs[(runs["unit"] == unit) & (runs["epsilon"] == epsilon)], wanted)
+    return Recommendation(limits, epsilon, run_id, table, runs, tuple(_sentences(chosen, run_id)), unit)
+
+
+def _most_attacked(found: pd.DataFrame) -> pd.DataFrame:
+    """Of the strongest attack's figures at one ε only those of full audits, where there are any.
+
+    A mean over runs of which some faced ten attacks and others one would make the model look safer than it is.
+    """
+    most = found.groupby(["unit", "epsilon", "metric"])["attacks"].transform("max")
+    return found[(found["attacks"] > 1) | (most <= 1)]
+
+
+def _over_seeds(kept: pd.DataFrame, wanted: Mapping[str, float]) -> pd.DataFrame:
+    """A row a unit, ε and measure: the mean over seeds, judged."""
+    frames = []
+    for unit, rows in kept.groupby("unit"):
+        found = points(rows.rename(columns={"measure": "metric"})).rename(columns={"metric": "measure"})
+        by = rows.groupby(["epsilon", "measure"]).agg(
+            attack=("attack", lambda names: ", ".join(sorted(set(names) - {""}))), attacks=("attacks", "max")
+        )
+        frames.append(found.join(by, on=["epsilon", "measure"]).assign(unit=unit))
+    if not frames:
+        return pd.DataFrame(columns=COLUMNS)
+    return _carried_up(_judged(pd.concat(frames, ignore_index=True), wanted))[COLUMNS]
+
+
+def _carried_up(table: pd.DataFrame) -> pd.DataFrame:
+    """The table where no larger ε passes for having been attacked less than a smaller one that fails.
+
+    Where a full audit at some ε breaks a limit of membership, the loss attack alone clears no larger ε of that unit
+    (nor training without privacy) of the same limit: more privacy did not suffice.
+    """
+    failed = table[table["measure"].isin(STRONGEST) & (table["attacks"] > 1) & ~table["met"]]
+    unsure = table["measure"].isin(STRONGEST) & (table["attacks"] <= 1) & table["met"]
+    for row in table[unsure].itertuples():
+        same = failed[(failed["measure"] == row.measure) & (failed["epsilon"] < row.epsilon)]
+        if (same["unit"] == row.unit).any() or (not row.unit and len(same)):
+            table.loc[row.Index, "met"] = False
+    return table
+
+
+def _judged(rows: pd.DataFrame, wanted: Mapping[str, float]) -> pd.DataFrame:
+    """The rows with their limit and whether the worse end of the interval meets it; without an interval it does not."""
+    rows = rows.astype({"value": float, "low": float, "high": float})
+    limit = rows["measure"].map(wanted).astype(float)
+    met = np.where(rows["measure"] == UTILITY, rows["low"] >= limit, rows["high"] <= limit)
+    order = {name: place for place, name in enumerate(wanted)}
+    by_unit = rows["unit"].map(UNITS.index)
+    judged = rows.assign(limit=limit, met=met.astype(bool), by_unit=by_unit, order=rows["measure"].map(order))
+    return judged.sort_values(["by_unit", "epsilon", "order"], kind="stable").reset_index(drop=True)
+
+
+def _all_met(rows: pd.DataFrame, wanted: Mapping[str, float]) -> bool:
+    return set(rows["measure"]) == set(wanted) and bool(rows["met"].all())
+
+
+def _best_run(runs: pd.DataFrame, wanted: Mapping[str, float]) -> str | None:
+    fit = [run_id for run_id, rows in runs.groupby("run_id") if _all_met(rows, wanted)]
+    usefulness = runs[(runs["measure"] == UTILITY) & runs["run_id"].isin(fit)]
+    return None if usefulness.empty else str(usefulness.loc[usefulness["low"].idxmax(), "run_id"])
+
+
+def _told(row) -> str:
+    text = [measure_text(row.measure, end) for end in (row.value, row.low, row.high)]
+    sign = "at least" if row.measure == UTILITY else "at most"
+    return (
+        f"{measure_name(row.measure)} {text[0]} ({text[1]} to {text[2]}; {sign} {measure_text(row.measure, row.limit)})"
+    )
+
+
+def epsilon_name(unit: str, epsilon: float) -> str:
+    """`8 per patient`; `∞ (no privacy)`."""
+    return f"{epsilon_text(epsilon)} per {unit}" if unit else epsilon_text(epsilon)
+
+
+def attack_text(row: Mapping[str, Any]) -> str:
+    """Whose figure a row of `table` is: `strongest of 10: ratio base`; `loss, the only one run`.
+
+    A row that is not met although its interval meets the limit says why (`_carried_up`).
+    """
+    if row["attacks"] > 1:
+        return f"strongest of {row['attacks']}: {row['attack']}"
+    if "met" in row and not row["met"] and row["high"] <= row["limit"]:
+        return f"{row['attack']} alone; a smaller ε fails under a full audit"
+    return f"{row['attack']}, the only one run"
+
+
+def _sentences(chosen: pd.DataFrame, run_id: str | None) -> list[str]:
+    """What meets the limits, by which attack that was measured, and the run to take; `chosen` are one ε's rows."""
+    told = "; ".join(_told(row) for row in chosen.itertuples())
+    unit, epsilon = chosen[["unit", "epsilon"]].iloc[0]
+    if math.isinf(epsilon):
+        sentences = [
+            f"Only training without privacy meets your limits: {told}. It promises nothing: the limits hold against "
+            "the attacks that were tried, and against no other."
+        ]
+    else:
+        sentences = [f"The smallest ε that meets your limits here is {epsilon_name(unit, epsilon)}: {told}."]
+    sentences += attack_sentences(chosen)
+    if run_id is None:
+        return [*sentences, "No single run of it meets them all by its own interval: train more seeds."]
+    return [*sentences, f"Take the run {run_id}, the most useful of those that meet every limit by themselves."]
+
+
+def attack_sentences(rows: pd.DataFrame) -> list[str]:
+    """Which attack stands behind the limits of membership at one ε, and whether more could have been tried."""
+    judged = rows[rows["measure"].isin(STRONGEST)]
+    if judged.empty:
+        told = "Your limits of membership speak of the loss attack on single notes: other attacks, and all notes of a "
+        by_note = rows["measure"].isin(BY_NOTE).any()
+        return [f"{told}patient together, tell members better."] if by_note else []
+    if judged["attacks"].max() <= 1:
+        return [
+            "Only the loss attack of the quick audit was run on these models, judged by patient: a full audit may find "
+            "a stronger one, and the limits may then fail."
+        ]
+    best = ", ".join(dict.fromkeys(f"“{row.attack}” ({measure_name(row.measure)})" for row in judged.itertuples()))
+    return [
+        f"Membership is that of the strongest of {judged['attacks'].max()} attacks of a full audit, judged by patient: "
+        f"{best}. The strongest of several looks a little stronger than it is; its interval is widened for the choice."
+    ]
+
+
+def _none_sentences(table: pd.DataFrame, limits: Limits) -> list[str]:
+    if table.empty:
+        return ["None of these runs has the figures that your limits speak of."]
+    sentences = ["None of these runs meets both your limits for risk and for usefulness."]
+    if UTILITY not in set(table["measure"]):
+        return [*sentences, "Usefulness needs a run without privacy and the public base model to be compared with."]
+    safe = {
+        key
+        for key, rows in table[table["measure"] != UTILITY].groupby(["unit", "epsilon"])
+        if set(rows["measure"]) == set(limits.risks) and rows["met"].all()
+    }
+    gains = table[table["measure"] == UTILITY].set_index(["unit", "epsilon"])
+    useful = set(gains.index[gains["met"]])
+    if safe & set(gains.index):
+        best = gains.loc[sorted(safe & set(gains.index))].sort_values("low").iloc[-1]
+        sentences.append(
+            f"Safe enough: ε = {_list(safe)}; the most useful of them, {epsilon_name(*best.name)}, keeps "
+            f"{measure_text(UTILITY, best['low'])} of the gain by the worse end of its interval."
+        )
+    else:
+        sentences.append("No ε here meets the limits for risk.")
+    sentences.append(f"Useful enough: ε = {_list(useful)}." if useful else "No ε here is useful enough.")
+    return sentences
+
+
+def _list(keys: set[tuple[str, float]]) -> str:
+    ordered = sorted(keys, key=lambda key: (UNITS.index(key[0]), key[1]))
+    return ", ".join(epsilon_name(*key) for key in ordered)

@@ -1,0 +1,120 @@
+"""Which runs may stand on one trade-off curve: those that differ in ε and the training seed and in nothing else."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import get_args
+
+from core.runs.run import Run
+from core.spec import AuditSpec, CorpusSpec, ModelKind, ModelSpec, PrivacySpec, RunSpec, Spec, TrainingSpec, recipe
+
+
+@dataclass(frozen=True)
+class Family:
+    """Runs of one cohort, model, audit, privacy unit, δ, accountant and recipe, at several ε and seeds.
+
+    `privacy` has no ε; `training` has seed 0 and is None when the family has no private run. `plain_training` is the
+    recipe of its runs without privacy, None when there are none. With `usual_rate` the learning rate of each private
+    run is the one that `core.spec.recipe` gives for its ε, and `training` holds the one at ε = 8.
+    """
+
+    corpus: CorpusSpec
+    model: ModelSpec
+    audit: AuditSpec
+    privacy: PrivacySpec
+    training: TrainingSpec | None
+    plain_training: TrainingSpec | None
+    run_ids: tuple[str, ...]
+    usual_rate: bool = False
+
+    @property
+    def id(self) -> str:
+        """`<model kind>-<cohort, model and audit>-<promise and recipe>`: the same however many runs there are."""
+        setting = _short(self.corpus, self.model, self.audit)
+        asked = "plain" if self.training is None else _short(self.privacy, self.training) + "u" * self.usual_rate
+        return f"{self.model.kind}-{setting}-{asked}"
+
+    def spec(self, epsilon: float | None, seed: int = 0) -> RunSpec:
+        """The family's run at a target ε (None = without privacy); a recipe that no run shows is the measured one."""
+        asked = PrivacySpec() if epsilon is None else self.privacy.model_copy(update={"target_epsilon": epsilon})
+        privacy = PrivacySpec.model_validate(asked.model_dump())
+        usual = recipe(self.model.kind, privacy)
+        training = (self.plain_training if epsilon is None else self.training) or usual
+        if self.usual_rate and privacy.private:
+            training = training.model_copy(update={"learning_rate": usual.learning_rate})
+        return RunSpec(
+            corpus=self.corpus,
+            model=self.model,
+            privacy=privacy,
+            training=training.model_copy(update={"seed": seed}),
+            audit=self.audit,
+        )
+
+
+def families(runs: Sequence[Run]) -> list[Family]:
+    """Every family among the runs, the one with most runs first, of two with as many GPT-2's.
+
+    Base models, runs given a raw σ, runs on defended notes (`core.evaluation.defences.side_by_side`), runs with words
+    of their own (another ε in all, and other tokens) and runs whose cap on notes cost them the ε that was asked for
+    (`Run.capped`) belong to none.
+
+    Runs without privacy join each family of their cohort, model and audit. When they were trained by several recipes,
+    the one with most runs counts (then the latest): a curve has one end.
+    """
+    private: dict[tuple, list[Run]] = defaultdict(list)
+    plain: dict[tuple, dict[TrainingSpec, list[Run]]] = defaultdict(lambda: defaultdict(list))
+    for run in runs:
+        spec = run.spec
+        setting = (spec.corpus, spec.model, spec.audit)
+        training = spec.training.model_copy(update={"seed": 0})
+        if spec.is_base or spec.defence is not None or spec.vocabulary is not None:
+            continue
+        if not spec.privacy.private:
+            plain[setting][training].append(run)
+        elif spec.privacy.target_epsilon is not None and not run.capped:
+            asked = spec.privacy.model_copy(update={"target_epsilon": None})
+            private[(*setting, asked, *_at_eight(spec, training))].append(run)
+    settled = {setting: max(recipes.items(), key=lambda item: _weight(item[1])) for setting, recipes in plain.items()}
+    found = []
+    for (*setting, privacy, training, usual_rate), members in private.items():
+        plain_training, plain_runs = settled.get(tuple(setting), (None, []))
+        found.append(_family(setting, privacy, training, plain_training, [*members, *plain_runs], usual_rate))
+    with_private = {(family.corpus, family.model, family.audit) for family in found}
+    for setting, (plain_training, plain_runs) in settled.items():
+        if setting not in with_private:
+            found.append(_family(setting, PrivacySpec(), None, plain_training, plain_runs))
+    kinds = get_args(ModelKind)
+    return sorted(found, key=lambda family: (-len(family.run_ids), kinds.index(family.model.kind)))
+
+
+def _short(*specs: Spec) -> str:
+    """Ten hex digits of the specs' digests together."""
+    return hashlib.sha256("/".join(spec.digest() for spec in specs).encode()).hexdigest()[:10]
+
+
+def _at_eight(spec: RunSpec, training: TrainingSpec) -> tuple[TrainingSpec, bool]:
+    """A private run's training as at ε = 8, and whether its learning rate is the usual one, which differs with ε."""
+    if training.learning_rate != recipe(spec.model.kind, spec.privacy).learning_rate:
+        return training, False
+    at_eight = recipe(spec.model.kind, PrivacySpec(target_epsilon=8.0))
+    return training.model_copy(update={"learning_rate": at_eight.learning_rate}), True
+
+
+def _weight(runs: list[Run]) -> tuple[int, float]:
+    return len(runs), max(run.status.finished or 0.0 for run in runs)
+
+
+def _family(
+    setting: Sequence,
+    privacy: PrivacySpec,
+    training: TrainingSpec | None,
+    plain_training: TrainingSpec | None,
+    runs: list[Run],
+    usual_rate: bool = False,
+) -> Family:
+    corpus, model, audit = setting
+    ids = tuple(sorted(run.id for run in runs))
+    return Family(corpus, model, audit, privacy, training, plain_training, ids, usual_rate)

@@ -1,0 +1,132 @@
+"""Privacy against usefulness over ε: one point per ε from the runs of several seeds, and what lies between points.
+
+The input is the metrics of many runs in one frame, as `core.runs.queries.metrics` gives it: the columns of the metrics
+table beside each run's settings (kind, size, base, corpus, epsilon, seed). ε is ∞ for training without privacy.
+Choosing runs that are comparable (the same unit, δ, epochs) is the caller's part.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from core.evaluation.stats.bootstrap import Interval
+from core.evaluation.stats.intervals import mean_interval
+
+SERIES = ("kind", "size", "base", "corpus")  # what one curve has in common
+POINT_COLUMNS = [*SERIES, "epsilon", "metric", "arm", "value", "low", "high", "seeds", "interval"]
+
+
+def points(metrics: pd.DataFrame) -> pd.DataFrame:
+    """One row per curve (`SERIES`), ε, metric and arm: mean over seeds with a 95 % interval.
+
+    Columns: those of SERIES, epsilon, metric, arm, value, low, high, seeds (how many), interval (`seeds` or `run`).
+    With two seeds or more the interval is Student's t over seeds, but never narrower than the average of the runs' own
+    intervals: three runs that each saw 0 of 300 leaks do not prove 0. With one seed it is the run's own. Base runs
+    (ε = 0) and runs whose ε was not asked for (σ given) are left out; no rows give an empty frame.
+    """
+    trained = metrics[metrics["epsilon"].notna() & (metrics["epsilon"] > 0) & metrics["value"].notna()]
+    keys = [*SERIES, "epsilon", "metric", "arm"]
+    rows = [(*key, *_over_seeds(key[-2], group)) for key, group in trained.groupby(keys, sort=True)]
+    return pd.DataFrame(rows, columns=POINT_COLUMNS)
+
+
+def _over_seeds(metric: str, group: pd.DataFrame) -> tuple[float, float, float, int, str]:
+    by_seed = group.groupby("seed")[["value", "low", "high"]].mean()
+    own_low, own_high = by_seed["low"].mean(), by_seed["high"].mean()
+    if len(by_seed) == 1:
+        return float(by_seed["value"].iloc[0]), float(own_low), float(own_high), 1, "run"
+    mean, low, high = mean_interval(by_seed["value"])
+    low, high = np.clip([np.fmin(low, own_low), np.fmax(high, own_high)], *_possible(metric))
+    return mean, float(low), float(high), len(by_seed), "seeds"
+
+
+def _possible(metric: str) -> tuple[float, float]:
+    """Values a metric can take: an interval does not reach beyond."""
+    if metric.startswith("perplexity"):
+        return 1.0, math.inf
+    if metric.startswith(("exposure", "bits_per_character", "tokens_per_note")):
+        return 0.0, math.inf
+    if metric == "utility_share":
+        return -math.inf, math.inf
+    return (-1.0, 1.0) if metric.startswith("privacy_leakage") or metric.endswith("_excess") else (0.0, 1.0)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A figure at some ε. `interpolated` is True between runs; NaN, and a `note` why, where nothing can be said."""
+
+    value: float
+    low: float
+    high: float
+    interpolated: bool
+    note: str
+
+
+def interpolate(curve: pd.DataFrame, epsilon: float) -> Estimate:
+    """A metric at any ε > 0 (∞ = no privacy): a run's point where there is one, else linear in log ε between two.
+
+    `curve` holds the rows of `points` of one series, metric and arm. Nothing is said outside the runs' range, nor
+    between the largest finite ε and ∞, where a straight line in log ε has no meaning: NaN, and `note` says why.
+    Raises ValueError for ε ≤ 0 or an empty or mixed curve.
+    """
+    if not epsilon > 0:
+        raise ValueError(f"ε must be above 0 (∞ = no privacy), not {epsilon}")
+    if curve.empty or curve["epsilon"].duplicated().any():
+        raise ValueError("interpolation needs the points of one curve: one metric and arm of one model")
+    ordered = curve.sort_values("epsilon")
+    exact = ordered[np.isclose(ordered["epsilon"], epsilon, rtol=1e-9)]
+    if len(exact):
+        row = exact.iloc[0]
+        return Estimate(row["value"], row["low"], row["high"], False, f"measured ({_seeds(row['seeds'])})")
+    finite = ordered[np.isfinite(ordered["epsilon"])]
+    unknown = _outside(finite["epsilon"].to_numpy(), epsilon, has_plain=len(finite) < len(ordered))
+    if unknown:
+        return Estimate(math.nan, math.nan, math.nan, False, unknown)
+    at, logs = math.log(epsilon), np.log(finite["epsilon"].to_numpy(dtype=float))
+    value, low, high = (
+        float(np.interp(at, logs, finite[name].to_numpy(dtype=float))) for name in ("value", "low", "high")
+    )
+    right = int(np.searchsorted(logs, at))
+    left_epsilon, right_epsilon = finite["epsilon"].iloc[right - 1], finite["epsilon"].iloc[right]
+    return Estimate(value, low, high, True, f"interpolated between ε = {left_epsilon:g} and ε = {right_epsilon:g}")
+
+
+def _outside(finite: np.ndarray, epsilon: float, *, has_plain: bool) -> str:
+    """Why nothing can be said at ε, or nothing."""
+    if math.isinf(epsilon):
+        return "no run without privacy"
+    if len(finite) == 0:
+        return "no run with privacy"
+    if epsilon < finite[0]:
+        return f"no run at or below ε = {epsilon:g}; the smallest is ε = {finite[0]:g}"
+    if epsilon > finite[-1]:
+        beyond = "no privacy" if has_plain else "a larger ε"
+        return f"no run between ε = {finite[-1]:g} and {beyond}"
+    return ""
+
+
+def _seeds(count: int) -> str:
+    return "1 seed" if count == 1 else f"{count} seeds"
+
+
+def recovered(pp_base: np.ndarray, pp_private: np.ndarray, pp_plain: np.ndarray) -> Interval:
+    """Share of the gain of training without privacy that private training has, mean over seeds and its t interval.
+
+    (ln pp_base − ln pp_ε) / (ln pp_base − ln pp_∞) a seed, from held-out perplexities of shape (seeds,): 0 = as before
+    training, 1 = the run without privacy. That run is overfitted: part of its gain is text learnt by heart that notes
+    of several patients share, so 1 is a reference and neither a goal nor full usefulness.
+
+    Raises ValueError when shapes differ or training without privacy learned nothing.
+    """
+    base, private, plain = (
+        np.log(np.atleast_1d(np.asarray(pp, dtype=float))) for pp in (pp_base, pp_private, pp_plain)
+    )
+    if not base.shape == private.shape == plain.shape:
+        raise ValueError("each seed needs three perplexities: of the base model, with and without privacy")
+    if (base - plain <= 0).any():
+        raise ValueError("training without privacy did not lower the perplexity, so there is nothing to recover")
+    return Interval(*mean_interval((base - private) / (base - plain)))

@@ -1,0 +1,113 @@
+"""The figures that show whether differential privacy limits leaks and keeps usefulness, each with its bar."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+
+from core.evaluation.stats.bootstrap import Interval
+from core.evaluation.stats.intervals import mean_interval
+from core.evaluation.sweep.tradeoff import points, recovered
+
+Figure = dict[str, float | list[float] | None]  # value, low, high, bar
+
+EPSILONS = (1.0, 8.0, math.inf)  # the runs that the table needs, of every kind and seed
+_AUC_BAR = {"gpt2": 0.80, "distilbert": 0.65}
+_WORDS_BAR = {"gpt2": 0.90}  # a masked model fills gaps, which is no test of reading as language
+
+
+def tradeoff_table(metrics: pd.DataFrame) -> dict[str, dict[str, Figure]]:
+    """`{kind: {key: {value, low, high, bar}}}` from the runs at ε = 1, 8 and ∞ of several seeds, one cohort and size.
+
+    `metrics` as in `core.evaluation.sweep.tradeoff`. Values are means over seeds with 95 % intervals; null where one
+    seed gives none. `bar` is what the value must reach: at least (recovered_*, auc_plain, known_words_eps8), at most
+    (public_perplexity_ratio_eps8), within ([low, high], auc_eps8), above or not above the control's upper end
+    (name_leaks_plain, name_leaks_eps8); null where there is none. Raises ValueError naming the runs that are missing.
+    """
+    if metrics.empty:
+        raise ValueError("there are no runs to tabulate: train them first")
+    return {str(kind): _figures(str(kind), rows) for kind, rows in metrics.groupby("kind", sort=False)}
+
+
+def reached(key: str, figure: Mapping[str, float | list[float] | None]) -> bool | None:
+    """Whether a figure of the table reaches its bar (see `tradeoff_table`); None where there is no bar."""
+    value, bar = figure["value"], figure["bar"]
+    if bar is None:
+        return None
+    if isinstance(bar, list):
+        return bar[0] <= value <= bar[1]
+    if key == "name_leaks_plain":
+        return value > bar
+    return value <= bar if key in ("public_perplexity_ratio_eps8", "name_leaks_eps8") else value >= bar
+
+
+def _figures(kind: str, rows: pd.DataFrame) -> dict[str, Figure]:
+    _check_runs(kind, rows)
+    at = points(rows).set_index(["epsilon", "metric", "arm"])
+
+    def point(epsilon: float, metric: str, arm: str = "run") -> Interval:
+        if (epsilon, metric, arm) not in at.index:
+            raise ValueError(f"the {kind} runs at ε = {epsilon:g} hold no figure “{metric}” of the arm “{arm}”")
+        found = at.loc[(epsilon, metric, arm)]
+        return Interval(float(found["value"]), float(found["low"]), float(found["high"]))
+
+    plain, plain_control = (point(math.inf, "full_name_patients", arm) for arm in ("run", "heldout"))
+    private, private_control = (point(8.0, "full_name_patients", arm) for arm in ("run", "heldout"))
+    return {
+        "recovered_eps8": _figure(_recovered(rows, 8.0), 0.70),
+        "recovered_eps1": _figure(_recovered(rows, 1.0), 0.50),
+        "public_perplexity_ratio_eps8": _figure(_public_ratio(rows), 2.0),
+        "auc_plain": _figure(point(math.inf, "auc_loss"), _AUC_BAR.get(kind)),
+        "auc_eps8": _figure(point(8.0, "auc_loss"), [0.45, 0.55]),
+        "name_leaks_plain": _figure(plain, plain_control.high),
+        "name_leaks_plain_control": _figure(plain_control, None),
+        "name_leaks_eps8": _figure(private, private_control.high),
+        "name_leaks_eps8_control": _figure(private_control, None),
+        "known_words_eps8": _figure(point(8.0, "known_words"), _WORDS_BAR.get(kind)),
+    }
+
+
+def _check_runs(kind: str, rows: pd.DataFrame) -> None:
+    missing = [epsilon for epsilon in EPSILONS if not (rows["epsilon"] == epsilon).any()]
+    if missing:
+        needed = ", ".join("∞ (no privacy)" if math.isinf(epsilon) else f"{epsilon:g}" for epsilon in missing)
+        raise ValueError(f"the table needs {kind} runs at ε = {needed}, and there are none: train them first")
+    mixed = [name for name in ("size", "base", "corpus") if rows.loc[rows["epsilon"] > 0, name].nunique() > 1]
+    if mixed:
+        raise ValueError(f"the {kind} runs differ in {', '.join(mixed)}: a table compares runs that share them")
+
+
+def _by_seed(rows: pd.DataFrame, epsilon: float, metric: str, arm: str) -> pd.Series:
+    chosen = rows[(rows["epsilon"] == epsilon) & (rows["metric"] == metric) & (rows["arm"] == arm)]
+    return chosen.groupby("seed")["value"].mean()
+
+
+def _recovered(rows: pd.DataFrame, epsilon: float) -> Interval:
+    """`recovered` over the seeds that have a run at ε and one without privacy."""
+    seeds = pd.DataFrame(
+        {
+            "base": _by_seed(rows, epsilon, "perplexity_heldout", "base"),
+            "private": _by_seed(rows, epsilon, "perplexity_heldout", "run"),
+            "plain": _by_seed(rows, math.inf, "perplexity_heldout", "run"),
+        }
+    ).dropna()
+    if seeds.empty:
+        raise ValueError(
+            f"no seed has both a run at ε = {epsilon:g} and one without privacy, so they cannot be compared"
+        )
+    return recovered(seeds["base"].to_numpy(), seeds["private"].to_numpy(), seeds["plain"].to_numpy())
+
+
+def _public_ratio(rows: pd.DataFrame) -> Interval:
+    ratios = _by_seed(rows, 8.0, "perplexity_public", "run") / _by_seed(rows, 8.0, "perplexity_public", "base")
+    return Interval(*mean_interval(ratios.dropna().to_numpy()))
+
+
+def _figure(interval: Interval, bar: float | list[float] | None) -> Figure:
+    value, low, high = (
+        float(number) if np.isfinite(number) else None for number in (interval.value, interval.low, interval.high)
+    )
+    return {"value": value, "low": low, "high": high, "bar": bar}

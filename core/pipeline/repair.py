@@ -1,0 +1,132 @@
+"""What `python -m core verify --repair` does: rebuild what can be derived, put aside what cannot, invent nothing.
+
+Metrics and card are computed from the other tables of a run; a synthetic cohort from its spec. Everything else that is
+damaged is moved into `damaged/` of the data folder, where it can be looked at, and made again when it is asked for.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from core.corpus.tables import Corpus
+from core.pipeline.quick_audit import figures
+from core.runs.card import write_card
+from core.runs.events import EVENTS_FILE
+from core.runs.integrity.checksums import FILE as CHECKSUMS
+from core.runs.integrity.checksums import Checksums, take
+from core.runs.integrity.verify import Damage, cohort_problems, put_aside, run_problems
+from core.runs.run import RunBroken, file_problems, read_privacy, read_spec, read_vocabulary
+from core.runs.store import Workspace
+from core.runs.tables import READING, SCHEMAS, read_table, write_table
+from core.runs.uploads.records import put_aside_damaged
+from core.spec import CorpusSpec
+
+METRICS, CARD = "tables/metrics.parquet", "README.md"
+DERIVED = {METRICS, CARD}
+
+
+def repair(damage: Damage, workspace: Workspace) -> str:
+    """Repair one damage, or put it aside; a sentence about what was done, or why nothing could be."""
+    if damage.shipped:
+        return "Nothing was done: shipped files are read-only. Install the software again."
+    match damage.kind:
+        case "run":
+            return _run(damage, workspace)
+        case "audit":
+            return _audit(damage, workspace)
+        case "cohort":
+            return _cohort(damage, workspace)
+        case "upload":
+            moved = put_aside_damaged(workspace.root)
+            return f"Put aside: {len(moved)}. Their notes are shown to nobody and deleted when their time is over."
+    return "Nothing was done: a ledger is never changed. Put the file back from a copy."
+
+
+def _run(damage: Damage, workspace: Workspace) -> str:
+    told = []
+    left = set(damage.files)
+    if EVENTS_FILE in left:  # how the training went is shown from it, and nothing is computed
+        if (damage.folder / EVENTS_FILE).exists():
+            put_aside(workspace, damage.folder / EVENTS_FILE)
+        left.discard(EVENTS_FILE)
+        told.append(f"{EVENTS_FILE} was put aside; the run works without it")
+    if CHECKSUMS in left:
+        left = {name for name, _ in file_problems(damage.folder, read_spec(damage.folder))}
+        told.append("checksums were taken again: the files can be read, but there is nothing left to compare them with")
+    if left and left <= DERIVED:
+        try:
+            _rebuild(damage.folder, workspace)
+        except (RunBroken, ValueError, LookupError, OSError) as error:
+            return f"{_aside(damage, workspace)} It could not be rebuilt: {error}"
+        told.append(_compared(damage.folder, left))
+    elif left:
+        return f"{_aside(damage, workspace)} Train it again to have it back."
+    take(damage.folder, read_spec(damage.folder).corpus)
+    return f"{'; '.join(told)}.".replace(".;", ";")
+
+
+def _rebuild(folder: Path, workspace: Workspace) -> None:
+    """Metrics and card from the run's other tables, its cohort and its control."""
+    spec = read_spec(folder)
+    broken = [name for name, _ in file_problems(folder, spec) if name not in DERIVED]
+    if broken:
+        raise RunBroken(f"its file {broken[0]} is damaged, too")
+    names = [name for name in SCHEMAS if name != "metrics"]
+    own = names if spec.vocabulary is None else [*names, READING]
+    tables = {name: read_table(folder / "tables", name, folder.name) for name in own}
+    control = None
+    if not spec.is_base:
+        base = workspace.run(spec.base_spec().run_id)
+        _trusted(base.id, run_problems(base.folder))
+        control = {name: base.table(name) for name in names}
+    cohort = workspace.corpus_folder(spec.corpus)
+    if cohort is not None:
+        _trusted(f"cohort {cohort.name}", cohort_problems(cohort))
+        workspace.forget(cohort.name)  # what is in memory may be older
+    corpus = workspace.corpus(spec.corpus, store=False)
+    entries = None if spec.vocabulary is None else read_vocabulary(folder)
+    metrics = figures(spec, corpus, tables, control, entries)
+    write_table(folder / "tables", "metrics", metrics)
+    write_card(folder, spec, read_privacy(folder) if spec.privacy.private else None, metrics)
+
+
+def _trusted(name: str, problems: dict[str, str]) -> None:
+    for file, problem in problems.items():
+        raise RunBroken(f"of {name}, which it is computed from, {file} {problem}")
+
+
+def _compared(folder: Path, files: set[str]) -> str:
+    taken = Checksums.read(folder)
+    differ = [] if taken is None else [name for name in sorted(DERIVED) if name in taken.damaged(folder)]
+    named = " and ".join(sorted(files))
+    if taken is None:
+        return f"{named} was computed again from the run's other tables; there are no checksums to compare it with"
+    if differ:
+        return (
+            f"{named} was computed again from the run's other tables. Its bytes are not those that were written: "
+            "another version of the software wrote them"
+        )
+    return f"{named} was computed again from the run's other tables, byte for byte as it was"
+
+
+def _audit(damage: Damage, workspace: Workspace) -> str:
+    return f"{_aside(damage, workspace)} Audit the run again: `python -m core audit {damage.name} --suite full`."
+
+
+def _cohort(damage: Damage, workspace: Workspace) -> str:
+    try:
+        spec = CorpusSpec.model_validate_json((damage.folder / "spec.json").read_bytes())
+    except (OSError, ValueError):
+        spec = None
+    if spec is None or spec.digest() != damage.name:
+        return f"{_aside(damage, workspace)} A synthetic cohort is made again when it is needed."
+    aside = _aside(damage, workspace)
+    if spec.imported is not None:
+        return f"{aside} Bring the notes again."
+    workspace.forget(damage.name)
+    made: Corpus = workspace.corpus(spec)
+    return f"{aside} It was made again from its spec: {len(made.notes):,} notes."
+
+
+def _aside(damage: Damage, workspace: Workspace) -> str:
+    return f"Put aside as {put_aside(workspace, damage.folder)}."

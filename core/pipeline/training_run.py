@@ -1,0 +1,277 @@
+"""The straight line: spec → cohort → training → attacks → tables → metrics, and nothing else.
+
+Every stage leaves its result in the run's work folder, so an interrupted run goes on where it was: training from its
+checkpoint, the attacks from the first table that is not there yet.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from core.common.files import make_folder, replace_text, settle
+from core.common.randomness import PublicSeed, Randomness
+from core.corpus.tables import Corpus
+from core.pipeline.epoch_evaluation import evaluator
+from core.pipeline.quick_audit import Progress, Stop, attacks_of, figures
+from core.runs import noise_key
+from core.runs.card import write_card
+from core.runs.events import Cancelled, Diary, State, Status, read_status, write_status
+from core.runs.integrity.disk import full_disk_as_sentence
+from core.runs.lock import held
+from core.runs.run import PRIVACY_FILE, Run, read_promise, read_stored_spec, read_vocabulary, write_vocabulary
+from core.runs.store import Workspace
+from core.runs.tables import READING, SCHEMAS, read_table, write_table
+from core.spec import RunSpec
+
+if TYPE_CHECKING:
+    from core.models.build import LanguageModel
+    from core.models.dp_vocabulary import OwnWords
+
+EventListener = Callable[[dict[str, Any]], None]
+
+
+def execute(
+    spec: RunSpec,
+    workspace: Workspace,
+    *,
+    on_event: EventListener | None = None,
+    should_stop: Callable[[], bool] | None = None,
+) -> Run:
+    """Make the run of `spec`, or return it at once when it exists. Its base control is made too where there is none.
+
+    Goes on from the work folder of an interrupted run. If another process makes the same run right now, waits for it.
+
+    Args:
+        spec: everything that decides the run.
+        workspace: where runs live.
+        on_event: told every event that is appended to the run's `events.jsonl` (docs/ARCHITECTURE.md).
+        should_stop: polled between batches; True cancels the run.
+
+    Raises:
+        Cancelled: `should_stop` said so; nothing is left of the run.
+        DiskFull, ModelNotFound, ValueError: a sentence; the work folder stays, marked `failed`, to go on from.
+
+    """
+    stop = should_stop or (lambda: False)
+    if (finished := workspace.find(spec)) is not None:
+        return finished
+    with held(workspace.lock_file(spec.run_id), should_stop=stop) as holding:
+        if not holding:
+            raise Cancelled(f"Run {spec.run_id} was cancelled while another process was making it.")
+        if (finished := workspace.find(spec)) is not None:
+            return finished
+        return _Line(spec, workspace, on_event, stop).run()
+
+
+@dataclass(frozen=True)
+class _Line:
+    """One run on its way through the stages."""
+
+    spec: RunSpec
+    workspace: Workspace
+    on_event: EventListener | None
+    stop: Stop
+
+    def run(self) -> Run:
+        """All stages, with the run's state kept on disk whatever happens."""
+        work = self.workspace.begin(self.spec)
+        diary = Diary(work, self.on_event)
+        try:
+            with full_disk_as_sentence(f"run {work.name}", work):
+                self._mark(work, "running")
+                self._stages(work, diary)
+                self._mark(work, "done")
+                diary.emit("done", message="The run is complete.")
+            return self.workspace.complete(work)
+        except Cancelled as cancelled:
+            diary.emit("cancelled", message=str(cancelled))
+            self.workspace.discard(work)
+            raise
+        except Exception as error:
+            self._failed(work, diary, error)
+            raise
+
+    def _stages(self, work: Path, diary: Diary) -> None:
+        diary.stage("corpus", "Reading the hospital's notes (they are made first where they are not there yet)")
+        corpus = self.workspace.corpus(self.spec.corpus)
+        self._check_stop()
+        lm = self._trained(work, corpus, diary)
+        base = None if self.spec.is_base else self._base_control(diary)
+        self._attacks(work, lm, corpus, diary)
+        diary.stage("saving", "Computing the figures and saving the run")
+        self._summary(work, corpus, base)
+        shutil.rmtree(work / "checkpoint", ignore_errors=True)
+
+    # Training ----------------------------------------------------------------------------------------------------
+
+    def _trained(self, work: Path, corpus: Corpus, diary: Diary) -> LanguageModel:
+        """The trained model: read back when an interrupted run had finished training, else trained now."""
+        from core.corpus.transforms.defences import defended
+        from core.models.build import load, load_folder
+
+        if self.spec.is_base:
+            write_table(work / "tables", "history", pd.DataFrame())
+            return load(self.spec.model)
+        if (work / "tables" / "history.parquet").exists():
+            noise_key.destroy(work)
+            return load_folder(work / "model")
+        lm = load(self.spec.model)
+        randomness = noise_key.obtain(work) if self.spec.secret_noise else PublicSeed(self.spec.training.seed)
+        notes = defended(corpus.training_notes(self.spec.note_cap), self.spec.defence)
+        words = self._own_words(lm, notes, randomness, work, diary)
+        diary.stage("training", _training_message(self.spec))
+        history = self._train(lm, notes, words, randomness, work, corpus, diary)
+        self._save_model(lm, work)
+        write_table(work / "tables", "history", pd.DataFrame(history))  # last: it says that training is over
+        noise_key.destroy(work)
+        return lm
+
+    def _own_words(
+        self, lm: LanguageModel, notes: pd.DataFrame, randomness: Randomness, work: Path, diary: Diary
+    ) -> OwnWords | None:
+        """Words of the notes that the model's word list gets before it is trained (row H1); None: the public list."""
+        from core.models.dp_vocabulary import extend, own_words
+
+        asked = self.spec.vocabulary
+        if asked is None:
+            return None
+        how = "without noise" if asked.epsilon is None else f"with noise, ε = {asked.epsilon:g}"
+        diary.stage("vocabulary", f"Counting the words of the notes {how}, and adding what is left to the word list")
+        words = own_words(lm, notes, asked, self.spec.privacy.unit, randomness)
+        diary.stage(
+            "vocabulary",
+            f"{words.kept:,} of {words.counted:,} unknown words are left, for {len(words.entries):,} new entries",
+        )
+        write_vocabulary(work, words.entries)
+        extend(lm, words.entries)
+        return words
+
+    def _train(
+        self,
+        lm: LanguageModel,
+        notes: pd.DataFrame,
+        words: OwnWords | None,
+        randomness: Randomness,
+        work: Path,
+        corpus: Corpus,
+        diary: Diary,
+    ) -> list[dict[str, Any]]:
+        from core.training.trainer import train
+
+        result = train(
+            lm,
+            notes,
+            self.spec.training,
+            self.spec.privacy,
+            on_step=lambda event: diary.emit("step", **asdict(event)),
+            on_epoch=lambda event: diary.emit("epoch", **asdict(event)),
+            on_progress=lambda event: diary.emit("progress_in_step", **asdict(event)),
+            should_stop=self.stop,
+            checkpoint=work / "checkpoint",
+            evaluate=evaluator(corpus, self.spec),
+            randomness=randomness,
+        )
+        if result.stopped:
+            raise self._cancelled()
+        if result.mechanism is not None:
+            noise = None if words is None else words.noise
+            mechanism = result.mechanism if noise is None else result.mechanism.with_vocabulary(noise)
+            replace_text(work / PRIVACY_FILE, mechanism.to_json())
+        return result.history
+
+    @staticmethod
+    def _save_model(lm: LanguageModel, work: Path) -> None:
+        shutil.rmtree(work / "model", ignore_errors=True)
+        lm.save(make_folder(work / "model"))
+        settle(work / "model")  # before the table that says that training is over
+
+    # The control, the attacks and the figures --------------------------------------------------------------------
+
+    def _base_control(self, diary: Diary) -> Run:
+        """The public base model's run on the same cohort; its stages are told as progress of this one."""
+        diary.stage("base control", "The same attacks on the public base model, which saw none of the notes")
+
+        def tell(event: dict[str, Any]) -> None:
+            if event["event"] == "stage":
+                diary.stage("base control", f"Control: {event['message']}")
+            elif event["event"] == "progress":
+                diary.progress(event["done"], event["total"])
+
+        return execute(self.spec.base_spec(), self.workspace, on_event=tell, should_stop=self.stop)
+
+    def _attacks(self, work: Path, lm: LanguageModel, corpus: Corpus, diary: Diary) -> None:
+        """The quick audit. A table that an interrupted run left is not made again."""
+        for attack in attacks_of(self.spec):
+            if all((work / "tables" / f"{name}.parquet").exists() for name in attack.tables):
+                continue
+            diary.stage(attack.stage, attack.message)
+            frames = attack.make(lm, corpus, self.spec, self._progress(diary), self.stop)
+            for name, frame in zip(attack.tables, frames, strict=True):
+                write_table(work / "tables", name, frame)
+
+    def _summary(self, work: Path, corpus: Corpus, base: Run | None) -> None:
+        """The metrics table, and the model card."""
+        names = [name for name in SCHEMAS if name != "metrics"]
+        control = None if base is None else {name: base.table(name) for name in names}
+        own = names if self.spec.vocabulary is None else [*names, READING]
+        tables = {name: read_table(work / "tables", name, work.name) for name in own}
+        entries = None if self.spec.vocabulary is None else read_vocabulary(work)
+        metrics = figures(self.spec, corpus, tables, control, entries)
+        write_table(work / "tables", "metrics", metrics)
+        mechanism = None
+        if self.spec.privacy.private:
+            mechanism = read_promise(work, self.spec, read_stored_spec(work).schema)
+        write_card(work, self.spec, mechanism, metrics)
+
+    # State and stopping ------------------------------------------------------------------------------------------
+
+    def _progress(self, diary: Diary) -> Progress:
+        def report(done: int, total: int) -> None:
+            self._check_stop()
+            diary.progress(done, total)
+
+        return report
+
+    def _check_stop(self) -> None:
+        if self.stop():
+            raise self._cancelled()
+
+    def _cancelled(self) -> Cancelled:
+        return Cancelled(f"Run {self.spec.run_id} was cancelled.")
+
+    @staticmethod
+    def _mark(work: Path, state: State, message: str = "") -> None:
+        """Change the run's state on disk, keeping when it was submitted and started."""
+        old = read_status(work) or Status(state="queued", submitted=time.time())
+        now = time.time()
+        started = old.started or now if state == "running" else old.started
+        finished = now if state in ("done", "failed") else None
+        write_status(
+            work, Status(state=state, message=message, submitted=old.submitted, started=started, finished=finished)
+        )
+
+    def _failed(self, work: Path, diary: Diary, error: Exception) -> None:
+        """Record a failure; what was trained stays, so that starting the run again goes on from there."""
+        try:
+            self._mark(work, "failed", str(error))
+            diary.emit("failed", message=str(error))
+        except OSError:  # not even a line fits on the disk: leave nothing behind that looks like a run
+            self.workspace.discard(work)
+
+
+def _training_message(spec: RunSpec) -> str:
+    how = "without privacy"
+    if spec.privacy.target_epsilon is not None:
+        how = f"with differential privacy, ε = {spec.privacy.target_epsilon:g} for one {spec.privacy.unit}"
+    elif spec.privacy.noise_multiplier is not None:
+        how = f"with differential privacy, σ = {spec.privacy.noise_multiplier:g}"
+    if spec.vocabulary is not None and spec.vocabulary.epsilon is not None:
+        how += f"; its words have spent ε = {spec.vocabulary.epsilon:g} besides"
+    return f"Training {spec.model.kind} {how}"

@@ -1,0 +1,72 @@
+"""Checksums of every file of a run or a cohort, written when it is complete: `checksums.json` in its folder.
+
+`python -m core verify` compares. The file also says of which cohort a run is, for a run whose spec is damaged
+(`core.runs.uploads.ownership`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from core.common.files import replace_text
+from core.spec import CorpusSpec
+
+FILE = "checksums.json"
+
+
+class Checksums(BaseModel):
+    """SHA-256 of each file by its path in the folder, and the digest of the cohort that it is about."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    corpus: str
+    imported: bool
+    sha256: dict[str, str]
+
+    @classmethod
+    def read(cls, folder: Path) -> Checksums | None:
+        """What was written when the folder was complete; None where nothing (readable) was."""
+        try:
+            return cls.model_validate_json((folder / FILE).read_bytes())
+        except (OSError, ValidationError):
+            return None
+
+    def write(self, folder: Path) -> None:
+        """Write the file into the folder."""
+        replace_text(folder / FILE, self.model_dump_json(indent=1))
+
+    def damaged(self, folder: Path) -> dict[str, str]:
+        """Files that are missing or are not what they were, with the problem in words."""
+        found = {}
+        for name, expected in self.sha256.items():
+            path = folder / name
+            try:
+                if sha256(path) != expected:
+                    found[name] = "is not what was written: its checksum differs"
+            except FileNotFoundError:
+                found[name] = "is missing"
+            except OSError as error:
+                found[name] = f"cannot be read ({error.strerror})"
+        return found
+
+
+def take(folder: Path, corpus: CorpusSpec) -> Checksums:
+    """Write the checksums of everything in `folder` (but hidden files) into it, and return them."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and not _hidden(path.relative_to(folder)))
+    sums = {str(path.relative_to(folder)): sha256(path) for path in files if path.name != FILE}
+    taken = Checksums(corpus=corpus.digest(), imported=corpus.imported is not None, sha256=sums)
+    taken.write(folder)
+    return taken
+
+
+def sha256(path: Path) -> str:
+    """Of a file's content, in hex."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _hidden(path: Path) -> bool:
+    return any(part.startswith(".") for part in path.parts)

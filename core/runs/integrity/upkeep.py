@@ -1,0 +1,83 @@
+"""Care for a data folder: everything in it that is about brought notes is its owner's alone, and no leftovers stay.
+
+A store may have been made by an earlier version, or copied with other permissions: it is tightened when a process
+first opens it. Synthetic cohorts, and what was made from them, keep the permissions they have.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+from core.common.files import tighten
+from core.common.folders import sweep
+
+log = logging.getLogger(__name__)
+
+DIGEST = re.compile(r"[0-9a-f]{12}")
+DAMAGED = "damaged"  # where `python -m core verify --repair` puts what cannot be used
+_PLACES = ("corpora", "runs", "work", "audits", "references", DAMAGED)
+
+_cared_for: set[tuple[Path, int]] = set()
+_lock = threading.Lock()
+
+
+def look_after(root: Path) -> None:
+    """Tighten a data folder and sweep it, the first time that this process opens it. Never raises."""
+    try:
+        key = (root, root.stat().st_ino)
+    except OSError:  # nothing is there yet
+        return
+    with _lock:
+        new = key not in _cared_for
+        _cared_for.add(key)
+    if new:
+        tighten_store(root)
+        sweep_store(root)
+
+
+def sweep_store(root: Path) -> None:
+    """Remove what processes that are gone have left half-made."""
+    for place in _PLACES:
+        sweep(root / place)
+
+
+def tighten_store(root: Path) -> None:
+    """Take other accounts' permissions from everything that is, or may be, about brought notes. Never raises."""
+    for path in _private(root):
+        try:
+            tighten(path)
+        except FileNotFoundError:  # it goes while it is looked at
+            continue
+        except OSError as error:
+            log.warning("other accounts may be able to read %s, and its permissions cannot be changed: %s", path, error)
+
+
+def _private(root: Path) -> Iterator[Path]:
+    uploads = root / "uploads"
+    if any(DIGEST.fullmatch(path.stem) or path.name.startswith(".brought-") for path in uploads.glob("*")):
+        yield uploads
+    if any(DIGEST.fullmatch(path.name) for path in (root / "ledger").glob("*/")):
+        yield root / "ledger"
+    yield from (path for path in (root / "references").glob("*/") if DIGEST.fullmatch(path.name))
+    yield from (path for path in (root / "corpora").glob("*/") if DIGEST.fullmatch(path.name) and not _synthetic(path))
+    for place in ("runs", "work", DAMAGED):
+        yield from (path for path in _folders(root / place) if not _synthetic(path))
+    yield from (path for path in _folders(root / "audits") if not _synthetic(root / "runs" / path.name))
+
+
+def _folders(place: Path) -> list[Path]:
+    return [path for path in place.glob("*/") if not path.name.startswith(".")]
+
+
+def _synthetic(folder: Path) -> bool:
+    """Whether the spec in a folder says that it is of a synthetic cohort; False, to be safe, where none can be read."""
+    try:
+        spec = json.loads((folder / "spec.json").read_text(encoding="utf-8"))
+        return spec.get("corpus", spec).get("imported") is None
+    except (OSError, ValueError, AttributeError):
+        return False

@@ -1,0 +1,112 @@
+"""Is a stored file what it should be? Looked at once, and again when the file changes.
+
+A damaged file must not break a page for everybody, so a run, a cohort or an audit is opened only when its files can be
+read: tables to their last row, JSON parsed, weights as long as their header says. What was found is kept by the file's
+identity, size and time of change, so that opening a run again costs a `stat` a file. These checks see truncated, empty
+and overwritten files; a changed bit that still reads as a number is seen by the checksums
+(`core.runs.integrity.checksums`).
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+MOST_BYTES = 8 << 20  # larger tables are not read to their end only to be opened; `verify` does
+MECHANISM = {"unit", "noise_multiplier", "sample_rate", "steps", "delta", "max_grad_norm"}
+
+_seen: dict[tuple[Path, tuple[str, ...]], tuple[tuple[int, ...], str | None]] = {}
+_lock = threading.Lock()
+
+
+def table_problem(path: Path, columns: Iterable[str] = (), *, to_the_end: bool = False) -> str | None:
+    """Why a Parquet file cannot be used, or None. It must have these columns."""
+    wanted = tuple(columns)
+    if to_the_end:
+        return _table(path, wanted, None)
+    return _remembered(path, wanted, lambda: _table(path, wanted, MOST_BYTES))
+
+
+def json_problem(path: Path, keys: Iterable[str] = ()) -> str | None:
+    """Why a JSON file cannot be used, or None. With `keys` it must be an object that has them."""
+    wanted = tuple(keys)
+    return _remembered(path, ("json", *wanted), lambda: _json(path, wanted))
+
+
+def weights_problem(path: Path) -> str | None:
+    """Why a safetensors file cannot be used, or None: its header must parse and tell the file's length."""
+    return _remembered(path, ("safetensors",), lambda: _weights(path))
+
+
+def note_damage(path: Path, columns: Iterable[str], problem: str) -> None:
+    """Keep what a reader found in a file that looked whole, until the file changes."""
+    with _lock:
+        _seen[path, tuple(columns)] = (_identity(path), problem)
+
+
+def _remembered(path: Path, what: tuple[str, ...], look: Callable[[], str | None]) -> str | None:
+    try:
+        identity = _identity(path)
+    except FileNotFoundError:
+        return "is missing"
+    except OSError as error:
+        return f"cannot be read ({error.strerror})"
+    with _lock:
+        known = _seen.get((path, what))
+    if known is not None and known[0] == identity:
+        return known[1]
+    found = look()
+    with _lock:
+        _seen[path, what] = (identity, found)
+    return found
+
+
+def _identity(path: Path) -> tuple[int, ...]:
+    there = path.stat()
+    return there.st_dev, there.st_ino, there.st_size, there.st_mtime_ns
+
+
+def _table(path: Path, columns: tuple[str, ...], most_bytes: int | None) -> str | None:
+    try:
+        with pq.ParquetFile(path) as file:
+            names = file.schema_arrow.names
+            if most_bytes is None or path.stat().st_size <= most_bytes:
+                file.read(use_threads=False)
+    except FileNotFoundError:
+        return "is missing"
+    except (OSError, pa.ArrowException, ValueError) as error:
+        return f"is damaged ({_first_line(error)})"
+    lacking = [column for column in columns if column not in names]
+    return f"lacks the column {lacking[0]}" if lacking else None
+
+
+def _json(path: Path, keys: tuple[str, ...]) -> str | None:
+    try:
+        content = json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        return f"is damaged ({_first_line(error)})"
+    if keys and not (isinstance(content, dict) and set(keys) <= content.keys()):
+        return "is damaged (it lacks settings)"
+    return None
+
+
+def _weights(path: Path) -> str | None:
+    try:
+        with path.open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            size = path.stat().st_size
+            header = json.loads(file.read(length)) if 0 < length <= size else None
+        ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
+        whole = size == 8 + length + max(ends, default=0)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        whole = False
+    return None if whole else "is damaged"
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:120]

@@ -1,0 +1,320 @@
+"""What was released of a cohort: an append-only list of promises, one small file each.
+
+`ledger/<cohort's digest>/0001.json`, `0002.json`, … in the data folder. A release cannot be undone: who has a model
+keeps it. So nothing here changes or removes an entry. Each carries the digest of the one before it, and the file `head`
+(core.runs.ledger.head) that of the newest: a gap, a missing, edited or damaged file is an error and never a smaller
+total. That is for accidents and careless hands. Whoever may write into the folder can make every file anew, or remove
+all of it, and no chain tells; only a copy kept elsewhere does.
+
+Entries hold the mechanism itself, so that deleting a run does not delete its promise. Runs may be shipped (read-only):
+the ledger is always the reader's own data folder. `core.runs.ledger.totals` adds them up.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import secrets
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from core.common.files import make_folder, sync
+from core.common.formatting import REPRODUCIBLE
+from core.runs.integrity.disk import full_disk_as_sentence
+from core.runs.ledger.head import Head, appending, written
+from core.runs.run import Run
+from core.runs.store import CohortGone, Workspace
+from core.spec import CorpusSpec, Unit
+from core.training.accounting.mechanism import Mechanism
+
+FIRST = "the first entry"
+MOST_LETTERS = 1_000  # of a reason: it stands in every report of the cohort
+
+
+class LedgerBroken(ValueError):
+    """An entry or the head is missing, damaged or was changed. The text is a sentence naming the file."""
+
+
+class LedgerChanged(ValueError):
+    """The ledger got another entry after a release was drafted. The text is a sentence."""
+
+
+class Vocabulary(BaseModel):
+    """A word histogram that was released with noise (row H1, `core.models.word_noise`)."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    epsilon: float = Field(gt=0, description="of the histogram, for one word")
+    delta: float = Field(gt=0, lt=1, description="of the histogram, for one word")
+    words: int = Field(ge=1, description="k: at most so many words of one unit were counted")
+    unit: Unit
+
+    def guarantee(self) -> tuple[float, float]:
+        """(ε, δ) for one unit: kε, and max(k, e^((k − 1)ε/2)/4)·δ, at most 1.
+
+        Row H1 gives kδ by basic composition over k words. That holds for k different words. A unit that says a new
+        word k times lifts its count at once: it survives the threshold with probability (δ/4)·e^((k − 1)ε/2), which can
+        be more. Where that chance δ' leaves no slack for renormalising (δ' > 1 − e^(−kε/2)) nothing is promised.
+        docs/METHODS.md, "The ledger".
+        """
+        per_word = math.log(self.delta) + max(math.log(self.words), (self.words - 1) * self.epsilon / 2 - math.log(4))
+        delta = math.exp(min(0.0, per_word))
+        total = self.words * self.epsilon
+        return total, delta if delta <= -math.expm1(-total / 2) else 1.0
+
+
+class Release(BaseModel):
+    """One entry: what left the house, why, and what was promised about it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    number: int = Field(ge=1)
+    time: float = Field(description="Unix seconds")
+    cohort: str = Field(description="digest of the cohort's spec")
+    corpus: CorpusSpec
+    kind: Literal["model", "vocabulary"]
+    name: str = Field(min_length=1, description="the run's id, or the vocabulary's name")
+    reason: str = Field(min_length=1)
+    mechanism: Mechanism | None = Field(None, description="a private run's; none: trained without privacy")
+    seed: int | None = Field(None, description="of a run's training; none where its noise came from a secret key")
+    most_notes: int | None = Field(None, ge=1, description="at most so many notes of a patient were read; none: all")
+    vocabulary: Vocabulary | None = None
+    headed: bool = Field(False, description="written where there is a head: without one something was removed")
+    previous: str = Field(description="SHA-256 of the entry before, or that there is none")
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if (self.kind == "vocabulary") != (self.vocabulary is not None):
+            raise ValueError("a vocabulary's entry holds its (ε, δ), and no other does")
+        if self.cohort != self.corpus.digest():
+            raise ValueError("an entry's cohort is that of its spec")
+        return self
+
+    @property
+    def unit(self) -> Unit | None:
+        """What the promise protects; None without one."""
+        promise = self.mechanism or self.vocabulary
+        return promise.unit if promise else None
+
+    def epsilon(self) -> float:
+        """ε that this entry alone promises one unit, at its own δ; ∞ for a model that was trained without privacy."""
+        if self.mechanism is not None:
+            return self.mechanism.epsilon()
+        return math.inf if self.vocabulary is None else self.vocabulary.guarantee()[0]
+
+
+def _unknown() -> float:
+    """Most notes of a patient where nobody can count them."""
+    return math.inf
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """The entries of one cohort. Any process may append; readers see whole entries only."""
+
+    folder: Path
+    corpus: CorpusSpec
+    notes_of_a_patient: Callable[[], float] = field(default=_unknown, compare=False, repr=False)  # the most there are
+
+    @classmethod
+    def of(cls, workspace: Workspace, corpus: CorpusSpec) -> Ledger:
+        """The ledger of a cohort in the workspace's own data folder; nothing has to be there yet."""
+        return cls(workspace.root / "ledger" / corpus.digest(), corpus, partial(_most_notes, workspace, corpus))
+
+    def releases(self) -> list[Release]:
+        """Every entry, oldest first. Raises LedgerBroken: a total over part of a ledger would be too small.
+
+        Entries of older versions may speak of runs whose cap left notes out (`core.runs.note_cap`): their mechanism
+        says so here, whatever the file says.
+        """
+        found, newest, head = self._whole()
+        if head is not None and newest != head:  # an append that was interrupted, or is not over
+            with suppress(OSError), appending(self.folder):  # a disk that is full or only read leaves it to the next
+                self._bring_up()
+        return self._with_caps(found)
+
+    def _with_caps(self, releases: list[Release]) -> list[Release]:
+        """The entries, those as replacing units whose run read fewer notes of a patient than there are."""
+        capped = [one for one in releases if one.unit == "note" and one.mechanism and one.most_notes]
+        if not capped:
+            return releases
+        most = self.notes_of_a_patient()
+        changed = {
+            release.number: release.model_copy(update={"mechanism": release.mechanism.replacing()})
+            for release in capped
+            if release.most_notes < most
+        }
+        return [changed.get(release.number, release) for release in releases]
+
+    def _whole(self) -> tuple[list[Release], Head, Head | None]:
+        """The entries, what the head should be, and the head: held against each other as they were at one moment."""
+        while True:
+            head = self._head()
+            found, heads = self._chain()
+            if head != self._head():  # somebody appends: look again
+                continue
+            if head is None and any(release.headed for release in found):
+                raise LedgerBroken(
+                    f"The ledger {self.folder} lacks its file “head”, so that nobody can say whether its newest entry "
+                    "is there. Put the file back from a copy."
+                )
+            if head is not None and head not in heads[-2:]:
+                raise LedgerBroken(
+                    f"The ledger {self.folder} has {len(found)} entries, and its file “head” speaks of another entry "
+                    f"{head.number} as the newest: it is missing, or was changed after it was written. Put both back "
+                    "from a copy."
+                )
+            return found, heads[-1], head
+
+    def _head(self) -> Head | None:
+        try:
+            return Head.read(self.folder)
+        except ValueError:
+            raise LedgerBroken(f"The ledger's file {self.folder}/head is damaged. Put it back from a copy.") from None
+
+    def _chain(self) -> tuple[list[Release], list[Head]]:
+        """The entries, each fitting the one before; and what the head was before the first and after each of them."""
+        found, heads = [], [Head(number=0, sha256=FIRST)]
+        for number, path in enumerate(self._files(), start=1):
+            if path.name != _file_name(number):
+                raise LedgerBroken(
+                    f"The ledger {self.folder} lacks its entry {_file_name(number)}: something that was released is "
+                    "not counted. Put the file back from a copy."
+                )
+            content = path.read_bytes()
+            release = self._read(path, content)
+            before = heads[-1].sha256
+            if release.previous != before or release.number != number or release.cohort != self.corpus.digest():
+                raise LedgerBroken(
+                    f"The entry {path}, or the one before it, was changed after it was written. Put both back from a "
+                    "copy."
+                )
+            found.append(release)
+            heads.append(Head(number=number, sha256=hashlib.sha256(content).hexdigest()))
+        return found, heads
+
+    def _bring_up(self) -> tuple[list[Release], Head]:
+        """The entries and their head, which is in its file afterwards; only while `appending`."""
+        found, newest, head = self._whole()
+        if head != newest:
+            newest.replace(self.folder)
+        return found, newest
+
+    def _files(self) -> list[Path]:
+        return sorted(path for path in self.folder.glob("*.json") if not path.name.startswith("."))
+
+    def _read(self, path: Path, content: bytes) -> Release:
+        try:
+            return Release.model_validate_json(content)
+        except ValidationError:
+            raise LedgerBroken(f"The ledger's entry {path} is damaged. Put the file back from a copy.") from None
+
+    def draft_run(self, run: Run, reason: str) -> Release:
+        """The entry which says that a run's model is given away, as `enter` would write it next. Writes nothing.
+
+        Raises ValueError, a sentence, for an empty reason, the public base model (it holds nothing of the notes), a
+        run of another cohort, one that is entered already (giving the same model away again costs nothing more), or
+        a private run whose noise came from a public seed: its ε is no promise.
+        """
+        if run.spec.is_base:
+            raise ValueError(f"{run.id} is the public base model: it read no notes, and giving it away costs nothing.")
+        if run.spec.corpus != self.corpus:
+            raise ValueError(f"Run {run.id} was trained on another cohort, which has a ledger of its own.")
+        mechanism = run.privacy
+        if mechanism is not None:
+            refuse_public_seed(run.id, mechanism)
+        seed = run.spec.training.seed if mechanism is None else None
+        return self._draft("model", run.id, reason, mechanism=mechanism, seed=seed, most_notes=run.note_cap)
+
+    def draft_vocabulary(self, name: str, vocabulary: Vocabulary, reason: str) -> Release:
+        """The entry which says that a vocabulary is given away. Raises ValueError as `draft_run` does."""
+        return self._draft("vocabulary", name, reason, vocabulary=vocabulary)
+
+    def _draft(self, kind: Literal["model", "vocabulary"], name: str, reason: str, **promise: object) -> Release:
+        reason = " ".join("".join(mark if mark.isprintable() else " " for mark in reason).split())
+        if not reason:
+            raise ValueError("a release needs a reason: who gets it, and what for?")
+        if len(reason) > MOST_LETTERS:
+            raise ValueError(f"a release's reason has {MOST_LETTERS} letters at most, and this one {len(reason):,}")
+        releases, newest, _ = self._whole()
+        for earlier in releases:
+            if (earlier.kind, earlier.name) == (kind, name):
+                raise ValueError(
+                    f"{name} is in the ledger already, as entry {earlier.number}: giving the same thing away again "
+                    "promises nothing new."
+                )
+        return Release(
+            number=newest.number + 1,
+            time=time.time(),
+            cohort=self.corpus.digest(),
+            corpus=self.corpus,
+            kind=kind,
+            name=name,
+            reason=reason,
+            previous=newest.sha256,
+            headed=True,
+            **promise,
+        )
+
+    def enter(self, draft: Release) -> Release:
+        """Write a drafted entry, with the time of now. Cannot be undone.
+
+        A draft fits the ledger that it was made from and no other, so what somebody was shown about it is what happens.
+        Raises LedgerChanged where the ledger has got another entry since.
+        """
+        with full_disk_as_sentence("the release", self.folder):
+            for folder in (self.folder.parent, self.folder):
+                make_folder(folder, private=True)
+            with appending(self.folder):
+                _, newest = self._bring_up()
+                if (draft.number, draft.previous) != (newest.number + 1, newest.sha256):
+                    raise LedgerChanged(
+                        f"The ledger of cohort {self.corpus.digest()} has got another entry since this release was "
+                        "shown. Nothing was entered: look at what it means now, and confirm again."
+                    )
+                release = draft.model_copy(update={"time": time.time()})
+                self._put(release)
+        return release
+
+    def _put(self, release: Release) -> None:
+        """Write an entry beside its place, sync it, link it there, and have the head speak of it."""
+        beside = self.folder / f".{release.number}-{secrets.token_hex(4)}"
+        content = release.model_dump_json(indent=1)
+        try:
+            written(beside, content)
+            os.link(beside, self.folder / _file_name(release.number))  # never over an entry
+        finally:
+            beside.unlink(missing_ok=True)
+        sync(self.folder)
+        Head(number=release.number, sha256=hashlib.sha256(content.encode()).hexdigest()).replace(self.folder)
+
+
+def _most_notes(workspace: Workspace, corpus: CorpusSpec) -> float:
+    """Most training notes of one patient of a cohort; ∞ where it is gone, so that nobody knows."""
+    try:
+        notes = workspace.corpus(corpus, store=False).training_notes()
+    except CohortGone:
+        return _unknown()
+    return int(notes.groupby("patient_id").size().max())
+
+
+def refuse_public_seed(run_id: str, mechanism: Mechanism) -> None:
+    """Raise ValueError, a sentence, for a private run whose noise came from a public seed."""
+    if mechanism.noise_source != "secret":
+        raise ValueError(
+            f"Run {run_id} took its noise from a public seed, so that anyone can draw it again: it is {REPRODUCIBLE}. "
+            "To release a private model, train it with secret noise (`python -m core train --secret-noise`, or the "
+            "switch on the page Train). On imported notes every new run has it: delete this one and train it again."
+        )
+
+
+def _file_name(number: int) -> str:
+    return f"{number:04d}.json"

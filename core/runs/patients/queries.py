@@ -1,0 +1,328 @@
+"""Questions about patients, as DuckDB queries over a cohort's and a run's Parquet files.
+
+Nothing here reads a table whole: every answer is an aggregate, or the rows of one bucket or one patient. How rare a
+patient's diseases are comes from `core.runs.patients.disease_profiles`.
+"""
+
+# ruff: noqa: S608 — every query is written here; what users type is a parameter
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from core.attacks.membership.decision import LOSS, OWN_THRESHOLDS, RATIO
+from core.runs.audits import StoredAudit
+from core.runs.patients.disease_profiles import DiseaseProfiles, Level
+from core.runs.run import Run
+
+# The values of a patient that prompts made the model write: leaks of members, coincidences with held-out patients.
+_WRITTEN = "rule = 'value' AND ((split = 'member' AND kind IN ('leak', 'linked leak')) OR split = 'heldout')"
+
+
+@dataclass(frozen=True)
+class Scored:
+    """The scores of one attack on one run: their file, and the attack's own threshold (None: mean of the members').
+
+    `public` makes it a likelihood ratio: the loss scores in `file` less those of the public base model in `public`, for
+    the units of which both read the same number of notes.
+    """
+
+    attack: str
+    file: Path
+    threshold: float | None = None
+    public: Path | None = None
+
+    @property
+    def source(self) -> str:
+        """The attack whose rows of the files are read."""
+        return self.attack if self.public is None else LOSS
+
+    @property
+    def files(self) -> list[str]:
+        """Every file that is read."""
+        return [str(one) for one in (self.file, self.public) if one is not None]
+
+
+def judges(run: Run, audit: StoredAudit, base: Run | None) -> dict[str, Scored]:
+    """Every attack that judged patients of a run, by name: the ratio to the public model first, then the loss.
+
+    The ratio is that of the full audit; without one it is computed from the quick audits of the run and of `base`, the
+    public model's run. A word list of the run's own has other tokens than the public model's: no ratio is computed.
+    """
+    loss = run.folder / "tables" / "scores.parquet"
+    found = {LOSS: Scored(LOSS, loss)}
+    if base is not None and base.id != run.id and run.spec.vocabulary is None:
+        found[RATIO] = Scored(RATIO, loss, public=base.folder / "tables" / "scores.parquet")
+    for name, path in audit.files("scores").items():
+        found[name] = Scored(name, path, OWN_THRESHOLDS.get(name))
+    return {name: found[name] for name in sorted(found, key=lambda name: (name != RATIO, name != LOSS))}
+
+
+@dataclass(frozen=True)
+class Filters:
+    """Which patients are looked at; an empty or None setting lets everybody pass.
+
+    `code` is the start of one of the patient's codes, `least_notes` and `most_notes` bound their scored notes, `field`
+    is a PHI field that prompts made the run write.
+    """
+
+    code: str = ""
+    youngest: int | None = None
+    oldest: int | None = None
+    least_notes: int | None = None
+    most_notes: int | None = None
+    field: str = ""
+
+    def conditions(self, hits: Path | None) -> tuple[str, dict[str, Any]]:
+        """A condition on `p` (patients) and `u` (units, with `patient_notes`), and its parameters."""
+        parts: list[str] = []
+        values: dict[str, Any] = {}
+        if self.code:
+            parts.append("len(list_filter(p.icd_codes, lambda c: starts_with(upper(c), $code))) > 0")
+            values["code"] = self.code.strip().upper()
+        for name, column, sign in (
+            ("youngest", "p.age", ">="),
+            ("oldest", "p.age", "<="),
+            ("least_notes", "u.patient_notes", ">="),
+            ("most_notes", "u.patient_notes", "<="),
+        ):
+            if getattr(self, name) is not None:
+                parts.append(f"{column} {sign} ${name}")
+                values[name] = getattr(self, name)
+        if self.field and hits is not None:
+            written = f"SELECT patient_id FROM read_parquet($hits) WHERE {_WRITTEN} AND field = $field"
+            parts.append(f"p.patient_id IN ({written})")
+            values |= {"field": self.field, "hits": str(hits)}
+        return " AND ".join(parts) or "true", values
+
+
+# Units that an attack judges (patients or admissions): score = mean over their notes, caught = above the threshold,
+# percentile = share of held-out units that score less, ties ½, a held-out unit not compared with itself.
+_READ = {
+    False: """
+notes AS (
+    SELECT patient_id, admission_id, split = 'member' AS member, score, tokens FROM read_parquet($files)
+    WHERE attack = $source AND split IN ('member', 'heldout')
+),
+threshold AS (SELECT coalesce($threshold, favg(score) FILTER (member)) AS threshold FROM notes),
+judged AS (
+    SELECT {unit} AS unit, first(patient_id) AS patient_id, first(member) AS member, favg(score) AS score,
+           avg(tokens) AS tokens, count(*) AS notes
+    FROM notes GROUP BY {unit}
+),""",
+    True: """
+notes AS (
+    SELECT patient_id, admission_id, split = 'member' AS member, score, tokens, filename = $public AS public
+    FROM read_parquet($files, filename = true)
+    WHERE attack = $source AND split IN ('member', 'heldout')
+),
+sides AS (
+    SELECT {unit} AS unit, first(patient_id) AS patient_id, first(member) AS member,
+           favg(score) FILTER (NOT public) - favg(score) FILTER (public) AS score,
+           avg(tokens) FILTER (NOT public) AS tokens,
+           count(*) FILTER (NOT public) AS notes, count(*) FILTER (public) AS public_notes
+    FROM notes GROUP BY {unit}
+),
+judged AS (SELECT * EXCLUDE public_notes FROM sides WHERE notes = public_notes),
+threshold AS (
+    SELECT coalesce($threshold, fsum(score * notes) FILTER (member) / sum(notes) FILTER (member)) AS threshold
+    FROM judged
+),""",
+}
+_UNITS = """
+ranked AS (
+    SELECT *, sum((NOT member)::INT) OVER (ORDER BY score) AS up_to,
+           sum((NOT member)::INT) OVER (PARTITION BY score) AS tied, sum((NOT member)::INT) OVER () AS others
+    FROM judged
+),
+u AS (
+    SELECT unit, patient_id, member, score, tokens, score > (SELECT threshold FROM threshold) AS caught,
+           (up_to - tied / 2.0 - (NOT member)::INT / 2.0) / nullif(others - (NOT member)::INT, 0) AS percentile,
+           sum(notes) OVER (PARTITION BY patient_id) AS patient_notes
+    FROM ranked
+)
+"""
+_INSIDE = "f.log_probability >= $rarest AND f.log_probability < $commonest"
+_UNIT = {"patient": "patient_id", "admission": "admission_id"}
+
+
+class PatientTables(DiseaseProfiles):
+    """The patients of one cohort, what attacks on a run say of them, and what prompts made it write of them."""
+
+    # Units -------------------------------------------------------------------------------------------------------
+
+    def judged(
+        self,
+        scored: Scored,
+        level: Level,
+        filters: Filters = Filters(),  # noqa: B008
+        hits: Path | None = None,
+    ) -> pd.DataFrame:
+        """One row a unit that an attack judges and that has a profile: numbers alone, no text.
+
+        Columns: patient (a number), member, score, percentile, tokens (mean of a note), log_probability, codes (number
+        of different ones), passes (the filters). `profile(level)` must have been asked for.
+        """
+        where, values = filters.conditions(hits)
+        query = f"""
+            WITH {_units(scored, level)}
+            SELECT dense_rank() OVER (ORDER BY u.patient_id) - 1 AS patient, u.member, u.score, u.percentile, u.tokens,
+                   f.log_probability, f.codes, coalesce({where}, false) AS passes
+            FROM u JOIN profile_{level} f ON f.unit = u.unit {self._patients_if(where)} ORDER BY u.unit"""
+        return self.ask(query, **self._scores(scored), patients=str(self.patients), **values)
+
+    def _patients_if(self, where: str) -> str:
+        """The patients' table is read only when a filter asks about it."""
+        return "JOIN read_parquet($patients) p ON p.patient_id = u.patient_id" if "p." in where else ""
+
+    def _scores(self, scored: Scored) -> dict[str, Any]:
+        public = None if scored.public is None else str(scored.public)
+        return {"files": scored.files, "public": public, "source": scored.source, "threshold": scored.threshold}
+
+    # Patients ----------------------------------------------------------------------------------------------------
+
+    def in_bucket(
+        self,
+        scored: Scored,
+        level: Level,
+        within: tuple[float, float] | None,
+        filters: Filters = Filters(),  # noqa: B008
+        *,
+        attacks: Sequence[Scored] = (),
+        hits: Path | None = None,
+        limit: int | None = None,
+        offset: int = 0,
+        patient_id: str | None = None,
+    ) -> pd.DataFrame:
+        """The patients with low ≤ ln p(c) < high of `within` (None: all), highest score first; or one by id.
+
+        Columns: patient_id, split, age, sex, icd_codes, log_probability, percentile_rarity (share of judged patients
+        whose profile is rarer, ties ½), notes (scored ones), score, percentile, caught, attacks (that judged them),
+        catching (how many of those catch them, at their own thresholds), fields, texts (generations that wrote a value
+        of theirs) and `total`, the number of rows without `limit`. On the level `admission` those patients are listed
+        of whom an admission lies within. Profiles of both levels must have been asked for where they are used.
+        """
+        where, values = filters.conditions(hits)
+        chosen = f"{where} AND p.split IN ('member', 'heldout')"
+        if within is not None:
+            inside = f"SELECT f.patient_id FROM profile_{level} f WHERE {_INSIDE}"
+            chosen += f" AND u.patient_id IN ({inside})"
+        if patient_id is not None:
+            chosen += " AND u.patient_id = $patient_id"
+        window = "" if limit is None else "LIMIT $limit OFFSET $offset"
+        query = f"""
+            WITH {_units(scored, "patient")}, rarer AS (
+                SELECT unit, log_probability, (rank() OVER (ORDER BY log_probability) - 1
+                    + (count(*) OVER (PARTITION BY log_probability) - 1) / 2.0)
+                    / nullif(count(*) OVER () - 1, 0) AS percentile_rarity FROM profile_patient
+            )
+            SELECT p.patient_id, p.split, p.age, p.sex, p.icd_codes, r.log_probability, r.percentile_rarity,
+                   u.patient_notes::INT AS notes, u.score, u.percentile, u.caught, count(*) OVER () AS total
+            FROM u JOIN read_parquet($patients) p ON p.patient_id = u.patient_id JOIN rarer r ON r.unit = u.unit
+            WHERE {chosen} ORDER BY u.percentile DESC, u.score DESC, p.patient_id {window}"""
+        found = self.ask(
+            query,
+            **self._scores(scored),
+            patients=str(self.patients),
+            limit=limit,
+            offset=offset,
+            patient_id=patient_id,
+            **dict(zip(("rarest", "commonest"), within or (), strict=False)),
+            **values,
+        )
+        ids = found["patient_id"].tolist()
+        found = found.merge(self.caught_by(attacks or (scored,), ids), on="patient_id", how="left")
+        written = self.written(hits, ids) if hits is not None else pd.DataFrame(columns=["patient_id"])
+        found = found.merge(written, on="patient_id", how="left").reindex(columns=[*found.columns, "fields", "texts"])
+        return found.fillna({"attacks": 0, "catching": 0, "texts": 0}).astype(
+            {"attacks": int, "catching": int, "texts": int}
+        )
+
+    def caught_by(self, attacks: Sequence[Scored], patient_ids: Sequence[str]) -> pd.DataFrame:
+        """How many attacks judge each of these patients and catch them: columns patient_id, attacks, catching."""
+        found = self.scores_of(attacks, patient_ids)
+        grouped = found.groupby("patient_id")["caught"].agg(attacks="size", catching="sum")
+        return grouped.reset_index()
+
+    def scores_of(self, attacks: Sequence[Scored], patient_ids: Sequence[str]) -> pd.DataFrame:
+        """Every attack's judgement of these patients, a row each: patient_id, attack, score, threshold, caught."""
+        wanted = pd.DataFrame(
+            [
+                (one.attack, one.source, str(file), file == one.public, one.public is not None, one.threshold)
+                for one in attacks
+                for file in (one.file, one.public)
+                if file is not None
+            ],
+            columns=["attack", "source", "file", "public", "ratio", "own"],
+        ).astype({"own": "float64", "public": "bool", "ratio": "bool"})
+        query = """
+            WITH rows AS (
+                SELECT w.attack, w.own, w.public, w.ratio, s.patient_id, s.split, s.score
+                FROM read_parquet($files, filename = true, union_by_name = true) s
+                JOIN wanted w ON w.source = s.attack AND w.file = s.filename
+                WHERE s.split IN ('member', 'heldout')
+            ),
+            thresholds AS (
+                SELECT attack, coalesce(first(own), favg(score) FILTER (split = 'member' AND NOT public)
+                    - coalesce(favg(score) FILTER (split = 'member' AND public), 0)) AS threshold
+                FROM rows GROUP BY attack
+            ),
+            each AS (
+                SELECT patient_id, attack, first(ratio) AS ratio,
+                       favg(score) FILTER (NOT public) - coalesce(favg(score) FILTER (public), 0) AS score,
+                       count(*) FILTER (NOT public) AS notes, count(*) FILTER (public) AS public_notes
+                FROM rows WHERE patient_id IN (SELECT unnest($ids)) GROUP BY patient_id, attack
+            )
+            SELECT patient_id, attack, score, threshold, score > threshold AS caught
+            FROM each JOIN thresholds USING (attack)
+            WHERE NOT ratio OR public_notes = notes ORDER BY attack, patient_id"""
+        with self._database() as database:
+            database.register("wanted", wanted)
+            return database.execute(query, {"files": sorted(set(wanted["file"])), "ids": list(patient_ids)}).df()
+
+    def written(self, hits: Path, patient_ids: Sequence[str]) -> pd.DataFrame:
+        """What prompts made the run write of these patients: patient_id, `fields` (names, sorted), `texts` (number)."""
+        query = f"""
+            SELECT patient_id, list_sort(list(DISTINCT field)) AS fields, count(DISTINCT generation_id) AS texts
+            FROM read_parquet($hits) WHERE {_WRITTEN} AND patient_id IN (SELECT unnest($ids)) GROUP BY patient_id"""
+        return self.ask(query, hits=str(hits), ids=list(patient_ids))
+
+    # One patient -------------------------------------------------------------------------------------------------
+
+    def record(self, patient_id: str) -> dict[str, Any] | None:
+        """The patient's row of the cohort; None for an id that nobody has."""
+        query = "SELECT * FROM read_parquet($patients) WHERE patient_id = $patient_id"
+        found = self.ask(query, patients=str(self.patients), patient_id=patient_id)
+        return None if found.empty else found.iloc[0].to_dict()
+
+    def notes_of(self, patient_id: str) -> pd.DataFrame:
+        """The patient's notes, oldest first, with their PHI spans."""
+        query = """
+            SELECT note_id, admission_id, note_type, date, text, phi_spans FROM read_parquet($notes)
+            WHERE patient_id = $patient_id ORDER BY date, note_id"""
+        return self.ask(query, notes=str(self.notes), patient_id=patient_id)
+
+    def leaks_of(self, patient_id: str, hits: Path, generations: Path) -> pd.DataFrame:
+        """Every span of the texts that wrote a value of this patient, those of other patients too.
+
+        Columns: generation_id, prompt, text, start, end, field, kind, value, patient_id.
+        """
+        query = f"""
+            WITH texts AS (
+                SELECT DISTINCT generation_id FROM read_parquet($hits) WHERE {_WRITTEN} AND patient_id = $patient_id
+            )
+            SELECT g.generation_id, g.prompt, g.text, h.start, h."end", h.field, h.kind, h.value, h.patient_id
+            FROM texts JOIN read_parquet($generations) g USING (generation_id)
+            JOIN read_parquet($hits) h ON h.generation_id = g.generation_id AND h.rule = 'value'
+            ORDER BY g.generation_id, h.start"""
+        return self.ask(query, hits=str(hits), generations=str(generations), patient_id=patient_id)
+
+
+def _units(scored: Scored, level: Level) -> str:
+    """The common table expressions of the units that an attack judges on a level."""
+    return (_READ[scored.public is not None] + _UNITS).format(unit=_UNIT[level])

@@ -1,0 +1,225 @@
+"""Loaded models that answer prompts of many browsers at once: gathered for a few milliseconds, answered in one batch.
+
+One worker thread a process does all the computing, so thirty students cost one forward pass a token, not thirty, and no
+page ever waits for another page's lock. A seed gives the same text alone or in a batch (`generate.sample`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from core.serving.streams import LONGEST_PROMPT, USUAL, PromptError, Sampling, ServingError, Stream, clean_prompt
+
+if TYPE_CHECKING:
+    from core.models.build import LanguageModel
+    from core.runs.store import Workspace
+
+__all__ = ["LONGEST_PROMPT", "MASK", "PromptError", "Sampling", "Server", "ServingError", "Stream", "clean_prompt"]
+
+MODELS_IN_MEMORY = 6
+MASKED_SWEEPS = 2  # as in the audit: redraw each token once, since a masked model reads all again for every draw
+GATHER_SECONDS = 0.03  # two columns of one page, or a class pressing Enter together, meet in this window
+MOST_ROWS = 128  # samples in one batch
+MASK = "[MASK]"
+
+
+class Server:
+    """Answers prompts with the models of a workspace's runs. Make one a process; threads may share it."""
+
+    def __init__(
+        self, workspace: Workspace, *, models: int = MODELS_IN_MEMORY, gather_seconds: float = GATHER_SECONDS
+    ) -> None:
+        self.workspace = workspace
+        self.batches: deque[int] = deque(maxlen=100)  # rows of the latest batches, newest last
+        self._capacity = models
+        self._gather_seconds = gather_seconds
+        self._models: OrderedDict[str, LanguageModel] = OrderedDict()
+        self._forgotten: dict[str, int] = {}  # how often a run was deleted
+        self._queue: list[Stream] = []
+        self._wake = threading.Condition()
+        self._worker: threading.Thread | None = None
+        self._closed = False
+
+    def generate(self, run_id: str, prompt: str, *, seeds: Sequence[int] = (0,), sampling: Sampling = USUAL) -> Stream:
+        """Start one text a seed after `prompt` and return at once; iterate the Stream for what is written so far.
+
+        A masked model appends as many masks as new tokens and draws them one by one (Gibbs sampling).
+        Raises PromptError, RunNotFound or RunBroken for what can be known before the model is loaded.
+        """
+        if not 1 <= len(seeds) <= MOST_ROWS:
+            raise PromptError(f"Ask for 1 to {MOST_ROWS} samples at a time, not {len(seeds)}.")
+        return self._submit(run_id, prompt, tuple(int(seed) for seed in seeds), sampling, "write")
+
+    def fill(self, run_id: str, text: str) -> Stream:
+        """Rank what could stand at each [MASK] of `text`; the answer is `Stream.ranked`. Only for masked models."""
+        if MASK not in text:
+            raise PromptError(f"Put {MASK} where the model should fill in a word, for example “Patient name: {MASK}”.")
+        return self._submit(run_id, text, (0,), Sampling(), "fill")
+
+    def warm(self, run_id: str) -> None:
+        """Load a run's model in the background, so that the first prompt does not wait for it. Never raises."""
+        if run_id in self._models:
+            return
+        with contextlib.suppress(LookupError, ValueError, ServingError):
+            self._submit(run_id, "warm", (0,), Sampling(), "load")
+
+    def forget(self, run_id: str) -> None:
+        """Let go of a run's weights, also where they are being loaded this moment: the run was deleted."""
+        with self._wake:
+            self._forgotten[run_id] = self._forgotten.get(run_id, 0) + 1
+            self._models.pop(run_id, None)
+
+    def loaded(self) -> list[str]:
+        """Ids of the runs whose weights are in memory."""
+        with self._wake:
+            return list(self._models)
+
+    def close(self) -> None:
+        """Stop the worker after its batch; what still waits ends with a sentence."""
+        with self._wake:
+            self._closed = True
+            for stream in self._queue:
+                stream.finish("The server is shutting down.")
+            self._queue.clear()
+            self._wake.notify_all()
+        if self._worker is not None:
+            self._worker.join(timeout=30)
+
+    def _submit(self, run_id: str, prompt: str, seeds: tuple[int, ...], sampling: Sampling, task: str) -> Stream:
+        cleaned, _ = clean_prompt(prompt)
+        self.workspace.run(run_id)
+        stream = Stream(run_id, cleaned, seeds, sampling, texts=[""] * len(seeds), task=task)
+        with self._wake:
+            if self._closed:
+                raise ServingError("The server is shutting down.")
+            self._queue.append(stream)
+            if self._worker is None or not self._worker.is_alive():
+                self._worker = threading.Thread(target=self._work, name="serving", daemon=True)
+                self._worker.start()
+            self._wake.notify_all()
+        return stream
+
+    def _work(self) -> None:
+        while True:
+            with self._wake:
+                while not self._queue and not self._closed:
+                    self._wake.wait()
+                if self._closed:
+                    return
+            time.sleep(self._gather_seconds)
+            batch = self._take()
+            if batch:
+                self._answer(batch)
+
+    def _take(self) -> list[Stream]:
+        """The oldest request and all that can share its batch: same model, same sampling, same task."""
+        with self._wake:
+            self._queue = [stream for stream in self._queue if not stream.done]
+            if not self._queue:
+                return []
+            first, batch, rows = self._queue[0], [], 0
+            for stream in self._queue:
+                same = (stream.run_id, stream.sampling, stream.task) == (first.run_id, first.sampling, first.task)
+                if same and (not batch or rows + len(stream.seeds) <= MOST_ROWS):
+                    batch.append(stream)
+                    rows += len(stream.seeds)
+            taken = {id(stream) for stream in batch}
+            self._queue = [stream for stream in self._queue if id(stream) not in taken]
+        return batch
+
+    def _answer(self, batch: list[Stream]) -> None:
+        """Answer one batch; whatever goes wrong ends these streams with a sentence and leaves the worker alive."""
+        try:
+            lm = self._model(batch[0].run_id)
+            ready = [stream for stream in batch if self._fits(lm, stream)]
+            if ready:
+                self.batches.append(sum(len(stream.seeds) for stream in ready))
+                _TASKS[batch[0].task](lm, ready)
+            for stream in batch:
+                stream.finish()
+        except Exception as error:  # the worker serves everybody: one bad request must not end it
+            for stream in batch:
+                stream.finish(_sentence(error), refused=isinstance(error, PromptError))
+
+    def _model(self, run_id: str) -> LanguageModel:
+        with self._wake:
+            lm, forgotten = self._models.pop(run_id, None), self._forgotten.get(run_id, 0)
+        if lm is None:
+            lm = self.workspace.run(run_id).model()
+            lm.model.eval()
+        with self._wake:
+            if self._forgotten.get(run_id, 0) != forgotten:
+                raise ServingError(f"Run {run_id} was deleted a moment ago.")
+            self._models[run_id] = lm  # the newest is last
+            while len(self._models) > self._capacity:
+                self._models.popitem(last=False)
+        return lm
+
+    def _fits(self, lm: LanguageModel, stream: Stream) -> bool:
+        """False, and the stream ended with a sentence, when prompt and answer do not fit into the model's context."""
+        from core.models.encoding import encode
+
+        answer = stream.sampling.new_tokens if stream.task == "write" else 0
+        used = len(encode(lm, [stream.prompt])[0]) + 2  # the two special tokens around it
+        if used + answer <= lm.context:
+            return True
+        stream.finish(
+            f"The prompt is too long: it takes {used:,} tokens and the answer {answer}, and this model reads at most "
+            f"{lm.context:,} together. {'Shorten the prompt' if answer < lm.context else 'Ask for a shorter answer'}.",
+            refused=True,
+        )
+        return False
+
+
+def _write(lm: LanguageModel, batch: list[Stream]) -> None:
+    from core.models.generation import generate
+
+    rows = [(stream, number) for stream in batch for number in range(len(stream.seeds))]
+    sampling = batch[0].sampling
+    how: dict[str, Any] = {
+        "new_tokens": sampling.new_tokens,
+        "temperature": sampling.temperature,
+        "top_k": sampling.top_k,
+        "seeds": [stream.seeds[number] for stream, number in rows],
+        "on_tokens": lambda row, text: rows[row][0].update(rows[row][1], text),
+        "should_stop": lambda: all(stream.cancelled for stream in batch),
+    }
+    prompts = [stream.prompt for stream, _ in rows]
+    if lm.causal:
+        texts = generate.sample(lm, prompts, top_p=sampling.top_p, **how)
+    else:
+        texts = generate.gibbs(lm, prompts, sweeps=MASKED_SWEEPS, **how)
+    for (stream, number), text in zip(rows, texts, strict=True):
+        stream.update(number, text)
+
+
+def _fill(lm: LanguageModel, batch: list[Stream]) -> None:
+    from core.models.generation import generate
+
+    if lm.causal:
+        raise PromptError("GPT-2 writes on from a prompt; only BERT models fill in masks.")
+    for stream in batch:
+        if not stream.cancelled:
+            stream.ranked = generate.fill_masks(lm, stream.prompt)
+
+
+_TASKS: dict[str, Callable[[LanguageModel, list[Stream]], None]] = {
+    "write": _write,
+    "fill": _fill,
+    "load": lambda lm, batch: None,
+}
+
+
+def _sentence(error: Exception) -> str:
+    """What a user reads: the sentence of an exception that carries one, else its type, and where to look."""
+    from core.models.build import ModelNotFound
+    from core.runs.run import RunNotFound
+
+    if isinstance(error, ServingError | ModelNotFound | RunNotFound | ValueError):
+        return str(error)
+    return f"The model stopped with an unexpected {type(error).__name__}: {error}"

@@ -1,0 +1,177 @@
+"""What a run is made from: frozen, validated settings whose hash is the run's id.
+
+A spec says everything that decides a run's numbers (cohort, model, privacy, training, audit) and nothing else, so the
+same spec always means the same run and is never trained twice.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar, Self
+
+from pydantic import model_validator
+
+from core.spec.parts import (
+    AuditSpec,
+    CorpusSpec,
+    DefenceSpec,
+    ModelKind,
+    ModelSpec,
+    PrivacySpec,
+    Spec,
+    TrainingSpec,
+    VocabularySpec,
+)
+
+
+class RunSpec(Spec):
+    """Everything that decides a run. Its digest is the run's id."""
+
+    corpus: CorpusSpec = CorpusSpec()
+    model: ModelSpec = ModelSpec()
+    privacy: PrivacySpec = PrivacySpec()
+    training: TrainingSpec = TrainingSpec()
+    audit: AuditSpec = AuditSpec()
+    defence: DefenceSpec | None = None
+    vocabulary: VocabularySpec | None = None
+
+    SILENT: ClassVar[tuple[str, ...]] = ("defence", "vocabulary")
+
+    @model_validator(mode="after")
+    def _privacy_needs_training(self) -> Self:
+        if self.privacy.private and self.training.epochs == 0:
+            raise ValueError("a private run needs at least one epoch: with none, there is nothing to protect")
+        return self
+
+    @model_validator(mode="after")
+    def _defence_fits(self) -> Self:
+        if self.defence is not None and self.training.epochs == 0:
+            raise ValueError("a defence of the training notes needs training: the public base model reads none")
+        if self.defence is None or not self.privacy.private:
+            return self
+        if self.defence.deduplicate:
+            other = ", or scrubbing with DP" if self.corpus.identifiers_are_given else ""
+            raise ValueError(
+                "deduplication and DP do not add up: whether a note is kept depends on other people's notes, so one "
+                f"patient's change reaches further than ε was computed for. Choose one of the two{other}"
+            )
+        if not self.corpus.identifiers_are_given:
+            raise ValueError(
+                "scrubbing and DP do not add up on these notes: their identifiers were found by rules over all "
+                "patients' notes, so one note's change reaches into others and further than ε was computed for. Choose "
+                "one of the two, or import the notes again with a table of identifiers"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _vocabulary_fits(self) -> Self:
+        if self.vocabulary is None:
+            return self
+        if self.model.kind == "gpt2":
+            raise ValueError(
+                "words of the notes can be added to DistilBERT's and BERT's word lists (WordPiece), not to GPT-2's "
+                "byte pairs: choose distilbert or bert, or leave the vocabulary out"
+            )
+        if self.training.epochs == 0:
+            raise ValueError("a vocabulary of the notes needs training: the public base model reads none")
+        if self.privacy.private and self.vocabulary.epsilon is None:
+            raise ValueError(
+                "a word list taken from the notes without noise gives words of them away, whatever training promises: "
+                "give the vocabulary an ε, or leave it out"
+            )
+        if not self.privacy.private and self.vocabulary.epsilon is not None:
+            raise ValueError(
+                "a private vocabulary promises nothing where training has no privacy: give training an ε, or leave the "
+                "vocabulary's out"
+            )
+        if self.privacy.private and self.privacy.accountant != "prv":
+            raise ValueError("the vocabulary's ε and training's are added up by PRV: choose the accountant prv")
+        return self
+
+    @model_validator(mode="after")
+    def _secret_is_said_once(self) -> Self:
+        if self.corpus.imported is not None and self.privacy.noise_source is not None:
+            raise ValueError("private training on imported notes has secret noise anyway: leave noise_source out")
+        return self
+
+    @property
+    def secret_noise(self) -> bool:
+        """True when ε is to hold: noise, samples and masks come from a secret key and not from the training seed.
+
+        Always for private training on imported notes, by choice (`privacy.noise_source`) on synthetic ones.
+        """
+        return self.privacy.private and (self.corpus.imported is not None or self.privacy.noise_source is not None)
+
+    @property
+    def run_id(self) -> str:
+        """Name of the run's folder, for example `gpt2-3f2a9c01d4e7`."""
+        return f"{self.model.kind}-{self.digest()}"
+
+    @property
+    def note_cap(self) -> int | None:
+        """Most notes of one patient that training reads (row J7); None: all of them, where DP is promised per note.
+
+        With a cap, whether a note is read depends on the patient's other notes: taking one away lets another in, and
+        two units of the training set change instead of one. Per patient all of that happens within one unit.
+        """
+        if self.privacy.private and self.privacy.unit == "note":
+            return None
+        return self.training.max_notes_per_patient
+
+    @property
+    def is_base(self) -> bool:
+        """True for the public base model, which every run is compared with."""
+        return self.training.epochs == 0
+
+    def base_spec(self) -> RunSpec:
+        """The control of this run: the same cohort, model and audit, and no training at all."""
+        return RunSpec(
+            corpus=self.corpus,
+            model=self.model,
+            privacy=PrivacySpec(),
+            training=TrainingSpec(epochs=0),
+            audit=self.audit,
+        )
+
+
+CORPUS_PRESETS: dict[str, CorpusSpec] = {
+    # Many short notes: for the same minute of training they are more privacy units, which is what DP-SGD needs.
+    "classroom": CorpusSpec(notes_per_patient=10.0, naming_rate=0.5, note_length="brief"),
+    "study": CorpusSpec(
+        patients=1_600, population=400, notes_per_patient=5.0, naming_rate=0.1, canaries=200, canary_patients=20
+    ),
+    "mimic-scale": CorpusSpec(
+        patients=46_520, population=2_000, notes_per_patient=24.73, naming_rate=0.1, canaries=1_000, canary_patients=100
+    ),
+    "smoke": CorpusSpec(
+        patients=24, population=8, notes_per_patient=3.0, naming_rate=1.0, canaries=6, canary_patients=2
+    ),
+}
+
+
+_PRIVATE_RATE: dict[ModelKind, float] = {"gpt2": 5e-3, "distilbert": 2e-3, "bert": 2e-3}  # measured at ε = 8, σ = 0.75
+
+
+def recipe(
+    kind: ModelKind, privacy: PrivacySpec | None = None, *, epochs: int | None = None, seed: int = 0
+) -> TrainingSpec:
+    """Training settings chosen by measurement for the `classroom` cohort (docs/METHODS.md, “Choosing a recipe”)."""
+    if privacy is not None and privacy.private:
+        chosen = TrainingSpec(epochs=4, batch_size=256, learning_rate=_private_rate(kind, privacy), warmup=0.0)
+    else:  # a masked model is asked for 15 % of the tokens an epoch, so it takes longer to know a note
+        chosen = TrainingSpec(epochs=8 if kind == "gpt2" else 16, batch_size=16, learning_rate=2e-3)
+    asked = {"seed": seed} if epochs is None else {"seed": seed, "epochs": epochs}
+    return TrainingSpec(**{**chosen.model_dump(), **asked})
+
+
+def _private_rate(kind: ModelKind, privacy: PrivacySpec) -> float:
+    """The learning rate for so much noise, to two digits.
+
+    Adam's steps are as long on noise as on signal: the more noise, the more of what the public model knows a high rate
+    destroys. So the rate falls with √ε below ε = 8, and with 1/σ above σ = 0.75, which is about the same.
+    """
+    if privacy.target_epsilon is not None:
+        share = math.sqrt(privacy.target_epsilon / 8)
+    else:
+        share = 0.75 / (privacy.noise_multiplier or 1.0)
+    return float(f"{_PRIVATE_RATE[kind] * min(1.0, share):.2g}")

@@ -1,0 +1,138 @@
+"""What several mechanisms on the same data promise together.
+
+The mechanisms' privacy losses add, so their distributions are convolved (core.training.accounting.privacy_loss), which
+is far tighter than adding their ε. It holds only if every mechanism drew its own noise and its own samples:
+core/runs/ledger/totals.py counts a public seed as no promise. Where there is no numerical answer, the Rényi
+divergences are added instead.
+
+A run's own words (`Mechanism.vocabulary`) are one more step: Gaussian noise on their counts is one without sampling and
+joins the convolution; Laplace noise, and the chance that a word of one unit alone comes out, are added (basic
+composition: Dwork & Roth 2014, theorem 3.16).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from core.models.word_noise import WordNoise
+from core.spec import Accountant, Unit
+from core.training.accounting.gaussian import epsilon_with_method, with_margin
+from core.training.accounting.privacy_loss import numerical_delta, numerical_epsilon, renyi_epsilon
+
+LEAST_SHARE = 1e-100  # of δ: below it there is no promise
+
+
+class NoisyMechanism(Protocol):
+    """What composition needs to know of a mechanism (`core.training.accounting.mechanism.Mechanism` has it)."""
+
+    @property
+    def unit(self) -> Unit: ...  # noqa: D102 — described by Mechanism
+    @property
+    def noise_multiplier(self) -> float: ...  # noqa: D102
+    @property
+    def sample_rate(self) -> float: ...  # noqa: D102
+    @property
+    def steps(self) -> int: ...  # noqa: D102
+    @property
+    def vocabulary(self) -> WordNoise | None: ...  # noqa: D102
+    @property
+    def replaces(self) -> bool: ...  # noqa: D102
+
+
+def composed_epsilon(mechanisms: Sequence[NoisyMechanism], delta: float) -> tuple[float, Accountant]:
+    """ε of all mechanisms together at `delta`, and the accountant that gave it.
+
+    Where one of them replaces a unit (`Mechanism.replacing`), data sets that differ in one unit are two changes of one
+    unit apart for it: by group privacy what holds at (ε, δ') for one change holds at (2ε, (1 + e^ε)·δ') for two (Vadhan
+    2017, lemma 2.2), and δ' is chosen so that this is `delta`. Arguments, errors and accountants as of `_composed`.
+    """
+    if not 0 < delta < 1:
+        raise ValueError(f"δ must lie between 0 and 1, not {delta}")
+    if any(mechanism.replaces for mechanism in mechanisms):
+        return _of_two(lambda share: _composed(mechanisms, share), delta)
+    return _composed(mechanisms, delta)
+
+
+def _of_two(of_one: Callable[[float], tuple[float, Accountant]], delta: float) -> tuple[float, Accountant]:
+    """(2ε, accountant) with ε = `of_one`(δ') and (1 + e^ε)·δ' ≤ `delta`; ∞ where no δ' above 1e-100 does."""
+    share = delta / 2
+    while share > LEAST_SHARE:
+        epsilon, by = of_one(share)
+        if not math.isfinite(epsilon):
+            break
+        log_most = math.log(delta) - epsilon - math.log1p(math.exp(-epsilon))  # ln of δ / (1 + e^ε)
+        if math.log(share) <= log_most:
+            return 2 * epsilon, by
+        share = math.exp(log_most - 0.1)  # a little less: ε grows a little with every step down
+    return math.inf, "rdp"
+
+
+def _composed(mechanisms: Sequence[NoisyMechanism], delta: float) -> tuple[float, Accountant]:
+    """ε of all mechanisms together at `delta`, and the accountant that gave it (`prv`, or `rdp` where PRV has none).
+
+    All must protect the same unit; each must have noise and samples of its own. The accountant that a mechanism names
+    is not asked: GDP under-reports, and a total must not. Equal mechanisms are one with more steps. No mechanism spends
+    0. ∞ where the vocabularies' words alone may use `delta` up. Raises ValueError for mixed units or a δ outside
+    (0, 1).
+    """
+    history = history_of(mechanisms)
+    spent, spent_delta = _added(mechanisms)
+    left = delta - spent_delta
+    if left <= 0:
+        return math.inf, "prv"
+    if not history:
+        return spent, "prv"
+    if len(history) == 1:
+        ((sigma, rate), steps), *_ = history.items()
+        value, by = epsilon_with_method(noise_multiplier=sigma, sample_rate=rate, steps=steps, delta=left)
+        return spent + value, by
+    value = with_margin(numerical_epsilon(history, left))
+    return (spent + value, "prv") if math.isfinite(value) else (spent + renyi_epsilon(history, left), "rdp")
+
+
+def advantage(mechanisms: Sequence[NoisyMechanism]) -> float:
+    """δ(0) of all mechanisms together: the total variation between "in" and "out", a certified upper bound.
+
+    It is the largest TPR − FPR that any attacker can have who sees every step. 1 (no bound) where there is no numerical
+    answer. What is added besides, (ε, δ) of vocabularies, adds at most tanh(ε/2) + δ: total variation is subadditive
+    (Kairouz et al. 2015, for k = 1). Where a unit is replaced it is at most twice that of one change, by the triangle
+    inequality.
+    """
+    changes = 2 if any(mechanism.replaces for mechanism in mechanisms) else 1
+    return min(1.0, changes * _advantage_of_one(mechanisms))
+
+
+def _advantage_of_one(mechanisms: Sequence[NoisyMechanism]) -> float:
+    """The total variation between "in" and "out" where data sets differ by one unit."""
+    history = history_of(mechanisms)
+    spent, spent_delta = _added(mechanisms)
+    besides = math.tanh(spent / 2) + spent_delta
+    if not history:
+        return min(1.0, besides)
+    return min(1.0, numerical_delta(history, 0.0) + besides)
+
+
+def history_of(mechanisms: Sequence[NoisyMechanism]) -> dict[tuple[float, float], int]:
+    """(σ, q) → steps, a vocabulary's Gaussian noise being one with q = 1.
+
+    Raises ValueError where units differ: their promises speak of different neighbours.
+    """
+    if len({mechanism.unit for mechanism in mechanisms}) > 1:
+        raise ValueError("promises for notes and promises for patients do not add up: compose each unit by itself")
+    history: dict[tuple[float, float], int] = {}
+    for mechanism in mechanisms:
+        if mechanism.steps:
+            key = (mechanism.noise_multiplier, mechanism.sample_rate)
+            history[key] = history.get(key, 0) + mechanism.steps
+        if mechanism.vocabulary is not None and mechanism.vocabulary.multiplier is not None:
+            key = (mechanism.vocabulary.multiplier, 1.0)
+            history[key] = history.get(key, 0) + 1
+    return history
+
+
+def _added(mechanisms: Sequence[NoisyMechanism]) -> tuple[float, float]:
+    """What the mechanisms' vocabularies add to ε and δ by basic composition."""
+    shares = [one.vocabulary.added() for one in mechanisms if one.vocabulary is not None]
+    return sum(epsilon for epsilon, _ in shares), sum(delta for _, delta in shares)

@@ -1,0 +1,212 @@
+"""σ ↔ ε: what a DP-SGD run costs, and how much noise a target ε needs.
+
+The mechanism is the Poisson-subsampled Gaussian, composed over the steps; two data sets are neighbours when one has one
+unit (a note or a patient) more. The accountants:
+
+* `prv`: numerical composition of privacy losses, a certified upper bound (core.training.accounting.privacy_loss), with
+a small
+  margin on top (`with_margin`);
+* `rdp`: Rényi DP by Opacus (Mironov 2017, 2019; conversion of Balle et al. 2020), an upper bound, looser;
+* `gdp`: Gaussian DP by a central limit theorem (Bu et al. 2020). It is an approximation that *under-reports* ε for
+  most σ, worst around σ = 0.5 to 0.9, and over-reports it for smaller ones (docs/METHODS.md has figures). σ may be
+  chosen by it; what a run so trained promises (`Mechanism`) is told by `prv`.
+
+`prv` has no answer where no grid fits the memory, and GDP none for very small σ; RDP then answers instead, and
+`epsilon_with_method` says so. `old_report_epsilon` is the incorrect formula of row P, kept for comparison.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from core.common.opacus_parts import GaussianAccountant
+from core.spec import Accountant
+from core.training.accounting.privacy_loss import (
+    COARSE_ORDERS,
+    numerical_curve,
+    numerical_epsilon,
+    quiet,
+    renyi_epsilon,
+)
+
+LEAST_NOISE, MOST_NOISE = 1e-3, 1e7  # σ where `noise_multiplier` begins, and gives up
+SECANTS = 12  # steps after which it only halves what is left: three or four find a root where there is one
+
+
+def epsilon(
+    *, noise_multiplier: float, sample_rate: float, steps: int, delta: float, accountant: Accountant = "prv"
+) -> float:
+    """ε after `steps` Poisson-sampled steps (q = `sample_rate`, σ = `noise_multiplier`) at `delta`.
+
+    Infinite or astronomically large for a tiny σ, 0 for no steps. Raises ValueError for arguments that are out of
+    range.
+    """
+    return epsilon_with_method(
+        noise_multiplier=noise_multiplier, sample_rate=sample_rate, steps=steps, delta=delta, accountant=accountant
+    )[0]
+
+
+def epsilon_with_method(
+    *, noise_multiplier: float, sample_rate: float, steps: int, delta: float, accountant: Accountant = "prv"
+) -> tuple[float, Accountant]:
+    """ε and the accountant that gave it: `rdp` where the one asked for has no finite answer."""
+    _check_arguments(noise_multiplier, sample_rate, steps, delta, accountant)
+    if steps == 0:
+        return 0.0, accountant
+    value = math.inf
+    if accountant == "prv":
+        value = with_margin(numerical_epsilon({(noise_multiplier, sample_rate): steps}, delta))
+    elif accountant == "gdp":
+        value = _gdp(noise_multiplier, sample_rate, steps, delta)
+    if math.isfinite(value):
+        return value, accountant
+    return renyi_epsilon({(noise_multiplier, sample_rate): steps}, delta), "rdp"
+
+
+def epsilon_curve(
+    *,
+    noise_multiplier: float,
+    sample_rate: float,
+    steps: int,
+    delta: float,
+    accountant: Accountant = "prv",
+    points: int = 50,
+) -> tuple[np.ndarray, np.ndarray]:
+    """ε at up to `points` step counts, evenly spaced from 1 to `steps`: (step counts int64, ε float64), both ascending.
+
+    Computed once before training; PRV is too slow to be asked at every step. ε between two points is below the value
+    of the later one, so a display that takes the next point never under-reports.
+    """
+    _check_arguments(noise_multiplier, sample_rate, steps, delta, accountant)
+    counts = np.unique(np.linspace(min(1, steps), steps, num=max(2, points)).round().astype(np.int64))
+    values = np.full(len(counts), math.inf)
+    if accountant == "prv" and steps:
+        bounds = numerical_curve(noise_multiplier, sample_rate, counts.tolist(), delta)
+        values = np.array([with_margin(bound) for bound in bounds])
+    single: Accountant = "rdp" if accountant == "prv" and not math.isfinite(values[-1]) else accountant
+    for index in np.flatnonzero(~np.isfinite(values)):
+        values[index] = epsilon(
+            noise_multiplier=noise_multiplier,
+            sample_rate=sample_rate,
+            steps=int(counts[index]),
+            delta=delta,
+            accountant=single,
+        )
+    return counts, np.minimum.accumulate(values[::-1])[::-1]  # what bounds a longer run bounds a shorter one too
+
+
+def noise_multiplier(
+    *, target_epsilon: float, sample_rate: float, steps: int, delta: float, accountant: Accountant = "prv"
+) -> float:
+    """The smallest σ (within 0.1 % of ε) whose ε after `steps` steps does not exceed `target_epsilon`.
+
+    Raises ValueError when the target is not a positive number or cannot be met with any σ up to 10⁷.
+    """
+    if not (math.isfinite(target_epsilon) and target_epsilon > 0):
+        raise ValueError(f"the target ε must be a number above 0, not {target_epsilon}")
+    _check_arguments(1.0, sample_rate, steps, delta, accountant)
+    if steps == 0:
+        raise ValueError("a run of no steps spends no privacy: there is no noise to be found for it")
+
+    def excess(log_sigma: float) -> float:
+        """ln(ε(σ) / target): nearly a straight line in ln σ, so a secant finds its root in three or four steps."""
+        value = epsilon(
+            noise_multiplier=math.exp(log_sigma),
+            sample_rate=sample_rate,
+            steps=steps,
+            delta=delta,
+            accountant=accountant,
+        )
+        return math.log(value / target_epsilon) if value > 0 else -math.inf
+
+    low, high = math.log(LEAST_NOISE), math.inf  # ln σ: `high` is known to hold the target
+    at, slope = _rdp_guess(target_epsilon, sample_rate, steps, delta), -1.5
+    found, tries = excess(at), 0
+    while not -8e-4 <= found <= 0:
+        tries += 1
+        low, high = (at, high) if found > 0 else (low, at)
+        if high - low < 1e-3:  # where one accountant hands over to another, ε jumps and no root need exist: stay below
+            return math.exp(high)
+        there = at - (max(found, -20.0) + 4e-4) / slope if tries < SECANTS else low + 1.0
+        if there > math.log(MOST_NOISE) and math.isinf(high):
+            raise ValueError(
+                f"ε = {target_epsilon:g} cannot be reached in {steps} steps at δ = {delta:g}: ask for a larger ε"
+            )
+        if math.isfinite(high) and (tries >= SECANTS or not low < there < high):  # ε is 0, or jumps
+            there = (low + high) / 2
+        value = excess(there)
+        slope = min(-0.3, max(-10.0, (value - found) / (there - at)))
+        at, found = there, value
+    return math.exp(at)
+
+
+def _rdp_guess(target: float, rate: float, steps: int, delta: float) -> float:
+    """The ln σ that meets the target by Rényi DP at a few orders: cheap, and near every accountant's answer."""
+    low, high = math.log(LEAST_NOISE), math.log(MOST_NOISE)
+    for _ in range(24):
+        middle = (low + high) / 2
+        too_much = renyi_epsilon({(math.exp(middle), rate): steps}, delta, COARSE_ORDERS) > target
+        low, high = (middle, high) if too_much else (low, middle)
+    return high
+
+
+def _check_arguments(sigma: float, rate: float, steps: int, delta: float, accountant: str) -> None:
+    if not (math.isfinite(sigma) and sigma > 0):
+        raise ValueError(f"the noise multiplier σ must be a number above 0, not {sigma}")
+    if not 0 < rate <= 1:
+        raise ValueError(f"the sample rate q must be above 0 and at most 1, not {rate}")
+    if steps < 0:
+        raise ValueError(f"the number of steps must not be negative, and is {steps}")
+    if not 0 < delta < 1:
+        raise ValueError(f"δ must lie between 0 and 1, not {delta}")
+    if accountant not in ("prv", "rdp", "gdp"):
+        raise ValueError(f"unknown accountant {accountant!r}: choose prv, rdp or gdp")
+
+
+def _gdp(sigma: float, rate: float, steps: int, delta: float) -> float:
+    """ε by Gaussian DP; inf where its root search finds no sign change (σ below about 0.3)."""
+    with quiet():
+        accountant = GaussianAccountant()
+        accountant.history = [(sigma, rate, steps)]
+        try:
+            return float(accountant.get_epsilon(delta=delta))
+        except (OverflowError, ZeroDivisionError, ValueError):
+            return math.inf
+
+
+def with_margin(bound: float) -> float:
+    """A certified ε with the margin that is told on top of it: 1 % below 1, 0.01 up to 10, and 0.1 % above.
+
+    That much Opacus' PRV accountant, which was used before, added to every ε as the error of its grid. So runs that
+    were made with it keep the σ and the ε that they were made for.
+    """
+    return bound + max(0.01 * min(1.0, bound), 1e-3 * bound) if bound < math.inf else bound
+
+
+def group_epsilon(epsilon: float, delta: float, k: int) -> tuple[float, float]:
+    """(ε, δ) for a group of k units (row J7): k·ε and δ·(e^{kε} − 1)/(e^ε − 1), at most 1.
+
+    Source: group privacy of (ε, δ)-DP, e.g. Vadhan 2017, "The Complexity of Differential Privacy", lemma 2.2. A δ
+    near 1 means that nothing is promised to the group.
+    """
+    if k < 1:
+        raise ValueError(f"a group has at least one member, not {k}")
+    if epsilon == 0 or k == 1:
+        return k * epsilon, min(1.0, k * delta)
+    log_factor = k * epsilon + math.log1p(-math.exp(-k * epsilon)) - (epsilon + math.log1p(-math.exp(-epsilon)))
+    return k * epsilon, min(1.0, math.exp(min(0.0, math.log(delta) + log_factor)))
+
+
+def old_report_epsilon(*, noise_multiplier: float, sample_rate: float, steps: int, delta: float) -> float:
+    """ε as row P's report printed it. WRONG, for the class only: no run is trained or described with it.
+
+    Its printed figures follow from a Rényi bound of q·α/σ² a step, where subsampling earns about q²·α/σ² (twice the
+    report's own formula q²·α/2σ²; Mironov et al. 2019), so ε is many times too large and far more noise is added than
+    needed.
+    """
+    orders = [1 + tenth / 10 for tenth in range(1, 100)] + list(range(12, 65))
+    return min(
+        steps * sample_rate * order / noise_multiplier**2 + math.log(1 / delta) / (order - 1) for order in orders
+    )

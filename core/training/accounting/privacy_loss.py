@@ -1,0 +1,152 @@
+"""ε of any history of Poisson-sampled Gaussian steps: certified numerical composition, and Rényi DP.
+
+A `History` says how many steps were taken with which (σ, q). `core.training.accounting.mechanism` asks for one run,
+`core.training.accounting.composition` for all that was released of the same data, and
+`core.training.accounting.group_privacy` for patients with several notes; all get their bounds here. Every value is an
+upper bound for removed and for added units.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+
+import numpy as np
+
+from core.common.opacus_parts import RDPAccountant, rdp_analysis
+from core.models.word_noise import gaussian_epsilon
+from core.training.accounting.loss_composition import ACCURACY, NEGLIGIBLE, Composed, both_directions
+from core.training.accounting.loss_distribution import Step
+
+History = Mapping[tuple[float, float], int]  # (σ, q) → steps
+Frozen = tuple[tuple[tuple[float, float], int], ...]
+Orders = tuple[float, ...]
+
+# Opacus' orders stop at 63, which floors ε near 0.1 at δ = 1e-5, and start at 1.1, which is loose for a large ε.
+RDP_ORDERS: Orders = (1.01, 1.02, 1.05, *RDPAccountant.DEFAULT_ALPHAS, 72, 80, 96, 128, 192, 256, 512, 1024)
+COARSE_ORDERS: Orders = (2, 3, 4, 6, 8, 12, 16, 24, 32, 64, 128, 256, 1024)  # looser, and 50 × faster
+MOST_UNITS = 1_000  # of one person; beyond, there is no numerical answer
+SEVERAL_UNITS = 64  # beyond, a coarser grid answers as fast
+COARSE_ACCURACY = 2e-3  # of ε
+LEAST_NOISE = 1e-5  # σ below which ε has no numerical answer
+MOST_NOISE = 1e8  # more noise costs no more ε, and its tiny losses do not fit a grid: counted as so much
+CLOSED_FORM_ROUNDING = 1e-9  # of ε
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """No warnings: "optimal order is the smallest alpha" says that a bound is loose there, not that it is wrong."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        yield
+
+
+def renyi_epsilon(history: History, delta: float, orders: Orders = RDP_ORDERS) -> float:
+    """ε by adding Rényi divergences; inf where α/(2σ²) overflows."""
+    with quiet():
+        try:
+            total = sum(_of_a_step(sigma, rate, orders) * steps for (sigma, rate), steps in history.items())
+            spent = float(rdp_analysis.get_privacy_spent(orders=orders, rdp=total, delta=delta)[0])
+            return max(0.0, spent)  # the conversion goes below 0 where δ alone covers every difference
+        except (OverflowError, ZeroDivisionError, ValueError):
+            return math.inf
+
+
+@lru_cache(maxsize=64)
+def _of_a_step(sigma: float, rate: float, orders: Orders) -> np.ndarray:
+    """Rényi divergences of one step at every order. Slow for orders that are not whole numbers."""
+    return rdp_analysis.compute_rdp(q=rate, noise_multiplier=sigma, steps=1, orders=orders)
+
+
+def numerical_epsilon(history: History, delta: float, units: int = 1) -> float:
+    """A certified upper bound on ε at `delta` for a person with `units` units (1: the unit itself).
+
+    ∞ where there is no answer within reasonable memory, or for more than `MOST_UNITS` units.
+    """
+    return _numerical_epsilon(tuple(sorted(history.items())), delta, units)
+
+
+@lru_cache(maxsize=512)
+def _numerical_epsilon(history: Frozen, delta: float, units: int) -> float:
+    kinds, steps = _kinds(dict(history), delta, units)
+    if not kinds:
+        return 0.0
+    if len(kinds) == 1 and steps == [1] and kinds[0].log_weights[0] == -math.inf:
+        return _unsampled_epsilon(kinds[0].sigma, delta)
+    found = _losses(history, delta, units)
+    with quiet():
+        return math.inf if found is None else _larger(found, steps, delta)
+
+
+def numerical_curve(sigma: float, rate: float, counts: Sequence[int], delta: float) -> list[float]:
+    """`numerical_epsilon` after each of `counts` steps, ascending, all on the grid of the largest count."""
+    if rate == 1.0:
+        return [numerical_epsilon({(sigma, rate): count}, delta) for count in counts]
+    found = _losses((((sigma, rate), counts[-1]),), delta, 1)
+    if found is None:
+        return [math.inf] * len(counts)
+    with quiet():
+        return [_larger(found, [count], delta) for count in counts]
+
+
+def _larger(losses: tuple[Composed, Composed], steps: Sequence[int], delta: float) -> float:
+    """The larger ε of a removed and an added unit. Chernoff's bound says where the added one need not be composed."""
+    removed, added = losses
+    found = removed.epsilon(steps, delta)
+    quick = added.chernoff_epsilon(steps, delta)
+    return found if quick <= found else max(found, min(quick, added.epsilon(steps, delta)))
+
+
+def numerical_delta(history: History, epsilon: float) -> float:
+    """A certified upper bound on δ(ε), with an absolute error of about 10⁻⁶; 1 where there is no answer."""
+    frozen = tuple(sorted(history.items()))
+    found = _losses(frozen, 1e-6, 1)
+    if found is None:
+        return 1.0
+    _, steps = _kinds(history, 1e-6, 1)
+    with quiet():
+        return max(one.delta(steps, epsilon) for one in found)
+
+
+@lru_cache(maxsize=16)
+def _losses(history: Frozen, delta: float, units: int) -> tuple[Composed, Composed] | None:
+    if units > MOST_UNITS:
+        return None
+    kinds, steps = _kinds(dict(history), delta, units)
+    if min(kind.sigma for kind in kinds) < LEAST_NOISE:
+        return None
+    with quiet():
+        try:
+            return both_directions(kinds, steps, delta, ACCURACY if units <= SEVERAL_UNITS else COARSE_ACCURACY)
+        except (OverflowError, ValueError, MemoryError):
+            return None
+
+
+def _kinds(history: History, delta: float, units: int) -> tuple[list[Step], list[int]]:
+    """The kinds of step for a person with `units` units, and their numbers; all without sampling become one.
+
+    Gaussian mechanisms without sampling are together one with 1/σ² = Σ 1/σᵢ² (Dong, Roth & Su 2022, corollary 3.3).
+    """
+    total, precision = sum(history.values()), 0.0
+    kinds: list[Step] = []
+    steps: list[int] = []
+    for (sigma, rate), count in history.items():
+        if rate == 1.0:
+            precision += count * (units / sigma) ** 2
+        elif count:
+            kinds.append(Step.sampled(min(sigma, MOST_NOISE), rate, units, NEGLIGIBLE * delta / (4 * total)))
+            steps.append(count)
+    if precision:
+        kinds.append(Step.sampled(1 / math.sqrt(precision), 1.0))
+        steps.append(1)
+    return kinds, steps
+
+
+def _unsampled_epsilon(multiplier: float, delta: float) -> float:
+    """ε of one Gaussian mechanism in closed form (Balle & Wang 2018, theorem 8), rounded up."""
+    if multiplier < LEAST_NOISE:
+        return math.inf
+    return gaussian_epsilon(multiplier, delta) * (1 + CLOSED_FORM_ROUNDING)

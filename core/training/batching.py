@@ -1,0 +1,74 @@
+"""From sample numbers to padded batches: what a step reads, whatever is done with it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+
+import numpy as np
+
+from core.common.randomness import PublicSeed, Randomness
+from core.models.build import LanguageModel
+from core.models.encoding import Samples
+from core.spec import PrivacySpec, TrainingSpec
+from core.training.losses import Batch, causal_batch, masked_batch
+from core.training.sampling import Purpose, Units, physical_batches, pieces, poisson_batches, shuffled_batches
+
+UnitPiece = tuple[Batch, np.ndarray]  # a batch and the unit of each of its examples (B,)
+
+
+class Feed:
+    """The batches of a run. A step's content follows from `randomness` and its number, not from earlier steps."""
+
+    def __init__(self, lm: LanguageModel, samples: Samples, training: TrainingSpec, randomness: Randomness):
+        self._lm, self._samples, self._training, self._randomness = lm, samples, training, randomness
+        self._lengths = np.array([len(ids) for ids in samples.ids])
+        self._epoch: tuple[int, list[np.ndarray]] = (0, [])
+
+    def sampled(self, step: int, units: Units, sample_rate: float) -> tuple[int, Iterator[Iterator[UnitPiece]]]:
+        """The size of one Poisson sample and its physical batches, each as its pieces; none when nobody was sampled."""
+        rng = self._randomness.stream(Purpose.SAMPLE, step)
+        physical = poisson_batches(units, self._lengths, sample_rate, self._training.physical_batch, rng)
+        keys = self._mask_keys([rows for rows, _ in physical], step)
+        batches = (
+            ((self._padded(piece, keys), of) for piece, of in pieces(rows, names, self._lengths))
+            for rows, names in physical
+        )
+        return sum(len(rows) for rows, _ in physical), batches
+
+    def shuffled(self, step: int, steps_an_epoch: int) -> tuple[int, Iterator[Batch]]:
+        """The size and the physical batches of a step of the shuffled epochs."""
+        epoch, index = divmod(step - 1, steps_an_epoch)
+        if self._epoch[0] != epoch + 1:
+            rng = PublicSeed(self._training.seed).stream(Purpose.SHUFFLE, epoch + 1)
+            self._epoch = (epoch + 1, shuffled_batches(self._lengths, self._training.batch_size, rng))
+        rows = self._epoch[1][index]
+        keys = self._mask_keys([rows], step)
+        return len(rows), (self._padded(part, keys) for part in physical_batches(rows, self._training.physical_batch))
+
+    def _mask_keys(self, batches: list[np.ndarray], step: int) -> dict[int, np.ndarray]:
+        """Random numbers (2, length) of each sample of a logical batch, whatever physical batch it is in."""
+        if self._lm.causal or not batches:
+            return {}
+        rows = np.sort(np.concatenate(batches))
+        lengths = self._lengths[rows]
+        drawn = self._randomness.stream(Purpose.MASK, step).random((2, int(lengths.sum())))
+        return dict(zip(rows.tolist(), np.split(drawn, np.cumsum(lengths)[:-1], axis=1), strict=True))
+
+    def _padded(self, rows: np.ndarray, keys: dict[int, np.ndarray]) -> Batch:
+        """Samples as padded tensors on the model's device."""
+        ids = [self._samples.ids[row] for row in rows]
+        if self._lm.causal:
+            return causal_batch(ids, self._lm.device)
+        return masked_batch(ids, [keys[int(row)] for row in rows], self._lm.tokenizer, self._lm.device)
+
+    def fingerprint(self, privacy: PrivacySpec) -> str:
+        """Digest of everything that decides the steps, so that a checkpoint of another run is not gone on with."""
+        digest = hashlib.sha256(
+            f"{self._lm.kind}|{self._training.model_dump_json()}|{privacy.model_dump_json()}".encode()
+        )
+        digest.update(self._randomness.check)
+        digest.update(self._lengths.tobytes())
+        for ids in self._samples.ids:
+            digest.update(ids.astype(np.int64).tobytes())
+        return digest.hexdigest()

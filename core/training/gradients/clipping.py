@@ -1,0 +1,252 @@
+"""Per-unit clipped gradient sums from one backward pass, and the noise of DP-SGD.
+
+DP-SGD (Abadi et al. 2016) bounds what one unit can do to a step: the gradient ∇_u of each unit (summed over its
+examples) is scaled by c_u = min(1, C / ‖∇_u‖), the scaled gradients are summed over the logical batch, and Gaussian
+noise of standard deviation σ·C is added to the *sum*, once. `Clipper` does this exactly, after Bu et al. 2023
+("book-keeping"): forward hooks keep every layer's input, one backward pass gives the gradients of the layers'
+*outputs*, both together give each unit's norm and then the clipped sum (`core.training.gradients.per_example_norms`
+says how). Autograd computes no weight gradient.
+
+Why not Opacus' optimiser: its `DPOptimizer` wants per-sample gradients on the parameters and its ghost mode refuses
+tied embeddings and needs a second backward pass; what remains of it (a normal draw and a division) is shorter than
+the adapter would be, and `core.training.gradients.noise` draws better. The accountants, where a mistake would be
+silent, are Opacus' (`core.training.accounting.mechanism`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from core.common.randomness import Stream
+from core.training.gradients.layers import LayerGradients, layers_of
+from core.training.gradients.noise import add_gaussian
+from core.training.gradients.per_example_norms import Store
+from core.training.gradients.records import Record, Records, Vectors
+from core.training.gradients.units import UnitLayout
+
+
+class TrainingDiverged(ArithmeticError):
+    """A loss or gradient is no longer a finite number."""
+
+
+class Clipper:
+    """Accumulates clipped per-unit gradients of `model` and turns them into one noisy gradient a logical batch.
+
+    Every example is one row of the batch dimension (dimension 0) of every layer's input, and its loss must depend on no
+    other row. GPT-2's and DistilBERT's `position_ids` must therefore be passed with a batch dimension.
+
+    Use: run the model with gradients on, call `accumulate` with one loss an example, repeat for each physical batch of
+    the logical batch, then `noisy_gradient`, then the optimiser's step. `close` (or `with`) removes the hooks.
+    """
+
+    def __init__(self, model: nn.Module, max_grad_norm: float):
+        if not max_grad_norm > 0:
+            raise ValueError(f"the clipping norm C must be above 0, not {max_grad_norm}")
+        self.max_grad_norm = float(max_grad_norm)
+        self._handlers = layers_of(model)
+        self._parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        if not self._parameters:
+            raise ValueError("nothing to train: every parameter of the model is frozen")
+        self._names = {module: name for name, module in model.named_modules()}
+        self._calls: dict[nn.Module, tuple[Tensor, Tensor]] = {}  # of the forward pass that has just run
+        self._records: Records = {}  # of the pieces of the physical batch
+        self._pieces: list[Sequence[int] | np.ndarray | Tensor] = []  # their unit ids
+        self._total, self._sums = _flat_zeros(self._parameters)  # of the logical batch: all of it, and each parameter's
+        self._vector_width = sum(parameter.numel() for parameter in self._parameters if parameter.dim() == 1)
+        self._vectors: Vectors | None = None
+        self._measured: list[LayerGradients] = []  # the layers of the physical batch whose norms are known
+        self._store = Store()
+        self._seen: set[int] = set()
+        layers = [layer for handler in self._handlers for layer in handler.layers]
+        self._hooks = [layer.register_forward_hook(self._keep) for layer in layers]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None):
+        self.close()
+
+    def close(self) -> None:
+        """Take the hooks off the model."""
+        for hook in self._hooks:
+            hook.remove()
+        self._hooks, self._calls, self._records, self._pieces = [], {}, {}, []
+
+    def _keep(self, layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        """Forward hook: remember one call of `layer`, when gradients are on."""
+        if not torch.is_grad_enabled():
+            return
+        if layer in self._calls:
+            self._calls = {}
+            raise ValueError(
+                f"the layer {self._names[layer]} ran twice before accumulate(): run the model once a piece of a batch"
+            )
+        self._calls[layer] = (inputs[0].detach(), output)
+
+    def accumulate(self, losses: Tensor, unit_ids: Sequence[int] | np.ndarray | Tensor) -> Tensor:
+        """Add the clipped gradients of one physical batch that ran through the model in one piece.
+
+        The same as `backward` followed by `clip`, see there.
+        """
+        self.backward(losses, unit_ids)
+        return self.clip()
+
+    def backward(self, losses: Tensor, unit_ids: Sequence[int] | np.ndarray | Tensor) -> None:
+        """The backward pass of one piece of a physical batch. Nothing is added to the sum before `clip`.
+
+        Args:
+            losses: (B,) one loss an example, from the forward pass just run. B = 0 adds nothing.
+            unit_ids: (B,) which unit each example belongs to. A unit may lie in several pieces before one `clip`.
+
+        Raises:
+            ValueError: losses that are not one an example (a scalar would clip nothing), or a layer that did not see
+                one row an example.
+
+        """
+        calls, self._calls = self._calls, {}
+        if losses.dim() != 1 or len(losses) != len(unit_ids):
+            raise ValueError(
+                f"clipping needs one loss an example and one unit id an example, not losses of shape "
+                f"{tuple(losses.shape)} with {len(unit_ids)} unit ids: a summed or averaged loss would clip nothing"
+            )
+        if len(losses) == 0:
+            return
+        for layer, (_, output) in calls.items():
+            if len(output) != len(losses):
+                raise ValueError(
+                    f"the layer {self._names[layer]} saw {len(output)} rows for {len(losses)} losses: "
+                    f"pass inputs with a full batch dimension (position_ids too)"
+                )
+        outputs = [output for _, output in calls.values()]
+        gradients = torch.autograd.grad(losses.sum(), outputs, allow_unused=True)
+        for layer, gradient in zip(calls, gradients, strict=True):
+            if gradient is None:  # taken for zero, a gradient that autograd lost track of would escape the clipping
+                self._records, self._pieces = {}, []  # half a piece is no piece
+                raise ValueError(f"the layer {self._names[layer]} ran, but the losses do not depend on it: freeze it")
+            self._records.setdefault(layer, Record()).add(layer, *calls[layer], gradient)
+        self._pieces.append(unit_ids)
+
+    def clip(self) -> Tensor:
+        """Clip the gradients of the units whose pieces `backward` has seen, and add them to the sum.
+
+        Returns:
+            (U,) the units' gradient norms before clipping, in ascending order of unit id.
+
+        Raises:
+            ValueError: a unit that was already clipped in this logical batch, or a layer that ran in some pieces only.
+            TrainingDiverged: a norm that is not finite.
+
+        """
+        if not self._pieces:
+            return torch.zeros(0, dtype=torch.float64)
+        records, layout = self._arranged()
+        again = self._seen.intersection(layout.ids.tolist())
+        if again:
+            raise ValueError(
+                f"unit {min(again)} is spread over two physical batches, so it would be clipped twice and count "
+                f"double: keep all examples of a unit in one physical batch"
+            )
+        norms = self._norms(records, layout)
+        factors = (self.max_grad_norm / norms.clamp(min=self.max_grad_norm)).float()  # (U,) min(1, C / norm)
+        with torch.no_grad():
+            for handler in self._measured:
+                handler.add_clipped_sum(layout, factors, self._sums)
+            self._vectors.add_clipped_sum(factors, self._sums)
+        self._forget()
+        self._seen.update(layout.ids.tolist())
+        return norms[torch.as_tensor(np.argsort(layout.ids), device=norms.device)]
+
+    def layer_squares(self) -> Tensor:
+        """The units' squared gradient norms a layer, instead of `clip`: (U, layers) float64, nothing is added up.
+
+        Units are in ascending order of unit id, layers in the order of `layer_names`; 0 for a layer that did not run.
+        Raises ValueError when `backward` has seen no example.
+        """
+        if not self._pieces:
+            raise ValueError("there are no gradients: call backward() first")
+        records, layout = self._arranged()
+        squares = self._squares(records, layout).clamp_(min=0.0)
+        self._forget()
+        return squares[torch.as_tensor(np.argsort(layout.ids), device=squares.device)]
+
+    @property
+    def layer_names(self) -> list[str]:
+        """Name of every trainable layer; tied layers have one together."""
+        return ["+".join(self._names[layer] for layer in handler.layers) for handler in self._handlers]
+
+    def _arranged(self) -> tuple[Records, UnitLayout]:
+        """The records of the physical batch in the order of its units; the clipper forgets them."""
+        records, self._records = self._records, {}
+        pieces, self._pieces = self._pieces, []
+        layout = UnitLayout(pieces, next(iter(records.values())).gradients[0].device)
+        for layer, record in records.items():
+            if len(record.inputs) != len(pieces):
+                raise ValueError(f"the layer {self._names[layer]} took part in some pieces of the batch only")
+            record.arrange(layout)
+        return records, layout
+
+    @torch.no_grad()
+    def _squares(self, records: Records, layout: UnitLayout) -> Tensor:
+        """(U, layers) squared gradient norm of each unit in each layer, float64. Takes the records apart."""
+        squares = torch.zeros(
+            len(layout), len(self._handlers), dtype=torch.float64, device=layout.unit_of_example.device
+        )
+        self._vectors, self._measured = Vectors(layout, self._vector_width, self._total), []
+        for column, handler in enumerate(self._handlers):
+            used = [layer in records for layer in handler.layers]
+            if all(used):
+                squares[:, column] = handler.squared_norms(records, layout, self._store)
+                handler.add_vectors(records, column, self._vectors)
+                self._measured.append(handler)
+                for layer in handler.layers:
+                    del records[layer]  # its handler has what it needs: the next layer's gradients find room
+            elif any(used):
+                names = ", ".join(self._names[layer] for layer in handler.layers)
+                raise ValueError(f"only one of the tied layers {names} took part in the forward pass")
+        self._vectors.add_squares(squares)
+        return squares
+
+    def _forget(self) -> None:
+        """Let go of what a physical batch kept between its norms and its clipped sum."""
+        self._vectors, self._measured = None, []
+        self._store.clear()
+
+    def _norms(self, records: Records, layout: UnitLayout) -> Tensor:
+        """(U,) gradient norm of each unit over all trainable parameters, float64."""
+        squares = sum(self._squares(records, layout).unbind(1))  # in the layers' order: every bit of it reproducible
+        norms = squares.clamp(min=0.0).sqrt()
+        if not torch.isfinite(norms).all():
+            raise TrainingDiverged("training diverged: a gradient is not a finite number; lower the learning rate")
+        return norms
+
+    def noisy_gradient(self, noise_multiplier: float, expected_units: float, rng: Stream) -> None:
+        """End the logical batch: set every `p.grad` to (clipped sum + N(0, (σ·C)²)) / expected_units.
+
+        Call it once a logical batch, however many physical batches (also none: a Poisson sample may be empty, and its
+        noise still counts). `expected_units` is the *expected* number of units (q·n), not the realised one, which is
+        private.
+        """
+        noisy = self._total
+        add_gaussian(noisy, noise_multiplier * self.max_grad_norm, rng)
+        noisy.div_(expected_units)
+        for parameter, gradient in self._sums.items():
+            parameter.grad = gradient
+        self._total, self._sums = _flat_zeros(self._parameters)  # what was the sum is the optimiser's now
+        self._seen = set()
+
+
+def _flat_zeros(parameters: Sequence[nn.Parameter]) -> tuple[Tensor, dict[nn.Parameter, Tensor]]:
+    """One vector of zeros for all parameters together, and each parameter's part of it in its shape."""
+    flat = torch.zeros(sum(parameter.numel() for parameter in parameters), device=parameters[0].device)
+    return flat, dict(zip(parameters, _views(flat, parameters), strict=True))
+
+
+def _views(flat: Tensor, parameters: Sequence[nn.Parameter]) -> list[Tensor]:
+    parts = flat.split([parameter.numel() for parameter in parameters])
+    return [part.view_as(parameter) for part, parameter in zip(parts, parameters, strict=True)]

@@ -1,0 +1,214 @@
+"""What the models write: how many texts until a patient is named, and notes that come back word for word."""
+
+from __future__ import annotations
+
+import pandas as pd
+import streamlit as st
+
+from core.evaluation.memorisation.extraction import distinct_values, first_leaks, leak_curve
+from core.evaluation.memorisation.verbatim import fields_within, longest
+from core.evaluation.wording import interval_text, percent
+from core.phi.fields import DIRECT, FIELD
+from core.runs.run import Run
+from pages.parts.canaries import charts as canary_charts
+from pages.parts.canaries import sentences
+from pages.parts.canaries.tables import audit_table, no_audit, together
+from pages.parts.common import chart_style, guess
+from pages.parts.common.data_table import csv_button, numbers
+from pages.parts.common.phi_text import literal
+from pages.parts.session import owner, resources
+
+SHOWN = 60  # notes offered for reading
+ARM_NAMES = (("run", "training patients"), ("heldout", "held-out patients (control)"))
+
+
+@resources.cached_data(max_entries=60, show_spinner=False)
+def first_leak_tables(folder: str, finished: float | None, _run: Run) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """A run's leak curve, and every value that it wrote of a patient, once."""
+    patients = owner.workspace().corpus(_run.spec.corpus, store=False).patients
+    generations, hits = _run.table("generations"), _run.table("hits")
+    curve = leak_curve(first_leaks(generations, hits, patients), len(generations))
+    return curve, distinct_values(generations, hits)
+
+
+def questions_view(chosen: dict[str, Run]) -> None:
+    """How many texts an attacker reads until a patient is named."""
+    first = next(iter(chosen.values()))
+    texts = len(first.table("generations"))
+    answer = guess.first(
+        f"An attacker reads {texts:,} texts of the first model. Of how many patients do they learn a name or number?",
+        ["none", "1 in 20", "1 in 3", "all"],
+        key=f"questions-{first.id}",
+    )
+    if answer is None:
+        return
+    found = {name: first_leak_tables(str(run.folder), run.status.finished, run) for name, run in chosen.items()}
+    curves = {name: tables[0] for name, tables in found.items()}
+    for number, (name, curve) in enumerate(curves.items()):
+        ends = curve.groupby("arm").last()
+        shares = [
+            f"{percent(ends.loc[arm, 'share'])} of {who} ({interval_text(ends.loc[arm, 'low'], ends.loc[arm, 'high'])})"
+            for arm, who in ARM_NAMES
+            if arm in ends.index
+        ]
+        texts = int(ends["samples"].max())
+        guess.told(answer if number == 0 else "", f"**{name}**, {texts:,} texts: {', '.join(shares)}.")
+    chart_style.show(
+        canary_charts.leak_curve(curves), key="questions-chart", alt="Share of patients leaked against texts"
+    )
+    numbers(together(curves), name="first-leaks")
+    numbers(
+        together({name: tables[1] for name, tables in found.items()}), name="leaked-values", label="Every value, once"
+    )
+    read_first(chosen)
+    sentences.how("questions")
+
+
+def read_first(chosen: dict[str, Run]) -> None:
+    """Extraction ranked by likelihood ratio, and greedy decoding, where a full audit has them."""
+    tables = {name: audit_table(run, "extraction_recall") for name, run in chosen.items()}
+    tables = {name: table for name, table in tables.items() if len(table)}
+    if not tables:
+        return
+    st.subheader("Which texts would one read first?", anchor=False)
+    for name, table in tables.items():
+        st.markdown(f"**{name}**: {ranked_sentence(table)} {greedy_sentence(chosen[name])}")
+    numbers(together(tables), name="extraction-recall", label="Recall at 0, 10 and 100 errors")
+
+
+def ranked_sentence(table: pd.DataFrame) -> str:
+    """What stands before the 101st wrong text, sorted by likelihood ratio and by likelihood."""
+    rows = table[table["errors"] == table["errors"].max()].set_index("score")
+    ratio, own = rows.loc["ratio"], rows.loc["log_likelihood"]
+    if not ratio["leaks"]:
+        return "none of its texts holds a trained-on person's identifier, so there is nothing to rank."
+    return (
+        f"sorted by how much likelier a text is than under the public model, {int(ratio['found'])} of "
+        f"{int(ratio['leaks'])} different values ({percent(ratio['recall'])}) stand before the wrong text no. "
+        f"{int(ratio['errors']) + 1}; sorted by likelihood alone {int(own['found'])} ({percent(own['recall'])})."
+    )
+
+
+def greedy_sentence(run: Run) -> str:
+    """Of how many patients each prompt, asked once for the likeliest words, gave a direct identifier."""
+    asked, hits = audit_table(run, "greedy_generations"), audit_table(run, "greedy_hits")
+    if asked.empty:
+        return ""
+    ours = hits[(hits["rule"] == "value") & hits["field"].isin(DIRECT)]
+    counts = [ours.loc[ours["split"] == split, "patient_id"].nunique() for split in ("member", "heldout")]
+    return (
+        f"Asked once each for the likeliest words (greedy), {len(asked)} prompts give an identifier of {counts[0]} "
+        f"training and {counts[1]} held-out patients."
+    )
+
+
+def words_view(chosen: dict[str, Run]) -> None:
+    """Notes that come back word for word: rates with controls, and the notes themselves."""
+    rates = {name: audit_table(run, "memorised") for name, run in chosen.items()}
+    for name, table in rates.items():
+        if table.empty:
+            if chosen[name].spec.model.kind != "gpt2":
+                st.info(f"“{name}” fills gaps and does not continue a text: this attack is for GPT-2.")
+            else:
+                no_audit(name)
+    rates = {name: table for name, table in rates.items() if not table.empty}
+    if not rates:
+        sentences.how("words")
+        return
+    answer = guess.first(
+        "Shown the first 32 tokens of a training note, how often does the model write the rest word for word?",
+        ["never", "1 to 5 % of notes", "a fifth", "half of them"],
+        key=f"words-{chosen[next(iter(rates))].id}",
+    )
+    if answer is None:
+        return
+    for name, table in rates.items():
+        rows = table[table["prefix_tokens"] == table["prefix_tokens"].max()].set_index("arm")
+        own, control = rows.loc["run"], rows.loc["heldout"]
+        counted = [
+            f"{int(arm['found']):,} of {int(arm['notes']):,} notes of {who} ({percent(arm['verbatim'])}, "
+            f"{interval_text(arm['low'], arm['high'])})"
+            for arm, who in ((own, "training patients"), (control, "held-out patients"))
+        ]
+        right = f"**{name}**: {counted[0]}, and {counted[1]}."
+        guess.told(answer if name == next(iter(rates)) else "", right)
+    chart_style.show(canary_charts.verbatim(rates), key="words-chart", alt="Share of notes repeated word for word")
+    numbers(together(rates), name="memorised")
+    read_notes({name: chosen[name] for name in rates})
+    predictors(chosen)
+    sentences.how("words")
+
+
+def read_notes(chosen: dict[str, Run]) -> None:
+    """One note with the part that came back highlighted, from the longest on."""
+    st.subheader("Read what it repeats")
+    left, middle, right = st.columns([2, 2, 1], vertical_alignment="bottom")
+    name = left.selectbox("Model", list(chosen), key="words-model")
+    split = middle.segmented_control(
+        "Notes of",
+        ["member", "heldout"],
+        default="member",
+        required=True,
+        key="words-split",
+        format_func={"member": "training patients", "heldout": "held-out patients (control)"}.__getitem__,
+    )
+    run = chosen[name]
+    found = longest(audit_table(run, "prefixes"), split).head(SHOWN)
+    if found.empty:
+        st.caption("No note was asked for.")
+        return
+    place = right.number_input(f"Note, 1 to {len(found)}", 1, len(found), 1, key="words-note")
+    row = found.iloc[int(place) - 1]
+    note = owner.workspace().corpus(run.spec.corpus, store=False).notes.set_index("note_id").loc[row["note_id"]]
+    start, end = int(row["prefix_end"]), int(row["matched_end"])
+    fields = fields_within(note["phi_spans"], start, end)
+    held = ", ".join(FIELD[name].label if name in FIELD else name for name in fields)
+    st.markdown(
+        f"Note {literal(row['note_id'])}: after {row['prefix_tokens']} tokens (dotted) the model wrote the next "
+        f"**{row['matched_tokens']} of {row['rest_tokens']}** tokens word for word. The patient's own values in them: "
+        f"{held or 'none'}."
+    )
+    st.html(sentences.note_html(note["text"], start, end))
+    numbers(found, name="longest-continuations", label="The longest continuations")
+
+
+def predictors(chosen: dict[str, Run]) -> None:
+    """What memorised notes have in common (row M5), where a full audit asked."""
+    tables = {name: audit_table(run, "memorisation_predictors") for name, run in chosen.items()}
+    tables = {name: table[table["half"] == "judged"] for name, table in tables.items() if not table.empty}
+    if not tables:
+        return
+    st.subheader("What do memorised notes have in common?")
+    st.markdown(
+        "A simple rule from each feature, fitted on half of the patients and judged on the others. It helps only where "
+        "its precision exceeds the share of notes that are memorised anyway."
+    )
+    st.dataframe(
+        predictor_rows(together(tables)),
+        hide_index=True,
+        height="content",
+        alt="Precision and recall of predicting memorised notes from simple features",
+    )
+    csv_button(together(tables), name="memorisation-predictors")
+
+
+def predictor_rows(table: pd.DataFrame) -> pd.DataFrame:
+    """The predictors' figures as a reader wants them: `67 % (63 % to 71 %)`, and what a blind rule's precision is."""
+
+    def told(value: str) -> list[str]:
+        return [
+            f"{percent(row[value])} ({percent(row[f'{value}_low'])} to {percent(row[f'{value}_high'])})"
+            if row[value] == row[value]
+            else "calls no note memorised"
+            for row in table.to_dict("records")
+        ]
+
+    return pd.DataFrame(
+        {
+            "model": table["run"],
+            "feature": table["features"],
+            "precision (95 % interval)": told("precision"),
+            "of calling all memorised": table["memorised"].map(percent),
+            "recall (95 % interval)": told("recall"),
+        }
+    )

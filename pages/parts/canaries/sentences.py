@@ -1,0 +1,126 @@
+"""The words of the Canaries page: what was computed and how, highlighted notes, what a bound means."""
+
+from __future__ import annotations
+
+import html
+import math
+
+import pandas as pd
+import streamlit as st
+
+from core.common.formatting import promised_text, proved_text
+from core.evaluation import wording
+from core.evaluation.guarantee.audit_guarantee import ONE_RUN, further, headline, spoken
+from core.evaluation.memorisation.canaries import whole_patients
+from pages.parts.canaries.methods import HOW
+from pages.parts.common.phi_text import visible
+
+
+def how(view: str) -> None:
+    """The fold that says how a picture is computed."""
+    with st.expander("How is this computed?"):
+        st.markdown(HOW[view])
+
+
+def note_html(text: str, prefix_end: int, matched_end: int, rest_end: int | None = None) -> str:
+    """A note with what the model was shown, what it repeated word for word (marked), and the rest; all escaped."""
+
+    def part(start: int, end: int | None) -> str:
+        return html.escape(visible(text[start:end]))
+
+    repeated = part(prefix_end, matched_end)
+    mark = f'<mark class="phi phi-leak">{repeated}<b>word for word</b></mark>' if repeated else ""
+    return (
+        f'<div class="phi-text"><span class="phi-prompt">{part(0, prefix_end)}</span>{mark}'
+        f"{part(matched_end, rest_end)}</div>"
+    )
+
+
+def exposure_answer(figures: pd.DataFrame) -> str:
+    """After how many copies the mean exposure leaves its control behind (intervals apart), in a sentence."""
+    control = figures[figures["arm"] == "heldout"]
+    above = figures[(figures["arm"] == "run") & (figures["low"] > float(control["high"].max()))]
+    if control.empty or above.empty:
+        return "At no number of copies does it rise above the canaries that were left out."
+    row, unread = above.loc[above["insertions"].idxmin()], control.iloc[0]
+    copies = int(row["insertions"])
+    return (
+        f"{copies} {'copy is' if copies == 1 else 'copies are'} enough: an exposure of {_bits(row)}, mean of "
+        f"{int(row['canaries'])} canaries, against {_bits(unread)} for {int(unread['canaries'])} that were left out."
+    )
+
+
+def _bits(row: pd.Series) -> str:
+    """`10.0 bits (95 % interval 4.4 to 10.0)`."""
+    return f"{row['exposure']:.1f} bits ({wording.interval_text(row['low'], row['high'], '{:.1f}'.format)})"
+
+
+def patients_answer(name: str, people: pd.DataFrame) -> str:
+    """How many planted canary patients rank first, their mean exposure beside that of those left out, in a sentence."""
+    figures = whole_patients(people).set_index("arm")
+    if "run" not in figures.index:
+        return f"**{name}**: the coin put none of them in."
+    planted, own = people[people["inserted"]], figures.loc["run"]
+    first = int((planted["rank"] == 1).sum())
+    control = f"; those left out: {_bits(figures.loc['heldout'])}" if "heldout" in figures.index else ""
+    return (
+        f"**{name}**: {first} of {len(planted)} planted patients rank first. Mean exposure: {_bits(own)}{control}. "
+        f"{int(own['named']) or 'Not one'} of them had an identifier written unasked."
+    )
+
+
+def race_answer(name: str, race: pd.DataFrame) -> str:
+    """What became of the canary planted least, beside the one never planted, in a sentence."""
+    ends = race.sort_values("epoch").groupby("copies")["exposure"].agg(["first", "last"])
+    planted = [copies for copies in ends.index if copies > 0]
+    if not planted:
+        return f"{name}: no tracked canary was planted."
+    copies = min(planted)
+    one, times = ends.loc[copies], "1 copy" if copies == 1 else f"{copies} copies"
+    control = f"; the one never planted ends at {ends.loc[0, 'last']:.1f}" if 0 in ends.index else ""
+    return (
+        f"**{name}**: {times} stood at {one['first']:.1f} bits after the first epoch, {one['last']:.1f} after the "
+        f"last{control}."
+    )
+
+
+def bound_sentences(table: pd.DataFrame, unit: str) -> None:
+    """What the audit fixed beforehand proved, what the others did, what could have been, and an alarm above ε."""
+    row = spoken(table)
+    if row is None:
+        st.info("This run has neither ranked canaries nor enough patients, so nothing can be proved about its ε.")
+        return
+    promised, fixed = float(row["promised"]), headline(table)
+    sentence = wording.audit_sentence(float(row["epsilon"]), promised, float(row["ceiling"]))
+    if row["alarm"]:
+        chance = "Of runs that keep their promise at most one in ten shows such an alarm by chance."
+        st.error(f"{sentence} (ε per {unit}) {chance}", icon=":material/warning:")
+    else:
+        st.markdown(f"**{sentence}** (ε per {unit}, 95\u00a0% confidence)")
+    told = [] if fixed is None else [_fixed(fixed, unit)]
+    others, best = further(table), float(table["ceiling"].max())
+    if len(others) and fixed is not None:
+        highest = others.loc[others["epsilon"].idxmax()]
+        found, most = float(highest["epsilon"]), wording.epsilon_text(float(highest["ceiling"]))
+        proved = (
+            f"the highest proves ε ≥ {proved_text(found)} (it could show at most {most})"
+            if found
+            else f"none proves anything; they could show at most {wording.epsilon_text(float(others['ceiling'].max()))}"
+        )
+        told.append(f"Of {len(others)} further looks, which hold together at another 95\u00a0%, {proved}.")
+    if math.isfinite(promised) and best < promised:
+        told.append(
+            f"No audit in this picture could have contradicted the promise of {promised_text(promised)}: they "
+            f"end at {wording.epsilon_text(best)}. Silence is no proof; more canaries reach further."
+        )
+    st.markdown(" ".join(told))
+
+
+def _fixed(row: pd.Series, unit: str) -> str:
+    """What the audit fixed beforehand was made of."""
+    if row["evidence"] != ONE_RUN:
+        return ""
+    return (
+        f"The audit fixed beforehand had {int(row['trials'])} canaries that are one {unit} each and guessed "
+        f"{int(row['correct'])} right; at most it could have proved ε ≥ {wording.epsilon_text(float(row['ceiling']))}."
+    )

@@ -1,0 +1,248 @@
+"""The views of the Canaries page, each drawn for the two runs that were chosen (name → run)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pandas as pd
+import streamlit as st
+
+from core.evaluation.guarantee.epsilon_bounds import one_run_ceiling
+from core.evaluation.memorisation.canaries import FORMS, exposure_by_copies, race, whole_patients
+from core.evaluation.memorisation.risk import CALIBRATED, OLD, SCORE, WEIGHTS
+from core.runs.run import Run
+from pages.parts.canaries import charts as canary_charts
+from pages.parts.canaries import sentences
+from pages.parts.canaries.generated_text import questions_view, words_view
+from pages.parts.canaries.tables import audit_table, no_audit, together
+from pages.parts.canaries.word_list import word_list_view
+from pages.parts.common import chart_style, guess
+from pages.parts.common.data_table import numbers
+from pages.parts.common.public_noise import say_where_public
+from pages.parts.session import owner, resources
+
+SPACE_BITS = math.log2(1_000)  # a canary that ranks first of 1,000
+
+
+def exposure_view(chosen: dict[str, Run]) -> None:
+    """Exposure against copies, by rank or fitted, of all forms or one."""
+    fits = {name: audit_table(run, "exposures") for name, run in chosen.items()}
+    left, right = st.columns(2)
+    form = left.segmented_control(
+        "Form of the secret",
+        ["all", *FORMS],
+        default="all",
+        required=True,
+        key="form",
+        help="H: an ordinary word, S: the secret word. HSH is a secret between two ordinary words.",
+    )
+    measures = ["rank"] if any(table.empty for table in fits.values()) else ["rank", "fitted curve"]
+    measure = right.segmented_control(
+        "Exposure by",
+        measures,
+        default="rank",
+        required=True,
+        key="measure",
+        help="By the rank among 1,000 possible secrets, or estimated beyond 1,000 by a curve fitted to them.",
+    )
+    fitted = measure == "fitted curve"
+    forms = FORMS if form == "all" else (form,)
+    figures = {
+        name: exposure_by_copies(
+            fits[name] if fitted else run.table("canaries"),
+            column="skew_exposure" if fitted else "exposure",
+            forms=forms,
+            most=None if fitted else SPACE_BITS,
+        )
+        for name, run in chosen.items()
+    }
+    subject = next(iter(chosen))
+    answer = guess.first(
+        f"How many copies of a secret does the model “{subject}” need before it remembers it?",
+        ["1", "2", "4", "8", "it never does"],
+        key=f"copies-{chosen[subject].id}",
+    )
+    if answer is None:
+        return
+    guess.told(answer, sentences.exposure_answer(figures[subject]))
+    chart_style.show(
+        canary_charts.exposure(figures, most=None if fitted else SPACE_BITS),
+        key="exposure-chart",
+        alt="Exposure in bits against the number of copies planted, with the canaries that were left out",
+    )
+    numbers(together(figures), name="canary-exposure")
+    every = fits if fitted else {name: run.table("canaries") for name, run in chosen.items()}
+    numbers(together(every), name="canaries", label="Every canary")
+    sentences.how("exposure")
+
+
+def race_view(chosen: dict[str, Run]) -> None:
+    """Exposure of three canaries while each model was trained."""
+    races = {name: race(run.table("history"), run.table("canaries")) for name, run in chosen.items()}
+    races = {name: table for name, table in races.items() if len(table)}
+    if not races:
+        st.info("Neither model was trained for an epoch, so there is no race to show.")
+        return
+    answer = guess.first(
+        "Without privacy, how often must the notes be read before a secret planted once is known?",
+        ["once", "2 or 3 times", "more often", "never"],
+        key=f"epochs-{chosen[next(iter(races))].id}",
+    )
+    if answer is None:
+        return
+    for number, (name, table) in enumerate(races.items()):
+        guess.told(answer if number == 0 else "", sentences.race_answer(name, table))
+    chart_style.show(canary_charts.race(races), key="race-chart", alt="Exposure of three canaries after every epoch")
+    numbers(together(races), name="canary-race")
+    sentences.how("race")
+
+
+def patients_view(chosen: dict[str, Run]) -> None:
+    """Whole canary patients: how far up their name ranks, and whether anything of theirs was written unasked."""
+    people = {name: audit_table(run, "canary_patients") for name, run in chosen.items()}
+    for name, table in people.items():
+        if table.empty:
+            no_audit(name)
+    people = {name: table for name, table in people.items() if not table.empty}
+    if not people:
+        sentences.how("patients")
+        return
+    answer = guess.first(
+        "A patient who does not exist was put into the notes with three to five notes. Does the model rank their name "
+        "first among 1,000, where a note has it?",
+        ["always", "about half the time", "hardly ever"],
+        key=f"patients-{chosen[next(iter(people))].id}",
+    )
+    if answer is None:
+        return
+    for number, (name, table) in enumerate(people.items()):
+        guess.told(answer if number == 0 else "", sentences.patients_answer(name, table))
+    chart_style.show(
+        canary_charts.whole_patients(people),
+        key="patients-chart",
+        alt="Exposure in bits of the name of every canary patient, planted and left out",
+    )
+    numbers(together({name: whole_patients(table) for name, table in people.items()}), name="canary-patients")
+    numbers(together(people), name="every-canary-patient", label="Every canary patient")
+    sentences.how("patients")
+
+
+@resources.cached_data(max_entries=60, show_spinner=False)
+def bounds_table(folder: str, finished: float | None, audited: float, _run: Run) -> pd.DataFrame:
+    """The bounds of a run, from its full audit or else from its own tables. Neither changes once it is finished."""
+    from core.evaluation.memorisation.summary import bounds_of
+
+    stored = audit_table(_run, "bounds")
+    return bounds_of(_run) if stored.empty else stored
+
+
+@resources.cached_data(max_entries=60, show_spinner=False)
+def risk_table(folder: str, finished: float | None, audited: float, _run: Run) -> pd.DataFrame:
+    """Both risk scores of a run, from its full audit or else from its own tables."""
+    from core.evaluation.memorisation.risk import risk_scores
+
+    stored = audit_table(_run, "risk")
+    if not stored.empty:
+        return stored
+    return risk_scores(_run.metrics, _run.table("scores"), _run.table("canaries"), None, resamples=300)
+
+
+def of_run(make: Callable[..., pd.DataFrame], run: Run) -> pd.DataFrame:
+    """A cached table of a run, made anew when a further audit of it was stored."""
+    latest = max((one.finished for one in owner.workspace().audit(run.id).outcomes().values()), default=0.0)
+    return make(str(run.folder), run.status.finished, latest, run)
+
+
+def guarantee_view(chosen: dict[str, Run]) -> None:
+    """Empirical against promised ε, with the ceiling."""
+    answer = guess.first(
+        "Twelve canaries, each planted by a coin, all twelve guessed right: how large an ε does that prove?",
+        ["0.1", "1.3", "8", "any"],
+        key="ceiling",
+    )
+    if answer is None:
+        return
+    proved = one_run_ceiling(12)
+    guess.told(answer, f"Twelve right by luck: once in {2**12:,} times. They prove ε ≥ {proved:.2f}, at 95\u00a0%.")
+    for number, (name, run) in enumerate(chosen.items()):
+        st.subheader(name)
+        table = of_run(bounds_table, run)
+        sentences.bound_sentences(table, run.spec.privacy.unit)
+        if not table.empty:
+            chart_style.show(
+                canary_charts.bounds(table), key=f"bounds-chart-{number}", alt=f"Proved and promised ε, {name}"
+            )
+            numbers(table, name=f"bounds-{number}")
+    say_where_public(chosen)
+    sentences.how("guarantee")
+
+
+def risk_view(chosen: dict[str, Run]) -> None:
+    """Row P5's score, old and calibrated; two are compared where they are made of the same parts."""
+    scores = {name: of_run(risk_table, run) for name, run in chosen.items()}
+    missing = " ".join(sentence for name, run in chosen.items() for sentence in without(name, run, scores[name]))
+    alike = len({parts_of(table) for table in scores.values()}) == 1
+    if alike:
+        answer = guess.first(
+            "A published score counts leaks without a control. "
+            + ("How far does it fall from the first model to the second?" if len(scores) > 1 else "How high is it?"),
+            ["to nearly 0", "by half", "hardly at all"] if len(scores) > 1 else ["nearly 0", "about 0.3", "above 0.5"],
+            key="-".join(["score", *(run.id for run in chosen.values())]),
+        )
+        if answer is None:
+            return
+        old, calibrated = (risk_sums(scores, version) for version in (OLD, CALIBRATED))
+        guess.told(answer, f"The old score: {old}. Every part less its control: {calibrated}.")
+    else:
+        st.info(
+            "These scores are made of different parts, the weights of what is there scaled up, and must not be "
+            f"compared. {missing}",
+            icon=":material/difference:",
+        )
+    chart_style.show(canary_charts.risk(scores), key="risk-chart", alt="Risk scores, old and calibrated, by part")
+    if alike and missing:
+        st.caption(f"{missing} The weights of the other parts are scaled up.")
+    numbers(together(scores), name="risk")
+    sentences.how("risk")
+
+
+def parts_of(table: pd.DataFrame) -> frozenset[tuple[str, str]]:
+    """What the scores of a run are made of: version and part of every row but the sums."""
+    parts = table[table["part"] != SCORE]
+    return frozenset(zip(parts["version"], parts["part"], strict=True))
+
+
+def risk_sums(scores: dict[str, pd.DataFrame], version: str) -> str:
+    """`0.61 → 0.22`: one version's score of every run."""
+    rows = [table[(table["version"] == version) & (table["part"] == SCORE)] for table in scores.values()]
+    return " → ".join(f"{row['value'].iloc[0]:.2f}" for row in rows)
+
+
+def without(name: str, run: Run, table: pd.DataFrame) -> list[str]:
+    """A sentence for every part that the run's scores do not have, and whether an audit could add it."""
+    there = parts_of(table)
+    told = []
+    for part in WEIGHTS:
+        if {(OLD, part), (CALIBRATED, part)} <= there:
+            continue
+        said = f"“{name}” has no part “{canary_charts.PARTS[part][0]}”"
+        if part != "memorisation":
+            told.append(f"{said}: its tables do not have what that takes.")
+        elif run.spec.model.kind == "gpt2":
+            told.append(f"{said}: no full audit has measured it.")
+        else:
+            told.append(f"{said}: it fills gaps and does not continue a text, so no audit measures it.")
+    return told
+
+
+VIEWS: dict[str, Callable[[dict[str, Run]], None]] = {
+    "Copies": exposure_view,
+    "Epochs": race_view,
+    "Whole patients": patients_view,
+    "Questions": questions_view,
+    "Word for word": words_view,
+    "Guarantee": guarantee_view,
+    "Risk score": risk_view,
+    "Word list": word_list_view,
+}

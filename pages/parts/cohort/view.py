@@ -1,0 +1,245 @@
+"""Looking at a cohort: its notes with PHI marked, how fields and codes are spread, its canaries, its downloads."""
+
+from __future__ import annotations
+
+import io
+import math
+
+import pandas as pd
+import plotly.graph_objects as go
+import pyarrow as pa
+import pyarrow.parquet as pq
+import streamlit as st
+
+from core.corpus import profile
+from core.corpus.tables import NOTES, Corpus
+from pages.parts.common import chart_style
+from pages.parts.common.data_table import csv_button, numbers
+from pages.parts.common.phi_text import fields_html, literal
+
+NOTES_A_PAGE = 4
+FEW_HOLDERS = 5  # a code held by fewer patients than this can point at somebody
+ROLE_COLOURS = {
+    "direct": chart_style.RISK,
+    "health": chart_style.OKABE_ITO["purple"],
+    "physical": chart_style.OKABE_ITO["sky"],
+}
+SPLITS = {
+    "member": "members (trained on)",
+    "heldout": "held out (never trained on)",
+    "population": "population (thresholds only)",
+    "canary": "canaries (planted)",
+}
+
+
+def in_figures(corpus: Corpus) -> None:
+    """The cohort's splits, each with its patients and notes."""
+    table = profile.splits(corpus).set_index("split")
+    with st.grid(4, min_column_width=170):
+        for split, label in SPLITS.items():
+            row = table.loc[split] if split in table.index else {"patients": 0, "notes": 0}
+            st.metric(
+                label.capitalize(),
+                f"{row['patients']:,} {'planted' if split == 'canary' else 'patients'}",
+                f"{row['notes']:,} notes",
+                delta_color="off",
+                delta_arrow="off",
+                border=True,
+            )
+
+
+def read_notes(corpus: Corpus) -> None:
+    """Filters, then notes a few at a time, PHI marked with the field's name in words."""
+    filters = _note_filters(corpus)
+    entities = st.toggle("Mark problems, tests and treatments too", key="entities", bind="query-params")
+    notes = profile.matching_notes(corpus, **filters)
+    if notes.empty:
+        st.info("No note passes these filters. Clear one of them to see notes again.", icon=":material/filter_alt_off:")
+        return
+    pages = math.ceil(len(notes) / NOTES_A_PAGE)
+    with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
+        st.markdown(f"**{len(notes):,}** of {len(corpus.notes):,} notes")
+        page = st.pagination(pages, key=f"notes-page-{pages}")
+    for note in notes.iloc[(page - 1) * NOTES_A_PAGE : page * NOTES_A_PAGE].itertuples():
+        _note_card(note, entities=entities)
+
+
+def _note_filters(corpus: Corpus) -> dict:
+    keep = {"bind": "query-params"}
+    with st.grid(5, min_column_width=180):
+        present = [split for split in SPLITS if (corpus.notes["split"] == split).any()]
+        splits = st.multiselect(
+            "Split", present, format_func=SPLITS.__getitem__, key="split", placeholder="all", **keep
+        )
+        kinds = sorted(corpus.notes["note_type"].unique())
+        note_types = st.multiselect("Kind of note", kinds, key="note_type", placeholder="all", **keep)
+        patient = st.text_input("Patient", key="patient", placeholder="id or name", **keep)
+        code = st.text_input("ICD code", key="code", placeholder="E11", **keep)
+        words = st.text_input("Words in the note", key="words", placeholder="chest pain", **keep)
+    return {"splits": splits, "note_types": note_types, "patient": patient, "code": code, "words": words}
+
+
+def _note_card(note: object, *, entities: bool) -> None:
+    with st.container(border=True):
+        split = SPLITS.get(note.split, note.split)
+        st.markdown(
+            f"**{literal(note.note_type)}** · {literal(note.date)} · patient {literal(note.patient_id)} · note "
+            f"{literal(note.note_id)} · {split}"
+        )
+        spans = [*note.phi_spans, *(note.entity_spans if entities else ())]
+        st.html(fields_html(note.text, spans))
+
+
+def fields(corpus: Corpus) -> None:
+    """Which fields the notes write, and for how many patients."""
+    table = profile.field_profile(corpus).sort_values("share")
+    st.markdown(
+        "For how many patients do the notes write each field? **Direct** identifiers say who somebody is by "
+        "themselves, **health** details only beside an identity, **physical** ones never."
+    )
+    figure = go.Figure()
+    for role, colour in ROLE_COLOURS.items():
+        part = table[table["role"] == role]
+        figure.add_bar(
+            x=part["share"],
+            y=part["field"],
+            name=role,
+            orientation="h",
+            marker_color=colour,
+            customdata=part[["mentions", "patients_named"]],
+            hovertemplate="%{y}: %{x:.1%} of patients (%{customdata[1]}), %{customdata[0]} times<extra></extra>",
+        )
+    figure.update_layout(
+        xaxis={"title": "share of patients with notes", "tickformat": ".0%", "range": [0, 1.02]},
+        yaxis={"categoryorder": "array", "categoryarray": table["field"].tolist()},
+        legend={"orientation": "h", "y": 1.08},
+        height=480,
+        margin={"t": 30, "b": 10, "l": 10, "r": 10},
+    )
+    chart_style.show(figure, key="fields-chart", alt="Share of patients in whose notes each PHI field stands")
+    numbers(table.iloc[::-1], name="fields")
+
+
+def codes(corpus: Corpus) -> None:
+    """The long tail: how many patients hold each ICD code, and how many codes nearly nobody holds."""
+    patients = corpus.patients[corpus.patients["split"] != "canary"]
+    table = profile.holders_per_code(patients)
+    if table.empty:
+        st.info("No patient of this cohort has an ICD code on record.", icon=":material/label_off:")
+        return
+    rare = table["holders"] < FEW_HOLDERS
+    st.markdown(
+        f"**{rare.sum()} of {len(table)} codes** are held by fewer than {FEW_HOLDERS} of {len(patients):,} patients. "
+        "A rare code is nearly a name: whoever learns it has few people left to choose from."
+    )
+    figure = go.Figure()
+    for part, name, colour in (
+        (table[~rare], f"{FEW_HOLDERS} holders or more", chart_style.CONTROL),
+        (table[rare], f"fewer than {FEW_HOLDERS} holders", chart_style.RISK),
+    ):
+        figure.add_bar(
+            x=part["rank"],
+            y=part["holders"],
+            name=name,
+            marker={"color": colour, "line_width": 0},
+            customdata=part["code"],
+            hovertemplate="%{customdata}: %{y} patients<extra></extra>",
+        )
+    figure.update_layout(
+        xaxis={"title": "codes, most common first"},
+        yaxis={
+            "title": "patients who hold it (log scale)",
+            "type": "log",
+            "tickvals": [1, 2, 5, 10, 20, 50, 100, 1_000],
+        },
+        legend={"orientation": "h", "y": 1.1},
+        bargap=0,
+        height=380,
+        margin={"t": 30, "b": 10, "l": 10, "r": 10},
+    )
+    chart_style.show(
+        figure, key="codes-chart", alt="Patients per ICD-10 code: few common codes, a long tail of rare ones"
+    )
+    numbers(table, name="codes")
+
+
+def lengths(corpus: Corpus) -> None:
+    """How many notes of each kind there are, and how long they run."""
+    table = profile.length_profile(corpus.notes)
+    st.markdown("How many notes of each kind are there, and how long are they?")
+    figure = go.Figure(
+        go.Box(
+            y=[f"{row.note_type} ({row.notes:,})" for row in table.itertuples()],
+            lowerfence=table["p5"],
+            q1=table["p25"],
+            median=table["median"],
+            q3=table["p75"],
+            upperfence=table["p95"],
+            orientation="h",
+            marker_color=chart_style.UTILITY,
+        )
+    )
+    figure.update_layout(
+        xaxis={"title": "words a note (box: middle half; whiskers: 5th to 95th percentile)", "rangemode": "tozero"},
+        yaxis={"autorange": "reversed"},
+        height=110 + 60 * len(table),
+        margin={"t": 10, "b": 10, "l": 10, "r": 10},
+    )
+    chart_style.show(figure, key="lengths-chart", alt="Words a note, by kind of note")
+    numbers(table, name="note-lengths")
+
+
+def canaries(corpus: Corpus) -> None:
+    """The planted secrets, and why a coin decided which of them went in."""
+    planted = corpus.canaries
+    if planted.empty:
+        st.info("This cohort has no canaries. Shape one with canaries to measure memorisation.", icon=":material/egg:")
+        return
+    put_in = int(planted["inserted"].sum())
+    st.markdown(
+        f"A **canary** is a made-up secret. For each of the {len(planted)} canaries a fair coin was thrown. "
+        f"Heads ({put_in} of them): it was planted in the training notes, in as many copies as the table says. "
+        f"Tails ({len(planted) - put_in}): no model of this cohort has ever read it. Both kinds were drawn in the same "
+        "way, so whatever an attacker can tell about the planted ones beyond the others was learned in training. "
+        "A form is made of a secret (S) and generic words (H); `patient` is a whole canary patient."
+    )
+    shown = planted[["canary_id", "form", "text", "secret", "insertions", "inserted"]]
+    st.dataframe(
+        shown,
+        hide_index=True,
+        column_config={
+            "canary_id": "canary",
+            "insertions": st.column_config.NumberColumn("copies if heads"),
+            "inserted": st.column_config.CheckboxColumn("heads: planted"),
+            "text": st.column_config.TextColumn("planted sentence", width="large"),
+        },
+        alt="Every canary, its form, secret, copies, and whether the coin planted it",
+    )
+    csv_button(shown, name="canaries")
+
+
+def downloads(corpus: Corpus) -> None:
+    """The notes as CSV (cells that would start a formula are disarmed) and as Parquet (exact, with spans)."""
+    st.markdown(
+        f"{len(corpus.notes):,} notes. The **Parquet** file is exact and keeps the spans as lists. "
+        "In the **CSV** files spans are JSON, and a cell that a spreadsheet would run as a formula starts with an "
+        "apostrophe."
+    )
+    with st.container(horizontal=True):
+        csv_button(corpus.notes, name="notes", label="Notes (CSV)")
+        st.download_button(
+            "Notes (Parquet)",
+            data=lambda: _parquet(corpus.notes),
+            file_name="notes.parquet",
+            mime="application/vnd.apache.parquet",
+            icon=":material/download:",
+            on_click="ignore",
+            key="parquet-notes",
+        )
+        csv_button(corpus.patients, name="patients", label="Patients (CSV)")
+
+
+def _parquet(notes: pd.DataFrame) -> bytes:
+    buffer = io.BytesIO()
+    pq.write_table(pa.Table.from_pandas(notes, schema=NOTES, preserve_index=False), buffer, compression="zstd")
+    return buffer.getvalue()

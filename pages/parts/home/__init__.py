@@ -1,0 +1,1 @@
+"""Parts of the Home page: three small pictures."""

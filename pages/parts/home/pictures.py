@@ -1,0 +1,63 @@
+"""Three small pictures that say what this app is about, drawn in HTML so that they follow the theme."""
+
+from __future__ import annotations
+
+import html
+
+from core.evaluation.wording import interval_text
+from core.runs.run import Run
+from core.runs.tables import TableMissing
+from pages.parts.pickers.run_picker import metrics
+from pages.parts.playground.leak_counts import share_html
+
+
+def reading(patients: int | None) -> str:
+    """Picture 1: notes go into a model."""
+    whose = f"{patients:,} patients'" if patients else "patients'"
+    sheets = "".join('<i class="pic-sheet"><u></u><u></u><u></u></i>' for _ in range(3))
+    return _picture(
+        f'<span class="pic-row">{sheets}<b class="pic-arrow">→</b><b class="pic-model">model</b></span>',
+        "1. A model reads notes",
+        f"A language model is trained on {whose} notes to write like a hospital.",
+    )
+
+
+def named(title: str, run: Run | None, style: str, sentence: str) -> str:
+    """Pictures 2 and 3: a hundred patients, those whose full name the model wrote in its audit filled in."""
+    figures = metric(run, "full_name_patients") if run else {}
+    if "run" not in figures:
+        return _picture(_people(0, style), title, sentence)
+    share, *ends = figures["run"]
+    control = f"; of those it never saw: {share_html(figures['heldout'][0])}" if "heldout" in figures else ""
+    told = f"In its audit it wrote the full name of <b>{share_html(share)}</b> of its patients "
+    told += f"({html.escape(interval_text(*ends))}{control})."
+    return _picture(_people(round(100 * share), style), title, f"{sentence} {told}")
+
+
+def metric(run: Run, name: str) -> dict[str, tuple[float, float, float]]:
+    """A metric's value with its interval by arm (`run`, `heldout`, `base`); empty where the run has none."""
+    try:
+        rows = metrics(run)
+    except TableMissing:
+        return {}
+    rows = rows[(rows["metric"] == name) & rows["value"].notna()]
+    return dict(zip(rows["arm"], zip(rows["value"], rows["low"], rows["high"], strict=True), strict=True))
+
+
+def patients_of(run: Run) -> int | None:
+    """How many patients the run was trained on, as its metrics count them."""
+    try:
+        rows = metrics(run)
+    except TableMissing:
+        return None
+    rows = rows[(rows["metric"] == "full_name_patients") & (rows["arm"] == "run") & rows["n"].notna()]
+    return int(rows["n"].iloc[0]) if len(rows) else None
+
+
+def _people(filled: int, style: str) -> str:
+    dots = "".join(f'<i class="{style if number < filled else ""}"></i>' for number in range(100))
+    return f'<span class="pic-people" role="img" aria-label="{filled} of 100 patients named">{dots}</span>'
+
+
+def _picture(drawing: str, title: str, sentence: str) -> str:
+    return f'<figure class="pic">{drawing}<figcaption><b>{title}</b><br>{sentence}</figcaption></figure>'

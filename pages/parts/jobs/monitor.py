@@ -1,0 +1,292 @@
+"""Jobs as every browser sees them: one watched live, and the list of all that wait, run or have ended."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import plotly.graph_objects as go
+import streamlit as st
+
+from core.runs.progress import Progress
+from core.runs.run import Run, RunNotFound
+from core.spec import PrivacySpec, RunSpec
+from pages.parts.common import chart_style, shell
+from pages.parts.jobs.live_strips import strips
+from pages.parts.jobs.sentences import job_title, stage_in_words, title
+from pages.parts.pickers.sweep_picker import family_ids
+from pages.parts.session import instructor, owner, resources
+
+if TYPE_CHECKING:
+    from core.jobs.engine import Engine, Job
+
+FIRST_SECONDS = 0.5  # between two looks until the first step of a job is over: its first loss is awaited
+POLL_SECONDS = 1.0  # while something waits or runs; a whole class looks at one server
+IDLE_SECONDS = 5.0  # else, for what other browsers ask for
+FINISHED_SHOWN = 8
+BADGES = {
+    "queued": ("waiting", ":material/hourglass_empty:", "gray"),
+    "running": ("running", ":material/play_arrow:", "blue"),
+    "done": ("done", ":material/check:", "green"),
+    "cancelled": ("cancelled", ":material/block:", "orange"),
+    "failed": ("failed", ":material/error:", "red"),
+    "interrupted": ("interrupted", ":material/pause:", "orange"),
+}
+
+
+def engine() -> Engine:
+    """The one job engine of this server, shared by every browser; its worker starts with the first job."""
+    from core.jobs.engine import Engine
+
+    return Engine.connect(workspace=resources.every_workspace())
+
+
+def train_button(spec: RunSpec) -> bool:
+    """'Train', or the news that this very run exists already or is under way. True when it was clicked."""
+    job = status(spec.run_id)
+    if job is not None and job.state == "done":
+        st.success(
+            "Already trained: the same settings always give the same run. Change a knob to train another one.",
+            icon=":material/check:",
+        )
+        links(spec, _family(spec.run_id))
+        return False
+    if job is not None and job.active:
+        on_its_way()
+        return False
+    label = "Go on training" if job is not None and job.state == "interrupted" else "Train"
+    return st.button(label, type="primary", icon=":material/model_training:", width="stretch", key="train")
+
+
+def on_its_way() -> None:
+    """Said in the place of the button while the run of these settings waits or runs."""
+    st.info("This run is on its way: watch it here.", icon=":material/hourglass_empty:")
+
+
+def submit(spec: RunSpec) -> bool:
+    """Hand a run to the engine and watch it. Never waits; a refusal is shown as a sentence, and False returned."""
+    from core.jobs.engine import EngineFailed
+    from core.runs.integrity.disk import error_sentence
+
+    try:
+        st.session_state["watched"] = engine().submit(spec, instructor.user()).id
+    except (EngineFailed, ValueError, OSError) as error:
+        st.error(error_sentence(error), icon=":material/error:")
+        return False
+    return True
+
+
+def watch() -> None:
+    """The watched job's strips and progress, renewed every second, and until there is a first step twice as often."""
+    jobs = _jobs()
+    _is_news(jobs)  # this run of the page draws them: no further run is needed for these
+    awaited = any(job.position == 0 and not _begun(job) for job in jobs)
+    st.fragment(run_every=FIRST_SECONDS if awaited else _pace(jobs))(_watch)()
+
+
+def queue() -> None:
+    """All jobs, renewed every second while anything waits or runs."""
+    instructor.panel(engine())
+    st.fragment(run_every=_pace(_jobs()))(_queue)()
+
+
+def _jobs() -> list[Job]:
+    """All jobs but those on notes that somebody else brought."""
+    workspace = owner.workspace()
+    return [job for job in engine().jobs() if workspace.shows(job.spec.corpus)]
+
+
+def _pace(jobs: Sequence[Job]) -> float:
+    return POLL_SECONDS if any(job.active for job in jobs) else IDLE_SECONDS
+
+
+def _begun(job: Job) -> bool:
+    """Has its first step been taken, or its first attack begun?"""
+    progress = engine().progress(job.id)
+    return job.active and (progress.step > 0 or progress.part > 0)
+
+
+def status(job_id: str) -> Job | None:
+    """The job of that id (`Job.id`); None when nobody asked for it."""
+    try:
+        return engine().status(job_id)
+    except RunNotFound:
+        return None
+
+
+def _watch() -> None:
+    jobs = _jobs()
+    if _is_news(jobs):
+        st.rerun()
+    job = _watched(jobs)
+    if job is None:
+        st.info("Nothing is being trained. Set the knobs and press Train.", icon=":material/model_training:")
+        return
+    st.markdown(f"**{job_title(job)}**")
+    progress = engine().progress(job.id)
+    progress_bar(job, progress)
+    privacy = job.spec.privacy
+    if progress.steps_taken:
+        cohort = resources.every_workspace().corpus_folder(job.spec.corpus)
+        canaries = None if cohort is None else cohort / "canaries.parquet"
+        figure = _strips(job.id, progress.updated, progress, privacy, canaries)
+        chart_style.show(
+            figure, key="strips", alt=f"Loss, ε spent and canary exposure of {job_title(job)}, against steps"
+        )
+        if privacy.private:
+            st.caption(
+                "The loss on training notes is computed from the private notes themselves and is not covered by ε: it "
+                "is for the trusted person who trains, not for publication."
+            )
+        words = job.spec.vocabulary
+        if words is not None and words.epsilon is not None:
+            st.caption(f"ε in the picture is that of training; its own words have spent ε = {words.epsilon:g} besides.")
+    if job.state == "done" and not job.is_audit:
+        links(job.spec, _family(job.id))
+
+
+@resources.cached_object(max_entries=16, show_spinner=False)
+def _strips(
+    run_id: str, updated: float | None, _progress: Progress, privacy: PrivacySpec, canaries: Path | None
+) -> go.Figure:
+    """The strips as of the last event, made once for all browsers that watch; `canaries` is the cohort's table."""
+    copies = {} if canaries is None else _copies(canaries)
+    return chart_style.dressed(strips(_progress, copies=copies, budget=privacy.target_epsilon, private=privacy.private))
+
+
+@resources.cached_data(max_entries=16, show_spinner=False)
+def _copies(canaries: Path) -> dict[str, int]:
+    """How often each canary was planted."""
+    import pandas as pd
+
+    table = pd.read_parquet(canaries, columns=["canary_id", "insertions", "inserted"])
+    return dict(zip(table["canary_id"], (table["insertions"] * table["inserted"]).astype(int).tolist(), strict=True))
+
+
+def _is_news(jobs: Sequence[Job]) -> bool:
+    """True when a job began, took its first step, ended or was added in any browser since this one drew the page."""
+    now = {(job.id, job.state, _begun(job)) for job in jobs}
+    before = st.session_state.get("jobs_seen")
+    st.session_state["jobs_seen"] = now
+    return before is not None and before != now
+
+
+def _watched(jobs: Sequence[Job]) -> Job | None:
+    """The job chosen in this browser (it may be done by now), else the one that runs or is first in line."""
+    chosen = st.session_state.get("watched")
+    job = status(chosen) if chosen else None
+    return job or next((job for job in jobs if job.active), None)
+
+
+def progress_bar(job: Job, progress: Progress) -> None:
+    """Stage in words, n of N, time left; Cancel while it can be cancelled."""
+    share = {"running": progress.share, "done": 1.0}.get(job.state, 0.0)
+    if not job.active:
+        _badge(job.state)
+        if job.message and job.state in ("failed", "interrupted"):
+            st.error(job.message, icon=":material/error:")
+        return
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.progress(share, text=stage_in_words(job, progress))
+        _cancel_button(job, "watch")
+
+
+def _cancel_button(job: Job, where: str) -> None:
+    """Cancel, for those who may; the engine holds everybody else to it, whatever a page shows."""
+    if engine().may_cancel(job.id, instructor.user()):
+        _change_button(
+            "Cancel", "cancel", f"cancel-{where}-{job.id}", lambda: engine().cancel(job.id, instructor.user())
+        )
+
+
+def _first_button(job: Job) -> None:
+    """For the instructor: the first place among those that wait, with which any order can be made."""
+    move = partial(engine().move, job.id, 0, instructor.user())
+    _change_button("First", "vertical_align_top", f"first-{job.id}", move)
+
+
+def _change_button(label: str, icon: str, key: str, change: Callable[[], object]) -> None:
+    """A button that changes the queue; a refusal is shown as a sentence."""
+    from core.jobs.limits import Refused
+
+    if not st.button(label, icon=f":material/{icon}:", key=key):
+        return
+    try:
+        change()
+    except (Refused, RunNotFound) as error:
+        st.error(str(error), icon=":material/error:")
+        return
+    st.rerun()
+
+
+def _queue() -> None:
+    jobs = _jobs()
+    runs = owner.workspace().runs()
+    finished = [run for run in runs if not run.shipped and not run.spec.is_base]
+    if not jobs and not finished:
+        limits = instructor.limits_in_words(engine())
+        st.caption(f"No jobs yet. Everybody who opens this page sees the same list.{limits}")
+        return
+    active = sum(job.active for job in jobs)
+    everybody = "Every browser sees this list, except for runs on uploaded notes."
+    limits = instructor.limits_in_words(engine())
+    st.caption(f"{active} waiting or running, {len(finished)} finished here. {everybody}{limits}")
+    if engine().queue_closed:
+        st.warning("The queue is closed: the instructor takes no new jobs now.", icon=":material/lock:")
+    for job in jobs:
+        _job_row(job)
+    on_curve = family_ids(runs)
+    for run in finished[:FINISHED_SHOWN]:
+        _run_row(run, on_curve.get(run.id))
+
+
+def _job_row(job: Job) -> None:
+    with st.container(horizontal=True, vertical_alignment="center", border=True):
+        _badge(job.state)
+        st.markdown(job_title(job), width="stretch")
+        st.caption(stage_in_words(job, engine().progress(job.id)) if job.active else job.message, width="content")
+        if engine().owns(job.id, instructor.user()):
+            st.badge("yours", icon=":material/person:", color="violet")
+        _watch_button(job.id)
+        if job.state == "queued" and instructor.instructs(engine()):
+            _first_button(job)
+        if job.active:
+            _cancel_button(job, "queue")
+
+
+def _run_row(run: Run, family: str | None) -> None:
+    with st.container(horizontal=True, vertical_alignment="center", border=True):
+        _badge("done")
+        st.markdown(title(run.spec), width="stretch")
+        if run.status.finished:
+            st.caption(time.strftime("%d %b %H:%M", time.localtime(run.status.finished)), width="content")
+        _watch_button(run.id)
+        links(run.spec, family)
+
+
+def _watch_button(job_id: str) -> None:
+    if st.button("Watch", key=f"watch-{job_id}", icon=":material/visibility:"):
+        st.session_state["watched"] = job_id
+        st.rerun()
+
+
+def _badge(state: str) -> None:
+    words, icon, colour = BADGES[state]
+    st.badge(words, icon=icon, color=colour)
+
+
+def links(spec: RunSpec, family: str | None) -> None:
+    """Where a finished run can be seen; on the trade-off only what is on a curve, the one of that id (`Family.id`)."""
+    pages, run = shell.pages(), {"right": spec.run_id}
+    with st.container(horizontal=True, width="content"):
+        st.page_link(pages["playground"], label="Open in Playground", icon=":material/forum:", query_params=run)
+        if family is not None:
+            curve = {"model": chart_style.MODEL_NAMES[spec.model.kind], "family": family}
+            st.page_link(pages["tradeoff"], label="See in trade-off", icon=":material/balance:", query_params=curve)
+
+
+def _family(run_id: str) -> str | None:
+    return family_ids(owner.workspace().runs()).get(run_id)

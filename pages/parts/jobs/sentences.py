@@ -1,0 +1,73 @@
+"""Jobs in words: what a run is, and how far it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from core.common.formatting import epochs_text
+from core.runs.progress import Progress
+from core.spec import RunSpec
+from pages.parts.common import chart_style
+from pages.parts.common.durations import time_left
+from pages.parts.pickers.cohort_picker import hospital_name
+
+if TYPE_CHECKING:
+    from core.jobs.engine import Job
+
+
+def title(spec: RunSpec) -> str:
+    """A run in words: model, privacy with its unit, cohort, epochs, seed."""
+    privacy = spec.privacy
+    if spec.is_base:
+        promise = "public model, no training"
+    elif privacy.target_epsilon is not None:
+        promise = f"ε = {privacy.target_epsilon:g} per {privacy.unit}"
+    elif privacy.noise_multiplier is not None:
+        promise = f"σ = {privacy.noise_multiplier:g} per {privacy.unit}"
+    else:
+        promise = "no privacy"
+    if spec.defence is not None:
+        promise += f", {spec.defence.label} notes"
+    if spec.vocabulary is not None:
+        promise += f", {spec.vocabulary.label}"
+    model, cohort, training = chart_style.MODEL_NAMES[spec.model.kind], hospital_name(spec.corpus), spec.training
+    return f"{model} · {promise} · {cohort} · {epochs_text(training.epochs)} · seed {training.seed}"
+
+
+def job_title(job: Job) -> str:
+    """What a job makes: a run in words, or the full battery on one."""
+    return f"Full battery of attacks on {title(job.spec)}" if job.is_audit else title(job.spec)
+
+
+def stage_in_words(job: Job, progress: Progress) -> str:
+    """What a job does right now: stage, n of N, ε so far, time left."""
+    if job.state == "queued":
+        return f"Waiting: {job.position} before it" if job.position else "Waiting: next in line"
+    if not progress.stage:
+        return "Starting"
+    stage = progress.stage.capitalize()
+    if progress.parts and progress.stage.startswith("attack"):
+        stage += f", {progress.message}"  # which attack it is
+    if progress.stage == "training" and progress.steps:
+        words = f"{stage}: {_step_in_words(progress)}"
+    elif progress.total:
+        words = f"{stage}: {progress.done:,} of {progress.total:,}"
+    else:
+        words = f"{stage} …"
+    return words + time_left(progress.eta_seconds)
+
+
+def _step_in_words(progress: Progress) -> str:
+    """The step under way, as far as it is and with its loss so far; else the last one with its loss; epoch and ε."""
+    within, losses = bool(progress.total), [loss for loss in progress.loss[-1:] if loss is not None]
+    words = f"step {progress.step + within:,} of {progress.steps:,}"
+    if within:
+        words += f" ({progress.done:,} of {progress.total:,} texts)"
+    words += f", epoch {progress.epoch} of {progress.epochs}"
+    if within and progress.step_loss is not None:
+        words += f" · loss {progress.step_loss:.2f} so far"
+    elif losses:
+        words += f" · loss {losses[0]:.2f}"
+    if progress.epsilon and progress.epsilon[-1] is not None:
+        words += f" · ε {progress.epsilon[-1]:.3g}"
+    return words

@@ -1,0 +1,138 @@
+"""Releasing a model on the Ledger page: choose, see what it does to every total, agree, and only then it is entered."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+import streamlit as st
+
+from core.runs.integrity.disk import error_sentence
+from core.runs.run import Run
+from core.spec import CorpusSpec
+from pages.parts.pickers import run_picker
+from pages.parts.session import owner, resources
+
+DRAFT = "release_draft"  # in the session: the entry that is shown, as JSON
+MOVED = "release_moved"  # in the session: the ledger changed between showing and agreeing
+
+
+def show(ledger, runs: Sequence[Run], entered: set[str], *, delta: float, budget: float) -> None:
+    """The form, or what was chosen in it with what it does to the totals at `delta`."""
+    st.subheader("Release a model")
+    st.markdown(
+        "Entering a release says that a model was, or will be, given to somebody. **It cannot be undone**: whoever has "
+        "a model keeps it. The ledger only grows."
+    )
+    draft = _draft(ledger, runs, entered)
+    if draft is not None:
+        _confirm(ledger, draft, delta, budget)
+        return
+    left = [run for run in runs if run.id not in entered]
+    if not left:
+        st.markdown("Every run of this cohort is in the ledger.")
+        return
+    names = run_picker.labels(left)
+    with st.form("release", enter_to_submit=False):
+        chosen = st.selectbox("Model", [run.id for run in left], format_func=names.__getitem__, key="release_run")
+        reason = st.text_input("Who gets it, and what for?", key="release_reason", max_chars=300)
+        sent = st.form_submit_button("Show what it does to the totals", icon=":material/calculate:")
+    if sent and _drafted(ledger, next(run for run in left if run.id == chosen), reason):
+        st.rerun()
+
+
+def _drafted(ledger, run: Run, reason: str) -> bool:
+    """Keep the entry in the session, to be shown; an error where it is refused."""
+    try:
+        st.session_state[DRAFT] = ledger.draft_run(run, reason).model_dump_json()
+    except (ValueError, OSError) as error:
+        st.error(error_sentence(error), icon=":material/error:")
+        return False
+    return True
+
+
+def _draft(ledger, runs: Sequence[Run], entered: set[str]):
+    """The entry that is to be shown, made again where the ledger has changed since; None where there is none."""
+    from core.runs.ledger.entries import Release
+
+    if DRAFT not in st.session_state:
+        return None
+    draft = Release.model_validate_json(st.session_state[DRAFT])
+    run = next((run for run in runs if run.id == draft.name and run.id not in entered), None)
+    if draft.corpus != ledger.corpus or run is None:
+        del st.session_state[DRAFT]
+        return None
+    fresh = ledger.draft_run(run, draft.reason)
+    if (fresh.number, fresh.previous) != (draft.number, draft.previous):
+        st.session_state[DRAFT], st.session_state[MOVED] = fresh.model_dump_json(), True
+        return fresh
+    return draft
+
+
+@resources.cached_data(max_entries=50, show_spinner="Adding up what would be promised …")
+def _effect(root: str, entries: tuple[str, ...], draft: str, corpus: CorpusSpec, delta: float):
+    """What the entry `draft` does to the totals of `entries`, all as JSON; `root` is the data folder."""
+    from core.runs.ledger.entries import Release
+    from core.runs.ledger.release_effect import effect
+
+    releases = [Release.model_validate_json(entry) for entry in entries]
+    cohort = owner.workspace().corpus(corpus, store=False)
+    return effect(releases, Release.model_validate_json(draft), cohort, delta)
+
+
+def _confirm(ledger, draft, delta: float, budget: float) -> None:
+    """What the entry does, and the click that writes this very entry."""
+    from core.runs.ledger.entries import LedgerChanged
+    from core.runs.ledger.release_effect import total_text
+
+    entries = tuple(release.model_dump_json() for release in ledger.releases())
+    found = _effect(str(owner.workspace().root), entries, st.session_state[DRAFT], ledger.corpus, delta)
+    if st.session_state.pop(MOVED, False):
+        st.warning(
+            "The ledger has got another entry since this was shown. Nothing was entered: look at it again.",
+            icon=":material/update:",
+        )
+    with st.container(border=True):
+        st.markdown(f"**Entry {draft.number}: model `{draft.name}`**")
+        st.text(f"Reason: {draft.reason}")
+        st.markdown(
+            "\n".join(
+                f"- For {one.whom}: {total_text(one.before)} → **{total_text(one.after)}**" for one in found.changes
+            )
+        )
+        for reason in found.reasons:
+            st.warning(reason, icon=":material/warning:")
+        over = found.over(budget)
+        if over:
+            st.warning(
+                f"With it the total for one {' and for one '.join(over)} exceeds the budget of {budget:g}.",
+                icon=":material/warning:",
+            )
+        # named after what is shown: a click on another draft, or on totals at another δ, does not count for this one
+        shown = hashlib.sha256(f"{st.session_state[DRAFT]}{entries}{delta}{budget}".encode()).hexdigest()[:12]
+        with st.form(f"confirm-{shown}", border=False, enter_to_submit=False):
+            sure = st.checkbox(
+                "I agree to these totals, and I know that this cannot be undone.", key=f"release_sure_{shown}"
+            )
+            with st.container(horizontal=True):
+                agreed = st.form_submit_button("Enter the release", icon=":material/send:", type="primary")
+                back = st.form_submit_button("Back", icon=":material/arrow_back:")
+    if back:
+        del st.session_state[DRAFT]
+        st.session_state["release_run"], st.session_state["release_reason"] = draft.name, draft.reason
+        st.rerun()
+    if not agreed:
+        return
+    if not sure:
+        st.error("Tick the box first: a release cannot be undone.", icon=":material/error:")
+        return
+    try:
+        release = ledger.enter(draft)
+    except LedgerChanged:
+        st.rerun()  # the draft is made again, and asked again
+    except (ValueError, OSError) as error:
+        st.error(error_sentence(error), icon=":material/error:")
+        return
+    del st.session_state[DRAFT]
+    st.toast(f"Entry {release.number}: {release.name} is released.", icon=":material/check:")
+    st.rerun()

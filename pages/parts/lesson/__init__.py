@@ -1,0 +1,1 @@
+"""Parts of the Lesson: five steps, the figures that answer them, and the class on screen."""

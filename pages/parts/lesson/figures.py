@@ -1,0 +1,178 @@
+"""What the lesson's five answers are computed from: the family of runs with most runs, and its figures over ε."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from core.evaluation import wording
+from core.evaluation.sweep.sweeps import Family, families
+from core.phi.fields import DIRECT
+from core.runs.run import Run
+from pages.parts.common.public_noise import public_noise
+from pages.parts.pickers import run_picker
+from pages.parts.session import owner, resources
+
+if TYPE_CHECKING:
+    from core.evaluation.membership.strongest_attack import Strongest
+
+NAMES, PERPLEXITY, AUC, ATTEMPTS = "full_name_patients", "perplexity_heldout", "auc_loss", "attempts_with_leak"
+
+
+@dataclass(frozen=True)
+class Value:
+    """A figure with its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Figures:
+    """A family's figures, means over seeds (`core.evaluation.sweep.tradeoff.points`), and the two runs that links open.
+
+    `run_ids` names a run of every measured ε, the one whose report a link opens.
+    """
+
+    family: Family
+    curves: pd.DataFrame
+    plain: Run
+    private: Run
+    run_ids: dict[float, str]
+
+    @cached_property
+    def _values(self) -> dict[tuple[str, str, float], Value]:
+        rows = self.curves
+        keys = zip(rows["metric"], rows["arm"], rows["epsilon"], strict=True)
+        return dict(zip(keys, map(Value, rows["value"], rows["low"], rows["high"]), strict=True))
+
+    @cached_property
+    def epsilons(self) -> list[float]:
+        """Every measured finite ε, the smallest first."""
+        return sorted(epsilon for epsilon in set(self.curves["epsilon"]) if math.isfinite(epsilon))
+
+    @property
+    def unit(self) -> str:
+        """What ε protects: `note` or `patient`."""
+        return self.family.privacy.unit
+
+    @property
+    def shown_epsilon(self) -> float:
+        """ε of the private run that the links open."""
+        return self.private.spec.privacy.target_epsilon
+
+    def at(self, metric: str, arm: str = "run", epsilon: float = math.inf) -> Value | None:
+        """A measured figure; None where no run has it."""
+        return self._values.get((metric, arm, epsilon))
+
+    def seeds(self, epsilon: float = math.inf) -> int:
+        """How many trainings stand behind a figure."""
+        return int(self.curves.loc[self.curves["epsilon"] == epsilon, "seeds"].max())
+
+    def strongest(self, epsilon: float = math.inf) -> Strongest | None:
+        """The strongest attack by patient on a run of this ε: one that had a full audit, where there is one."""
+        workspace, runs = owner.workspace(), self._runs_at(epsilon)
+        if not runs:
+            return None
+        audits = {run.id: workspace.audit(run.id).outcomes() for run in runs}
+        chosen = max(runs, key=lambda run: bool(audits[run.id]))  # the first of them
+        ended = tuple(one.finished for one in audits[chosen.id].values())
+        return _strongest(str(workspace.root), chosen.id, ended)
+
+    def public_noise(self, epsilon: float) -> bool:
+        """Whether a run of this ε took its noise from a public seed, so that its ε is shown and not promised."""
+        return public_noise(self._runs_at(epsilon))
+
+    def _runs_at(self, epsilon: float) -> list[Run]:
+        """The family's runs of this ε (∞: without privacy)."""
+        target = None if math.isinf(epsilon) else epsilon
+        runs = map(owner.workspace().run, self.family.run_ids)
+        return [run for run in runs if run.spec.privacy.target_epsilon == target]
+
+    def counted(self, metric: str, arm: str = "run") -> int:
+        """Of how many (patients or texts) the run without privacy has its figure."""
+        rows = run_picker.metrics(self.plain)
+        return int(rows.loc[(rows["metric"] == metric) & (rows["arm"] == arm), "n"].iloc[0])
+
+    def exceeds(self, metric: str, epsilon: float = math.inf) -> bool | None:
+        """Whether the figure exceeds that of held-out patients; None where an interval is missing."""
+        now, control = self.at(metric, "run", epsilon), self.at(metric, "heldout", epsilon)
+        if now is None or control is None:
+            return None
+        try:
+            found = wording.verdict(now.low, now.high, control.low, control.high)
+        except ValueError:
+            return None
+        return found == "exceeds its control"
+
+    @cached_property
+    def harmless(self) -> list[float]:
+        """Every measured ε up to which no more full names come out than of held-out patients, the smallest first."""
+        found: list[float] = []
+        for epsilon in self.epsilons:
+            if self.exceeds(NAMES, epsilon) is not False:
+                break
+            found.append(epsilon)
+        return found
+
+    @cached_property
+    def coincidental_field(self) -> str:
+        """The direct field, other than the name, that was written of most held-out patients, whom it never read."""
+
+        def control(name: str) -> float:
+            found = self.at(f"field_patients:{name}", "heldout")
+            return found.value if found else -1.0
+
+        return max((name for name in DIRECT if name != "full_name"), key=control)
+
+
+def figures() -> Figures | None:
+    """The figures of this server's runs; None where no run without privacy and no private one compare.
+
+    Notes that somebody brought are theirs alone, and a class must be asked one question: runs on them are left out.
+    """
+    runs = {run.id: run for run in owner.workspace().runs() if not run.spec.corpus.imported}
+    for family in families(list(runs.values())):
+        members = [runs[run_id] for run_id in family.run_ids]
+        if family.training is None or family.plain_training is None:
+            continue
+        plain, private = run_picker.default_pair(sorted(members, key=lambda run: (not run.has_model, run.id)))
+        curves = _curves(str(owner.workspace().root), family.run_ids)
+        if plain is not None and private is not None and {NAMES, PERPLEXITY, AUC} <= set(curves["metric"]):
+            return Figures(family, curves, plain, private, _to_open([plain, private, *members]))
+    return None
+
+
+@resources.cached_data(max_entries=50, show_spinner=False)
+def _strongest(root: str, run_id: str, ended: tuple[float, ...]) -> Strongest | None:
+    """Read again once another audit of the run has ended."""
+    from core.evaluation.membership.strongest_attack import scores_of, strongest
+
+    workspace = owner.workspace()
+    return strongest(scores_of(workspace.run(run_id), workspace.audit(run_id)), "auc")
+
+
+def _to_open(runs: Sequence[Run]) -> dict[float, str]:
+    """The first run of each ε."""
+    found: dict[float, str] = {}
+    for run in runs:
+        epsilon = run.spec.privacy.target_epsilon if run.spec.privacy.private else math.inf
+        if epsilon is not None:
+            found.setdefault(epsilon, run.id)
+    return found
+
+
+@resources.cached_data(max_entries=4, show_spinner=False)
+def _curves(root: str, run_ids: tuple[str, ...]) -> pd.DataFrame:
+    """The points of these runs in the data folder `root`: a run never changes, so neither does this."""
+    from core.evaluation.sweep.tradeoff import points
+    from core.runs import queries
+
+    metrics = queries.metrics(owner.workspace())
+    return points(metrics[metrics["run_id"].isin(run_ids)])

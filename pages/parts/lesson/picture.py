@@ -1,0 +1,46 @@
+"""The lesson's one kind of picture: figures one under the other, each with its interval, its controls in grey."""
+
+from __future__ import annotations
+
+import pandas as pd
+import plotly.graph_objects as go
+
+from pages.parts.common import chart_style
+
+COLOURS = {"run": chart_style.RISK, "private": chart_style.PRIVATE, "control": chart_style.CONTROL}
+SYMBOLS = {"run": "circle", "private": "diamond", "control": "square-open"}
+MEANING = {"run": "without privacy", "private": "with differential privacy", "control": "control"}
+ROW = 46  # pixels
+
+
+def dots(frame: pd.DataFrame, axis: str, *, shares: bool) -> go.Figure:
+    """A dot a row of `frame` (columns what, value, low, high, arm), the first on top; shares are drawn in percent."""
+    figure = go.Figure()
+    for arm in ("run", "private", "control"):
+        rows = frame[frame["arm"] == arm]
+        if rows.empty:
+            continue
+        figure.add_scatter(
+            x=rows["value"],
+            y=rows["what"],
+            name=MEANING[arm],
+            mode="markers",
+            marker={"color": COLOURS[arm], "symbol": SYMBOLS[arm], "size": 13},
+            error_x={
+                "type": "data",
+                "symmetric": False,
+                "array": (rows["high"] - rows["value"]).fillna(0),
+                "arrayminus": (rows["value"] - rows["low"]).fillna(0),
+                "thickness": 2,
+            },
+            hovertemplate="%{y}: %{x:.1%}<extra></extra>" if shares else "%{y}: %{x:.3g}<extra></extra>",
+        )
+    figure.update_yaxes(categoryorder="array", categoryarray=list(frame["what"])[::-1], automargin=True)
+    figure.update_xaxes(title=chart_style.wrapped(axis, 28), rangemode="tozero", tickformat=".0%" if shares else None)
+    figure.update_layout(
+        height=170 + ROW * len(frame),
+        margin={"l": 0, "r": 10, "t": 30, "b": 0},
+        legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
+        showlegend=frame["arm"].nunique() > 1,
+    )
+    return figure

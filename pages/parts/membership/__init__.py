@@ -1,0 +1,1 @@
+"""Parts of the Membership page: ROC curves under the guarantee's ceiling, histograms, all attacks."""

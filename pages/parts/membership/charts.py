@@ -1,0 +1,159 @@
+"""The pictures of the Membership page: ROC curves under the guarantee's ceiling, histograms, all attacks in a row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from core.evaluation.membership.curve import GRID, Ceiling, dp_ceiling
+from core.evaluation.membership.units import Units
+from pages.parts.common import chart_style
+
+COLOURS = (chart_style.RISK, chart_style.PRIVATE)  # the first run and the second
+DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")  # attacks
+SYMBOLS = {"black-box": "circle", "grey-box": "diamond", "white-box": "square"}
+SMALLEST_RATE = 1e-3  # left end of a log axis
+LAYOUT = {"margin": {"t": 10, "b": 10, "l": 10, "r": 10}, "dragmode": False}
+
+
+def band_colour(colour: str) -> str:
+    """The same colour, see-through."""
+    red, green, blue = (int(colour[place : place + 2], 16) for place in (1, 3, 5))
+    return f"rgba({red},{green},{blue},0.15)"
+
+
+def roc(
+    curves: Mapping[tuple[int, str, str], pd.DataFrame],
+    corners: Mapping[tuple[int, str, str], pd.DataFrame],
+    ceilings: Mapping[tuple[int, str], Ceiling],
+    *,
+    log: bool,
+) -> go.Figure:
+    """ROC curves by (number of the run, its name, attack), and the ceilings of the runs that promise something.
+
+    `curves` are bands on a grid (`membership_curve.curve`), `corners` the exact curves (`membership_curve.steps`).
+    """
+    figure = go.Figure()
+    attacks = list(dict.fromkeys(attack for _, _, attack in curves))
+    for (number, name, attack), table in curves.items():
+        shown = table[table["fpr"] >= SMALLEST_RATE] if log else table
+        colour = COLOURS[number % 2]
+        figure.add_scatter(
+            x=[*shown["fpr"], *shown["fpr"][::-1]],
+            y=[*shown["high"], *shown["low"][::-1]],
+            fill="toself",
+            fillcolor=band_colour(colour),
+            line={"width": 0},
+            hoverinfo="skip",
+            showlegend=False,
+        )
+        exact = corners[number, name, attack]
+        exact = exact[exact["fpr"] >= SMALLEST_RATE] if log else exact
+        figure.add_scatter(
+            x=exact["fpr"],
+            y=exact["tpr"],
+            name=f"{name}: {attack}",
+            mode="lines",
+            line={"color": colour, "width": 3, "dash": DASHES[attacks.index(attack) % len(DASHES)], "shape": "hv"},
+            hovertemplate="accuses %{x:.1%} of the others, catches %{y:.1%} of the members"
+            f"<extra>{name}: {attack}</extra>",
+        )
+    grid = GRID[GRID >= SMALLEST_RATE] if log else GRID
+    figure.add_scatter(
+        x=grid,
+        y=grid,
+        name="a blind guess",
+        mode="lines",
+        hoverinfo="skip",
+        line={"color": chart_style.CONTROL, "dash": "dot", "width": 2},
+    )
+    for (number, name), ceiling in ceilings.items():
+        figure.add_scatter(
+            x=grid,
+            y=dp_ceiling(grid, ceiling.epsilon, ceiling.delta),
+            name=f"{name}: what the guarantee allows",
+            mode="lines",
+            line={"color": chart_style.BUDGET, "width": 3, "dash": ("dash", "dot")[number % 2]},
+            hovertemplate="at %{x:.1%} accused nobody may catch more than %{y:.1%}<extra>the guarantee</extra>",
+        )
+    kind = "log" if log else "linear"
+    ends = [np.log10(SMALLEST_RATE), 0.01] if log else [0.0, 1.005]  # a little more, or the tick at 100 % is lost
+    figure.update_xaxes(title="others wrongly accused (false-positive rate)", type=kind, range=ends, tickformat="~%")
+    figure.update_yaxes(title="members caught (true-positive rate)", type=kind, range=ends, tickformat="~%")
+    figure.update_layout(height=560, legend={"orientation": "h", "y": -0.18, "yanchor": "top"}, **LAYOUT)
+    return figure
+
+
+def histogram(units: Units, threshold: float) -> go.Figure:
+    """Scores of members and of others as shares of each group, with the threshold between “other” and “member”."""
+    low, high = np.quantile(units.score, [0.005, 0.995])
+    edges = np.linspace(low, high, 41) if high > low else np.array([low - 0.5, low + 0.5])
+    figure = go.Figure()
+    for name, side, colour in (
+        ("others", ~units.member, chart_style.CONTROL),
+        ("members", units.member, chart_style.RISK),
+    ):
+        counts = np.histogram(np.clip(units.score[side], edges[0], edges[-1]), edges)[0]
+        figure.add_bar(
+            x=(edges[:-1] + edges[1:]) / 2,
+            y=counts / counts.sum(),
+            width=np.diff(edges),
+            name=name,
+            marker={"color": colour, "line": {"width": 0}},
+            opacity=0.6,
+            customdata=counts,
+            hovertemplate=f"%{{customdata}} {name} (%{{y:.1%}}) score about %{{x:.3g}}<extra></extra>",
+        )
+    place, middle = float(np.clip(threshold, edges[0], edges[-1])), (low + high) / 2
+    figure.add_vline(
+        x=place,
+        line={"color": chart_style.UTILITY, "width": 4},
+        annotation_text="called a member →",
+        annotation={"yref": "paper", "y": 1.0, "yanchor": "bottom", "xanchor": "left" if place < middle else "right"},
+    )
+    figure.update_xaxes(title="score of the attack<br>(higher = looks more like a member)")
+    figure.update_yaxes(title="share of the group", tickformat="~%")
+    figure.update_layout(
+        height=420,
+        barmode="overlay",
+        legend={"orientation": "h", "y": -0.34, "yanchor": "top", "x": 0},
+        **{**LAYOUT, "margin": {**LAYOUT["margin"], "t": 30}},
+    )
+    return figure
+
+
+def attacks(tables: Mapping[str, pd.DataFrame], order: Sequence[str]) -> go.Figure:
+    """AUC of every attack with its interval, one colour a run; the symbol says what access the attack needs.
+
+    Each table has columns attack, access, value, low, high.
+    """
+    figure = go.Figure()
+    places = {attack: at for at, attack in enumerate(order)}
+    for number, (name, table) in enumerate(tables.items()):
+        shift = 0.14 * (2 * number - len(tables) + 1)
+        for kind, rows in table.groupby("access", sort=True):
+            figure.add_scatter(
+                x=rows["value"],
+                y=[places[attack] + shift for attack in rows["attack"]],
+                mode="markers",
+                name=f"{name}: {kind}",
+                marker={"size": 13, "symbol": SYMBOLS[kind], "color": COLOURS[number % 2]},
+                error_x={
+                    "array": rows["high"] - rows["value"],
+                    "arrayminus": rows["value"] - rows["low"],
+                    "thickness": 1.5,
+                },
+                customdata=rows[["attack", "low", "high"]],
+                hovertemplate="%{customdata[0]}: AUC %{x:.3f}, 95 % interval %{customdata[1]:.3f} to "
+                f"%{{customdata[2]:.3f}}<extra>{name}</extra>",
+            )
+    chart_style.level(figure, "a blind guess: 0.5", x=0.5)
+    figure.update_xaxes(title="AUC: how often a member's<br>score beats another's")
+    figure.update_yaxes(tickvals=list(places.values()), ticktext=list(places), autorange="reversed")
+    figure.update_layout(
+        height=170 + 46 * len(places), legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}, **LAYOUT
+    )
+    return figure

@@ -1,0 +1,88 @@
+"""What the Membership page shows of each run: scores of a full audit, or the loss alone of the quick one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from core.attacks.battery import REGISTRY
+from core.attacks.membership.scores import LOSS
+from core.evaluation.membership.curve import curve
+from core.evaluation.membership.summary import membership
+from core.evaluation.membership.units import units
+from core.runs.run import Run
+from pages.parts.session import owner, resources
+
+RESAMPLES = 300  # behind a band on the screen; the table of a full audit has the run's own number
+
+
+def access(attack: str) -> str:
+    """What an attack needs to see: black-box, grey-box or white-box."""
+    return REGISTRY[attack].access if attack in REGISTRY else "grey-box"
+
+
+def described(attacks: Sequence[str]) -> pd.DataFrame:
+    """What each attack does, in one sentence; what it needs to see, its row of the papers' table and its cost."""
+    known = [REGISTRY[name] for name in attacks if name in REGISTRY]
+    return pd.DataFrame(
+        {
+            "attack": [one.name for one in known],
+            "in a sentence": [one.sentence for one in known],
+            "access": [one.access for one in known],
+            "paper row": [one.row for one in known],
+            "cost": [one.cost for one in known],
+        }
+    )
+
+
+def scores(run: Run) -> pd.DataFrame:
+    """The `scores` rows of a run's full audit; the loss scores of its quick audit where there is none."""
+    audit = owner.workspace().audit(run.id)
+    stamp = tuple((name, outcome.finished) for name, outcome in audit.outcomes().items())
+    return _scores(run.id, stamp, str(run.folder), run)
+
+
+@resources.cached_object(max_entries=32, show_spinner=False)
+def _scores(run_id: str, stamp: tuple, folder: str, _run: Run) -> pd.DataFrame:
+    found = owner.workspace().audit(run_id).table("scores")
+    if found.empty:
+        quick = _run.table("scores")
+        found = quick[quick["attack"] == LOSS].reset_index(drop=True)
+    found.attrs["key"] = (run_id, stamp, folder)
+    return found
+
+
+def figures(run: Run, attacks: Sequence[str]) -> pd.DataFrame:
+    """The `membership` rows of these attacks: those of the run's full audit, and made here where it has none.
+
+    An audit that was stopped, or is under way, has scores and no figures of them yet.
+    """
+    stored, found = owner.workspace().audit(run.id).table("membership"), scores(run)
+    parts = [found.head(0).pipe(membership, resamples=1, seed=0)]  # no rows, and the columns
+    for attack in attacks:
+        rows = stored[stored["attack"] == attack] if len(stored) else stored
+        if rows.empty:
+            made = found[found["attack"] == attack]
+            rows = _quick_figures(found.attrs["key"], attack, made, run.spec.audit.seed)
+        parts.append(rows)
+    return pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True)
+
+
+@resources.cached_data(max_entries=256, show_spinner="Computing intervals")
+def _quick_figures(key: tuple, attack: str, _scores: pd.DataFrame, seed: int) -> pd.DataFrame:
+    return membership(_scores, resamples=RESAMPLES, seed=seed)
+
+
+def roc_curve(run: Run, attack: str, level: str, length: str) -> pd.DataFrame | None:
+    """The ROC curve with its band; None where members or others have no such notes."""
+    found = scores(run)
+    return _curve(found.attrs["key"], attack, level, length, found[found["attack"] == attack], run.spec.audit.seed)
+
+
+@resources.cached_data(max_entries=256, show_spinner="Resampling patients")
+def _curve(key: tuple, attack: str, level: str, length: str, _scores: pd.DataFrame, seed: int) -> pd.DataFrame | None:
+    try:
+        return curve(units(_scores, level, length), resamples=RESAMPLES, seed=seed)
+    except ValueError:
+        return None

@@ -1,0 +1,278 @@
+"""The views of the Membership page, each drawn for the runs and attacks that were chosen (name → run)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from core.attacks.membership.decision import OWN_THRESHOLDS
+from core.evaluation.membership.curve import Ceiling, caught, ceiling_for, steps
+from core.evaluation.membership.summary import ROC_RATES, population_threshold
+from core.evaluation.membership.units import Units, units
+from core.evaluation.stats.bootstrap import Interval
+from core.evaluation.stats.intervals import best_of
+from core.evaluation.wording import interval_text, percent
+from core.runs.run import Run
+from pages.parts.common import chart_style, guess
+from pages.parts.common.data_table import numbers
+from pages.parts.common.public_noise import say_where_public
+from pages.parts.membership import charts as membership_charts
+from pages.parts.membership import data
+from pages.parts.membership.methods import HOW
+
+WORDS = {"sample": ("note", "notes"), "admission": ("admission", "admissions"), "patient": ("patient", "patients")}
+ALLOWED = 0.10  # others that may be accused in the question asked first
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What is looked at: the runs by name, the attacks, and the units that are judged."""
+
+    runs: dict[str, Run]
+    attacks: Sequence[str]
+    level: str
+    length: str
+
+    def units(self, run: Run, attack: str) -> Units | None:
+        """The judged units of one attack on one run; None where it was not made or has no such notes."""
+        found = data.scores(run)
+        rows = found[found["attack"] == attack]
+        try:
+            return units(rows, self.level, self.length) if len(rows) else None
+        except ValueError:
+            return None
+
+
+def how(view: str) -> None:
+    """The fold that says how a picture is computed."""
+    with st.expander("How is this computed?"):
+        st.markdown(HOW[view])
+
+
+def roc_view(choice: Choice) -> None:
+    """ROC curves of the chosen runs and attacks, with bands, and the ceiling of each guarantee."""
+    curves = {
+        (number, name, attack): table
+        for number, (name, run) in enumerate(choice.runs.items())
+        for attack in choice.attacks
+        if (table := _curve(choice, run, attack)) is not None
+    }
+    if not curves:
+        st.info("Too few notes of this kind: members and others both need some.", icon=":material/group_off:")
+        return
+    (_, name, attack), first = next(iter(curves.items()))
+    thing = WORDS[choice.level][1]
+    answer = guess.first(
+        f"An attacker may wrongly accuse 10 of 100 {thing} that were not in the training notes. How many of 100 that "
+        f"were does the attack “{attack}” catch in the model “{name}”?",
+        ["10, like a blind guess", "about 20", "about 40", "80 or more"],
+        key=f"roc-{choice.runs[name].id}-{attack}-{choice.level}",
+    )
+    if answer is None:
+        return
+    row = first.iloc[(first["fpr"] - ALLOWED).abs().argmin()]
+    guess.told(
+        answer,
+        f"It is {100 * row['tpr']:.0f} of 100 ({interval_text(row['low'], row['high'], lambda x: f'{100 * x:.0f}')}) "
+        f"for “{name}” by {attack}; a blind guess would catch {100 * row['fpr']:.0f}."
+        + _fewer_accused(choice, name, attack),
+    )
+    log = st.segmented_control("Axes", ["linear", "log"], default="linear", required=True, key="axes") == "log"
+    ceilings = _ceilings(choice)
+    drawn = {key: one for key, one in ceilings.items() if one.delta < 1}
+    alt = f"ROC curves of {len(curves)} attacks: {', '.join(f'{name} by {attack}' for _, name, attack in curves)}."
+    corners = {key: steps(choice.units(choice.runs[key[1]], key[2])) for key in curves}
+    chart_style.show(membership_charts.roc(curves, corners, drawn, log=log), key="roc-chart", alt=alt)
+    for (_, name), ceiling in ceilings.items():
+        if ceiling.per_note:
+            st.caption(
+                f"“{name}” promises ε for one note, everything else that was trained on unchanged. Here all notes of a "
+                "patient were in or out together and tell of each other: a curve above the line would be no proof of a "
+                "broken promise. The audit of ε on the page Canaries is."
+            )
+        if ceiling.group > 1:
+            st.markdown(
+                f"“{name}” promises ε for one note. For somebody with {ceiling.group} notes that is "
+                f"ε = {ceiling.epsilon:.3g}{'' if ceiling.delta < 1 else ', and δ above 1: nothing at all'}."
+            )
+    say_where_public(choice.runs)
+    numbers(
+        pd.concat([table.assign(run=name, attack=attack) for (_, name, attack), table in curves.items()]),
+        name="membership-roc",
+    )
+    numbers(at_rates(choice), name="membership-at-rates", label="Caught at 10\u00a0%, 1\u00a0% and 0.1\u00a0% accused")
+    how("roc")
+
+
+def _fewer_accused(choice: Choice, name: str, attack: str) -> str:
+    """` Caught when fewer may be accused: 1 in 100: 12 % (7 % to 17 %); …`, of the rates that have a figure."""
+    rows = at_rates(choice)
+    rows = rows[(rows["run"] == name) & (rows["attack"] == attack)].set_index("may accuse")
+    told = []
+    for rate in ROC_RATES[1:]:
+        if rate not in rows.index:
+            continue
+        row = rows.loc[rate]
+        if math.isnan(row["catches"]):
+            told.append(f"1 in {1 / rate:,.0f}: {row['note']}")
+        else:
+            caught = f"{percent(row['catches'])} ({interval_text(row['low'], row['high'])})"
+            told.append(f"1 in {1 / rate:,.0f}: {caught}")
+    return f" Caught when fewer may be accused: {'; '.join(told)}." if told else ""
+
+
+def at_rates(choice: Choice) -> pd.DataFrame:
+    """What each attack catches at most when 10 %, 1 % or 0.1 % may be accused, with the rate it really accused.
+
+    Columns: run, attack, may accuse, accuses, catches, low, high, note; NaN and a note where too few others exist.
+    """
+    rows = []
+    for name, run in choice.runs.items():
+        table = data.figures(run, choice.attacks)
+        table = table[(table["level"] == choice.level) & (table["length"] == choice.length)]
+        found = table.set_index(["attack", "rule", "metric"])
+        for attack in choice.attacks:
+            for rate in ROC_RATES:
+                key = (attack, f"ROC {100 * rate:g} %")
+                if (*key, "true_positive_rate") in found.index:
+                    caught = found.loc[(*key, "true_positive_rate")]
+                    wrong = (*key, "false_positive_rate")
+                    accused = found.loc[wrong, "value"] if wrong in found.index else math.nan
+                    ends = (caught["value"], caught["low"], caught["high"])
+                    rows.append((name, attack, rate, accused, *ends, caught["note"]))
+    return pd.DataFrame(rows, columns=["run", "attack", "may accuse", "accuses", "catches", "low", "high", "note"])
+
+
+def _curve(choice: Choice, run: Run, attack: str) -> pd.DataFrame | None:
+    if choice.units(run, attack) is None:
+        return None
+    return data.roc_curve(run, attack, choice.level, choice.length)
+
+
+def _ceilings(choice: Choice) -> dict[tuple[int, str], Ceiling]:
+    """What each private run's guarantee allows, by number and name of the run."""
+    found = {}
+    for number, (name, run) in enumerate(choice.runs.items()):
+        judged = next((one for attack in choice.attacks if (one := choice.units(run, attack)) is not None), None)
+        if run.privacy is not None and judged is not None:
+            found[number, name] = ceiling_for(run.privacy, judged, choice.level)
+    return found
+
+
+def threshold_view(choice: Choice) -> None:
+    """The scores of one attack on one run, with a threshold to move and who is caught by it."""
+    left, right = st.columns(2)
+    name = left.selectbox("Model", list(choice.runs), key="histogram-run")
+    attack = right.selectbox("Attack", list(choice.attacks), key="histogram-attack")
+    judged = choice.units(choice.runs[name], attack)
+    if judged is None:
+        st.info(f"“{name}” has not had the attack “{attack}”, or has no such notes.", icon=":material/group_off:")
+        return
+    answer = guess.first(
+        "Where would you draw the line, so that it catches most members and accuses few others?",
+        ["There is a clear gap", "There is some room", "There is no such line"],
+        key=f"line-{choice.runs[name].id}-{attack}-{choice.level}",
+    )
+    if answer is None:
+        return
+    own = OWN_THRESHOLDS.get(attack, float(judged.mean_sums.sum() / judged.mean_counts.sum()))
+    _movable(judged, own, choice.level, f"{name}-{attack}-{choice.level}-{choice.length}")
+    how("threshold")
+
+
+@st.fragment
+def _movable(judged: Units, own: float, level: str, key: str) -> None:
+    """Slider, sentence and histogram: only they are drawn anew when the threshold moves."""
+    low, high = (float(end) for end in np.quantile(judged.score, [0.0, 1.0]))
+    step = max((high - low) / 400, 1e-12)
+    start = float(np.clip(own, low, high))
+    threshold = st.slider("Threshold", low - step, high + step, start, step=step, key=f"threshold-{key}", format="%.4g")
+    found = caught(judged, threshold)
+    st.markdown(f"### {_sentence(found, level)}")
+    st.markdown(_leakage(found) + _population(judged))
+    alt = (
+        f"Histogram of the scores of {found.of_members} members and {found.of_others} others. {_sentence(found, level)}"
+    )
+    chart_style.show(membership_charts.histogram(judged, threshold), key=f"histogram-{key}", alt=alt)
+    frame = pd.DataFrame({"member": judged.member, "score": judged.score, "called a member": judged.score >= threshold})
+    numbers(frame, name="membership-scores")
+
+
+def _sentence(found, level: str) -> str:
+    """`Catches 31 of 300 members, accuses 9 of 130 others.`"""
+    of = "" if level == "sample" else f" ({WORDS[level][1]})"
+    return (
+        f"Catches {found.members:,} of {found.of_members:,} members, "
+        f"accuses {found.others:,} of {found.of_others:,} others{of}."
+    )
+
+
+def _leakage(found) -> str:
+    tpr, fpr = found.members / found.of_members, found.others / found.of_others
+    called = found.members + found.others
+    base = percent(found.of_members / (found.of_members + found.of_others))
+    leakage = f"{tpr - fpr:+.3f}".replace("-", "−")
+    told = f"That is {percent(tpr)} less {percent(fpr)}: a privacy leakage of {leakage}, where a blind guess gets 0."
+    if not called:
+        return told
+    return f"{told} Of the {called:,} called members {percent(found.members / called)} are members (of all: {base})."
+
+
+def _population(judged: Units) -> str:
+    """Where the population's thresholds are, in words; nothing for a quick audit, which does not score it."""
+    told = []
+    for alpha in (0.10, 0.01):
+        threshold, note = population_threshold(judged.population, alpha)
+        if math.isfinite(threshold):
+            told.append(f"at {threshold:.4g}".replace("-", "−") + f" at most {percent(alpha)} of them are accused")
+        elif len(judged.population):
+            told.append(note)
+    if not told:
+        return ""
+    return f" An attacker may set the threshold by patients who never were in the data: {'; '.join(told)}."
+
+
+def attacks_view(choice: Choice) -> None:
+    """AUC of every attack on the chosen runs, white-box beside the others."""
+    tables = {}
+    for name, run in choice.runs.items():
+        table = data.figures(run, choice.attacks)
+        keep = (table["metric"] == "auc") & (table["level"] == choice.level) & (table["length"] == choice.length)
+        keep &= (table["rule"] == "") & table["attack"].isin(choice.attacks)
+        tables[name] = table[keep].assign(access=table.loc[keep, "attack"].map(data.access))
+    found = pd.concat([table.assign(run=name) for name, table in tables.items()], ignore_index=True)
+    if found.empty:
+        st.info("Too few notes of this kind: members and others both need some.", icon=":material/group_off:")
+        return
+    order = found.groupby("attack")["value"].max().sort_values(ascending=False).index.tolist()
+    offered = [attack for attack in choice.attacks if attack in order[:6]]  # not in the order of the answer
+    ids = "-".join(run.id for run in choice.runs.values())
+    answer = guess.first("Which attack tells members from others best?", offered, key=f"attacks-{ids}-{choice.level}")
+    if answer is None:
+        return
+    best = found.loc[found["value"].idxmax()]
+    seen = Interval(best["value"], best["low"], best["high"])
+    chosen = best_of(seen, len(found), least=0.0, most=1.0)
+    corrected = f", corrected for choosing the best of {len(found)}" if len(found) > 1 else ""
+    guess.told(
+        answer,
+        f"Highest here: {best['attack']} on “{best['run']}”, AUC {best['value']:.3f} "
+        f"({interval_text(chosen.low, chosen.high, lambda x: f'{x:.3f}')}{corrected}).",
+    )
+    alt = (
+        f"AUC of {len(order)} attacks on {len(tables)} models; the highest is {best['value']:.3f} by {best['attack']}."
+    )
+    chart_style.show(membership_charts.attacks(tables, order), key="attacks-chart", alt=alt)
+    shown = found[["run", "attack", "access", "value", "low", "high", "n"]].rename(columns={"value": "AUC"})
+    numbers(shown, name="membership-attacks")
+    with st.expander("What does each attack do?"):
+        st.dataframe(data.described(order), hide_index=True, alt="Every attack in one sentence, and what it needs")
+    how("attacks")
+
+
+VIEWS: dict[str, Callable[[Choice], None]] = {"ROC": roc_view, "Threshold": threshold_view, "All attacks": attacks_view}

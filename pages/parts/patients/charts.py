@@ -1,0 +1,102 @@
+"""The picture of the Patients page: how well members are told from held-out patients by rarity, rarest left."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pandas as pd
+import plotly.graph_objects as go
+
+from pages.parts.common import chart_style
+
+COLOURS = tuple(chart_style.OKABE_ITO[name] for name in ("sky", "blue", "green", "purple", "orange", "yellow"))
+SYMBOLS = ("square", "diamond", "triangle-up", "cross", "star", "triangle-down")
+BLIND = 0.5
+SIDES = "held-out patients: score percentile"
+
+
+def bars(table: pd.DataFrame, control: pd.DataFrame | None, selected: int | None) -> go.Figure:
+    """One bar a kept bucket from a blind guess up or down, with its interval; each bar can be clicked.
+
+    Beside it the public model's AUC as a mark and the held-out patients' mean score percentile as a line. `table` and
+    `control` are tables of core.evaluation.rarity.leakage.leakage; `selected` is a bucket.
+    """
+    kept = table[table["kept"]]
+    figure = go.Figure()
+    figure.add_bar(
+        x=kept["bucket"] + 1,
+        y=kept["auc"] - BLIND,
+        base=BLIND,
+        name="members against held-out (AUC)",
+        marker={
+            "color": chart_style.RISK,
+            "line": {"width": [4 if one == selected else 0 for one in kept["bucket"]]},
+            "opacity": [1.0 if selected is None or one == selected else 0.55 for one in kept["bucket"]],
+        },
+        error_y={"array": kept["high"] - kept["auc"], "arrayminus": kept["auc"] - kept["low"], "thickness": 1.5},
+        customdata=kept[["auc", "members", "heldout", "low", "high", "members_percentile", "heldout_percentile"]],
+        hovertemplate="bucket %{x}: AUC %{customdata[0]:.3f} (%{customdata[3]:.3f} to %{customdata[4]:.3f})<br>"
+        "%{customdata[1]} members, %{customdata[2]} held out; mean score percentile %{customdata[5]:.0%} and "
+        "%{customdata[6]:.0%}<extra></extra>",
+    )
+    figure.add_scatter(
+        x=kept["bucket"] + 1,
+        y=kept["heldout_percentile"],
+        mode="lines+markers",
+        name=SIDES,
+        line={"color": chart_style.OKABE_ITO["sky"], "width": 2},
+        marker={"size": 8},
+        hovertemplate="held-out patients of bucket %{x}: mean score percentile %{y:.0%}<extra></extra>",
+    )
+    if control is not None:
+        shown = control[control["kept"]]
+        figure.add_scatter(
+            x=shown["bucket"] + 1,
+            y=shown["auc"],
+            mode="markers",
+            name="public model (control)",
+            marker={"color": chart_style.CONTROL, "size": 11, "symbol": "diamond", "line": {"width": 1}},
+            hovertemplate="public model by its loss, bucket %{x}: AUC %{y:.3f}<extra></extra>",
+        )
+    figure.update_xaxes(title="bucket, from the rarest disease profiles", dtick=1)
+    return _framed(figure).update_yaxes(title="AUC, and percentile of the line")
+
+
+def lines(tables: Mapping[str, pd.DataFrame], colours: Mapping[str, str]) -> go.Figure:
+    """Several runs or attacks over rarity, a line each, by name; one without a colour of its own gets one."""
+    figure = go.Figure()
+    others = [name for name in tables if name not in colours]
+    for name, table in tables.items():
+        kept = table[table["kept"]]
+        number = others.index(name) if name in others else 0
+        colour = colours.get(name, COLOURS[number % len(COLOURS)])
+        symbol = SYMBOLS[number % len(SYMBOLS)] if name in others else "circle"
+        figure.add_scatter(
+            x=kept["rarer_than"],
+            y=kept["auc"],
+            mode="lines+markers",
+            name=name,
+            line={"color": colour, "width": 2, "dash": "dot" if name in others and number >= len(COLOURS) else "solid"},
+            marker={"size": 9, "symbol": symbol},
+            customdata=kept[["bucket", "low", "high"]],
+            hovertemplate="rarer than %{x:.0%}: AUC %{y:.3f} (%{customdata[1]:.3f} to %{customdata[2]:.3f})"
+            f"<extra>{name}</extra>",
+        )
+    figure.update_xaxes(
+        title="share of patients with more common profiles (rarest on the left)", tickformat=".0%", autorange="reversed"
+    )
+    return _framed(figure)
+
+
+def _framed(figure: go.Figure) -> go.Figure:
+    chart_style.level(figure, "a blind guess", y=BLIND)
+    figure.update_yaxes(title="AUC within the bucket")
+    figure.update_layout(
+        height=430,
+        clickmode="event+select",
+        bargap=0.35,
+        dragmode=False,
+        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
+        margin={"t": 10, "b": 10, "l": 10, "r": 10},
+    )
+    return figure

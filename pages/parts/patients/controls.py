@@ -1,0 +1,74 @@
+"""The sidebar of the Patients page: run, attack, what is judged, and who is let through; all of it in the link."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from core.phi.fields import FIELD, FIELDS
+from core.runs.patients.queries import Filters
+from core.runs.run import Run
+from pages.parts.patients import data
+from pages.parts.patients.data import Choice
+from pages.parts.pickers import run_picker
+
+BESIDE = ("this run alone", "other ε", "other models", "other attacks")
+ANY = "any"
+ATTACK = (
+    "“ratio base” compares the model with the public one, so that notes which are easy for any model do not look as if "
+    "they were known; “loss” does not. An attack that judges few patients, or nearly all of them rightly, cannot tell."
+)
+
+
+def choose(runs: Sequence[Run]) -> tuple[Choice, str]:
+    """Draw the sidebar; the choice, and what stands beside the run (one of BESIDE)."""
+    keep = {"bind": "query-params"}
+    with st.sidebar:
+        run = run_picker.pick("Model", runs, run_picker.default_pair(runs)[0], key="run")
+        attacks = list(data.attacks(run))
+        attack = st.selectbox("Attack", attacks, key="attack", help=ATTACK, **keep)
+        level = st.segmented_control(
+            "Judge each", ["patient", "admission"], default="patient", required=True, key="judge", **keep
+        )
+        beside = st.segmented_control("Beside", list(BESIDE), default=BESIDE[0], required=True, key="beside", **keep)
+        st.subheader("Only patients with")
+        filters = _filters()
+    return Choice(run, attack, level, filters), beside
+
+
+def _filters() -> Filters:
+    keep = {"bind": "query-params"}
+    code = st.text_input("a code that starts with", key="code", placeholder="E11", max_chars=10, **keep)
+    written = st.selectbox(
+        "a field that prompts extracted", [ANY, *(field.name for field in FIELDS)], key="field", **keep
+    )
+    left, right = st.columns(2)
+    youngest = left.number_input("age from", 0, 130, None, 1, key="age_from", placeholder="any", **keep)
+    oldest = right.number_input("age to", 0, 130, None, 1, key="age_to", placeholder="any", **keep)
+    least = left.number_input("notes from", 1, None, None, 1, key="notes_from", placeholder="any", **keep)
+    most = right.number_input("notes to", 1, None, None, 1, key="notes_to", placeholder="any", **keep)
+    return Filters(code.strip(), youngest, oldest, least, most, "" if written == ANY else written)
+
+
+def told(filters: Filters) -> str:
+    """The filters in words, for a caption; empty when none is set."""
+    parts = []
+    if filters.code:
+        parts.append(f"a code that starts with {filters.code.upper()}")
+    if filters.field:
+        parts.append(f"an extracted {FIELD[filters.field].label}")
+    for low, high, what in (
+        (filters.youngest, filters.oldest, "years of age"),
+        (filters.least_notes, filters.most_notes, "scored notes"),
+    ):
+        if low is not None or high is not None:
+            span = (
+                f"{low} to {high}"
+                if None not in (low, high)
+                else f"at least {low}"
+                if high is None
+                else f"up to {high}"
+            )
+            parts.append(f"{span} {what}")
+    return ", ".join(parts)

@@ -1,0 +1,290 @@
+"""The Patients page from buckets to one patient: the answer, the picture, and the patients of a bucket."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import pandas as pd
+import streamlit as st
+
+from core.attacks.membership.decision import LOSS
+from core.evaluation.rarity.profiles import LEAST
+from core.evaluation.rarity.trend import (
+    Trend,
+    adjusted_sentence,
+    figures_sentence,
+    headline,
+    slopes_sentence,
+    verdict_of,
+)
+from core.evaluation.wording import percent
+from core.phi.fields import FIELD
+from core.runs.run import Run
+from pages.parts.common import chart_style
+from pages.parts.common.data_table import csv_button, numbers
+from pages.parts.patients import charts as patient_charts
+from pages.parts.patients import controls, data
+from pages.parts.patients.data import A_PAGE, Choice
+from pages.parts.patients.methods import HOW
+from pages.parts.pickers import run_picker
+
+ALL = "all"
+NO_CODES = (
+    "These notes came without ICD codes, so nobody's diseases are rarer than another's: all patients are in one "
+    "bucket. Bring the notes again with a table of identifiers that has a column `icd_codes`, or as a folder of "
+    "MIMIC-III, to compare rare and common diseases."
+)
+
+
+def buckets_view(choice: Choice, beside: str, runs: Sequence[Run]) -> int | None:
+    """The answer, the picture and its table; returns the chosen bucket (None: all of them)."""
+    table = data.bucket_table(choice)
+    drawn = bool(table["kept"].any())
+    options = [ALL, *(str(bucket + 1) for bucket in table["bucket"])]
+    selected = st.session_state.get("bucket") or st.query_params.get("bucket", ALL)
+    bucket = int(selected) - 1 if selected in options[1:] else None
+    if not data.has_codes(choice.run):
+        st.info(NO_CODES, icon=":material/label_off:")
+    elif drawn:
+        _answer(choice)
+    else:
+        st.info(_why_empty(choice, table), icon=":material/group_off:")
+    if drawn and beside == controls.BESIDE[0]:
+        _one_run(choice, table, bucket)
+    elif drawn:
+        _several(choice, beside, runs)
+    st.caption(spread(table, choice))
+    with st.expander("How is this computed, and why do attacks disagree?"):
+        if drawn:
+            found = data.trends(choice)[choice.attack]
+            st.markdown("\n\n".join(filter(None, (adjusted_sentence(found), slopes_sentence(found)))))
+        st.markdown(HOW)
+    picked = st.selectbox(
+        "Bucket (1 = rarest profiles)",
+        options,
+        key="bucket",
+        bind="query-params",
+        help="Click a bar, or choose here.",
+        width=300,
+    )
+    return None if picked in (ALL, None) else int(picked) - 1
+
+
+def _answer(choice: Choice) -> None:
+    """The answer in a heading, its figures below."""
+    found = data.trends(choice)[choice.attack]
+    st.markdown(f"### {headline(choice.attack, found)}")
+    at_patient = " Tested patient by patient, also while admissions are drawn." if choice.level == "admission" else ""
+    st.caption(f"{figures_sentence(found)}{at_patient}")
+
+
+def spread(table: pd.DataFrame, choice: Choice) -> str:
+    """How many buckets there are, and which have no figure."""
+    bare, count = table[~table["kept"]], len(table)
+    unit = "patients" if choice.level == "patient" else "admissions"
+    only = controls.told(choice.filters)
+    parts = [f"{count} bucket{'s' * (count != 1)} of about equally many {unit}, by how rare the set of diagnoses is"]
+    if len(bare):
+        people = int(bare["members"].sum() + bare["heldout"].sum())
+        parts.append(
+            f"{len(bare)} with fewer than {LEAST} members or {LEAST} held-out patients "
+            f"{'has' if len(bare) == 1 else 'have'} no figure ({people:,} patients; they are in the list)"
+        )
+    return "; ".join(parts) + "." + (f" Only patients with {only}." if only else "")
+
+
+def _why_empty(choice: Choice, table: pd.DataFrame) -> str:
+    if table.empty and choice.level == "admission" and not controls.told(choice.filters):
+        return (
+            "The notes of this cohort do not name their patients' codes, so admissions have no profile: judge patients."
+        )
+    if table.empty:
+        return "Nobody passes these filters. Clear one of them to see patients again."
+    return (
+        f"Too few patients to compare: a bucket needs {LEAST} members and {LEAST} held-out patients that this attack "
+        "judged and the filters let through. Widen the filters or choose another attack. The list below has everybody."
+    )
+
+
+def _one_run(choice: Choice, table: pd.DataFrame, bucket: int | None) -> None:
+    key = f"bars-{choice.run.id}-{choice.attack}-{choice.level}-{hash(choice.filters)}"
+
+    def clicked() -> None:
+        points = st.session_state[key].selection.points
+        if points and points[0].get("x") is not None:
+            st.session_state["bucket"] = str(int(points[0]["x"]))
+
+    base, control = data.public_model(choice.run), None
+    if base is not None:
+        control = data.bucket_table(replace(choice, run=base, attack=LOSS))
+    figure = patient_charts.bars(table, control if control is None or len(control) == len(table) else None, bucket)
+    alt = f"AUC in {int(table['kept'].sum())} buckets from rarest to most common disease profiles."
+    chart_style.show(figure, key=key, alt=alt, on_select=clicked)
+    st.caption(
+        f"{run_picker.label(choice.run)}, attack “{choice.attack}”. AUC: how often a member scores above a held-out "
+        "patient of the same bucket, with its 95\u00a0% interval. Click a bar to see its patients."
+    )
+    numbers(table.assign(bucket=table["bucket"] + 1), name="patients-buckets")
+
+
+def _several(choice: Choice, beside: str, runs: Sequence[Run]) -> None:
+    others, left = side_by_side(choice, beside, runs)
+    found = {name: data.bucket_table(one) for name, (one, _) in others.items()}
+    tested = {name: data.trends(one)[one.attack] for name, (one, _) in others.items()}
+    colours = {name: colour for name, (_, colour) in others.items() if colour}
+    alt = f"AUC by rarity for {len(found)}: {', '.join(found)}."
+    chart_style.show(patient_charts.lines(found, colours), key="lines", alt=alt)
+    columns = {
+        name: st.column_config.NumberColumn(format=form)
+        for name, form in (("AUC", "%.3f"), ("change", "%+.2f"), ("p", "%.4f"), ("ρ held out", "%+.2f"))
+    }
+    st.dataframe(
+        comparison(tested, "attack" if beside == OTHER_ATTACKS else "run"),
+        hide_index=True,
+        alt=alt,
+        column_config=columns,
+    )
+    told = (
+        "Change: how the AUC goes from the most common to the rarest profiles; above 0, rarer patients leak more. p is "
+        "corrected over the attacks of each run. ρ held out: above 0, held-out patients with rarer profiles score "
+        "higher."
+    )
+    if left:
+        told += f" {left} more have not had the attack “{choice.attack}”: `python -m core audit RUN --suite full`"
+    st.caption(told)
+    rows = pd.concat([one.assign(line=name, bucket=one["bucket"] + 1) for name, one in found.items()])
+    numbers(rows, name="patients-beside")
+
+
+OTHER_ATTACKS = "other attacks"
+
+
+def side_by_side(choice: Choice, beside: str, runs: Sequence[Run]) -> tuple[dict[str, tuple[Choice, str | None]], int]:
+    """What stands beside a choice, by name, each with the colour it has on every page; and how many lack the attack."""
+    if beside == OTHER_ATTACKS:
+        return {name: (replace(choice, attack=name), None) for name in data.attacks(choice.run)}, 0
+    if beside == "other models":
+        chosen = data.other_models(choice.run, runs)
+        named = {
+            run.id: (chart_style.MODEL_NAMES[run.spec.model.kind], chart_style.MODEL_COLOURS[run.spec.model.kind])
+            for run in chosen
+        }
+    else:
+        chosen = data.other_epsilons(choice.run, runs)
+        named = {run.id: (run_picker.privacy_label(run), _end_colour(run)) for run in chosen}
+    chosen = data.comparable(choice.attack, chosen)
+    having = [run for run in chosen if choice.attack in data.attacks(run)]
+    found = {named[run.id][0]: (replace(choice, run=run), named[run.id][1]) for run in having}
+    return found, len(chosen) - len(having)
+
+
+def _end_colour(run: Run) -> str | None:
+    """The public model and the one without privacy look alike on every page; those between have no colour yet."""
+    if run.spec.is_base:
+        return chart_style.CONTROL
+    return None if run.spec.privacy.private else chart_style.RISK
+
+
+def comparison(tested: Mapping[str, Trend], what: str = "run") -> pd.DataFrame:
+    """One row a run or attack: its AUC over all patients, how that changes with rarity, and what the test says."""
+    rows = [
+        (name, one.auc, one.slope.value, one.corrected, one.heldout_rho, verdict_of(one))
+        for name, one in tested.items()
+    ]
+    return pd.DataFrame(rows, columns=[what, "AUC", "change", "p", "ρ held out", "rarity"])
+
+
+# Patients ------------------------------------------------------------------------------------------------------------
+
+
+def patients_view(choice: Choice, bucket: int | None) -> None:
+    """The patients of the bucket, the likeliest members first; a click on a row opens the patient."""
+    where = "all buckets" if bucket is None else f"bucket {bucket + 1}"
+    state = f"{choice.run.id}-{choice.attack}-{choice.level}-{hash(choice.filters)}-{bucket}"
+    page = st.session_state.get(f"page-{state}") or 1
+    found = data.patients(choice, bucket, page=page)
+    if found.empty:
+        st.info(f"Nobody in {where} passes the filters.", icon=":material/filter_alt_off:")
+        return
+    total, key = int(found["total"].iloc[0]), f"patients-{state}-{page}"
+
+    def clicked() -> None:
+        rows = st.session_state[key].selection.rows
+        if rows:
+            st.session_state["patient"] = found["patient_id"].iloc[rows[0]]
+
+    with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
+        st.markdown(f"**{total:,} patients** of {where}, the likeliest members first", width="content")
+        if total > A_PAGE:
+            st.pagination(math.ceil(total / A_PAGE), key=f"page-{state}")
+    st.dataframe(
+        shown(found, choice.run),
+        hide_index=True,
+        key=key,
+        on_select=clicked,
+        selection_mode="single-row",
+        height="content",
+        alt=f"{total} patients of {where}",
+        column_config=_columns(),
+    )
+    everybody = data.every_patient(choice, bucket)
+    csv_button(lambda: for_csv(everybody()), name=f"patients-{where.replace(' ', '-')}")
+
+
+def shown(found: pd.DataFrame, run: Run) -> pd.DataFrame:
+    """The rows as the table on the page has them."""
+    words = data.wordings(run)
+    return pd.DataFrame(
+        {
+            "patient": found["patient_id"],
+            "group": found["split"].map({"member": "member", "heldout": "held out"}),
+            "rarer than": 1 - found["percentile_rarity"],
+            "notes": found["notes"],
+            "score percentile": found["percentile"],
+            "caught by": [
+                f"{c} of {n} attacks" if n != 1 else f"{c} of 1 attack"
+                for c, n in zip(found["catching"], found["attacks"], strict=True)
+            ],
+            "extracted": [fields(one) for one in found["fields"]],
+            "texts": found["texts"],
+            "profile": [
+                ", ".join(f"{code} {words.get(code, '')}".strip() for code in codes) for codes in found["icd_codes"]
+            ],
+        }
+    )
+
+
+def _columns() -> dict:
+    number = st.column_config.NumberColumn
+    return {
+        "rarer than": number("rarer than", format="percent", help="Share of patients whose profile is more common."),
+        "score percentile": number(format="percent", help="Share of held-out patients who score less."),
+        "caught by": st.column_config.TextColumn(help="Attacks that call this patient a member, at their thresholds."),
+        "extracted": st.column_config.TextColumn(help="Fields that prompts made the model write."),
+        "texts": number(help="Generated texts with a value of this patient."),
+        "profile": st.column_config.TextColumn(width="large"),
+    }
+
+
+def fields(names: object) -> str:
+    """Labels of PHI fields, or nothing."""
+    return (
+        ", ".join(FIELD[name].label for name in names)
+        if isinstance(names, (list, tuple)) or hasattr(names, "tolist")
+        else ""
+    )
+
+
+def for_csv(found: pd.DataFrame) -> pd.DataFrame:
+    """The rows as a file has them: every column, lists joined."""
+    joined = found.drop(columns="total").assign(
+        icd_codes=found["icd_codes"].map(" ".join), fields=found["fields"].map(fields)
+    )
+    return joined
+
+
+def percentile(value: float) -> str:
+    """A percentile in words."""
+    return "–" if value is None or math.isnan(value) else percent(value)

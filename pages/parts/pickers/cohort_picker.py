@@ -1,0 +1,189 @@
+"""Choosing or shaping a cohort: the same widgets, and the same choice, on every page and in the link."""
+
+from __future__ import annotations
+
+import streamlit as st
+from pydantic import ValidationError
+
+from core.spec import CORPUS_PRESETS, CorpusSpec
+from pages.parts.uploads import form
+
+LIVE_NOTES = 60_000  # a few seconds; a larger hospital is a command, not a click
+PRESETS = {
+    **{"classroom": "classroom", "study": "study", "mimic-scale": "MIMIC scale", "smoke": "tiny"},
+    **{"own": "custom", "brought": "my notes"},
+}
+LENGTHS = {"full": "full notes", "brief": "two sentences each"}
+VARIANTS = {
+    "regular": "notes as written",
+    "name-insertion": "the patient's name before every note",
+    "template-only": "one sentence: name and condition",
+}
+
+
+def choose_cohort() -> CorpusSpec | None:
+    """The widgets that pick or shape a hospital, the same on every page and in the link.
+
+    None: there is nothing to show yet; an error was shown, or no notes have been brought (`asks_for_notes`).
+    """
+    name = st.segmented_control(
+        "Hospital",
+        list(PRESETS),
+        default="classroom",
+        required=True,
+        format_func=PRESETS.__getitem__,
+        key="cohort",
+        bind="query-params",
+        help="A preset, a hospital shaped by you (the same settings always give the same patients), or notes that you "
+        "bring.",
+    )
+    if name == "brought":
+        upload = form.choose()
+        return None if upload is None else upload.spec
+    if name != "own":
+        return CORPUS_PRESETS[name or "classroom"]
+    return _shape_hospital()
+
+
+def ask_for_notes() -> None:
+    """Choose notes of one's own, before the widgets are drawn (a button's callback)."""
+    st.session_state["cohort"] = "brought"
+
+
+def asks_for_notes() -> bool:
+    """Did the viewer choose notes of their own, brought or still to be brought?"""
+    return st.session_state.get("cohort") == "brought"
+
+
+def _shape_hospital() -> CorpusSpec | None:
+    default = CORPUS_PRESETS["classroom"]
+    keep = {"bind": "query-params"}
+    with st.container(border=True):
+        left, middle, right = st.columns(3)
+        with left:
+            patients = st.number_input("Patients", 4, 200_000, default.patients, 10, key="patients", **keep)
+            notes = st.slider("Notes a patient (mean)", 1.0, 30.0, default.notes_per_patient, 0.5, key="notes", **keep)
+            variant = st.selectbox("Wording", list(VARIANTS), format_func=VARIANTS.__getitem__, key="wording", **keep)
+            length = st.selectbox(
+                "Length of a note",
+                list(LENGTHS),
+                list(LENGTHS).index(default.note_length),
+                format_func=LENGTHS.__getitem__,
+                key="length",
+                **keep,
+            )
+        with middle:
+            naming = st.slider(
+                "Notes that name the patient",
+                0,
+                100,
+                round(100 * default.naming_rate),
+                5,
+                format="%d %%",
+                key="naming",
+                help="About 10 % in MIMIC-III.",
+                **keep,
+            )
+            generic = st.slider(
+                "Notes without any patient detail",
+                0,
+                100,
+                round(100 * default.generic_rate),
+                5,
+                format="%d %%",
+                key="generic",
+                **keep,
+            )
+            copied = st.slider(
+                "Notes that repeat a paragraph of the one before",
+                0,
+                100,
+                round(100 * default.copy_forward),
+                5,
+                format="%d %%",
+                key="copied",
+                **keep,
+            )
+        with right:
+            canaries = st.number_input("Canary sentences", 0, 5_000, default.canaries, 6, key="canaries", **keep)
+            population = st.number_input(
+                "Population patients", 0, 200_000, default.population, 10, key="others", **keep
+            )
+            seed = st.number_input("Seed", 0, 1_000_000, default.seed, 1, key="cohort_seed", **keep)
+    try:
+        shaped = {
+            "patients": patients,
+            "population": population,
+            "notes_per_patient": notes,
+            "naming_rate": naming / 100,
+            "generic_rate": generic / 100,
+            "copy_forward": copied / 100,
+            "variant": variant,
+            "note_length": length,
+            "canaries": canaries,
+            "seed": seed,
+        }
+        return CorpusSpec(**default.model_dump() | shaped)
+    except ValidationError as error:
+        st.error(sentence(error), icon=":material/error:")
+        return None
+
+
+def sentence(error: ValidationError) -> str:
+    """What a validation error says, in words: which setting, and what is wrong with it."""
+    parts = []
+    for item in error.errors():
+        where = " ".join(str(step).replace("_", " ") for step in item["loc"])
+        message = item["msg"].removeprefix("Value error, ")
+        parts.append(f"{where}: {message}" if where else message)
+    return ". ".join(parts) + "."
+
+
+def describe(spec: CorpusSpec) -> str:
+    """One line on what a spec will build, or what was brought."""
+    if spec.imported is not None:
+        return (
+            f"Your notes: {spec.patients:,} patients, trained on or held out, and {spec.population:,} kept apart; "
+            f"about {_notes(spec):,} notes, of which {100 * spec.naming_rate:.0f}\u00a0% name somebody; "
+            f"{spec.canaries:,} canary sentences."
+            f"{'' if spec.deduplicated is None else ' Copies were left out, so a promise (ε) speaks of the others.'}"
+        )
+    kind = "short notes" if spec.note_length == "brief" else "notes"
+    return (
+        f"{spec.patients:,} patients (70\u00a0% members, 30\u00a0% held out) and {spec.population:,} population "
+        f"patients, about {_notes(spec):,} {kind}; {100 * spec.naming_rate:.0f}\u00a0% of the notes name their "
+        f"patient; {spec.canaries:,} canary sentences; seed {spec.seed}."
+    )
+
+
+def hospital_name(spec: CorpusSpec) -> str:
+    """`classroom hospital`, or `hospital of 60 patients` for one that was shaped; with the variant of its notes."""
+    if spec.imported is not None:
+        return f"own notes of {spec.patients + spec.population:,} patients"
+    regular = spec.model_copy(update={"variant": "regular"})
+    preset = next((name for name, known in CORPUS_PRESETS.items() if known == regular), None)
+    named = f"{PRESETS[preset]} hospital" if preset else f"hospital of {spec.patients:,} patients"
+    return named if spec.variant == "regular" else f"{named}, {spec.variant.replace('-', ' ')}"
+
+
+def too_large_to_build(spec: CorpusSpec) -> bool:
+    """True when building this cohort here would keep the page waiting for minutes."""
+    return spec.imported is None and _notes(spec) > LIVE_NOTES
+
+
+def show_command(spec: CorpusSpec) -> None:
+    """Say that this cohort is built by a command, and which."""
+    st.info(
+        f"About {_notes(spec):,} notes are too many to build while a page waits (the limit here is {LIVE_NOTES:,}).",
+        icon=":material/terminal:",
+    )
+    preset = next((name for name, known in CORPUS_PRESETS.items() if known == spec), None)
+    if preset:
+        st.markdown("Build it once from the command line; it is written in pieces and needs little memory:")
+        st.code(f"python -m core corpus --preset {preset} --out {preset}-notes", language="bash")
+    else:
+        st.markdown("Make the hospital smaller: fewer patients, or fewer notes a patient.")
+
+
+def _notes(spec: CorpusSpec) -> int:
+    return round((spec.patients + spec.population) * spec.notes_per_patient)

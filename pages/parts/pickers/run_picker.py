@@ -1,0 +1,148 @@
+"""Choosing a run: its name in words, always with ε's unit, and which two runs make a fair pair."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+import streamlit as st
+
+from core.runs.run import Run
+from core.runs.tables import TableMissing
+from core.spec import CORPUS_PRESETS
+from pages.parts.common.chart_style import MODEL_NAMES
+from pages.parts.pickers.cohort_picker import hospital_name
+from pages.parts.session import owner, resources
+
+
+def privacy_label(run: Run) -> str:
+    """`no privacy`, `ε = 8 per note · DP`, or that it is the public model; a raw σ also tells the ε it came to."""
+    privacy = run.spec.privacy
+    if run.spec.is_base:
+        return "public model, read no notes"
+    if not privacy.private:
+        return "no privacy"
+    if run.spec.vocabulary is not None:
+        return f"ε = {_epsilon_in_all(str(run.folder), run):.3g} per {privacy.unit} · DP, its own words among it"
+    if privacy.target_epsilon is not None:
+        return f"ε = {privacy.target_epsilon:.3g} per {privacy.unit} · DP"
+    spent = _epsilon_spent(run)
+    told = "ε not recorded" if spent is None else f"ε = {spent:.3g} per {privacy.unit}"
+    return f"{told} · DP, σ = {privacy.noise_multiplier:.3g}"
+
+
+@resources.cached_data(max_entries=128, show_spinner=False)
+def _epsilon_in_all(folder: str, _run: Run) -> float:
+    """ε of training and words together; a finished run's never changes."""
+    return _run.privacy.epsilon()
+
+
+def _epsilon_spent(run: Run) -> float | None:
+    """ε after the last step, as the trainer recorded it."""
+    try:
+        spent = run.table("history")["epsilon"].dropna()
+    except TableMissing:
+        return None
+    return float(spent.iloc[-1]) if len(spent) else None
+
+
+def label(run: Run) -> str:
+    """A run's name in words: model, privacy, and what sets it apart from the shipped classroom runs."""
+    spec = run.spec
+    parts = [MODEL_NAMES[spec.model.kind], privacy_label(run)]
+    if spec.model.size != "tiny" or spec.model.base != "assets":
+        parts.append(spec.model.size if spec.model.base == "assets" else spec.model.base)
+    if spec.corpus != CORPUS_PRESETS["classroom"]:
+        parts.append(hospital_name(spec.corpus))
+    if spec.defence is not None:
+        parts.append(spec.defence.label)
+    if spec.vocabulary is not None and not spec.privacy.private:
+        parts.append(spec.vocabulary.label)
+    if spec.privacy.noise_source == "secret":
+        parts.append("secret noise")
+    if spec.training.seed:
+        parts.append(f"seed {spec.training.seed}")
+    parts.append("shipped" if run.shipped else "made here")
+    return " · ".join(parts)
+
+
+def labels(runs: Sequence[Run]) -> dict[str, str]:
+    """Label of every run by its id; labels that would be the same end with the id."""
+    named = {run.id: label(run) for run in runs}
+    seen = list(named.values())
+    return {run_id: name if seen.count(name) == 1 else f"{name} · {run_id}" for run_id, name in named.items()}
+
+
+def metrics(run: Run) -> pd.DataFrame:
+    """A run's metrics table, read once: a finished run never changes. Raises TableMissing; not to be changed."""
+    return _metrics(str(run.folder), run.status.finished, run)
+
+
+@resources.cached_object(max_entries=128, show_spinner=False)
+def _metrics(folder: str, finished: float | None, _run: Run) -> pd.DataFrame:
+    return _run.metrics
+
+
+def promptable() -> list[Run]:
+    """Every run that keeps its weights: shipped ones first, then the newest."""
+    return sorted((run for run in owner.workspace().runs() if run.has_model), key=lambda run: not run.shipped)
+
+
+def default_pair(runs: Sequence[Run]) -> tuple[Run | None, Run | None]:
+    """A run without privacy, and the private run that differs from it least: same model and cohort, ε next to 8."""
+    open_runs = [run for run in runs if not run.spec.privacy.private and not run.spec.is_base]
+    open_runs = [run for run in open_runs if run.spec.defence is None and run.spec.vocabulary is None] or open_runs
+    private = [run for run in runs if run.spec.privacy.private]
+    left = next(iter(sorted(open_runs, key=lambda run: run.spec.model.kind != "gpt2")), None)
+    if left is None:
+        return (private[0], None) if private else (runs[0] if runs else None, None)
+
+    def distance(run: Run) -> tuple:
+        other = (run.spec.model != left.spec.model, run.spec.corpus != left.spec.corpus, run.spec.defence is not None)
+        other += (run.spec.vocabulary is not None,)
+        return (*other, abs((run.spec.privacy.target_epsilon or float("inf")) - 8.0))
+
+    return left, min(private, key=distance, default=None)
+
+
+def audited_first(runs: Sequence[Run]) -> list[Run]:
+    """Runs that a full audit has something of come first, then shipped ones; the public base models last."""
+    there = {run.id: bool(owner.workspace().audit(run.id).outcomes()) for run in runs}
+    return sorted(runs, key=lambda run: (run.spec.is_base, not there[run.id], not run.shipped))
+
+
+def pick_two(runs: Sequence[Run]) -> dict[str, Run]:
+    """Two select boxes side by side, and the chosen runs by a short name that tells them apart (one if it is twice)."""
+    first, second = default_pair(runs)
+    left, right = st.columns(2)
+    with left:
+        one = pick("First model", runs, first, key="left")
+    with right:
+        two = pick("Second model", runs, second or runs[-1], key="right")
+    chosen = [one] if one.id == two.id else [one, two]
+    names = [privacy_label(run) for run in chosen]
+    if len({run.spec.model.kind for run in chosen}) > 1:
+        names = [f"{MODEL_NAMES[run.spec.model.kind]}, {name}" for run, name in zip(chosen, names, strict=True)]
+    if len(set(names)) < len(names):
+        names = [f"{name} ({run.id[-4:]})" for run, name in zip(chosen, names, strict=True)]
+    return dict(zip(names, chosen, strict=True))
+
+
+def pick(title: str, runs: Sequence[Run], default: Run | None, *, key: str) -> Run:
+    """A select box over `runs` (not empty). The choice is kept in the session and in the link (`?key=<run id>`).
+
+    `bind="query-params"` would put the label into the link, which changes when further runs appear; ids do not.
+    """
+    ids = [run.id for run in runs]
+    names, widget, last = labels(runs), f"pick_{key}", f"picked_{key}"
+    asked = next((run_id for run_id in (st.query_params.get(key), st.session_state.get(last)) if run_id in ids), None)
+
+    def share() -> None:
+        if st.session_state[widget] in ids:  # a browser may still send a label of before
+            st.session_state[last] = st.query_params[key] = st.session_state[widget]
+
+    start = asked or (default.id if default is not None else ids[0])
+    chosen = st.selectbox(
+        title, ids, index=ids.index(start), format_func=names.__getitem__, key=widget, on_change=share
+    )
+    return runs[ids.index(chosen)] if chosen in ids else runs[ids.index(start)]

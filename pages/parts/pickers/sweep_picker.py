@@ -1,0 +1,89 @@
+"""Choosing among families of runs: names that differ, and a choice by id that stays when further runs finish."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from core.common.formatting import delta_text, epochs_text
+from core.evaluation.sweep.sweeps import Family, families
+from core.runs.run import Run
+from pages.parts.common import chart_style
+from pages.parts.pickers.cohort_picker import hospital_name
+
+
+def curve_name(family: Family) -> str:
+    """Cohort, unit and δ, recipe: what tells the curves of one model apart, mostly."""
+    training = family.training or family.plain_training
+    promise = (
+        f"per {family.privacy.unit}, δ = {delta_text(family.privacy.delta)}" if family.training else "without privacy"
+    )
+    if family.privacy.noise_source == "secret":
+        promise += ", secret noise"
+    return f"{hospital_name(family.corpus)} · {promise} · {epochs_text(training.epochs)}"
+
+
+def setting_name(family: Family) -> str:
+    """Model and cohort."""
+    return f"{chart_style.MODEL_NAMES[family.model.kind]} · {hospital_name(family.corpus)}"
+
+
+def told_apart(found: Sequence[Family], name: Callable[[Family], str]) -> dict[str, str]:
+    """A name for each family's id. Equal ones get what differs: batch, the cohort's digest, at last the family's id."""
+    names = {family.id: name(family) for family in found}
+    for detail in (_batch, lambda one: f"cohort {one.corpus.digest()[:6]}", lambda one: one.id):
+        alike: dict[str, list[Family]] = defaultdict(list)
+        for family in found:
+            alike[names[family.id]].append(family)
+        for same in alike.values():
+            if len({detail(family) for family in same}) > 1:
+                names |= {family.id: f"{names[family.id]} · {detail(family)}" for family in same}
+    return names
+
+
+def _batch(family: Family) -> str:
+    return f"batch {(family.training or family.plain_training).batch_size}"
+
+
+def pick(
+    title: str,
+    found: Sequence[Family],
+    labels: dict[str, str],
+    *,
+    key: str,
+    widget: str,
+    place: DeltaGenerator,
+    help: str | None = None,  # noqa: A002 - as Streamlit names it
+) -> Family:
+    """A select box over `found` (not empty). The choice is kept in the session and in the link (`?key=<family id>`).
+
+    The choice is by id, as in `run_picker.pick`, since `labels` may change when further families appear; they hold no
+    counts of runs, for browsers go on sending the label of before. Of an id that is gone (the first private run made a
+    curve out of runs without privacy) the same cohort, model and audit are taken.
+    """
+    ids, last = [family.id for family in found], f"picked_{key}"
+    start = _known((st.query_params.get(key), st.session_state.get(last)), ids)
+
+    def share() -> None:
+        if st.session_state[widget] in ids:  # a browser may still send a label of before
+            st.session_state[last] = st.query_params[key] = st.session_state[widget]
+
+    chosen = place.selectbox(
+        title, ids, ids.index(start), format_func=labels.__getitem__, key=widget, help=help, on_change=share
+    )
+    return found[ids.index(chosen if chosen in ids else start)]
+
+
+def _known(asked: Sequence[str | None], ids: Sequence[str]) -> str:
+    """The first id asked for that is there, else one of the same setting, else the first of all."""
+    wanted = [one for one in asked if one]
+    same = [one for want in wanted for one in ids if one.rsplit("-", 1)[0] == want.rsplit("-", 1)[0]]
+    return next((one for one in (*wanted, *same) if one in ids), ids[0])
+
+
+def family_ids(runs: Sequence[Run]) -> dict[str, str]:
+    """The family to open for each run that is in some: of several that share it, the one with most runs."""
+    return {run_id: family.id for family in reversed(families(runs)) for run_id in family.run_ids}

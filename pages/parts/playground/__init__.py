@@ -1,0 +1,1 @@
+"""Parts of the Playground: prompts of this session, answers side by side, counted leaks."""

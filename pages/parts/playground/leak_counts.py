@@ -1,0 +1,166 @@
+"""Counts with their controls: what leaked in this session, and what the stored audit of the same run says."""
+
+from __future__ import annotations
+
+import html
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import pandas as pd
+import streamlit as st
+
+from core.evaluation.wording import NBSP, percent
+from core.phi.fields import DIRECT, FIELD
+from core.runs.run import Run
+from core.runs.tables import TableMissing
+from pages.parts.common.phi_text import literal
+from pages.parts.pickers import run_picker
+from pages.parts.playground.side_by_side import Answer, Try
+from pages.parts.session import classroom, owner, resources
+from pages.parts.session.classroom import Tries
+
+if TYPE_CHECKING:
+    from core.evaluation.summary import Row as MetricRow
+
+MOST_CHIPS = 12
+
+
+def share_html(share: float) -> str:
+    """A share as HTML."""
+    return html.escape(percent(share))
+
+
+def _interval(low: float, high: float) -> str:
+    """A 95 % interval of a share; nothing where there is none."""
+    return f" ({share_html(low).removesuffix(NBSP + '%')} to {share_html(high)})" if low == low and high == high else ""
+
+
+def counts(answers: Sequence[Answer], run: Run) -> None:
+    """Samples with a leak, in this session and in the run's stored audit, each beside its controls."""
+    rows = [row for row in (_session(answers, run), _audit(run)) if row]
+    if rows:
+        members = int((resources.patients(run.spec.corpus, owner.workspace())["split"] == "member").sum())
+        titles = ("samples with a leak", "share (95\u00a0% interval)", f"controls, each for {members:,} patients")
+        head = "".join(f"<th>{title}</th>" for title in titles)
+        body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
+        st.html(f'<table class="tally"><tr><th></th>{head}</tr>{body}</table>')
+
+
+def attempts(answers: Sequence[Answer], splits: pd.Series) -> dict[str, MetricRow]:
+    """The session's metric `attempts_with_leak`, computed as in a stored audit: arms `run` and `heldout`, and `raw`.
+
+    `splits` gives each patient's split by id. `heldout` is scaled to as many patients as are members, `raw` is not.
+    """
+    return rates(counted(answers, splits), splits)
+
+
+def counted(answers: Sequence[Answer], splits: pd.Series) -> Tries:
+    """Samples, and those with a direct identifier of a member, and of a held-out patient."""
+    samples = [spans for answer in answers for spans in answer.spans]
+    hit = [
+        {splits[patient_id] for span in spans if span.field in DIRECT for patient_id in span.patient_ids}
+        for spans in samples
+    ]
+    return Tries(len(samples), sum("member" in found for found in hit), sum("heldout" in found for found in hit))
+
+
+def rates(tries: Tries, splits: pd.Series) -> dict[str, MetricRow]:
+    """`attempts` from counts alone."""
+    from core.evaluation.summary import attempts_with_leak  # imports torch and scipy: seconds, not at first paint
+
+    hits = [(number, "member") for number in range(tries.leaks)]
+    hits += [(number, "heldout") for number in range(tries.control)]
+    pool = {arm: int((splits == split).sum()) for arm, split in (("run", "member"), ("heldout", "heldout"))}
+    rows = attempts_with_leak(pd.DataFrame(hits, columns=["generation_id", "split"]), tries.samples, pool)
+    return {"raw" if row.metric.endswith("uncorrected") else row.arm: row for row in rows}
+
+
+def _session(answers: Sequence[Answer], run: Run) -> tuple[str, str, str, str] | None:
+    """What the model did in this session: leaks, and the same count for patients it never saw."""
+    tries = counted(answers, resources.patients(run.spec.corpus, owner.workspace())["split"])
+    return ("this session", *cells(tries, run)) if tries.samples else None
+
+
+def cells(tries: Tries, run: Run) -> tuple[str, str, str]:
+    """Counts (of at least one sample) as HTML: leaks of samples, their share, and the control beside them."""
+    rows = rates(tries, resources.patients(run.spec.corpus, owner.workspace())["split"])
+    leaks, control = rows["run"], rows["heldout"]
+    share = f"<b>{share_html(leaks.value)}</b>{_interval(leaks.low, leaks.high)}"
+    before = " before scaling" if tries.control else ""
+    told = f"held-out patients {share_html(control.value)} ({tries.control} of {tries.samples}{before})"
+    return f"<b>{tries.leaks}</b> of {tries.samples}", share, told
+
+
+def add_to_class(attempt: Try, runs: Sequence[Run]) -> None:
+    """Count new samples for the class, where this session is in one; of what was asked and written nothing is kept.
+
+    What anybody in the room had counted is not new. A model of notes that somebody brought is theirs alone: not even
+    its id gets into the room.
+    """
+    if classroom.room() is None:
+        return
+    specs = {run.id: run.spec.corpus for run in runs if not run.spec.corpus.imported}
+    found = [(key, sample) for key, sample in attempt.samples() if sample.run_id in specs]
+    new = classroom.unseen([key for key, _ in found])
+    for (_, sample), is_new in zip(found, new, strict=True):
+        if is_new:
+            classroom.tried(
+                sample.run_id, counted([sample], resources.patients(specs[sample.run_id], owner.workspace())["split"])
+            )
+
+
+def _audit(run: Run) -> tuple[str, str, str, str] | None:
+    """The stored audit: metric `attempts_with_leak` of the run, of held-out patients and of the public model."""
+    try:
+        rows = run_picker.metrics(run)
+    except TableMissing:
+        return None
+    rows = rows[rows["metric"] == "attempts_with_leak"].set_index("arm")
+    if "run" not in rows.index:
+        return None
+    row = rows.loc["run"]
+    controls = [
+        f"{name} {share_html(rows.loc[arm, 'value'])}"
+        for arm, name in (("heldout", "held-out patients"), ("base", "public model"))
+        if arm in rows.index and pd.notna(rows.loc[arm, "value"])
+    ]
+    share = f"{share_html(row['value'])}{_interval(row['low'], row['high'])}"
+    leaks = f"{round(row['value'] * row['n']):,} of {int(row['n']):,}"
+    return "stored audit", leaks, share, ", ".join(controls) or "none stored"
+
+
+def who_leaked(answers: Sequence[Answer], run: Run, *, key: str) -> None:
+    """A chip for every patient whose identifier was written in this session; it opens their card."""
+    leaked: Counter[str] = sum((answer.leaked for answer in answers), Counter())
+    if not leaked:
+        return
+    with st.container(horizontal=True, gap="small", vertical_alignment="center"):
+        st.markdown(f"**Who leaked:** {len(leaked)} patient{'s' * (len(leaked) > 1)}", width="content")
+        for patient_id, times in leaked.most_common(MOST_CHIPS):
+            with st.popover(f"{literal(patient_id)} ×{times}", key=f"{key}-{patient_id}", type="tertiary"):
+                _card(patient_id, answers, run)
+    if len(leaked) > MOST_CHIPS:
+        st.caption(f"and {len(leaked) - MOST_CHIPS} more")
+
+
+def _card(patient_id: str, answers: Sequence[Answer], run: Run) -> None:
+    """The patient's record, with what the model wrote of it marked."""
+    written = {
+        span.field
+        for answer in answers
+        for spans in answer.spans
+        for span in spans
+        if patient_id in span.patient_ids and span.kind in ("leak", "linked leak")
+    }
+    record = resources.patients(run.spec.corpus, owner.workspace())
+    if patient_id not in record.index:
+        return
+    row = record.loc[patient_id]
+    lines = [
+        f"- {FIELD[name].label}: {literal(row[name])}{' :red-badge[written]' if name in written else ''}"
+        for name in (*DIRECT, "diagnosis", "medication")
+        if isinstance(row[name], str)
+    ]
+    made_up = "synthetic, " if run.spec.corpus.imported is None else ""
+    st.markdown(f"**Patient {literal(patient_id)}** ({made_up}{row['split']})\n\n" + "\n".join(lines))

@@ -1,0 +1,191 @@
+"""One prompt, several models, the same seeds: text streams into columns, and PHI is marked once it is written.
+
+Home and Playground draw with this. Everything typed or generated reaches the page through `phi_text`.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from core.runs.run import Run
+from core.serving.server import MASK, PromptError, Sampling, ServingError, Stream, clean_prompt
+from pages.parts.common import phi_text
+from pages.parts.playground import blanks
+from pages.parts.session import owner, resources
+
+if TYPE_CHECKING:
+    from core.phi.spans import Span
+
+USUAL = Sampling()
+REFRESH_SECONDS = 0.08  # how often growing text is drawn again
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one model wrote for one prompt: a text and its spans for each seed, or the reason why not."""
+
+    run_id: str
+    seeds: tuple[int, ...]
+    texts: tuple[str, ...] = ()
+    spans: tuple[tuple[Span, ...], ...] = ()
+    ranked: tuple[tuple[tuple[str, float], ...], ...] = ()  # for each mask, best first
+    error: str | None = None
+    stopped: bool = False
+
+    @property
+    def samples_with_leak(self) -> int:
+        """Samples that hold a direct identifier of somebody in the training notes, planted canary patients included."""
+        return sum(any(span.kind == "leak" for span in spans) for spans in self.spans)
+
+    @property
+    def leaked(self) -> Counter[str]:
+        """Patients whose direct identifier was written, with the number of samples it stands in."""
+        return Counter(
+            patient_id
+            for spans in self.spans
+            for patient_id in {patient for span in spans if span.kind == "leak" for patient in span.patient_ids}
+        )
+
+
+@dataclass(frozen=True)
+class Try:
+    """One prompt and every model's answer to it."""
+
+    prompt: str
+    answers: tuple[Answer, ...]
+    removed: int = 0  # control characters that were taken out of what was typed
+    sampling: Sampling = USUAL
+
+    def samples(self) -> Iterator[tuple[tuple[str, str, int, Sampling], Answer]]:
+        """Each sample as an answer of its own, by what decides its text: run, prompt, seed and sampling."""
+        for answer in self.answers:
+            for seed, text, spans in zip(answer.seeds, answer.texts, answer.spans, strict=True):
+                own = Answer(answer.run_id, (seed,), (text,), (spans,), stopped=answer.stopped)
+                yield (answer.run_id, self.prompt, seed, self.sampling), own
+
+
+@dataclass(frozen=True)
+class Live:
+    """A try that is being answered. It is kept in the session's state, because Streamlit may abandon the script:
+
+    a click while a script runs starts the next run at once in another thread, before the old one can save anything.
+    """
+
+    prompt: str
+    removed: int
+    runs: tuple[Run, ...]
+    streams: tuple[Stream, ...]
+    sampling: Sampling = USUAL
+
+    def ended(self) -> Try:
+        """The try as it is now; what still was being written is cancelled, and its text kept."""
+        for stream in self.streams:
+            stream.cancel()
+        return Try(self.prompt, _collect(self.streams, self.runs), self.removed, self.sampling)
+
+
+def start(prompt: str, runs: Sequence[Run], seeds: Sequence[int], sampling: Sampling) -> Live:
+    """Ask every run the same with the same seeds. Raises PromptError when nobody can be asked this."""
+    prompt, removed = clean_prompt(prompt)
+    prompt = re.sub(re.escape(MASK), MASK, prompt, flags=re.IGNORECASE)  # who types [mask] means a blank
+    streams = tuple(_start(prompt, run, seeds, sampling) for run in runs)
+    return Live(prompt, removed, tuple(runs), streams, sampling)
+
+
+def _start(prompt: str, run: Run, seeds: Sequence[int], sampling: Sampling) -> Stream:
+    """A masked model fills the blanks of a prompt that has some; else models write on. Never raises."""
+    try:
+        if MASK in prompt and run.spec.model.kind == "gpt2":
+            raise PromptError(f"GPT-2 only writes on: pick DistilBERT or BERT for a prompt with {MASK}.")
+        if MASK in prompt:
+            return resources.server().fill(run.id, prompt)
+        return resources.server().generate(run.id, prompt, seeds=seeds, sampling=sampling)
+    except (PromptError, ServingError, LookupError, ValueError) as error:
+        return Stream.failed(run.id, prompt, str(error))
+
+
+def watch(streams: Sequence[Stream], slots: Sequence[DeltaGenerator]) -> None:
+    """Draw every stream's texts until all are done; at each drawing Streamlit may interrupt the script."""
+    while True:
+        finished = all(stream.done for stream in streams)
+        for stream, slot in zip(streams, slots, strict=True):
+            if not stream.texts:  # it failed before it began
+                continue
+            slot.html("".join(phi_text.text_html(text, prompt=stream.prompt, growing=True) for text in stream.texts))
+        if finished:
+            return
+        time.sleep(REFRESH_SECONDS)
+
+
+def _collect(streams: Sequence[Stream], runs: Sequence[Run]) -> tuple[Answer, ...]:
+    """Every stream as it is now, with its PHI found."""
+    answers = []
+    for stream, run in zip(streams, runs, strict=True):
+        rows = list(zip(stream.seeds, stream.texts, strict=True)) if not (stream.error or stream.task == "fill") else []
+        if stream.cancelled:  # a sample that was stopped before its first word is none
+            rows = [row for row in rows if row[1]]
+        texts = tuple(text for _, text in rows)
+        answers.append(
+            Answer(
+                run_id=stream.run_id,
+                seeds=tuple(seed for seed, _ in rows),
+                texts=texts,
+                spans=_spans(texts, stream.prompt, run),
+                ranked=tuple(tuple(mask) for mask in stream.ranked or ()),
+                error=stream.error,
+                stopped=stream.cancelled,
+            )
+        )
+    return tuple(answers)
+
+
+def _spans(texts: Sequence[str], prompt: str, run: Run) -> tuple[tuple[Span, ...], ...]:
+    if not any(texts):
+        return tuple(() for _ in texts)
+    from core.phi.leaks import find_many
+
+    return tuple(
+        tuple(spans)
+        for spans in find_many(texts, resources.phi_index(run.spec.corpus, owner.workspace()), [prompt] * len(texts))
+    )
+
+
+def draw(prompt: str, answer: Answer, slot: DeltaGenerator) -> None:
+    """An answer with its PHI marked and said in words."""
+    with slot.container():
+        if answer.error:
+            st.error(answer.error, icon=":material/error:")
+        if answer.ranked:
+            st.html(blanks.ranked_html(prompt, answer.ranked))
+        if answer.stopped and not answer.texts:
+            st.caption("Stopped before the first word.")
+        if answer.texts:
+            st.html(
+                "".join(
+                    phi_text.leaks_html(text, spans, prompt=prompt)
+                    for text, spans in zip(answer.texts, answer.spans, strict=True)
+                )
+            )
+            st.markdown(_verdict(answer))
+
+
+def _verdict(answer: Answer) -> str:
+    samples, leaks = len(answer.texts), answer.samples_with_leak
+    seeds = f"seed {answer.seeds[0]}" if samples == 1 else f"seeds {answer.seeds[0]} to {answer.seeds[-1]}"
+    stopped = " · stopped early" if answer.stopped else ""
+    if leaks:
+        patients_named = len(answer.leaked)
+        many = f"{leaks} of {samples} samples leak" if samples > 1 else "leaks"
+        return (
+            f":red-badge[:material/warning: {many}: {patients_named} patient{'s' * (patients_named > 1)}] "
+            f":small[{seeds}{stopped}]"
+        )
+    return f":green-badge[:material/check: no leak] :small[{seeds}{stopped}]"

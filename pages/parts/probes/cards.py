@@ -1,0 +1,138 @@
+"""The cards of the Probes page: a question, a guess, then the answer with its controls and what is behind it."""
+
+from __future__ import annotations
+
+import math
+
+import pandas as pd
+import streamlit as st
+
+from core.attacks.probes import fill_in, generated
+from core.corpus.code_words import condition_words
+from core.evaluation.probes.cards import Card
+from core.runs.run import Run
+from pages.parts.common import chart_style, guess
+from pages.parts.common.data_table import numbers
+from pages.parts.probes import charts as probe_charts
+from pages.parts.probes.methods import GUESSES, HOW
+from pages.parts.session import owner, resources
+
+BADGES = {
+    "leak": ("leak", ":material/warning:", "red"),
+    "no sign": ("no sign of a leak", ":material/check:", "green"),
+    "cannot tell": ("cannot tell", ":material/help:", "gray"),
+}
+SHOWN = 10
+
+
+def draw(card: Card, figures: pd.DataFrame, run: Run, *, reveal: bool) -> None:
+    """One card; with `reveal` the guess is skipped."""
+    name = card.probe.replace(" ", "-")
+    with st.container(border=True):
+        st.subheader(card.question, anchor=False)
+        answer = "" if reveal else guess.first("What do you think?", GUESSES, key=f"{name}-{run.id}", stays=False)
+        if answer is None:
+            return
+        label, icon, colour = BADGES[card.verdict]
+        left, right = st.columns(2, gap="large")
+        with left:
+            st.badge(label, icon=icon, color=colour)
+            if answer:
+                guess.told(answer, card.conclusion)
+            else:
+                st.markdown(f"**{card.conclusion}**")
+            st.markdown(card.answer)
+            st.markdown(f"*Beside it:* {card.controls}")
+        if (figures["probe"] == card.probe).any():  # a model that wrote no name has nothing to draw
+            with right:
+                chart_style.show(
+                    probe_charts.picture(figures, card.probe),
+                    key=f"picture-{name}",
+                    alt=f"{card.question} {card.conclusion}",
+                )
+            _answers(card.probe, run)
+        own = [card.probe, *([generated.PAIRS, generated.TEXTS] if card.probe == generated.NAMES else [])]
+        numbers(figures[figures["probe"].isin(own)], name=f"probe-{name}")
+        with st.expander("How is this computed?", icon=":material/function:"):
+            st.markdown(HOW[card.probe])
+            st.caption(f"Row {card.row} in docs/ATTACKS.md.")
+
+
+def _answers(probe: str, run: Run) -> None:
+    """What the model answered, row by row, for the two probes where that can be read."""
+    if probe == fill_in.PROBE:
+        with st.expander("What it answered for one patient", icon=":material/person:"):
+            _diseases(run)
+    elif probe == generated.NAMES:
+        with st.expander("The names it wrote, oddest first", icon=":material/person:"):
+            names = _names(*_key(run), run)
+            st.dataframe(names, hide_index=True, alt="Generated names in the order of the ranking")
+
+
+def _diseases(run: Run) -> None:
+    """The likeliest diseases of each length for one member or held-out patient, those they have marked."""
+    rows = _asked(*_key(run), run)
+    corpus = owner.workspace().corpus(run.spec.corpus)
+    people = corpus.patients.set_index("patient_id")["full_name"]
+    ids = rows["patient_id"].unique().tolist()
+    chosen = st.selectbox(
+        "Patient", ids, format_func=lambda one: f"{people.get(one, one)} ({one})", key=f"probed-{run.id}"
+    )
+    own = rows[rows["patient_id"] == chosen]
+    lengths = sorted(own.loc[own["label"], "bin"].unique(), key=int)
+    if not lengths:
+        st.caption("None of this patient's diseases is one that a named member has.")
+        return
+    length = st.segmented_control(
+        "Diseases of so many tokens", lengths, default=lengths[0], required=True, key=f"length-{run.id}-{chosen}"
+    )
+    wording = condition_words(corpus)
+    ranked = own[own["bin"] == length].sort_values("score", ascending=False)
+    table = pd.DataFrame(
+        {
+            "rank": range(1, len(ranked) + 1),
+            "disease": ranked["target"].map(wording).to_numpy(),
+            "patient has it": ranked["label"].to_numpy(),
+            "perplexity": (-ranked["score"]).map(math.exp).to_numpy(),
+        }
+    )
+    st.dataframe(table.head(SHOWN), hide_index=True, alt="The likeliest diseases after this patient's name")
+
+
+def _key(run: Run) -> tuple[str, float]:
+    """Audits may be made again: what tables were read is remembered by when their attack ended."""
+    outcomes = owner.workspace().audit(run.id).outcomes()
+    return str(run.folder), max((one.finished for one in outcomes.values()), default=0.0)
+
+
+@resources.cached_data(max_entries=4, show_spinner=False)
+def _asked(folder: str, finished: float, _run: Run) -> pd.DataFrame:
+    rows = owner.workspace().audit(_run.id).table_of(fill_in.PROBE, "probes")
+    named = rows[(rows["method"] == fill_in.NAME) & (rows["model"] == "target")]
+    return named[["patient_id", "split", "target", "bin", "score", "label"]]
+
+
+@resources.cached_data(max_entries=4, show_spinner=False)
+def _names(folder: str, finished: float, _run: Run) -> pd.DataFrame:
+    rows = owner.workspace().audit(_run.id).table_of(generated.NAMES, "probes")
+    rows = rows[rows["probe"] == generated.NAMES].sort_values("score", ascending=False)
+    whose = {"member": "a member's", "heldout": "a held-out patient's"}
+    return pd.DataFrame(
+        {
+            "name": rows["target"].str.title(),
+            "whose": rows["split"].map(whose).fillna("nobody's"),
+            "model − public (nats a token)": rows["score"],
+        }
+    ).head(100)
+
+
+@resources.cached_data(max_entries=64, show_spinner=False)
+def _figures(folder: str, finished: float, _run: Run) -> pd.DataFrame:
+    from core.evaluation.probes.tables import FIGURES
+
+    return owner.workspace().audit(_run.id).table(FIGURES)
+
+
+def figures(run: Run) -> pd.DataFrame:
+    """The stored figures of a run's probes; empty where no audit has made them."""
+    return _figures(*_key(run), run)

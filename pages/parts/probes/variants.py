@@ -1,0 +1,59 @@
+"""The same training on the three variants of the notes (Lehman et al. 2021, §3), probe by probe."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+import streamlit as st
+
+from core.evaluation.probes.comparison import compared
+from core.runs.run import Run
+from pages.parts.common.data_table import numbers
+from pages.parts.probes import cards
+
+NAMES = {"regular": "regular notes", "name-insertion": "name insertion", "template-only": "template only"}
+
+
+def siblings(run: Run, runs: Sequence[Run]) -> dict[str, Run]:
+    """Runs that differ from `run` in nothing but the variant of the notes, and `run` itself, by variant."""
+
+    def without(spec):
+        return spec.model_copy(update={"corpus": spec.corpus.model_copy(update={"variant": "regular"})})
+
+    found = {one.spec.corpus.variant: one for one in runs if without(one.spec) == without(run.spec)}
+    return {variant: found[variant] for variant in NAMES if variant in found}
+
+
+def section(run: Run, runs: Sequence[Run]) -> None:
+    """The decisive figure of every probe for each variant that was probed; nothing where there is only one."""
+    figures = {
+        NAMES[variant]: table for variant, one in siblings(run, runs).items() if not (table := cards.figures(one)).empty
+    }
+    if len(figures) < 2:
+        return
+    st.subheader("The same training on other notes", anchor=False)
+    st.markdown(
+        "In *name insertion* every note names its patient; in *template only* a note is nothing but “Mr. First Last is "
+        "a 63 yo patient with …”, which ties names to diseases as closely as notes can."
+    )
+    table = compared(figures)
+    st.dataframe(wide(table), hide_index=True, alt="Verdict and decisive figure of every probe by kind of notes")
+    numbers(table, name="probes-by-variant")
+
+
+def wide(table: pd.DataFrame) -> pd.DataFrame:
+    """`compared` with a row a probe and a column a variant: `leak: 0.15 (0.10 to 0.20)`."""
+    cells = table.assign(
+        said=[
+            f"{row.verdict}: {row.value:.2f} ({row.low:.2f} to {row.high:.2f})"
+            if row.value == row.value
+            else row.verdict
+            for row in table.itertuples()
+        ]
+    )
+    order = list(dict.fromkeys(cells["of"]))
+    found = cells.pivot(index=["row", "probe", "measure"], columns="of", values="said")[order]
+    return found.reindex(
+        list(dict.fromkeys(zip(cells["row"], cells["probe"], cells["measure"], strict=True)))
+    ).reset_index()

@@ -1,0 +1,1 @@
+"""Parts of the Report page: choosing models, the verdict on screen, the downloads."""

@@ -1,0 +1,184 @@
+"""The Report page's parts: choosing models of one cohort, the verdict on screen, the tables, and the downloads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import pandas as pd
+import streamlit as st
+
+from core.evaluation.wording import at_most_text, epsilon_text
+from core.runs.run import Run
+from pages.parts.common import shell
+from pages.parts.common.data_table import csv_button
+from pages.parts.common.phi_text import literal
+from pages.parts.pickers import run_picker
+from pages.parts.session import owner, resources
+
+if TYPE_CHECKING:
+    from core.evaluation.report.facts import Report
+    from core.evaluation.sweep.recommendation import Recommendation
+
+MOST = 6  # models side by side that still fit a printed page
+TITLES = {
+    "recommendation": "Every ε against your limits",
+    "controls": "Attacks and controls",
+    "strongest": "Membership: the strongest attack that was run",
+    "attacks": "Membership attacks of the full audit",
+    "memorised": "Notes that come back word for word",
+    "probes": "Identity probes of the full audit",
+    "bounds": "What attacks prove about ε",
+    "hipaa": "HIPAA’s 18 identifiers",
+    "rarity_buckets": "Rare diseases: how well members are recognised at each rarity",
+    "rarity_trends": "Rare diseases: do they leak more?",
+    "ledger": "Released so far",
+    "costs": "What the trainings took",
+    "figures": "Every figure",
+}
+
+
+def choose(runs: Sequence[Run]) -> list[Run]:
+    """Some runs of one cohort; the choice is kept in the link (`?runs=id,id`)."""
+    by_id = {run.id: run for run in runs}
+    asked = [run_id for run_id in st.query_params.get("runs", "").split(",") if run_id in by_id]
+    found = st.session_state.get("recommendation")
+    pair = [run.id for run in run_picker.default_pair(runs) if run is not None]
+    default = asked or ([found.run_id] if found is not None and found.run_id in by_id else pair)
+    names = run_picker.labels(runs)
+
+    def share() -> None:
+        st.query_params["runs"] = ",".join(st.session_state["report_runs"])
+
+    ids = st.multiselect(
+        "Models",
+        list(by_id),
+        default,
+        format_func=names.__getitem__,
+        key="report_runs",
+        max_selections=MOST,
+        on_change=share,
+        help="Models that were trained on one cohort.",
+    )
+    return [by_id[run_id] for run_id in ids]
+
+
+@resources.cached_object(max_entries=10, show_spinner="Reading runs, audits and the ledger, and counting odds …")
+def _report(
+    root: str, run_ids: tuple[str, ...], entries: int, audited: tuple, limits: str, _found: Recommendation | None
+) -> tuple[Report, str]:
+    """The report of runs in the data folder `root` and its page. Made anew when the ledger or an audit has grown.
+
+    `limits` stands for the recommendation in the cache's key.
+    """
+    from core.evaluation.report.facts import build
+    from core.evaluation.report.html import render
+
+    workspace = owner.workspace()
+    made = build(workspace, [workspace.run(run_id) for run_id in run_ids], recommendation=_found)
+    return made, render(made)
+
+
+def show(runs: Sequence[Run]) -> None:
+    """The verdict, the downloads, and every table; a sentence where no report can be made."""
+    workspace = owner.workspace()
+    folder = workspace.root / "ledger" / runs[0].spec.corpus.digest()
+    audited = tuple(
+        (run.id, outcome.attack, outcome.finished)
+        for run in runs
+        for outcome in workspace.audit(run.id).outcomes().values()
+    )
+    ids = tuple(run.id for run in runs)
+    found = _recommendation(ids)
+    limits = "" if found is None else repr((found.limits, found.sentences))
+    try:
+        made, page = _report(str(workspace.root), ids, len(list(folder.glob("*.json"))), audited, limits, found)
+    except ValueError as error:  # several cohorts, or a damaged ledger: a sentence
+        st.error(str(error), icon=":material/error:")
+        return
+    _downloads(made, page)
+    _verdict(made)
+    _odds(made)
+    for name, title in TITLES.items():
+        frame = made.tables[name]
+        if len(frame):
+            with st.expander(title):
+                if name == "rarity_trends":
+                    st.markdown(_trends(made))
+                st.dataframe(_readable(frame, made), hide_index=True, alt=title)
+                csv_button(frame, name=f"report-{name}")
+    with st.expander("Limits, commands and versions"):
+        st.markdown("\n".join(f"- {sentence}" for sentence in (*made.facts["limits"], *made.facts["not_attacked"])))
+        st.code("\n".join(made.facts["commands"]), language=None, wrap_lines=True)
+        st.caption("; ".join(f"{name} {number}" for name, number in made.facts["versions"].items()))
+
+
+def _trends(made: Report) -> str:
+    """What is said of rarity for each model, a line an attack."""
+    lines = [f"- **{made.facts['names'][run]}** · {one}" for run, told in made.facts["rarity"].items() for one in told]
+    return "\n".join(lines)
+
+
+def _recommendation(run_ids: tuple[str, ...]) -> Recommendation | None:
+    """What this reader's limits came to on the trade-off page, where it speaks of one of these runs."""
+    found = st.session_state.get("recommendation")
+    return found if found is not None and set(found.runs["run_id"]) & set(run_ids) else None
+
+
+def _downloads(made: Report, page: str) -> None:
+    with st.container(horizontal=True):
+        for label, name, mime, data, icon in (
+            ("Report (HTML, prints to PDF)", "report.html", "text/html", page, "description"),
+            ("JSON", "report.json", "application/json", made.to_json, "data_object"),
+            ("All tables (CSV)", "report.zip", "application/zip", lambda: made.to_zip(page), "folder_zip"),
+        ):
+            st.download_button(
+                label,
+                data,
+                name,
+                mime,
+                icon=f":material/{icon}:",
+                on_click="ignore",
+                key=f"download-{name}",
+                type="primary" if name == "report.html" else "secondary",
+            )
+
+
+def _verdict(made: Report) -> None:
+    names = made.facts["names"]
+    for one, column in zip(made.facts["verdict"], st.columns(min(len(names), 3)) * 2, strict=False):
+        with column.container(border=True):
+            st.markdown(f"#### {names[one['run']]}")
+            st.caption(one["run"])
+            for sentence in one["sentences"]:
+                st.markdown(sentence)
+    for sentence in made.facts["recommendation"]["sentences"]:
+        st.markdown(f":material/balance: {literal(sentence, 2_000)}")
+    if not len(made.tables["recommendation"]):
+        shell.link("tradeoff", "Set limits and get a recommendation", icon=":material/balance:")
+    for sentence in made.facts["promised"]["sentences"]:
+        st.markdown(f":material/receipt_long: {sentence}")
+
+
+def _odds(made: Report) -> None:
+    """The two bounds on a guess, side by side."""
+    models = made.tables["models"]
+    shown = pd.DataFrame(
+        {
+            "model": models["run"].map(made.facts["names"]),
+            "ε": models["epsilon"].map(epsilon_text),
+            "protects one": models["unit"].replace("", "–"),
+            "right guesses by (ε, δ)": models["right_guesses_promised"].map(at_most_text),
+            "counted for this training": models["right_guesses_counted"].map(at_most_text),
+        }
+    )
+    st.dataframe(shown, hide_index=True, alt="Right guesses whether one unit was in the data; a coin has 50\u00a0%")
+
+
+def _readable(frame: pd.DataFrame, made: Report) -> pd.DataFrame:
+    """Runs by their short names, and no empty columns."""
+    shown = frame.dropna(axis="columns", how="all")
+    for column in ("run", "run_id"):
+        if column in shown:
+            shown = shown.assign(**{column: shown[column].map(made.facts["names"]).fillna(shown[column])})
+    return shown

@@ -1,0 +1,71 @@
+"""Who this session is to the job queue, and how an instructor takes charge of it with the key of `make class`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from core.jobs.limits import User, in_words
+from pages.parts.session import owner
+
+if TYPE_CHECKING:
+    from core.jobs.engine import Engine
+
+_KEY, _TYPED, _WRONG = "instructor_key", "instructor_typed", "instructor_wrong"
+
+
+def user() -> User:
+    """The user of this session, with the key that was entered in it."""
+    return User(owner.owner(), st.session_state.get(_KEY, ""))
+
+
+def instructs(engine: Engine) -> bool:
+    """Has the instructor's key been entered in this session of a class?"""
+    return engine.limits.in_class and engine.limits.instructs(user())
+
+
+def panel(engine: Engine) -> None:
+    """In a class: a place for the key, or what the instructor can do with the whole queue."""
+    if not engine.limits.in_class:
+        return
+    if not instructs(engine):
+        _door(engine)
+        return
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.badge("You are the instructor", icon=":material/school:", color="violet")
+        closed = engine.queue_closed
+        st.button(
+            "Open the queue" if closed else "Close the queue",
+            icon=":material/lock_open:" if closed else ":material/lock:",
+            key="queue-close",
+            help="A closed queue takes no new jobs of students. What waits in it still runs.",
+            on_click=lambda: engine.close_queue(not closed, user()),
+        )
+        st.button("Forget the key", icon=":material/logout:", key="instructor-leave", type="tertiary", on_click=_leave)
+
+
+def limits_in_words(engine: Engine) -> str:
+    """What this session may ask for, as a sentence; empty outside a class and for the instructor."""
+    told = in_words(engine.limits, engine.limits.instructs(user())) if engine.limits.in_class else ()
+    return f" You may ask for {', '.join(told)} (estimated)." if told else ""
+
+
+def _door(engine: Engine) -> None:
+    with st.popover("Instructor", icon=":material/key:"):
+        st.text_input("Instructor's key", type="password", key=_TYPED, autocomplete="off")
+        st.button("Take charge of the queue", key="instructor-enter", on_click=_enter, args=(engine,))
+        if st.session_state.get(_WRONG):
+            st.error("This is not the key. It is in the terminal in which `make class` runs.", icon=":material/error:")
+
+
+def _enter(engine: Engine) -> None:
+    typed = st.session_state.pop(_TYPED, "").strip()
+    right = engine.limits.instructs(User(owner.owner(), typed))
+    st.session_state[_WRONG] = not right
+    if right:
+        st.session_state[_KEY] = typed
+
+
+def _leave() -> None:
+    st.session_state.pop(_KEY, None)

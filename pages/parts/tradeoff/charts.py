@@ -1,0 +1,307 @@
+"""Usefulness above, risk below, over one ε axis: what was measured, its intervals and controls, and the slider."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pandas as pd
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from core.evaluation.wording import perplexity_name
+from pages.parts.common import chart_style
+
+if TYPE_CHECKING:
+    from core.evaluation.sweep.tradeoff import Estimate
+
+PERPLEXITY = "perplexity_heldout"
+GAP = 0.32  # of a decade of ε between the largest ε and ∞, which has no place on a log axis
+CROWDED = 0.12  # of a decade: nearer to a measured ε than this, a round tick only crowds its label
+DODGE = 0.014  # of a decade: a control stands beside its figure, so that neither hides the other
+
+
+@dataclass(frozen=True)
+class Risk:
+    """A risk that can be drawn: its axis, and whether it is a share (drawn in percent)."""
+
+    label: str
+    axis: str
+    share: bool = True
+    floor: float = 0.0
+
+
+def epsilon_label(epsilon: float) -> str:
+    """`0.5`, `8`, `∞`: how the slider, the link and the charts write an ε."""
+    return "∞" if math.isinf(epsilon) else f"{epsilon:g}"
+
+
+def risks(metrics: set[str]) -> dict[str, Risk]:
+    """The risks for which figures exist, the plainest first."""
+    known = {
+        "full_name_patients": Risk("full names", "patients whose full name it wrote"),
+        "direct_patients": Risk("any identifier", "patients with any identifier written"),
+        "attempts_with_leak": Risk("attempts with a leak", "generated texts with a leak"),
+        "auc_loss": Risk("membership (AUC)", "AUC of the loss attack on notes", share=False, floor=0.4),
+        "privacy_leakage_loss": Risk("privacy leakage", "notes found less others accused, loss attack"),
+    }
+    copies = sorted(int(name.partition(":")[2]) for name in metrics if name.startswith("exposure:"))
+    if copies:
+        times = f"{copies[-1]} {'copy' if copies[-1] == 1 else 'copies'}"
+        known[f"exposure:{copies[-1]}"] = Risk("canaries (exposure)", f"exposure, bits ({times})", share=False)
+    return {name: risk for name, risk in known.items() if name in metrics}
+
+
+class EpsilonAxis:
+    """Places of ε on a log axis, with ∞ as a category of its own at the right."""
+
+    def __init__(self, epsilons: list[float]):
+        finite = [epsilon for epsilon in epsilons if math.isfinite(epsilon)]
+        self.low, self.high = min([0.5, *finite]), max([10.0, *finite])
+        self.infinity = math.log10(self.high) + GAP
+        round_ones = (
+            tick for tick in (0.5, 1.0, 2.0, 5.0, 10.0) if all(abs(math.log10(tick / e)) > CROWDED for e in finite)
+        )
+        ticks = sorted({*finite, *round_ones})
+        self.layout = {
+            "tickvals": [*map(math.log10, ticks), self.infinity],
+            "ticktext": [*map(epsilon_label, ticks), "∞"],
+            "range": [math.log10(self.low) - 0.08, self.infinity + 0.1],
+            "zeroline": False,
+        }
+
+    def place(self, epsilon: float) -> float:
+        """Horizontal place of an ε."""
+        return self.infinity if math.isinf(epsilon) else math.log10(epsilon)
+
+
+def linked_pair(
+    points: pd.DataFrame, risk_name: str, risk: Risk, now: dict[str, Estimate], at: float, seeds: pd.DataFrame
+) -> go.Figure:
+    """The pair of charts: `points` from `core.evaluation.sweep.tradeoff`, `now` the figures at the slider's ε `at`.
+
+    `seeds` has the runs' own figures (epsilon, seed, metric, value): a small open circle each.
+    """
+    axis = EpsilonAxis(points["epsilon"].tolist())
+    figure = make_subplots(rows=2, shared_xaxes=True, vertical_spacing=0.07, row_heights=[0.46, 0.54])
+    _curve(figure, axis, points, PERPLEXITY, row=1, colour=chart_style.UTILITY, name=_perplexity(points), number=":.3g")
+    _level(figure, points, PERPLEXITY, row=1, name="public base model")
+    _no_privacy(figure, points)
+    number = ":.1%" if risk.share else ":.2f"
+    _curve(figure, axis, points, risk_name, row=2, colour=chart_style.RISK, name=risk.label, number=number)
+    _control(figure, axis, points, risk_name, row=2, number=number)
+    _level(figure, points, risk_name, row=2, name="public base model", shown=False)
+    if risk_name == "auc_loss":
+        figure.add_hline(
+            y=0.5, line={"color": chart_style.CONTROL, "dash": "dash"}, annotation_text="coin", row=2, col=1
+        )
+    for row, (metric, colour) in enumerate(((PERPLEXITY, chart_style.UTILITY), (risk_name, chart_style.RISK)), start=1):
+        _each_seed(figure, axis, seeds[seeds["metric"] == metric], row=row, colour=colour)
+        _here(figure, axis.place(at), now[metric], row=row, colour=colour)
+    _dress(figure, axis, points, risk_name, risk)
+    return figure
+
+
+def _of(points: pd.DataFrame, metric: str, arm: str) -> pd.DataFrame:
+    return points[(points["metric"] == metric) & (points["arm"] == arm)].sort_values("epsilon")
+
+
+def _curve(
+    figure: go.Figure,
+    axis: EpsilonAxis,
+    points: pd.DataFrame,
+    metric: str,
+    *,
+    row: int,
+    colour: str,
+    name: str,
+    number: str,
+) -> None:
+    """Band and line over finite ε, and ∞ apart: no line joins them, since nothing is known between."""
+    rows = _of(points, metric, "run")
+    for part, shown in ((rows[~rows["epsilon"].map(math.isinf)], True), (rows[rows["epsilon"].map(math.isinf)], False)):
+        if part.empty:
+            continue
+        x = part["epsilon"].map(axis.place)
+        if len(part) > 1:
+            _band(figure, x, part, row=row, colour=colour)
+        figure.add_scatter(
+            x=x,
+            y=part["value"],
+            name=name,
+            showlegend=shown or len(rows) == len(part),
+            legendgroup=name,
+            mode="lines+markers",
+            line={"color": colour, "width": 3},
+            marker={"size": 12},
+            error_y=_whiskers(part, colour),
+            customdata=part[["epsilon", "low", "high", "seeds"]].assign(epsilon=part["epsilon"].map(epsilon_label)),
+            hovertemplate=f"ε = %{{customdata[0]}}: %{{y{number}}}<br>95 % interval %{{customdata[1]{number}}} to "
+            f"%{{customdata[2]{number}}}, seeds: %{{customdata[3]}}<extra>{name}</extra>",
+            row=row,
+            col=1,
+        )
+
+
+def _whiskers(part: pd.DataFrame, colour: str) -> dict:
+    return {
+        "array": (part["high"] - part["value"]).fillna(0),
+        "arrayminus": (part["value"] - part["low"]).fillna(0),
+        "color": colour,
+        "thickness": 1.5,
+        "width": 4,
+    }
+
+
+def _band(figure: go.Figure, x: pd.Series, part: pd.DataFrame, *, row: int, colour: str) -> None:
+    red, green, blue = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
+    figure.add_scatter(
+        x=[*x, *x[::-1]],
+        y=[*part["high"], *part["low"][::-1]],
+        fill="toself",
+        mode="lines",
+        line={"width": 0},
+        fillcolor=f"rgba({red},{green},{blue},0.18)",
+        hoverinfo="skip",
+        showlegend=False,
+        row=row,
+        col=1,
+    )
+
+
+def _control(figure: go.Figure, axis: EpsilonAxis, points: pd.DataFrame, metric: str, *, row: int, number: str) -> None:
+    """The same figure for those who were never trained on."""
+    rows = _of(points, metric, "heldout")
+    name = "control: canaries never planted" if metric.startswith("exposure") else "control: held-out patients"
+    for part, shown in ((rows[~rows["epsilon"].map(math.isinf)], True), (rows[rows["epsilon"].map(math.isinf)], False)):
+        if part.empty:
+            continue
+        figure.add_scatter(
+            x=part["epsilon"].map(axis.place) + DODGE,
+            y=part["value"],
+            name=name,
+            legendgroup="control",
+            showlegend=shown or len(rows) == len(part),
+            mode="lines+markers",
+            line={"color": chart_style.CONTROL, "dash": "dash", "width": 2},
+            marker={"size": 8, "symbol": "square"},
+            error_y=_whiskers(part, chart_style.CONTROL),
+            customdata=part[["low", "high"]],
+            hovertemplate=f"%{{y{number}}}, 95 % interval %{{customdata[0]{number}}} to %{{customdata[1]{number}}}"
+            f"<extra>{name}</extra>",
+            row=row,
+            col=1,
+        )
+
+
+def _level(figure: go.Figure, points: pd.DataFrame, metric: str, *, row: int, name: str, shown: bool = True) -> None:
+    """A line across for the public base model, which no ε changes."""
+    rows = _of(points, metric, "base")
+    if rows.empty:
+        return
+    figure.add_hline(
+        y=rows["value"].mean(), line={"color": chart_style.CONTROL, "dash": "dot", "width": 2}, row=row, col=1
+    )
+    figure.add_scatter(
+        x=[None],
+        y=[None],
+        name=name,
+        showlegend=shown,
+        mode="lines",
+        line={"color": chart_style.CONTROL, "dash": "dot", "width": 2},
+        row=row,
+        col=1,
+    )
+
+
+def _no_privacy(figure: go.Figure, points: pd.DataFrame) -> None:
+    """A line across at the perplexity that training without privacy reaches."""
+    rows = _of(points, PERPLEXITY, "run")
+    for value in rows.loc[rows["epsilon"].map(math.isinf), "value"]:
+        style = {"color": chart_style.UTILITY, "dash": "dashdot", "width": 1.5}
+        figure.add_hline(y=value, line=style, row=1, col=1)
+        figure.add_scatter(x=[None], y=[None], name="no privacy (∞)", mode="lines", line=style, row=1, col=1)
+
+
+def _each_seed(figure: go.Figure, axis: EpsilonAxis, rows: pd.DataFrame, *, row: int, colour: str) -> None:
+    """Every run as a small open circle, where an ε has several."""
+    several = rows[rows.groupby("epsilon")["seed"].transform("nunique") > 1]
+    if several.empty:
+        return
+    figure.add_scatter(
+        x=several["epsilon"].map(axis.place) - DODGE,
+        y=several["value"],
+        mode="markers",
+        name="single seeds",
+        showlegend=row == 1,
+        customdata=several[["seed"]],
+        hovertemplate="seed %{customdata[0]}: %{y:.3g}<extra></extra>",
+        marker={"size": 7, "symbol": "circle-open", "color": colour, "line": {"width": 1.5}},
+        row=row,
+        col=1,
+    )
+
+
+def _here(figure: go.Figure, x: float, estimate: Estimate, *, row: int, colour: str) -> None:
+    """The slider: a line through both charts, and its figure as an open (interpolated) or full circle."""
+    figure.add_vline(x=x, line={"color": chart_style.OKABE_ITO["orange"], "width": 2}, row=row, col=1)
+    if math.isnan(estimate.value):
+        return
+    fill = "rgba(0,0,0,0)" if estimate.interpolated else colour
+    figure.add_scatter(
+        x=[x],
+        y=[estimate.value],
+        mode="markers",
+        showlegend=False,
+        hoverinfo="skip",
+        marker={"size": 20, "color": fill, "line": {"color": chart_style.OKABE_ITO["orange"], "width": 4}},
+        row=row,
+        col=1,
+    )
+
+
+def _dress(figure: go.Figure, axis: EpsilonAxis, points: pd.DataFrame, risk_name: str, risk: Risk) -> None:
+    figure.update_xaxes(**axis.layout)
+    figure.update_xaxes(title="ε  (← private · useful →)", row=2)
+    ticks = _round_numbers(points.loc[points["metric"] == PERPLEXITY, "value"])
+    figure.update_yaxes(
+        title=f"{_perplexity(points)}<br>(lower: more useful)",
+        type="log",
+        tickvals=ticks,
+        ticktext=[f"{tick:,g}" for tick in ticks],
+        row=1,
+    )
+    shown = points[(points["metric"] == risk_name)]
+    least = 0.05 if risk.share else (0.62 if risk_name == "auc_loss" else 2.0)
+    top = max([least, *shown["high"].dropna(), *shown["value"].dropna()]) * 1.05
+    bottom = min([risk.floor, *shown["low"].dropna()])
+    figure.update_yaxes(
+        title=chart_style.wrapped(risk.axis),
+        range=[bottom - 0.03 * (top - bottom), top],
+        tickformat=".0%" if risk.share else None,
+        row=2,
+    )
+    figure.update_layout(
+        height=720,
+        margin={"t": 10, "b": 10, "l": 10, "r": 10},
+        legend={
+            "orientation": "h",
+            "y": 1.02,
+            "yanchor": "bottom",
+            "x": 0,
+            "font": {"size": chart_style.TEXT_SIZE - 1},
+        },
+        clickmode="event+select",
+        dragmode=False,
+    )
+
+
+def _perplexity(points: pd.DataFrame) -> str:
+    return perplexity_name(str(points["kind"].iloc[0]))
+
+
+def _round_numbers(values: pd.Series) -> list[float]:
+    """Ticks of a log axis that do not crowd: 1, 2, 5 over more than a decade, every digit within less."""
+    digits = (1, 2, 5) if values.max() > 8 * values.min() else (1, 1.5, 2, 3, 4, 5, 6, 8)
+    return [digit * 10**power for power in range(6) for digit in digits]

@@ -1,0 +1,149 @@
+"""Promise and measurement side by side: what ε at the slider allows any attacker, and what the best attack here did."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable
+
+import pandas as pd
+import streamlit as st
+
+from core.common.formatting import REPRODUCIBLE
+from core.evaluation.sweep.sweeps import Family
+from core.evaluation.wording import odds_sentence, percent, percent_up
+from core.runs.run import Run
+from core.spec import Unit
+from pages.parts.common.public_noise import WHY, public_noise
+from pages.parts.session import owner, resources
+from pages.parts.tradeoff.charts import epsilon_label
+
+WORST = " That is the worst case of any training with this ε."
+UNTRAINED = "no model was trained at this ε: move the slider to a marker"
+COUNTING = "core.training.accounting.mechanism"  # takes seconds to load
+
+
+def side_by_side(family: Family, epsilon: float) -> Callable[[], None]:
+    """The promise at ε beside what was measured there. Returns what is to be called after the charts are drawn.
+
+    The accountants take seconds to load, and no chart must wait for them; once they are there, nothing waits.
+    """
+    privacy, runs = family.privacy, _trained_at(family, epsilon)
+    promised, measured = st.columns(2, gap="medium")
+    with promised.container(border=True, height="stretch"):
+        none, public = math.isinf(epsilon), not math.isinf(epsilon) and _public_seed(family, runs)
+        what = (
+            "Without privacy: no promise"
+            if none
+            else f"At ε = {epsilon_label(epsilon)} per {privacy.unit}: the promise"
+        )
+        st.markdown(f"**{what}{' with secret noise' if public else ''}, whoever attacks**")
+        st.markdown(odds_sentence(epsilon, privacy.delta, privacy.unit) + ("" if none else WORST))
+        if public:
+            st.caption(f"These runs are {REPRODUCIBLE}.", help=WHY)
+        later = st.empty()
+    with measured.container(border=True, height="stretch"):
+        st.markdown("**The measurement: what the best attack here did**")
+        st.markdown(_attacked(runs, privacy.unit) or f"Nothing was measured: {UNTRAINED}.")
+        st.caption(f"Somebody may find a better attack. {_limit(none=none, public=public)}")
+
+    def count() -> None:
+        if not none:
+            later.markdown(_for_this_training(str(owner.workspace().root), runs[0].id) if runs else "")
+
+    if COUNTING not in sys.modules:
+        return count
+    count()
+    return lambda: None
+
+
+def _limit(*, none: bool, public: bool) -> str:
+    """What holds for attacks that nobody has tried."""
+    if none:
+        return "Nothing limits it."
+    if public:
+        return "With secret noise the promise would hold for it, too."
+    return "The promise holds for it, too."
+
+
+def _public_seed(family: Family, runs: list[Run]) -> bool:
+    """Did any of these runs take its noise from a public seed? Without runs: would the family's next one?"""
+    if runs:
+        return public_noise(runs)
+    return family.corpus.imported is None and family.privacy.noise_source is None
+
+
+def _trained_at(family: Family, epsilon: float) -> list[Run]:
+    """The family's runs at this very ε (∞: without privacy)."""
+    target = None if math.isinf(epsilon) else epsilon
+    runs = (owner.workspace().run(run_id) for run_id in family.run_ids)
+    return [run for run in runs if run.spec.privacy.target_epsilon == target]
+
+
+def _attacked(runs: list[Run], unit: Unit) -> str | None:
+    """The sentence about the best attack on these runs; read again once another audit of theirs has ended."""
+    workspace = owner.workspace()
+    ended = tuple(one.finished for run in runs for one in workspace.audit(run.id).outcomes().values())
+    return _best(str(workspace.root), tuple(run.id for run in runs), ended, unit)
+
+
+@resources.cached_data(max_entries=100, show_spinner="Reading what the attacks found …")
+def _best(root: str, run_ids: tuple[str, ...], ended: tuple[float, ...], unit: Unit) -> str | None:
+    from core.evaluation.membership.best_attack import best_attack, best_attack_sentence, decisions
+
+    workspace, made = owner.workspace(), []
+    for run_id in run_ids:
+        run = workspace.run(run_id)
+        stored = workspace.audit(run_id).table("membership")
+        made.append(decisions(stored, run.table("scores"), unit, seed=run.spec.audit.seed))
+    found = best_attack(made)
+    return None if found is None else best_attack_sentence(found, unit)
+
+
+@resources.cached_data(max_entries=100, show_spinner="Counting the odds …")
+def _for_this_training(root: str, run_id: str) -> str:
+    """What the noise of one private run allows."""
+    from core.evaluation.guarantee.odds import mechanism_sentence
+
+    mechanism = owner.workspace().run(run_id).privacy
+    return mechanism_sentence([mechanism], mechanism.unit)
+
+
+@resources.cached_data(max_entries=100, show_spinner="Counting the odds …")
+def _counted(root: str, run_id: str) -> tuple[str, pd.DataFrame]:
+    """What the promise of one private run says about the patient with most notes (nothing for unit patient); table."""
+    from core.evaluation.guarantee.odds import group_comparison, group_sentence, odds_table
+
+    workspace = owner.workspace()
+    run = workspace.run(run_id)
+    mechanism, told = run.privacy, ""
+    if mechanism.unit == "note":
+        notes = workspace.corpus(run.spec.corpus, store=False).training_notes(run.note_cap)
+        most = int(notes.groupby("patient_id").size().max())
+        told = group_sentence(mechanism, most) + (f"\n\n{group_comparison(mechanism, most)}" if most > 1 else "")
+    return told, odds_table(mechanism.epsilon(), mechanism.delta)
+
+
+def fold(family: Family, epsilon: float) -> None:
+    """More of the promise, counted only once it is opened."""
+    label = f"More odds at ε = {epsilon_label(epsilon)}: a patient with many notes, what somebody may come to believe"
+    with st.expander(label, key="odds-fold", on_change="rerun") as box:
+        if not box.open:
+            return
+        if math.isinf(epsilon):
+            st.markdown("Without privacy nothing is promised: any attacker may always be right.")
+            return
+        runs = _trained_at(family, epsilon)
+        if not runs:
+            st.markdown(f"Nothing to count: {UNTRAINED}, or see “What if?” above.")
+            return
+        sentence, table = _counted(str(owner.workspace().root), runs[0].id)
+        st.markdown(sentence)
+        shown = table.assign(
+            **{
+                "at most": table["at most"].map(percent_up),
+                "without the model": table["without the model"].map(percent),
+            }
+        )
+        st.dataframe(shown, hide_index=True, alt="What this ε allows at most")
+        st.caption("The table holds for any training with this (ε, δ), so it allows more than what was counted above.")

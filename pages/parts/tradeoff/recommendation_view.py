@@ -1,0 +1,165 @@
+"""Which ε, and which run, for the reader's own limits: sliders, the verdict of every ε, and what each training cost."""
+
+from __future__ import annotations
+
+import pandas as pd
+import streamlit as st
+
+from core.evaluation.sweep import advice
+from core.evaluation.sweep import limits as lim
+from core.evaluation.sweep.limit_measures import costs, measures
+from core.evaluation.sweep.recommendation import Recommendation, attack_text, epsilon_name
+from core.evaluation.sweep.sweeps import Family, families
+from pages.parts.common import shell
+from pages.parts.common.data_table import numbers
+from pages.parts.common.phi_text import literal
+from pages.parts.session import owner, resources
+
+KEEP = {"bind": "query-params"}
+RECOMMENDED = "recommendation"  # in the session: what this reader's limits came to
+USES = ("not said", "direct patient care", "clinical research", "medical education", "administration")
+STARTS = {  # where a slider stands before anybody moves it; others at 5 %
+    **dict.fromkeys(("auc_strongest", "auc_loss"), 0.60),
+    **dict.fromkeys(("members_caught_strongest", "members_caught"), 0.20),
+}
+FIRST = ("auc_strongest", "full_name_patients_excess")
+
+
+@resources.cached_data(max_entries=20, show_spinner="Reading every run’s scores …")
+def measures_of(root: str, run_ids: tuple[str, ...], audited: tuple[float, ...]) -> pd.DataFrame:
+    """What can be limited, of runs in the data folder `root`; made again once another audit of theirs has ended."""
+    workspace = owner.workspace()
+    runs = [workspace.run(run_id) for run_id in run_ids]
+    return measures(runs, workspace.find(runs[0].spec.base_spec()), {one: workspace.audit(one) for one in run_ids})
+
+
+@resources.cached_data(max_entries=20, show_spinner=False)
+def costs_of(root: str, run_ids: tuple[str, ...]) -> pd.DataFrame:
+    """What the trainings took."""
+    return costs([owner.workspace().run(run_id) for run_id in run_ids])
+
+
+def limits() -> lim.Limits | None:
+    """The reader's limits, kept in the link. None while no risk is chosen."""
+    with st.container(border=True):
+        left, right = st.columns([1, 2])
+        use = left.selectbox("What the model is for", USES, key="use", accept_new_options=True, **KEEP)
+        chosen = right.multiselect(
+            "Risks that must stay low",
+            list(lim.RISKS),
+            list(FIRST),
+            key="risks",
+            format_func=lambda name: lim.RISKS[name].label,
+        )
+        risks, columns = {}, st.columns(max(2, len(chosen) + 1))
+        for column, name in zip(columns, chosen, strict=False):
+            risks[name] = _limit(column, name)
+        utility = columns[len(chosen)].slider(
+            "Usefulness: gain kept, at least",
+            0,
+            100,
+            25,
+            1,
+            format="%d %%",
+            key="utility",
+            **KEEP,
+            help="Share of what training without privacy gains on held-out notes. 0\u00a0% is the public model, "
+            "100\u00a0% the run without privacy. That run is overfitted, so 100\u00a0% is a reference and no goal.",
+        )
+    if not chosen:
+        st.info("Choose at least one risk: a recommendation weighs risk against usefulness.")
+        return None
+    return lim.Limits(risks, utility / 100, "" if use in (None, USES[0]) else use[: lim.MOST_LETTERS])
+
+
+def _limit(column, name: str) -> float:
+    measure, start = lim.RISKS[name], STARTS.get(name, 0.05)
+    title, about = f"{measure.label[0].upper()}{measure.label[1:]}, at most", f"{measure.explanation}."
+    if measure.share:
+        percent = column.slider(
+            title, 0, 100, round(100 * start), 1, format="%d %%", key=f"limit_{name}", help=about, **KEEP
+        )
+        return percent / 100
+    return column.slider(title, 0.5, 1.0, start, 0.01, key=f"limit_{name}", help=about, **KEEP)
+
+
+def show(family: Family) -> None:
+    """The limits, what follows from these runs, and every ε against every limit."""
+    st.markdown(
+        "Set your limits for risk and usefulness. Each ε below is held against them by what **these** runs measured. A "
+        "limit is met only if the worse end of the 95\u00a0% interval meets it."
+    )
+    wanted = limits()
+    if wanted is None:
+        return
+    root = str(owner.workspace().root)
+    workspace = owner.workspace()
+    run_ids = advice.compared_runs(family, families(workspace.runs()))
+    ended = tuple(one.finished for run_id in run_ids for one in workspace.audit(run_id).outcomes().values())
+    found = advice.advise(workspace, measures_of(root, run_ids, ended), wanted)
+    st.session_state[RECOMMENDED] = found  # for the Report page
+    st.markdown(f"### {_verdict(found)}")
+    st.markdown(" ".join(found.sentences[:2]))  # what is promised to a patient stands beside the ε
+    st.markdown("\n".join(f"- {sentence}" for sentence in found.sentences[2:]))
+    spent = costs_of(root, run_ids)
+    st.dataframe(
+        _wide(found.table, spent),
+        hide_index=True,
+        width="stretch",
+        alt="Every ε against every limit",
+        column_config={"ε": st.column_config.TextColumn(width=130)},
+    )
+    st.caption("Means over seeds with their 95\u00a0% intervals; a training's cost on the machine that trained it.")
+    with st.container(horizontal=True):
+        shell.link("report", "Put it into a report", icon=":material/description:")
+        shell.link("ledger", "See what was released so far", icon=":material/receipt_long:")
+        if advice.untried(found):
+            shell.link("membership", "Run a full audit", icon=":material/swords:")
+    numbers(found.table, name="limits", label="The same with all digits")
+    numbers(found.runs, name="limits-runs", label="Every run by itself")
+    numbers(spent, name="costs", label="What each training took")
+    with st.expander("How is this computed?"):
+        st.markdown(HOW)
+
+
+def _verdict(found: Recommendation) -> str:
+    use = f" for {literal(found.limits.use_case)}" if found.limits.use_case else ""
+    if found.epsilon is None:
+        return f"None of these runs meets both{use}"
+    whom = ", not per patient" if found.unit == "note" else ""
+    return f"Recommended{use}: ε = {epsilon_name(found.unit, found.epsilon)}{whom}"
+
+
+def _wide(table: pd.DataFrame, spent: pd.DataFrame) -> pd.DataFrame:
+    """One row an ε, one column a measure: the figure with its interval, and a mark; then what a training took."""
+    rows, cost = [], spent.groupby(["unit", "epsilon"])[["tokens", "seconds"]].mean()
+    for (unit, epsilon), same in table.groupby(["unit", "epsilon"], sort=False):
+        row = {"ε": epsilon_name(unit, epsilon), "seeds": int(same["seeds"].max()), "all met": bool(same["met"].all())}
+        for one in same.to_dict("records"):
+            value, low, high = (lim.measure_text(one["measure"], one[end]) for end in ("value", "low", "high"))
+            by = f"; {attack_text(one)}" if one["attack"] else ""
+            told = f"{'✓' if one['met'] else '✗'} {value} ({low} to {high}{by})"
+            row[lim.measure_name(one["measure"])] = told
+        if (unit, epsilon) in cost.index:
+            took = cost.loc[(unit, epsilon)]
+            row["training"] = f"{took['seconds'] / 60:.1f} min, {took['tokens'] / 1e6:.2f} M tokens"
+        rows.append(row)
+    wide = pd.DataFrame(rows)
+    last = ("training", "seeds", "all met")
+    return wide[[*(name for name in wide if name not in last), *(name for name in last if name in wide)]]
+
+
+HOW = """
+- *Gain kept* (usefulness): (ln pp_base − ln pp) / (ln pp_base − ln pp_∞), pp the perplexity on held-out patients' notes
+  (for BERT and DistilBERT the pseudo-perplexity). 100 % is the run without privacy, which is overfitted: a reference.
+- *Membership* is judged by patient (mean score of their notes) under the strongest attack of the full audit, where one
+  was made, else under the quick audit's loss attack. The strongest of N looks stronger than it is; its interval is
+  widened (Bonferroni: N intervals at 1 − 0.05/N), so that it holds at 95 % whichever attack was chosen. Where a
+  full audit breaks a limit at some ε, the loss attack alone clears no larger one.
+- *Members caught*: members above the threshold that accuses 10 % of held-out patients.
+- *Excess*: what was found of members less the same for held-out patients, with the interval of a difference (MOVER).
+- An ε's figure is the mean over seeds, its interval Student's t, never narrower than the runs' own.
+- An ε per patient is recommended before one per note. Recommended is the **smallest** ε that meets every limit; of its
+  runs the one whose usefulness is highest at the worse end, among those that meet every limit by their own interval.
+- Choosing by such figures looks at the private notes, which ε does not cover.
+"""

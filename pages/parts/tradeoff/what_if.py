@@ -1,0 +1,141 @@
+"""What a training would promise, without training: four accountants on one chart, and the odds that follow."""
+
+from __future__ import annotations
+
+import math
+
+import pandas as pd
+import plotly.graph_objects as go
+import streamlit as st
+
+from core.common.formatting import delta_text
+from core.evaluation.sweep.sweeps import Family
+from core.evaluation.wording import percent
+from pages.parts.common import chart_style
+from pages.parts.common.data_table import numbers
+from pages.parts.session import resources
+
+KEEP = {"bind": "query-params"}
+ACCOUNTANTS = {  # name → colour, dash, what to know
+    "PRV": (chart_style.BUDGET, "solid", "tight upper bound; what the runs here are counted by"),
+    "RDP": (chart_style.OKABE_ITO["blue"], "dash", "looser upper bound"),
+    "GDP": (chart_style.OKABE_ITO["purple"], "dot", "approximation: mostly below the truth, so never a promise"),
+    "the old report’s": (chart_style.RISK, "dashdot", "wrong: it takes the sample rate q where q² belongs"),
+}
+POINTS = 12  # step counts at which each accountant is asked
+
+
+@resources.cached_data(max_entries=100, show_spinner="Counting the privacy loss of every step …")
+def curves(sigma: float, rate: float, steps: int, delta: float) -> pd.DataFrame:
+    """ε after some numbers of steps by each accountant: columns accountant, steps, epsilon (NaN where it has none)."""
+    from core.training.accounting.gaussian import epsilon_curve, epsilon_with_method, old_report_epsilon
+
+    given = {"noise_multiplier": sigma, "sample_rate": rate, "delta": delta}
+    rows = []
+    for name, accountant in (("PRV", "prv"), ("RDP", "rdp")):
+        counts, values = epsilon_curve(steps=steps, points=POINTS, accountant=accountant, **given)
+        by = epsilon_with_method(steps=steps, accountant=accountant, **given)[1]  # PRV hands over to RDP as a whole
+        own = values if by == accountant else [math.nan] * len(values)
+        rows += [(name, int(at), float(value)) for at, value in zip(counts, own, strict=True)]
+    for at in sorted({row[1] for row in rows}):
+        value, by = epsilon_with_method(steps=at, accountant="gdp", **given)
+        rows.append(("GDP", at, value if by == "gdp" else math.nan))
+    for at in sorted({row[1] for row in rows}):
+        wrong = old_report_epsilon(noise_multiplier=sigma, sample_rate=rate, steps=at, delta=delta)
+        rows.append(("the old report’s", at, wrong))
+    return pd.DataFrame(rows, columns=["accountant", "steps", "epsilon"])
+
+
+@resources.cached_data(max_entries=100, show_spinner="Counting the odds …")
+def odds(sigma: float, rate: float, steps: int, delta: float, unit: str, notes: int) -> tuple[list[str], pd.DataFrame]:
+    """Sentences and the table of what such a training allows."""
+    from core.evaluation.guarantee.odds import group_sentence, mechanism_sentence, odds_table
+    from core.evaluation.wording import odds_sentence
+    from core.training.accounting.mechanism import Mechanism
+
+    mechanism = Mechanism(
+        unit=unit, noise_multiplier=sigma, sample_rate=rate, steps=steps, delta=delta, max_grad_norm=1.0
+    )
+    epsilon = mechanism.epsilon()
+    sentences = [odds_sentence(epsilon, delta, unit), mechanism_sentence([mechanism], unit)]
+    if unit == "note":
+        sentences.append(group_sentence(mechanism, notes))
+    return sentences, odds_table(epsilon, delta)
+
+
+def show(family: Family) -> None:
+    """The knobs of an imagined training, what each accountant says of it, and what that means."""
+    default = family.training
+    batch = default.batch_size if default is not None else 256
+    with st.container(border=True):
+        columns = st.columns(6)
+        sigma = columns[0].number_input("σ, noise", 0.05, 100.0, 0.75, 0.05, format="%g", key="wi_sigma", **KEEP)
+        units = columns[1].number_input("Units in the data", 1, 10_000_000, 2_925, 25, key="wi_units", **KEEP)
+        size = columns[2].number_input("Units a step", 1, 10_000_000, batch, 16, key="wi_batch", **KEEP)
+        steps = columns[3].number_input("Steps", 1, 200_000, 46, 10, key="wi_steps", **KEEP)
+        delta = columns[4].number_input("δ", 1e-12, 0.5, 1e-5, format="%g", key="wi_delta", **KEEP)
+        unit = columns[5].selectbox("A unit is a", ["note", "patient"], key="wi_unit", **KEEP)
+        notes = 1
+        if unit == "note":
+            notes = st.number_input("Notes of the patient with the most", 1, 100_000, 10, key="wi_notes", **KEEP)
+    if size > units:
+        st.error("A step cannot hold more units than there are: lower “units a step”.", icon=":material/error:")
+        return
+    rate = size / units
+    table = curves(float(sigma), rate, int(steps), float(delta))
+    last = table[table["steps"] == steps].set_index("accountant")["epsilon"]
+    _sentence(last, unit, rate, float(delta))
+    sentences, allowed = odds(float(sigma), rate, int(steps), float(delta), unit, int(notes))
+    st.markdown("\n".join(f"- {sentence}" for sentence in sentences))
+    st.caption("All of it holds for a training with secret noise. With a public seed, ε is shown, not promised.")
+    chart_style.show(_figure(table), key="whatif-chart", alt=_alt(last))
+    st.caption("; ".join(f"{name}: {about}" for name, (_, _, about) in ACCOUNTANTS.items()) + ".")
+    numbers(allowed, name="what-if-odds", label="What it allows at most, in odds")
+    numbers(table, name="what-if")
+
+
+def _sentence(last: pd.Series, unit: str, rate: float, delta: float) -> None:
+    true = last["PRV"] if math.isfinite(last["PRV"]) else last["RDP"]
+    by = "PRV" if math.isfinite(last["PRV"]) else "RDP, since PRV has no answer here"
+    if not math.isfinite(true):
+        st.warning("There is next to no noise: no accountant gives a number, and nothing is promised.")
+        return
+    wrong = last["the old report’s"]
+    times = f", {wrong / true:,.0f} times as much" if true > 0 and wrong / true >= 2 else ""
+    st.markdown(
+        f"### ε = {true:,.3g} per {unit}\n\nBy {by}, at δ = {delta_text(delta)}, with {percent(rate)} of the {unit}s "
+        f"in a step. The old report’s formula would say {wrong:,.3g}{times}."
+    )
+
+
+def _alt(last: pd.Series) -> str:
+    told = ", ".join(f"{name} {value:.3g}" for name, value in last.items() if math.isfinite(value))
+    return f"ε against steps by four accountants, ending at {told}"
+
+
+def _figure(table: pd.DataFrame) -> go.Figure:
+    figure = go.Figure()
+    for name, (colour, dash, _) in ACCOUNTANTS.items():
+        rows = table[(table["accountant"] == name) & table["epsilon"].notna()]
+        if rows.empty:
+            continue
+        figure.add_scatter(
+            x=rows["steps"],
+            y=rows["epsilon"],
+            name=name,
+            mode="lines+markers",
+            line={"color": colour, "dash": dash, "width": 3},
+            marker={"size": 6},
+            hovertemplate=f"after step %{{x}}: ε = %{{y:.3g}}<extra>{name}</extra>",
+        )
+    finite = table["epsilon"][table["epsilon"] > 0]
+    low, high = math.floor(math.log10(finite.min())), math.ceil(math.log10(finite.max()))
+    ticks = [digit * 10.0**power for power in range(low, high + 1) for digit in (1, 2, 5)]
+    figure.update_layout(
+        xaxis={"title": "steps", "rangemode": "tozero"},
+        yaxis={"title": "ε", "type": "log", "tickvals": ticks, "ticktext": [f"{tick:,g}" for tick in ticks]},
+        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
+        height=430,
+        margin={"t": 10, "b": 10, "l": 10, "r": 10},
+    )
+    return figure

@@ -1,0 +1,323 @@
+"""The knobs of a training run, each with its consequence in plain words, and what they cost before anything runs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+import plotly.graph_objects as go
+import streamlit as st
+from pydantic import ValidationError
+
+from core.common.formatting import REPRODUCIBLE, delta_text, promised_text
+from core.evaluation.wording import NBSP
+from core.spec import CorpusSpec, ModelKind, ModelSpec, PrivacySpec, RunSpec, TrainingSpec, VocabularySpec, recipe
+from pages.parts.common import chart_style
+from pages.parts.pickers.cohort_picker import sentence
+from pages.parts.session import resources
+from pages.parts.train.vocabulary_settings import choose_words, words_sentence
+
+EPSILONS = ("0.5", "1", "2", "5", "8", "10", "∞")
+BASES = Path(__file__).resolve().parents[3] / "assets" / "base"
+KINDS = {
+    kind: what
+    for kind, what in {
+        "gpt2": "writes on, word by word, from what you type",
+        "distilbert": "fills gaps in a text",
+        "bert": "fills gaps in a text; at this size nearly the same model as DistilBERT",
+    }.items()
+    if (BASES / f"{kind}-tiny" / "model.safetensors").exists()  # only what can be trained here and now is offered
+}
+ACCOUNTANTS = {
+    "prv": "PRV: tight upper bound (recommended)",
+    "rdp": "RDP: looser upper bound",
+    "gdp": "GDP: approximation, mostly under-reports ε",
+}
+PROMISES_NOTHING = 1_000.0  # e^1000-fold odds: no bound at all
+KEEP = {"bind": "query-params"}
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What a run will do, known before it starts. `sigma` and the rest are None without privacy.
+
+    `epsilon` and `delta` are those of everything: of training, and of the model's own words where it gets any. The
+    `curve` is training's.
+    """
+
+    steps: int
+    warnings: tuple[str, ...]
+    sigma: float | None = None
+    sample_rate: float | None = None
+    epsilon: float | None = None
+    delta: float | None = None
+    mechanism: str | None = None  # the JSON of everything
+    answered_by: str | None = None  # the accountant that gave ε, when it is not the one asked for
+    curve: tuple[tuple[int, ...], tuple[float, ...]] | None = None
+
+
+def choose_run(corpus: CorpusSpec, *, notes: int) -> RunSpec | None:
+    """The knobs of a run over so many training notes. None when a setting cannot be used (a sentence says which)."""
+    kind = st.segmented_control(
+        "Model",
+        list(KINDS),
+        default="gpt2",
+        required=True,
+        format_func=chart_style.MODEL_NAMES.__getitem__,
+        key="kind",
+        **KEEP,
+    )
+    st.caption(f"{chart_style.MODEL_NAMES[kind]} {KINDS[kind]}.")
+    try:
+        privacy = _privacy(corpus)
+        training = _training(kind, privacy, notes=notes)
+        words = choose_words(kind, privacy)
+        return RunSpec(corpus=corpus, model=ModelSpec(kind=kind), privacy=privacy, training=training, vocabulary=words)
+    except ValidationError as error:
+        st.error(sentence(error), icon=":material/error:")
+        return None
+
+
+def _privacy(corpus: CorpusSpec) -> PrivacySpec:
+    mode = st.segmented_control(
+        "Privacy",
+        ["budget", "noise"],
+        default="budget",
+        required=True,
+        key="privacy",
+        **KEEP,
+        format_func={"budget": "choose ε", "noise": "choose σ (expert)"}.__getitem__,
+        help="Either say how private the model must be (ε), or how much noise to add (σ). Each decides the other.",
+    )
+    target = sigma = None
+    if mode == "noise":
+        sigma = st.number_input("σ, noise multiplier", value=1.0, format="%g", key="sigma", **KEEP)
+        st.caption("Noise added to each clipped step, in units of the clipping norm. More noise, smaller ε.")
+    else:
+        chosen = st.select_slider(
+            "ε, privacy budget: ← more private · more useful →", EPSILONS, "8", key="epsilon", **KEEP
+        )
+        target = None if chosen == "∞" else float(chosen)
+        st.caption(_meaning(target))
+    private = target is not None or sigma is not None
+    unit, delta, accountant, secret = "note", 1e-5, "prv", False
+    if private:
+        unit = st.radio(
+            "What is protected",
+            ["note", "patient"],
+            key="unit",
+            horizontal=True,
+            **KEEP,
+            format_func={"note": "each note", "patient": "all of a patient's notes"}.__getitem__,
+        )
+        st.caption(
+            "A patient with many notes is protected less than one note is."
+            if unit == "note"
+            else "The stronger promise: it covers all notes of one patient, but not what other people's notes, such as "
+            "relatives', tell about them."
+        )
+        secret = _secret_noise(corpus)
+        with st.expander("δ and accountant"):
+            delta = st.number_input("δ, chance that the promise fails", value=1e-5, format="%g", key="delta", **KEEP)
+            accountant = st.selectbox(
+                "Accountant", list(ACCOUNTANTS), format_func=ACCOUNTANTS.__getitem__, key="accountant", **KEEP
+            )
+    return PrivacySpec(
+        target_epsilon=target,
+        noise_multiplier=sigma,
+        delta=delta,
+        unit=unit,
+        accountant=accountant,
+        noise_source="secret" if secret else None,
+    )
+
+
+def _secret_noise(corpus: CorpusSpec) -> bool:
+    """Whether the run asks for secret noise; on imported notes it always has it, and need not ask."""
+    if corpus.imported is not None:
+        st.caption("Noise comes from a secret key that is destroyed after training, as always on uploaded notes.")
+        return False
+    secret = st.toggle(
+        "Secret noise",
+        key="secret_noise",
+        **KEEP,
+        help="Off: noise follows from the training seed, so that a lesson can be repeated exactly, by anyone. "
+        "On: noise and samples come from a key of 128 random bits that is destroyed after training. ε then holds, and "
+        "the run cannot be repeated exactly.",
+    )
+    st.caption(
+        "Noise comes from a secret key that is destroyed after training: ε is promised."
+        if secret
+        else f"{REPRODUCIBLE[0].upper()}{REPRODUCIBLE[1:]}. Anyone can draw the noise again from the training seed."
+    )
+    return secret
+
+
+def _meaning(target: float | None) -> str:
+    """What an ε promises: the most that one unit can move anybody's odds."""
+    if target is None:
+        return "No privacy: training is not limited at all. Use it to see what leaks."
+    factor = math.exp(target)
+    size = f"{factor:,.1f}" if factor < 100 else f"{factor:,.0f}"
+    weak = " That is a weak promise on paper; the audit shows what happens in practice." if target >= 8 else ""
+    return (
+        f"Whatever somebody suspects about one protected unit, their odds move at most {size}-fold (except with chance "
+        f"δ).{weak}"
+    )
+
+
+def _training(kind: ModelKind, privacy: PrivacySpec, *, notes: int) -> TrainingSpec:
+    """Epochs and batch; their defaults are the measured recipe's, which differs with and without privacy and by model.
+
+    Another default is another knob, which starts there: under one key Streamlit would keep the default before. In a
+    cohort too small for the recipe's batch a quarter of its notes is a batch.
+    """
+    private = privacy.private
+    default = recipe(kind, privacy)
+    mode = "private" if private else "plain"
+    if default.batch_size > notes:
+        default = default.model_copy(update={"batch_size": max(1, notes // 4)})
+        mode += "_small"
+    left, right = st.columns(2)
+    often, size = default.epochs, default.batch_size
+    epochs = left.number_input("Epochs", value=often, step=1, key=f"epochs_{mode}_{often}", **KEEP)
+    batch = right.number_input("Notes a batch", value=size, step=32, key=f"batch_{mode}_{size}", **KEEP)
+    st.caption(
+        "More epochs: learns more, but needs more noise for the same ε. Larger batches: noise averages out, steps take "
+        "longer."
+        if private
+        else "Epochs: how often every note is read. Each further time, more of it is memorised."
+    )
+    with st.expander("Learning rate and seed"):
+        usual = default.learning_rate  # falls with ε
+        rate = st.number_input("Learning rate", value=usual, format="%g", key=f"rate_{mode}_{usual:g}", **KEEP)
+        seed = st.number_input(
+            "Training seed",
+            value=0,
+            step=1,
+            key="training_seed",
+            **KEEP,
+            help="Decides shuffling, samples and noise. With secret noise it only tells runs apart.",
+        )
+    settings = default.model_dump() | {"epochs": epochs, "batch_size": batch, "learning_rate": rate, "seed": seed}
+    return TrainingSpec(**settings)
+
+
+@resources.cached_data(max_entries=200, show_spinner=False)
+def preview(
+    privacy: PrivacySpec, training: TrainingSpec, words: VocabularySpec | None = None, *, notes: int, patients: int
+) -> Preview:
+    """σ, steps and expected ε of a run over so many training notes. Raises ValueError with a sentence."""
+    from core.models.word_noise import WordNoise
+    from core.training import plan
+    from core.training.accounting.gaussian import epsilon_curve
+
+    warnings = plan.check(privacy, training, notes=notes, patients=patients)
+    if not privacy.private:
+        return Preview(steps=training.epochs * math.ceil(notes / training.batch_size), warnings=tuple(warnings))
+    planned = plan.plan(privacy, training, notes=notes, patients=patients)
+    mechanism = planned.mechanism
+    whole = mechanism if words is None else mechanism.with_vocabulary(WordNoise.planned(words))
+    spent, answered_by = whole.epsilon_with_method()
+    counts, values = epsilon_curve(
+        noise_multiplier=mechanism.noise_multiplier,
+        sample_rate=mechanism.sample_rate,
+        steps=mechanism.steps,
+        delta=mechanism.delta,
+        accountant=mechanism.accountant,
+    )
+    return Preview(
+        steps=planned.steps,
+        warnings=tuple(warnings),
+        sigma=mechanism.noise_multiplier,
+        sample_rate=planned.sample_rate,
+        epsilon=spent,
+        delta=whole.delta,
+        mechanism=whole.to_json(),
+        answered_by=None if answered_by == privacy.accountant else answered_by,
+        curve=(tuple(counts.tolist()), tuple(values.tolist())),
+    )
+
+
+def show_preview(spec: RunSpec, coming: Preview, *, most_notes: int) -> None:
+    """What will happen, in figures, the expected ε curve, and what to beware of."""
+    privacy = spec.privacy
+    with st.grid(4, min_column_width=120):
+        st.metric("steps", f"{coming.steps:,}", help=None if privacy.private else "about: long notes are cut in two")
+        if privacy.private:
+            st.metric("noise σ", f"{coming.sigma:.3g}")
+            st.metric(f"share of {privacy.unit}s a step", f"{100 * coming.sample_rate:.1f}{NBSP}%")
+            st.metric(f"ε a {privacy.unit}", f"{coming.epsilon:.3g}")
+    if privacy.private:
+        counted = coming.answered_by or privacy.accountant
+        st.caption(
+            f"ε = {coming.epsilon:.3g} per {privacy.unit} at δ = {delta_text(coming.delta)}, "
+            f"counted by {counted.upper()}."
+            + ("" if spec.secret_noise else f" {REPRODUCIBLE[0].upper()}{REPRODUCIBLE[1:]}.")
+        )
+    if spec.vocabulary is not None:
+        st.caption(words_sentence(spec, coming.curve[1][-1] if coming.curve else None))
+    for warning in coming.warnings:
+        st.warning(f"{warning[0].upper()}{warning[1:].rstrip('.')}.", icon=":material/warning:")
+    if not privacy.private:
+        return
+    if coming.answered_by:
+        st.warning(
+            f"The {privacy.accountant.upper()} accountant has no answer here; {coming.answered_by.upper()} gave ε.",
+            icon=":material/warning:",
+        )
+    _curve(coming, privacy)
+    _group_line(coming, privacy, most_notes)
+
+
+def _curve(coming: Preview, privacy: PrivacySpec) -> None:
+    data = pd.DataFrame({"step": coming.curve[0], "epsilon": coming.curve[1]})
+    if not data["epsilon"].map(math.isfinite).all() or data["epsilon"].max() > PROMISES_NOTHING:
+        st.warning(
+            f"With σ = {coming.sigma:g} there is next to no noise: ε = {coming.epsilon:.3g} promises nothing.",
+            icon=":material/warning:",
+        )
+        return
+    figure = go.Figure(
+        go.Scatter(
+            x=data["step"],
+            y=data["epsilon"],
+            mode="lines",
+            fill="tozeroy",
+            line={"color": chart_style.BUDGET, "width": 3},
+            hovertemplate="after step %{x}: ε = %{y:.3f}<extra></extra>",
+        )
+    )
+    figure.update_layout(
+        xaxis={"title": "step", "range": [0, coming.steps]},
+        yaxis={"title": "expected ε" if coming.delta == privacy.delta else "ε of training", "rangemode": "tozero"},
+        height=230,
+        margin={"t": 10, "b": 10, "l": 10, "r": 10},
+    )
+    chart_style.show(
+        figure, key="expected-epsilon", alt=f"Expected ε against steps, ending at {coming.curve[1][-1]:.3g}"
+    )
+
+
+def _group_line(coming: Preview, privacy: PrivacySpec, most_notes: int) -> None:
+    """Row J7: what the promise for one note means for a patient with many."""
+    epsilon = coming.epsilon
+    if privacy.unit == "patient" or most_notes < 2 or not math.isfinite(epsilon) or coming.mechanism is None:
+        return
+    whole = _patient_epsilon(coming.mechanism, most_notes)
+    promise = f"ε = {promised_text(whole)}" if math.isfinite(whole) else "nothing"
+    empty = ", which protects nobody" if PROMISES_NOTHING < whole < math.inf else ""
+    st.caption(
+        f"The patient with the most training notes has {most_notes}. For all of these together this run promises only "
+        f"{promise} at the same δ{empty}. To protect whole patients, choose “all of a patient's notes”."
+    )
+
+
+@resources.cached_data(max_entries=200, show_spinner="Computing ε for a whole patient …")
+def _patient_epsilon(mechanism: str, notes: int) -> float:
+    """ε of a mechanism (its JSON) for a patient with so many notes."""
+    from core.training.accounting.mechanism import Mechanism
+
+    return Mechanism.from_json(mechanism).patient_epsilon(notes)

@@ -1,0 +1,81 @@
+"""Files that a viewer uploads, on disk while they are looked at: one file of notes, or the tables of MIMIC-III."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from core.common.files import create
+from core.corpus.importing.files import BadNotes
+from core.corpus.importing.mimic import is_mimic
+from core.runs.store import full_disk_as_sentence
+from core.runs.uploads.scratch import Scratch
+from pages.parts.session import owner, resources
+
+if TYPE_CHECKING:
+    from streamlit.runtime.uploaded_file_manager import UploadedFile
+
+KINDS = ["csv", "gz", "parquet"]
+_KEPT = "own_files"
+
+
+def notes() -> list[UploadedFile]:
+    """The box for notes."""
+    return st.file_uploader(
+        "Notes: one CSV (also .gz) or Parquet file, one note a row; or the tables of MIMIC-III",
+        type=KINDS,
+        key=owner.box("own_file"),
+        accept_multiple_files=True,
+        help="UTF-8; at most 200 MB a file here. Of MIMIC-III: NOTEEVENTS, PATIENTS, ADMISSIONS, DIAGNOSES_ICD, and "
+        "D_ICD_DIAGNOSES if there is one.",
+    )
+
+
+def identifiers() -> UploadedFile | None:
+    """The box for the patients' identifiers."""
+    return st.file_uploader(
+        "Optional: the patients' identifiers, one patient a row",
+        type=KINDS,
+        key=owner.box("own_identifiers"),
+        help="Columns patient_id, full_name, date_of_birth, ssn, mrn, phone, email, address, diagnosis, icd_codes, … "
+        "With admission_id it may have a row an admission, and codes are known of each. "
+        "Without it, identifiers are found in the notes by their shape.",
+    )
+
+
+def on_disk(box: str, files: Sequence[UploadedFile]) -> Path:
+    """The file under its own name, or the folder of several, in a place that goes with the session.
+
+    What the same box held before is removed. Raises BadNotes for several files that are not MIMIC-III's, DiskFull.
+    """
+    key = tuple(sorted(file.file_id for file in files))
+    kept = st.session_state.setdefault(_KEPT, {})
+    known, scratch = kept.get(box, (None, None))
+    if known != key or not scratch.path.is_dir():
+        if scratch is not None:
+            scratch.cleanup()
+        root = resources.every_workspace().root
+        with full_disk_as_sentence("the uploaded file", root):
+            scratch = Scratch(root, owner.session_lives())
+            kept[box] = key, scratch
+            for file in files:
+                create(scratch.path / Path(file.name).name).write_bytes(file.getbuffer())
+    folder = scratch.path
+    if len(files) == 1 and not is_mimic(folder):
+        return folder / Path(files[0].name).name
+    if not is_mimic(folder):
+        raise BadNotes(
+            f"{len(files)} files are taken as the tables of MIMIC-III, and NOTEEVENTS is not among them. Choose one "
+            "file of notes, or NOTEEVENTS, PATIENTS, ADMISSIONS and DIAGNOSES_ICD together."
+        )
+    return folder
+
+
+def forget() -> None:
+    """Remove what was uploaded from the disk, and from the boxes."""
+    for _, scratch in st.session_state.pop(_KEPT, {}).values():
+        scratch.cleanup()
+        st.session_state[owner.EMPTIED] = st.session_state.get(owner.EMPTIED, 0) + 1

@@ -1,0 +1,158 @@
+"""The command line: answers, exit codes, one line for bad input, and nothing written because of it."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from core.__main__ import main
+from core.corpus.tables import Corpus
+from core.runs.store import Workspace
+from core.spec import CORPUS_PRESETS, RunSpec
+from core.training.accounting.gaussian import epsilon
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def asked(capsys: pytest.CaptureFixture[str], *arguments: object) -> Any:
+    """The JSON answer of a command that succeeds."""
+    assert main([*map(str, arguments), "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: object, code: int = 2) -> str:
+    """The one line that a command gives on standard error when it refuses."""
+    assert main([*map(str, arguments)]) == code
+    captured = capsys.readouterr()
+    assert captured.out == "" and captured.err.startswith("Error: ")
+    assert captured.err.count("\n") == 1 and "Traceback" not in captured.err
+    return captured.err
+
+
+def test_help_and_bad_options_need_no_torch() -> None:
+    code = "import sys; from core.__main__ import main; main(['--help']); sys.exit('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)  # noqa: S603
+    assert done.returncode == 0, done.stderr
+    for command in ("corpus", "train", "audit", "sweep", "prompt", "account", "bench", "pretrain", "demo", "runs"):
+        assert command in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--epsilon", "-1"], "--epsilon"),
+        (["--epsilon", "0"], "above 0"),
+        (["--epsilon", "nan"], "--epsilon"),
+        (["--epsilon", "abc"], "abc"),
+        (["--epsilon", "8", "--noise-multiplier", "1"], "not both"),
+        (["--noise-multiplier", "0"], "σ"),
+        (["--model", "gpt9"], "gpt9"),
+        (["--base", "/nowhere/at/all"], "/nowhere/at/all"),
+        (["--unit", "ward"], "--unit"),
+        (["--delta", "2"], "--delta"),
+        (["--delta", "abc"], "--delta"),
+        (["--epochs", "-1"], "--epochs"),
+        (["--epochs", "0", "--epsilon", "8"], "at least one epoch"),
+        (["--corpus", "no-such-preset"], "classroom"),
+        (["--batch-size", "5000"], "5000"),
+        (["--no-such-option"], "--no-such-option"),
+    ],
+)
+def test_train_refuses_bad_input_and_writes_nothing(
+    arguments: list[str], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = refused(capsys, "train", "--corpus", "smoke", "--data", tmp_path / "data", *arguments)
+    assert words in line
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_other_commands_refuse_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    here = ["--data", tmp_path]
+    assert "gpt2-000000000000" in refused(capsys, "prompt", "gpt2-000000000000", "hello", *here)
+    assert "not a run" in refused(capsys, "audit", "../../etc/passwd", *here)
+    assert "above 0" in refused(capsys, "sweep", "--epsilon", "8,-1", "--corpus", "smoke", *here)
+    assert "either" in refused(capsys, "account", "--sample-rate", "0.1", "--steps", "5")
+    assert "no benchmark" in refused(capsys, "bench", "no-such-thing")
+    assert "no file" in refused(capsys, "pretrain", "--text", tmp_path / "missing.txt")
+    assert "command" in refused(capsys, "no-such-command")
+    for option, value in (("--epsilon", "-1"), ("--recall", "2")):
+        assert f"{option}:" in refused(capsys, "defences", option, value, *here), "the option as it is typed"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_account_both_ways(capsys: pytest.CaptureFixture[str]) -> None:
+    given = ["--sample-rate", "0.05", "--steps", "200", "--accountant", "rdp"]
+    found = asked(capsys, "account", "--noise-multiplier", "1.1", *given)
+    expected = epsilon(noise_multiplier=1.1, sample_rate=0.05, steps=200, delta=1e-5, accountant="rdp")
+    assert found["epsilon"] == expected
+    back = asked(capsys, "account", "--epsilon", expected, *given)
+    assert back["noise_multiplier"] == pytest.approx(1.1, rel=0.01) and back["epsilon"] <= expected
+
+
+def test_corpus_writes_a_folder_that_train_understands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "hospital"
+    found = asked(capsys, "corpus", "--preset", "smoke", "--seed", "3", "--out", out)
+    corpus = Corpus.read(out)
+    assert corpus.spec == CORPUS_PRESETS["smoke"].model_copy(update={"seed": 3})
+    assert found["notes"] == len(corpus.notes) == pq.read_metadata(out / "notes.parquet").num_rows
+    assert "not an empty folder" in refused(capsys, "corpus", "--preset", "smoke", "--out", out)
+    assert "batch" in refused(capsys, "train", "--corpus", out, "--batch-size", 9_999, "--data", tmp_path / "data")
+    assert [path.name for path in tmp_path.iterdir()] == ["hospital"]
+
+
+def test_runs_and_audit_and_prompt(
+    smoke_workspace: Path, smoke_specs: dict[str, RunSpec], capsys: pytest.CaptureFixture[str]
+) -> None:
+    here = ["--data", smoke_workspace]
+    listed = {row["run_id"]: row for row in asked(capsys, "runs", *here)["runs"]}
+    assert listed[smoke_specs["plain"].run_id]["epsilon"] == "inf"
+    assert listed[smoke_specs["dp"].run_id]["epsilon"] == 8.0
+    assert listed[smoke_specs["dp"].run_id]["noise_source"] == "public seed", "its ε is shown, not promised"
+    assert listed[smoke_specs["plain"].run_id]["noise_source"] is None
+    assert listed[smoke_specs["base"].run_id]["is_base"] is True
+
+    plain = smoke_specs["plain"].run_id
+    assert asked(capsys, "audit", plain, *here)["equals_stored"] is True
+
+    answers = asked(capsys, "prompt", plain, "Patient:", "--n", 2, "--seed", 5, "--new-tokens", 12, *here)["answers"]
+    assert [answer["seed"] for answer in answers] == [5, 6] and all(answer["text"] for answer in answers)
+    again = asked(capsys, "prompt", plain, "Patient:", "--n", 1, "--seed", 6, "--new-tokens", 12, *here)["answers"]
+    assert again[0] == answers[1], "the same seed gives the same text, alone or in a batch"
+    assert "empty" in refused(capsys, "prompt", plain, "  ", *here)
+    assert "Shorten the prompt" in refused(capsys, "prompt", plain, "word " * 300, *here)
+    assert "shorter answer" in refused(capsys, "prompt", plain, "Patient:", "--new-tokens", 300, *here)
+    assert f"{plain} is a GPT-2 model" in refused(capsys, "words", plain, *here)
+
+
+def test_train_end_to_end_on_the_command_line(
+    smoke_workspace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(smoke_workspace / "corpora", tmp_path / "corpora")
+    command = [
+        "train",
+        "--model",
+        "gpt2",
+        "--corpus",
+        "smoke",
+        "--epochs",
+        1,
+        "--samples-per-prompt",
+        1,
+        "--data",
+        tmp_path,
+    ]
+    found = asked(capsys, *command)
+    run = Workspace(tmp_path).run(found["run"])
+    assert found["epsilon"] == "inf" and Path(found["folder"]) == run.folder
+    assert {row["metric"] for row in found["metrics"]} == set(run.metrics["metric"])
+    values = [row["value"] for row in found["metrics"] if row["metric"] == "perplexity_heldout"]
+    assert len(values) == 2 and all(math.isfinite(value) for value in values)
+    assert asked(capsys, *command) == found, "a finished run is not made twice"

@@ -1,0 +1,197 @@
+"""What an import refuses, with its row and column, and what it accepts and tells."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from core.corpus.importing.files import BadNotes, head
+from core.corpus.importing.identifiers import identifiable
+from core.corpus.importing.importer import Seen, import_notes
+
+NOTES = "patient_id,text\nA,she is well\nB,he is well\nC,they left\nD,seen at home\n"
+
+
+@pytest.fixture
+def imported(tmp_path):
+    """Imports notes, and identifiers if there are any, given as the text of CSV files."""
+
+    def run(notes: str = NOTES, identifiers: str | None = None) -> Seen:
+        folder, path, table = tmp_path / "cohort", tmp_path / "notes.csv", tmp_path / "ids.csv"
+        folder.mkdir()
+        path.write_text(notes, encoding="utf-8")
+        if identifiers is not None:
+            table.write_text(identifiers, encoding="utf-8")
+        return import_notes(path, folder, canaries=0, identifiers=None if identifiers is None else table)
+
+    return run
+
+
+def dated(*dates: str) -> str:
+    return "patient_id,text,date\n" + "".join(
+        f'{who},is well,"{date}"\n' for who, date in zip("ABCD", dates, strict=True)
+    )
+
+
+@pytest.mark.parametrize(
+    ("date", "complaint"),
+    [
+        ("31/31/2020", "row 4, column “date”: “31/31/2020” is no day of the calendar"),
+        ("yesterday", "row 4, column “date”: “yesterday” is not a date"),
+        ("1/5/20", "row 4, column “date”: “1/5/20” has a year of two digits"),
+        ("43831", "row 4, column “date”: “43831” looks like a spreadsheet's serial number"),
+        ("12/31/2020", "row 4, column “date”: “12/31/2020” has the month first, but row 2 .“31/12/2020”. has not"),
+    ],
+)
+def test_bad_dates_of_notes(imported, date, complaint):
+    with pytest.raises(BadNotes, match=f"notes.csv, {complaint}"):
+        imported(dated("31/12/2020", "", date, "03/04/2020"))
+
+
+def test_dates_to_come_are_told_with_their_row(imported):
+    seen = imported(dated("2020-01-01", "2150-02-03 10:00", "2150-02-03", ""))
+    assert seen.remarks == (
+        "2 rows: the date is still to come, as in data sets that shift dates (first: notes.csv, row 3, column “date”).",
+    )
+
+
+def test_dates_are_kept_as_they_are_written_without_their_time(imported, tmp_path):
+    imported(dated("3/4/2020 9:30 AM", "January 25, 2020", "2020-01-05T10:00:00Z", ""))
+    dates = pd.read_parquet(tmp_path / "cohort" / "notes.parquet")["date"].tolist()
+    assert dates == ["3/4/2020", "January 25, 2020", "2020-01-05", ""]
+
+
+@pytest.mark.parametrize(
+    ("table", "complaint"),
+    [
+        ("patient_id,icd_codes\nA,E119\nB,I10 <script>\n", "row 3, column “icd_codes”: “<SCRIPT>” is not an ICD"),
+        ("patient_id,admission_id,ICD Codes\nA,1,E119\nA,2,soon\n", "row 3, column “ICD Codes”: “SOON” is not an ICD"),
+        ("patient_id,sex\nA,F\nB,purple\n", "row 3, column “sex”: “purple” is not a sex. Write M, F, X"),
+        ("patient_id,age\nA,inf\n", "row 2, column “age”: “inf” is not an age"),
+        ("patient_id,age\nA,70\nB,-1\n", "row 3, column “age”: “-1” is not an age"),
+        ("patient_id,age\nA,NaN\n", "row 2, column “age”: “NaN” is not an age"),
+        ("patient_id,age\nA," + "9" * 400 + "\n", "row 2, column “age”: “9{20}…” is not an age"),
+        ("patient_id,date_of_birth\nA,31/31/1950\n", "row 2, column “date_of_birth”: “31/31/1950” is no day"),
+        ("patient_id,date_of_birth\nA,22/3/57\n", "row 2, column “date_of_birth”: .* year of two digits"),
+        (
+            "patient_id,ssn\nX1,1\nX2,2\n",
+            "row 2, column “patient_id”: none of its 2 patients has a note. .* “X1”, notes.csv with “A”",
+        ),
+        ("patient_id,colour\nA,red\n", "has no column of identifiers beside “patient_id”. Known are full_name"),
+        ("patient_id,ssn,SSN\nA,1,2\n", "has 2 columns for ssn: ssn, SSN. Keep one"),
+        ("patient_id,ssn,ssn\nA,1,2\n", "has 2 columns for ssn: ssn, ssn. Keep one"),
+    ],
+)
+def test_bad_tables_of_identifiers(imported, table, complaint):
+    with pytest.raises(BadNotes, match=f"ids.csv,? {complaint}"):
+        imported(identifiers=table)
+
+
+def test_numbers_are_no_notes(imported):
+    with pytest.raises(BadNotes, match="row 2, column “text”: “120” holds no letter, nor do 3 of the 4 notes"):
+        imported("patient_id,text\nA,120\nB,121\nC,well\nD,\n122.5,122.5\n".replace("122.5,", "E,"))
+
+
+def test_a_few_wordless_notes_are_told(imported):
+    seen = imported(NOTES + "A,120/80\nB,---\n")
+    assert seen.remarks == ("2 rows: the note holds no letter (first: notes.csv, row 6, column “text”).",)
+
+
+def test_letters_of_any_script_make_a_note(imported):
+    assert not imported("patient_id,text\nA,咳嗽\nB,кашель\nC,سعال\nD,खांसी\n").remarks
+
+
+def test_patients_of_the_table_without_notes_are_told(imported):
+    seen = imported(identifiers="patient_id,ssn\nA,514-22-9078\nX,514-22-9079\nY,514-22-9070\n")
+    assert seen.remarks == ("2 rows: the patient has no note (first: ids.csv, row 3, column “patient_id”).",)
+
+
+def test_patients_without_any_usable_identifier_are_counted_not_rows(imported):
+    """A row with empty cells, one word of a name or a year of birth is nothing that a text can be searched for."""
+    seen = imported(identifiers="patient_id,full_name,date_of_birth,age\nA,Maria Keller,,70\nB,,,50\nC,Keller,1950,\n")
+    assert (seen.without_record, seen.without_identifier, seen.patients) == (1, 3, 4)
+
+
+def test_without_a_table_too(imported):
+    seen = imported("patient_id,text\nA,Patient: Maria Keller\nB,he is well\nC,they left\nD,at home\n")
+    assert (seen.without_record, seen.without_identifier) == (0, 3)
+
+
+def test_identifiable_is_what_the_index_of_identifiers_would_find():
+    """The oracle writes every value into a text and searches it."""
+    from core.corpus.tables import PATIENTS
+    from core.phi.index import PhiIndex
+
+    rows = [
+        {"full_name": "Maria Keller"},
+        {"full_name": "Keller"},
+        {"full_name": "Dr. Keller"},
+        {"ssn": "514-22-9078"},
+        {"ssn": "none"},
+        {"mrn": "12"},
+        {"mrn": "MRN"},
+        {"phone": "(415) 555-0142"},
+        {"phone": "-"},
+        {"email": "a@b.org"},
+        {"email": "a at b"},
+        {"address": "12 Elm Street"},
+        {"address": "Elm"},
+        {"date_of_birth": "1950-01-02"},
+        {"date_of_birth": "1950"},
+        {"diagnosis": "asthma"},
+        {},
+    ]
+    people = pd.DataFrame([{"patient_id": str(n), "split": "member", **row} for n, row in enumerate(rows)])
+    people = people.reindex(columns=PATIENTS.names).astype(object).where(lambda frame: frame.notna(), None)
+    direct = people.assign(diagnosis=None)
+    found = 0
+    for row in range(len(people)):
+        index = PhiIndex.build(direct.iloc[[row]])
+        text = " . ".join(f"MRN {value}" if name == "mrn" else value for name, value in rows[row].items())
+        found += bool(list(index.search_all(text)))
+    assert identifiable(people) == found == 7
+
+
+@pytest.mark.parametrize("name", ["notes.parquet", "notes.PQ"])
+def test_text_that_is_called_parquet_is_refused(tmp_path, name):
+    path = tmp_path / name
+    path.write_text(NOTES)
+    for read in (lambda: head(path), lambda: import_notes(path, tmp_path)):
+        with pytest.raises(BadNotes, match=f"{name} is not a Parquet file, though its name says so.*notes.csv"):
+            read()
+
+
+def test_births_are_kept_where_texts_are_searched_for_them_and_else_made_so(imported, tmp_path):
+    table = "patient_id,date_of_birth\nA,22/03/1957\nB,19570322\nC,1957\nD,March 22nd 1957\n"
+    seen = imported(identifiers=table)
+    born = pd.read_parquet(tmp_path / "cohort" / "patients.parquet")["date_of_birth"].tolist()
+    assert born == ["22/03/1957", "1957-03-22", "1957", "March 22nd 1957"]
+    assert seen.without_identifier == 1, "a year is no day"
+    assert "has the day first" in seen.remarks[0] and "ids.csv, row 2" in seen.remarks[0]
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        ("pati\xebnt,text\nA,x\n".encode("latin-1"), "row 1: the names of the columns are not UTF-8"),
+        (b"patient_id,text,TEXT\nA,x,y\n", "several columns for the note: text, TEXT. Say which"),
+        (
+            b"patient_id,text\n1.23457E+11,x\n",
+            "row 2, column “patient_id”: “1.23457E.11” is a number that a spreadsheet",
+        ),
+        (b"patient_id,text\nA,\nB, \nC,\t\nD,\n", "notes of 0 patients"),
+    ],
+)
+def test_odd_files(tmp_path, content, complaint):
+    path = Path(tmp_path / "notes.csv")
+    path.write_bytes(content)
+    (tmp_path / "cohort").mkdir()
+    with pytest.raises(BadNotes, match=complaint) as refused:
+        import_notes(path, tmp_path / "cohort")
+    assert str(refused.value).encode("utf-8"), "a page can show it"
+
+
+def test_a_byte_order_mark_is_no_part_of_a_name(imported):
+    assert imported("\ufeff" + NOTES, "\ufeffpatient_id,ssn\nA,514-22-9078\n").without_identifier == 3

@@ -1,0 +1,112 @@
+"""Files that cannot be trusted: every fault is a sentence with its row and column."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from core.corpus.importing import files
+from core.corpus.importing.files import BadNotes, chunks, head, header
+
+CELL = st.text(st.characters(codec="utf-8", exclude_characters="\0\r"), max_size=30)
+
+
+def written(folder: Path, content: bytes, name: str = "notes.csv") -> Path:
+    path = folder / name
+    path.write_bytes(content)
+    return path
+
+
+def read(path: Path, *names: str, **options) -> list[list[str]]:
+    return [list(row) for cells in chunks(path, names, **options) for row in zip(*cells.columns.values(), strict=True)]
+
+
+@settings(max_examples=60)
+@given(st.lists(st.tuples(CELL, CELL), min_size=1, max_size=8), st.sampled_from(",;\t|"))
+def test_what_csv_writes_is_what_is_read(tmp_path_factory, rows, separator):
+    text = io.StringIO()
+    csv.writer(text, delimiter=separator, quoting=csv.QUOTE_ALL).writerows([("a", "b"), *rows])
+    path = written(tmp_path_factory.mktemp("csv"), text.getvalue().encode())
+    assert read(path, "a", "b") == [list(row) for row in rows]
+    packed = written(path.parent, gzip.compress(text.getvalue().encode()), "notes.csv.gz")
+    assert read(packed, "b") == [[row[1]] for row in rows]
+
+
+def test_parquet_gives_the_same_text(tmp_path):
+    frame = pd.DataFrame({"id": [1.0, None], "day": pd.to_datetime(["2020-01-02", None]), "text": ["é\n", None]})
+    frame.to_parquet(tmp_path / "notes.parquet")
+    assert read(tmp_path / "notes.parquet", "id", "text") == [["1", "é\n"], ["", ""]]
+    assert read(tmp_path / "notes.parquet", "day")[0][0].startswith("2020-01-02")
+
+
+def test_columns_and_head(tmp_path):
+    path = written(tmp_path, "\ufeffa , b\n1,2\n\n3,4\n".encode())
+    assert header(path) == ["a", "b"]
+    assert head(path, 1).to_dict("records") == [{"a": "1", "b": "2"}]
+    assert read(path, "b", "b") == [["2"], ["4"]]
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        (b"", "notes.csv is empty"),
+        (b"  \n", "notes.csv is empty"),
+        (b"a,b\n", "has a header and no rows"),
+        (b"a,c\n1,2\n", "has no column “b”. Its columns are a, c"),
+        (b"a,b,b\n1,2,3\n", "has two columns “b”"),
+        (b"a,b\n1,2\n1,x\0y\n", "row 3, column “b”: there is a NUL byte"),
+        ("a,b\n1,é\n".encode("latin-1"), "row 2, column “b”: the text is not UTF-8"),
+        ("a,b\n1,é\n".encode("utf-16"), "row 1: the text is UTF-16"),
+        (b"PK\x03\x04 and so on", "is a ZIP archive or a spreadsheet"),
+        (b"a,b\n1,2\n1,2,3\n", "row 3: 3 cells, but the header names 2"),
+        (b'a,b\n1,"' + b"x" * 4_000, "row 2: a cell has more than 3,000 characters. Perhaps a quote was opened"),
+        (b'a,b\n1,"x\n2,y\n', "row 2: a quote was opened here and never closed"),
+        (b'a,b\n1,2\n1,"x"y\n', "row 3: text follows a closing quote"),
+        (b"a,b\r1,2\r", "row 1: a line ends in a carriage return alone"),
+        (b"a,b\n1," + b"x" * 9_000, "line 2 has more than"),
+        (gzip.compress(b"a,b\n1,2\n")[:-9], "is a damaged gzip file"),
+        (gzip.compress(b"a,b\n" + b"1,2\n" * 40_000), "expands to more than 100 times its size"),
+        (b"PAR1 but no more", "is a damaged Parquet file"),
+    ],
+)
+def test_faults_are_named(tmp_path, monkeypatch, content, complaint):
+    monkeypatch.setattr(files, "MOST_CHARACTERS", 3_000)
+    monkeypatch.setattr(files, "LONGEST_LINE", 8_000)
+    monkeypatch.setattr(files, "RATIO_FROM", 50_000)
+    with pytest.raises(BadNotes, match=complaint):
+        read(written(tmp_path, content), "a", "b")
+
+
+def test_a_file_that_expands_too_far_is_left_alone(tmp_path):
+    path = written(tmp_path, b"a,b\n" + b"1,2\n" * 1_000)
+    with pytest.raises(BadNotes, match="expands to more than"):
+        read(path, "a", most_bytes=1_000)
+    pd.DataFrame({"a": ["x" * 100] * 100}).to_parquet(tmp_path / "notes.parquet")
+    with pytest.raises(BadNotes, match="expands to more than"):
+        read(tmp_path / "notes.parquet", "a", most_bytes=1_000)
+
+
+def test_a_missing_file_and_lists_are_named(tmp_path):
+    with pytest.raises(BadNotes, match="There is no file"):
+        header(tmp_path / "nowhere.csv")
+    pd.DataFrame({"a": [[1, 2]]}).to_parquet(tmp_path / "notes.parquet")
+    with pytest.raises(BadNotes, match="column “a” holds lists"):
+        read(tmp_path / "notes.parquet", "a")
+
+
+def test_memory_holds_one_chunk_and_progress_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "CHUNK", 10)
+    path = written(tmp_path, b"a,b\n" + b"1,2\n" * 95)
+    told: list[tuple[int, int]] = []
+    sizes = [
+        len(cells.rows) for cells in chunks(path, ["a"], on_progress=lambda done, total: told.append((done, total)))
+    ]
+    assert sizes == [10] * 9 + [5]
+    assert told and all(0 < done <= total == path.stat().st_size for done, total in told)

@@ -1,0 +1,131 @@
+"""The strongest of several attacks: chosen by patient, and an interval that holds whichever was chosen."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from core.evaluation.membership.strongest_attack import (
+    MEASURES,
+    Strongest,
+    _drawn,
+    interval_of,
+    judged_by,
+    scores_of,
+    strongest,
+    strongest_of,
+    strongest_sentence,
+)
+from core.evaluation.membership.units import units
+from core.evaluation.stats.bootstrap import Interval, patient_weights
+from core.evaluation.stats.intervals import proportion_interval
+from core.evaluation.stats.roc import roc
+
+
+def scores(attack: str, values: list[float], member: list[bool], notes: int = 1) -> pd.DataFrame:
+    """A scores table of one attack: every patient has so many notes, all with the patient's score."""
+    patient = np.repeat(np.arange(len(values)), notes)
+    frame = pd.DataFrame({"patient_id": [f"P{one}" for one in patient], "score": np.repeat(values, notes)})
+    ids = frame.index.astype(str)
+    split = np.where(np.repeat(member, notes), "member", "heldout")
+    return frame.assign(attack=attack, note_id=ids, admission_id=ids, split=split, member=split == "member", tokens=10)
+
+
+MEMBER = [True] * 10 + [False] * 10
+
+
+def test_the_highest_auc_by_patient_is_taken_however_many_notes_there_are():
+    better, worse = [*range(8, 18), *range(10)], [*range(2, 12), *range(10)]
+    both = pd.concat([scores("worse", worse, MEMBER), scores("better", better, MEMBER, notes=7)], ignore_index=True)
+    found = strongest(both, "auc", resamples=50)
+    assert (found.attack, found.attacks, found.patients) == ("better", 2, 20), "patients are judged, not their notes"
+    expected = roc(np.array(better[:10], float), np.array(better[10:], float)).auc
+    assert found.interval.value == pytest.approx(expected) and found.interval.low <= expected <= found.interval.high
+
+
+def test_notes_that_say_little_may_say_much_together():
+    """By note 8 of 10 pairs may be right and by patient all: the patient counts."""
+    rng = np.random.default_rng(0)
+    frame = scores("loss", [0.5] * 10 + [0.0] * 10, MEMBER, notes=200)
+    frame["score"] += rng.normal(0, 1, len(frame))
+    by_note = strongest(frame, "auc", resamples=20, level="sample").interval.value
+    assert by_note < 0.7 and strongest(frame, "auc", resamples=20).interval.value == 1.0
+
+
+def test_members_caught_and_leakage_by_hand():
+    # 10 members at 1 … 10, 10 others at 0.5 … 9.5: one other (9.5) may be accused, so members above 8.5 are caught.
+    table = scores("loss", [*np.arange(1.0, 11), *(np.arange(1.0, 11) - 0.5)], MEMBER)
+    caught = strongest(table, "members_caught", resamples=50).interval
+    assert caught.value == pytest.approx(0.2) and caught.low <= 0.2 <= caught.high
+    everybody = strongest(table.assign(score=table["score"] + 100 * table["member"]), "members_caught", resamples=50)
+    assert everybody.interval.value == 1 and everybody.interval.low == pytest.approx(proportion_interval(10, 10)[0])
+    # The mean of the members is 5.5: 5 of them lie above it (6 … 10), and 4 others (6.5 … 9.5).
+    assert strongest(table, "privacy_leakage", resamples=50).interval.value == pytest.approx(0.5 - 0.4)
+    fitted = scores("attention", [1.0] * 4 + [-1.0] * 6 + [1.0] + [-1.0] * 9, MEMBER)
+    leaked = strongest(fitted, "privacy_leakage", resamples=50).interval.value
+    assert leaked == pytest.approx(0.4 - 0.1), "a fitted attack decides at log-odds 0"
+
+
+def test_an_attack_on_one_side_alone_is_no_candidate():
+    table = scores("loss", [1.0] * 10 + [0.0] * 10, MEMBER)
+    half = scores("members only", [1.0] * 5, [True] * 5)
+    found = strongest(pd.concat([table, half], ignore_index=True), "auc", resamples=20)
+    assert found.attacks == 1 and strongest(half, "auc", resamples=20) is None
+
+
+def test_the_corrected_interval_holds_where_the_chosen_attacks_own_does_not():
+    """Ten attacks that know nothing: the best of them has AUC 0.5, and seldom looks like it."""
+    rng, held, naive, trials = np.random.default_rng(2), 0, 0, 40
+    member = [True] * 30 + [False] * 20
+    blind = pd.concat([scores(f"a{n}", [0.0] * 50, member) for n in range(10)], ignore_index=True)
+    for _ in range(trials):
+        table = blind.assign(score=rng.normal(size=len(blind)))
+        found = strongest(table, "auc", resamples=300)
+        own = interval_of(units(table[table["attack"] == found.attack], "patient"), "auc", resamples=300, seed=0)
+        assert found.interval.value == own.value > 0.5 and found.interval.low < own.low < own.high < found.interval.high
+        held += found.interval.low <= 0.5
+        naive += own.low <= 0.5
+    assert held >= 0.93 * trials, f"{held} of {trials}"
+    assert naive < 0.90 * trials, f"{naive} of {trials}: were this high, nothing would need correcting"
+
+
+def test_runs_that_judge_the_same_patients_share_their_resamples(monkeypatch):
+    """A family of runs has 4 figures a run, each with 1,000 resamples: drawn once for all of them."""
+    rng, asked = np.random.default_rng(5), []
+    tables = [scores("loss", list(rng.normal(size=20)), MEMBER, notes=3) for _ in range(6)]
+    module = "core.evaluation.membership.strongest_attack"
+    monkeypatch.setattr(f"{module}.patient_weights", lambda *a, **k: asked.append(1) or patient_weights(*a, **k))
+    _drawn.cache_clear()
+    found = [strongest_of(judged_by(table), measure, resamples=40) for table in tables for measure in MEASURES]
+    assert len(asked) == 1, "members and others are the same patients in all six"
+    monkeypatch.setattr(f"{module}._KEPT_CELLS", 0)
+    afresh = [strongest(table, measure, resamples=40) for table in tables for measure in MEASURES]
+    assert len(asked) == 1 + len(found) and afresh == found, "draws of a large cohort are not kept; the same figures"
+    _drawn.cache_clear()
+
+
+def test_it_says_what_was_tried():
+    many = strongest_sentence(Strongest("rmia", Interval(0.97, 0.95, 0.99), 10, 430))
+    assert "strongest of 10 attacks" in many and "“rmia”" in many and "97" in many and "0.95 to 0.99" in many
+    alone = strongest_sentence(Strongest("loss", Interval(0.52, 0.46, 0.58), 1, 430))
+    assert "the loss attack picks" in alone and "a full audit may find a stronger one" in alone
+    assert "judged on 430 patients" in many, "an AUC of 1 from 15 patients says less than one from 430"
+    high = strongest_sentence(Strongest("min-k", Interval(0.9993, 0.9976, 1.0), 10, 430))
+    assert "AUC 0.999, 95\u00a0% interval 0.998 to 1.000" in high, "an AUC lies within its interval as it is written"
+    assert set(MEASURES) == {"auc", "members_caught", "privacy_leakage"}
+
+
+def test_the_full_audit_goes_before_the_quick_one(smoke_workspace, smoke_specs):
+    from core.runs.store import Workspace
+
+    workspace = Workspace(smoke_workspace, shared=())
+    run = workspace.run(smoke_specs["dp"].run_id)
+    assert set(scores_of(run, None)["attack"]) == {"loss"} == set(scores_of(run, workspace.audit(run.id))["attack"])
+
+    class Audit:
+        def table(self, name: str) -> pd.DataFrame:
+            assert name == "scores"
+            return scores("rmia", [1.0, 0.0], [True, False])
+
+    assert set(scores_of(run, Audit())["attack"]) == {"rmia"}

@@ -1,0 +1,74 @@
+"""The commands that a report names make the very runs that it tells of."""
+
+from __future__ import annotations
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from core.cli import training
+from core.evaluation.report.commands import command, commands
+from core.spec import (
+    CORPUS_PRESETS,
+    AuditSpec,
+    CorpusSpec,
+    ModelSpec,
+    PrivacySpec,
+    RunSpec,
+    TrainingSpec,
+    VocabularySpec,
+    recipe,
+)
+
+SPECS = [
+    RunSpec(
+        privacy=PrivacySpec(target_epsilon=2.5, delta=1e-6, unit="patient"),
+        training=recipe("gpt2", PrivacySpec(target_epsilon=2.5), seed=3),
+    ),
+    RunSpec(
+        corpus=CORPUS_PRESETS["smoke"],
+        model=ModelSpec(kind="bert"),
+        privacy=PrivacySpec(noise_multiplier=1.3, accountant="rdp", max_grad_norm=0.5),
+        training=recipe("bert", PrivacySpec(noise_multiplier=1.3), epochs=2).model_copy(update={"batch_size": 16}),
+        audit=AuditSpec(samples_per_prompt=7),
+    ),
+    RunSpec(corpus=CorpusSpec(patients=40), training=recipe("gpt2")),
+    RunSpec(
+        privacy=PrivacySpec(target_epsilon=2.5, noise_source="secret"),
+        training=recipe("gpt2", PrivacySpec(target_epsilon=2.5)),
+    ),
+    RunSpec(model=ModelSpec(kind="bert"), training=recipe("bert"), vocabulary=VocabularySpec(pieces=99)),
+    RunSpec(
+        corpus=CORPUS_PRESETS["smoke"],
+        model=ModelSpec(kind="bert"),
+        privacy=PrivacySpec(target_epsilon=8.0),
+        training=recipe("bert", PrivacySpec(target_epsilon=8.0)),
+        vocabulary=VocabularySpec(epsilon=0.5, delta=1e-7, words=3, noise="laplace"),
+    ),
+]
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.run_id)
+def test_a_command_makes_the_very_run(spec, monkeypatch, tmp_path):
+    asked = []
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(training, "checked", lambda workspace, specs, batch_given: asked.extend(specs) or specs)
+    monkeypatch.setattr(training, "_execute", lambda spec, workspace: None)
+    monkeypatch.setattr(training, "described", lambda run: {})
+    monkeypatch.setattr(training, "_summary_text", lambda run: "")
+    lines = commands([spec])
+    for line in lines[:-1]:
+        name = line.rsplit(" > ", 1)[1]
+        (tmp_path / name).write_text(line.removeprefix("echo '").rsplit("' > ", 1)[0])
+    app = typer.Typer()
+    app.command()(training.train)
+    done = CliRunner().invoke(app, lines[-1].removeprefix("python -m core train ").split(" "))
+    assert done.exit_code == 0, done.output
+    assert asked == [spec]
+
+
+def test_what_the_command_line_cannot_say_is_made_from_the_spec():
+    odd = RunSpec(corpus=CORPUS_PRESETS["smoke"], training=TrainingSpec(epochs=3, warmup=0.9))
+    assert "spec.json" in command(odd) and odd.run_id in command(odd)
+    assert command(odd.base_spec()).startswith("#")
+    assert len(commands([odd, odd])) == 1

@@ -1,0 +1,94 @@
+"""Sentences and cells of the report, from figures put in by hand."""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+
+import pandas as pd
+from streamlit.testing.v1 import AppTest
+
+from core.evaluation.rarity.trend import signed
+from core.evaluation.report import html_tables
+from core.evaluation.report.html_tables import controls as controls_html
+from core.evaluation.report.html_tables import figure_text
+from core.evaluation.report.tables import controls
+
+
+def test_a_rank_correlation_is_signed_and_nought_is_not():
+    assert [signed(value) for value in (0.123, -0.284, -0.001, 0.0)] == ["+0.12", "−0.28", "0.00", "0.00"]
+
+
+def test_figures_are_written_in_their_own_units():
+    told = {
+        "perplexity_heldout": "4.59",
+        "auc_loss": "0.881",
+        "exposure:8": "10.0",
+        "bits_per_character_heldout": "2.35",
+    }
+    values = {"perplexity_heldout": 4.591, "auc_loss": 0.8807, "exposure:8": 9.966, "bits_per_character_heldout": 2.345}
+    assert {metric: figure_text(metric, value) for metric, value in values.items()} == told
+    assert figure_text("privacy_leakage_loss", -0.025) == "−2.5\u00a0%" and figure_text("auc_loss", math.nan) == "–"
+
+
+def test_canaries_are_told_with_most_copies_and_judged():
+    rows = [
+        ("exposure:2", "run", 1.0, 0.5, 2.0),
+        ("exposure:16", "run", 9.0, 8.0, 9.5),
+        ("exposure:16", "heldout", 1.4, 0.6, 2.2),
+    ]
+    metrics = pd.DataFrame(rows, columns=["metric", "arm", "value", "low", "high"]).assign(n=3, note="")
+    (row,) = controls([SimpleNamespace(id="r", metrics=metrics)]).to_dict("records")
+    assert (row["metric"], row["verdict"], row["against"]) == ("exposure:16", "exceeds its control", "held out")
+    assert "exceeds held out" in controls_html(pd.DataFrame([row]), {"r": "A"})
+
+
+def test_the_audit_fixed_beforehand_is_told_as_such_wherever_it_stands():
+    """A cohort without canaries that are one unit each has no such audit: then only the highest bound is told."""
+    row = {
+        "run": "r",
+        "audit": "a",
+        "correct": 5,
+        "trials": 9,
+        "epsilon": 0.5,
+        "ceiling": 2.0,
+        "promised": 8.0,
+        "alarm": False,
+        "looks": 3,
+    }
+    looks = pd.DataFrame([row, row | {"audit": "b", "epsilon": 0.9}, row | {"audit": "c", "epsilon": 0.1}])
+    html = html_tables.bounds(looks, {"r": "A"})
+    assert html.count("<tr>") == 2 and "<td>b</td>" in html
+    fixed = pd.concat([looks, pd.DataFrame([row | {"audit": "first", "epsilon": 0.2, "looks": 1}])])
+    html = html_tables.bounds(fixed.reset_index(drop=True), {"r": "A"})
+    assert html.index("<td>first</td>") < html.index("<td>b</td>") and html.count("<tr>") == 3
+
+
+def test_no_bound_on_epsilon_is_told_without_its_ceiling():
+    """In the report's table, its verdict and on Canaries: 0 of at most 1.26 says little about ε = 8."""
+    row = {
+        "run": "r",
+        "audit": "canaries",
+        "evidence": "one run",
+        "correct": 9,
+        "trials": 12,
+        "epsilon": 0.0,
+        "ceiling": 1.2603,
+        "promised": 8.0,
+        "alarm": False,
+        "looks": 1,
+    }
+    table = pd.DataFrame([row, row | {"audit": "patients", "epsilon": 0.0, "ceiling": 0.4178, "looks": 2}])
+    html = html_tables.bounds(table, {"r": "A"})
+    assert "1.26" in html and "0.418" in html
+    for bounds in (table, table.assign(epsilon=[0.0, 0.129])):
+        said = AppTest.from_function(_bound_sentences, args=(bounds,)).run()
+        told = " ".join(one.value for one in said.markdown)
+        assert not said.exception and "these trials could show at most 1.26" in told
+        assert "could show at most 0.418" in told, "the further looks have a ceiling of their own"
+
+
+def _bound_sentences(table):
+    from pages.parts.canaries import sentences
+
+    sentences.bound_sentences(table, "note")

@@ -1,0 +1,181 @@
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from core.evaluation.stats.intervals import mean_interval, proportion_interval
+from core.evaluation.sweep.tradeoff import interpolate, points, recovered
+from core.evaluation.sweep.tradeoff_table import reached, tradeoff_table
+
+BASE_PERPLEXITY = 100.0
+PERPLEXITY = {1.0: 20.0, 8.0: 10.0, math.inf: 5.0}
+NAMES = {1.0: 0, 8.0: 0, math.inf: 40}  # of 301 members
+
+
+def run(kind: str, epsilon: float, seed: int) -> pd.DataFrame:
+    """Metrics of one imagined run, as core.runs.queries.metrics gives them."""
+    rows = [
+        ("perplexity_heldout", "run", PERPLEXITY.get(epsilon, 7.0) * (1 + 0.01 * seed), 4.0, 30.0),
+        ("perplexity_heldout", "base", BASE_PERPLEXITY, 90.0, 110.0),
+        ("perplexity_public", "run", 150.0 + seed, 140.0, 160.0),
+        ("perplexity_public", "base", 100.0, 90.0, 110.0),
+        ("auc_loss", "run", (0.9 if math.isinf(epsilon) else 0.5) + 0.01 * seed, 0.45, 0.95),
+        ("full_name_patients", "run", NAMES.get(epsilon, 1) / 301, *proportion_interval(NAMES.get(epsilon, 1), 301)),
+        ("full_name_patients", "heldout", 1 / 129, *proportion_interval(1, 129)),
+        ("known_words", "run", 0.95, 0.94, 0.96),
+        ("exposure:8", "run", math.nan, math.nan, math.nan),
+    ]
+    frame = pd.DataFrame(rows, columns=["metric", "arm", "value", "low", "high"])
+    return frame.assign(kind=kind, size="tiny", base="assets", corpus="c1", epsilon=epsilon, seed=seed)
+
+
+@pytest.fixture(scope="module")
+def metrics():
+    runs = [run("gpt2", epsilon, seed) for epsilon in PERPLEXITY for seed in range(3)]
+    return pd.concat([*runs, run("gpt2", 0.0, 0), run("gpt2", math.nan, 0)], ignore_index=True)
+
+
+def curve(frame: pd.DataFrame, metric: str, arm: str = "run") -> pd.DataFrame:
+    return frame[(frame["metric"] == metric) & (frame["arm"] == arm)]
+
+
+def test_points_are_means_over_seeds(metrics):
+    found = curve(points(metrics), "perplexity_heldout").set_index("epsilon")
+    assert found.index.tolist() == [1.0, 8.0, math.inf]  # neither the base run (0) nor a run by σ (nan)
+    assert found.loc[8.0, "value"] == pytest.approx(10 * 1.01)
+    assert (found["seeds"] == 3).all() and (found["interval"] == "seeds").all()
+    assert "exposure:8" not in set(points(metrics)["metric"])
+
+
+def test_an_interval_over_seeds_is_never_narrower_than_the_runs_own(metrics):
+    leaks = curve(points(metrics), "full_name_patients").set_index("epsilon").loc[8.0]
+    assert leaks["value"] == 0.0
+    assert leaks["high"] == pytest.approx(proportion_interval(0, 301)[1])  # three seeds without a leak do not prove 0
+    values = [10.0, 20.0, 60.0]
+    wide = pd.concat([run("gpt2", 2.0, seed) for seed in range(3)])
+    wide.loc[wide["metric"] == "perplexity_heldout", "value"] = np.repeat(values, 2)
+    found = curve(points(wide), "perplexity_heldout").iloc[0]
+    assert found["high"] == pytest.approx(mean_interval(values)[2]) and found["low"] == 1.0  # no perplexity below 1
+
+
+def test_bits_and_tokens_are_no_shares():
+    """What stands in for perplexity has no upper end: an interval over seeds is not cut at 1."""
+    for metric, value in (("bits_per_character_heldout", 3.0), ("tokens_per_note_heldout", 58.0)):
+        rows = pd.concat([run("gpt2", math.inf, seed).head(1) for seed in range(2)])
+        rows = rows.assign(metric=metric, value=[value, value + 0.1], low=value - 0.2, high=value + 0.2)
+        found = points(rows).iloc[0]
+        assert found["low"] < found["value"] < found["high"] and found["high"] > value
+
+
+def test_one_seed_keeps_its_own_interval():
+    found = curve(points(run("gpt2", 2.0, 5)), "auc_loss").iloc[0]
+    assert (found["value"], found["low"], found["high"]) == pytest.approx((0.55, 0.45, 0.95))
+    assert (found["seeds"], found["interval"]) == (1, "run")
+
+
+def test_curves_of_other_models_and_cohorts_stay_apart(metrics):
+    other = run("gpt2", 8.0, 0).assign(corpus="c2", value=1.0)
+    found = points(pd.concat([metrics, other]))
+    assert len(curve(found, "auc_loss")) == 4
+    assert points(metrics.iloc[:0]).empty
+
+
+def test_interpolation_is_linear_in_log_epsilon_and_says_so(metrics):
+    leaks = curve(points(metrics), "perplexity_heldout")
+    there = interpolate(leaks, 8.0)
+    assert not there.interpolated and there.value == pytest.approx(10.1) and "3 seeds" in there.note
+    between = interpolate(leaks, math.sqrt(8.0))  # half-way between ln 1 and ln 8
+    assert between.interpolated and between.value == pytest.approx((20.2 + 10.1) / 2)
+    ends = leaks[np.isfinite(leaks["epsilon"])]
+    assert between.low == pytest.approx(ends["low"].mean()) and between.high == pytest.approx(ends["high"].mean())
+    assert "ε = 1 and ε = 8" in between.note
+    plain = interpolate(leaks, math.inf)
+    assert not plain.interpolated and plain.value == pytest.approx(5.05)
+
+
+@pytest.mark.parametrize(("epsilon", "words"), [(0.5, "smallest is ε = 1"), (20.0, "between ε = 8 and no privacy")])
+def test_nothing_is_said_where_no_run_is(metrics, epsilon, words):
+    found = interpolate(curve(points(metrics), "auc_loss"), epsilon)
+    assert math.isnan(found.value) and math.isnan(found.low) and not found.interpolated and words in found.note
+
+
+def test_interpolation_refuses_bad_input(metrics):
+    frame = points(metrics)
+    for epsilon in (0.0, -1.0, math.nan):
+        with pytest.raises(ValueError, match="above 0"):
+            interpolate(curve(frame, "auc_loss"), epsilon)
+    for mixed in (frame, frame.iloc[:0]):
+        with pytest.raises(ValueError, match="one curve"):
+            interpolate(mixed, 2.0)
+
+
+def test_recovered_known_answers():
+    found = recovered([100.0, 100.0], [10.0, 10.0], [1.0, 1.0])  # half-way in logs
+    assert found.value == pytest.approx(0.5) and found.low == pytest.approx(0.5)
+    assert recovered([100.0], [1.0], [1.0]).value == 1.0 and recovered([100.0], [100.0], [1.0]).value == 0.0
+    assert recovered([100.0], [200.0], [10.0]).value < 0  # worse than untrained
+    with pytest.raises(ValueError, match="nothing to recover"):
+        recovered([5.0], [5.0], [5.0])
+    with pytest.raises(ValueError, match="each seed"):
+        recovered([5.0, 5.0], [4.0], [3.0])
+
+
+def test_the_table_has_every_key_with_its_figures(metrics):
+    both = pd.concat([metrics, metrics.assign(kind="distilbert")], ignore_index=True)
+    table = tradeoff_table(both)
+    assert list(table) == ["gpt2", "distilbert"]
+    assert list(table["gpt2"]) == [
+        "recovered_eps8",
+        "recovered_eps1",
+        "public_perplexity_ratio_eps8",
+        "auc_plain",
+        "auc_eps8",
+        "name_leaks_plain",
+        "name_leaks_plain_control",
+        "name_leaks_eps8",
+        "name_leaks_eps8_control",
+        "known_words_eps8",
+    ]
+    figures = table["gpt2"]
+    expected = math.log(100 / 10.1) / math.log(100 / 5.05)
+    assert figures["recovered_eps8"]["value"] == pytest.approx(expected, abs=1e-4)
+    assert figures["recovered_eps8"]["low"] < expected < figures["recovered_eps8"]["high"]
+    assert figures["public_perplexity_ratio_eps8"]["value"] == pytest.approx(1.51)
+    assert figures["auc_eps8"]["value"] == pytest.approx(0.51) and figures["auc_eps8"]["bar"] == [0.45, 0.55]
+    assert figures["name_leaks_plain"]["bar"] == figures["name_leaks_plain_control"]["high"]
+    assert (figures["auc_plain"]["bar"], table["distilbert"]["auc_plain"]["bar"]) == (0.80, 0.65)
+    assert (figures["known_words_eps8"]["bar"], table["distilbert"]["known_words_eps8"]["bar"]) == (0.90, None)
+    json.dumps(table, allow_nan=False)
+
+
+def test_bars_are_met_in_their_own_direction(metrics):
+    figures = tradeoff_table(metrics)["gpt2"]
+    assert all(reached(key, figure) in (True, None) for key, figure in figures.items())
+    assert reached("auc_eps8", {"value": 0.56, "bar": [0.45, 0.55]}) is False
+    assert reached("public_perplexity_ratio_eps8", {"value": 2.1, "bar": 2.0}) is False
+    assert reached("recovered_eps1", {"value": 0.4, "bar": 0.5}) is False
+    assert reached("name_leaks_plain", {"value": 0.02, "bar": 0.03}) is False
+    assert reached("name_leaks_eps8", {"value": 0.04, "bar": 0.03}) is False
+    assert reached("name_leaks_eps8_control", {"value": 0.04, "bar": None}) is None
+
+
+def test_one_seed_gives_null_ends_that_json_can_hold(metrics):
+    table = tradeoff_table(metrics[metrics["seed"] == 0])
+    assert table["gpt2"]["recovered_eps8"]["low"] is None
+    json.dumps(table, allow_nan=False)
+
+
+def test_missing_or_mixed_runs_are_named(metrics):
+    with pytest.raises(ValueError, match=r"gpt2 runs at ε = 8, ∞ \(no privacy\)"):
+        tradeoff_table(metrics[metrics["epsilon"] == 1.0])
+    with pytest.raises(ValueError, match="differ in corpus"):
+        tradeoff_table(pd.concat([metrics, run("gpt2", 8.0, 9).assign(corpus="c2")]))
+    with pytest.raises(ValueError, match="train them first"):
+        tradeoff_table(metrics.iloc[:0])
+    apart = pd.concat([run("gpt2", 1.0, 0), run("gpt2", 8.0, 0), run("gpt2", math.inf, 1)])
+    with pytest.raises(ValueError, match="no seed has both"):
+        tradeoff_table(apart)

@@ -1,0 +1,133 @@
+"""The import floors of docs/ARCHITECTURE.md, and words that may not stand in the code."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# Lowest floor first. A module may import its own floor and those below. Longest matching prefix decides.
+FLOORS: list[tuple[str, ...]] = [
+    (
+        *("core.common.files", "core.common.folders", "core.common.randomness"),
+        *("core.phi", "core.spec", "core.spec.parts", "core.spec.schema", "core.common.formatting"),
+        *("core.common.opacus_parts", "core.common.transformers_parts"),
+    ),
+    ("core.models", "core.corpus"),
+    ("core.attacks", "core.training"),
+    ("core.runs",),
+    ("core.evaluation", "core.serving.server", "core.serving.streams"),
+    (
+        "core.pipeline.training_run",
+        "core.pipeline.repair",
+        "core.pipeline.epoch_evaluation",
+        "core.pipeline.full_audit",
+        "core.pipeline.quick_audit",
+    ),
+    ("core.jobs",),
+    ("pages",),
+    ("app", "core.__main__", "core.cli", "core.demo", "bench"),
+]
+FLOOR_OF = {prefix: level for level, prefixes in enumerate(FLOORS) for prefix in prefixes}
+FILES = sorted(
+    path
+    for path in [
+        ROOT / "app.py",
+        *(ROOT / "core").rglob("*.py"),
+        *(ROOT / "pages").rglob("*.py"),
+        *(ROOT / "bench").rglob("*.py"),
+    ]
+    if path.exists()
+)
+
+
+def module_of(path: Path) -> str:
+    """`core/runs/store.py` → `core.runs.store`; a package is named by its folder."""
+    parts = list(path.relative_to(ROOT).with_suffix("").parts)
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def floor(module: str) -> int | None:
+    """Level of a module of ours; None for everybody else's, and for the empty package `core` itself."""
+    parts = module.split(".")
+    for length in range(len(parts), 0, -1):
+        if (level := FLOOR_OF.get(".".join(parts[:length]))) is not None:
+            return level
+    return None
+
+
+def imports(path: Path) -> set[str]:
+    """Every module a file imports, wherever the import stands (in functions and under TYPE_CHECKING too)."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: imports are absolute here"
+            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return found
+
+
+def test_every_file_has_a_floor() -> None:
+    assert len(FILES) > 20
+    homeless = [str(path) for path in FILES if floor(module_of(path)) is None and path != ROOT / "core" / "__init__.py"]
+    assert homeless == []
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_imports_point_down(path: Path) -> None:
+    own = floor(module_of(path))
+    upward = sorted(name for name in imports(path) if (level := floor(name)) is not None and level > (own or 0))
+    assert upward == [], f"{path.relative_to(ROOT)} imports from a floor above its own"
+
+
+def test_the_floors_would_catch_an_upward_import() -> None:
+    assert (
+        floor("core.jobs.engine")
+        > floor("core.pipeline.training_run")
+        > floor("core.evaluation.stats.roc")
+        > floor("core.runs")
+    )
+    assert floor("core.phi.leaks") < floor("core.corpus.tables") < floor("core.training.trainer")
+    assert floor("numpy") is None
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in FILES if path.is_relative_to(ROOT / "core")], ids=lambda p: str(p.relative_to(ROOT))
+)
+def test_core_knows_no_streamlit(path: Path) -> None:
+    assert not any(name.split(".")[0] == "streamlit" for name in imports(path))
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in FILES if not path.is_relative_to(ROOT / "bench")], ids=lambda p: str(p.relative_to(ROOT))
+)
+def test_opacus_and_transformers_are_imported_in_one_place_each(path: Path) -> None:
+    """Two threads of a server that import both at once see half-made modules: see core/common/opacus_parts.py."""
+    for library in ("opacus", "transformers"):
+        here = any(name.split(".")[0] == library for name in imports(path))
+        assert here == (path == ROOT / f"core/{library}_parts.py")
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_nothing_unpickles(path: Path) -> None:
+    """Run folders and models may come from anybody: weights are safetensors, tables are Parquet."""
+    assert not {"pickle", "cloudpickle", "dill", "joblib", "shelve"} & {name.split(".")[0] for name in imports(path)}
+    calls = {ast.unparse(node.func) for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)}
+    assert not {"torch.load", "pd.read_pickle", "np.load", "eval", "exec"} & calls
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in FILES if not path.is_relative_to(ROOT / "core")], ids=lambda p: p.name
+)
+def test_pages_use_no_retired_or_unsafe_arguments(path: Path) -> None:
+    keywords = {
+        keyword.arg
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call)
+        for keyword in node.keywords
+    }
+    assert not {"use_container_width", "unsafe_allow_html"} & keywords

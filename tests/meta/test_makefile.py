@@ -1,0 +1,46 @@
+"""Who can open the app: this computer alone, unless it is asked for a class."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def commands(*arguments: str) -> str:
+    """What make would run."""
+    made = ["make", "--dry-run", "--old-file=.venv/.installed", *arguments]
+    asked = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MFLAGS", "PORT")}
+    return subprocess.run(made, cwd=ROOT, env=asked, check=True, capture_output=True, text=True).stdout  # noqa: S603
+
+
+@pytest.mark.parametrize("arguments", [(), ("run",)])
+def test_run_serves_this_computer_alone(arguments: tuple[str, ...]) -> None:
+    told = commands(*arguments)
+    assert "--server.address localhost --server.port 8501" in told
+    assert "http://localhost:8501" in told and "this computer alone" in told
+
+
+def test_class_serves_the_network_and_says_so() -> None:
+    told = commands("class", "PORT=8600")
+    assert "--server.address 0.0.0.0 --server.port 8600" in told
+    assert "everybody on this network" in told
+
+
+def test_only_a_class_has_an_instructor_and_the_key_is_in_no_command() -> None:
+    asked = ["make", "--dry-run", "--print-data-base", "--old-file=.venv/.installed"]
+    told = commands("class", "PHILAB_INSTRUCTOR_KEY=typed-by-hand")
+    assert "$PHILAB_INSTRUCTOR_KEY" in told and "typed-by-hand" not in told, "command lines can be read by everybody"
+    database = subprocess.run([*asked, "class"], cwd=ROOT, check=True, capture_output=True, text=True).stdout  # noqa: S603
+    keys = re.findall(r"^class: PHILAB_INSTRUCTOR_KEY := (\S+)$", database, flags=re.MULTILINE)
+    assert keys and all(re.fullmatch(r"[0-9a-f]{4}(-[0-9a-f]{4}){4}", key) for key in keys), "80 bits, to be typed"
+
+
+def test_streamlit_alone_serves_this_computer_alone_too() -> None:
+    settings = (ROOT / ".streamlit" / "config.toml").read_text(encoding="utf-8")
+    assert 'address = "localhost"' in settings

@@ -1,0 +1,222 @@
+"""The Canaries page, driven without a browser, over runs that the real pipeline made."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from functools import partial
+
+import pandas as pd
+import pytest
+
+from core.common.formatting import REPRODUCIBLE
+from core.evaluation.memorisation.canaries import BLIND, exposure_by_copies, race
+from core.evaluation.memorisation.risk import CALIBRATED, OLD, SCORE, WEIGHTS
+from core.runs.store import Workspace
+from pages.parts.canaries import sentences
+from pages.parts.canaries.charts import bounds, exposure
+from pages.parts.canaries.generated_text import predictor_rows, ranked_sentence
+from pages.parts.canaries.methods import HOW
+from pages.parts.canaries.views import VIEWS, without
+from pages.parts.jobs.battery import LABEL
+from tests.pages.visit import asks_anew_for, revealed, said, visit
+
+opened = partial(visit, "canaries")
+
+
+@pytest.fixture(scope="module")
+def audited(audited_with):
+    """A data folder whose run without privacy had the prefix attack."""
+    return audited_with("prefix", "canary exposure")
+
+
+def test_without_runs_it_says_what_to_do(monkeypatch, tmp_path):
+    monkeypatch.setenv("PHILAB_DATA", str(tmp_path))
+    assert any("Train one" in info.value for info in opened().info)
+
+
+@pytest.mark.parametrize("view", ["Copies", "Epochs", "Questions", "Guarantee", "Risk score"])
+def test_the_quick_audit_is_enough_for_every_view_but_one(data, view):
+    app = opened(view=view)
+    assert "Guess first." in said(app) and not app.get("plotly_chart"), "nothing is given away before a guess"
+    app = revealed(app)
+    assert app.get("plotly_chart") and app.dataframe and app.get("download_button")
+    assert any(expander.label == "How is this computed?" for expander in app.expander)
+    assert "Guess first." not in said(app)
+
+
+def test_a_guess_is_told_back_beside_the_answer(data):
+    app = opened(view="Copies")
+    next(button for button in app.button if button.label == "4").click().run()
+    assert "You guessed “4”." in said(app)
+
+
+@pytest.mark.parametrize("view", ["Copies", "Epochs", "Questions", "Risk score"])
+def test_another_model_is_another_question(data, smoke_specs, view):
+    app = opened(view=view, left=smoke_specs["plain"].run_id, right=smoke_specs["plain"].run_id)
+    asks_anew_for(app, smoke_specs["dp"].run_id)
+
+
+def test_risk_scores_of_different_parts_are_not_compared(audited, monkeypatch, smoke_specs):
+    monkeypatch.setenv("PHILAB_DATA", str(audited))
+    app = opened(view="Risk score", left=smoke_specs["plain"].run_id, right=smoke_specs["dp"].run_id)
+    told = "\n".join(info.value for info in app.info)
+    assert "must not be compared" in told and "“ε = 8 per note · DP” has no part “word for word”" in told
+    assert "“no privacy” has no part" not in told, "the full audit gave it that part"
+    assert "Guess first." not in said(app) and " → " not in said(app)
+    table = next(frame.value for frame in app.dataframe if "weight" in frame.value.columns)
+    assert table.loc[table["part"] == "memorisation", "run"].unique().tolist() == ["no privacy"]
+    assert "scaled up" in told and not any("scaled up" in caption.value for caption in app.caption), "said once"
+
+
+def test_risk_scores_of_the_same_parts_are_compared(data, smoke_specs):
+    app = revealed(opened(view="Risk score", left=smoke_specs["plain"].run_id, right=smoke_specs["dp"].run_id))
+    assert re.search(r"The old score: \d\.\d\d → \d\.\d\d\.", said(app))
+    assert not any("must not be compared" in info.value for info in app.info)
+    assert any("“no privacy” has no part" in caption.value for caption in app.caption)
+
+
+def test_the_guarantee_tells_what_could_not_be_proved(data, smoke_specs):
+    app = revealed(opened(view="Guarantee", left=smoke_specs["dp"].run_id, right=smoke_specs["plain"].run_id))
+    told = said(app)
+    assert "promised was 8" in told and "No audit in this picture could have contradicted" in told
+    assert "no limit was promised" in told
+    assert sum(REPRODUCIBLE in caption.value for caption in app.caption) == 1, "of the private run alone"
+    assert "The audit fixed beforehand had" in told
+    assert "further looks, which hold together at another 95\u00a0%" in told
+    assert not app.error
+    table = app.dataframe[0].value
+    assert {"audit", "epsilon", "ceiling", "promised", "alarm", "group"} <= set(table.columns)
+    assert (table["epsilon"] <= table["ceiling"] + 1e-6).all()
+
+
+def test_word_for_word_says_how_to_get_it(data, smoke_specs):
+    app = opened(view="Word for word", left=smoke_specs["plain"].run_id)
+    assert any("has not had this attack yet" in info.value for info in app.info)
+    assert any(button.label == LABEL for button in app.button)
+
+
+def test_word_for_word_shows_rates_controls_and_notes(audited, monkeypatch, smoke_specs):
+    monkeypatch.setenv("PHILAB_DATA", str(audited))
+    app = revealed(opened(view="Word for word", left=smoke_specs["plain"].run_id))
+    assert "notes of training patients" in said(app) and "notes of held-out patients" in said(app)
+    assert {"arm", "prefix_tokens", "verbatim", "low", "high"} <= set(app.dataframe[0].value.columns)
+    assert any('class="phi-text"' in block.proto.body for block in app.get("html"))
+
+
+def test_a_fitted_curve_is_offered_where_both_runs_have_one(audited, monkeypatch, smoke_specs):
+    monkeypatch.setenv("PHILAB_DATA", str(audited))
+    both = smoke_specs["plain"].run_id
+    app = opened(view="Copies", left=both, right=both)
+    app = revealed(app)
+    assert "skew_exposure" not in app.dataframe[1].value.columns
+    app.segmented_control(key="measure").set_value("fitted curve").run()
+    assert not app.exception
+    assert "skew_exposure" in app.dataframe[1].value.columns
+
+
+# Parts ---------------------------------------------------------------------------------------------------------------
+
+
+def test_notes_are_escaped_and_marked():
+    text = "<b>Patient</b>: <script>alert(1)</script> & more"
+    shown = sentences.note_html(text, 16, 41)
+    assert "<script>" not in shown and "&lt;script&gt;" in shown and "&amp; more" in shown
+    assert shown.count("<mark") == 1 and "word for word" in shown
+    assert "<mark" not in sentences.note_html(text, 9, 9)
+
+
+def test_every_view_says_how_it_is_computed():
+    assert len(VIEWS) == len(HOW) + 1, "the word list has its own fold (pages/parts/canaries/word_list.py)"
+    for text in HOW.values():
+        assert any(word in text for word in ("20", "row P", "as above")), "a paper, a row of one, or the view before it"
+
+
+def test_exposure_by_copies_by_hand(smoke_workspace, smoke_specs):
+    table = Workspace(smoke_workspace, shared=()).run(smoke_specs["plain"].run_id).table("canaries")
+    found = exposure_by_copies(table).set_index(["arm", "insertions"])
+    ranked = table[table["form"] != "patient"]
+    for (arm, copies), row in found.iterrows():
+        of = ranked[ranked["inserted"] == (arm == "run")]
+        values = of["exposure"] if arm == "heldout" else of.loc[of["insertions"] == copies, "exposure"]
+        assert row["exposure"] == pytest.approx(values.mean()) and row["canaries"] == len(values)
+    assert len(exposure({"a run": found.reset_index()}, most=None).data) == 3, "with a line at chance"
+    assert pytest.approx(1.4427, abs=1e-4) == BLIND
+
+
+def test_why_a_part_of_the_risk_score_is_missing(smoke_workspace, smoke_specs):
+    run = Workspace(smoke_workspace, shared=()).run(smoke_specs["plain"].run_id)
+    masked = run.spec.model.model_copy(update={"kind": "bert"})
+    bert = dataclasses.replace(run, spec=run.spec.model_copy(update={"model": masked}))
+    rows = [(version, part) for version in (OLD, CALIBRATED) for part in (*WEIGHTS, SCORE)]
+    table = pd.DataFrame(rows, columns=["version", "part"])
+    assert without("a", run, table) == []
+    quick = table[table["part"] != "memorisation"]
+    assert without("a", run, quick) == ["“a” has no part “word for word”: no full audit has measured it."]
+    assert len(told := without("a", bert, quick)) == 1 and "no audit measures it" in told[0]
+    assert "“canaries”" in without("a", run, table[(table["part"] != "canary") | (table["version"] == OLD)])[0]
+
+
+def test_the_race_is_the_history(smoke_workspace, smoke_specs):
+    run = Workspace(smoke_workspace, shared=()).run(smoke_specs["plain"].run_id)
+    found = race(run.table("history"), run.table("canaries"))
+    assert set(found["epoch"]) == {1, 2} and found["canary_id"].nunique() in (2, 3)
+    inserted = run.table("canaries").set_index("canary_id")["inserted"]
+    assert ((found["copies"] > 0) == inserted.loc[found["canary_id"]].to_numpy()).all()
+    base = Workspace(smoke_workspace, shared=()).run(smoke_specs["base"].run_id)
+    assert race(base.table("history"), base.table("canaries")).empty
+
+
+def test_an_alarm_has_the_colour_of_risk(smoke_workspace, smoke_specs):
+    from core.evaluation.memorisation.summary import bounds_of
+
+    table = bounds_of(Workspace(smoke_workspace, shared=()).run(smoke_specs["dp"].run_id))
+    calm = bounds(table).data[-2].marker.color
+    alarmed = bounds(table.assign(alarm=True)).data[-2].marker.color
+    assert set(calm).isdisjoint(alarmed)
+
+
+def test_predictors_are_told_in_percent_beside_what_a_blind_rule_gets():
+    known = {"run": "a", "features": "A: digits", "memorised": 0.377}
+    table = pd.DataFrame(
+        [
+            known
+            | {
+                f"{name}{end}": value
+                for name in ("precision", "recall")
+                for end, value in (("", 0.637), ("_low", 0.594), ("_high", 0.673))
+            },
+            known
+            | {
+                f"{name}{end}": value
+                for name, value in (("precision", float("nan")), ("recall", 0.0))
+                for end in ("", "_low", "_high")
+            },
+        ]
+    )
+    first, second = predictor_rows(table).to_dict("records")
+    assert first["precision (95 % interval)"] == "64\u00a0% (59\u00a0% to 67\u00a0%)"
+    assert first["of calling all memorised"] == "38\u00a0%"
+    assert second["precision (95 % interval)"] == "calls no note memorised"
+    assert "0\u00a0%" in second["recall (95 % interval)"]
+
+
+def test_ranked_extraction_is_told_with_its_recall_and_greedy_answers(audited_with, monkeypatch, smoke_specs):
+    root, run = audited_with("greedy extraction", "extraction ranking"), smoke_specs["plain"].run_id
+    monkeypatch.setenv("PHILAB_DATA", str(root))
+    told = said(revealed(opened(view="Questions", left=run, right=smoke_specs["dp"].run_id)))
+    table = Workspace(root, shared=()).audit(run).table("extraction_recall")
+    row = table[(table["score"] == "ratio") & (table["errors"] == 100)].iloc[0]
+    if row["leaks"]:
+        assert f"{row['found']} of {row['leaks']} different values" in told
+    else:
+        assert "nothing to rank" in told
+    assert "14 prompts give an identifier of" in told
+
+
+def test_recall_in_a_sentence():
+    rows = [("ratio", 100, 0.25, 2, 8, 102), ("log_likelihood", 100, 0.5, 4, 8, 104)]
+    table = pd.DataFrame(rows, columns=["score", "errors", "recall", "found", "leaks", "read"])
+    assert "2 of 8 different values (25\u00a0%) stand before the wrong text no. 101" in ranked_sentence(table)
+    assert "likelihood alone 4 (50\u00a0%)" in ranked_sentence(table)
+    assert "nothing to rank" in ranked_sentence(table.assign(leaks=0))

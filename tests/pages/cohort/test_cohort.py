@@ -1,0 +1,123 @@
+"""Cohort, driven without a browser."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from core.corpus.synthetic.hospital import build
+from core.spec import CORPUS_PRESETS
+from pages.parts.cohort.view import NOTES_A_PAGE
+from tests.pages.visit import visit
+
+ROOT = Path(__file__).resolve().parents[3]
+WAIT = 90
+
+
+@pytest.fixture
+def cohort(monkeypatch, tmp_path):
+    """Opens the page with the given query parameters."""
+    monkeypatch.setenv("PHILAB_DATA", str(tmp_path))
+
+    return partial(visit, "cohort")
+
+
+def notes_html(app: AppTest) -> list[str]:
+    return [element.value for element in app.html if 'class="phi-text"' in element.value]
+
+
+def test_it_opens_on_the_classroom_hospital(cohort):
+    app = cohort()
+    assert app.title[0].value == "Cohort"
+    assert app.metric[0].value == "301 patients"
+    assert len(notes_html(app)) == NOTES_A_PAGE
+
+
+def test_a_preset_is_picked_and_its_phi_is_named_in_words(cohort):
+    app = cohort(cohort="tiny")
+    corpus = build(CORPUS_PRESETS["smoke"])
+    members = corpus.notes[corpus.notes["split"] == "member"]
+    assert app.metric[0].value == f"{members['patient_id'].nunique()} patients"
+    assert app.metric[0].delta == f"{len(members):,} notes"
+    shown = "".join(notes_html(app))
+    assert "<b>full name</b>" in shown, "every note of this preset names its patient"
+
+
+def test_filters_narrow_what_is_shown(cohort):
+    app = cohort(cohort="tiny")
+    corpus = build(CORPUS_PRESETS["smoke"])
+    who = corpus.patients.iloc[0]
+    app.text_input(key="patient").set_value(who["full_name"]).run()
+    own = int((corpus.notes["patient_id"] == who["patient_id"]).sum())
+    assert any(f"**{own}** of {len(corpus.notes)}" in element.value for element in app.markdown)
+    app.text_input(key="words").set_value("no note says this <script>").run()
+    assert not app.exception
+    assert any("No note passes these filters" in info.value for info in app.info)
+
+
+def test_entities_are_marked_on_demand(cohort):
+    app = cohort(cohort="tiny")
+    assert "phi-entity" not in "".join(notes_html(app))
+    app.toggle(key="entities").set_value(True).run()
+    assert "phi-entity" in "".join(notes_html(app))
+
+
+@pytest.mark.parametrize("view", ["Fields", "Codes", "Lengths"])
+def test_every_chart_has_its_numbers_and_a_download(cohort, view):
+    app = cohort(cohort="tiny")
+    app.session_state["view"] = view
+    app.run()
+    assert not app.exception
+    assert len(app.get("plotly_chart")) == 1
+    assert len(app.dataframe) == 1 and len(app.dataframe[0].value) > 0
+    assert len(app.get("download_button")) == 1
+
+
+def test_canaries_come_with_the_coin(cohort):
+    app = cohort(cohort="tiny")
+    app.session_state["view"] = "Canaries"
+    app.run()
+    canaries = build(CORPUS_PRESETS["smoke"]).canaries
+    assert len(app.dataframe[0].value) == len(canaries)
+    told = next(element.value for element in app.markdown if "fair coin" in element.value)
+    assert f"Heads ({canaries['inserted'].sum()} of them)" in told
+
+
+def test_a_hospital_of_ones_own(cohort):
+    app = cohort(cohort="custom", patients="40", others="0", canaries="0", cohort_seed="3")
+    assert app.metric[0].value == "28 patients" and app.metric[1].value == "12 patients"
+    assert not any("canary" in metric.label.lower() and metric.value != "0 planted" for metric in app.metric)
+
+
+def test_a_link_with_impossible_settings_opens_all_the_same(cohort):
+    app = cohort(cohort="custom", patients="-7", naming="400", others="0", canaries="0")
+    assert app.number_input(key="patients").value == CORPUS_PRESETS["classroom"].patients
+    assert 0 <= app.slider(key="naming").value <= 100
+
+
+def test_a_hospital_that_cannot_be_built_is_a_sentence(cohort):
+    app = cohort(cohort="custom", patients="4", others="0", canaries="5000", notes="1")
+    assert any("5,000 canaries are too many to keep apart" in error.value for error in app.error)
+
+
+def test_words_that_are_no_choice_and_no_pattern_only_find_nothing(cohort):
+    app = cohort(cohort="tiny", view="<b>x</b>", split="nobody", patient="👩" * 500, words="(" * 500)
+    assert any("No note passes these filters" in info.value for info in app.info)
+
+
+def test_a_hospital_too_large_to_build_here_gets_its_command(cohort, tmp_path):
+    app = cohort(cohort="MIMIC scale")
+    assert any("too many to build" in info.value for info in app.info)
+    assert "python -m core corpus --preset mimic-scale" in app.code[0].value
+    assert not list(tmp_path.rglob("*.parquet")), "nothing was built"
+
+
+def test_drawing_a_cohort_needs_no_torch():
+    parts = "pages.parts.cohort.view, pages.parts.pickers.cohort_picker"
+    code = f"import sys; import {parts}; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0  # noqa: S603

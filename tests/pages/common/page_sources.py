@@ -1,0 +1,82 @@
+"""Which sentences a page can put on screen: its own strings, those of its parts, and of the core modules that write.
+
+Used by tests alone: it parses source files, which a server should not do while it serves.
+"""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+SHARED = ("common/shell", "common/glossary")  # on every page: what they say is no page's own
+# Modules of core/ that write sentences for pages.
+WRITERS = {
+    "core.evaluation.guarantee.odds",
+    "core.evaluation.rarity.trend",
+    "core.evaluation.report.facts",
+    "core.evaluation.report.rarity",
+    "core.evaluation.report.tables",
+    "core.evaluation.sweep.recommendation",
+    "core.runs.facts",
+    "core.runs.ledger.totals",
+}
+HTML_WRITERS = {
+    "core.evaluation.report.html",
+    "core.evaluation.report.html_findings",
+    "core.evaluation.report.html_tables",
+    "core.evaluation.wording",
+}
+
+
+def path_of(module: str) -> Path:
+    """The file of a dotted module name."""
+    return ROOT / f"{module.replace('.', '/')}.py"
+
+
+SHOWN = sorted(
+    {*(ROOT / "pages").rglob("*.py"), *map(path_of, WRITERS | HTML_WRITERS)} - {ROOT / "pages/parts/common/glossary.py"}
+)
+
+
+@cache
+def strings_of(file: Path) -> tuple[str, ...]:
+    """The string constants of a Python file in the order of the file, without docstrings."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    docstrings = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Module | ast.FunctionDef | ast.ClassDef)
+        and node.body
+        and isinstance(node.body[0], ast.Expr)
+    }
+    return tuple(
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings
+    )
+
+
+@cache
+def imported(file: Path) -> frozenset[Path]:
+    """Files of pages/parts, and of WRITERS, that a file imports."""
+    found = set()
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom):
+            for module in [node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)]:
+                part = module.startswith("pages.parts.") and module.removeprefix("pages.parts.").replace(".", "/")
+                if (part and part not in SHARED) or module in WRITERS:
+                    found.add(path_of(module))
+    return frozenset(path for path in found if path.is_file())
+
+
+def text_of(page: str) -> str:
+    """Everything that a page (by its short name) and what it draws with may put on screen."""
+    seen: set[Path] = set()
+    waiting = [ROOT / "pages" / f"{page}.py"]
+    while waiting:
+        if (file := waiting.pop()) not in seen:
+            seen.add(file)
+            waiting.extend(imported(file))
+    return "\n".join(line for file in sorted(seen) for line in strings_of(file))

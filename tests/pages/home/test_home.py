@@ -1,0 +1,72 @@
+"""Home, driven without a browser."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from core.runs.store import Workspace
+
+ROOT = Path(__file__).resolve().parents[3]
+WAIT = 90
+
+
+@pytest.fixture
+def home(monkeypatch, leaky_workspace):
+    monkeypatch.setenv("PHILAB_DATA", str(leaky_workspace))
+    return AppTest.from_file(str(ROOT / "app.py"), default_timeout=WAIT).run()
+
+
+def html_of(app: AppTest) -> str:
+    return "\n".join(element.proto.body for element in app.get("html"))
+
+
+def test_home_says_what_it_is_and_that_nobody_is_real(home):
+    assert not home.exception
+    assert home.title[0].value == "PHI Leak Lab"
+    assert any("no real person" in element.value for element in home.markdown)
+    doors = {"Lesson", "Train", "ε trade-off", "Report", "Playground", "Patients"}
+    of_every_page = {"Every word, with its source"}
+    assert {link.proto.label for link in home.get("page_link")} == doors | of_every_page
+
+
+def test_the_pictures_carry_the_audits_figures(home, leaky_workspace):
+    runs = Workspace(leaky_workspace, shared=()).runs()
+    plain = next(run for run in runs if run.spec.training.epochs and not run.spec.privacy.private)
+    metrics = plain.metrics
+    named = metrics[(metrics["metric"] == "full_name_patients") & (metrics["arm"] == "run")].iloc[0]
+    assert named["value"] > 0
+    drawn = html_of(home)
+    assert f"trained on {int(named['n'])} patients' notes" in drawn
+    assert f'aria-label="{round(100 * named["value"])} of 100 patients named"' in drawn
+
+
+def test_one_click_shows_a_leak_on_the_left(home):
+    home.pills(key="home_chips").set_value("Patient:").run()
+    assert not home.exception
+    left, right = home.session_state["tries"][-1].answers
+    assert left.samples_with_leak > 0 and right.samples_with_leak == 0
+    assert "leak: full name of patient" in html_of(home)
+
+
+def test_without_models_home_still_says_what_to_do(monkeypatch, tmp_path):
+    monkeypatch.setenv("PHILAB_DATA", str(tmp_path))
+    home = AppTest.from_file(str(ROOT / "app.py"), default_timeout=WAIT).run()
+    assert not home.exception
+    assert any("Train one first" in info.value for info in home.info)
+    assert len(home.get("html")) >= 4, "the pictures are there without figures"
+
+
+def test_drawing_home_and_playground_needs_neither_torch_nor_scipy():
+    """Both take seconds to import, and a first screen must not wait for them."""
+    parts = (
+        *("pages.parts.playground.side_by_side", "pages.parts.playground.prompt_session"),
+        *("pages.parts.playground.leak_counts", "pages.parts.pickers.run_picker", "pages.parts.home.pictures"),
+        "core.attacks.prompts",
+    )
+    code = f"import sys; import {', '.join(parts)}; sys.exit(bool({{'torch', 'scipy.stats'}} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0  # noqa: S603

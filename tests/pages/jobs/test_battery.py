@@ -1,0 +1,119 @@
+"""The full battery as the pages offer it: the button, what it asks for, live progress, and who cannot be attacked."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from core.jobs.engine import Engine
+from core.pipeline.full_audit import SUMMARY, chosen_attacks, open_figures, summaries
+from core.runs.audits import Outcome
+from core.runs.events import EVENTS_FILE, Diary
+from core.runs.lock import held
+from core.runs.store import Workspace
+from pages.parts.jobs.battery import FIGURES, LABEL
+from tests.pages.visit import said, visit
+
+PAGES = ("membership", "canaries", "probes")
+
+
+@pytest.fixture
+def data(monkeypatch, smoke_workspace: Path, smoke_specs, tmp_path: Path) -> Path:
+    """A data folder of one's own with the smoke runs; nothing is started."""
+    monkeypatch.setattr(Engine, "warm", lambda self: None)
+    root = tmp_path / "data"
+    shutil.copytree(smoke_workspace, root, ignore=shutil.ignore_patterns("audits"))
+    monkeypatch.setenv("PHILAB_DATA", str(root))
+    return root
+
+
+def link(page: str, run_id: str) -> dict[str, str]:
+    return {"run": run_id} if page == "probes" else {"left": run_id, "right": run_id}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_click_asks_once_for_everybody(data, smoke_specs, page):
+    run_id = smoke_specs["plain"].run_id
+    app = visit(page, **link(page, run_id))
+    next(button for button in app.button if button.label == LABEL).click().run()
+    assert not app.exception and "Attacking" in said(app)
+    (job,) = Engine.connect(workspace=Workspace(data, shared=())).jobs()
+    assert (job.run_id, job.is_audit, job.state) == (run_id, True, "queued")
+    other = visit(page, **link(page, run_id))
+    assert "Attacking" in said(other) and not any(button.label == LABEL for button in other.button)
+    next(button for button in other.button if button.label == "Cancel").click().run()
+    assert any(button.label == LABEL for button in other.button)
+
+
+def test_progress_is_told_an_attack_at_a_time(data, smoke_specs):
+    workspace, run_id = Workspace(data, shared=()), smoke_specs["plain"].run_id
+    engine = Engine.connect(workspace=workspace)
+    engine.submit_audit(run_id)
+    with held(workspace.audit_lock_file(run_id), should_stop=lambda: False):
+        engine._queue.clear()  # it is in another server's hands
+        diary = Diary(workspace.audit(run_id).folder)
+        diary.emit("attack", attack="prefix", number=3, of=12)
+        diary.emit("progress", attack="prefix", done=30, total=40, eta_seconds=20.0)
+        status = workspace.audit(run_id).folder / "status.json"
+        status.write_text(status.read_text().replace("queued", "running"))
+        app = visit("membership", **link("membership", run_id))
+        bars = [bar.proto for bar in app.get("progress")]
+        assert [bar.text for bar in bars] == ["Attack 3 of 12, prefix: 30 of 40 · 20 s left"]
+        assert bars[0].value == int(100 * (2 + 30 / 40) / 12)
+    assert (workspace.audit(run_id).folder / EVENTS_FILE).exists()
+
+
+def test_a_failed_attack_is_named_and_can_be_tried_again(data, smoke_specs):
+    workspace, run_id = Workspace(data, shared=()), smoke_specs["plain"].run_id
+    stored = workspace.audit(run_id)
+    for attack in chosen_attacks(workspace.run(run_id), None):
+        failed = attack.name == "prefix"
+        state, why = ("failed", "OSError: no luck") if failed else ("done", "")
+        stored.record(Outcome(attack.name, state, 0.0, why, (), attack.version, 1.0), {})
+    app = visit("canaries", **link("canaries", run_id))
+    assert "Failed: prefix (OSError: no luck)." in said(app)
+    assert any(button.label == LABEL for button in app.button)
+
+
+def test_figures_of_older_code_can_be_made_anew(data, smoke_specs):
+    """All attacks are done, but what was made of them is missing, old, or from before the last attack."""
+    workspace, run_id = Workspace(data, shared=()), smoke_specs["plain"].run_id
+    stored, run = workspace.audit(run_id), workspace.run(run_id)
+    for attack in chosen_attacks(run, None):
+        stored.record(Outcome(attack.name, "done", 0.0, "", (), attack.version, 1.0), {})
+    first, second, *others = summaries()
+    for summary in (first, second, *others):
+        stored.record(Outcome(SUMMARY + summary.name, "done", 0.0, "", (), summary.version, 2.0), {})
+    assert open_figures(run, workspace) == []
+    stored.record(Outcome(SUMMARY + first.name, "done", 0.0, "", (), first.version - 1, 2.0), {})
+    stored.record(Outcome(SUMMARY + second.name, "done", 0.0, "", (), second.version, 0.5), {})
+    assert open_figures(run, workspace) == [first, second]
+    app = visit("canaries", **link("canaries", run_id))
+    assert "No attack is run again" in said(app)
+    next(button for button in app.button if button.label == FIGURES).click().run()
+    (job,) = Engine.connect(workspace=workspace).jobs()
+    assert (job.run_id, job.is_audit, job.state) == (run_id, True, "queued")
+
+
+def test_what_a_cohort_does_not_allow_is_told_with_its_reason(data, smoke_specs):
+    workspace, run_id = Workspace(data, shared=()), smoke_specs["plain"].run_id
+    stored = workspace.audit(run_id)
+    for attack in chosen_attacks(workspace.run(run_id), None):
+        refused = attack.name in ("prefix", "zlib")
+        state, why = ("not possible", "there are no codes") if refused else ("done", "")
+        stored.record(Outcome(attack.name, state, 0.0, why, (), attack.version, 1.0), {})
+    app = visit("canaries", **link("canaries", run_id))
+    told = [caption.value for caption in app.caption if "Not possible" in caption.value]
+    assert len(told) == 1 and "zlib" in told[0] and "prefix" in told[0] and "There are no codes." in told[0]
+    assert not any(button.label == LABEL for button in app.button)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_without_weights_a_sentence_stands_in_the_buttons_place(data, smoke_specs, page):
+    run_id = smoke_specs["dp"].run_id
+    shutil.rmtree(data / "runs" / run_id / "model")
+    app = visit(page, **link(page, run_id))
+    assert any("its weights are not kept here" in caption.value for caption in app.caption)
+    assert not any(button.label == LABEL for button in app.button)

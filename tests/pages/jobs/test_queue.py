@@ -1,0 +1,117 @@
+"""The queue of a class on the pages: students see all of it and change their own; the instructor changes the rest."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from core.jobs.engine import Engine
+from core.jobs.limits import User
+from core.runs.store import Workspace
+from core.spec import CORPUS_PRESETS, RunSpec, recipe
+from pages.parts.jobs.battery import LABEL
+from tests.pages.visit import visit
+
+KEY = "3f2a-91bc-77de-0a45-c3d8"
+TINY = {"cohort": "tiny", "epsilon": "2", "batch_private_small_16": "16", "epochs_private_small_4": "2"}
+OTHER = User("session-somebody-else")
+
+
+@pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Engine:
+    """The engine behind the pages of a class, which never starts a worker."""
+    monkeypatch.setattr(Engine, "warm", lambda self: None)
+    monkeypatch.setenv("PHILAB_DATA", str(tmp_path))
+    monkeypatch.setenv("PHILAB_INSTRUCTOR_KEY", KEY)
+    return Engine.connect(workspace=Workspace(tmp_path))
+
+
+def spec_of(seed: int) -> RunSpec:
+    return RunSpec(corpus=CORPUS_PRESETS["smoke"], training=recipe("gpt2", seed=seed))
+
+
+def keys(app: AppTest) -> set[str]:
+    return {button.key for button in app.button}
+
+
+def test_a_student_cancels_their_own_job_only(engine: Engine) -> None:
+    other = engine.submit(spec_of(7), OTHER).id
+    app = visit("train", **TINY)
+    assert any("2 jobs at a time, 20 minutes a job, 90 minutes in 24 hours" in told.value for told in app.caption)
+    app.button(key="train").click().run()
+    assert not app.exception
+    app.run()
+    (own,) = [job.id for job in engine.jobs() if job.id != other]
+    assert f"cancel-queue-{own}" in keys(app) and f"cancel-queue-{other}" not in keys(app)
+    assert not any(key and key.startswith("first-") for key in keys(app)) and "queue-close" not in keys(app)
+    app.button(key=f"cancel-queue-{own}").click().run()
+    assert not app.exception and [job.id for job in engine.jobs() if job.active] == [other]
+
+
+def test_a_third_job_is_refused_in_a_sentence(engine: Engine) -> None:
+    app = visit("train", **TINY)
+    name = app.session_state["owner_of_this_session"]
+    for seed in (1, 2):
+        engine.submit(spec_of(seed), User(name))
+    app.button(key="train").click().run()
+    assert not app.exception
+    assert any("You have 2 jobs waiting or running" in error.value for error in app.error)
+    assert len(engine.jobs()) == 2
+
+
+def test_a_job_that_is_too_long_is_refused_in_a_sentence(engine: Engine) -> None:
+    app = visit("train", **TINY)
+    app.number_input(key="epochs_private_small_4").set_value(900).run()
+    engine.limits = type(engine.limits)(minutes=1, key=KEY)
+    app.button(key="train").click().run()
+    assert any("× 900 epochs); the most here is 1 minute" in error.value for error in app.error)
+
+
+def test_the_key_makes_an_instructor_of_this_session_alone(engine: Engine) -> None:
+    first, second = engine.submit(spec_of(1), OTHER).id, engine.submit(spec_of(2), OTHER).id
+    app = visit("train", **TINY)
+    app.text_input(key="instructor_typed").set_value("3f2a").run()
+    app.button(key="instructor-enter").click().run()
+    assert any("This is not the key" in error.value for error in app.error) and "queue-close" not in keys(app)
+    app.text_input(key="instructor_typed").set_value(f" {KEY} ").run()
+    app.button(key="instructor-enter").click().run()
+    assert not app.exception and not app.error
+    app.button(key=f"first-{second}").click().run()
+    assert [job.id for job in engine.jobs()] == [second, first]
+    app.button(key="queue-close").click().run()
+    assert engine.queue_closed and any("The queue is closed" in warning.value for warning in app.warning)
+    student = visit("train", **TINY)
+    assert "queue-close" not in keys(student) and f"cancel-queue-{first}" not in keys(student)
+    student.button(key="train").click().run()
+    assert any("The queue is closed" in error.value for error in student.error)
+    app.button(key=f"cancel-queue-{first}").click().run()
+    assert [job.id for job in engine.jobs() if job.active] == [second]
+    app.button(key="instructor-leave").click().run()
+    assert "queue-close" not in keys(app) and f"cancel-queue-{second}" not in keys(app)
+
+
+def test_the_full_battery_is_limited_too(engine: Engine, smoke_workspace: Path, smoke_specs) -> None:
+    for folder in ("corpora", "runs"):
+        shutil.copytree(smoke_workspace / folder, engine.workspace.root / folder)
+    run_id = smoke_specs["plain"].run_id
+    engine.close_queue(True)
+    app = visit("probes", run=run_id)
+    next(button for button in app.button if button.label == LABEL).click().run()
+    assert not app.exception and any("The queue is closed" in error.value for error in app.error)
+    engine.close_queue(False)
+    engine.submit_audit(run_id, OTHER)
+    assert not any(button.label == "Cancel" for button in visit("probes", run=run_id).button)
+
+
+def test_on_ones_own_computer_there_is_no_instructor(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("PHILAB_INSTRUCTOR_KEY")
+    monkeypatch.setenv("PHILAB_DATA", str(tmp_path / "own"))
+    alone = Engine.connect(workspace=Workspace(tmp_path / "own"))
+    other = alone.submit(spec_of(7), OTHER).id
+    app = visit("train", **TINY)
+    assert f"cancel-queue-{other}" in keys(app) and "instructor-enter" not in keys(app)

@@ -1,0 +1,150 @@
+"""The Ledger page, driven without a browser: releases are explicit, cannot be undone, and count by unit."""
+
+from __future__ import annotations
+
+import shutil
+from functools import partial
+
+import pytest
+
+from core.runs.ledger.entries import Ledger, Vocabulary
+from core.runs.store import Workspace
+from core.spec import CORPUS_PRESETS
+from tests.pages.visit import said, visit
+
+opened = partial(visit, "ledger")
+SMOKE = CORPUS_PRESETS["smoke"]
+
+
+@pytest.fixture
+def workspace(monkeypatch, smoke_workspace, smoke_specs, mark_secret, tmp_path):
+    shutil.copytree(smoke_workspace, tmp_path / "data")
+    mark_secret(tmp_path / "data", smoke_specs["dp"])
+    monkeypatch.setenv("PHILAB_DATA", str(tmp_path / "data"))
+    return Workspace(tmp_path / "data", shared=())
+
+
+def press(app, label: str):
+    next(button for button in app.button if button.label == label).click().run()
+    assert not app.exception
+    return app
+
+
+def preview(app, run_id: str, reason: str):
+    """Fill the form and have it shown what the entry does."""
+    app.selectbox(key="release_run").set_value(run_id)
+    app.text_input(key="release_reason").set_value(reason)
+    return press(app, "Show what it does to the totals")
+
+
+def confirm(app, sure: bool = True):
+    if sure:
+        next(box for box in app.checkbox if box.label.startswith("I agree to these totals")).check()
+    return press(app, "Enter the release")
+
+
+def shown(app) -> list[str]:
+    """The totals before and after, a line each."""
+    return next(one.value for one in app.markdown if one.value.startswith("- For ")).splitlines()
+
+
+def totals(app) -> dict[str, str]:
+    return {metric.label: metric.value for metric in app.metric}
+
+
+def test_without_runs_it_says_what_to_do(monkeypatch, tmp_path):
+    monkeypatch.setenv("PHILAB_DATA", str(tmp_path))
+    assert any("no trained model" in info.value for info in opened().info)
+
+
+def test_a_release_is_shown_agreed_to_and_then_counts(workspace, smoke_specs):
+    run_id, ledger = smoke_specs["dp"].run_id, Ledger.of(workspace, SMOKE)
+    app = opened()
+    assert any("No release recorded yet" in info.value for info in app.info)
+    app = preview(app, run_id, "   ")
+    assert any("needs a reason" in error.value for error in app.error) and ledger.releases() == []
+    app = preview(app, run_id, "for the class")
+    note, patient = shown(app)
+    assert note.startswith("- For one note, by what is released per note: nothing released → **ε = ")
+    assert patient.startswith("- For the patient with the most notes (")
+    assert ledger.releases() == [] and not any(box.key == "release_run" for box in app.selectbox)
+    app = confirm(app, sure=False)
+    assert any("cannot be undone" in error.value for error in app.error) and ledger.releases() == []
+    app = press(app, "Back")
+    assert app.text_input(key="release_reason").value == "for the class", "a refusal costs nobody their words"
+    app = confirm(preview(app, run_id, "for the class"))
+    assert [(one.name, one.reason) for one in ledger.releases()] == [(run_id, "for the class")]
+    assert app.text_input(key="release_reason").value == ""
+    app.number_input(key="ledger_delta").set_value(1e-3).run()
+    assert totals(app)["For one note, all releases together"] == "ε = 8"
+    assert totals(app)["For one patient, all releases together"] == "no promise"
+    assert app.dataframe[0].value["reason"].tolist() == ["for the class"]
+    assert run_id not in app.selectbox(key="release_run").options, "it cannot be released twice"
+    assert "For the patient with the most notes" in said(app)
+    assert app.get("plotly_chart")
+
+
+def test_a_release_without_privacy_says_before_it_is_entered_that_the_totals_become_infinite(workspace, smoke_specs):
+    app = preview(opened(), smoke_specs["plain"].run_id, "by mistake")
+    assert len(shown(app)) == 2 and all(line.endswith("**ε = ∞ (nothing is promised)**") for line in shown(app))
+    assert any("was trained without privacy" in warning.value for warning in app.warning)
+    assert any("exceeds the budget of 10" in warning.value for warning in app.warning)
+    assert Ledger.of(workspace, SMOKE).releases() == []
+    assert set(totals(confirm(app)).values()) == {"ε = ∞"}
+
+
+def test_a_ledger_that_changed_meanwhile_is_shown_and_asked_again(workspace, smoke_specs):
+    ledger = Ledger.of(workspace, SMOKE)
+    app = preview(opened(), smoke_specs["dp"].run_id, "for the class")
+    first = shown(app)
+    words = Vocabulary(epsilon=0.5, delta=1e-9, words=2, unit="note")
+    ledger.enter(ledger.draft_vocabulary("words", words, "by somebody else"))
+    app = confirm(app)
+    assert [one.name for one in ledger.releases()] == ["words"], "what was agreed to is not what would happen"
+    assert any("another entry since" in warning.value for warning in app.warning)
+    assert shown(app) != first and "per note: ε = 1 at δ = 10⁻⁵ → **ε = " in shown(app)[0]
+    assert not next(box for box in app.checkbox if box.label.startswith("I agree")).value, "it is asked again"
+    app = confirm(app)
+    assert [one.name for one in ledger.releases()] == ["words", smoke_specs["dp"].run_id]
+
+
+def test_a_private_run_with_a_public_seed_is_refused_in_a_sentence(monkeypatch, smoke_workspace, smoke_specs, tmp_path):
+    shutil.copytree(smoke_workspace, tmp_path / "public")
+    monkeypatch.setenv("PHILAB_DATA", str(tmp_path / "public"))
+    app = preview(opened(), smoke_specs["dp"].run_id, "for the class")
+    assert any("reproducible: ε is shown, not promised" in error.value for error in app.error)
+    assert not (tmp_path / "public" / "ledger").exists()
+
+
+def test_releases_per_note_and_per_patient_are_told_together(workspace):
+    ledger = Ledger.of(workspace, SMOKE)
+    for unit in ("note", "patient"):
+        words = Vocabulary(epsilon=0.5, delta=1e-9, words=2, unit=unit)
+        ledger.enter(ledger.draft_vocabulary(f"{unit}s", words, "a tokenizer"))
+    app = opened()
+    assert totals(app) == {f"For one {unit}, what was released per {unit}": "ε = 1" for unit in ("note", "patient")}
+    assert "For one note all of it together promises ε = 3 at δ = 4.7·10⁻⁵." in said(app)
+    assert "For the patient with the most notes" in said(app)
+    assert any("Without the releases per patient, which count below: within" in one.value for one in app.caption)
+    assert not any(button.label == "What may one more run spend?" for button in app.button), "no run to be like"
+
+
+def test_what_fits_into_a_budget_counts_the_vocabularies(workspace, smoke_specs):
+    ledger = Ledger.of(workspace, SMOKE)
+    ledger.enter(ledger.draft_run(workspace.run(smoke_specs["dp"].run_id), "for the class"))
+    words = Vocabulary(epsilon=2.0, delta=1e-10, words=3, unit="note")
+    ledger.enter(ledger.draft_vocabulary("words", words, "a tokenizer"))
+    app = opened(ledger_delta="0.001", budget="13")  # more than the run's 8, less than 8 and 6
+    next(button for button in app.button if button.label == "What may one more run spend?").click().run()
+    assert not app.exception and "For one note: nothing fits into the budget any more." in said(app)
+
+
+def test_a_damaged_ledger_gives_no_total(workspace):
+    ledger = Ledger.of(workspace, SMOKE)
+    words = Vocabulary(epsilon=0.1, delta=1e-12, words=4, unit="patient")
+    ledger.enter(ledger.draft_vocabulary("words", words, "a tokenizer"))
+    app = opened()
+    assert totals(app)["For one patient, all releases together"] == "ε = 0.4"
+    (ledger.folder / "0001.json").write_text("{}")
+    app = opened()
+    assert not app.metric and any("no total can be told" in error.value for error in app.error)

@@ -1,0 +1,295 @@
+"""The lesson, driven without a browser: alone, by its link, and with a class."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import streamlit as st
+from streamlit.testing.v1 import AppTest
+
+from core.evaluation import wording
+from core.runs.run import Run
+from core.runs.store import Workspace
+from core.spec import CORPUS_PRESETS
+from pages.parts.common import shell
+from pages.parts.common.public_noise import SENTENCE
+from pages.parts.lesson.figures import figures
+from pages.parts.lesson.steps import COINCIDENCE, NO_EPSILON, PAIRS, SHARES, _bin, steps
+from tests.pages.visit import ROOT, WAIT, said, visit
+
+
+@pytest.fixture
+def served(monkeypatch, leaky_workspace):
+    """Runs whose model without privacy knows its patients by heart; and nobody's class."""
+    monkeypatch.setenv("PHILAB_DATA", str(leaky_workspace))
+    st.cache_resource.clear()
+    return leaky_workspace
+
+
+def press(app, key: str):
+    next(button for button in app.button if button.key == key).click().run()
+    assert not app.exception
+    return app
+
+
+def link(app, name: str) -> str:
+    """A parameter of the page's link."""
+    value = app.query_params[name]
+    return value if isinstance(value, str) else value[-1]
+
+
+def answers(app) -> list[str]:
+    return [button.label for button in app.button if button.key.startswith("lesson-") and button.key[-1].isdigit()]
+
+
+def guess(app, label: str):
+    next(button for button in app.button if button.label == label).click().run()
+    assert not app.exception
+    return app
+
+
+def test_a_step_is_predicted_looked_at_and_revealed(served):
+    app = visit("lesson")
+    assert answers(app) == [name for name, _ in SHARES]
+    assert "The runs say" not in said(app)
+    guess(app, "nobody")
+    assert "You predicted **nobody**" in said(app) and "The runs say" not in said(app)
+    door = next(found for found in app.get("page_link") if found.proto.label == "Ask it yourself")
+    pair = {f"{side}={run.id}" for side, run in zip(("left", "right"), _pair(served), strict=True)}
+    assert pair <= set(door.proto.query_string.split("&"))
+    press(app, "lesson-show")
+    assert "You guessed “nobody”. The runs say: **more than half**" in said(app)
+    assert link(app, "step") == "1" and link(app, "guesses") == "a----"
+    assert link(app, "shown") == "1"
+
+
+def _pair(data):
+    runs = Workspace(data, shared=()).runs()
+    plain = next(run for run in runs if run.spec.training.epochs and not run.spec.privacy.private)
+    return plain, next(run for run in runs if run.spec.privacy.private)
+
+
+def test_the_answers_are_the_runs_own_figures(served):
+    metrics = _pair(served)[0].metrics.set_index(["metric", "arm"])
+    found = steps(figures())
+    assert len(found) == 5
+    named = metrics.loc[("full_name_patients", "run"), "value"]
+    assert found[0].right == _bin(named, SHARES) and found[0].picture["value"].tolist() == [named]
+    assert found[3].right == _bin(round(100 * metrics.loc[("auc_loss", "run"), "value"]), PAIRS)
+    assert found[3].picture["value"].tolist()[0] == metrics.loc[("auc_loss", "run"), "value"]
+    assert found[1].right in COINCIDENCE and found[4].right is None
+    private = _pair(served)[1].metrics.set_index(["metric", "arm"])
+    control = private.loc[("full_name_patients", "heldout")]
+    leaks = private.loc[("full_name_patients", "run"), "low"] > control["high"]
+    assert found[2].right == (NO_EPSILON if leaks else "ε = 8 per note")
+    assert list(found[4].answers) == ["ε = 8 per note", "no privacy"]
+
+
+def test_a_choice_of_epsilon_is_defended_with_its_own_figures(served):
+    found = figures()
+    plain, private = (steps(found, choice)[4].reveal for choice in ("no privacy", "ε = 8 per note"))
+    assert "nothing limits" in plain and "attackers" in private and "nothing limits" not in private
+
+
+def test_only_secret_noise_makes_the_lessons_epsilon_a_promise(served, monkeypatch):
+    private = steps(figures(), "ε = 8 per note")[4].reveal
+    assert "- Promise, were its noise secret: " in private and SENTENCE in private
+    assert SENTENCE not in steps(figures(), "no privacy")[4].reveal
+    assert "once the noise is secret" in steps(figures())[2].why
+    monkeypatch.setattr(Run, "noise_source", property(lambda run: "secret" if run.spec.privacy.private else None))
+    found = steps(figures(), "ε = 8 per note")
+    assert "- Promise: " in found[4].reveal and SENTENCE not in found[4].reveal and "once the" not in found[2].why
+
+
+def test_a_link_to_the_last_step_defends_the_choice_that_it_holds(served):
+    app = visit("lesson", step="5", guesses="----b", shown="5")
+    assert "You chose **no privacy**" in said(app) and "nothing limits" in said(app)
+
+
+def test_bins_end_where_they_say():
+    assert [_bin(value, SHARES) for value in (0.0, 0.001, 0.1, 0.1001, 0.25, 0.5, 0.51, 1.0)] == [
+        "nobody",
+        "up to 10 in 100",
+        "up to 10 in 100",
+        "10 to 25 in 100",
+        "10 to 25 in 100",
+        "25 to 50 in 100",
+        "more than half",
+        "more than half",
+    ]
+
+
+def test_every_step_opens_a_page_that_there_is(served):
+    for step in steps(figures()):
+        assert step.looks and all(place.page in shell.pages() for place in step.looks)
+        assert step.right is None or step.right in step.answers
+        assert not step.picture.empty and step.picture["what"].is_unique
+
+
+def test_one_held_out_patient_is_one_patient(served):
+    """The cohort has four patients, three of them members."""
+    found = steps(figures())
+    assert "the notes of 3 patients" in found[0].question
+    assert "One further patient was held out" in found[1].question
+
+
+def test_whoever_decides_can_go_and_read_what_they_would_sign(served):
+    plain, private = _pair(served)
+    for choice, run in (("no privacy", plain), ("ε = 8 per note", private)):
+        looks = steps(figures(), choice)[4].looks
+        assert {place.page for place in looks} == {"tradeoff", "report", "ledger"}
+        assert {"runs": run.id} in [place.query for place in looks]
+
+
+def test_notes_that_a_student_brought_are_not_what_a_class_is_asked_about(served, monkeypatch):
+    real = Workspace.runs
+
+    def brought(self):
+        """Every run, as if it read notes that somebody brought."""
+        corpora = {"corpus": CORPUS_PRESETS["smoke"].model_copy(update={"imported": "0" * 12})}
+        return [replace(run, spec=run.spec.model_copy(update=corpora)) for run in real(self)]
+
+    monkeypatch.setattr(Workspace, "runs", brought)
+    assert figures() is None
+
+
+def test_every_step_is_drawn_and_the_ends_stop(served):
+    app = visit("lesson")
+    for number in range(1, 6):
+        assert any(header.value.startswith(f"{number}. ") for header in app.header)
+        press(app, f"lesson-{number}-show")
+        assert len(app.get("plotly_chart")) == 1
+        press(app, "lesson-next") if number < 5 else None
+    assert next(button for button in app.button if button.key == "lesson-next").disabled
+    assert link(app, "shown") == "12345"
+    press(app, "lesson-back")
+    assert link(app, "step") == "4"
+
+
+def test_a_link_restores_the_lesson_and_nonsense_in_it_is_passed_over(served):
+    app = visit("lesson", step="2", guesses="bz", shown="1")
+    assert app.session_state["guessed_lesson-1"] == "up to 10 in 100"
+    assert "guessed_lesson-2" not in app.session_state
+    assert any(header.value.startswith("2. ") for header in app.header)
+    rude = visit("lesson", step="<b>", guesses="%<script>alert(1)</script>", shown="ééé", room="<img src=x>", round="x")
+    assert any(header.value.startswith("1. ") for header in rude.header)
+    assert "<img" not in said(rude) and "<script" not in said(rude)
+    assert any("no class of that code" in warning.value for warning in rude.warning)
+
+
+def test_without_runs_the_lesson_says_what_to_train(monkeypatch, tmp_path):
+    monkeypatch.setenv("PHILAB_DATA", str(tmp_path))
+    app = visit("lesson")
+    assert "needs a model trained without privacy" in app.info[0].value
+
+
+def bars(app) -> str:
+    return "\n".join(element.proto.body for element in app.get("html") if 'class="bars"' in element.proto.body)
+
+
+def test_the_presenter_sees_what_the_class_predicts(served):
+    host = press(visit("lesson"), "class-open")
+    code = link(host, "room")
+    students = [guess(visit("lesson", room=code.lower()), label) for label in ("nobody", "nobody", "more than half")]
+    host.run()
+    assert "3 browsers joined" in said(host) and "3 predictions" in bars(host)
+    assert "<td>nobody</td><td><i style='width:100%'></i></td><td>2</td>" in bars(host)
+    assert "✓" not in bars(host), "the answer is not given away"
+    assert "The bars come with the answer" in said(students[0]) and not bars(students[0])
+    press(students[0], "lesson-show")
+    assert "<td>more than half ✓</td>" in bars(students[0])
+    assert "class-reset" not in {button.key for button in students[0].button}
+
+
+def test_a_page_that_is_loaded_anew_counts_nobody_twice(served):
+    host = press(visit("lesson"), "class-open")
+    code = link(host, "room")
+    guess(visit("lesson", room=code), "nobody")
+    visit("lesson", room=code, round="0", guesses="a----")
+    host.run()
+    assert "1 prediction<" in bars(host) and "1 browser joined" in said(host)
+
+
+def test_a_presenter_who_loads_the_page_anew_is_still_the_presenter(served):
+    host = press(visit("lesson"), "class-open")
+    code, key = link(host, "room"), link(host, "host")
+    again = visit("lesson", room=code, host=key)
+    assert "class-reset" in {button.key for button in again.button}
+    assert "0 browsers joined" in said(again)
+    impostor = visit("lesson", room=code, host="A" * 12)
+    assert "class-reset" not in {button.key for button in impostor.button}
+
+
+def test_when_the_presenter_begins_again_everybody_does(served):
+    host = press(visit("lesson"), "class-open")
+    student = guess(visit("lesson", room=link(host, "room")), "nobody")
+    press(host, "class-reset")
+    assert "0 predictions" in bars(host)
+    student.run()
+    assert "You predicted" not in said(student) and "guesses" not in student.query_params
+    guess(student, "more than half")
+    host.run()
+    assert "1 prediction<" in bars(host)
+
+
+def test_a_page_that_is_loaded_anew_after_the_class_began_again_begins_again_too(served):
+    host = press(visit("lesson"), "class-open")
+    code = link(host, "room")
+    press(host, "class-reset")
+    late = visit("lesson", room=code, round="0", guesses="a----", shown="1")
+    assert "Guess first" in said(late) and "guesses" not in late.query_params and link(late, "round") == "1"
+
+
+def test_a_guess_is_not_wiped_by_a_key_pressed_in_haste():
+    def page():
+        from pages.parts.common import guess
+
+        guess.keep("k", "nobody")
+        guess.keep("k", "")
+
+    assert AppTest.from_function(page, default_timeout=WAIT).run().session_state["guessed_k"] == "nobody"
+
+
+def test_who_leaves_a_class_stays_out(served):
+    host = press(visit("lesson"), "class-open")
+    student = visit("lesson", room=link(host, "room"))
+    press(student, "class-leave")
+    student.run()
+    assert "room" not in student.query_params and "class-open" in {button.key for button in student.button}
+
+
+def test_what_a_student_asks_is_counted_for_the_class(served):
+    host = press(visit("lesson"), "class-open")
+    code = link(host, "room")
+    student = visit("playground", room=code, samples="4", seed="0")
+    student.pills(key="chips").set_value("Patient:").run()
+    assert not student.exception
+    host.run()
+    drawn = "\n".join(element.proto.body for element in host.get("html"))
+    answer = student.session_state["tries"][-1].answers[0]
+    assert f"<b>{answer.samples_with_leak}</b> of 4" in drawn and answer.samples_with_leak > 0
+    assert "Patient:" not in drawn, "no prompt is kept"
+
+
+def test_large_type_is_one_switch(served):
+    app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=WAIT)
+    app.query_params["presenter"] = "1"
+    app.run().switch_page("pages/lesson.py").run()
+    assert app.toggle(key="presenter").value
+    assert any("html { font-size" in element.proto.body for element in app.get("html"))
+    app.toggle(key="presenter").set_value(False).run()
+    assert not any("html { font-size" in element.proto.body for element in app.get("html"))
+
+
+def test_membership_is_told_by_patient_and_not_by_note_alone(served):
+    """The loss attack on one note is the weakest view: the answer and the defence name the patient's, too."""
+    found = figures()
+    strongest = found.strongest()
+    assert (strongest.attack, strongest.attacks) == ("loss", 1), "the quick audit alone"
+    answered, defended = (step.reveal for step in steps(found, "no privacy")[3:5])
+    right, of = wording.pairs_of(strongest.interval.value)
+    for told in (answered, defended):
+        assert f"it is right in {right:,} of {of:,} pairs of patients" in told
+        assert "a full audit may find a stronger one" in told
+    assert found.strongest(0.123) is None

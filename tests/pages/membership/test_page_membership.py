@@ -1,0 +1,197 @@
+"""The Membership page, driven without a browser, over runs that the real pipeline made."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from core.common.formatting import REPRODUCIBLE
+from core.evaluation.membership.curve import Ceiling
+from core.evaluation.membership.units import units
+from core.pipeline.full_audit import audit
+from core.runs.events import Cancelled
+from core.runs.store import Workspace
+from pages.parts.jobs.battery import LABEL
+from pages.parts.membership import charts, views
+from pages.parts.membership.methods import HOW
+from pages.parts.membership.views import VIEWS, Choice
+from tests.pages.visit import asks_anew_for, revealed, said, visit
+
+opened = partial(visit, "membership")
+
+
+@pytest.fixture(scope="module")
+def audited(audited_with):
+    """A data folder whose run without privacy had two more attacks, one of them white-box."""
+    return audited_with("loss", "zlib", "attention")
+
+
+def test_without_runs_it_says_what_to_do(monkeypatch, tmp_path):
+    monkeypatch.setenv("PHILAB_DATA", str(tmp_path))
+    assert any("Train one" in info.value for info in opened().info)
+
+
+@pytest.mark.parametrize("view", list(VIEWS))
+def test_the_quick_audit_is_enough_to_begin_with(data, view):
+    app = opened(view=view)
+    assert "Guess first." in said(app) and not app.get("plotly_chart"), "nothing is given away before a guess"
+    app = revealed(app)
+    assert app.get("plotly_chart") and app.dataframe and app.get("download_button")
+    assert any(expander.label == "How is this computed?" for expander in app.expander)
+    assert any(button.label == LABEL for button in app.button) and "has had the quick audit only" in said(app)
+
+
+def test_the_sentence_follows_the_threshold_and_counts_as_the_scores_do(data, smoke_specs):
+    run = Workspace(data, shared=()).run(smoke_specs["plain"].run_id)
+    scores = run.table("scores")
+    scores = scores[scores["attack"] == "loss"]
+    app = revealed(opened(view="Threshold", left=run.id, right=run.id))
+    threshold = float(scores.loc[~scores["member"], "score"].max())
+    app.slider[0].set_value(threshold).run()
+    assert not app.exception
+    reached = app.slider[0].value
+    told = re.search(r"Catches (\d+) of (\d+) members, accuses (\d+) of (\d+) others", said(app))
+    says = scores["score"] >= reached
+    expected = [says[scores["member"]].sum(), scores["member"].sum(), says[~scores["member"]].sum()]
+    assert [int(number) for number in told.groups()[:3]] == expected
+    assert int(told.group(4)) == (~scores["member"]).sum()
+
+
+def test_patients_are_fewer_than_notes_and_a_promise_per_note_is_worth_less_for_them(data, smoke_specs):
+    app = revealed(opened(left=smoke_specs["dp"].run_id, right=smoke_specs["plain"].run_id, level="patient"))
+    assert "promises ε for one note" in said(app)
+    assert sum(REPRODUCIBLE in caption.value for caption in app.caption) == 1, "of the private run alone"
+    patients = Workspace(data, shared=()).run(smoke_specs["dp"].run_id).table("scores").query("split == 'member'")
+    app = revealed(opened(view="Threshold", level="patient"))
+    assert f"of {patients['patient_id'].nunique()} members" in said(app) and "(patients)" in said(app)
+
+
+def test_notes_under_a_promise_per_note_are_told_from_what_it_bounds(data, smoke_specs):
+    runs = {"left": smoke_specs["dp"].run_id, "right": smoke_specs["plain"].run_id}
+    for level, told in (("sample", True), ("patient", False)):
+        captions = revealed(opened(level=level, **runs)).caption
+        assert any("no proof of a broken promise" in caption.value for caption in captions) == told
+
+
+def test_few_accusations_have_their_rate_or_say_that_there_are_too_few(data, smoke_specs):
+    run = Workspace(data, shared=()).run(smoke_specs["plain"].run_id)
+    app = revealed(opened(left=run.id, right=run.id))
+    table = next(frame.value for frame in app.dataframe if "may accuse" in frame.value.columns)
+    scores = run.table("scores").query("attack == 'loss'")
+    members, others = (scores.loc[scores["member"] == flag, "score"].to_numpy() for flag in (True, False))
+    for row in table.itertuples(index=False):
+        allowed, tpr = row[2], row[4]
+        if len(others) * allowed < 1:
+            assert np.isnan(tpr) and "too few" in row[-1] and "too few" in said(app)
+            continue
+        rates = [((others >= cut).mean(), (members >= cut).mean()) for cut in scores["score"]]
+        reached = max((pair for pair in rates if pair[0] <= allowed), key=lambda pair: pair[1], default=(0.0, 0.0))
+        assert tpr == pytest.approx(reached[1])
+    assert set(table["may accuse"]) == {0.1, 0.01, 0.001}
+
+
+def test_the_guesses_do_not_stand_in_the_order_of_the_answer(audited, monkeypatch, smoke_specs):
+    monkeypatch.setenv("PHILAB_DATA", str(audited))
+    run = smoke_specs["plain"].run_id
+    app = opened(view="All attacks", left=run, right=run)
+    offered = [button.label for button in app.button if button.label in ("loss", "zlib", "attention")]
+    assert offered == ["loss", "zlib", "attention"], "the battery's order"
+
+
+def test_a_full_audit_offers_its_attacks(audited, monkeypatch, smoke_specs):
+    monkeypatch.setenv("PHILAB_DATA", str(audited))
+    run = smoke_specs["plain"].run_id
+    app = revealed(opened(view="All attacks", left=run, right=run))
+    table = next(frame.value for frame in app.dataframe if "AUC" in frame.value.columns)
+    assert set(table["attack"]) == {"loss", "zlib", "attention"}
+    assert table.set_index("attack")["access"].to_dict()["attention"] == "white-box"
+    assert "has had 3 of the battery's" in said(app)
+    told = next(frame.value for frame in app.dataframe if "in a sentence" in frame.value.columns)
+    assert set(told["attack"]) == set(table["attack"]) and told["in a sentence"].str.endswith(".").all()
+
+
+def test_an_audit_that_was_stopped_shows_what_it_has_found(smoke_workspace, smoke_specs, monkeypatch, tmp_path):
+    root, run = tmp_path / "data", smoke_specs["plain"].run_id
+    shutil.copytree(smoke_workspace, root)
+    monkeypatch.setenv("PHILAB_DATA", str(root))
+    view = partial(opened, left=run, right=run)
+    assert "Caught when fewer may be accused" in said(revealed(view())), "kept while there was the loss alone"
+    workspace, stages = Workspace(root, shared=()), []
+    with pytest.raises(Cancelled):
+        audit(
+            workspace.run(run),
+            workspace,
+            attacks=["loss", "zlib"],
+            on_event=lambda event: stages.append(event.get("stage")),
+            should_stop=lambda: "figures" in stages,
+        )
+    assert workspace.audit(run).table("membership").empty and set(workspace.audit(run).files("scores")) >= {"zlib"}
+    app = view()
+    app.multiselect(key="attacks-ROC").set_value(["zlib"]).run()
+    app = revealed(app)
+    rates = next(frame.value for frame in app.dataframe if "may accuse" in frame.value.columns)
+    assert set(rates["attack"]) == {"zlib"} and "Caught when fewer may be accused" in said(app)
+    app = revealed(view(view="All attacks"))
+    table = next(frame.value for frame in app.dataframe if "AUC" in frame.value.columns)
+    assert set(table["attack"]) == {"loss", "zlib"}
+
+
+def test_rates_without_a_figure_are_left_out(monkeypatch):
+    rows = [("a", "loss", 0.1, 0.1, 0.2, 0.1, 0.3, ""), ("a", "loss", 0.01, 0.01, 0.05, 0.0, 0.1, "")]
+    columns = ["run", "attack", "may accuse", "accuses", "catches", "low", "high", "note"]
+    told = partial(views._fewer_accused, Choice({}, [], "sample", "all"), "a", "loss")
+    monkeypatch.setattr(views, "at_rates", lambda choice: pd.DataFrame(rows, columns=columns))
+    assert "1 in 100: 5" in told() and "1 in 1,000" not in told()
+    monkeypatch.setattr(views, "at_rates", lambda choice: pd.DataFrame(columns=columns))
+    assert told() == ""
+
+
+@pytest.mark.parametrize("view", list(VIEWS))
+def test_another_model_is_another_question(data, smoke_specs, view):
+    app = opened(view=view, left=smoke_specs["plain"].run_id, right=smoke_specs["plain"].run_id)
+    asks_anew_for(app, smoke_specs["dp"].run_id)
+
+
+def test_the_roc_question_is_about_the_curve_that_answers_it(audited, monkeypatch, smoke_specs):
+    monkeypatch.setenv("PHILAB_DATA", str(audited))
+    app = opened(left=smoke_specs["dp"].run_id, right=smoke_specs["plain"].run_id)
+    app.multiselect(key="attacks-ROC").set_value(["zlib"]).run()
+    assert "“zlib” catch in the model “no privacy”?" in said(app), "the first model has not had it"
+    assert "for “no privacy” by zlib" in said(revealed(app))
+
+
+# Parts ---------------------------------------------------------------------------------------------------------------
+
+
+def frame() -> pd.DataFrame:
+    rows = [(f"n{i}", f"p{i // 2}", i < 8, float(i % 5)) for i in range(16)]
+    return pd.DataFrame(rows, columns=["note_id", "patient_id", "member", "score"]).assign(
+        admission_id=lambda t: t["note_id"], tokens=10, split=lambda t: np.where(t["member"], "member", "heldout")
+    )
+
+
+def test_every_note_is_in_the_histogram():
+    judged = units(frame())
+    figure = charts.histogram(judged, 2.0)
+    assert sum(sum(bar.customdata) for bar in figure.data) == len(judged.score)
+    assert all(abs(sum(bar.y) - 1) < 1e-12 for bar in figure.data)
+
+
+@pytest.mark.parametrize("log", [False, True])
+def test_the_ceiling_is_drawn_for_the_runs_that_promise(log):
+    table = pd.DataFrame({"fpr": [0.0, 0.5, 1.0], "tpr": [0.1, 0.6, 1.0], "low": [0, 0.5, 1], "high": [0.2, 0.7, 1]})
+    curves = {(0, "plain", "loss"): table, (1, "dp", "loss"): table}
+    figure = charts.roc(curves, curves, {(1, "dp"): Ceiling(1.0, 1e-5, 1)}, log=log)
+    allowed = [trace for trace in figure.data if trace.name and "guarantee" in trace.name]
+    assert [trace.name for trace in allowed] == ["dp: what the guarantee allows"]
+    assert (np.asarray(allowed[0].y) >= np.asarray(allowed[0].x) - 1e-12).all()
+    assert figure.layout.xaxis.type == ("log" if log else "linear")
+
+
+def test_every_view_says_how_it_is_computed():
+    assert set(HOW) == {"roc", "threshold", "attacks"} and len(VIEWS) == 3

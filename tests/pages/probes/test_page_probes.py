@@ -1,0 +1,154 @@
+"""The Probes page, driven without a browser, over a run that the real pipeline made and the real audit probed."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from core.attacks.probes import table
+from core.attacks.registry import REGISTRY
+from core.evaluation.probes.cards import cards
+from core.evaluation.probes.comparison import compared
+from core.evaluation.probes.tables import FIGURES
+from core.pipeline.full_audit import audit
+from core.runs.events import Status
+from core.runs.run import Run
+from core.runs.store import Workspace
+from pages.parts.jobs.battery import LABEL
+from pages.parts.probes import variants
+from pages.parts.probes.charts import PICTURES, picture
+from pages.parts.probes.methods import HOW
+from tests.pages.visit import WAIT, said, visit
+
+opened = partial(visit, "probes")
+
+
+@pytest.fixture(scope="module")
+def probed(smoke_workspace, smoke_specs, tmp_path_factory):
+    """A data folder whose run without privacy was probed."""
+    root = tmp_path_factory.mktemp("probed") / "data"
+    shutil.copytree(smoke_workspace, root)
+    workspace = Workspace(root, shared=())
+    audit(workspace.run(smoke_specs["plain"].run_id), workspace, attacks=list(HOW))
+    return root
+
+
+@pytest.fixture
+def data(monkeypatch, probed):
+    monkeypatch.setenv("PHILAB_DATA", str(probed))
+    return probed
+
+
+def figures_of(data: Path, specs):
+    return Workspace(data, shared=()).audit(specs["plain"].run_id).table(FIGURES)
+
+
+def test_without_runs_it_says_what_to_do(monkeypatch, tmp_path):
+    monkeypatch.setenv("PHILAB_DATA", str(tmp_path))
+    assert any("Train one first" in info.value for info in opened().info)
+
+
+def test_a_run_that_was_not_probed_offers_the_battery(data, smoke_specs):
+    app = opened(run=smoke_specs["dp"].run_id)
+    assert any("not been probed" in info.value for info in app.info) and not app.get("plotly_chart")
+    assert any(button.label == LABEL for button in app.button)
+
+
+def test_every_probe_has_its_words_its_picture_and_its_method():
+    probes = [name for name, attack in REGISTRY.items() if attack.tables == (table.PROBES,)]
+    assert set(HOW) == set(PICTURES) == set(probes)
+
+
+def test_a_card_asks_first_and_then_tells_beside_the_guess(data, smoke_specs):
+    first = cards(figures_of(data, smoke_specs))[0]
+    app = opened(run=smoke_specs["plain"].run_id)
+    assert first.conclusion not in said(app) and not app.get("plotly_chart")
+    next(button for button in app.button if button.label == "Yes").click().run()
+    assert not app.exception
+    assert f"You guessed “Yes”. {first.conclusion}" in said(app)
+    assert first.answer in said(app) and first.controls in said(app)
+    assert len(app.get("plotly_chart")) == 1 and len(app.get("download_button")) == 1
+
+
+def test_all_cards_at_once(data, smoke_specs):
+    made = cards(figures_of(data, smoke_specs))
+    assert len(made) >= 6
+    app = opened(run=smoke_specs["plain"].run_id, show="true")
+    for card in made:
+        assert card.conclusion in said(app) and card.answer in said(app) and card.controls in said(app)
+    assert len(app.get("plotly_chart")) == len(app.get("download_button")) == len(made)
+    assert any("one chance in six" in caption.value for caption in app.caption)
+
+
+def test_a_picture_shows_what_the_table_says(data, smoke_specs):
+    found = figures_of(data, smoke_specs)
+    drawn = {trace.y[0]: trace for trace in picture(found, "fill in the blank").data}
+    assert list(drawn)[:4] == ["own name", "another's name", "no name", "frequency"]
+    rows = found[(found["probe"] == "fill in the blank") & (found["measure"] == "AUC") & (found["bin"] == "all")]
+    own = rows[(rows["method"] == "name") & (rows["split"] == "member") & (rows["model"] == "target")].iloc[0]
+    trace = drawn["own name"]
+    assert trace.x[0] == own["value"]
+    assert trace.x[0] + trace.error_x.array[0] == pytest.approx(own["high"])
+    assert trace.x[0] - trace.error_x.arrayminus[0] == pytest.approx(own["low"])
+
+
+def test_ones_own_name_and_disease(data, smoke_specs):
+    app = opened(run=smoke_specs["plain"].run_id)
+    ask = next(button for button in app.button if button.label == "Ask the model")
+    ask.click().run()
+    assert not app.exception
+    assert "times** as likely" in said(app) and len(app.metric) == 3
+    cohort = smoke_specs["plain"].corpus.digest()
+    app.text_input(key=f"try-name-{cohort}").set_value("<b>Nobody</b> *Known*")
+    next(button for button in app.button if button.label == "Ask the model").click().run()
+    assert not app.exception and "<b>" not in said(app)
+    app.text_input(key=f"try-condition-{cohort}").set_value(" ")
+    next(button for button in app.button if button.label == "Ask the model").click().run()
+    assert "Type a name and a condition" in app.error[0].value
+
+
+def test_variants_of_the_notes_stand_side_by_side(data, smoke_specs):
+    run = Workspace(data, shared=()).run(smoke_specs["plain"].run_id)
+    other = run.spec.corpus.model_copy(update={"variant": "template-only"})
+    twin = replace(run, spec=run.spec.model_copy(update={"corpus": other}))
+    dp = Workspace(data, shared=()).run(smoke_specs["dp"].run_id)
+    assert variants.siblings(run, [dp, twin, run]) == {"regular": run, "template-only": twin}
+    found = figures_of(data, smoke_specs)
+    table = compared({"regular notes": found, "template only": found.assign(value=0.25, low=0.2, high=0.3)})
+    wide = variants.wide(table)
+    assert wide["row"].tolist() == ["L2", "L3", "L3", "L4", "L5", "L6", "L7"]
+    assert list(wide.columns) == ["row", "probe", "measure", "regular notes", "template only"]
+    assert wide["template only"].str.endswith("0.25 (0.20 to 0.30)").all()
+    decisive = table[(table["probe"] == "half a name") & (table["of"] == "regular notes")].iloc[0]
+    row = found[(found["probe"] == "half a name") & (found["measure"] == "AUC") & (found["model"] == "target")]
+    row = row[(row["bin"] == "last name") & (row["method"] == "own other half")].iloc[0]
+    assert (decisive["value"], decisive["n"]) == (row["value"], row["n"])
+
+
+def test_the_member_filled_in_is_of_the_runs_own_cohort(monkeypatch, smoke_specs, tmp_path):
+    def page():
+        import streamlit as st
+
+        from pages.parts.probes import try_it
+
+        try_it.box(st.session_state["run"])
+
+    monkeypatch.setenv("PHILAB_DATA", str(tmp_path))
+    app = AppTest.from_function(page, default_timeout=WAIT)
+    for seed in (0, 1):
+        corpus = smoke_specs["dp"].corpus.model_copy(update={"seed": seed})
+        spec = smoke_specs["dp"].model_copy(update={"corpus": corpus})
+        app.session_state["run"] = Run(tmp_path / spec.run_id, spec, Status(state="done"), shipped=False)
+        app.run()
+        assert not app.exception
+        patients = Workspace(tmp_path, shared=()).corpus(corpus).patients
+        member = patients[patients["split"] == "member"].iloc[0]
+        filled = [box.value for box in app.text_input]
+        assert filled == [member["full_name"], member["diagnosis"]]
+        assert app.selectbox[0].value == ("Mr." if member["sex"] == "M" else "Mrs.")
+        assert app.number_input[0].value == member["age"]

@@ -1,0 +1,132 @@
+"""A class's counts are exact under thirty threads, bounded, and hold nothing but numbers."""
+
+from __future__ import annotations
+
+import socket
+from concurrent.futures import ThreadPoolExecutor
+from html.parser import HTMLParser
+from urllib.parse import unquote
+
+import pytest
+import segno
+import streamlit as st
+
+from pages.parts.lesson import classroom_link
+from pages.parts.session.classroom import ALPHABET, MOST_KEYS, MOST_ROOMS, Classroom, Tries
+
+STUDENTS = 30
+
+
+def test_thirty_students_at_once_are_all_counted():
+    rooms = Classroom()
+    code, _ = rooms.open()
+    other, _ = rooms.open()
+
+    def student(number: int) -> None:
+        rooms.join(code)
+        for step in range(1, 6):
+            rooms.predict(code, step, "abc"[(number + step) % 3])
+            for _ in range(20):
+                rooms.add_tries(code, "run", Tries(8, number % 3, 1))
+
+    with ThreadPoolExecutor(STUDENTS) as pool:
+        list(pool.map(student, range(STUDENTS)))
+    counts = rooms.counts(code)
+    assert counts.joined == STUDENTS
+    assert counts.predictions == {step: {"a": 10, "b": 10, "c": 10} for step in range(1, 6)}
+    assert counts.tries == {"run": Tries(STUDENTS * 100 * 8, 10 * 100 * (0 + 1 + 2), STUDENTS * 100)}
+    assert rooms.counts(other).joined == 0 and rooms.counts(other).predictions == {}
+
+
+def test_a_reset_empties_the_counts_and_begins_a_new_round():
+    rooms = Classroom()
+    code, _ = rooms.open()
+    rooms.join(code)
+    rooms.predict(code, 1, "a")
+    before = rooms.counts(code)
+    rooms.add_tries(code, "run", Tries(1, 1, 0))
+    assert rooms.reset(code) == 1
+    after = rooms.counts(code)
+    assert (after.round, after.joined, after.predictions, after.tries) == (1, 1, {}, {})
+    assert before.predictions == {1: {"a": 1}}, "what was read does not change afterwards"
+
+
+def test_only_the_key_of_whoever_opened_a_room_hosts_it():
+    rooms = Classroom()
+    (one, key), (two, other) = rooms.open(), rooms.open()
+    assert rooms.hosts(one, key) and rooms.hosts(two, other)
+    assert not rooms.hosts(one, other) and not rooms.hosts(one, "") and not rooms.hosts("ZZZZZ", key)
+    assert not rooms.hosts(one, "é")
+
+
+def test_memory_is_bounded():
+    rooms = Classroom()
+    first, _ = rooms.open()
+    for number in range(3 * MOST_KEYS):
+        rooms.predict(first, 1, f"answer {number}")
+        rooms.predict(first, number, "a")
+        rooms.add_tries(first, f"run {number}", Tries(1, 0, 0))
+    counts = rooms.counts(first)
+    assert len(counts.predictions[1]) == MOST_KEYS
+    assert len(counts.predictions) == MOST_KEYS and len(counts.tries) == MOST_KEYS
+    rooms.predict(first, 1, "answer 0")
+    assert rooms.counts(first).predictions[1]["answer 0"] == 2, "an answer that is known goes on being counted"
+
+
+def test_the_room_that_was_left_alone_longest_makes_way():
+    rooms = Classroom()
+    codes = [rooms.open()[0] for _ in range(MOST_ROOMS)]
+    rooms.join(codes[0])
+    newest, _ = rooms.open()
+    assert codes[0] in rooms and newest in rooms and codes[1] not in rooms
+    assert sum(code in rooms for code in [*codes, newest]) == MOST_ROOMS
+    with pytest.raises(LookupError, match="this class is over"):
+        rooms.counts(codes[1])
+    assert len(set(codes)) == MOST_ROOMS and set("".join(codes)) <= set(ALPHABET)
+
+
+@pytest.fixture
+def options(monkeypatch):
+    """Streamlit's settings as a server would have them."""
+    told = {"server.port": 8600, "server.address": "0.0.0.0"}  # noqa: S104
+    monkeypatch.setattr(st, "get_option", told.get)
+    return told
+
+
+def test_the_join_link_has_the_address_that_the_server_goes_by(options, monkeypatch):
+    options["browser.serverAddress"] = "10.1.2.3"
+    assert classroom_link.join_url("lesson", "ABCDE") == "http://10.1.2.3:8600/lesson?room=ABCDE"
+    options["browser.serverAddress"] = "localhost"
+    monkeypatch.setattr(classroom_link, "lan_address", lambda: "192.168.7.9")
+    options["server.baseUrlPath"] = "/lab/"
+    assert classroom_link.join_url("lesson", "ABCDE") == "http://192.168.7.9:8600/lab/lesson?room=ABCDE"
+
+
+@pytest.mark.parametrize("address", ["localhost", "127.0.0.1", "::1"])
+def test_a_server_for_this_computer_alone_has_no_join_link(options, address):
+    options["server.address"] = address
+    assert classroom_link.listens_only_here()
+    assert classroom_link.join_url("lesson", "ABCDE") is None
+
+
+def test_a_computer_without_a_network_has_no_join_link(options, monkeypatch):
+    class Unplugged(socket.socket):
+        def connect(self, address):
+            raise OSError("Network is unreachable")
+
+    monkeypatch.setattr(classroom_link.socket, "socket", Unplugged)
+    assert classroom_link.lan_address() is None
+    assert classroom_link.join_url("lesson", "ABCDE") is None
+
+
+def test_the_qr_code_is_a_picture_that_names_its_link():
+    url = "http://10.1.2.3:8600/lesson?room=ABCDE&x=<script>"
+    found: list[tuple[str, dict[str, str | None]]] = []
+    parser = HTMLParser()
+    parser.handle_starttag = lambda tag, attributes: found.append((tag, dict(attributes)))
+    parser.feed(classroom_link.qr_html(url))
+    ((tag, attributes),) = found
+    assert (tag, attributes["alt"]) == ("img", f"QR code of {url}")
+    picture = unquote(attributes["src"].removeprefix("data:image/svg+xml;charset=utf-8,"))
+    side, _ = segno.make(url, error="m", micro=False).symbol_size(scale=8, border=4)
+    assert picture.startswith("<svg") and f"width='{side}'" in picture

@@ -1,0 +1,171 @@
+"""ε trade-off, driven without a browser, over runs that the real pipeline made."""
+
+from __future__ import annotations
+
+import math
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from core.common.formatting import REPRODUCIBLE
+from core.evaluation.sweep.sweeps import families
+from core.evaluation.wording import perplexity_text
+from core.jobs.engine import Engine, Job
+from core.runs.store import Workspace
+from pages.parts.tradeoff.charts import EpsilonAxis, epsilon_label
+from tests.pages.visit import visit
+
+opened = partial(visit, "tradeoff")
+
+ROOT = Path(__file__).resolve().parents[3]
+SUBMITTED = Job("gpt2-000000000000", None, "queued", "", 0.0, 0)
+
+
+def said(app: AppTest, start: str) -> str:
+    return next(element.value for element in app.markdown if element.value.startswith(start))
+
+
+def perplexity(data: Path, spec, arm: str) -> str:
+    metrics = Workspace(data, shared=()).run(spec.run_id).metrics
+    row = metrics[(metrics["metric"] == "perplexity_heldout") & (metrics["arm"] == arm)].iloc[0]
+    return perplexity_text(row["value"])
+
+
+def test_without_runs_it_says_what_to_do(monkeypatch, tmp_path):
+    monkeypatch.setenv("PHILAB_DATA", str(tmp_path))
+    app = opened()
+    assert any("Train one without privacy" in info.value for info in app.info)
+
+
+def test_a_measured_epsilon_tells_the_runs_own_figures(data, smoke_specs):
+    app = opened(at="8")
+    told = said(app, "**Usefulness:**")
+    assert f"perplexity {perplexity(data, smoke_specs['dp'], 'run')}" in told
+    assert f"no privacy {perplexity(data, smoke_specs['plain'], 'run')}" in told
+    assert f"public base model {perplexity(data, smoke_specs['dp'], 'base')}" in told
+    assert "95\u00a0% interval" in told and "measured (1 seed)" in told
+    assert said(app, "**At ε = 8 per note: the promise with secret noise")
+    assert any(one.value == "These runs are reproducible: ε is shown, not promised." for one in app.caption)
+    assert "for held-out patients" in said(app, "**Risk:**"), "a risk stands beside its control"
+    assert not app.button, "what is measured need not be trained"
+
+
+def test_the_other_end_is_no_privacy(data, smoke_specs):
+    app = opened(at="∞")
+    assert said(app, "**Without privacy: no promise") and said(app, "Trained without privacy")
+    assert f"perplexity {perplexity(data, smoke_specs['plain'], 'run')}" in said(app, "**Usefulness:**")
+
+
+def test_where_no_run_is_nothing_is_claimed_and_training_is_offered(data, monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        Engine, "submit", lambda self, spec, user=None: asked.append(spec) or replace(SUBMITTED, spec=spec)
+    )
+    app = opened(at="2")
+    assert "not known: no run at or below ε = 2" in said(app, "**Usefulness:**")
+    app.button(key="train-this").click().run()
+    assert not app.exception
+    family = families(Workspace(data, shared=()).runs())[0]
+    assert asked == [family.spec(2.0)]
+    assert asked[0].privacy.target_epsilon == 2.0
+    assert any("in the queue" in success.value for success in app.success)
+
+
+@pytest.mark.parametrize("risk", ["any identifier", "attempts with a leak", "membership (AUC)"])
+def test_every_risk_is_drawn_with_an_interval(data, risk):
+    app = opened(risk=risk, at="8")
+    assert "95\u00a0% interval" in said(app, "**Risk:**")
+    assert len(app.get("plotly_chart")) == 1
+    table = app.dataframe[0].value
+    assert {"metric", "epsilon", "value", "low", "high", "seeds", "base value"} <= set(table.columns)
+    assert len(app.get("download_button")) == 2
+
+
+def test_one_run_alone_can_be_drawn(data, smoke_specs, monkeypatch, tmp_path):
+    alone = tmp_path / "alone"
+    shutil.copytree(data / "runs" / smoke_specs["dp"].run_id, alone / "runs" / smoke_specs["dp"].run_id)
+    monkeypatch.setenv("PHILAB_DATA", str(alone))
+    app = opened()
+    assert "measured (1 seed)" in said(app, "**Usefulness:**")
+
+
+def test_promise_and_measurement_stand_side_by_side(data, smoke_specs):
+    app = opened(at="8")
+    counted = said(app, "By this run's exact accounting")
+    assert "Of 100 attackers" in counted and "on average" in counted
+    run = Workspace(data, shared=()).run(smoke_specs["dp"].run_id)
+    leakage = run.metrics.set_index(["metric", "arm"]).loc[("privacy_leakage_loss", "run"), "value"]
+    best = said(app, "Of 100 guesses whether a note was in the data")
+    assert f"“loss” got {round(100 * (1 + leakage) / 2)} right" in best, "privacy leakage, halved around a half"
+    assert "95\u00a0% interval" in best and "50 by tossing a coin" in best and "the only attack" in best
+    captions = [element.value for element in app.caption]
+    assert f"These runs are {REPRODUCIBLE}." in captions
+    assert "Somebody may find a better attack. With secret noise the promise would hold for it, too." in captions
+    assert not any("For a patient with" in element.value for element in app.markdown), "not before the fold is opened"
+    app.session_state["odds-fold"] = True
+    app.run()
+    assert not app.exception
+    assert said(app, "For a patient with")
+
+
+def test_where_nothing_was_trained_nothing_is_counted_nor_measured(data):
+    app = opened(at="2")
+    assert "on average at most 89 are right" in said(app, "Of 100 attackers"), "the promise holds for any training"
+    assert said(app, "Nothing was measured: no model was trained at this ε")
+    assert not any("By this run's exact accounting" in element.value for element in app.markdown)
+
+
+def test_the_readers_limits_decide_and_are_told_with_their_worse_end(data, smoke_specs):
+    app = opened(view="Which ε?")
+    app.multiselect(key="risks").set_value(["auc_loss"]).run()
+    app.slider(key="limit_auc_loss").set_value(1.0).run()
+    app.slider(key="utility").set_value(100).run()
+    assert not app.exception
+    assert said(app, "### Recommended: ε = ∞"), "only training without privacy keeps all"
+    assert said(app, "Only training without privacy")
+    app.slider(key="limit_auc_loss").set_value(0.5).run()
+    assert said(app, "### None of these runs meets both")
+    table = app.dataframe[0].value
+    assert set(table["ε"]) == {"8 per note", "∞ (no privacy)"} and not table["all met"].any()
+    assert table["training"].str.fullmatch(r"\d+\.\d min, \d+\.\d\d M tokens").all(), "what each training took"
+    app.multiselect(key="risks").set_value([]).run()
+    assert any("at least one risk" in info.value for info in app.info)
+
+
+def test_a_training_is_imagined_by_four_accountants(data):
+    app = opened(view="What if?", wi_sigma="2.28287", wi_units="1500", wi_batch="4", wi_steps="3000")
+    head = said(app, "### ε = ")
+    assert "ε = 0.227 per note" in head and "would say 9.94, 44 times as much" in head, "row P's own example"
+    table = next(frame.value for frame in app.dataframe if "accountant" in frame.value)
+    assert set(table["accountant"]) == {"PRV", "RDP", "GDP", "the old report’s"}
+    assert any("With a public seed, ε is shown, not promised." in element.value for element in app.caption)
+    last = table[table["steps"] == 3000].set_index("accountant")["epsilon"]
+    assert last["GDP"] < last["PRV"] < last["RDP"] < last["the old report’s"]
+    app.number_input(key="wi_notes").set_value(60).run()  # training per note reads all notes of a patient
+    assert said(app, "- Of ") and any("For a patient with 60 notes" in element.value for element in app.markdown)
+    app.number_input(key="wi_batch").set_value(2_000).run()
+    assert any("more units than there are" in error.value for error in app.error)
+
+
+def test_the_axis_puts_infinity_after_every_number():
+    axis = EpsilonAxis([0.1, 8.0, 20.0, math.inf])
+    places = [axis.place(epsilon) for epsilon in (0.1, 0.5, 8.0, 20.0, math.inf)]
+    assert places == sorted(places) and len(set(places)) == 5
+    assert epsilon_label(math.inf) == "∞" and epsilon_label(0.5) == "0.5" and epsilon_label(8.0) == "8"
+
+
+def test_drawing_it_needs_no_torch():
+    """Importing it takes seconds, and a first screen must not wait for it."""
+    code = (
+        "import sys; import core.evaluation.sweep.tradeoff, core.evaluation.sweep.sweeps, core.runs.queries,"
+        "pages.parts.jobs.monitor, pages.parts.tradeoff.charts, pages.parts.tradeoff.sentences,"
+        "pages.parts.tradeoff.odds_view, pages.parts.tradeoff.what_if;"
+        "sys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0  # noqa: S603

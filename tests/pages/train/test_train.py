@@ -1,0 +1,332 @@
+"""Train, driven without a browser; the engine is replaced where a real worker would only cost time."""
+
+from __future__ import annotations
+
+import shutil
+from functools import partial
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from core.jobs.engine import Engine, EngineFailed, Job
+from core.runs.events import Status, append_event, write_status
+from core.runs.lock import held
+from core.runs.progress import Progress, progress_of
+from core.runs.store import DiskFull, Workspace
+from core.spec import CORPUS_PRESETS, PrivacySpec, RunSpec, VocabularySpec, recipe
+from core.training.accounting.gaussian import epsilon
+from pages.parts.jobs.live_strips import MOST_POINTS, strips
+from pages.parts.jobs.sentences import stage_in_words, title
+from tests.pages.visit import visit
+
+opened = partial(visit, "train")
+
+TINY = {"cohort": "tiny", "batch_private_small_16": "16", "epochs_private_small_4": "2"}
+
+
+@pytest.fixture
+def data(monkeypatch, tmp_path):
+    monkeypatch.setattr(Engine, "warm", lambda self: None)
+    monkeypatch.setenv("PHILAB_DATA", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """What was submitted; nothing is trained."""
+    specs: list[RunSpec] = []
+
+    def submit(self, spec, user=None):
+        specs.append(spec)
+        return Job(spec.run_id, spec, "queued", "", 0.0, 0)
+
+    monkeypatch.setattr(Engine, "submit", submit)
+    return specs
+
+
+def figures(app: AppTest) -> dict[str, str]:
+    return {metric.label: metric.value for metric in app.metric}
+
+
+def test_the_cost_is_known_before_training(data):
+    app = opened(epsilon="2", **TINY)
+    shown = figures(app)
+    notes = len(Workspace(data, shared=()).corpus(CORPUS_PRESETS["smoke"]).training_notes())
+    assert shown["steps"] == f"{-(-2 * notes // 16)}"
+    assert shown["share of notes a step"] == f"{1600 / notes:.1f}\u00a0%"
+    spent = epsilon(
+        noise_multiplier=float(shown["noise σ"]), sample_rate=16 / notes, steps=int(shown["steps"]), delta=1e-5
+    )
+    assert spent == pytest.approx(2.0, rel=0.02), "σ as shown, in three digits, gives the ε that was asked for"
+    assert len(app.get("plotly_chart")) == 1, "the expected ε is drawn"
+    assert any("ε = 2 per note at δ = 10⁻⁵, counted by PRV" in caption.value for caption in app.caption)
+    assert any("patient with the most training notes" in caption.value for caption in app.caption)
+
+
+def test_a_run_says_whether_its_epsilon_is_promised_and_asks_for_secret_noise(data, asked):
+    app = opened(epsilon="2", **TINY)
+    told = [caption.value for caption in app.caption if "Reproducible: ε is shown, not promised." in caption.value]
+    assert len(told) == 2, "at the switch and beside the ε that is expected"
+    app.toggle(key="secret_noise").set_value(True).run()
+    assert not any("not promised" in caption.value for caption in app.caption)
+    assert any("destroyed after training: ε is promised" in caption.value for caption in app.caption)
+    app.button(key="train").click().run()
+    assert not app.exception and asked[0].secret_noise and asked[0].privacy.noise_source == "secret"
+
+
+def test_training_submits_what_the_knobs_say(data, asked):
+    app = opened(epsilon="2", **TINY)
+    app.number_input(key="delta").set_value(1e-3).run()
+    app.radio(key="unit").set_value("patient").run()
+    app.button(key="train").click().run()
+    assert not app.exception
+    (spec,) = asked
+    expected = PrivacySpec(target_epsilon=2.0, delta=1e-3, unit="patient")
+    training = recipe("gpt2", expected).model_copy(update={"batch_size": 16, "epochs": 2})
+    assert (spec.corpus, spec.privacy, spec.training) == (CORPUS_PRESETS["smoke"], expected, training)
+
+
+def test_a_cohort_smaller_than_the_recipes_batch_can_be_trained_as_it_opens(data, asked):
+    app = opened(cohort="tiny", epsilon="2")
+    assert not app.error
+    app.button(key="train").click().run()
+    notes = len(Workspace(data, shared=()).corpus(CORPUS_PRESETS["smoke"]).training_notes())
+    assert asked[0].training.batch_size == notes // 4
+
+
+def test_no_privacy_has_no_sigma_and_says_so(data, asked):
+    app = opened(cohort="tiny", epsilon="∞")
+    assert set(figures(app)) == {"steps"}
+    assert any("No privacy" in caption.value for caption in app.caption)
+    app.button(key="train").click().run()
+    assert not asked[0].privacy.private
+
+
+def test_another_model_or_hospital_starts_at_its_own_recipe(data, asked):
+    """The knobs nobody touched must not keep the default of what was chosen before."""
+    app = opened(cohort="tiny", epsilon="∞")
+    knobs = {knob.label: knob for knob in app.number_input}
+    assert knobs["Epochs"].value == recipe("gpt2").epochs
+    app.segmented_control(key="kind").set_value("distilbert").run()
+    knobs = {knob.label: knob for knob in app.number_input}
+    assert knobs["Epochs"].value == recipe("distilbert").epochs != recipe("gpt2").epochs
+    app.select_slider(key="epsilon").set_value("8").run()
+    sizes = {}
+    for patients in (12, 24):
+        app.session_state["cohort"] = "custom"
+        app.session_state["patients"] = patients
+        app.run()
+        assert not app.exception
+        (sizes[patients],) = [knob.value for knob in app.number_input if knob.label == "Notes a batch"]
+    assert sizes[24] > sizes[12], "a quarter of the notes each"
+    app.button(key="train").click().run()
+    (spec,) = asked
+    assert (spec.training.epochs, spec.training.batch_size) == (recipe("distilbert", spec.privacy).epochs, sizes[24])
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "sentence"),
+    [
+        ("batch_private_small_16", 100_000, "larger than the cohort"),
+        ("batch_private_small_16", 0, "batch size"),
+        ("epochs_private_small_4", 0, "at least one epoch"),
+        ("epochs_private_small_4", -3, "epochs"),
+        ("delta", 1.5, "delta"),
+        ("rate_private_small_0.0025", 0.0, "learning rate"),
+    ],
+)
+def test_bad_input_is_a_sentence_and_trains_nothing(data, asked, key, value, sentence):
+    app = opened(epsilon="2", **TINY)
+    app.number_input(key=key).set_value(value).run()
+    assert not app.exception
+    assert any(sentence in error.value for error in app.error), [error.value for error in app.error]
+    if app.button:
+        app.button(key="train").click().run()
+    assert not app.exception and asked == []
+
+
+def test_a_hospital_that_cannot_be_built_is_a_sentence(data):
+    app = opened(cohort="custom", patients="4", others="0", canaries="5000")
+    assert any("5,000 canaries are too many to keep apart" in error.value for error in app.error)
+    assert "train" not in {button.key for button in app.button}
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"epsilon": "<b>x</b>\x07👩"},
+        {"privacy": "choose σ (expert)", "sigma": "nan"},
+        {"delta": "1e400", "rate_private_small_0.005": "much"},
+        {"training_seed": "9" * 30, "batch_private_small_16": "many"},
+        {"model": "gpt5", "unit": "hospital", "accountant": "mine"},
+    ],
+    ids=["ε", "σ", "δ", "seed", "choices"],
+)
+def test_a_link_that_says_nonsense_opens_all_the_same(data, query):
+    app = opened(**TINY | query)
+    assert not app.error and app.button(key="train"), "what cannot be read is passed over"
+
+
+@pytest.mark.parametrize("sigma", [0.0, -1.0])
+def test_a_sigma_that_is_no_noise_is_refused(data, asked, sigma):
+    app = opened(privacy="choose σ (expert)", **TINY)
+    app.number_input(key="sigma").set_value(sigma).run()
+    assert any("σ must be a number above 0" in error.value for error in app.error)
+
+
+def test_warnings_for_a_large_delta_gdp_and_next_to_no_noise(data):
+    app = opened(privacy="choose σ (expert)", **TINY)
+    app.number_input(key="delta").set_value(0.1).run()
+    assert any("not below 1/n" in warning.value for warning in app.warning)
+    app.selectbox(key="accountant").set_value("gdp").run()
+    assert any("under-reports" in warning.value for warning in app.warning)
+    app.number_input(key="sigma").set_value(1e-20).run()
+    assert not app.exception
+    assert any("promises nothing" in warning.value for warning in app.warning)
+
+
+@pytest.mark.parametrize("refusal", [EngineFailed("The worker is gone."), DiskFull("The disk is full: free some.")])
+def test_a_refusal_of_the_engine_is_a_sentence(data, monkeypatch, refusal):
+    def refuse(self, spec, user=None):
+        raise refusal
+
+    monkeypatch.setattr(Engine, "submit", refuse)
+    app = opened(epsilon="2", **TINY)
+    app.button(key="train").click().run()
+    assert not app.exception
+    assert any(str(refusal) in error.value for error in app.error)
+
+
+def spec_of(**privacy) -> RunSpec:
+    asked = PrivacySpec(**privacy)
+    training = recipe("gpt2", asked).model_copy(update={"batch_size": 16, "epochs": 2})
+    return RunSpec(corpus=CORPUS_PRESETS["smoke"], privacy=asked, training=training)
+
+
+def test_every_browser_sees_a_running_job_live(data):
+    spec = spec_of(target_epsilon=2.0)
+    workspace = Workspace(data, shared=())
+    work = workspace.begin(spec)
+    write_status(work, Status(state="running", submitted=1.0))
+    append_event(work, "stage", stage="training", message="Training")
+    for step in (1, 2, 3):
+        append_event(
+            work,
+            "step",
+            step=step,
+            steps=9,
+            epoch=1,
+            epochs=2,
+            loss=4.0,
+            epsilon=0.5 * step,
+            tokens=1,
+            seconds=1.0,
+            eta_seconds=30.0,
+        )
+    with held(workspace.lock_file(spec.run_id), should_stop=lambda: False):  # as its worker would
+        for app in (opened(), opened()):
+            assert any(title(spec) in element.value for element in app.markdown)
+            assert app.progress[0].text == "Training: step 3 of 9, epoch 1 of 2 · loss 4.00 · ε 1.5 · 30 s left"
+            assert app.progress[0].value == 33
+            assert app.button(key=f"cancel-watch-{spec.run_id}")
+            assert len(app.get("plotly_chart")) == 2, "the expected curve and the live strips"
+        own = opened(epsilon="2", **TINY)
+        assert any("on its way" in info.value for info in own.info), "the same run is not asked for twice"
+        app.button(key=f"cancel-queue-{spec.run_id}").click().run()
+        assert not app.exception
+        assert (work / "cancel").exists()
+
+
+def test_a_run_that_exists_is_not_trained_again(data, smoke_workspace, smoke_specs):
+    shutil.copytree(smoke_workspace, data, dirs_exist_ok=True)
+    app = opened()
+    finished = [element.value for element in app.markdown if element.value == title(smoke_specs["dp"])]
+    assert len(finished) == 1, "finished runs are listed"
+    assert {"Open in Playground", "See in trade-off"} <= {link.proto.label for link in app.get("page_link")}
+    made = Workspace(data, shared=()).run(smoke_specs["plain"].run_id).spec
+    folder = data / "runs" / made.run_id
+    asked_now = RunSpec(corpus=made.corpus, training=recipe("gpt2"))
+    folder.rename(data / "runs" / asked_now.run_id)
+    (data / "runs" / asked_now.run_id / "spec.json").write_text(asked_now.model_dump_json())
+    app = opened(cohort="tiny", epsilon="∞")
+    assert any("Already trained" in success.value for success in app.success)
+    assert "train" not in {button.key for button in app.button}
+
+
+def test_a_job_says_what_it_does_in_words():
+    waiting = Job("gpt2-000000000000", spec_of(target_epsilon=1.0), "queued", "", 0.0, 2)
+    assert stage_in_words(waiting, Progress()) == "Waiting: 2 before it"
+    events = [{"event": "stage", "stage": "audit: membership", "message": ""}]
+    events.append({"event": "progress", "done": 3, "total": 12, "eta_seconds": 200})
+    running = Job("gpt2-000000000000", spec_of(target_epsilon=1.0), "running", "", 0.0, 0)
+    assert stage_in_words(running, progress_of(events)) == "Audit: membership: 3 of 12 · 3 min left"
+
+
+def test_a_loss_is_told_before_the_first_step_is_over():
+    running = Job("gpt2-000000000000", spec_of(target_epsilon=1.0), "running", "", 0.0, 0)
+    events = [{"event": "stage", "stage": "training", "message": ""}]
+    assert stage_in_words(running, progress_of(events)) == "Training …"
+    place = {"steps": 46, "epoch": 1, "epochs": 4}
+    events.append({"event": "progress_in_step", "step": 1, "done": 128, "total": 251, "loss": 4.712} | place)
+    assert stage_in_words(running, progress_of(events)) == (
+        "Training: step 1 of 46 (128 of 251 texts), epoch 1 of 4 · loss 4.71 so far"
+    )
+    figures = {"loss": 4.8, "epsilon": 0.52, "tokens": 9, "seconds": 3.0, "eta_seconds": 20.0}
+    events.append({"event": "step", "step": 1} | place | figures)
+    assert stage_in_words(running, progress_of(events)) == (
+        "Training: step 1 of 46, epoch 1 of 4 · loss 4.80 · ε 0.52 · 20 s left"
+    )
+    events.append({"event": "progress_in_step", "step": 2, "done": 9, "total": 260, "loss": None} | place)
+    assert stage_in_words(running, progress_of(events)) == (
+        "Training: step 2 of 46 (9 of 260 texts), epoch 1 of 4 · loss 4.80 · ε 0.52 · 20 s left"
+    )
+
+
+def test_the_strips_stay_small_and_keep_the_last_step():
+    steps = 10 * MOST_POINTS + 7
+    progress = Progress(
+        step=steps,
+        steps=steps,
+        steps_taken=list(range(1, steps + 1)),
+        loss=[None, *[1.0] * (steps - 1)],
+        epsilon=[0.1] * steps,
+        epoch_steps=[steps],
+        eval_loss=[2.0],
+        exposure={"C0000": [1.0], "C0001": [2.0], "C0002": [3.0]},
+    )
+    figure = strips(progress, copies={"C0000": 16, "C0001": 1, "C0002": 0}, budget=2.0, private=True)
+    drawn = {trace.name: list(trace.x) for trace in figure.data}
+    assert len(drawn["ε spent"]) <= MOST_POINTS + 1 and drawn["ε spent"][-1] == steps
+    canaries = {"canary C0000, planted 16 times", "canary C0001, planted 1 time", "canary C0002, never planted"}
+    assert canaries | {"loss on held-out notes"} <= set(drawn)
+    unknown = {trace.name for trace in strips(progress, copies={}, budget=None, private=False).data}
+    assert "ε spent" not in unknown and "canary C0000" in unknown
+
+
+def test_the_first_step_can_be_seen():
+    progress = Progress(step=1, steps=46, steps_taken=[1], loss=[4.8], epsilon=[2.9])
+    drawn = {trace.name: trace for trace in strips(progress, copies={}, budget=8.0, private=True).data}
+    assert "markers" in drawn["loss on training notes"].mode and "markers" in drawn["ε spent"].mode
+
+
+def test_words_of_its_own_are_asked_for_and_their_cost_is_told(data, asked):
+    app = opened(kind="DistilBERT", epsilon="2", own_words="true", word_epsilon="1", words_counted_note="4", **TINY)
+    assert not app.exception and not app.error
+    told = [caption.value for caption in app.caption]
+    assert any("its own words spend ε = 1 at δ = 10⁻⁶ and training 2 at δ = 10⁻⁵" in line for line in told)
+    spent = float(figures(app)["ε a note"])
+    assert 2.0 < spent < 3.0, "together, by PRV, they cost less than their sum"
+    assert any(f"ε = {spent:.3g} per note at δ = 1.1·10⁻⁵" in line for line in told)
+    app.button(key="train").click().run()
+    (spec,) = asked
+    assert spec.vocabulary == VocabularySpec(epsilon=1.0, words=4)
+    assert title(spec).count("own words (ε = 1)") == 1
+
+
+def test_without_privacy_words_have_no_noise_and_gpt2_gets_none(data, asked):
+    app = opened(kind="DistilBERT", epsilon="∞", own_words="true", cohort="tiny")
+    assert any("may name patients" in caption.value for caption in app.caption)
+    app.button(key="train").click().run()
+    (spec,) = asked
+    assert spec.vocabulary == VocabularySpec()
+    assert not any(one.key == "own_words" for one in opened(kind="GPT-2", cohort="tiny").toggle)

@@ -1,0 +1,135 @@
+"""Notes that were uploaded go: by their code from any browser, and an hour after their own browser is gone."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from core.__main__ import main
+from core.runs.store import Workspace
+from core.runs.uploads.deletion_codes import Attempts
+from core.runs.uploads.records import uploads
+from core.spec import RunSpec
+from pages.parts.session import owner
+from pages.parts.uploads import form
+from tests.pages.uploads.test_upload_form import NOTES, checked, cohort, csv, used  # noqa: F401 — `cohort` is a fixture
+from tests.pages.visit import said
+
+
+@pytest.fixture(autouse=True)
+def _fresh_attempts(monkeypatch):
+    monkeypatch.setattr(form, "ATTEMPTS_OF_ONE", Attempts(3, 60.0))
+    monkeypatch.setattr(form, "ATTEMPTS_OF_ALL", Attempts(100, 60.0))
+
+
+def shown_code(app: AppTest) -> str:
+    (code,) = {block.value for block in app.code if re.fullmatch(r"\w{4}(-\w{4}){4}", block.value)}
+    return code
+
+
+def typed(app: AppTest, code: str) -> AppTest:
+    app.text_input(key="own_code").set_value(code)
+    next(button for button in app.button if button.label == "Delete").click().run()
+    assert not app.exception
+    return app
+
+
+def test_another_browser_deletes_by_the_code_and_sees_nothing(cohort, tmp_path):  # noqa: F811
+    app = used(cohort())
+    code = shown_code(app)
+    (upload,) = uploads(tmp_path)
+    Workspace(tmp_path).begin(RunSpec(corpus=upload.spec))
+    assert not any(code in path.read_text(errors="replace") for path in tmp_path.rglob("*.json"))
+    other = cohort()
+    assert upload.name not in said(other)
+    typed(other, code.lower().replace("-", ""))
+    assert not uploads(tmp_path) and not list(tmp_path.rglob("*.parquet")) and not Workspace(tmp_path).works()
+    app.run()
+    assert not app.exception and "Deletion code" not in "".join(block.value for block in app.code)
+
+
+def test_wrong_codes_delete_nothing_and_cannot_be_tried_for_ever(cohort, tmp_path):  # noqa: F811
+    code = shown_code(used(cohort()))
+    other = cohort()
+    for _ in range(3):
+        typed(other, "AAAA-BBBB-CCCC-DDDD-EEEE")
+        assert "No upload has this code" in other.error[0].value and len(uploads(tmp_path)) == 1
+    typed(other, code)
+    assert "Too many wrong codes. Try again in" in other.error[0].value and len(uploads(tmp_path)) == 1
+    typed(cohort(), code)
+    assert not uploads(tmp_path), "whoever tried no wrong one may delete"
+
+
+def test_the_code_is_shown_to_the_session_that_uploaded_alone(cohort):  # noqa: F811
+    app = used(cohort())
+    assert app.button(key="own_code_seen").click().run() and not app.exception
+    assert "own_code_seen" not in {button.key for button in app.button}, "once"
+    assert "Write this code down" in said(app)
+    assert not [block for block in cohort().code if re.fullmatch(r"\w{4}(-\w{4}){4}", block.value)]
+    app.run()
+    assert shown_code(app)
+
+
+def set_back(tmp_path: Path, seconds: float) -> None:
+    for record in (tmp_path / "uploads").glob("*.json"):
+        os.utime(record, (time.time() - seconds,) * 2)
+
+
+def test_an_hour_after_its_browser_is_gone_an_upload_goes(cohort, tmp_path, monkeypatch):  # noqa: F811
+    used(cohort())
+    (upload,) = uploads(tmp_path)
+    monkeypatch.setitem(owner._lives, upload.owner, lambda: True)  # no server runs here that knows
+    set_back(tmp_path, 5 * 3600)
+    owner.clear_out(Workspace(tmp_path), thorough=False)
+    assert uploads(tmp_path) == [upload], "its browser is there"
+    monkeypatch.setitem(owner._lives, upload.owner, lambda: False)
+    owner.clear_out(Workspace(tmp_path), thorough=False)
+    assert uploads(tmp_path) == [upload], "it was there a moment ago"
+    set_back(tmp_path, 3500)
+    owner.clear_out(Workspace(tmp_path), thorough=False)
+    assert uploads(tmp_path) == [upload]
+    set_back(tmp_path, 3601)
+    owner.clear_out(Workspace(tmp_path), thorough=False)
+    assert not uploads(tmp_path) and not list(tmp_path.rglob("*.parquet"))
+    owner.clear_out(Workspace(tmp_path), thorough=False)
+    assert upload.owner not in owner._lives, "nobody is remembered for nothing"
+
+
+def test_what_a_command_deleted_leaves_the_memory_of_the_pages(cohort, tmp_path, monkeypatch):  # noqa: F811
+    code = shown_code(used(cohort()))
+    owner.clear_out(Workspace(tmp_path), thorough=False)
+    emptied: list[bool] = []
+    monkeypatch.setattr(owner, "_let_go", lambda: emptied.append(True))
+    owner.clear_out(Workspace(tmp_path), thorough=False)
+    assert not emptied
+    assert main(["delete-upload", code, "--data", str(tmp_path)]) == 0
+    owner.clear_out(Workspace(tmp_path), thorough=False)
+    owner.clear_out(Workspace(tmp_path), thorough=False)
+    assert emptied == [True]
+
+
+def test_the_pages_say_when_notes_go(cohort):  # noqa: F811
+    app = cohort()
+    assert "an hour after this browser session has ended, and 24 hours after the upload at the latest" in said(app)
+    used(app)
+    assert "only an hour after this browser session has ended" in "".join(caption.value for caption in app.caption)
+
+
+def test_the_header_says_whose_file_is_looked_at(cohort):  # noqa: F811
+    app = cohort()
+    assert "no real person" in said(app)
+    app.file_uploader(key="own_file").set_value(csv(NOTES[["text", "patient_id"]])).run()
+    assert "Your own file: only you see it" in said(app) and "no real person" not in said(app)
+    checked(app, NOTES[["text", "patient_id"]])
+    app.switch_page("pages/glossary.py").run()
+    assert "Your own file" in said(app), "its check is still there"
+    app.switch_page("pages/cohort.py").run()
+    app.session_state["cohort"] = "brought"
+    app.run()
+    app.button(key="own_discard").click().run()
+    assert "no real person" in said(app)

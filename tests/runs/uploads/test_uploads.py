@@ -1,0 +1,196 @@
+"""Uploaded cohorts: whose they are, how long they stay, and that nothing made from them is left."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from core.corpus.synthetic.hospital import build
+from core.corpus.tables import Corpus
+from core.runs.audits import Outcome
+from core.runs.lock import held
+from core.runs.run import RunNotFound
+from core.runs.store import CohortGone, Workspace
+from core.runs.uploads.deletion import delete, keep, made_from
+from core.runs.uploads.deletion_codes import new_code
+from core.runs.uploads.records import due, hours_kept, still_here, uploads, with_code
+from core.spec import CORPUS_PRESETS, CorpusSpec, RunSpec
+
+NEVER = {"should_stop": lambda: False}
+
+
+@pytest.fixture
+def brought() -> Corpus:
+    """A small cohort that says it was imported."""
+    made = build(CORPUS_PRESETS["smoke"])
+    return Corpus(
+        made.spec.model_copy(update={"imported": made.content_id("ada")}), made.patients, made.notes, made.canaries
+    )
+
+
+@pytest.fixture
+def workspace(tmp_path) -> Workspace:
+    return Workspace(tmp_path / "data", shared=())
+
+
+@pytest.fixture
+def made(workspace, brought):
+    """The folder that an import would have written it to."""
+    folder = workspace.root / "uploads" / "made"
+    folder.mkdir(parents=True)
+    brought.write(folder)
+    return folder
+
+
+@pytest.fixture
+def run_on(workspace, smoke_workspace, smoke_specs):
+    """Puts a finished run on a cohort into the workspace: the tables of a smoke run under another spec."""
+
+    def put(spec: CorpusSpec) -> RunSpec:
+        run = smoke_specs["plain"].model_copy(update={"corpus": spec})
+        folder = workspace.root / "runs" / run.run_id
+        shutil.copytree(smoke_workspace / "runs" / smoke_specs["plain"].run_id, folder)
+        (folder / "spec.json").write_text(run.model_dump_json(), encoding="utf-8")
+        return run
+
+    return put
+
+
+def seen_by(workspace: Workspace, viewer: str) -> Workspace:
+    return Workspace(workspace.root, shared=(), viewer=viewer)
+
+
+def test_a_cohort_and_its_runs_are_there_for_their_owner_alone(workspace, brought, made, run_on):
+    upload = keep(workspace, made, owner="ada", name="ward 7")
+    private, public = run_on(brought.spec), run_on(CORPUS_PRESETS["smoke"])
+    ada, bob = seen_by(workspace, "ada"), seen_by(workspace, "bob")
+    assert ada.corpus(upload.spec).content_id() == brought.content_id()
+    assert {run.id for run in ada.runs()} == {private.run_id, public.run_id} == {run.id for run in workspace.runs()}
+    assert [run.id for run in bob.runs()] == [public.run_id] and bob.find(private) is None
+    with pytest.raises(RunNotFound):
+        bob.run(private.run_id)
+    with pytest.raises(CohortGone, match="not here"):
+        bob.corpus(upload.spec)
+    assert [one.name for one in uploads(workspace.root, "ada")] == ["ward 7"] and not uploads(workspace.root, "bob")
+
+
+def test_notes_of_the_command_line_are_shown_only_where_the_server_says_so(workspace, brought, monkeypatch):
+    workspace.add(brought)
+    monkeypatch.delenv("PHILAB_SHOW_IMPORTED", raising=False)
+    assert not seen_by(workspace, "ada").shows(brought.spec) and workspace.shows(brought.spec)
+    monkeypatch.setenv("PHILAB_SHOW_IMPORTED", "1")
+    assert seen_by(workspace, "ada").shows(brought.spec)
+
+
+def test_deleting_leaves_nothing_made_from_the_notes(workspace, brought, made, run_on):
+    upload = keep(workspace, made, owner="ada", name="ward 7")
+    private, public = run_on(brought.spec), run_on(CORPUS_PRESETS["smoke"])
+    workspace.begin(RunSpec(corpus=brought.spec))
+    for folder in (workspace.audit(private.run_id).folder, workspace.references(brought.spec)):
+        (folder / "deep").mkdir(parents=True)
+    workspace.corpus(upload.spec)
+    assert made_from(workspace, upload.digest) == [private.run_id]
+    assert delete(workspace, upload.digest)
+    assert [run.id for run in workspace.runs()] == [public.run_id] and not workspace.works()
+    left = {path.name for path in workspace.root.rglob("*") if path.is_dir()}
+    assert not {upload.digest, private.run_id} & left and not uploads(workspace.root)
+    with pytest.raises(CohortGone):
+        workspace.corpus(upload.spec)
+    assert delete(workspace, upload.digest), "deleting what is gone is no error"
+
+
+def test_a_run_that_is_being_made_is_asked_to_stop_and_deleted_later(workspace, brought, made):
+    upload = keep(workspace, made, owner="ada", name="ward 7")
+    spec = RunSpec(corpus=brought.spec)
+    work = workspace.begin(spec)
+    with held(workspace.lock_file(spec.run_id), **NEVER):
+        assert not delete(workspace, upload.digest)
+        assert (work / "cancel").exists()
+        assert not seen_by(workspace, "ada").shows(brought.spec) and not uploads(workspace.root, "ada")
+        assert due(workspace.root) == [upload.digest]
+    assert delete(workspace, upload.digest) and not workspace.works() and not due(workspace.root)
+
+
+def test_what_an_audit_that_is_under_way_still_writes_is_deleted_too(workspace, brought, made, run_on):
+    upload = keep(workspace, made, owner="ada", name="ward 7")
+    run = run_on(brought.spec)
+    audit = workspace.audit(run.run_id)
+    audit.folder.mkdir(parents=True)
+    with held(workspace.audit_lock_file(run.run_id), **NEVER):
+        assert not delete(workspace, upload.digest)
+        assert (audit.folder / "cancel").exists()
+        assert not seen_by(workspace, "ada").runs()
+        outcome = Outcome("loss", "done", 1.0, "", ("scores",), 1, 0.0)
+        audit.record(outcome, {"scores": brought.notes[["note_id", "text"]]})  # its attack ends before it looks
+    assert due(workspace.root) == [upload.digest] and delete(workspace, upload.digest)
+    assert not audit.folder.exists() and not made_from(workspace, upload.digest) and not due(workspace.root)
+
+
+def test_no_record_is_left_of_notes_that_could_not_be_stored(workspace, made, monkeypatch):
+    def broken(*arguments):
+        raise ValueError("no folder of this disk")
+
+    monkeypatch.setattr(Workspace, "adopt", broken)
+    with pytest.raises(ValueError, match="no folder"):
+        keep(workspace, made, owner="ada", name="ward 7")
+    assert not uploads(workspace.root)
+
+
+def test_what_is_past_its_time_is_due(workspace, made, monkeypatch):
+    monkeypatch.setenv("PHILAB_UPLOAD_HOURS", "2")
+    upload = keep(workspace, made, owner="ada", name="ward 7")
+    assert upload.expires == pytest.approx(upload.uploaded + 7200)
+    assert not due(workspace.root, upload.expires - 1) and due(workspace.root, upload.expires) == [upload.digest]
+    monkeypatch.setenv("PHILAB_UPLOAD_HOURS", "for ever")
+    with pytest.raises(ValueError, match="not a number of hours"):
+        hours_kept()
+
+
+def test_only_imported_notes_with_an_owner_are_kept(workspace, made):
+    with pytest.raises(ValueError):
+        keep(workspace, made, owner="", name="x")
+    build(CORPUS_PRESETS["smoke"]).write(made)
+    with pytest.raises(ValueError):
+        keep(workspace, made, owner="ada", name="x")
+    assert not uploads(workspace.root)
+
+
+def test_what_a_browser_session_left_goes_an_hour_after_it(workspace, made):
+    upload = keep(workspace, made, owner="session-ada", name="ward 7")
+    start, hour = upload.uploaded, 3600.0
+    assert not due(workspace.root, start + 0.98 * hour) and due(workspace.root, start + 1.02 * hour) == [upload.digest]
+    still_here(workspace.root, "session-ada", now=start + 5 * hour)
+    still_here(workspace.root, "session-bob", now=start + 50 * hour)
+    assert not due(workspace.root, start + 5.98 * hour) and due(workspace.root, start + 6.02 * hour) == [upload.digest]
+    still_here(workspace.root, "session-ada", now=start + 23.9 * hour)
+    assert due(workspace.root, start + 24.1 * hour) == [upload.digest], "a day is the most, however long it stays open"
+
+
+def test_what_somebody_signed_in_brought_waits_for_them(workspace, made):
+    upload = keep(workspace, made, owner="user-ada", name="ward 7")
+    assert not due(workspace.root, upload.expires - 1) and due(workspace.root, upload.expires) == [upload.digest]
+
+
+def test_a_shorter_time_than_an_hour_holds_for_all(workspace, made, monkeypatch):
+    monkeypatch.setenv("PHILAB_UPLOAD_HOURS", "0.5")
+    upload = keep(workspace, made, owner="session-ada", name="ward 7")
+    assert due(workspace.root, upload.uploaded + 1801) == [upload.digest]
+
+
+def test_being_here_brings_no_deleted_upload_back(workspace, made):
+    upload = keep(workspace, made, owner="session-ada", name="ward 7")
+    before = (workspace.root / "uploads" / f"{upload.digest}.json").read_bytes()
+    still_here(workspace.root, "session-ada")
+    assert (workspace.root / "uploads" / f"{upload.digest}.json").read_bytes() == before
+    delete(workspace, upload.digest)
+    still_here(workspace.root, "session-ada")
+    assert not uploads(workspace.root) and not list((workspace.root / "uploads").glob("*.json"))
+
+
+def test_an_upload_is_found_by_its_own_code_alone(workspace, made):
+    code = new_code()
+    upload = keep(workspace, made, owner="ada", name="ward 7", code=code)
+    assert upload.code_hash and code not in str(upload)
+    assert with_code(workspace.root, code) == [upload]
+    assert not with_code(workspace.root, new_code()) and not with_code(workspace.root, "")

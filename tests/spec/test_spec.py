@@ -1,0 +1,51 @@
+"""Recipes of specs: what was chosen by measurement, and what the caller chose instead."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from core.demo import demo_spec
+from core.spec import CorpusSpec, PrivacySpec, RunSpec, TrainingSpec, recipe
+from core.training.accounting.mechanism import Mechanism
+
+
+def test_a_recipe_takes_any_number_of_epochs_that_a_training_can_have():
+    usual = recipe("gpt2")
+    assert (usual.epochs, usual.seed) == (8, 0) and recipe("bert").epochs == 16
+    assert recipe("gpt2", epochs=0) == TrainingSpec(**{**usual.model_dump(), "epochs": 0})
+    assert recipe("gpt2", PrivacySpec(target_epsilon=8.0), epochs=2, seed=3).epochs == 2
+    for wrong in ({"epochs": -1}, {"seed": -1}):
+        with pytest.raises(ValidationError):
+            recipe("gpt2", **wrong)
+
+
+def test_a_spec_that_does_not_ask_for_secret_noise_is_what_it_was():
+    """Ids of runs that are shipped; two of them with and without privacy."""
+    private = demo_spec("gpt2", 8.0, 0)
+    assert private.run_id == "gpt2-2be987fac6e6" and demo_spec("gpt2", None, 0).run_id == "gpt2-804b3c7f558b"
+    assert "noise_source" not in private.privacy.model_dump() and not private.secret_noise
+    assert RunSpec.model_validate_json(private.model_dump_json()) == private
+
+
+def test_who_has_secret_noise():
+    asked = PrivacySpec(target_epsilon=8.0, noise_source="secret")
+    chosen = RunSpec(privacy=asked)
+    assert chosen.secret_noise and chosen.run_id != RunSpec(privacy=PrivacySpec(target_epsilon=8.0)).run_id
+    assert RunSpec.model_validate_json(chosen.model_dump_json()) == chosen
+    imported = CorpusSpec(imported="0" * 16)
+    assert RunSpec(corpus=imported, privacy=PrivacySpec(noise_multiplier=1.0)).secret_noise, "without being asked"
+    assert not RunSpec(corpus=imported).secret_noise and not chosen.base_spec().secret_noise
+    with pytest.raises(ValidationError, match="no noise to keep secret"):
+        PrivacySpec(noise_source="secret")
+    with pytest.raises(ValidationError, match="secret noise anyway"):
+        RunSpec(corpus=imported, privacy=asked)
+
+
+def test_a_mechanism_without_a_source_is_of_a_public_seed():
+    text = Mechanism(
+        unit="note", noise_multiplier=1.0, sample_rate=0.1, steps=3, delta=1e-5, max_grad_norm=1.0
+    ).to_json()
+    before = text.replace(',\n  "noise_source": "public seed"', "")
+    assert "noise_source" not in before and Mechanism.from_json(before).noise_source == "public seed"
+    assert Mechanism.from_json(text.replace("public seed", "secret")).noise_source == "secret"
