@@ -6,7 +6,7 @@ import pandas as pd
 import streamlit as st
 
 from core.evaluation.defences.side_by_side import Defence, lineup, settings
-from core.evaluation.sweep.sweeps import Family, families
+from core.evaluation.sweep.sweeps import Sweep, sweeps_of
 from pages.parts.common import chart_style, guess, shell
 from pages.parts.common.data_table import numbers
 from pages.parts.common.public_noise import say_where_public
@@ -36,11 +36,11 @@ def table_of(root: str, run_ids: tuple[str, ...], _defences: list[Defence], keys
     return measured(_defences, owner.workspace())
 
 
-def choose(found: list[Family]) -> list[Defence]:
+def choose(found: list[Sweep]) -> list[Defence]:
     """The knobs: whose runs, which ε, which recall."""
     whose, at, recall = st.columns([2, 1, 1], vertical_alignment="bottom")
     names = sweep_picker.told_apart(found, sweep_picker.setting_name)
-    family = sweep_picker.pick("Model and cohort", found, names, key="family", widget="whose", place=whose)
+    sweep = sweep_picker.pick("Model and cohort", found, names, key="family", widget="whose", place=whose)
     epsilon = at.select_slider("ε of the private rows", EPSILONS, 8.0, key="at", format_func="{:g}".format, **KEEP)
     share = recall.select_slider(
         "Scrubbing finds",
@@ -50,7 +50,7 @@ def choose(found: list[Family]) -> list[Defence]:
         format_func=lambda value: f"{value:.0%}".replace("%", " %"),
         **KEEP,
     )
-    return lineup(family, epsilon=epsilon, recall=share)
+    return lineup(sweep, epsilon=epsilon, recall=share)
 
 
 def train_missing(defences: list[Defence], table: pd.DataFrame) -> None:
@@ -114,7 +114,7 @@ def draw(defences: list[Defence], table: pd.DataFrame) -> None:
         st.markdown(sentences.HOW)
 
 
-found = settings(families(owner.workspace().runs()))
+found = settings(sweeps_of(owner.workspace().runs()))
 if found:
     defences = choose(found)
     run_ids = tuple(sorted(run.id for run in owner.workspace().runs()))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 import streamlit as st
 
-from core.evaluation.sweep.sweeps import Family, families
+from core.evaluation.sweep.sweeps import Sweep, sweeps_of
 from pages.parts.common import chart_style, shell
 from pages.parts.common.data_table import numbers
 from pages.parts.jobs import monitor
@@ -49,9 +49,9 @@ def seeds_of(root: str, run_ids: tuple[str, ...]) -> pd.DataFrame:
     return rows[["epsilon", "seed", "metric", "value"]]
 
 
-def choose_family(found: list[Family]) -> Family:
+def choose_family(found: list[Sweep]) -> Sweep:
     """The model, and where its runs fall into several families, which of them."""
-    kinds = [kind for kind in chart_style.MODEL_NAMES if any(family.model.kind == kind for family in found)]
+    kinds = [kind for kind in chart_style.MODEL_NAMES if any(sweep.model.kind == kind for sweep in found)]
     left, right = st.columns([1, 2], vertical_alignment="bottom")
     kind = left.segmented_control(
         "Model",
@@ -62,7 +62,7 @@ def choose_family(found: list[Family]) -> Family:
         key="model",
         **KEEP,
     )
-    same = [family for family in found if family.model.kind == kind]
+    same = [sweep for sweep in found if sweep.model.kind == kind]
     names = sweep_picker.told_apart(same, sweep_picker.curve_name)
     return sweep_picker.pick(
         "Runs",
@@ -102,9 +102,9 @@ def at_slider(curves: pd.DataFrame, metric: str, arm: str, epsilon: float) -> Es
     return None if rows.empty else interpolate(rows, epsilon)
 
 
-def train_this(family: Family, epsilon: float) -> None:
+def train_this(sweep: Sweep, epsilon: float) -> None:
     """Queue the run that would turn an interpolated figure into a measured one."""
-    spec = family.spec(None if math.isinf(epsilon) else epsilon)
+    spec = sweep.spec(None if math.isinf(epsilon) else epsilon)
     if owner.workspace().find(spec) is not None:
         return
     with st.container(horizontal=True, vertical_alignment="center"):
@@ -114,10 +114,10 @@ def train_this(family: Family, epsilon: float) -> None:
         shell.link("train", "Watch the queue", icon=":material/visibility:")
 
 
-def draw(family: Family) -> None:
+def draw(sweep: Sweep) -> None:
     """Slider, promise and measurement, charts and numbers of one family."""
     with st.skeleton(height=700):
-        curves = curves_of(str(owner.workspace().root), family.run_ids)
+        curves = curves_of(str(owner.workspace().root), sweep.run_ids)
     known = risks(set(curves.loc[curves["arm"] == "run", "metric"]))
     risk_name = st.segmented_control(
         "Risk",
@@ -136,11 +136,11 @@ def draw(family: Family) -> None:
         for arm in ("run", "heldout", "base")
     }
     plain = at_slider(curves, PERPLEXITY, "run", math.inf)
-    count_odds = odds_view.side_by_side(family, epsilon)
-    sentences.sentences(family.model.kind, (risk_name, known[risk_name]), here, plain)
-    odds_view.fold(family, epsilon)
+    count_odds = odds_view.side_by_side(sweep, epsilon)
+    sentences.sentences(sweep.model.kind, (risk_name, known[risk_name]), here, plain)
+    odds_view.fold(sweep, epsilon)
     if epsilon not in measured:
-        train_this(family, epsilon)
+        train_this(sweep, epsilon)
     chart_style.show(
         linked_pair(
             curves,
@@ -148,7 +148,7 @@ def draw(family: Family) -> None:
             known[risk_name],
             {name: here[name, "run"] for name in (PERPLEXITY, risk_name)},
             epsilon,
-            seeds_of(str(owner.workspace().root), family.run_ids),
+            seeds_of(str(owner.workspace().root), sweep.run_ids),
         ),
         key="tradeoff-chart",
         alt=f"Perplexity above and {known[risk_name].label} below, against ε, each with its control",
@@ -161,17 +161,17 @@ def draw(family: Family) -> None:
     count_odds()
 
 
-def recommend(family: Family) -> None:
+def recommend(sweep: Sweep) -> None:
     """The ε for the reader's limits. Imported when asked for: it reads scores, which needs torch."""
     from pages.parts.tradeoff import recommendation_view
 
-    recommendation_view.show(family)
+    recommendation_view.show(sweep)
 
 
 VIEWS = {"Measured": draw, "Which ε?": recommend, "What if?": what_if.show}
 
 runs = owner.workspace().runs()
-found = families(runs)
+found = sweeps_of(runs)
 if found:
     chosen_family = choose_family(found)
     view = st.segmented_control(

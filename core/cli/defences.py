@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from core.evaluation.defences.side_by_side import Defence
-    from core.evaluation.sweep.sweeps import Family
+    from core.evaluation.sweep.sweeps import Sweep
     from core.runs.store import Workspace
 
 
@@ -46,18 +46,18 @@ def defences(
         answer({"table": rows, "runs": runs, "not_trained": missing}, _text(table, missing), as_json=as_json)
 
 
-def _family(workspace: Workspace, model: str, corpus: str) -> Family:
+def _family(workspace: Workspace, model: str, corpus: str) -> Sweep:
     """The runs to compare with: those there are of this model and cohort, else what the measured recipe would make."""
     from core.cli.settings import audit_spec, model_spec, stored_corpus
     from core.evaluation.defences.side_by_side import settings
-    from core.evaluation.sweep.sweeps import Family, families
+    from core.evaluation.sweep.sweeps import Sweep, sweeps_of
     from core.spec import PrivacySpec
 
     cohort, start = stored_corpus(corpus, workspace), model_spec(model, "tiny", "assets")
-    for family in settings(families(workspace.runs())):
-        if (family.corpus, family.model) == (cohort, start):
-            return family
-    return Family(cohort, start, audit_spec(None), PrivacySpec(), None, None, ())
+    for sweep in settings(sweeps_of(workspace.runs())):
+        if (sweep.corpus, sweep.model) == (cohort, start):
+            return sweep
+    return Sweep(cohort, start, audit_spec(None), PrivacySpec(), None, None, ())
 
 
 def _train(compared: list[Defence], workspace: Workspace) -> None:

@@ -76,7 +76,7 @@ def _recommendation(
     from core.evaluation.sweep.advice import advise, compared_runs
     from core.evaluation.sweep.limit_measures import measures
     from core.evaluation.sweep.limits import Limits
-    from core.evaluation.sweep.sweeps import families
+    from core.evaluation.sweep.sweeps import sweeps_of
 
     risks = {}
     for given in limit:
@@ -87,11 +87,11 @@ def _recommendation(
             raise BadInput(f"--limit: “{given}” is not like auc_strongest=0.6.") from None
     limits = Limits(risks, utility, use_case)
     wanted = next((run for run in runs if run.spec.privacy.private), runs[0])
-    known = families(workspace.runs())
-    family = next((one for one in known if wanted.id in one.run_ids), None)
-    if family is None:
+    known = sweeps_of(workspace.runs())
+    sweep = next((one for one in known if wanted.id in one.run_ids), None)
+    if sweep is None:
         raise BadInput(f"Run {wanted.id} can be compared with no other, so nothing can be recommended.")
-    compared = [workspace.run(run_id) for run_id in compared_runs(family, known)]
+    compared = [workspace.run(run_id) for run_id in compared_runs(sweep, known)]
     say(f"Comparing {len(compared)} runs that differ in ε, seed and unit.")
     audits = {run.id: workspace.audit(run.id) for run in compared}
     return advise(workspace, measures(compared, workspace.find(wanted.spec.base_spec()), audits), limits)

@@ -20,7 +20,7 @@ from core.common.transformers_parts import (
     PreTrainedModel,
     PreTrainedTokenizerFast,
 )
-from core.models.local_attention import look_around
+from core.models.local_attention import init_local_attention
 from core.models.tokenizer import END_OF_TEXT, MASKED_SPECIALS
 from core.spec import ModelKind, ModelSize, ModelSpec
 
@@ -93,7 +93,7 @@ def new(kind: ModelKind, size: ModelSize, tokenizer: PreTrainedTokenizerFast) ->
     with _LOADING:
         model = _model_class(kind).from_config(_config(kind, size, tokenizer))
     if kind != "gpt2":
-        look_around(model, kind)
+        init_local_attention(model, kind)
     return LanguageModel(model=model, tokenizer=tokenizer, kind=kind)
 
 

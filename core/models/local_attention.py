@@ -20,7 +20,7 @@ SHARPNESS = 3.0  # of queries and keys: about half of a head's attention then fa
 LONGEST_PERIOD = 100.0  # relative to the shortest, of the sinusoids
 
 
-def look_around(model: nn.Module, kind: ModelKind) -> None:
+def init_local_attention(model: nn.Module, kind: ModelKind) -> None:
     """Give the first layer of a new DistilBERT or BERT model local attention, in place.
 
     The first half of the width carries positions and the other half words, so that neither disturbs the other.

@@ -19,7 +19,7 @@ import pandas as pd
 
 from core.evaluation.audit_summaries import Audited, Summary
 from core.runs.audits import Outcome, StoredAudit
-from core.runs.events import STATUS_FILE, Cancelled, Diary, Status, read_status, write_status
+from core.runs.events import STATUS_FILE, Cancelled, EventLog, Status, read_status, write_status
 from core.runs.integrity.disk import full_disk_as_sentence
 from core.runs.lock import held
 from core.runs.run import Run
@@ -83,14 +83,14 @@ def audit(
         folder = workspace.audit(run.id).folder
         with full_disk_as_sentence(f"the audit of run {run.id}", folder):
             workspace.begin_audit(run.id, run.spec.corpus)
-            diary = Diary(folder, on_event)
+            diary = EventLog(folder, on_event)
             with _under_way(folder, diary):
                 diary.stage("notes", "Reading the hospital's notes and the model")
                 return _Battery(run, workspace, diary, stop).go(chosen, again)
 
 
 @contextmanager
-def _under_way(folder: Path, diary: Diary) -> Iterator[None]:
+def _under_way(folder: Path, diary: EventLog) -> Iterator[None]:
     """Keep the audit's state on disk: `running`, then nothing when it ends or is stopped, `failed` with the reason."""
     submitted = (read_status(folder) or Status(state="running", submitted=time.time())).submitted
     started = time.time()
@@ -159,7 +159,7 @@ class _Battery:
 
     run: Run
     workspace: Workspace
-    diary: Diary
+    diary: EventLog
     stop: Callable[[], bool]
 
     def go(self, attacks: Sequence[Attack], again: bool) -> StoredAudit:

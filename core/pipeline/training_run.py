@@ -22,7 +22,7 @@ from core.pipeline.epoch_evaluation import evaluator
 from core.pipeline.quick_audit import Progress, Stop, attacks_of, figures
 from core.runs import noise_key
 from core.runs.card import write_card
-from core.runs.events import Cancelled, Diary, State, Status, read_status, write_status
+from core.runs.events import Cancelled, EventLog, State, Status, read_status, write_status
 from core.runs.integrity.disk import full_disk_as_sentence
 from core.runs.lock import held
 from core.runs.run import PRIVACY_FILE, Run, read_promise, read_stored_spec, read_vocabulary, write_vocabulary
@@ -67,11 +67,11 @@ def execute(
             raise Cancelled(f"Run {spec.run_id} was cancelled while another process was making it.")
         if (finished := workspace.find(spec)) is not None:
             return finished
-        return _Line(spec, workspace, on_event, stop).run()
+        return RunBuilder(spec, workspace, on_event, stop).run()
 
 
 @dataclass(frozen=True)
-class _Line:
+class RunBuilder:
     """One run on its way through the stages."""
 
     spec: RunSpec
@@ -82,7 +82,7 @@ class _Line:
     def run(self) -> Run:
         """All stages, with the run's state kept on disk whatever happens."""
         work = self.workspace.begin(self.spec)
-        diary = Diary(work, self.on_event)
+        diary = EventLog(work, self.on_event)
         try:
             with full_disk_as_sentence(f"run {work.name}", work):
                 self._mark(work, "running")
@@ -98,7 +98,7 @@ class _Line:
             self._failed(work, diary, error)
             raise
 
-    def _stages(self, work: Path, diary: Diary) -> None:
+    def _stages(self, work: Path, diary: EventLog) -> None:
         diary.stage("corpus", "Reading the hospital's notes (they are made first where they are not there yet)")
         corpus = self.workspace.corpus(self.spec.corpus)
         self._check_stop()
@@ -111,7 +111,7 @@ class _Line:
 
     # Training ----------------------------------------------------------------------------------------------------
 
-    def _trained(self, work: Path, corpus: Corpus, diary: Diary) -> LanguageModel:
+    def _trained(self, work: Path, corpus: Corpus, diary: EventLog) -> LanguageModel:
         """The trained model: read back when an interrupted run had finished training, else trained now."""
         from core.corpus.transforms.defences import defended
         from core.models.build import load, load_folder
@@ -134,7 +134,7 @@ class _Line:
         return lm
 
     def _own_words(
-        self, lm: LanguageModel, notes: pd.DataFrame, randomness: Randomness, work: Path, diary: Diary
+        self, lm: LanguageModel, notes: pd.DataFrame, randomness: Randomness, work: Path, diary: EventLog
     ) -> OwnWords | None:
         """Words of the notes that the model's word list gets before it is trained (row H1); None: the public list."""
         from core.models.dp_vocabulary import extend, own_words
@@ -161,7 +161,7 @@ class _Line:
         randomness: Randomness,
         work: Path,
         corpus: Corpus,
-        diary: Diary,
+        diary: EventLog,
     ) -> list[dict[str, Any]]:
         from core.training.trainer import train
 
@@ -194,7 +194,7 @@ class _Line:
 
     # The control, the attacks and the figures --------------------------------------------------------------------
 
-    def _base_control(self, diary: Diary) -> Run:
+    def _base_control(self, diary: EventLog) -> Run:
         """The public base model's run on the same cohort; its stages are told as progress of this one."""
         diary.stage("base control", "The same attacks on the public base model, which saw none of the notes")
 
@@ -206,7 +206,7 @@ class _Line:
 
         return execute(self.spec.base_spec(), self.workspace, on_event=tell, should_stop=self.stop)
 
-    def _attacks(self, work: Path, lm: LanguageModel, corpus: Corpus, diary: Diary) -> None:
+    def _attacks(self, work: Path, lm: LanguageModel, corpus: Corpus, diary: EventLog) -> None:
         """The quick audit. A table that an interrupted run left is not made again."""
         for attack in attacks_of(self.spec):
             if all((work / "tables" / f"{name}.parquet").exists() for name in attack.tables):
@@ -232,7 +232,7 @@ class _Line:
 
     # State and stopping ------------------------------------------------------------------------------------------
 
-    def _progress(self, diary: Diary) -> Progress:
+    def _progress(self, diary: EventLog) -> Progress:
         def report(done: int, total: int) -> None:
             self._check_stop()
             diary.progress(done, total)
@@ -257,7 +257,7 @@ class _Line:
             work, Status(state=state, message=message, submitted=old.submitted, started=started, finished=finished)
         )
 
-    def _failed(self, work: Path, diary: Diary, error: Exception) -> None:
+    def _failed(self, work: Path, diary: EventLog, error: Exception) -> None:
         """Record a failure; what was trained stays, so that starting the run again goes on from there."""
         try:
             self._mark(work, "failed", str(error))

@@ -89,7 +89,7 @@ def _parsed(text: bytes) -> Iterator[dict[str, Any]]:
             yield record
 
 
-class Diary:
+class EventLog:
     """Writes a run's events as they happen and passes each on to `listener`."""
 
     def __init__(self, folder: Path, listener: Callable[[dict[str, Any]], None] | None = None) -> None:

@@ -28,7 +28,7 @@ from core.training.sampling import Purpose, Units
 
 
 @dataclass
-class Tally:
+class BatchStats:
     """How far a logical batch of `size` examples is: the sum of the losses seen, their number, and the tokens."""
 
     size: int
@@ -48,7 +48,7 @@ class Tally:
 
 
 Before = Callable[[], None]  # called before every batch is read; may raise to break the step off
-After = Callable[[Tally], None]  # called after every batch
+After = Callable[[BatchStats], None]  # called after every batch
 
 
 class PlainSteps:
@@ -64,10 +64,10 @@ class PlainSteps:
         self.epoch_ends = [self._per_epoch * epoch for epoch in range(1, training.epochs + 1)]
         self.fingerprint = self._feed.fingerprint(PrivacySpec())
 
-    def gradient(self, step: int, before: Before, after: After) -> Tally:
+    def gradient(self, step: int, before: Before, after: After) -> BatchStats:
         """Leave the gradient of step 1…steps in the parameters' `grad`."""
         size, physical = self._feed.shuffled(step, self._per_epoch)
-        tally = Tally(size, torch.zeros((), device=self._lm.device))
+        tally = BatchStats(size, torch.zeros((), device=self._lm.device))
         for batch in physical:
             before()
             losses = example_losses(self._lm, batch)
@@ -112,10 +112,10 @@ class PrivateSteps:
         self.fingerprint = self._feed.fingerprint(privacy)
         self._clipper = Clipper(lm.model, privacy.max_grad_norm)
 
-    def gradient(self, step: int, before: Before, after: After) -> Tally:
+    def gradient(self, step: int, before: Before, after: After) -> BatchStats:
         """Leave the noisy gradient of step 1…steps in the parameters' `grad`, also when nobody was sampled."""
         size, sample = self._feed.sampled(step, self._units, self._plan.sample_rate)
-        tally = Tally(size, torch.zeros((), device=self._lm.device))
+        tally = BatchStats(size, torch.zeros((), device=self._lm.device))
         for physical in sample:
             for batch, names in physical:
                 before()

@@ -27,7 +27,7 @@ from core.training import checkpoint as checkpoints
 from core.training.events import EpochEvent, InStepEvent, StepEvent, TrainingResult
 from core.training.gradients.clipping import TrainingDiverged
 from core.training.plan import check, refuse_shards
-from core.training.steps import PlainSteps, PrivateSteps, Tally
+from core.training.steps import BatchStats, PlainSteps, PrivateSteps
 from core.training.weights import AveragedWeights, learning_rate, trainable
 
 CHECKPOINT_SECONDS = 20.0
@@ -180,7 +180,7 @@ class _Run:
         if self.should_stop():
             raise _Stopped
 
-    def _tell(self, step: int, tally: Tally) -> None:
+    def _tell(self, step: int, tally: BatchStats) -> None:
         """Say how far the logical batch of a step is, unless something was said a moment ago."""
         if self.on_progress is None or time.monotonic() - self.told < IN_STEP_SECONDS:
             return

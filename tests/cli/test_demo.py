@@ -9,7 +9,7 @@ import pytest
 
 from core import demo
 from core.evaluation.defences.side_by_side import lineup
-from core.evaluation.sweep.sweeps import Family
+from core.evaluation.sweep.sweeps import Sweep
 from core.pipeline.full_audit import audit
 from core.runs.events import EVENTS_FILE
 from core.runs.store import Workspace
@@ -62,7 +62,7 @@ def test_the_demonstration_is_the_sweep_that_the_trade_off_is_judged_on() -> Non
 def test_the_defences_open_with_every_row_measured() -> None:
     """The line-up of the page is made of runs that are shipped."""
     plain, private = demo.demo_spec("gpt2", None, 0), demo.demo_spec("gpt2", 8.0, 0)
-    family = Family(
+    family = Sweep(
         plain.corpus,
         plain.model,
         plain.audit,

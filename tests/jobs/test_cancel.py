@@ -84,7 +84,7 @@ def went_on(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         ended.append(name)
         raise Cancelled("the end of the work")
 
-    monkeypatch.setattr(training_run._Line, "_stages", lambda line, *_: work(line._check_stop, line.spec.run_id))
+    monkeypatch.setattr(training_run.RunBuilder, "_stages", lambda line, *_: work(line._check_stop, line.spec.run_id))
     monkeypatch.setattr(auditing._Battery, "go", lambda battery, *_: work(battery._check_stop, battery.run.id))
     return ended
 

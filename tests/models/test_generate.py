@@ -69,7 +69,7 @@ def test_the_kept_set_and_its_shares_are_those_of_transformers():
     logits = 3 * torch.randn(1, 40)
     warped = TopPLogitsWarper(0.7)(None, TopKLogitsWarper(12)(None, TemperatureLogitsWarper(0.6)(None, logits)))
     expected = warped.softmax(-1)[0].double().numpy()
-    choose = token_sampling.Chooser(temperature=0.6, top_k=12, top_p=0.7, greedy=False)
+    choose = token_sampling.TokenSampler(temperature=0.6, top_k=12, top_p=0.7, greedy=False)
     draws = 20_000
     uniform = (torch.arange(draws).double() + 0.5) / draws  # an even grid gives the shares themselves
     tokens = choose(logits.expand(draws, -1), uniform).numpy()
@@ -82,7 +82,7 @@ def test_a_row_ends_at_end_of_text_and_others_go_on(gpt2, monkeypatch):
     plain = sample(gpt2, PROMPTS, new_tokens=8, seeds=SEEDS)
     calls = 0
 
-    class Ending(token_sampling.Chooser):
+    class Ending(token_sampling.TokenSampler):
         def __call__(self, logits, uniform):
             nonlocal calls
             tokens = super().__call__(logits, uniform)

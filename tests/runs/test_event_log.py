@@ -16,7 +16,7 @@ import pytest
 
 from core.runs.events import (
     EVENTS_FILE,
-    Diary,
+    EventLog,
     Status,
     append_event,
     read_events,
@@ -55,7 +55,7 @@ def test_a_cut_off_line_and_rubbish_are_left_out(tmp_path: Path) -> None:
 
 def test_progress_is_said_seldom_but_its_end_always(tmp_path: Path) -> None:
     heard: list[dict] = []
-    diary = Diary(tmp_path, heard.append)
+    diary = EventLog(tmp_path, heard.append)
     diary.stage("audit: membership", "…")
     for done in range(1, 1_001):
         diary.progress(done, 1_000)

@@ -14,7 +14,7 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from core.corpus.tables import Corpus
-from core.evaluation.sweep.sweeps import families
+from core.evaluation.sweep.sweeps import sweeps_of
 from core.pipeline.training_run import execute
 from core.runs.facts import run_facts
 from core.runs.ledger.entries import Ledger
@@ -93,7 +93,7 @@ def test_a_run_of_today_reads_and_is_judged_by_every_note(trained: Workspace) ->
     assert scored.to_dict() == sizes.to_dict()
     assert not run.capped and run.note_cap is None and run.as_read(corpus) is corpus
     assert run.privacy.neighbouring == "add/remove one unit" and 7.9 < run.privacy.epsilon() <= 8.0
-    assert len(families([run])) == 1
+    assert len(sweeps_of([run])) == 1
 
 
 def test_an_older_run_with_the_cap_promises_two_changes(trained: Workspace, older: Workspace) -> None:
@@ -103,7 +103,7 @@ def test_an_older_run_with_the_cap_promises_two_changes(trained: Workspace, olde
     assert run.privacy.delta == same.delta
     told = run_facts(run.id, run.spec, run.privacy, run.metrics).promise
     assert "replace one note" in told and "at most 50 notes" in told and "(8," not in told
-    assert families([run]) == [], "a curve over ε takes it for ε = 8 no more"
+    assert sweeps_of([run]) == [], "a curve over ε takes it for ε = 8 no more"
     read = run.as_read(older.corpus(SPEC.corpus)).training_notes(SPEC.note_cap)
     assert read.groupby("patient_id").size().max() == CAP
 

@@ -21,7 +21,7 @@ from core.attacks.probes.cloze import cloze_scores
 from core.attacks.probes.identities import plain_name
 from core.attacks.probes.table import PROBES, rows
 from core.attacks.registry import KINDS, Attack, Report, Tables, Target, no_report, register
-from core.corpus.code_words import condition_words
+from core.corpus.icd_codes import condition_words
 from core.models.build import LanguageModel
 from core.phi.shaped import find_shaped
 

@@ -14,7 +14,7 @@ import pandas as pd
 
 from core.attacks.probes.table import PUBLIC, TARGET
 from core.attacks.registry import NotPossible, Target
-from core.corpus.code_words import condition_words
+from core.corpus.icd_codes import condition_words
 from core.models.build import LanguageModel
 
 MOST_PATIENTS = 320  # of each split; a larger hospital is sampled

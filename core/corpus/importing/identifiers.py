@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pandas as pd
 
+from core.corpus.icd_codes import codes_in, dotted, revision_of
 from core.corpus.importing.cells import check_code, read_age, read_sex
-from core.corpus.importing.codes import codes_in, dotted, revision_of
 from core.corpus.importing.columns import Column, Remarks
 from core.corpus.importing.files import BadNotes, chunks, header, listed
 from core.corpus.tables import DIAGNOSES

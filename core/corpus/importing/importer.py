@@ -15,11 +15,11 @@ import pandas as pd
 from pydantic import BaseModel, ConfigDict
 
 from core.common.files import make_folder
-from core.corpus.importing.codes import codes_in, dotted, revision_of
+from core.corpus.icd_codes import codes_in, dotted, revision_of
 from core.corpus.importing.files import MOST_BYTES, BadNotes
 from core.corpus.importing.identifiers import identifiable
 from core.corpus.importing.note_tables import COLUMNS, FEWEST_PATIENTS, Progress, check_patients
-from core.corpus.importing.passes import look, mark, plant
+from core.corpus.importing.phi_passes import annotate, detect_phi, insert_canaries
 from core.corpus.importing.reading import Deduplicate, read, with_text
 from core.corpus.importing.records import Evidence
 from core.corpus.importing.spool import RawNotes, SpanSpool
@@ -133,18 +133,18 @@ def import_notes(
     check_patients(path, notes)
     evidence = Evidence() if brought.records is None else None
     number, who = pd.factorize(notes["patient_id"])
-    look(raw, number, shaped, evidence, tell)
+    detect_phi(raw, number, shaped, evidence, tell)
     records = brought.records if evidence is None else evidence.records(who.tolist())
     patients = _patients(path, notes, records, population, seed)
     writer = CohortWriter(folder, patients, owner)
-    marked = mark(notes, patients, raw, shaped, writer, tell)
+    marked = annotate(notes, patients, raw, shaped, writer, tell)
     raw.remove()
     shaped.remove()
     described = _described(notes, patients, marked.named, canaries, seed, deduplicate)
     if brought.source == "table":
         described = described.model_copy(update={"identifiers": "table"})
     secrets = draw(described)
-    plant(described, secrets, writer)
+    insert_canaries(described, secrets, writer)
     diagnoses = brought.diagnoses[brought.diagnoses["admission_id"].isin(notes["admission_id"])].reset_index(drop=True)
     splits = patients["split"].value_counts()
     return Seen(

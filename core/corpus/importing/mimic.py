@@ -1,7 +1,7 @@
 """A folder shaped like MIMIC-III: NOTEEVENTS, PATIENTS, ADMISSIONS and DIAGNOSES_ICD, each as .csv or .csv.gz.
 
 D_ICD_DIAGNOSES, where it is there too, says what the codes are called; otherwise the official lists do
-(`core.corpus.code_words`).
+(`core.corpus.icd_codes`).
 
 The notes come with placeholders where identifiers stood (`[**Known lastname 658**]`). They are filled with surrogates
 (`core.corpus.importing.surrogates`, row L1), so every patient gets a record whose values do stand in their notes.
@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pandas as pd
 
+from core.corpus.icd_codes import dotted
 from core.corpus.importing.cells import check_code, quoted, read_sex
-from core.corpus.importing.codes import dotted
 from core.corpus.importing.columns import Column
 from core.corpus.importing.files import BadNotes, chunks, header
 from core.corpus.importing.identifiers import RECORD_COLUMNS

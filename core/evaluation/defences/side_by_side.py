@@ -17,7 +17,7 @@ import pandas as pd
 from core.attacks.memorisation.extraction import index_of
 from core.corpus.tables import Corpus
 from core.evaluation.defences.filtering import filtered_metrics, filters, hits_after
-from core.evaluation.sweep.sweeps import Family
+from core.evaluation.sweep.sweeps import Sweep
 from core.evaluation.sweep.tradeoff import points
 from core.phi.index import PhiIndex
 from core.phi.output_filter import OutputFilter
@@ -78,22 +78,22 @@ def _at_seed_zero(spec: RunSpec) -> RunSpec:
     return spec.model_copy(update={"training": spec.training.model_copy(update={"seed": 0}), "privacy": privacy})
 
 
-def settings(families: Sequence[Family]) -> list[Family]:
+def settings(sweeps: Sequence[Sweep]) -> list[Sweep]:
     """One family a cohort, model and audit, with the most runs, one per note first: what a line-up is made from."""
-    chosen: dict[tuple, Family] = {}
-    for family in sorted(families, key=lambda one: one.privacy.unit != "note"):
-        chosen.setdefault((family.corpus, family.model, family.audit), family)
-    return [family for family in families if family in chosen.values()]
+    chosen: dict[tuple, Sweep] = {}
+    for sweep in sorted(sweeps, key=lambda one: one.privacy.unit != "note"):
+        chosen.setdefault((sweep.corpus, sweep.model, sweep.audit), sweep)
+    return [sweep for sweep in sweeps if sweep in chosen.values()]
 
 
-def lineup(family: Family, *, epsilon: float = 8.0, recall: float = 0.95) -> list[Defence]:
+def lineup(sweep: Sweep, *, epsilon: float = 8.0, recall: float = 0.95) -> list[Defence]:
     """The defences of one cohort, model, audit and recipe, in the order in which they are told.
 
     `epsilon` is that of every DP row; `recall` the share of identifiers that scrubbing finds. Raises ValueError as the
     specs do.
     """
-    plain = family.spec(None)
-    private = {unit: _per(family.spec(epsilon), unit) for unit in ("note", "patient")}
+    plain = sweep.spec(None)
+    private = {unit: _per(sweep.spec(epsilon), unit) for unit in ("note", "patient")}
     by_note = f"DP per note, ε = {epsilon:g}"
     return [
         Defence("nothing", "Nothing", "The model reads the notes as they are.", plain),
@@ -205,7 +205,7 @@ def measured(lineup: Sequence[Defence], workspace: Workspace) -> pd.DataFrame:
             continue
         seconds[defence.key] = fmean(float(run.table("history")["seconds"].iloc[-1]) for run in runs)
         if defence.filtered:
-            gate = gate or _Gate.of(workspace, defence.spec)
+            gate = gate or FilteredMetrics.of(workspace, defence.spec)
             metrics[defence.key] = pd.concat([gate.metrics(run) for run in runs], ignore_index=True)
         else:
             metrics[defence.key] = described[described["run_id"].isin([run.id for run in runs])]
@@ -213,7 +213,7 @@ def measured(lineup: Sequence[Defence], workspace: Workspace) -> pd.DataFrame:
 
 
 @dataclass(frozen=True)
-class _Gate:
+class FilteredMetrics:
     """The output filter of a cohort, ready for its runs: both shapes and known values, the prompt read along."""
 
     corpus: Corpus
@@ -222,7 +222,8 @@ class _Gate:
     base_hits: pd.DataFrame
 
     @classmethod
-    def of(cls, workspace: Workspace, spec: RunSpec) -> _Gate:
+    def of(cls, workspace: Workspace, spec: RunSpec) -> FilteredMetrics:
+        """The filter for the cohort of `spec`, with what its base model writes through it."""
         corpus, base = workspace.corpus(spec.corpus, store=False), workspace.control(spec)
         index, through = index_of(corpus), filters(corpus.patients)[FILTER]
         return cls(corpus, index, through, hits_after(base.table("generations"), base.table("hits"), through, index))

@@ -237,7 +237,7 @@ def further(bounds: pd.DataFrame) -> pd.DataFrame:
     return bounds if fixed is None else bounds.drop(index=fixed.name)
 
 
-def spoken(bounds: pd.DataFrame) -> pd.Series | None:
+def headline_bound(bounds: pd.DataFrame) -> pd.Series | None:
     """The row that a single sentence about a run may rest on; None without rows.
 
     An alarming one where there is any, else the audit fixed beforehand, else the highest of the others. The highest of

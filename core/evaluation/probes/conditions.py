@@ -11,7 +11,7 @@ from core.attacks.probes.fill_in import CONDITION_ONLY, FREQUENCY, NAME, OTHER_N
 from core.attacks.probes.per_condition import PROBE as PER_CONDITION
 from core.attacks.probes.table import TARGET
 from core.evaluation.probes import ranking
-from core.evaluation.probes.interval_estimator import Judge
+from core.evaluation.probes.interval_estimator import IntervalEstimator
 from core.evaluation.probes.tables import (
     AUC,
     OWN_MINUS_FREQUENCY,
@@ -26,7 +26,7 @@ from core.evaluation.probes.tables import (
 from core.evaluation.stats.bootstrap import weighted_auc
 
 
-def rankings(judge: Judge, rows: pd.DataFrame, probe: str) -> Iterator[Figure]:
+def rankings(judge: IntervalEstimator, rows: pd.DataFrame, probe: str) -> Iterator[Figure]:
     """AUC and A@10 a patient of every method, differences to the controls, and the correlation with frequency."""
     tables = matrices(rows)
     base = tables.named[NAME, TARGET]
@@ -53,7 +53,7 @@ def rankings(judge: Judge, rows: pd.DataFrame, probe: str) -> Iterator[Figure]:
         yield from _correlations(judge, tables, inside, probe, split)
 
 
-def _by_bin(judge: Judge, tables: Matrices, inside: np.ndarray, probe: str, split: str) -> Iterator[Figure]:
+def _by_bin(judge: IntervalEstimator, tables: Matrices, inside: np.ndarray, probe: str, split: str) -> Iterator[Figure]:
     """AUC and A@10 of every method, and the correlation with frequency, for each number of tokens by itself."""
     has, note = tables.named[NAME, TARGET].labels[inside], "patients with such a condition"
     for name in sorted(set(tables.bins), key=int):
@@ -72,7 +72,9 @@ def _by_bin(judge: Judge, tables: Matrices, inside: np.ndarray, probe: str, spli
         yield from judge.mean((probe, RHO, NAME, TARGET, split, str(name)), rho, 0.0, "patients")
 
 
-def _correlations(judge: Judge, tables: Matrices, inside: np.ndarray, probe: str, split: str) -> Iterator[Figure]:
+def _correlations(
+    judge: IntervalEstimator, tables: Matrices, inside: np.ndarray, probe: str, split: str
+) -> Iterator[Figure]:
     frequency = tables.once[FREQUENCY, TARGET]
     own = ranking.patient_correlations(tables.scores(NAME, TARGET)[inside], frequency, tables.bins)
     yield from judge.mean((probe, RHO, NAME, TARGET, split, "all"), own, 0.0, "patients")
@@ -96,7 +98,7 @@ def _correlations(judge: Judge, tables: Matrices, inside: np.ndarray, probe: str
             )
 
 
-def single_conditions(judge: Judge, rows: pd.DataFrame) -> Iterator[Figure]:
+def single_conditions(judge: IntervalEstimator, rows: pd.DataFrame) -> Iterator[Figure]:
     """Mean over conditions of the AUC that one condition's own probe reaches, by bin of frequency."""
     for split in SPLITS:
         found: dict[str, list[float]] = {"all": []}

@@ -26,7 +26,7 @@ from core.attacks.probes.table import PUBLIC, TARGET
 from core.evaluation.audit_summaries import Audited, Summary
 from core.evaluation.probes import ranking
 from core.evaluation.probes.conditions import rankings, single_conditions
-from core.evaluation.probes.interval_estimator import Judge
+from core.evaluation.probes.interval_estimator import IntervalEstimator
 from core.evaluation.probes.tables import (
     ALL_NAMES,
     AUC,
@@ -60,7 +60,7 @@ def figures(probes: pd.DataFrame, pool: Mapping[str, int], *, resamples: int = 1
     Intervals resample patients (seeded), conditions for “one probe a condition”; of fewer than ten they are Student's,
     and Wilson's for A@100 and where all patients agree.
     """
-    judge = Judge(resamples, seed)
+    judge = IntervalEstimator(resamples, seed)
     found: list[Figure] = []
     for probe, rows in probes.groupby("probe", sort=False):
         if probe in (FILL_IN, NETWORK):
@@ -82,7 +82,7 @@ def figures(probes: pd.DataFrame, pool: Mapping[str, int], *, resamples: int = 1
     return pd.DataFrame([astuple(one) for one in found], columns=list(COLUMNS)).astype(COLUMNS)
 
 
-def _cosines(judge: Judge, rows: pd.DataFrame) -> Iterator[Figure]:
+def _cosines(judge: IntervalEstimator, rows: pd.DataFrame) -> Iterator[Figure]:
     """Mean over patients of own minus other conditions, with one's own name, with another's, and paired."""
     for (method, model, split), part in rows.groupby(["method", "model", "split"], sort=False):
         wide = part.pivot(index="patient_id", columns="target", values="score")
@@ -95,12 +95,12 @@ def _cosines(judge: Judge, rows: pd.DataFrame) -> Iterator[Figure]:
         yield from judge.mean(key, paired, 0.0, "patients, paired")
 
 
-def _seen(judge: Judge, rows: pd.DataFrame) -> Iterator[Figure]:
+def _seen(judge: IntervalEstimator, rows: pd.DataFrame) -> Iterator[Figure]:
     """AUC of members against held-out patients, for the model, for the public one, and their difference."""
     yield from _apart(judge, rows, NAME_SEEN, "logistic regression", "all")
 
 
-def _halves(judge: Judge, rows: pd.DataFrame) -> Iterator[Figure]:
+def _halves(judge: IntervalEstimator, rows: pd.DataFrame) -> Iterator[Figure]:
     """For each hidden half: AUCs, perplexities, and how much one's own other half helps more than another's."""
     for hidden, part in rows.groupby("target", sort=False):
         own = part[part["method"] == OWN]
@@ -116,7 +116,7 @@ def _halves(judge: Judge, rows: pd.DataFrame) -> Iterator[Figure]:
             yield from judge.mean(key, (wide[OWN] - wide[OTHERS]).to_numpy(), 0.0, "patients, paired")
 
 
-def _apart(judge: Judge, rows: pd.DataFrame, probe: str, method: str, bin_: str) -> Iterator[Figure]:
+def _apart(judge: IntervalEstimator, rows: pd.DataFrame, probe: str, method: str, bin_: str) -> Iterator[Figure]:
     """AUC of `label` by score for each model, and the target's minus the public model's on the same patients."""
     statistics = {}
     for model, part in rows.sort_values("patient_id").groupby("model", sort=False):
@@ -131,7 +131,7 @@ def _apart(judge: Judge, rows: pd.DataFrame, probe: str, method: str, bin_: str)
         yield Figure(*key, both.value, both.low, both.high, len(units), 0.0, "patients, paired")
 
 
-def _pairs(judge: Judge, rows: pd.DataFrame) -> Iterator[Figure]:
+def _pairs(judge: IntervalEstimator, rows: pd.DataFrame) -> Iterator[Figure]:
     """Share of sentences (texts) whose patient has a condition in it, against others of that patient's split."""
     for (bin_, split), part in rows.groupby(["bin", "split"], sort=False):
         label, chance, units = part["label"].to_numpy(dtype=float), part["score"].to_numpy(), part["patient_id"]

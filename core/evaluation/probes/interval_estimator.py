@@ -17,7 +17,7 @@ _SHARES = (AUC, TOP10, RIGHT)  # figures between 0 and 1
 
 
 @dataclass(frozen=True)
-class Judge:
+class IntervalEstimator:
     """Intervals of the probes' figures: patients resampled so many times, from a seed."""
 
     resamples: int

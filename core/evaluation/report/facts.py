@@ -19,7 +19,7 @@ import pandas as pd
 
 from core.common.formatting import delta_text, promised_text
 from core.corpus.tables import Corpus
-from core.evaluation.guarantee.audit_guarantee import spoken
+from core.evaluation.guarantee.audit_guarantee import headline_bound
 from core.evaluation.guarantee.odds import group_sentence, mechanism_accuracy, mechanism_sentence
 from core.evaluation.membership.strongest_attack import Strongest, strongest_sentence
 from core.evaluation.report.commands import audit_command, commands, report_command, versions
@@ -251,7 +251,7 @@ def _verdict(run: Run, facts: RunFacts, tables: Mapping[str, pd.DataFrame], most
         sentences.append(f"Membership: {strongest_sentence(found)}")
     own = tables["bounds"].query("run == @run.id")
     if len(own) and not run.spec.is_base:
-        row = spoken(own)
+        row = headline_bound(own)
         sentences.append(audit_sentence(float(row["epsilon"]), float(row["promised"]), float(row["ceiling"])))
     return {"run": run.id, "training": facts.training, "sentences": sentences}
 

@@ -17,21 +17,21 @@ from core.evaluation.guarantee.odds import patients_sentence
 from core.evaluation.report.commands import audit_command
 from core.evaluation.sweep.limits import STRONGEST, Limits
 from core.evaluation.sweep.recommendation import Recommendation, recommend
-from core.evaluation.sweep.sweeps import Family
+from core.evaluation.sweep.sweeps import Sweep
 from core.evaluation.wording import perplexity_name, perplexity_text
 from core.runs.run import Run
 from core.runs.store import Workspace
 
 
-def compared_runs(family: Family, known: Sequence[Family]) -> tuple[str, ...]:
+def compared_runs(sweep: Sweep, known: Sequence[Sweep]) -> tuple[str, ...]:
     """Ids of the family's runs and, where it protects notes, of the runs per patient that differ in nothing else.
 
-    `known` are all families (`core.evaluation.sweep.sweeps.families`); of several per patient, the one with most runs.
+    `known` are all families (`core.evaluation.sweep.sweeps.sweeps_of`); of several per patient, the one with most runs.
     """
-    ids = set(family.run_ids)
-    if family.training is not None and family.privacy.unit == "note":
-        wanted = family.privacy.model_copy(update={"unit": "patient"})
-        setting = (family.corpus, family.model, family.audit, wanted)
+    ids = set(sweep.run_ids)
+    if sweep.training is not None and sweep.privacy.unit == "note":
+        wanted = sweep.privacy.model_copy(update={"unit": "patient"})
+        setting = (sweep.corpus, sweep.model, sweep.audit, wanted)
         same = [one for one in known if (one.corpus, one.model, one.audit, one.privacy) == setting]
         ids |= set(same[0].run_ids) if same else set()
     return tuple(sorted(ids))

@@ -13,7 +13,7 @@ from core.spec import AuditSpec, CorpusSpec, ModelKind, ModelSpec, PrivacySpec, 
 
 
 @dataclass(frozen=True)
-class Family:
+class Sweep:
     """Runs of one cohort, model, audit, privacy unit, δ, accountant and recipe, at several ε and seeds.
 
     `privacy` has no ε; `training` has seed 0 and is None when the family has no private run. `plain_training` is the
@@ -54,7 +54,7 @@ class Family:
         )
 
 
-def families(runs: Sequence[Run]) -> list[Family]:
+def sweeps_of(runs: Sequence[Run]) -> list[Sweep]:
     """Every family among the runs, the one with most runs first, of two with as many GPT-2's.
 
     Base models, runs given a raw σ, runs on defended notes (`core.evaluation.defences.side_by_side`), runs with words
@@ -82,12 +82,12 @@ def families(runs: Sequence[Run]) -> list[Family]:
     for (*setting, privacy, training, usual_rate), members in private.items():
         plain_training, plain_runs = settled.get(tuple(setting), (None, []))
         found.append(_family(setting, privacy, training, plain_training, [*members, *plain_runs], usual_rate))
-    with_private = {(family.corpus, family.model, family.audit) for family in found}
+    with_private = {(sweep.corpus, sweep.model, sweep.audit) for sweep in found}
     for setting, (plain_training, plain_runs) in settled.items():
         if setting not in with_private:
             found.append(_family(setting, PrivacySpec(), None, plain_training, plain_runs))
     kinds = get_args(ModelKind)
-    return sorted(found, key=lambda family: (-len(family.run_ids), kinds.index(family.model.kind)))
+    return sorted(found, key=lambda sweep: (-len(sweep.run_ids), kinds.index(sweep.model.kind)))
 
 
 def _short(*specs: Spec) -> str:
@@ -114,7 +114,7 @@ def _family(
     plain_training: TrainingSpec | None,
     runs: list[Run],
     usual_rate: bool = False,
-) -> Family:
+) -> Sweep:
     corpus, model, audit = setting
     ids = tuple(sorted(run.id for run in runs))
-    return Family(corpus, model, audit, privacy, training, plain_training, ids, usual_rate)
+    return Sweep(corpus, model, audit, privacy, training, plain_training, ids, usual_rate)

@@ -11,7 +11,7 @@ from core.models.build import LanguageModel
 from core.models.encoding import decode, encode
 from core.models.generation.decoder import CachedDecoder
 from core.models.generation.masked_writing import fill_masks, gibbs
-from core.models.generation.token_sampling import Chooser, OnTokens, check, check_length
+from core.models.generation.token_sampling import OnTokens, TokenSampler, check, check_length
 
 __all__ = ["fill_masks", "gibbs", "sample"]
 
@@ -55,7 +55,7 @@ def sample(
                 break
             rows = order[first : first + batch_size]
             batch = _Batch(lm, rows, [starts[row] for row in rows], [seeds[row] for row in rows], new_tokens)
-            choose = Chooser(temperature=temperature, top_k=top_k, top_p=top_p, greedy=greedy)
+            choose = TokenSampler(temperature=temperature, top_k=top_k, top_p=top_p, greedy=greedy)
             for row, text in batch.write(choose, on_tokens, should_stop):
                 texts[row] = text
     return texts
@@ -75,7 +75,7 @@ class _Batch:
         self._uniform = torch.from_numpy(np.stack([np.random.default_rng(seed).random(new_tokens) for seed in seeds]))
 
     def write(
-        self, choose: Chooser, on_tokens: OnTokens | None, should_stop: Callable[[], bool] | None
+        self, choose: TokenSampler, on_tokens: OnTokens | None, should_stop: Callable[[], bool] | None
     ) -> list[tuple[int, str]]:
         """Write all rows to their end; (row of the call, text) of each."""
         logits = self._prefill()

@@ -10,7 +10,7 @@ import torch
 
 from core.models.build import LanguageModel
 from core.models.encoding import decode, encode
-from core.models.generation.token_sampling import Chooser, OnTokens, check, check_length
+from core.models.generation.token_sampling import OnTokens, TokenSampler, check, check_length
 
 MASK = "[MASK]"
 
@@ -66,7 +66,7 @@ def gibbs(
         check_length(len(start) + new_tokens + 1, lm.context)
     ids, attention = _masked_rows(lm, starts, new_tokens)
     places, uniform = _gibbs_plan([len(start) for start in starts], seeds, sweeps, new_tokens)
-    choose = Chooser(temperature=temperature, top_k=top_k, top_p=1.0, greedy=False)
+    choose = TokenSampler(temperature=temperature, top_k=top_k, top_p=1.0, greedy=False)
     special = torch.tensor(lm.tokenizer.all_special_ids, device=lm.device)
     rows, going = torch.arange(len(starts), device=lm.device), [True] * len(starts)
     with torch.inference_mode():

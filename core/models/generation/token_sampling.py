@@ -10,7 +10,7 @@ import torch
 OnTokens = Callable[[int, str], bool | None]  # (row of the call, text so far); returning False ends that row
 
 
-class Chooser:
+class TokenSampler:
     """Picks a token a row from logits and one uniform number a row."""
 
     def __init__(self, *, temperature: float, top_k: int, top_p: float, greedy: bool) -> None:

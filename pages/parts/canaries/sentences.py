@@ -10,7 +10,7 @@ import streamlit as st
 
 from core.common.formatting import promised_text, proved_text
 from core.evaluation import wording
-from core.evaluation.guarantee.audit_guarantee import ONE_RUN, further, headline, spoken
+from core.evaluation.guarantee.audit_guarantee import ONE_RUN, further, headline, headline_bound
 from core.evaluation.memorisation.canaries import whole_patients
 from pages.parts.canaries.methods import HOW
 from pages.parts.common.phi_text import visible
@@ -86,7 +86,7 @@ def race_answer(name: str, race: pd.DataFrame) -> str:
 
 def bound_sentences(table: pd.DataFrame, unit: str) -> None:
     """What the audit fixed beforehand proved, what the others did, what could have been, and an alarm above ε."""
-    row = spoken(table)
+    row = headline_bound(table)
     if row is None:
         st.info("This run has neither ranked canaries nor enough patients, so nothing can be proved about its ε.")
         return

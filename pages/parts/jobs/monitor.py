@@ -279,7 +279,7 @@ def _badge(state: str) -> None:
 
 
 def links(spec: RunSpec, family: str | None) -> None:
-    """Where a finished run can be seen; on the trade-off only what is on a curve, the one of that id (`Family.id`)."""
+    """Where a finished run can be seen; on the trade-off only what is on a curve, the one of that id (`Sweep.id`)."""
     pages, run = shell.pages(), {"right": spec.run_id}
     with st.container(horizontal=True, width="content"):
         st.page_link(pages["playground"], label="Open in Playground", icon=":material/forum:", query_params=run)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from core.evaluation import wording
-from core.evaluation.sweep.sweeps import Family, families
+from core.evaluation.sweep.sweeps import Sweep, sweeps_of
 from core.phi.fields import DIRECT
 from core.runs.run import Run
 from pages.parts.common.public_noise import public_noise
@@ -40,7 +40,7 @@ class Figures:
     `run_ids` names a run of every measured ε, the one whose report a link opens.
     """
 
-    family: Family
+    sweep: Sweep
     curves: pd.DataFrame
     plain: Run
     private: Run
@@ -60,7 +60,7 @@ class Figures:
     @property
     def unit(self) -> str:
         """What ε protects: `note` or `patient`."""
-        return self.family.privacy.unit
+        return self.sweep.privacy.unit
 
     @property
     def shown_epsilon(self) -> float:
@@ -92,7 +92,7 @@ class Figures:
     def _runs_at(self, epsilon: float) -> list[Run]:
         """The family's runs of this ε (∞: without privacy)."""
         target = None if math.isinf(epsilon) else epsilon
-        runs = map(owner.workspace().run, self.family.run_ids)
+        runs = map(owner.workspace().run, self.sweep.run_ids)
         return [run for run in runs if run.spec.privacy.target_epsilon == target]
 
     def counted(self, metric: str, arm: str = "run") -> int:
@@ -138,14 +138,14 @@ def figures() -> Figures | None:
     Notes that somebody brought are theirs alone, and a class must be asked one question: runs on them are left out.
     """
     runs = {run.id: run for run in owner.workspace().runs() if not run.spec.corpus.imported}
-    for family in families(list(runs.values())):
-        members = [runs[run_id] for run_id in family.run_ids]
-        if family.training is None or family.plain_training is None:
+    for sweep in sweeps_of(list(runs.values())):
+        members = [runs[run_id] for run_id in sweep.run_ids]
+        if sweep.training is None or sweep.plain_training is None:
             continue
         plain, private = run_picker.default_pair(sorted(members, key=lambda run: (not run.has_model, run.id)))
-        curves = _curves(str(owner.workspace().root), family.run_ids)
+        curves = _curves(str(owner.workspace().root), sweep.run_ids)
         if plain is not None and private is not None and {NAMES, PERPLEXITY, AUC} <= set(curves["metric"]):
-            return Figures(family, curves, plain, private, _to_open([plain, private, *members]))
+            return Figures(sweep, curves, plain, private, _to_open([plain, private, *members]))
     return None
 
 

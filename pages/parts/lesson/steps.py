@@ -72,7 +72,7 @@ def steps(figures: Figures, choice: str | None = None) -> tuple[Step, ...]:
 
 def _repeats(figures: Figures) -> Step:
     named, patients = figures.at(NAMES), figures.counted(NAMES)
-    model = MODEL_NAMES[figures.family.model.kind]
+    model = MODEL_NAMES[figures.sweep.model.kind]
     return Step(
         title="A model read patients' notes. Will it repeat them?",
         question=f"A small {model} was trained on the notes of {_people(patients)}, without privacy. Then it went on "
@@ -178,7 +178,7 @@ def _privacy(figures: Figures) -> Step:
                 "tradeoff",
                 "Move ε yourself",
                 {
-                    "model": MODEL_NAMES[figures.family.model.kind],
+                    "model": MODEL_NAMES[figures.sweep.model.kind],
                     "at": epsilon_label(figures.shown_epsilon),
                     "risk": "full names",
                 },
@@ -245,7 +245,7 @@ def _membership(figures: Figures) -> Step:
 def _decision(figures: Figures, choice: str | None) -> Step:
     by_name = {_named(epsilon, figures): epsilon for epsilon in (*figures.epsilons, math.inf)}
     at = by_name.get(choice, figures.shown_epsilon)
-    model = MODEL_NAMES[figures.family.model.kind]
+    model = MODEL_NAMES[figures.sweep.model.kind]
     return Step(
         title="Decide: choose ε, and defend it",
         question="The hospital wants to give such a model to a university. Which training would you sign for?",
@@ -342,7 +342,7 @@ def _named(epsilon: float, figures: Figures) -> str:
 
 
 def _perplexity(figures: Figures) -> str:
-    return wording.perplexity_name(figures.family.model.kind)
+    return wording.perplexity_name(figures.sweep.model.kind)
 
 
 def _below(value: Value, control: Value) -> bool:
@@ -352,7 +352,7 @@ def _below(value: Value, control: Value) -> bool:
 
 def _defence(figures: Figures, epsilon: float) -> str:
     """Promise, measured risk beside its control, and cost of one ε."""
-    privacy, control = figures.family.privacy, figures.at(NAMES, "heldout", epsilon)
+    privacy, control = figures.sweep.privacy, figures.at(NAMES, "heldout", epsilon)
     names, auc, cost = (figures.at(metric, epsilon=epsilon) for metric in (NAMES, AUC, PERPLEXITY))
     against = f" (held-out patients: {wording.percent(control.value)})" if control else ""
     public = figures.public_noise(epsilon)
@@ -372,7 +372,7 @@ def _defence(figures: Figures, epsilon: float) -> str:
 
 def _costs(figures: Figures) -> pd.DataFrame:
     """Every ε with promise, risk and cost."""
-    privacy, rows = figures.family.privacy, []
+    privacy, rows = figures.sweep.privacy, []
     perplexity = _perplexity(figures)
     for epsilon in (*figures.epsilons, math.inf):
         names, auc, cost = (figures.at(metric, epsilon=epsilon) for metric in (NAMES, AUC, PERPLEXITY))

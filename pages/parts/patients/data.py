@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from core.attacks.membership.decision import RATIO
-from core.corpus.code_words import words_of
+from core.corpus.icd_codes import words_of
 from core.corpus.synthetic.conditions import catalogue
 from core.evaluation.rarity.leakage import leakage
 from core.evaluation.rarity.profiles import bucket_edges

@@ -9,62 +9,62 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from core.common.formatting import delta_text, epochs_text
-from core.evaluation.sweep.sweeps import Family, families
+from core.evaluation.sweep.sweeps import Sweep, sweeps_of
 from core.runs.run import Run
 from pages.parts.common import chart_style
 from pages.parts.pickers.cohort_picker import hospital_name
 
 
-def curve_name(family: Family) -> str:
+def curve_name(sweep: Sweep) -> str:
     """Cohort, unit and δ, recipe: what tells the curves of one model apart, mostly."""
-    training = family.training or family.plain_training
+    training = sweep.training or sweep.plain_training
     promise = (
-        f"per {family.privacy.unit}, δ = {delta_text(family.privacy.delta)}" if family.training else "without privacy"
+        f"per {sweep.privacy.unit}, δ = {delta_text(sweep.privacy.delta)}" if sweep.training else "without privacy"
     )
-    if family.privacy.noise_source == "secret":
+    if sweep.privacy.noise_source == "secret":
         promise += ", secret noise"
-    return f"{hospital_name(family.corpus)} · {promise} · {epochs_text(training.epochs)}"
+    return f"{hospital_name(sweep.corpus)} · {promise} · {epochs_text(training.epochs)}"
 
 
-def setting_name(family: Family) -> str:
+def setting_name(sweep: Sweep) -> str:
     """Model and cohort."""
-    return f"{chart_style.MODEL_NAMES[family.model.kind]} · {hospital_name(family.corpus)}"
+    return f"{chart_style.MODEL_NAMES[sweep.model.kind]} · {hospital_name(sweep.corpus)}"
 
 
-def told_apart(found: Sequence[Family], name: Callable[[Family], str]) -> dict[str, str]:
+def told_apart(found: Sequence[Sweep], name: Callable[[Sweep], str]) -> dict[str, str]:
     """A name for each family's id. Equal ones get what differs: batch, the cohort's digest, at last the family's id."""
-    names = {family.id: name(family) for family in found}
+    names = {sweep.id: name(sweep) for sweep in found}
     for detail in (_batch, lambda one: f"cohort {one.corpus.digest()[:6]}", lambda one: one.id):
-        alike: dict[str, list[Family]] = defaultdict(list)
-        for family in found:
-            alike[names[family.id]].append(family)
+        alike: dict[str, list[Sweep]] = defaultdict(list)
+        for sweep in found:
+            alike[names[sweep.id]].append(sweep)
         for same in alike.values():
-            if len({detail(family) for family in same}) > 1:
-                names |= {family.id: f"{names[family.id]} · {detail(family)}" for family in same}
+            if len({detail(sweep) for sweep in same}) > 1:
+                names |= {sweep.id: f"{names[sweep.id]} · {detail(sweep)}" for sweep in same}
     return names
 
 
-def _batch(family: Family) -> str:
-    return f"batch {(family.training or family.plain_training).batch_size}"
+def _batch(sweep: Sweep) -> str:
+    return f"batch {(sweep.training or sweep.plain_training).batch_size}"
 
 
 def pick(
     title: str,
-    found: Sequence[Family],
+    found: Sequence[Sweep],
     labels: dict[str, str],
     *,
     key: str,
     widget: str,
     place: DeltaGenerator,
     help: str | None = None,  # noqa: A002 - as Streamlit names it
-) -> Family:
+) -> Sweep:
     """A select box over `found` (not empty). The choice is kept in the session and in the link (`?key=<family id>`).
 
     The choice is by id, as in `run_picker.pick`, since `labels` may change when further families appear; they hold no
     counts of runs, for browsers go on sending the label of before. Of an id that is gone (the first private run made a
     curve out of runs without privacy) the same cohort, model and audit are taken.
     """
-    ids, last = [family.id for family in found], f"picked_{key}"
+    ids, last = [sweep.id for sweep in found], f"picked_{key}"
     start = _known((st.query_params.get(key), st.session_state.get(last)), ids)
 
     def share() -> None:
@@ -86,4 +86,4 @@ def _known(asked: Sequence[str | None], ids: Sequence[str]) -> str:
 
 def family_ids(runs: Sequence[Run]) -> dict[str, str]:
     """The family to open for each run that is in some: of several that share it, the one with most runs."""
-    return {run_id: family.id for family in reversed(families(runs)) for run_id in family.run_ids}
+    return {run_id: sweep.id for sweep in reversed(sweeps_of(runs)) for run_id in sweep.run_ids}

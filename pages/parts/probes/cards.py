@@ -8,7 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from core.attacks.probes import fill_in, generated
-from core.corpus.code_words import condition_words
+from core.corpus.icd_codes import condition_words
 from core.evaluation.probes.cards import Card
 from core.runs.run import Run
 from pages.parts.common import chart_style, guess

@@ -53,7 +53,7 @@ def _known(value: object, otherwise: object) -> Any:
 
 def _reply(run: Run, name: str, condition: str, title: str, age: int) -> None:
     from core.attacks.probes.ask import ask
-    from core.corpus.code_words import condition_words
+    from core.corpus.icd_codes import condition_words
 
     corpus = owner.workspace().corpus(run.spec.corpus)
     unread = corpus.patients[corpus.patients["split"] == "heldout"]["full_name"].dropna().head(OTHERS).tolist()

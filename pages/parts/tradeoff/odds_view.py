@@ -10,7 +10,7 @@ import pandas as pd
 import streamlit as st
 
 from core.common.formatting import REPRODUCIBLE
-from core.evaluation.sweep.sweeps import Family
+from core.evaluation.sweep.sweeps import Sweep
 from core.evaluation.wording import odds_sentence, percent, percent_up
 from core.runs.run import Run
 from core.spec import Unit
@@ -23,15 +23,15 @@ UNTRAINED = "no model was trained at this ε: move the slider to a marker"
 COUNTING = "core.training.accounting.mechanism"  # takes seconds to load
 
 
-def side_by_side(family: Family, epsilon: float) -> Callable[[], None]:
+def side_by_side(sweep: Sweep, epsilon: float) -> Callable[[], None]:
     """The promise at ε beside what was measured there. Returns what is to be called after the charts are drawn.
 
     The accountants take seconds to load, and no chart must wait for them; once they are there, nothing waits.
     """
-    privacy, runs = family.privacy, _trained_at(family, epsilon)
+    privacy, runs = sweep.privacy, _trained_at(sweep, epsilon)
     promised, measured = st.columns(2, gap="medium")
     with promised.container(border=True, height="stretch"):
-        none, public = math.isinf(epsilon), not math.isinf(epsilon) and _public_seed(family, runs)
+        none, public = math.isinf(epsilon), not math.isinf(epsilon) and _public_seed(sweep, runs)
         what = (
             "Without privacy: no promise"
             if none
@@ -66,17 +66,17 @@ def _limit(*, none: bool, public: bool) -> str:
     return "The promise holds for it, too."
 
 
-def _public_seed(family: Family, runs: list[Run]) -> bool:
+def _public_seed(sweep: Sweep, runs: list[Run]) -> bool:
     """Did any of these runs take its noise from a public seed? Without runs: would the family's next one?"""
     if runs:
         return public_noise(runs)
-    return family.corpus.imported is None and family.privacy.noise_source is None
+    return sweep.corpus.imported is None and sweep.privacy.noise_source is None
 
 
-def _trained_at(family: Family, epsilon: float) -> list[Run]:
+def _trained_at(sweep: Sweep, epsilon: float) -> list[Run]:
     """The family's runs at this very ε (∞: without privacy)."""
     target = None if math.isinf(epsilon) else epsilon
-    runs = (owner.workspace().run(run_id) for run_id in family.run_ids)
+    runs = (owner.workspace().run(run_id) for run_id in sweep.run_ids)
     return [run for run in runs if run.spec.privacy.target_epsilon == target]
 
 
@@ -124,7 +124,7 @@ def _counted(root: str, run_id: str) -> tuple[str, pd.DataFrame]:
     return told, odds_table(mechanism.epsilon(), mechanism.delta)
 
 
-def fold(family: Family, epsilon: float) -> None:
+def fold(sweep: Sweep, epsilon: float) -> None:
     """More of the promise, counted only once it is opened."""
     label = f"More odds at ε = {epsilon_label(epsilon)}: a patient with many notes, what somebody may come to believe"
     with st.expander(label, key="odds-fold", on_change="rerun") as box:
@@ -133,7 +133,7 @@ def fold(family: Family, epsilon: float) -> None:
         if math.isinf(epsilon):
             st.markdown("Without privacy nothing is promised: any attacker may always be right.")
             return
-        runs = _trained_at(family, epsilon)
+        runs = _trained_at(sweep, epsilon)
         if not runs:
             st.markdown(f"Nothing to count: {UNTRAINED}, or see “What if?” above.")
             return

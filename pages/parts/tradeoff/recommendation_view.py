@@ -9,7 +9,7 @@ from core.evaluation.sweep import advice
 from core.evaluation.sweep import limits as lim
 from core.evaluation.sweep.limit_measures import costs, measures
 from core.evaluation.sweep.recommendation import Recommendation, attack_text, epsilon_name
-from core.evaluation.sweep.sweeps import Family, families
+from core.evaluation.sweep.sweeps import Sweep, sweeps_of
 from pages.parts.common import shell
 from pages.parts.common.data_table import numbers
 from pages.parts.common.phi_text import literal
@@ -83,7 +83,7 @@ def _limit(column, name: str) -> float:
     return column.slider(title, 0.5, 1.0, start, 0.01, key=f"limit_{name}", help=about, **KEEP)
 
 
-def show(family: Family) -> None:
+def show(sweep: Sweep) -> None:
     """The limits, what follows from these runs, and every ε against every limit."""
     st.markdown(
         "Set your limits for risk and usefulness. Each ε below is held against them by what **these** runs measured. A "
@@ -94,7 +94,7 @@ def show(family: Family) -> None:
         return
     root = str(owner.workspace().root)
     workspace = owner.workspace()
-    run_ids = advice.compared_runs(family, families(workspace.runs()))
+    run_ids = advice.compared_runs(sweep, sweeps_of(workspace.runs()))
     ended = tuple(one.finished for run_id in run_ids for one in workspace.audit(run_id).outcomes().values())
     found = advice.advise(workspace, measures_of(root, run_ids, ended), wanted)
     st.session_state[RECOMMENDED] = found  # for the Report page

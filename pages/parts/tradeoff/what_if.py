@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from core.common.formatting import delta_text
-from core.evaluation.sweep.sweeps import Family
+from core.evaluation.sweep.sweeps import Sweep
 from core.evaluation.wording import percent
 from pages.parts.common import chart_style
 from pages.parts.common.data_table import numbers
@@ -63,9 +63,9 @@ def odds(sigma: float, rate: float, steps: int, delta: float, unit: str, notes: 
     return sentences, odds_table(epsilon, delta)
 
 
-def show(family: Family) -> None:
+def show(sweep: Sweep) -> None:
     """The knobs of an imagined training, what each accountant says of it, and what that means."""
-    default = family.training
+    default = sweep.training
     batch = default.batch_size if default is not None else 256
     with st.container(border=True):
         columns = st.columns(6)

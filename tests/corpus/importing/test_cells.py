@@ -11,7 +11,7 @@ import simple_icd_10_cm
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.corpus import code_words
+from core.corpus import icd_codes
 from core.corpus.importing.cells import check_code, read_age, read_date, read_sex
 
 DAYS = st.dates(datetime.date(1700, 1, 1), datetime.date(2300, 12, 31))
@@ -132,7 +132,7 @@ def test_sexes():
 
 
 def test_every_official_code_is_a_code_with_and_without_its_dot():
-    ninth = gzip.decompress((Path(code_words.__file__).parent / "icd9_codes.csv.gz").read_bytes()).decode().splitlines()
+    ninth = gzip.decompress((Path(icd_codes.__file__).parent / "icd9_codes.csv.gz").read_bytes()).decode().splitlines()
     ninth = [line.split(",")[0] for line in ninth[1:]]
     tenth = [code for code in simple_icd_10_cm.get_all_codes() if simple_icd_10_cm.is_category_or_subcategory(code)]
     assert len(ninth) > 14_000 and len(tenth) > 90_000

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from core.corpus.code_words import condition_words
+from core.corpus.icd_codes import condition_words
 from core.corpus.importing.files import BadNotes
 from core.corpus.importing.importer import import_notes, read_notes
 from core.corpus.synthetic.records import sex_of

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.corpus.importing.codes import codes_in, dotted, revision_of
+from core.corpus.icd_codes import codes_in, dotted, revision_of
 from core.corpus.importing.files import BadNotes
 from core.corpus.importing.importer import Seen, fitting_canaries, import_notes, read_notes, split_patients
 from core.corpus.importing.note_tables import guess_columns

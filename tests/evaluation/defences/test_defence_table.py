@@ -23,7 +23,7 @@ from core.evaluation.defences.filtering import (
 )
 from core.evaluation.defences.side_by_side import COLUMNS, RISKS, compare, lineup, measured, settings
 from core.evaluation.summary import METRIC_COLUMNS, attempts_with_leak
-from core.evaluation.sweep.sweeps import families
+from core.evaluation.sweep.sweeps import sweeps_of
 from core.phi.output_filter import OutputFilter
 from core.pipeline.training_run import execute
 from core.runs.store import Workspace
@@ -131,8 +131,8 @@ def test_harmless_texts_hold_nobodys_identifier(cohort):
 
 def test_the_table_holds_each_runs_own_figures(smoke_workspace, smoke_specs):
     workspace = Workspace(smoke_workspace, shared=())
-    (family,) = settings(families(workspace.runs()))
-    compared = lineup(family)
+    (sweep,) = settings(sweeps_of(workspace.runs()))
+    compared = lineup(sweep)
     for at, name in ((0, "plain"), (3, "dp")):
         assert [run.id for run in compared[at].runs(workspace.runs())] == [smoke_specs[name].run_id]
     table = measured(compared, workspace)
@@ -158,14 +158,14 @@ def test_the_table_holds_each_runs_own_figures(smoke_workspace, smoke_specs):
 def test_a_defended_run_fills_its_row_and_joins_no_curve(smoke_workspace, smoke_specs, tmp_path):
     shutil.copytree(smoke_workspace, tmp_path / "data")
     workspace = Workspace(tmp_path / "data", shared=())
-    before = families(workspace.runs())
+    before = sweeps_of(workspace.runs())
     compared = lineup(settings(before)[0], recall=0.9)
     spec = next(one.spec for one in compared if one.key == "scrubbing")
     assert spec.defence == DefenceSpec(scrub_recall=0.9)
     assert (spec.corpus, spec.training) == (smoke_specs["plain"].corpus, smoke_specs["plain"].training)
     events: list[dict] = []
     run = execute(spec, workspace, on_event=events.append)
-    assert families(workspace.runs()) == before
+    assert sweeps_of(workspace.runs()) == before
     row = measured(compared, workspace).set_index(["defence", "metric"]).loc[("scrubbing", "full_name_patients")]
     assert (
         row["seeds"] == 1
@@ -180,7 +180,7 @@ def test_a_defended_run_fills_its_row_and_joins_no_curve(smoke_workspace, smoke_
 
 def test_several_seeds_are_one_row(smoke_workspace, smoke_specs):
     workspace = Workspace(smoke_workspace, shared=())
-    compared = lineup(settings(families(workspace.runs()))[0])[:1]
+    compared = lineup(settings(sweeps_of(workspace.runs()))[0])[:1]
     frame = pd.DataFrame(
         [
             ("gpt2", "tiny", "assets", "c", math.inf, seed, "auc_loss", "run", 0.7 + 0.1 * seed, 0.6, 0.9)

@@ -19,8 +19,8 @@ from core.evaluation.guarantee.audit_guarantee import (
     group_sizes,
     guesses,
     headline,
+    headline_bound,
     split_half_counts,
-    spoken,
 )
 from core.evaluation.guarantee.epsilon_bounds import (
     epsilon_lower_bound,
@@ -107,12 +107,12 @@ def test_a_sentence_rests_on_the_audit_fixed_beforehand_unless_another_is_an_ala
     scores = patients(np.random.default_rng(1), 3.0)
     found = audit_guarantee(perfect(12), scores, unit="patient", delta=0.0, promised=math.inf)
     assert further(found)["epsilon"].max() > headline(found)["epsilon"], "a case where the two differ"
-    assert spoken(found)["audit"] == headline(found)["audit"]
+    assert headline_bound(found)["audit"] == headline(found)["audit"]
     between = (headline(found)["epsilon"] + further(found)["epsilon"].max()) / 2
     alarmed = audit_guarantee(perfect(12), scores, unit="patient", delta=0.0, promised=between)
-    assert spoken(alarmed)["epsilon"] == further(found)["epsilon"].max() and spoken(alarmed)["alarm"]
+    assert headline_bound(alarmed)["epsilon"] == further(found)["epsilon"].max() and headline_bound(alarmed)["alarm"]
     alone = audit_guarantee(perfect(0), scores, unit="patient", delta=0.0, promised=math.inf)
-    assert spoken(alone)["epsilon"] == alone["epsilon"].max() > 0
+    assert headline_bound(alone)["epsilon"] == alone["epsilon"].max() > 0
 
 
 def test_a_bound_above_the_promise_is_an_alarm():
@@ -147,7 +147,7 @@ def test_bounds_are_held_at_the_delta_of_the_promise():
 
 def test_without_ranked_canaries_or_scores_there_is_nothing_to_say():
     found = audit_guarantee(perfect(0), NO_SCORES, unit="note", delta=1e-5, promised=8.0)
-    assert found.empty and headline(found) is None and spoken(found) is None
+    assert found.empty and headline(found) is None and headline_bound(found) is None
 
 
 # Groups --------------------------------------------------------------------------------------------------------------

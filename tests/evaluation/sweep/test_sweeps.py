@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from core.evaluation.sweep.sweeps import families
+from core.evaluation.sweep.sweeps import sweeps_of
 from core.runs.events import Status
 from core.runs.run import Run
 from core.spec import AuditSpec, CorpusSpec, ModelSpec, PrivacySpec, RunSpec, TrainingSpec, VocabularySpec, recipe
@@ -23,8 +23,8 @@ def run(*, epsilon=None, sigma=None, finished=0.0, kind="gpt2", corpus_seed=0, u
 
 def test_seeds_and_epsilons_of_one_recipe_are_one_family():
     runs = [run(epsilon=epsilon, seed=seed) for epsilon in (1, 8, None) for seed in (0, 1)]
-    (family,) = families(runs)
-    assert set(family.run_ids) == {one.id for one in runs}
+    (sweep,) = sweeps_of(runs)
+    assert set(sweep.run_ids) == {one.id for one in runs}
 
 
 def test_another_recipe_unit_kind_or_cohort_is_another_family():
@@ -35,42 +35,42 @@ def test_another_recipe_unit_kind_or_cohort_is_another_family():
         run(epsilon=8, kind="bert"),
         run(epsilon=8, corpus_seed=1),
     ]
-    assert [len(family.run_ids) for family in families(private)] == [1] * 5
+    assert [len(sweep.run_ids) for sweep in sweeps_of(private)] == [1] * 5
 
 
 def test_runs_without_privacy_join_every_family_of_their_cohort_and_model():
     plain = run(finished=3.0, epochs=20)
-    found = families([run(epsilon=8), run(epsilon=8, unit="patient"), plain, run(kind="bert")])
-    assert sum(plain.id in family.run_ids for family in found) == 2
-    assert sum(family.training is None for family in found) == 1, "BERT has no private run here"
+    found = sweeps_of([run(epsilon=8), run(epsilon=8, unit="patient"), plain, run(kind="bert")])
+    assert sum(plain.id in sweep.run_ids for sweep in found) == 2
+    assert sum(sweep.training is None for sweep in found) == 1, "BERT has no private run here"
 
 
 def test_of_several_recipes_without_privacy_one_counts():
     """The one with most runs, then the latest: a curve has one end."""
     few, many = run(finished=9.0, epochs=3), [run(epochs=5, seed=seed) for seed in (0, 1)]
-    (family,) = families([run(epsilon=8), few, *many])
-    assert few.id not in family.run_ids and {one.id for one in many} < set(family.run_ids)
+    (sweep,) = sweeps_of([run(epsilon=8), few, *many])
+    assert few.id not in sweep.run_ids and {one.id for one in many} < set(sweep.run_ids)
     later = run(finished=10.0, epochs=4)
-    (family,) = families([run(epsilon=8), few, later])
-    assert later.id in family.run_ids and few.id not in family.run_ids
+    (sweep,) = sweeps_of([run(epsilon=8), few, later])
+    assert later.id in sweep.run_ids and few.id not in sweep.run_ids
 
 
 def test_base_models_and_raw_sigmas_are_on_no_curve():
     base, sigma = run(epochs=0), run(sigma=1.0)
-    assert families([base, sigma]) == []
+    assert sweeps_of([base, sigma]) == []
 
 
 def test_the_largest_family_comes_first():
     runs = [run(epsilon=8, unit="patient"), run(epsilon=8), run(epsilon=1)]
-    assert [len(family.run_ids) for family in families(runs)] == [2, 1]
+    assert [len(sweep.run_ids) for sweep in sweeps_of(runs)] == [2, 1]
 
 
 def test_a_family_names_the_run_it_lacks():
     have = [run(epsilon=8, batch_size=64, seed=2), run(epochs=5)]
-    (family,) = families(have)
-    assert family.spec(8.0, seed=2) == have[0].spec
-    assert family.spec(None) == have[1].spec
-    lacking = family.spec(3.0)
+    (sweep,) = sweeps_of(have)
+    assert sweep.spec(8.0, seed=2) == have[0].spec
+    assert sweep.spec(None) == have[1].spec
+    lacking = sweep.spec(3.0)
     assert lacking.privacy.target_epsilon == 3.0 and lacking.training.batch_size == 64
 
 
@@ -83,27 +83,27 @@ def test_a_rate_that_falls_with_epsilon_is_one_recipe():
 
     runs = [usual(epsilon, seed) for epsilon in (0.5, 1, 8, 10) for seed in (0, 1)]
     assert len({one.spec.training.learning_rate for one in runs}) == 3
-    (family,) = families(runs)
-    assert set(family.run_ids) == {one.id for one in runs}
+    (sweep,) = sweeps_of(runs)
+    assert set(sweep.run_ids) == {one.id for one in runs}
     for one in runs:
-        assert family.spec(one.spec.privacy.target_epsilon, one.spec.training.seed).run_id == one.id
-    assert family.spec(2.0).training.learning_rate == recipe("gpt2", PrivacySpec(target_epsilon=2.0)).learning_rate
+        assert sweep.spec(one.spec.privacy.target_epsilon, one.spec.training.seed).run_id == one.id
+    assert sweep.spec(2.0).training.learning_rate == recipe("gpt2", PrivacySpec(target_epsilon=2.0)).learning_rate
 
 
 def test_one_rate_for_every_epsilon_is_another_recipe():
     at_eight = recipe("gpt2", PrivacySpec(target_epsilon=8.0)).model_dump()
     fixed = [run(epsilon=epsilon, **at_eight) for epsilon in (1, 2)]
     usual = run(epsilon=1, **recipe("gpt2", PrivacySpec(target_epsilon=1.0)).model_dump())
-    found = families([*fixed, usual])
-    assert sorted(len(family.run_ids) for family in found) == [1, 2]
-    of_fixed = next(family for family in found if not family.usual_rate)
+    found = sweeps_of([*fixed, usual])
+    assert sorted(len(sweep.run_ids) for sweep in found) == [1, 2]
+    of_fixed = next(sweep for sweep in found if not sweep.usual_rate)
     assert of_fixed.spec(1.0).run_id == fixed[0].id
 
 
 def test_of_two_families_with_as_many_runs_gpt2s_is_first():
     masked = [run(epsilon=8, kind="distilbert"), run(epsilon=8, kind="bert")]
-    assert [family.model.kind for family in families([*masked, run(epsilon=8)])] == ["gpt2", "distilbert", "bert"]
-    assert [family.model.kind for family in families([*masked, run(epsilon=1, kind="bert")])][0] == "bert"
+    assert [sweep.model.kind for sweep in sweeps_of([*masked, run(epsilon=8)])] == ["gpt2", "distilbert", "bert"]
+    assert [sweep.model.kind for sweep in sweeps_of([*masked, run(epsilon=1, kind="bert")])][0] == "bert"
 
 
 def test_runs_with_words_of_their_own_belong_to_no_family():
@@ -113,5 +113,5 @@ def test_runs_with_words_of_their_own_belong_to_no_family():
     for one, words in zip(plain, (VocabularySpec(epsilon=1.0), VocabularySpec()), strict=True):
         spec = RunSpec.model_validate(one.spec.model_dump() | {"vocabulary": words.model_dump()})
         own.append(Run(Path("runs") / spec.run_id, spec, one.status, shipped=False))
-    assert [family.run_ids for family in families([*plain, *own])] == [family.run_ids for family in families(plain)]
-    assert families(own) == []
+    assert [sweep.run_ids for sweep in sweeps_of([*plain, *own])] == [sweep.run_ids for sweep in sweeps_of(plain)]
+    assert sweeps_of(own) == []

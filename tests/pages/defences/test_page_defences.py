@@ -10,7 +10,7 @@ import pytest
 
 from core.common.formatting import REPRODUCIBLE
 from core.evaluation.defences.side_by_side import lineup, measured, settings
-from core.evaluation.sweep.sweeps import families
+from core.evaluation.sweep.sweeps import sweeps_of
 from core.evaluation.wording import percent, perplexity_text
 from core.jobs.engine import Engine
 from core.jobs.work import Job
@@ -40,7 +40,7 @@ def test_it_asks_first_then_shows_table_chart_and_what_is_missing(data, monkeypa
     monkeypatch.setattr(
         Engine, "submit", lambda self, spec, user=None: asked.append(spec) or replace(SUBMITTED, spec=spec)
     )
-    compared = lineup(settings(families(data.runs()))[0], recall=0.9)
+    compared = lineup(settings(sweeps_of(data.runs()))[0], recall=0.9)
     table = measured(compared, data)
     app = opened(recall="90 %")
     assert not app.get("plotly_chart") and not app.dataframe
@@ -73,7 +73,7 @@ def test_every_risk_can_be_drawn(data, risk):
 
 
 def test_points_stand_where_the_table_says_and_share_a_label_where_they_coincide(data):
-    compared = lineup(settings(families(data.runs()))[0])
+    compared = lineup(settings(sweeps_of(data.runs()))[0])
     table = measured(compared, data)
     rows = table[table["metric"] == "auc_loss"]
     rows = rows.assign(number=range(1, len(rows) + 1))
@@ -98,7 +98,7 @@ def test_labels_of_neighbours_stand_on_different_sides():
 
 
 def test_the_answer_is_the_most_useful_of_those_within_their_control(data):
-    table = measured(lineup(settings(families(data.runs()))[0]), data)
+    table = measured(lineup(settings(sweeps_of(data.runs()))[0]), data)
     names = table["metric"] == "full_name_patients"
     table.loc[names, ["low", "control_high"]] = [0.0, 0.1]
     table.loc[names & (table["defence"] == "dp-note"), "perplexity"] = 2.0

@@ -10,7 +10,7 @@ import pytest
 from core.jobs.engine import Engine
 from core.pipeline.full_audit import SUMMARY, chosen_attacks, open_figures, summaries
 from core.runs.audits import Outcome
-from core.runs.events import EVENTS_FILE, Diary
+from core.runs.events import EVENTS_FILE, EventLog
 from core.runs.lock import held
 from core.runs.store import Workspace
 from pages.parts.jobs.battery import FIGURES, LABEL
@@ -53,7 +53,7 @@ def test_progress_is_told_an_attack_at_a_time(data, smoke_specs):
     engine.submit_audit(run_id)
     with held(workspace.audit_lock_file(run_id), should_stop=lambda: False):
         engine._queue.clear()  # it is in another server's hands
-        diary = Diary(workspace.audit(run_id).folder)
+        diary = EventLog(workspace.audit(run_id).folder)
         diary.emit("attack", attack="prefix", number=3, of=12)
         diary.emit("progress", attack="prefix", done=30, total=40, eta_seconds=20.0)
         status = workspace.audit(run_id).folder / "status.json"

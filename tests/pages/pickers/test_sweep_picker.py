@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from core.evaluation.sweep.sweeps import families
+from core.evaluation.sweep.sweeps import sweeps_of
 from core.evaluation.wording import perplexity_text
 from core.runs.events import Status
 from core.runs.run import Run
@@ -60,14 +60,14 @@ def usefulness(app) -> str:
 
 
 def family_id(spec: RunSpec) -> str:
-    return families([Run(Path(spec.run_id), spec, Status(state="done"), shipped=False)])[0].id
+    return sweeps_of([Run(Path(spec.run_id), spec, Status(state="done"), shipped=False)])[0].id
 
 
 def test_equal_names_are_told_apart_by_batch_then_by_cohort():
-    found = families([run(corpus_seed=0), run(corpus_seed=1), run(corpus_seed=2), run(corpus_seed=2, batch_size=64)])
+    found = sweeps_of([run(corpus_seed=0), run(corpus_seed=1), run(corpus_seed=2), run(corpus_seed=2, batch_size=64)])
     names = told_apart(found, curve_name)
     assert len(set(names.values())) == 4
-    assert all(f"cohort {family.corpus.digest()[:6]}" in names[family.id] for family in found[:2])
+    assert all(f"cohort {sweep.corpus.digest()[:6]}" in names[sweep.id] for sweep in found[:2])
     assert sum("batch 64" in name for name in names.values()) == 1
     assert len(set(told_apart(found[:3], setting_name).values())) == 3
     (alone,) = told_apart(found[:1], curve_name).values()
@@ -75,13 +75,13 @@ def test_equal_names_are_told_apart_by_batch_then_by_cohort():
 
 
 def test_what_no_word_tells_apart_is_told_by_id():
-    found = families([run(learning_rate=1e-4), run(learning_rate=2e-4)])
+    found = sweeps_of([run(learning_rate=1e-4), run(learning_rate=2e-4)])
     assert sorted(told_apart(found, curve_name).values()) == sorted(f"{curve_name(one)} · {one.id}" for one in found)
 
 
 def test_a_family_keeps_its_id_when_further_runs_finish():
-    (before,) = families([run()])
-    (after,) = families([run(), run(epsilon=2.0), run(seed=1), run(epsilon=None, epochs=5)])
+    (before,) = sweeps_of([run()])
+    (after,) = sweeps_of([run(), run(epsilon=2.0), run(seed=1), run(epsilon=None, epochs=5)])
     assert before.id == after.id and (len(before.run_ids), len(after.run_ids)) == (1, 4)
     assert curve_name(before) == curve_name(after), "browsers send the label of the page before"
 
@@ -94,7 +94,7 @@ def test_a_run_that_is_on_no_curve_has_no_family():
 
 def test_a_run_on_two_curves_opens_the_one_with_most_runs():
     plain, rest = run(epsilon=None), [run(), run(seed=1), run(batch_size=64)]
-    found = families([*rest, plain])
+    found = sweeps_of([*rest, plain])
     assert len(found) == 2 and family_ids([*rest, plain])[plain.id] == found[0].id
 
 
@@ -126,8 +126,8 @@ def test_the_choice_stays_when_one_of_its_runs_finishes(hospitals):
 def test_a_link_opens_its_family_and_an_unknown_one_is_ignored(hospitals):
     _, specs = hospitals
     for spec in specs:
-        assert visit("tradeoff", family=family_id(spec)).selectbox(key="runs-gpt2").value == family_id(spec)
-    assert visit("tradeoff", family="gpt2-gone").selectbox(key="runs-gpt2").value in set(map(family_id, specs))
+        assert visit("tradeoff", sweep=family_id(spec)).selectbox(key="runs-gpt2").value == family_id(spec)
+    assert visit("tradeoff", sweep="gpt2-gone").selectbox(key="runs-gpt2").value in set(map(family_id, specs))
 
 
 def test_train_links_to_the_curve_of_a_run_and_only_if_it_has_one(hospitals):

@@ -14,7 +14,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.common.formatting import REPRODUCIBLE
-from core.evaluation.sweep.sweeps import families
+from core.evaluation.sweep.sweeps import sweeps_of
 from core.evaluation.wording import perplexity_text
 from core.jobs.engine import Engine, Job
 from core.runs.store import Workspace
@@ -71,8 +71,8 @@ def test_where_no_run_is_nothing_is_claimed_and_training_is_offered(data, monkey
     assert "not known: no run at or below ε = 2" in said(app, "**Usefulness:**")
     app.button(key="train-this").click().run()
     assert not app.exception
-    family = families(Workspace(data, shared=()).runs())[0]
-    assert asked == [family.spec(2.0)]
+    sweep = sweeps_of(Workspace(data, shared=()).runs())[0]
+    assert asked == [sweep.spec(2.0)]
     assert asked[0].privacy.target_epsilon == 2.0
     assert any("in the queue" in success.value for success in app.success)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from core.corpus.code_words import condition_words, plain_words, words_of
+from core.corpus.icd_codes import condition_words, plain_words, words_of
 from core.corpus.synthetic.conditions import catalogue
 from core.corpus.synthetic.hospital import build
 from core.corpus.tables import DIAGNOSES

@@ -1,4 +1,4 @@
-"""What ICD codes are called: in the words of the hospital's notes, of the data set that brought them, or officially.
+"""ICD codes: how people write them, and what they are called in notes, in data sets and officially.
 
 A synthetic hospital's codes all stand in its catalogue. Notes that were brought may come with any code of ICD-10-CM or
 ICD-9-CM: `icd9_codes.csv.gz` holds the 14,567 codes of version 32 (2015, the last one) with the long descriptions of
@@ -11,14 +11,15 @@ import csv
 import gzip
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cache
+from pathlib import Path
+from typing import Literal
 
-from core.corpus.importing.codes import Revision, revision_of
-from core.corpus.synthetic.conditions import FOLDER, catalogue, short_wording
+from core.corpus.synthetic.conditions import catalogue, short_wording
 from core.corpus.tables import Corpus
 
-NINTH = FOLDER / "icd9_codes.csv.gz"
+NINTH = Path(__file__).with_name("icd9_codes.csv.gz")
 # Parts of official descriptions that nobody writes into a note: "Pneumonia, organism unspecified".
 _SAYS_NOTHING = re.compile(
     r",? (?:\w+ )?unspecified(?: site| type| as to [^,]*)?(?=,|$)|, type II or unspecified type|, so stated"
@@ -26,6 +27,34 @@ _SAYS_NOTHING = re.compile(
     r"| without complications?$|,? \([^()]*\)|,? \[[^\[\]]*\]|^Unspecified ",
     re.IGNORECASE,
 )
+Revision = Literal["ICD-9", "ICD-10"]
+_SEPARATORS = re.compile(r"[\s,;|]+")
+_ONLY_NINTH = re.compile(r"[0-9]{3}[0-9.]*|E[89][0-9]{2}\.?[0-9]?")
+_ONLY_TENTH = re.compile(r"[A-DF-UW-Z][0-9][0-9A-Z][0-9A-Z.]*|[EV][0-9][0-9A-Z]\.[0-9A-Z]+")
+
+
+def codes_in(cell: str) -> list[str]:
+    """The distinct codes of a cell, upper case, in order; blanks, commas, semicolons and bars part them."""
+    return list(dict.fromkeys(code for code in _SEPARATORS.split(cell.upper()) if code))
+
+
+def revision_of(codes: Iterable[str]) -> Revision:
+    """Which revision a whole column of codes is of: the ninth as soon as more of them can only be of the ninth.
+
+    A code alone does not always say (V10.1 is of both), a column does.
+    """
+    ninth = tenth = 0
+    for code in codes:
+        ninth += _ONLY_NINTH.fullmatch(code) is not None
+        tenth += _ONLY_TENTH.fullmatch(code) is not None
+    return "ICD-9" if ninth > tenth else "ICD-10"
+
+
+def dotted(code: str, revision: Revision) -> str:
+    """The code with its dot: after three characters, of ICD-9's external causes (E878.8) after four."""
+    plain = code.strip().upper().replace(".", "")
+    head = 4 if revision == "ICD-9" and plain.startswith("E") else 3
+    return f"{plain[:head]}.{plain[head:]}" if len(plain) > head else plain
 
 
 def condition_words(corpus: Corpus) -> dict[str, str]:

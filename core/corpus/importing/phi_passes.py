@@ -20,7 +20,7 @@ from core.spec import CorpusSpec
 TELL = 100  # notes between two words on progress
 
 
-def look(raw: RawNotes, number: np.ndarray, shaped: SpanSpool, evidence: Evidence | None, tell: Progress) -> None:
+def detect_phi(raw: RawNotes, number: np.ndarray, shaped: SpanSpool, evidence: Evidence | None, tell: Progress) -> None:
     """Put aside what is shaped like PHI in every note; `number` is that of the note's patient."""
     done = 0
     for texts in raw.texts():
@@ -45,7 +45,7 @@ class Marked:
     named: int
 
 
-def mark(
+def annotate(
     notes: pd.DataFrame, patients: pd.DataFrame, raw: RawNotes, shaped: SpanSpool, writer: CohortWriter, tell: Progress
 ) -> Marked:
     """Write the notes with their spans."""
@@ -79,7 +79,7 @@ def _table(ids: pd.DataFrame, texts: list[str], spans: list[PlacedSpans]) -> pa.
     return pa.table({name: columns[name] for name in NOTES.names}, schema=NOTES)
 
 
-def plant(described: CorpusSpec, secrets: pd.DataFrame, writer: CohortWriter) -> None:
+def insert_canaries(described: CorpusSpec, secrets: pd.DataFrame, writer: CohortWriter) -> None:
     """Write the notes of the canaries that the coin puts in."""
     planted = pd.DataFrame([asdict(note) for note in canary_notes(described, secrets)])
     if len(planted):
