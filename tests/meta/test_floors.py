@@ -11,22 +11,12 @@ ROOT = Path(__file__).resolve().parents[2]
 
 # Lowest floor first. A module may import its own floor and those below. Longest matching prefix decides.
 FLOORS: list[tuple[str, ...]] = [
-    (
-        *("core.common.files", "core.common.folders", "core.common.randomness"),
-        *("core.phi", "core.spec", "core.spec.parts", "core.spec.schema", "core.common.formatting"),
-        *("core.common.opacus_parts", "core.common.transformers_parts"),
-    ),
+    ("core.common", "core.spec", "core.phi"),
     ("core.models", "core.corpus"),
     ("core.attacks", "core.training"),
     ("core.runs",),
-    ("core.evaluation", "core.serving.server", "core.serving.streams"),
-    (
-        "core.pipeline.training_run",
-        "core.pipeline.repair",
-        "core.pipeline.epoch_evaluation",
-        "core.pipeline.full_audit",
-        "core.pipeline.quick_audit",
-    ),
+    ("core.evaluation", "core.serving"),
+    ("core.pipeline",),
     ("core.jobs",),
     ("pages",),
     ("app", "core.__main__", "core.cli", "core.demo", "bench"),
@@ -71,6 +61,47 @@ def imports(path: Path) -> set[str]:
     return found
 
 
+def circles(edges: dict[str, set[str]]) -> list[set[str]]:
+    """Groups of modules that import one another, directly or through others."""
+    reached = {module: set(found) for module, found in edges.items()}
+    changed = True
+    while changed:
+        changed = False
+        for found in reached.values():
+            further = set().union(*(reached[module] for module in found)) - found
+            found |= further
+            changed |= bool(further)
+    return [
+        {other for other in found if module in reached[other]} for module, found in reached.items() if module in found
+    ]
+
+
+def test_no_modules_import_one_another_in_a_circle():
+    """Imports inside functions and under TYPE_CHECKING count too."""
+    modules = {module_of(path): path for path in FILES}
+    edges = {
+        module: {name for name in imports(path) - {module} if name in modules and modules[name].name != "__init__.py"}
+        for module, path in modules.items()
+    }
+    assert circles(edges) == []
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) == [{"a", "b", "c"}] * 3
+
+
+FOLDERS = sorted({path.parent for path in [*FILES, *(ROOT / "tests").rglob("*.py")]})
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_folder_is_too_full_to_read(folder: Path) -> None:
+    files = list(folder.glob("*.py"))
+    assert len(files) <= 15
+    assert [path.name for path in files if len(path.read_text(encoding="utf-8").splitlines()) > 400] == []
+
+
+@pytest.mark.parametrize("path", [path for path in FILES if path.name == "__init__.py"], ids=module_of)
+def test_every_package_says_what_lives_in_it(path: Path) -> None:
+    assert len(ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "") > 40
+
+
 def test_every_file_has_a_floor() -> None:
     assert len(FILES) > 20
     homeless = [str(path) for path in FILES if floor(module_of(path)) is None and path != ROOT / "core" / "__init__.py"]
@@ -109,7 +140,7 @@ def test_opacus_and_transformers_are_imported_in_one_place_each(path: Path) -> N
     """Two threads of a server that import both at once see half-made modules: see core/common/opacus_parts.py."""
     for library in ("opacus", "transformers"):
         here = any(name.split(".")[0] == library for name in imports(path))
-        assert here == (path == ROOT / f"core/{library}_parts.py")
+        assert here == (path == ROOT / f"core/common/{library}_parts.py")
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
