@@ -8,7 +8,7 @@ import streamlit as st
 from core.evaluation.defences.side_by_side import Defence, lineup, settings
 from core.evaluation.sweep.sweeps import Sweep, sweeps_of
 from pages.parts.common import chart_style, guess, shell
-from pages.parts.common.data_table import numbers
+from pages.parts.common.data_table import data_table
 from pages.parts.common.public_noise import say_where_public
 from pages.parts.defences import filter_view, sentences
 from pages.parts.defences.charts import risk_against_utility
@@ -109,7 +109,7 @@ def draw(defences: list[Defence], table: pd.DataFrame) -> None:
     train_missing(defences, table)
     for defence, (_, row) in zip(defences, rows.iterrows(), strict=True):
         st.markdown(f"**{row['number']}. {defence.name}.** {defence.sentence} {sentences.found(row, name)}")
-    numbers(table, name="defences", label="Every figure of every defence")
+    data_table(table, name="defences", label="Every figure of every defence")
     with st.expander("How is this computed?"):
         st.markdown(sentences.HOW)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from pages.parts.common import chart_style, guess, shell
-from pages.parts.common.data_table import numbers
+from pages.parts.common.data_table import data_table
 from pages.parts.lesson import classroom_view, picture, progress
 from pages.parts.lesson.figures import Figures, figures
 from pages.parts.lesson.steps import Step, steps
@@ -66,7 +66,7 @@ def answer(number: int, step: Step, given: str) -> None:
         st.markdown(step.why)
     if len(step.table):
         st.dataframe(step.table, hide_index=True, alt="The figures of this step")
-    numbers(step.picture, name=f"lesson-{number}")
+    data_table(step.picture, name=f"lesson-{number}")
 
 
 def show(number: int, step: Step) -> None:

@@ -10,7 +10,7 @@ import streamlit as st
 
 from core.evaluation.sweep.sweeps import Sweep, sweeps_of
 from pages.parts.common import chart_style, shell
-from pages.parts.common.data_table import numbers
+from pages.parts.common.data_table import data_table
 from pages.parts.jobs import monitor
 from pages.parts.pickers import sweep_picker
 from pages.parts.session import owner, resources
@@ -156,8 +156,8 @@ def draw(sweep: Sweep) -> None:
     )
     st.caption(sentences.caption(curves, risk_name))
     shown = curves[curves["metric"].isin([PERPLEXITY, risk_name])]
-    numbers(sentences.wide(shown), name="tradeoff")
-    numbers(curves, name="tradeoff-all", label="Every measured figure of these runs")
+    data_table(sentences.wide(shown), name="tradeoff")
+    data_table(curves, name="tradeoff-all", label="Every measured figure of these runs")
     count_odds()
 
 

@@ -29,7 +29,7 @@ COLUMNS = {
 ALARM_COLUMNS = {"filter": "str", "texts": "str", "value": "float64", "low": "float64", "high": "float64", "n": "int64"}
 
 
-def walk_around(reworded: pd.DataFrame, generations: pd.DataFrame, corpus: Corpus) -> pd.DataFrame:
+def filter_evasion(reworded: pd.DataFrame, generations: pd.DataFrame, corpus: Corpus) -> pd.DataFrame:
     """Share of attempts that leak through each filter, by wording (`COLUMNS`), with Wilson's 95 % interval.
 
     `reworded` is the attack's table, `generations` the run's own (which has no arm `base` here). An attempt leaks when
@@ -70,8 +70,8 @@ def _hits(answers: pd.DataFrame, index: PhiIndex) -> pd.DataFrame:
     return pd.concat([value_hits(answers, index), value_hits(again, index)], ignore_index=True)
 
 
-def _walk_around(audited: Audited) -> pd.DataFrame:
-    return walk_around(audited.audit.table(REWORDED), audited.run.table("generations"), audited.corpus)
+def _filter_evasion(audited: Audited) -> pd.DataFrame:
+    return filter_evasion(audited.audit.table(REWORDED), audited.run.table("generations"), audited.corpus)
 
 
 def _alarms(audited: Audited) -> pd.DataFrame:
@@ -79,6 +79,6 @@ def _alarms(audited: Audited) -> pd.DataFrame:
 
 
 WALK_AROUND: tuple[Summary, ...] = (
-    Summary("walk_around", COLUMNS, (REWORDED,), _walk_around),
+    Summary("walk_around", COLUMNS, (REWORDED,), _filter_evasion),
     Summary("filter_alarms", ALARM_COLUMNS, (REWORDED,), _alarms),
 )

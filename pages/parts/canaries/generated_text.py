@@ -14,7 +14,7 @@ from pages.parts.canaries import charts as canary_charts
 from pages.parts.canaries import sentences
 from pages.parts.canaries.tables import audit_table, no_audit, together
 from pages.parts.common import chart_style, guess
-from pages.parts.common.data_table import csv_button, numbers
+from pages.parts.common.data_table import csv_button, data_table
 from pages.parts.common.phi_text import literal
 from pages.parts.session import owner, resources
 
@@ -56,8 +56,8 @@ def questions_view(chosen: dict[str, Run]) -> None:
     chart_style.show(
         canary_charts.leak_curve(curves), key="questions-chart", alt="Share of patients leaked against texts"
     )
-    numbers(together(curves), name="first-leaks")
-    numbers(
+    data_table(together(curves), name="first-leaks")
+    data_table(
         together({name: tables[1] for name, tables in found.items()}), name="leaked-values", label="Every value, once"
     )
     read_first(chosen)
@@ -73,7 +73,7 @@ def read_first(chosen: dict[str, Run]) -> None:
     st.subheader("Which texts would one read first?", anchor=False)
     for name, table in tables.items():
         st.markdown(f"**{name}**: {ranked_sentence(table)} {greedy_sentence(chosen[name])}")
-    numbers(together(tables), name="extraction-recall", label="Recall at 0, 10 and 100 errors")
+    data_table(together(tables), name="extraction-recall", label="Recall at 0, 10 and 100 errors")
 
 
 def ranked_sentence(table: pd.DataFrame) -> str:
@@ -133,7 +133,7 @@ def words_view(chosen: dict[str, Run]) -> None:
         right = f"**{name}**: {counted[0]}, and {counted[1]}."
         guess.told(answer if name == next(iter(rates)) else "", right)
     chart_style.show(canary_charts.verbatim(rates), key="words-chart", alt="Share of notes repeated word for word")
-    numbers(together(rates), name="memorised")
+    data_table(together(rates), name="memorised")
     read_notes({name: chosen[name] for name in rates})
     predictors(chosen)
     sentences.how("words")
@@ -169,7 +169,7 @@ def read_notes(chosen: dict[str, Run]) -> None:
         f"{held or 'none'}."
     )
     st.html(sentences.note_html(note["text"], start, end))
-    numbers(found, name="longest-continuations", label="The longest continuations")
+    data_table(found, name="longest-continuations", label="The longest continuations")
 
 
 def predictors(chosen: dict[str, Run]) -> None:

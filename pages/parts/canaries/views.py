@@ -18,7 +18,7 @@ from pages.parts.canaries.generated_text import questions_view, words_view
 from pages.parts.canaries.tables import audit_table, no_audit, together
 from pages.parts.canaries.word_list import word_list_view
 from pages.parts.common import chart_style, guess
-from pages.parts.common.data_table import numbers
+from pages.parts.common.data_table import data_table
 from pages.parts.common.public_noise import say_where_public
 from pages.parts.session import owner, resources
 
@@ -71,9 +71,9 @@ def exposure_view(chosen: dict[str, Run]) -> None:
         key="exposure-chart",
         alt="Exposure in bits against the number of copies planted, with the canaries that were left out",
     )
-    numbers(together(figures), name="canary-exposure")
+    data_table(together(figures), name="canary-exposure")
     every = fits if fitted else {name: run.table("canaries") for name, run in chosen.items()}
-    numbers(together(every), name="canaries", label="Every canary")
+    data_table(together(every), name="canaries", label="Every canary")
     sentences.how("exposure")
 
 
@@ -94,7 +94,7 @@ def race_view(chosen: dict[str, Run]) -> None:
     for number, (name, table) in enumerate(races.items()):
         guess.told(answer if number == 0 else "", sentences.race_answer(name, table))
     chart_style.show(canary_charts.race(races), key="race-chart", alt="Exposure of three canaries after every epoch")
-    numbers(together(races), name="canary-race")
+    data_table(together(races), name="canary-race")
     sentences.how("race")
 
 
@@ -123,8 +123,8 @@ def patients_view(chosen: dict[str, Run]) -> None:
         key="patients-chart",
         alt="Exposure in bits of the name of every canary patient, planted and left out",
     )
-    numbers(together({name: whole_patients(table) for name, table in people.items()}), name="canary-patients")
-    numbers(together(people), name="every-canary-patient", label="Every canary patient")
+    data_table(together({name: whole_patients(table) for name, table in people.items()}), name="canary-patients")
+    data_table(together(people), name="every-canary-patient", label="Every canary patient")
     sentences.how("patients")
 
 
@@ -173,7 +173,7 @@ def guarantee_view(chosen: dict[str, Run]) -> None:
             chart_style.show(
                 canary_charts.bounds(table), key=f"bounds-chart-{number}", alt=f"Proved and promised ε, {name}"
             )
-            numbers(table, name=f"bounds-{number}")
+            data_table(table, name=f"bounds-{number}")
     say_where_public(chosen)
     sentences.how("guarantee")
 
@@ -203,7 +203,7 @@ def risk_view(chosen: dict[str, Run]) -> None:
     chart_style.show(canary_charts.risk(scores), key="risk-chart", alt="Risk scores, old and calibrated, by part")
     if alike and missing:
         st.caption(f"{missing} The weights of the other parts are scaled up.")
-    numbers(together(scores), name="risk")
+    data_table(together(scores), name="risk")
     sentences.how("risk")
 
 

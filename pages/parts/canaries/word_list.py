@@ -13,7 +13,7 @@ from core.runs.run import Run
 from core.runs.store import Workspace
 from core.spec import CorpusSpec, ModelKind, ModelSpec, Unit, VocabularySpec
 from pages.parts.common import chart_style, guess
-from pages.parts.common.data_table import numbers
+from pages.parts.common.data_table import data_table
 from pages.parts.session import owner, resources
 
 SIZES = (512, 1_024, 2_048, 4_096)
@@ -82,7 +82,7 @@ def word_list_view(chosen: dict[str, Run]) -> None:
         key="word-list-chart",
         alt="Share of patients with a name in the word list against ε, members beside held-out patients",
     )
-    numbers(table, name="word-list")
+    data_table(table, name="word-list")
     with st.expander("How is this computed?"):
         st.markdown(HOW)
     for each, one in chosen.items():
@@ -156,4 +156,4 @@ def _own_list(name: str, run: Run) -> None:
     found = named_entries(entries, owner.workspace().corpus(run.spec.corpus, store=False))
     st.markdown(f"**“{name}”** has {len(entries):,} entries of its own; {len(found):,} of them are somebody's name.")
     if len(found):
-        numbers(found, name=f"names-in-{run.id}", label="These names, and how many patients bear them")
+        data_table(found, name=f"names-in-{run.id}", label="These names, and how many patients bear them")

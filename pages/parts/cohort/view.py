@@ -14,7 +14,7 @@ import streamlit as st
 from core.corpus import profile
 from core.corpus.tables import NOTES, Corpus
 from pages.parts.common import chart_style
-from pages.parts.common.data_table import csv_button, numbers
+from pages.parts.common.data_table import csv_button, data_table
 from pages.parts.common.phi_text import fields_html, literal
 
 NOTES_A_PAGE = 4
@@ -117,7 +117,7 @@ def fields(corpus: Corpus) -> None:
         margin={"t": 30, "b": 10, "l": 10, "r": 10},
     )
     chart_style.show(figure, key="fields-chart", alt="Share of patients in whose notes each PHI field stands")
-    numbers(table.iloc[::-1], name="fields")
+    data_table(table.iloc[::-1], name="fields")
 
 
 def codes(corpus: Corpus) -> None:
@@ -160,7 +160,7 @@ def codes(corpus: Corpus) -> None:
     chart_style.show(
         figure, key="codes-chart", alt="Patients per ICD-10 code: few common codes, a long tail of rare ones"
     )
-    numbers(table, name="codes")
+    data_table(table, name="codes")
 
 
 def lengths(corpus: Corpus) -> None:
@@ -186,7 +186,7 @@ def lengths(corpus: Corpus) -> None:
         margin={"t": 10, "b": 10, "l": 10, "r": 10},
     )
     chart_style.show(figure, key="lengths-chart", alt="Words a note, by kind of note")
-    numbers(table, name="note-lengths")
+    data_table(table, name="note-lengths")
 
 
 def canaries(corpus: Corpus) -> None:

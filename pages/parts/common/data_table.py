@@ -10,7 +10,7 @@ import streamlit as st
 from core.evaluation.report.csv_export import spreadsheet_csv
 
 
-def numbers(frame: pd.DataFrame, *, name: str, label: str = "The numbers behind this picture") -> None:
+def data_table(frame: pd.DataFrame, *, name: str, label: str = "The numbers behind this picture") -> None:
     """Fold `frame` under a chart, with a download as `name`.csv (`name` is also the widget's key: unique on a page)."""
     with st.expander(label):
         st.dataframe(frame, hide_index=True, alt=label)

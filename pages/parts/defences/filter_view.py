@@ -7,7 +7,7 @@ import streamlit as st
 
 from core.evaluation import wording
 from core.runs.run import Run
-from pages.parts.common.data_table import numbers
+from pages.parts.common.data_table import data_table
 from pages.parts.jobs import battery
 from pages.parts.pickers import run_picker
 from pages.parts.session import owner
@@ -37,7 +37,7 @@ def show(run: Run) -> None:
         return
     st.dataframe(pivoted(found), hide_index=True, alt="Leaks that pass each filter, by the way of asking")
     st.caption(caption(found, stored.table("filter_alarms")))
-    numbers(found, name="walk-around", label="Every wording, filter and control")
+    data_table(found, name="walk-around", label="Every wording, filter and control")
 
 
 def pivoted(found: pd.DataFrame) -> pd.DataFrame:

@@ -15,7 +15,7 @@ from core.evaluation.wording import epsilon_text
 from core.runs.run import Run
 from core.spec import CorpusSpec
 from pages.parts.common import chart_style
-from pages.parts.common.data_table import numbers
+from pages.parts.common.data_table import data_table
 from pages.parts.ledger import release_view
 from pages.parts.session import owner, resources
 
@@ -194,7 +194,7 @@ def _chart(entries: tuple[str, ...], delta: float, budget: float) -> None:
     )
     if ended:
         st.caption(f"The total is infinite, and has no place on this axis, {' and '.join(ended)}.")
-    numbers(frame, name="ledger")
+    data_table(frame, name="ledger")
 
 
 @resources.cached_data(max_entries=50, show_spinner="Looking for the noise that still fits …")

@@ -19,7 +19,7 @@ from core.evaluation.stats.intervals import best_of
 from core.evaluation.wording import interval_text, percent
 from core.runs.run import Run
 from pages.parts.common import chart_style, guess
-from pages.parts.common.data_table import numbers
+from pages.parts.common.data_table import data_table
 from pages.parts.common.public_noise import say_where_public
 from pages.parts.membership import charts as membership_charts
 from pages.parts.membership import data
@@ -101,11 +101,13 @@ def roc_view(choice: Choice) -> None:
                 f"ε = {ceiling.epsilon:.3g}{'' if ceiling.delta < 1 else ', and δ above 1: nothing at all'}."
             )
     say_where_public(choice.runs)
-    numbers(
+    data_table(
         pd.concat([table.assign(run=name, attack=attack) for (_, name, attack), table in curves.items()]),
         name="membership-roc",
     )
-    numbers(at_rates(choice), name="membership-at-rates", label="Caught at 10\u00a0%, 1\u00a0% and 0.1\u00a0% accused")
+    data_table(
+        at_rates(choice), name="membership-at-rates", label="Caught at 10\u00a0%, 1\u00a0% and 0.1\u00a0% accused"
+    )
     how("roc")
 
 
@@ -200,7 +202,7 @@ def _movable(judged: Units, own: float, level: str, key: str) -> None:
     )
     chart_style.show(membership_charts.histogram(judged, threshold), key=f"histogram-{key}", alt=alt)
     frame = pd.DataFrame({"member": judged.member, "score": judged.score, "called a member": judged.score >= threshold})
-    numbers(frame, name="membership-scores")
+    data_table(frame, name="membership-scores")
 
 
 def _sentence(found, level: str) -> str:
@@ -269,7 +271,7 @@ def attacks_view(choice: Choice) -> None:
     )
     chart_style.show(membership_charts.attacks(tables, order), key="attacks-chart", alt=alt)
     shown = found[["run", "attack", "access", "value", "low", "high", "n"]].rename(columns={"value": "AUC"})
-    numbers(shown, name="membership-attacks")
+    data_table(shown, name="membership-attacks")
     with st.expander("What does each attack do?"):
         st.dataframe(data.described(order), hide_index=True, alt="Every attack in one sentence, and what it needs")
     how("attacks")

@@ -23,7 +23,7 @@ from core.evaluation.wording import percent
 from core.phi.fields import FIELD
 from core.runs.run import Run
 from pages.parts.common import chart_style
-from pages.parts.common.data_table import csv_button, numbers
+from pages.parts.common.data_table import csv_button, data_table
 from pages.parts.patients import charts as patient_charts
 from pages.parts.patients import controls, data
 from pages.parts.patients.data import A_PAGE, Choice
@@ -126,7 +126,7 @@ def _one_run(choice: Choice, table: pd.DataFrame, bucket: int | None) -> None:
         f"{run_picker.label(choice.run)}, attack “{choice.attack}”. AUC: how often a member scores above a held-out "
         "patient of the same bucket, with its 95\u00a0% interval. Click a bar to see its patients."
     )
-    numbers(table.assign(bucket=table["bucket"] + 1), name="patients-buckets")
+    data_table(table.assign(bucket=table["bucket"] + 1), name="patients-buckets")
 
 
 def _several(choice: Choice, beside: str, runs: Sequence[Run]) -> None:
@@ -155,7 +155,7 @@ def _several(choice: Choice, beside: str, runs: Sequence[Run]) -> None:
         told += f" {left} more have not had the attack “{choice.attack}”: `python -m core audit RUN --suite full`"
     st.caption(told)
     rows = pd.concat([one.assign(line=name, bucket=one["bucket"] + 1) for name, one in found.items()])
-    numbers(rows, name="patients-beside")
+    data_table(rows, name="patients-beside")
 
 
 OTHER_ATTACKS = "other attacks"

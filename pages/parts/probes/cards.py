@@ -12,7 +12,7 @@ from core.corpus.icd_codes import condition_words
 from core.evaluation.probes.cards import Card
 from core.runs.run import Run
 from pages.parts.common import chart_style, guess
-from pages.parts.common.data_table import numbers
+from pages.parts.common.data_table import data_table
 from pages.parts.probes import charts as probe_charts
 from pages.parts.probes.methods import GUESSES, HOW
 from pages.parts.session import owner, resources
@@ -52,7 +52,7 @@ def draw(card: Card, figures: pd.DataFrame, run: Run, *, reveal: bool) -> None:
                 )
             _answers(card.probe, run)
         own = [card.probe, *([generated.PAIRS, generated.TEXTS] if card.probe == generated.NAMES else [])]
-        numbers(figures[figures["probe"].isin(own)], name=f"probe-{name}")
+        data_table(figures[figures["probe"].isin(own)], name=f"probe-{name}")
         with st.expander("How is this computed?", icon=":material/function:"):
             st.markdown(HOW[card.probe])
             st.caption(f"Row {card.row} in docs/ATTACKS.md.")

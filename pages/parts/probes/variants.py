@@ -9,7 +9,7 @@ import streamlit as st
 
 from core.evaluation.probes.comparison import compared
 from core.runs.run import Run
-from pages.parts.common.data_table import numbers
+from pages.parts.common.data_table import data_table
 from pages.parts.probes import cards
 
 NAMES = {"regular": "regular notes", "name-insertion": "name insertion", "template-only": "template only"}
@@ -39,7 +39,7 @@ def section(run: Run, runs: Sequence[Run]) -> None:
     )
     table = compared(figures)
     st.dataframe(wide(table), hide_index=True, alt="Verdict and decisive figure of every probe by kind of notes")
-    numbers(table, name="probes-by-variant")
+    data_table(table, name="probes-by-variant")
 
 
 def wide(table: pd.DataFrame) -> pd.DataFrame:

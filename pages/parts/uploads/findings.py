@@ -7,7 +7,7 @@ import streamlit as st
 
 from core.corpus.importing.importer import Seen, fitting_canaries
 from core.phi.fields import FIELD
-from pages.parts.common.data_table import numbers
+from pages.parts.common.data_table import data_table
 from pages.parts.common.phi_text import literal
 
 
@@ -101,4 +101,4 @@ def _phi_table(found: dict[str, int]) -> None:
         "title are what they miss most. Your notes may be worded otherwise: read a few on this page, once they are in "
         "use, before you rely on it."
     )
-    numbers(table, name="own-phi", label="What was found in your notes, and how far to trust it")
+    data_table(table, name="own-phi", label="What was found in your notes, and how far to trust it")

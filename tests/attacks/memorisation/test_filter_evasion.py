@@ -15,7 +15,7 @@ from core.attacks.memorisation.filter_evasion import (
 )
 from core.corpus.synthetic.hospital import build
 from core.corpus.tables import Corpus
-from core.evaluation.defences.filter_evasion import COLUMNS, USUAL, walk_around
+from core.evaluation.defences.filter_evasion import COLUMNS, USUAL, filter_evasion
 from core.evaluation.stats.intervals import proportion_interval
 from core.evaluation.summary import scale_to_pool
 from core.spec import CORPUS_PRESETS
@@ -73,7 +73,7 @@ def test_what_passes_which_filter(corpus):
         ignore_index=True,
     )
     usual = table.head(1).drop(columns=["model", "wording"])
-    found = walk_around(table, usual, corpus)
+    found = filter_evasion(table, usual, corpus)
     assert list(found.columns) == list(COLUMNS)
     run = found[found["arm"] == "run"].pivot(index="wording", columns="filter", values="value")
     assert run["no filter"].to_dict() == {
