@@ -16,6 +16,7 @@ from core.corpus.tables import NOTES, Corpus
 from pages.parts.common import chart_style
 from pages.parts.common.data_table import csv_button, data_table
 from pages.parts.common.phi_text import fields_html, literal
+from pages.parts.common.query_params import KEEP
 
 NOTES_A_PAGE = 4
 FEW_HOLDERS = 5  # a code held by fewer patients than this can point at somebody
@@ -65,7 +66,7 @@ def read_notes(corpus: Corpus) -> None:
 
 
 def _note_filters(corpus: Corpus) -> dict:
-    keep = {"bind": "query-params"}
+    keep = KEEP
     with st.grid(5, min_column_width=180):
         present = [split for split in SPLITS if (corpus.notes["split"] == split).any()]
         splits = st.multiselect(

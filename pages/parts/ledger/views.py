@@ -16,10 +16,10 @@ from core.runs.run import Run
 from core.spec import CorpusSpec
 from pages.parts.common import chart_style
 from pages.parts.common.data_table import data_table
+from pages.parts.common.query_params import KEEP
 from pages.parts.ledger import release_view
 from pages.parts.session import owner, resources
 
-KEEP = {"bind": "query-params"}
 UNITS = ("note", "patient")
 DELTA, BUDGET = 1e-5, 10.0
 

@@ -15,6 +15,7 @@ from core.common.formatting import REPRODUCIBLE, delta_text, promised_text
 from core.evaluation.wording import NBSP
 from core.spec import CorpusSpec, ModelKind, ModelSpec, PrivacySpec, RunSpec, TrainingSpec, VocabularySpec, recipe
 from pages.parts.common import chart_style
+from pages.parts.common.query_params import KEEP
 from pages.parts.pickers.cohort_picker import sentence
 from pages.parts.session import resources
 from pages.parts.train.vocabulary_settings import choose_words, words_sentence
@@ -36,7 +37,6 @@ ACCOUNTANTS = {
     "gdp": "GDP: approximation, mostly under-reports ε",
 }
 PROMISES_NOTHING = 1_000.0  # e^1000-fold odds: no bound at all
-KEEP = {"bind": "query-params"}
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ import streamlit as st
 
 from core.common.formatting import delta_text
 from core.spec import ModelKind, PrivacySpec, RunSpec, VocabularySpec
+from pages.parts.common.query_params import KEEP
 
 NOISES = {"gaussian": "Gaussian: more words for the same ε", "laplace": "Laplace: as Hoory et al. 2021 have it"}
-KEEP = {"bind": "query-params"}
 
 
 def choose_words(kind: ModelKind, privacy: PrivacySpec) -> VocabularySpec | None:
