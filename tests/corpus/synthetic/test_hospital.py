@@ -234,7 +234,7 @@ def test_settings_of_the_notes_leave_the_patients_as_they_are():
 
 DIGEST = """
 import hashlib, sys, pathlib
-from core.corpus.hospital import build
+from core.corpus.synthetic.hospital import build
 from core.spec import CORPUS_PRESETS
 build(CORPUS_PRESETS["smoke"]).write(pathlib.Path(sys.argv[1]))
 """
