@@ -61,16 +61,15 @@ def train_missing(defences: list[Defence], table: pd.DataFrame) -> None:
         return
     waiting = [name for name in specs if (job := monitor.status(name)) is not None and job.active]
     left = [defence for name, defence in reversed(specs.items()) if name not in waiting]
+
+    def train() -> None:
+        for defence in left:
+            monitor.submit(defence.spec)
+
     with st.container(horizontal=True, vertical_alignment="center"):
         if left:
             label = f"Train what is missing ({len(left)} run{'s' if len(left) > 1 else ''})"
-            st.button(
-                label,
-                icon=":material/model_training:",
-                key="train-missing",
-                type="primary",
-                on_click=lambda: [monitor.submit(defence.spec) for defence in left],
-            )
+            st.button(label, icon=":material/model_training:", key="train-missing", type="primary", on_click=train)
         if waiting:
             st.caption(f"Under way: {', '.join(specs[name].name for name in waiting)}.")
         shell.link("train", "Watch the queue", icon=":material/visibility:")

@@ -27,7 +27,7 @@ def init_local_attention(model: nn.Module, kind: ModelKind) -> None:
     The first half of the width carries positions and the other half words, so that neither disturbs the other.
     """
     body: Any = model.base_model  # torch gives every part of a module the type Tensor | Module
-    embeddings, layer = body.embeddings, _first_layer(body, kind)
+    embeddings, layer = body.embeddings, _first_layer(model, kind)
     width = embeddings.word_embeddings.weight.shape[1]
     half, heads = width // 2, body.config.num_attention_heads
     speeds = LONGEST_PERIOD ** (-torch.arange(half // 2) / (half // 2))  # radians a token, one for each pair of columns
@@ -62,8 +62,9 @@ def _turned_pairs(width: int, heads: int, speeds: torch.Tensor, *, turned: bool)
     return matrix
 
 
-def _first_layer(body: Any, kind: ModelKind) -> tuple[nn.Linear, nn.Linear, nn.Linear, nn.Linear]:
+def _first_layer(model: nn.Module, kind: ModelKind) -> tuple[nn.Linear, nn.Linear, nn.Linear, nn.Linear]:
     """Query, key, value and output projections of the first layer."""
+    body: Any = model.base_model
     if kind == "distilbert":
         attention = body.transformer.layer[0].attention
         return attention.q_lin, attention.k_lin, attention.v_lin, attention.out_lin

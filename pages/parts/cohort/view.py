@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+from typing import Any
 
 import pandas as pd
 import plotly.graph_objects as go
@@ -80,7 +81,7 @@ def _note_filters(corpus: Corpus) -> dict:
     return {"splits": splits, "note_types": note_types, "patient": patient, "code": code, "words": words}
 
 
-def _note_card(note: object, *, entities: bool) -> None:
+def _note_card(note: Any, *, entities: bool) -> None:
     with st.container(border=True):
         split = SPLITS.get(note.split, note.split)
         st.markdown(

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from core.phi.fields import FIELD, FIELDS
+from core.runs.patients.disease_profiles import Level
 from core.runs.patients.queries import Filters
 from core.runs.run import Run
 from pages.parts.common.query_params import KEEP
@@ -29,9 +30,8 @@ def choose(runs: Sequence[Run]) -> tuple[Choice, str]:
         run = run_picker.pick("Model", runs, run_picker.default_pair(runs)[0], key="run")
         attacks = list(data.attacks(run))
         attack = st.selectbox("Attack", attacks, key="attack", help=ATTACK, **keep)
-        level = st.segmented_control(
-            "Judge each", ["patient", "admission"], default="patient", required=True, key="judge", **keep
-        )
+        levels: list[Level] = ["patient", "admission"]
+        level = st.segmented_control("Judge each", levels, default="patient", required=True, key="judge", **keep)
         beside = st.segmented_control("Beside", list(BESIDE), default=BESIDE[0], required=True, key="beside", **keep)
         st.subheader("Only patients with")
         filters = _filters()

@@ -45,6 +45,7 @@ def choose_words(kind: ModelKind, privacy: PrivacySpec) -> VocabularySpec | None
 def words_sentence(spec: RunSpec, training_epsilon: float | None) -> str:
     """What the words cost, and how common a word must be to come through."""
     words = spec.vocabulary
+    assert words is not None  # asked of runs with words of their own
     if words.epsilon is None:
         return "Every word of the notes counts, without noise: its word list may name patients."
     from core.models.word_noise import WordNoise
