@@ -76,7 +76,7 @@ class Figures:
     def measured(self, metric: str, arm: str = "run", epsilon: float = math.inf) -> Value:
         """A figure that every run has."""
         found = self.at(metric, arm, epsilon)
-        assert found is not None  # `of_server` takes families whose runs have it
+        assert found is not None  # `figures` takes a family that has it
         return found
 
     def seeds(self, epsilon: float = math.inf) -> int:

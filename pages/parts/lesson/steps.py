@@ -159,10 +159,10 @@ def _privacy(figures: Figures) -> Step:
     if best is None:
         found = "Names still came out at each of these."
     else:
-        cost, names = figures.measured(PERPLEXITY, epsilon=best), figures.measured(NAMES, epsilon=best)
+        cost, written = figures.measured(PERPLEXITY, epsilon=best), figures.measured(NAMES, epsilon=best)
         assert plain is not None and base is not None  # measured as the other figures are
         found = (
-            f"**{_named(best, figures)}**: full names of {wording.percent(names.value)} of "
+            f"**{_named(best, figures)}**: full names of {wording.percent(written.value)} of "
             f"the patients, no more than of held-out ones. What it costs: {_perplexity(figures)} "
             f"**{wording.perplexity_text(cost.value)}** instead of {wording.perplexity_text(plain.value)} without "
             f"privacy (the public model, which read no note: {wording.perplexity_text(base.value)})."
