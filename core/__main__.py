@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from io import TextIOWrapper
 
 import typer
 from typer.exceptions import TyperException
@@ -34,7 +35,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run one command and return its exit code. A wrong option is one line on standard error, like any bad input."""
     arguments = sys.argv[1:] if arguments is None else arguments
     for stream in (sys.stdout, sys.stderr):
-        if not utf8(stream):
+        if isinstance(stream, TextIOWrapper) and not utf8(stream):
             stream.reconfigure(errors="backslashreplace")  # a terminal without ε gets \u03b5, not an error
     try:
         code = app(arguments or ["--help"], prog_name="python -m core", standalone_mode=False) or 0

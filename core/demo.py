@@ -115,6 +115,7 @@ def _copy_run(run: Run, folder: Path, *, weights: bool) -> None:
     """
     public = run.noise_source == "public seed"
     if public and run.spec.corpus.imported is not None:
+        assert run.privacy is not None  # its noise has a source, so it is private
         refuse_public_seed(run.id, run.privacy)
     left_out = [EVENTS_FILE, CHECKSUMS] if weights else [EVENTS_FILE, CHECKSUMS, "model"]
     shutil.copytree(run.folder, folder, ignore=shutil.ignore_patterns(*left_out))

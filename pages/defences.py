@@ -10,6 +10,7 @@ from core.evaluation.sweep.sweeps import Sweep, sweeps_of
 from pages.parts.common import chart_style, guess, shell
 from pages.parts.common.data_table import data_table
 from pages.parts.common.public_noise import say_where_public
+from pages.parts.common.query_params import KEEP
 from pages.parts.defences import filter_view, sentences
 from pages.parts.defences.charts import risk_against_utility
 from pages.parts.jobs import monitor
@@ -25,7 +26,6 @@ shell.page(
 
 EPSILONS = (0.5, 1.0, 2.0, 5.0, 8.0, 10.0)
 RECALLS = (0.8, 0.9, 0.95, 0.99, 1.0)
-KEEP = {"bind": "query-params"}
 
 
 @resources.cached_data(max_entries=50, show_spinner=False)
@@ -61,16 +61,15 @@ def train_missing(defences: list[Defence], table: pd.DataFrame) -> None:
         return
     waiting = [name for name in specs if (job := monitor.status(name)) is not None and job.active]
     left = [defence for name, defence in reversed(specs.items()) if name not in waiting]
+
+    def train() -> None:
+        for defence in left:
+            monitor.submit(defence.spec)
+
     with st.container(horizontal=True, vertical_alignment="center"):
         if left:
             label = f"Train what is missing ({len(left)} run{'s' if len(left) > 1 else ''})"
-            st.button(
-                label,
-                icon=":material/model_training:",
-                key="train-missing",
-                type="primary",
-                on_click=lambda: [monitor.submit(defence.spec) for defence in left],
-            )
+            st.button(label, icon=":material/model_training:", key="train-missing", type="primary", on_click=train)
         if waiting:
             st.caption(f"Under way: {', '.join(specs[name].name for name in waiting)}.")
         shell.link("train", "Watch the queue", icon=":material/visibility:")

@@ -49,7 +49,7 @@ def columns(pair: list[Run]) -> list[DeltaGenerator]:
             slots.append(st.empty())
             slots[-1].caption("Pick a prompt: the answer appears here.")
             for answer in latest.answers if latest else ():
-                if answer.run_id == run.id:
+                if latest and answer.run_id == run.id:
                     side_by_side.draw(latest.prompt, answer, slots[-1])
     return slots
 

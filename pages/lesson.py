@@ -47,7 +47,8 @@ def bar(number: int, every: tuple[Step, ...]) -> None:
 def look(step: Step) -> None:
     """Where the answer can be seen with one's own eyes."""
     for place in step.looks:
-        query = {**place.query, "room": classroom.room()} if classroom.room() else place.query
+        room = classroom.room()
+        query = {**place.query, "room": room} if room else place.query
         st.markdown(f":material/visibility: {place.task}")
         st.page_link(shell.pages()[place.page], label=place.label, icon=":material/open_in_new:", query_params=query)
 

@@ -78,7 +78,7 @@ def columns(pair: list[Run]) -> list[DeltaGenerator]:
                 slots[-1].caption("The same model as on the left: pick another one to compare.")
                 continue
             for answer in latest.answers if latest else ():
-                if answer.run_id == run.id:
+                if latest and answer.run_id == run.id:
                     side_by_side.draw(latest.prompt, answer, slots[-1])
             leak_counts.counts(prompt_session.answers_of(run), run)
             leak_counts.who_leaked(prompt_session.answers_of(run), run, key=f"who{side}")

@@ -11,6 +11,7 @@ import streamlit as st
 from core.evaluation.sweep.sweeps import Sweep, sweeps_of
 from pages.parts.common import chart_style, shell
 from pages.parts.common.data_table import data_table
+from pages.parts.common.query_params import KEEP
 from pages.parts.jobs import monitor
 from pages.parts.pickers import sweep_picker
 from pages.parts.session import owner, resources
@@ -26,7 +27,6 @@ shell.page(
 
 # About even steps on a log scale, round values among them.
 GRID = (0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.2, 1.5, 1.8, 2, 2.5, 3, 3.5, 4, 4.5, 5, 5.5, 6, 7, 8, 9, 10, math.inf)
-KEEP = {"bind": "query-params"}
 
 
 @resources.cached_data(max_entries=50, show_spinner=False)

@@ -59,13 +59,17 @@ def before_training(corpus: Corpus, spec: RunSpec) -> bool:
 left, right = st.columns([2, 3], gap="large")
 with left:
     corpus = cohort()
-    spec = choose_run(corpus.spec, notes=len(corpus.training_notes())) if corpus is not None else None
+    spec = (
+        choose_run(corpus.spec, notes=len(corpus.training_notes()))
+        if corpus is not None and corpus.spec is not None
+        else None
+    )
     button = st.empty()
     with button.container():
         asked = spec is not None and monitor.train_button(spec)
 with right:
     st.subheader("Before training")
-    if spec is not None and before_training(corpus, spec) and asked and monitor.submit(spec):
+    if corpus is not None and spec is not None and before_training(corpus, spec) and asked and monitor.submit(spec):
         with button:  # no second run of the page: the news is on screen sooner
             monitor.on_its_way()
     st.subheader("While training")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import importlib
 import inspect
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -77,7 +78,7 @@ def corpus(
         answer({"folder": str(out), "spec": spec.model_dump(mode="json"), **counts}, text, as_json=as_json)
 
 
-def _refuse(options: dict[str, object], why: str) -> None:
+def _refuse(options: Mapping[str, object], why: str) -> None:
     given = next((name for name, value in options.items() if value is not None), None)
     if given is not None:
         raise BadInput(f"--{given.removesuffix('s') if given == 'columns' else given.replace('_', '-')} {why}.")
@@ -113,9 +114,10 @@ def account(
             raise BadInput("Give either --noise-multiplier (to get ε) or --epsilon (to get σ).")
         if accountant not in ("prv", "rdp", "gdp"):
             raise BadInput(f"--accountant: “{accountant}” is not one of prv, rdp, gdp.")
-        given = {"sample_rate": sample_rate, "steps": steps, "delta": delta, "accountant": accountant}
+        given: dict[str, Any] = {"sample_rate": sample_rate, "steps": steps, "delta": delta, "accountant": accountant}
         sigma = noise_multiplier
         if sigma is None:
+            assert epsilon is not None  # one of the two is given
             sigma = gaussian.noise_multiplier(target_epsilon=epsilon, **given)
         value, by = gaussian.epsilon_with_method(noise_multiplier=sigma, **given)
         text = (

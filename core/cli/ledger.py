@@ -15,6 +15,7 @@ from core.cli.settings import stored_corpus
 if TYPE_CHECKING:
     from core.runs.ledger.entries import Ledger, Release
     from core.runs.store import Workspace
+    from core.spec import Unit
 
 
 def ledger(
@@ -60,9 +61,9 @@ def ledger(
             raise BadInput(f"--budget: an ε is a number above 0, not {budget}.")
         terms = Terms(delta=delta, budget=budget, yes=yes, over_budget=over_budget, only_preview=as_json and not yes)
         preview = None
-        if release:
+        if release and reason:
             preview = release_run(workspace, release, reason, terms)
-        elif vocabulary:
+        elif vocabulary and reason:
             if epsilon is None or words is None or corpus is None:
                 raise BadInput("--vocabulary needs --corpus, --epsilon (of one word) and --words (most words a unit).")
             promise = {"epsilon": epsilon, "delta": vocabulary_delta, "words": words, "unit": unit}
@@ -103,7 +104,8 @@ def described(workspace: Workspace, ledger: Ledger, delta: float, budget: float 
     from core.runs.ledger.totals import mechanisms_of, promised, room_left, together
 
     releases = ledger.releases()
-    found = {unit: promised(releases, unit, delta) for unit in ("note", "patient")}
+    units: tuple[Unit, ...] = ("note", "patient")
+    found = {unit: promised(releases, unit, delta) for unit in units}
     totals = {}
     for unit, total in found.items():
         silent = bool(releases) and not total.releases and not total.reasons  # the other unit's releases are no 0

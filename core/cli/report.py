@@ -55,7 +55,11 @@ def report(
 
         workspace = Workspace(data)
         chosen = [workspace.run(run_id) for run_id in dict.fromkeys(runs)]
-        found = _recommendation(workspace, chosen, limit or [], utility, use_case) if limit else None
+        found = (
+            _recommendation(workspace, chosen, limit or [], utility, use_case)
+            if limit and utility is not None
+            else None
+        )
         made = build(workspace, chosen, recommendation=found, delta=delta)
         page = render(made)
         private = any(run.spec.corpus.imported is not None for run in chosen)

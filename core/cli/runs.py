@@ -169,7 +169,7 @@ def _answer_texts(run: Run, workspace: Workspace, text: str, texts: list[str], s
     from core.phi.leaks import find
 
     index = index_of(workspace.corpus(run.spec.corpus, store=False))
-    answers = [
+    answers: list[dict[str, Any]] = [
         {"seed": seed + number, "text": one, "spans": [asdict(span) for span in find(one, index, text)]}
         for number, one in enumerate(texts)
     ]

@@ -97,11 +97,14 @@ def train(
             accountant=accountant,
             noise_source=noise_source(secret_noise, cohort, private=private),
         )
+        public = model_spec(model, size, base)
         spec = RunSpec(
             corpus=cohort,
-            model=model_spec(model, size, base),
+            model=public,
             privacy=privacy,
-            training=training_spec(model, privacy, epochs, seed, batch_size=batch_size, learning_rate=learning_rate),
+            training=training_spec(
+                public.kind, privacy, epochs, seed, batch_size=batch_size, learning_rate=learning_rate
+            ),
             audit=audit_spec(samples_per_prompt),
             vocabulary=vocabulary_spec(
                 vocabulary_epsilon,

@@ -9,7 +9,7 @@ import typer
 
 from core.cli.output import AsJson, BadInput, DataFolder, answer, errors_as_sentences, say
 from core.cli.settings import model_spec, stored_corpus
-from core.spec import AuditSpec, VocabularySpec
+from core.spec import AuditSpec, Unit, VocabularySpec
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,7 +39,8 @@ def words(
         if run:
             table = _runs(workspace, [workspace.run(name) for name in run])
         else:
-            if unit not in ("note", "patient"):
+            units: tuple[Unit, ...] = ("note", "patient")
+            if unit not in units:
                 raise BadInput(f"--unit: “{unit}” is neither note nor patient.")
             spec = VocabularySpec(epsilon=1.0, words=count, pieces=pieces, noise=noise)
             table = _cohort(workspace, corpus, model, spec, unit)
@@ -48,7 +49,7 @@ def words(
         )
 
 
-def _cohort(workspace: Workspace, corpus: str, model: str, spec: VocabularySpec, unit: str) -> pd.DataFrame:
+def _cohort(workspace: Workspace, corpus: str, model: str, spec: VocabularySpec, unit: Unit) -> pd.DataFrame:
     from core.evaluation.memorisation.vocabulary import names_by_epsilon
     from core.models.build import load
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
@@ -74,7 +75,7 @@ DIAGNOSES = pa.schema(
 )
 
 
-def spans_array(spans: list[list[tuple[int, int, str]]]) -> pa.ListArray:
+def spans_array(spans: Sequence[list[tuple[int, int, str]]]) -> pa.ListArray:
     """The Arrow column of one list of (start, end, field) a note; much faster than a list of dictionaries."""
     ends = accumulate((len(of_note) for of_note in spans), initial=0)
     flat = [span for of_note in spans for span in of_note]

@@ -43,6 +43,12 @@ class Connection:
             return False
         return self._process is None or self._process.poll() is None
 
+    def connected(self) -> Client:
+        """The client. Raises RuntimeError, which is among `CONNECTION_ENDED`, when the connection is not open."""
+        if self.client is None:
+            raise RuntimeError("the connection is closed")
+        return self.client
+
     def open(self) -> Client:
         """Connect anew, to a cluster that is started where there is none. Raises EngineFailed."""
         self._end_cluster()
@@ -72,7 +78,7 @@ class Connection:
         if self.address is None:
             return None
         try:
-            self.client.wait_for_workers(1, timeout=START_SECONDS)
+            self.connected().wait_for_workers(1, timeout=START_SECONDS)
         except TimeoutError:
             raise EngineFailed(
                 f"The job scheduler at {self.address} has no workers. Start one in {ROOT}: dask worker {self.address}"
@@ -80,7 +86,7 @@ class Connection:
         except CONNECTION_ENDED as error:
             raise EngineFailed(self.lost()) from error
         try:
-            found = fit_workers(self.client, data)
+            found = fit_workers(self.connected(), data)
         except CONNECTION_ENDED as error:
             raise EngineFailed(self.lost()) from error
         if not found.workers:
@@ -114,6 +120,7 @@ class Connection:
             env=environment,
             start_new_session=True,  # Ctrl-C in the terminal is for the server; the cluster ends with it, in order
         )
+        assert self._process.stdout is not None  # a pipe
         line = self._process.stdout.readline()
         if not line:
             raise EngineFailed("The job engine could not start its worker process; the server's log says why.")
@@ -129,6 +136,7 @@ class Connection:
         process, self._process = self._process, None
         if process is None:
             return
+        assert process.stdin is not None and process.stdout is not None  # pipes
         process.stdin.close()
         try:
             process.wait(timeout=END_SECONDS)

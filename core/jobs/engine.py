@@ -116,7 +116,7 @@ class Engine:
     def _send(self, ticket: Ticket, fit: Fit | None) -> None:
         self._submissions += 1
         where = {} if fit is None else {"workers": list(fit.workers), "allow_other_workers": True}
-        ticket.future = self._connection.client.submit(
+        ticket.future = self._connection.connected().submit(
             task_caller(),
             *self._work(ticket.job_id).task(ticket.submitted),
             key=f"{ticket.job_id}-{os.getpid()}-{self._submissions}",
@@ -336,8 +336,7 @@ class Engine:
 
     def _from_disk(self, work: Work) -> Job | None:
         status = work.status()
-        spec = None if status is None else work.spec()
-        if spec is None:
+        if status is None or (spec := work.spec()) is None:
             return None
         state = self._state(work, status)
         position = self._position(work.id) if state in ("queued", "running") else None

@@ -87,6 +87,7 @@ class Check:
         if self._process is not None:
             self._process.kill()
             self._process.wait()
+            assert self._process.stdin is not None  # a pipe
             self._process.stdin.close()
 
     def begin(self) -> None:
@@ -110,6 +111,7 @@ class Check:
             start_new_session=True,  # Ctrl-C is for the server; this ends with it
             text=True,
         )
+        assert process.stdin is not None  # a pipe
         process.stdin.write(json.dumps(self._asked) + "\n")  # not an argument: whose notes they are is in no list
         process.stdin.flush()
         return process
@@ -119,17 +121,17 @@ class Check:
         with self._lock:
             if self._folder.gone:
                 self.end()
-            elif self.state == "running" and self._process.poll() is not None:
-                self._take_outcome()
+            elif self._process is not None and self.state == "running" and (ended := self._process.poll()) is not None:
+                self._take_outcome(ended)
 
-    def _take_outcome(self) -> None:
+    def _take_outcome(self, returncode: int) -> None:
         self._stop()
         seen, failed = (_read(self._folder.path / name) for name in (SEEN_FILE, FAILED_FILE))
         if seen is not None:
             self.seen, self.state = Seen.model_validate(seen), "done"
             return
         broken = "The check's process ended in the middle of its work; the server's log may say why."
-        self.fail(failed["message"] if failed else NO_MEMORY if self._process.returncode == -9 else broken)
+        self.fail(failed["message"] if failed else NO_MEMORY if returncode == -9 else broken)
 
     def fail(self, message: str) -> None:
         """End it with a sentence of what went wrong, and remove what it wrote."""

@@ -13,6 +13,7 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from core.spec import RunSpec
 
@@ -66,7 +67,9 @@ class Limits:
         key = environment.get("PHILAB_INSTRUCTOR_KEY", "").strip()
         in_class = environment.get("PHILAB_CLASS") == "1" or bool(key)
         usual = CLASS if in_class else cls()
-        named = {name: _limit(environment, variable, getattr(usual, name)) for name, variable in VARIABLES.items()}
+        named: dict[str, Any] = {
+            name: _limit(environment, variable, getattr(usual, name)) for name, variable in VARIABLES.items()
+        }
         return replace(usual, **named, key=key if key or not in_class else NOBODY)
 
     @property

@@ -169,7 +169,7 @@ class Work:
             )
             append_event(self.folder, "failed", message=message)
 
-    def task(self, submitted: float) -> tuple[str, ...]:
+    def task(self, submitted: float) -> tuple[str, str, str, tuple[str, ...], float]:
         """The function of `core.jobs.task` that does it, and its arguments. Raises RunNotFound, RunBroken."""
         places = (str(self.workspace.root), tuple(map(str, self.workspace.shared)), submitted)
         if self.is_audit:

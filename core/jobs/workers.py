@@ -39,7 +39,7 @@ def fact_finder() -> Callable[..., Facts]:
         code = hashlib.sha256()
         kinds = (".py", ".toml", ".csv", ".gz")
         for path in sorted(folder.rglob("*")) if folder else ():
-            if path.suffix in kinds and path.is_file():
+            if folder and path.suffix in kinds and path.is_file():
                 code.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
         try:
             token = (Path(data) / token_file).read_text()
@@ -114,6 +114,7 @@ def _token(data: Path) -> Any:
 def _other_pythons(client: Client) -> dict[str, str]:
     """A sentence for every worker whose Python cannot read this one's code objects."""
     versions = client.get_versions()
+    assert isinstance(versions, dict)  # an asynchronous client alone would give a coroutine
     mine = _python(versions["client"])
     found = {"": versions["scheduler"], **versions["workers"]}
     return {

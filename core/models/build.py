@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import torch
 
@@ -72,12 +72,13 @@ class LanguageModel:
 
     def head(self, hidden: torch.Tensor) -> torch.Tensor:
         """Logits of hidden states of any leading shape: (…, width) → (…, vocabulary)."""
+        model: Any = self.model  # torch gives every part of a module the type Tensor | Module
         if self.kind == "gpt2":
-            return self.model.lm_head(hidden)
+            return model.lm_head(hidden)
         if self.kind == "bert":
-            return self.model.cls(hidden)
-        hidden = self.model.activation(self.model.vocab_transform(hidden))
-        return self.model.vocab_projector(self.model.vocab_layer_norm(hidden))
+            return model.cls(hidden)
+        hidden = model.activation(model.vocab_transform(hidden))
+        return model.vocab_projector(model.vocab_layer_norm(hidden))
 
     def save(self, folder: Path) -> None:
         """Write configuration, weights (safetensors) and tokenizer into `folder`; the caller makes that atomic."""
@@ -140,7 +141,7 @@ def _config(kind: ModelKind, size: ModelSize, tokenizer: PreTrainedTokenizerFast
     )
 
 
-def _model_class(kind: ModelKind) -> type:
+def _model_class(kind: ModelKind) -> type[AutoModelForCausalLM] | type[AutoModelForMaskedLM]:
     if kind not in get_args(ModelKind):
         raise UnknownModelKind(f"unknown kind of model {kind!r}: choose {', '.join(get_args(ModelKind))}")
     return AutoModelForCausalLM if kind == "gpt2" else AutoModelForMaskedLM
@@ -213,7 +214,7 @@ def _load_alone(source: str) -> LanguageModel:
     for key in ("activation_function", "activation", "hidden_act"):
         if getattr(config, key, None) == "gelu_new":
             setattr(config, key, ACTIVATION)
-    model, loading = model_class.from_pretrained(
+    loaded: Any = model_class.from_pretrained(  # transformers declares no pair, which `output_loading_info` gives
         source,
         config=config,
         use_safetensors=True,
@@ -221,6 +222,7 @@ def _load_alone(source: str) -> LanguageModel:
         dtype=torch.float32,
         output_loading_info=True,
     )
+    model, loading = loaded
     if loading["missing_keys"]:  # transformers would fill them with random numbers and go on
         raise RuntimeError(f"The weights lack {', '.join(sorted(loading['missing_keys'])[:3])}.")
     tokenizer = PreTrainedTokenizerFast.from_pretrained(source)

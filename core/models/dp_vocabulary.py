@@ -105,7 +105,7 @@ def unit_counts(
     for name, texts in notes.groupby("note_id" if unit == "note" else "patient_id", sort=False)["text"]:
         words = {word for text in texts for word in words_of(text)}
         key = randomness.name_key(name)
-        counts.update(heapq.nsmallest(most_words, words, key=lambda word, key=key: _drawn(key, word)))
+        counts.update(heapq.nsmallest(most_words, words, key=partial(_drawn, key)))
     return dict(counts)
 
 
@@ -160,7 +160,7 @@ def extend(lm: LanguageModel, entries: Sequence[str]) -> None:
         raise ValueError("a word list holds every entry once")
     pieces = [torch.tensor(_pieces(entry, known, lm.tokenizer.unk_token_id)) for entry in entries]
     first = max(known.values()) + 1
-    rows = lm.model.get_input_embeddings().weight.shape[0]
+    rows = lm.model.get_input_embeddings().get_parameter("weight").shape[0]
     if first + len(entries) > rows:
         lm.model.resize_token_embeddings(first + len(entries), mean_resizing=False)
     tables = {lm.model.get_input_embeddings().weight, lm.model.get_output_embeddings().weight}  # tied: one table

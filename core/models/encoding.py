@@ -100,4 +100,6 @@ def _cut(lm: LanguageModel, tokens: list[int], max_tokens: int) -> Iterator[list
 
 def decode(lm: LanguageModel, ids: Sequence[int]) -> str:
     """Text of token ids, special tokens left out."""
-    return lm.tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False)
+    text = lm.tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False)
+    assert isinstance(text, str)  # several texts come of a batch of ids only
+    return text

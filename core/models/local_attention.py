@@ -10,6 +10,7 @@ Initialization of Self-Attention Layers"). Everything stays trainable.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import nn
@@ -25,9 +26,10 @@ def init_local_attention(model: nn.Module, kind: ModelKind) -> None:
 
     The first half of the width carries positions and the other half words, so that neither disturbs the other.
     """
-    embeddings, layer = model.base_model.embeddings, _first_layer(model, kind)
+    body: Any = model.base_model  # torch gives every part of a module the type Tensor | Module
+    embeddings, layer = body.embeddings, _first_layer(model, kind)
     width = embeddings.word_embeddings.weight.shape[1]
-    half, heads = width // 2, model.config.num_attention_heads
+    half, heads = width // 2, body.config.num_attention_heads
     speeds = LONGEST_PERIOD ** (-torch.arange(half // 2) / (half // 2))  # radians a token, one for each pair of columns
     query, key, value, output = layer
     with torch.no_grad():
@@ -62,8 +64,9 @@ def _turned_pairs(width: int, heads: int, speeds: torch.Tensor, *, turned: bool)
 
 def _first_layer(model: nn.Module, kind: ModelKind) -> tuple[nn.Linear, nn.Linear, nn.Linear, nn.Linear]:
     """Query, key, value and output projections of the first layer."""
+    body: Any = model.base_model
     if kind == "distilbert":
-        attention = model.base_model.transformer.layer[0].attention
+        attention = body.transformer.layer[0].attention
         return attention.q_lin, attention.k_lin, attention.v_lin, attention.out_lin
-    attention = model.base_model.encoder.layer[0].attention
+    attention = body.encoder.layer[0].attention
     return attention.self.query, attention.self.key, attention.self.value, attention.output.dense

@@ -8,7 +8,7 @@ of birth is a bare year ("1991"), so these two are rebuilt here from those resul
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import pandas as pd
 
@@ -74,7 +74,7 @@ def _needles(field: str, value: str, text: str, lowered: str, offsets: Sequence[
     return [(whole, lower)]
 
 
-def _only(text: str, keep) -> View:
+def _only(text: str, keep: Callable[[str], bool]) -> View:
     kept = [offset for offset, character in enumerate(text) if keep(character)]
     return "".join(text[offset] for offset in kept), kept
 

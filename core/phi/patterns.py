@@ -194,7 +194,7 @@ def _with_opening(folded: str, first: int, stored: str, country: re.Match[str] |
     """Let the span begin where the written value does: with its country code, its bracket or its letters ("MRN-")."""
     if country:
         return first - len(country.group())
-    opening = re.match(r"[^0-9]*", stored).group()
+    opening = re.split(r"[0-9]", stored, maxsplit=1)[0]
     if opening and folded.endswith(opening, 0, first):
         return first - len(opening)
     bracket = folded[max(0, first - 1) : first] == "("

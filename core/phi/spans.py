@@ -5,12 +5,23 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Literal, TypeVar
+from typing import Literal, Protocol, TypeVar
 
 Kind = Literal["leak", "linked leak", "coincidence", "invented"]
 KINDS: tuple[Kind, ...] = ("leak", "linked leak", "coincidence", "invented")
 
-Placed = TypeVar("Placed")
+
+class Place(Protocol):
+    """Characters [start, end) of a text."""
+
+    @property
+    def start(self) -> int: ...  # noqa: D102
+
+    @property
+    def end(self) -> int: ...  # noqa: D102
+
+
+Placed = TypeVar("Placed", bound=Place)
 
 
 @dataclass(frozen=True)

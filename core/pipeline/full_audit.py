@@ -12,8 +12,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pandas as pd
 
@@ -133,7 +134,7 @@ def open_figures(run: Run, workspace: Workspace) -> list[Summary]:
     return [
         summary
         for summary, outcome in made
-        if newest is not None and (not _is_done(summary, outcome) or outcome.finished < newest)
+        if newest is not None and (outcome is None or not _is_done(summary, outcome) or outcome.finished < newest)
     ]
 
 
@@ -176,7 +177,7 @@ class _Battery:
         for number, summary in enumerate(left, start=1):
             self.diary.progress(number, len(left))
             name = SUMMARY + summary.name
-            self._keep(stored, name, lambda summary=summary: self._summarised(stored, summary), summary.version)
+            self._keep(stored, name, partial(self._summarised, stored, summary), summary.version)
         return stored
 
     def _attack(self, stored: StoredAudit, attack: Attack, target: Target) -> None:
@@ -197,7 +198,8 @@ class _Battery:
         self._check_stop()
         begun = time.monotonic()
         tables: dict[str, pd.DataFrame] = {}
-        state, message = "done", ""
+        state: Literal["done", "failed", "not possible"] = "done"
+        message = ""
         try:
             tables = make()
         except Cancelled:
@@ -237,8 +239,9 @@ class _Battery:
 
 
 def _is_done(one: Attack | Summary, outcome: Outcome | None) -> bool:
-    ended = outcome is not None and outcome.state in ("done", "not possible")  # cohorts do not change
-    return ended and outcome.version == one.version
+    if outcome is None or outcome.state not in ("done", "not possible"):  # cohorts do not change
+        return False
+    return outcome.version == one.version
 
 
 def summaries() -> tuple[Summary, ...]:

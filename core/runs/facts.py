@@ -202,7 +202,7 @@ def hipaa_rows(metrics: pd.DataFrame) -> list[dict[str, Any]]:
         row: dict[str, Any] = {"number": number, "identifier": name, "tested": "no", "note": ABSENT}
         field = next((one for one in FIELDS if one.hipaa == number and one.role == "direct"), None)
         key = "" if field is None else f"field_patients:{field.name}"
-        if (key, "run") in at.index:
+        if field is not None and (key, "run") in at.index:
             row |= {"tested": "partly" if number in PARTLY else "yes", "note": PARTLY.get(number, field.label)}
             for arm, prefix in (("run", ""), ("heldout", "control_")):
                 found = at.loc[(key, arm)] if (key, arm) in at.index else None

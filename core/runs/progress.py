@@ -67,7 +67,8 @@ class ProgressReader:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._lock = threading.Lock()
-        self._start_again(None)
+        self._seen: tuple[int, bytes] | None = None
+        self._offset, self._progress = 0, Progress()
 
     def read(self) -> Progress:
         """The progress so far, as a copy of its own."""
@@ -124,10 +125,12 @@ def _read(progress: Progress, event: dict[str, Any]) -> None:
 
 def _step(progress: Progress, event: dict[str, Any]) -> None:
     while progress.steps_taken and progress.steps_taken[-1] >= event["step"]:
-        for values in (progress.steps_taken, progress.loss, progress.epsilon):
+        of_steps: tuple[list[Any], ...] = (progress.steps_taken, progress.loss, progress.epsilon)
+        for values in of_steps:
             values.pop()
     while progress.epoch_steps and progress.epoch_steps[-1] >= event["step"]:
-        for values in (progress.epoch_steps, progress.eval_loss, *progress.exposure.values()):
+        of_epochs: tuple[list[Any], ...] = (progress.epoch_steps, progress.eval_loss, *progress.exposure.values())
+        for values in of_epochs:
             values.pop()
     progress.steps_taken.append(event["step"])
     progress.loss.append(event["loss"])

@@ -36,8 +36,8 @@ def _row(run: Run) -> tuple:
     elif not privacy.private:
         epsilon = math.inf
     else:
-        asked_in_all = privacy.target_epsilon is not None and spec.vocabulary is None and not run.capped
-        epsilon = privacy.target_epsilon if asked_in_all else math.nan
+        asked = privacy.target_epsilon
+        epsilon = asked if asked is not None and spec.vocabulary is None and not run.capped else math.nan
     return (
         run.id,
         run.shipped,

@@ -131,6 +131,7 @@ class Workspace:
 
     def add(self, corpus: Corpus) -> None:
         """Store a cohort that was imported, so that `corpus(spec)` finds it by its spec."""
+        assert corpus.spec is not None  # an import gives its cohort one
         if self.corpus_folder(corpus.spec) is None:
             self._store_corpus(corpus, corpus.spec)
 

@@ -122,7 +122,8 @@ class Server:
             self._queue = [stream for stream in self._queue if not stream.done]
             if not self._queue:
                 return []
-            first, batch, rows = self._queue[0], [], 0
+            batch: list[Stream] = []
+            first, rows = self._queue[0], 0
             for stream in self._queue:
                 same = (stream.run_id, stream.sampling, stream.task) == (first.run_id, first.sampling, first.task)
                 if same and (not batch or rows + len(stream.seeds) <= MOST_ROWS):

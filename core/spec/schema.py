@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, overload
 
 from pydantic import ValidationError
 
@@ -60,7 +60,15 @@ def written(spec: RunSpec) -> str:
     return json.dumps({KEY: SCHEMA, **spec.model_dump(mode="json")}, indent=2, ensure_ascii=False)
 
 
-def read(text: str, kind: type[AnyRun] = RunSpec, migrations: Sequence[Migration] = MIGRATIONS) -> StoredSpec[AnyRun]:
+@overload
+def read(text: str, *, migrations: Sequence[Migration] = MIGRATIONS) -> StoredSpec[RunSpec]: ...
+
+
+@overload
+def read(text: str, kind: type[AnyRun], migrations: Sequence[Migration] = MIGRATIONS) -> StoredSpec[AnyRun]: ...
+
+
+def read(text: str, kind: type[RunSpec] = RunSpec, migrations: Sequence[Migration] = MIGRATIONS) -> StoredSpec[Any]:
     """Read the text of a `spec.json` of this version or an older one. Raises SpecUnreadable."""
     try:
         settings = json.loads(text)

@@ -116,10 +116,19 @@ def example_losses(lm: LanguageModel, batch: Batch) -> Tensor:
     else:
         mask = (~batch.padding).long() if batch.padding.any() else None
         hidden = body(input_ids=batch.ids, attention_mask=mask, position_ids=positions)[0]
+        assert batch.positions is not None  # a masked batch has them
         hidden = hidden.gather(1, batch.positions.unsqueeze(-1).expand(-1, -1, hidden.shape[-1]))  # (B, S, d)
     logits = lm.head(hidden)  # (B, S, V)
     losses: Tensor = _TokenLosses.apply(logits.flatten(0, 1), batch.targets.flatten())
     return losses.view_as(batch.targets).sum(1) / (batch.targets != -100).sum(1).clamp(min=1)
+
+
+class _Kept(torch.autograd.function.FunctionCtx):
+    """What the forward pass of `_TokenLosses` keeps for the backward pass."""
+
+    probabilities: Tensor | None
+    index: Tensor
+    ignored: Tensor
 
 
 class _TokenLosses(torch.autograd.Function):
@@ -131,7 +140,7 @@ class _TokenLosses(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: torch.autograd.function.FunctionCtx, logits: Tensor, targets: Tensor) -> Tensor:
+    def forward(ctx: _Kept, logits: Tensor, targets: Tensor) -> Tensor:
         """(N, V) logits, (N,) targets → (N,) losses in nats, 0 where the target is -100."""
         rows = logits.data  # not detach(): autograd would see the logits change and lose track of the layer's output
         losses = rows.new_empty(len(rows))
@@ -146,8 +155,9 @@ class _TokenLosses(torch.autograd.Function):
         return losses.neg_().masked_fill_(ctx.ignored, 0.0)
 
     @staticmethod
-    def backward(ctx: torch.autograd.function.FunctionCtx, upstream: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx: _Kept, upstream: Tensor) -> tuple[Tensor, None]:
         """(probabilities − one-hot targets)·upstream, in the memory of the logits."""
+        assert ctx.probabilities is not None  # they go at the end of this, the only backward pass
         scale = upstream.masked_fill(ctx.ignored, 0.0).unsqueeze(1)
         gradient = ctx.probabilities.mul_(scale)
         gradient.scatter_add_(1, ctx.index, -scale)

@@ -89,6 +89,7 @@ def plan(privacy: PrivacySpec, training: TrainingSpec, *, notes: int, patients: 
     steps = math.ceil(training.epochs / sample_rate - 1e-9)
     sigma = privacy.noise_multiplier
     if sigma is None:
+        assert privacy.target_epsilon is not None  # `PrivacySpec.private`: one of the two is given
         sigma = noise_multiplier(
             target_epsilon=privacy.target_epsilon,
             sample_rate=sample_rate,

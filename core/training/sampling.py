@@ -67,7 +67,7 @@ def poisson_batches(
     both (B,); an empty list when nobody was sampled.
     """
     chosen = np.flatnonzero(rng.random(len(units)) < sample_rate)
-    members = {int(unit): units.of(unit) for unit in chosen}
+    members = {int(unit): units.of(int(unit)) for unit in chosen}
     longest = {unit: int(lengths[samples].max(initial=0)) for unit, samples in members.items()}
     batches: list[tuple[np.ndarray, np.ndarray]] = []
     rows: list[np.ndarray] = []

@@ -185,6 +185,8 @@ class _Run:
         if self.on_progress is None or time.monotonic() - self.told < IN_STEP_SECONDS:
             return
         self.told = time.monotonic()
+        loss = tally.mean_loss()
+        assert loss is not None  # told after a batch
         self.on_progress(
             InStepEvent(
                 step=step,
@@ -193,7 +195,7 @@ class _Run:
                 epochs=self.training.epochs,
                 done=tally.examples,
                 total=tally.size,
-                loss=tally.mean_loss(),
+                loss=loss,
             )
         )
 

@@ -130,7 +130,7 @@ def _min_k(target: Target, report: Report) -> Tables:
 
 
 def _min_k_plus_plus(target: Target, report: Report) -> Tables:
-    found = [min_k_plus_plus(*one, K_SHARE) for one in moments(target, report)]
+    found = [min_k_plus_plus(one[0], one[1], one[2], K_SHARE) for one in moments(target, report)]
     return scores_of("min-k++ 20 %", judged_notes(target), np.array(found))
 
 
@@ -143,7 +143,8 @@ def _neighbourhood(target: Target, report: Report) -> Tables:
     notes = judged_notes(target, NEIGHBOUR_NOTES)
     proposer = load(ModelSpec(kind="distilbert", size=target.spec.model.size))
     shared = target.lm.causal  # then a note's own loss is there already; a masked model's depends on the masks drawn
-    texts, of_note = [], []
+    texts: list[str] = []
+    of_note: list[int] = []
     for number, text in enumerate(notes["text"]):
         report(number, 2 * len(notes))
         rng = np.random.default_rng([target.spec.audit.seed, _STREAM, int(notes.index[number])])

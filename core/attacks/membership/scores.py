@@ -81,7 +81,7 @@ def public_scores(lm: LanguageModel, audit: AuditSpec) -> pd.DataFrame:
     return scores[list(SCORE_COLUMNS)].astype(SCORE_COLUMNS)
 
 
-def min_k(token_logprobs: Sequence[float], k: float) -> float:
+def min_k(token_logprobs: Sequence[float] | np.ndarray, k: float) -> float:
     """Min-K % (Shi et al. 2024): mean log-likelihood of the share `k` of tokens that are least likely, at least one.
 
     `token_logprobs` (tokens,) in nats; 0 < k ≤ 1. Higher = more likely a member. ⌊n·k⌋ tokens are taken, never none.

@@ -131,10 +131,28 @@ def _answers(
     from core.models.generation.generate import gibbs, sample  # torch: whoever only looks for hits does not need it
 
     top_k = 1 if greedy else audit.top_k  # of one candidate the best is drawn
-    how = {"temperature": audit.temperature, "top_k": top_k, "seeds": seeds, "should_stop": should_stop}
     if lm.causal:
-        return sample(lm, prompts, new_tokens=audit.new_tokens, top_p=audit.top_p, batch_size=_CHUNK, **how)
-    return gibbs(lm, prompts, new_tokens=min(audit.new_tokens, MASKED_NEW_TOKENS), sweeps=MASKED_SWEEPS, **how)
+        return sample(
+            lm,
+            prompts,
+            new_tokens=audit.new_tokens,
+            temperature=audit.temperature,
+            top_k=top_k,
+            top_p=audit.top_p,
+            seeds=seeds,
+            batch_size=_CHUNK,
+            should_stop=should_stop,
+        )
+    return gibbs(
+        lm,
+        prompts,
+        new_tokens=min(audit.new_tokens, MASKED_NEW_TOKENS),
+        sweeps=MASKED_SWEEPS,
+        temperature=audit.temperature,
+        top_k=top_k,
+        seeds=seeds,
+        should_stop=should_stop,
+    )
 
 
 def value_hits(generations: pd.DataFrame, index: PhiIndex) -> pd.DataFrame:

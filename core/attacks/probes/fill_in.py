@@ -65,14 +65,14 @@ def _masked(
     lengths = np.array([len(ids) for ids in conditions])
     for place, length in enumerate(np.unique(lengths)):
         same = np.flatnonzero(lengths == length)
-        tokens = torch.tensor([conditions[number] for number in same], device=lm.device)  # (C, k)
+        tokens = torch.tensor([conditions[number] for number in same.tolist()], device=lm.device)  # (C, k)
         texts = [[words.cls_token_id, *prefix, *[words.mask_token_id] * int(length), *end] for prefix in prefixes]
         for batch in batches([len(text) for text in texts]):
             ids, attention = padded(lm, [texts[row] for row in batch])
             hidden = lm.hidden(ids, attention)[ids == words.mask_token_id]  # (B · k, width)
             chances = torch.log_softmax(lm.head(hidden).float(), -1).view(len(batch), int(length), -1)  # (B, k, V)
             chosen = chances[:, torch.arange(int(length), device=lm.device), tokens]  # (B, C, k)
-            scores[np.ix_(batch, same)] = chosen.mean(-1).cpu().numpy()
+            scores[np.ix_(np.array(batch), same)] = chosen.mean(-1).cpu().numpy()
         report(place + 1, len(np.unique(lengths)))
 
 

@@ -7,7 +7,9 @@ names and notes no model read, are asked the same questions: they are the contro
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import pandas as pd
@@ -21,6 +23,7 @@ MOST_PATIENTS = 320  # of each split; a larger hospital is sampled
 MOST_CONDITIONS = 400
 UNKNOWN_AGE = 60  # asked about where no patient's age is on record
 _STREAM = 47  # of random numbers, so that no other choice shares these draws
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
@@ -162,9 +165,9 @@ def _written(plain: str) -> tuple[str, ...]:
     return (plain, f"{last}, {rest}") if rest else (plain,)
 
 
-def _sampled(items, most: int, rng: np.random.Generator) -> list:
+def _sampled(of: Iterable[Item], most: int, rng: np.random.Generator) -> list[Item]:
     """At most `most` items drawn at random, in their order."""
-    items = list(items)
+    items = list(of)
     if len(items) <= most:
         return items
     return [items[place] for place in np.sort(rng.permutation(len(items))[:most])]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -102,10 +103,10 @@ class _People:
                 raise self._wrong(row, "admission_id", f"admission {stay} is of patient {other} in row {at}.")
         elif who in self._records:
             raise self._wrong(row, self._key, f"patient {who} stands in row {self._row[who, 'patient_id']} too.")
-        said |= self._read(row, said)
+        told: dict[str, object] = {**said, **self._read(row, said)}
         record = self._records.setdefault(who, {"patient_id": who})
         self._row.setdefault((who, "patient_id"), row)
-        for name, value in said.items():
+        for name, value in told.items():
             if value is None:
                 continue
             if record.setdefault(name, value) != value:
@@ -116,9 +117,10 @@ class _People:
     def _read(self, row: int, said: dict[str, str | None]) -> dict[str, object]:
         """Those fields of a row whose cells are not just any text."""
         found: dict[str, object] = {}
-        for name, by in (("age", read_age), ("sex", read_sex)):
-            if said.get(name) is not None:
-                found[name] = self._checked[name].read(row, said[name], by)
+        fields: tuple[tuple[str, Callable[[str], object]], ...] = (("age", read_age), ("sex", read_sex))
+        for name, by in fields:
+            if (cell := said.get(name)) is not None:
+                found[name] = self._checked[name].read(row, cell, by)
         if (born := said.get("date_of_birth")) is not None:
             found["date_of_birth"] = self._birth(row, born)
         return found
@@ -144,10 +146,11 @@ class _People:
         rows = [(who, stay, dotted(code, revision), None) for who, stay, code in self._codes]
         diagnoses = pd.DataFrame(rows, columns=DIAGNOSES.names).astype(object)
         if self._by_admission:
-            for record in self._records.values():
-                record["icd_codes"] = []
+            codes: dict[str, list[str]] = {who: [] for who in self._records}
             for who, code in dict.fromkeys((who, code) for who, _, code, _ in rows):
-                self._records[who]["icd_codes"].append(code)
+                codes[who].append(code)
+            for who, record in self._records.items():
+                record["icd_codes"] = codes[who]
         records = pd.DataFrame(list(self._records.values()), columns=list(RECORD_COLUMNS)).astype(object)
         return Identifiers(
             records.where(records.notna(), None),

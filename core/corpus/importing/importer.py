@@ -135,6 +135,7 @@ def import_notes(
     number, who = pd.factorize(notes["patient_id"])
     detect_phi(raw, number, shaped, evidence, tell)
     records = brought.records if evidence is None else evidence.records(who.tolist())
+    assert records is not None  # `evidence` is None only where they were brought
     patients = _patients(path, notes, records, population, seed)
     writer = CohortWriter(folder, patients, owner)
     marked = annotate(notes, patients, raw, shaped, writer, tell)

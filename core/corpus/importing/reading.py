@@ -48,8 +48,7 @@ def read(
     remarks = Remarks()
     if path.is_dir():
         mimic = read_mimic(path, raw, seed=seed, most_bytes=most_bytes, on_progress=tell)
-        surrogates = ("surrogates", mimic.records, mimic.diagnoses)
-        found = Brought(mimic.notes, *surrogates, mimic.marked_wrong, mimic.unknown)
+        found = Brought(mimic.notes, "surrogates", mimic.records, mimic.diagnoses, mimic.marked_wrong, mimic.unknown)
     else:
         found = Brought(read_file(path, raw, columns, most_bytes, tell, remarks))
     if identifiers is None:

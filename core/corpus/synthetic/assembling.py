@@ -95,7 +95,7 @@ def _note_count(rng: random.Random, mean: float) -> int:
 
 def _admissions(rng: random.Random, total: int) -> list[tuple[str, int, date]]:
     """(kind of note, number of its admission, day) of `total` notes; an admission has one to six."""
-    sizes = []
+    sizes: list[int] = []
     while sum(sizes) < total:
         sizes.append(min(rng.choice((1, 1, 2, 3, 4, 5, 6)), total - sum(sizes)))
     plan = []

@@ -108,9 +108,9 @@ class Condition:
     def care(self) -> Care:
         """The care that fits this code, read from its group when first asked for."""
         fitting = {name: self.group.fitting(name, self.code) for name in _CARE_LISTS}
-        fitting["medications"] = tuple(_medication(line) for line in fitting["medications"])
-        fitting["labs"] = tuple(_lab(line) for line in fitting["labs"])
-        return Care(**fitting)
+        medications = tuple(_medication(line) for line in fitting.pop("medications"))
+        labs = tuple(_lab(line) for line in fitting.pop("labs"))
+        return Care(medications=medications, labs=labs, **fitting)
 
 
 @dataclass(frozen=True)

@@ -78,14 +78,13 @@ class SpanWriter:
         """Append a phrase with its slots filled. Raises KeyError for a slot that nothing fills."""
         parts, length = self.parts, self.length
         for part in phrase:
-            kind = type(part)
-            if kind is str:
+            if isinstance(part, str):
                 parts.append(part)
                 length += len(part)
                 continue
-            if kind is Slot:
-                text, tail, phi, entity, marks = slots[part[0]]
-                if part[1]:
+            if isinstance(part, Slot):
+                text, tail, phi, entity, marks = slots[part.name]
+                if part.capital:
                     text = text[0].upper() + text[1:]
             else:
                 text, tail, phi, entity, marks = part

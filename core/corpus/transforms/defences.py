@@ -130,7 +130,7 @@ Edit = tuple[int, int, str]  # characters [start, end) become these
 Edited = tuple[str, list[dict], list[dict]]
 
 
-def _edited(text: str, edits: Iterable[Edit], *span_columns: Iterable) -> Edited:
+def _edited(text: str, edits: Iterable[Edit], phi: Iterable, entities: Iterable) -> Edited:
     """The text after its edits, and its spans moved along; a span that an edit touches is gone.
 
     Edits that overlap become one, with what the first of them puts there.
@@ -145,8 +145,7 @@ def _edited(text: str, edits: Iterable[Edit], *span_columns: Iterable) -> Edited
     for start, end, put in merged:
         parts += [text[at:start], put]
         at = end
-    moved = [_moved(_spans(spans), merged) for spans in span_columns]
-    return "".join([*parts, text[at:]]), *moved
+    return "".join([*parts, text[at:]]), _moved(_spans(phi), merged), _moved(_spans(entities), merged)
 
 
 def _moved(spans: Sequence[Span], edits: Sequence[Edit]) -> list[dict]:

@@ -101,11 +101,19 @@ def audit_guarantee(
 
 def _bound(look: _Look, unit: Unit, delta: float, promised: float, looks: int) -> tuple:
     counts, confidence = look.counts, 1 - (1 - CONFIDENCE) / looks
-    how = {"delta": delta, "confidence": confidence, "group": look.group}
     if look.evidence == ONE_RUN:
-        epsilon = one_run_epsilon(canaries=counts.trials, guesses=counts.trials, correct=counts.correct, **how)
+        epsilon = one_run_epsilon(
+            canaries=counts.trials,
+            guesses=counts.trials,
+            correct=counts.correct,
+            delta=delta,
+            confidence=confidence,
+            group=look.group,
+        )
     else:
-        epsilon = epsilon_lower_bound(tp=counts.tp, fn=counts.fn, fp=counts.fp, tn=counts.tn, **how)
+        epsilon = epsilon_lower_bound(
+            tp=counts.tp, fn=counts.fn, fp=counts.fp, tn=counts.tn, delta=delta, confidence=confidence, group=look.group
+        )
     return (
         look.audit,
         look.evidence,

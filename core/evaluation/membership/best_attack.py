@@ -68,7 +68,9 @@ def best_attack(trainings: Sequence[pd.DataFrame]) -> BestAttack | None:
     right = Interval(*((1 + float(top[end])) / 2 for end in ("value", "low", "high")))
     right = best_of(right, len(every), least=0.0, most=1.0)
     attacks = every["attack"].nunique()
-    return BestAttack(str(top["attack"]), *astuple(right), int(top["n"]), attacks, len(made), len(every))
+    return BestAttack(
+        str(top["attack"]), right.value, right.low, right.high, int(top["n"]), attacks, len(made), len(every)
+    )
 
 
 def best_attack_sentence(best: BestAttack, unit: Unit) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from core.evaluation.membership.resampling import Rates
 from core.evaluation.membership.units import Units
@@ -46,7 +47,7 @@ def steps(units: Units) -> pd.DataFrame:
     return pd.DataFrame({"fpr": found.fpr, "tpr": found.tpr, "threshold": found.thresholds})
 
 
-def dp_ceiling(fpr: np.ndarray, epsilon: float, delta: float) -> np.ndarray:
+def dp_ceiling(fpr: ArrayLike, epsilon: float, delta: float) -> np.ndarray:
     """Highest true-positive rate that (ε, δ)-differential privacy allows at each false-positive rate.
 
     min(1, e^ε·FPR + δ, 1 − e^(−ε)·(1 − δ − FPR)) (Kairouz et al. 2015): the bound, and its mirror for non-members.

@@ -6,6 +6,8 @@ All figures of an attack share their resamples. What can be added up per patient
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 
 from core.evaluation.membership.units import Units
@@ -69,7 +71,7 @@ class Rates:
 
     def at(self, cumulated: list[np.ndarray], thresholds: np.ndarray, *, strict: bool) -> tuple[np.ndarray, np.ndarray]:
         """(TPR, FPR), (B,) each, of "member when score ≥ threshold" (`strict`: >) for thresholds (B,)."""
-        side = "right" if strict else "left"
+        side: Literal["left", "right"] = "right" if strict else "left"
         rates = []
         for (scores, _), total in zip(self.sides, cumulated, strict=True):
             place = np.searchsorted(scores, thresholds, side=side)

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from core.evaluation.stats.bootstrap import Interval, patient_bootstrap, weighted_share
 from core.evaluation.stats.boundary_intervals import share_interval
@@ -56,7 +57,7 @@ def memorised_notes(member_scores: Sequence[float], nonmember_scores: Sequence[f
 
 
 def predict_memorised(
-    table: pd.DataFrame, memorised: Sequence[bool], patients: Sequence[str], *, seed: int = 0, resamples: int = 500
+    table: pd.DataFrame, memorised: ArrayLike, patients: ArrayLike, *, seed: int = 0, resamples: int = 500
 ) -> pd.DataFrame:
     """Precision and recall of each feature set on both halves, with `PREDICTOR_COLUMNS`.
 

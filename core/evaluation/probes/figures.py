@@ -150,9 +150,9 @@ def _names(rows: pd.DataFrame, pool: Mapping[str, int]) -> Iterator[Figure]:
             share = ranking.top_share(values, (rows["split"] == split).to_numpy(), k)
             low, high = proportion_interval(share * k, k)
             ratio = pool["member"] / pool[split]
-            found = [scale_to_pool(one, ratio) for one in (share, low, high)]
+            value, low, high = (scale_to_pool(one, ratio) for one in (share, low, high))
             note = "names" if split == "member" else f"names; scaled from {pool[split]} patients to {pool['member']}"
-            yield Figure(NAMES, measure, NAME, TARGET, split, "all", *found, k, np.nan, note)
+            yield Figure(NAMES, measure, NAME, TARGET, split, "all", value, low, high, k, np.nan, note)
 
 
 def _texts(rows: pd.DataFrame) -> Iterator[Figure]:

@@ -11,10 +11,13 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from scipy import stats
 
+from core.evaluation.stats.bootstrap import WeightedStatistic
+
+Bins = Sequence[str] | np.ndarray  # each condition's, (conditions,)
 FEWEST = 5  # conditions of one bin that a rank correlation is worth computing for
 
 
-def patient_aucs(scores: np.ndarray, has: np.ndarray, bins: Sequence[str]) -> np.ndarray:
+def patient_aucs(scores: np.ndarray, has: np.ndarray, bins: Bins) -> np.ndarray:
     """P[a condition the patient has scores above one of the same bin they have not], ties ½: (patients,).
 
     The mean over a patient's conditions of the share of their bin's other conditions that score lower. NaN where no
@@ -31,9 +34,7 @@ def patient_aucs(scores: np.ndarray, has: np.ndarray, bins: Sequence[str]) -> np
     return _ratio(won, counted)
 
 
-def patient_precisions(
-    scores: np.ndarray, has: np.ndarray, bins: Sequence[str], k: int = 10
-) -> tuple[np.ndarray, np.ndarray]:
+def patient_precisions(scores: np.ndarray, has: np.ndarray, bins: Bins, k: int = 10) -> tuple[np.ndarray, np.ndarray]:
     """A@k: the share of the k highest ranked conditions that the patient has, and what a blind ranking gets.
 
     Both (patients,): means over the bins with more than k conditions in which the patient has any. Conditions that tie
@@ -59,7 +60,7 @@ def top_share(values: np.ndarray, truth: np.ndarray, k: int) -> float:
     return float((truth[above].sum() + truth[level].sum() * room / level.sum()) / k)
 
 
-def patient_correlations(scores: np.ndarray, frequency: np.ndarray, bins: Sequence[str]) -> np.ndarray:
+def patient_correlations(scores: np.ndarray, frequency: np.ndarray, bins: Bins) -> np.ndarray:
     """Spearman's ρ of each row of scores with `frequency` (conditions,), bins weighted by their size: (patients,).
 
     Bins of fewer than `FEWEST` conditions, or in which all are as frequent, are left out; NaN where none is left.
@@ -76,7 +77,7 @@ def patient_correlations(scores: np.ndarray, frequency: np.ndarray, bins: Sequen
 
 
 def condition_correlation(
-    scores: np.ndarray, frequency: np.ndarray, bins: Sequence[str]
+    scores: np.ndarray, frequency: np.ndarray, bins: Bins
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """What resampling one score a condition needs: within-bin ranks of `scores` and of `frequency`, and their bins."""
     kept = list(_ranked(scores[None], frequency, bins))
@@ -86,7 +87,7 @@ def condition_correlation(
     return np.concatenate([ranks[0] for ranks, *_ in kept]), np.concatenate([e for _, e, _ in kept]), number
 
 
-def weighted_correlation(left: np.ndarray, right: np.ndarray, bins: np.ndarray):
+def weighted_correlation(left: np.ndarray, right: np.ndarray, bins: np.ndarray) -> WeightedStatistic:
     """Statistic for `patient_bootstrap` over conditions: correlation of ranks within bins, weighted by their draws."""
 
     def statistic(weights: np.ndarray) -> np.ndarray:
@@ -106,14 +107,14 @@ def weighted_correlation(left: np.ndarray, right: np.ndarray, bins: np.ndarray):
 
 
 def _ranked(
-    scores: np.ndarray, frequency: np.ndarray, bins: Sequence[str]
+    scores: np.ndarray, frequency: np.ndarray, bins: Bins
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     for places in _bins(bins):
         if len(places) >= FEWEST and np.ptp(frequency[places]) > 0:
             yield stats.rankdata(scores[:, places], axis=1), stats.rankdata(frequency[places]), places
 
 
-def _bins(bins: Sequence[str]) -> Iterator[np.ndarray]:
+def _bins(bins: Bins) -> Iterator[np.ndarray]:
     """Places of the conditions of each bin."""
     names = np.asarray(bins, dtype=object)
     for name in dict.fromkeys(bins):

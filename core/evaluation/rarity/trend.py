@@ -67,7 +67,8 @@ def trend(units: pd.DataFrame, edges: np.ndarray, *, seed: int = 0) -> Trend:
     counts = int(member.sum()), int((~member).sum())
     score = units["score"].to_numpy(dtype=float)
     auc = stats.mannwhitneyu(score[member], score[~member]).statistic / math.prod(counts) if min(counts) else math.nan
-    rhos = [_rho(-units["log_probability"].to_numpy()[side], score[side]) for side in (member, ~member)]
+    rarity = -units["log_probability"].to_numpy()
+    rhos = _rho(rarity[member], score[member]), _rho(rarity[~member], score[~member])
     found = places(units, edges)
     buckets = int(found.kept.sum())
     obstacle = "few" if buckets < 2 else "ceiling" if auc > CEILING else ""

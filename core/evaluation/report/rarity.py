@@ -56,10 +56,13 @@ def rarity(
     model where it can be had; `base_auc` is the loss attack on the public model. Trends: a row a run and attack, signs
     above 0 where rarer patients leak (or score) more. Nothing is written; both are empty without codes.
     """
-    frames, rows, said = [], [], {run.id: [] for run in runs}
+    frames, rows = [], []
+    said: dict[str, list[str]] = {run.id: [] for run in runs}
     with tempfile.TemporaryDirectory() as beside:
         tables = _patient_tables(workspace, runs[0], corpus, Path(beside)) if coded(corpus) else None
-        for run in runs if tables is not None else ():
+        for run in runs:
+            if tables is None:
+                break
             base = None if run.spec.is_base else workspace.find(run.spec.base_spec())
             made = {name: _judged(tables, one) for name, one in judges(run, audits[run.id], base).items()}
             first = next(iter(made))

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import stats
 
 _CELLS = 4_000_000  # weights held at once (32 MB of float64), whatever the cohort's size
@@ -33,8 +34,8 @@ WeightedStatistic = Callable[[np.ndarray], np.ndarray]
 
 def patient_bootstrap(
     statistic: WeightedStatistic,
-    patients: Sequence[str],
-    strata: Sequence[object] | None = None,
+    patients: ArrayLike,
+    strata: ArrayLike | None = None,
     *,
     resamples: int = 1_000,
     confidence: float = 0.95,
@@ -63,7 +64,7 @@ def patient_bootstrap(
     return percentile_interval(value, np.concatenate(drawn), smallest, confidence)
 
 
-def patient_weights(member: Sequence[bool], *, resamples: int, seed: int | Sequence[int]) -> np.ndarray:
+def patient_weights(member: ArrayLike, *, resamples: int, seed: int | Sequence[int]) -> np.ndarray:
     """How often each patient was drawn in each resample, (resamples, patients): members and others among themselves.
 
     For statistics that share their resamples; `percentile_interval` turns their values into intervals.
@@ -155,14 +156,14 @@ def weighted_leakage(scores: Sequence[float], member: Sequence[bool]) -> Weighte
     return statistic
 
 
-def weighted_perplexity(losses: Sequence[float], tokens: Sequence[int]) -> WeightedStatistic:
+def weighted_perplexity(losses: ArrayLike, tokens: ArrayLike) -> WeightedStatistic:
     """Statistic for `patient_bootstrap`: exp of the mean nats a token, from mean losses (n,) and lengths (n,)."""
     lengths = np.asarray(tokens, dtype=float)
     nats = np.asarray(losses, dtype=float) * lengths
     return lambda weights: np.exp(_ratio(weights @ nats, weights @ lengths))
 
 
-def weighted_share(hits: Sequence[float], trials: Sequence[float]) -> WeightedStatistic:
+def weighted_share(hits: ArrayLike, trials: ArrayLike) -> WeightedStatistic:
     """Statistic for `patient_bootstrap`: Σ hits / Σ trials over what was drawn, for any kind of cluster."""
     counted, of = np.asarray(hits, dtype=float), np.asarray(trials, dtype=float)
     return lambda weights: _ratio(weights @ counted, weights @ of)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import stats
 
 from core.evaluation.stats.bootstrap import Interval
@@ -25,7 +26,7 @@ class Comparison:
     exact_p_value: float  # Fisher's exact test, two-sided: the one to trust when counts are small
 
 
-def proportion_interval(successes: int, trials: int, confidence: float = 0.95) -> tuple[float, float]:
+def proportion_interval(successes: float, trials: int, confidence: float = 0.95) -> tuple[float, float]:
     """Wilson's score interval of a proportion (Wilson 1927): honest also at 0 and at n of n.
 
     Raises ValueError when there are no trials or more successes than trials.
@@ -66,7 +67,7 @@ def compare_proportions(k1: int, n1: int, k2: int, n2: int) -> Comparison:
     )
 
 
-def mean_interval(values: Sequence[float], confidence: float = 0.95) -> tuple[float, float, float]:
+def mean_interval(values: ArrayLike, confidence: float = 0.95) -> tuple[float, float, float]:
     """Mean and Student's t interval of a few independent values, such as one per seed: (mean, low, high).
 
     One value has no spread: its interval is (nan, nan). Raises ValueError when there are no values or one is no number.
@@ -127,7 +128,7 @@ def _normal_quantile(confidence: float) -> float:
     return float(stats.norm.ppf((1 + confidence) / 2))
 
 
-def _check_counts(successes: int, trials: int) -> None:
+def _check_counts(successes: float, trials: int) -> None:
     if trials <= 0:
         raise ValueError("a proportion needs at least one trial, and there are none")
     if not 0 <= successes <= trials:

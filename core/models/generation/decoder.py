@@ -6,6 +6,9 @@ cache at every token; docs/METHODS.md, "Generation", compares the two.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 import torch
 from torch.nn import functional
 
@@ -68,13 +71,14 @@ class CachedDecoder:
         """(B, Q) new ids at cache columns start … start + Q → logits of the last column, (B, vocabulary)."""
         gpt2 = self._model.transformer
         hidden = gpt2.wte(ids) + gpt2.wpe(positions.clamp(0, self._model.config.n_positions - 1))  # (B, Q, C)
-        for layer, block in enumerate(gpt2.h):
+        blocks: Iterable[Any] = gpt2.h  # torch gives every part of a module the type Tensor | Module
+        for layer, block in enumerate(blocks):
             hidden = hidden + self._attend(layer, block.attn, block.ln_1(hidden), start, visible)
             hidden = hidden + block.mlp(block.ln_2(hidden))
         return self._model.lm_head(gpt2.ln_f(hidden[:, -1]))
 
     def _attend(
-        self, layer: int, attention: torch.nn.Module, hidden: torch.Tensor, start: int, visible: torch.Tensor | None
+        self, layer: int, attention: Any, hidden: torch.Tensor, start: int, visible: torch.Tensor | None
     ) -> torch.Tensor:
         rows, new, width = hidden.shape
         end = start + new

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import torch
 
+from core.common.transformers_parts import GPT2LMHeadModel
 from core.models.build import LanguageModel
 from core.models.encoding import decode, encode
 from core.models.generation.decoder import CachedDecoder
@@ -106,6 +107,7 @@ class _Batch:
         ids = torch.tensor([[filler] * (longest - len(prompt)) + list(prompt) for prompt in prompts])
         padding = torch.tensor([longest - len(prompt) for prompt in prompts])
         which = torch.tensor([number[tuple(start)] for start in self._starts])
+        assert isinstance(self._lm.model, GPT2LMHeadModel)  # a masked model is asked by `gibbs`
         self._decoder = CachedDecoder(self._lm.model, len(self._rows), longest + max(self._limits))
         self._ended = [limit < 1 for limit in self._limits]
         return self._decoder.prefill(*(tensor.to(self._lm.device) for tensor in (ids, padding, which)))

@@ -100,7 +100,9 @@ def _weights(path: Path) -> str | None:
         with path.open("rb") as file:
             length = int.from_bytes(file.read(8), "little")
             size = path.stat().st_size
-            header = json.loads(file.read(length)) if 0 < length <= size else None
+            if not 0 < length <= size:
+                return "is damaged"
+            header = json.loads(file.read(length))
         ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
         whole = size == 8 + length + max(ends, default=0)
     except (OSError, ValueError, TypeError, KeyError, AttributeError):

@@ -150,7 +150,7 @@ class Ledger:
         changed = {
             release.number: release.model_copy(update={"mechanism": release.mechanism.replacing()})
             for release in capped
-            if release.most_notes < most
+            if release.mechanism and release.most_notes and release.most_notes < most
         }
         return [changed.get(release.number, release) for release in releases]
 

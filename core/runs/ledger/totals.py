@@ -61,6 +61,8 @@ def promised(releases: Sequence[Release], unit: Unit, delta: float = DELTA) -> P
     words = _vocabularies(own)
     reasons = [*_without_privacy(releases), *_public_noise(releases)]
     left = delta - sum(share for _, share in words)
+    composed: float
+    by: Accountant
     if left <= 0:
         reasons.append(
             f"The vocabularies alone may fail with probability {sum(share for _, share in words):.2g}, which is not "
@@ -169,7 +171,8 @@ def most_notes(releases: Sequence[Release], corpus: Corpus) -> int:
     A run reads at most so many of a patient; an entry that does not say how many may have read all.
     """
     limits = [release.most_notes for release in releases if release.unit == "note"]
-    cap = len(corpus.notes) if None in limits else max(limits, default=1)
+    known = [limit for limit in limits if limit is not None]
+    cap = max(known, default=1) if len(known) == len(limits) else len(corpus.notes)
     return int(corpus.training_notes(max(1, cap)).groupby("patient_id").size().max())
 
 

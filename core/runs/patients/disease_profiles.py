@@ -69,7 +69,11 @@ class DiseaseProfiles:
     @contextmanager
     def _database(self) -> Iterator[duckdb.DuckDBPyConnection]:
         """DuckDB with the profiles made so far as `profile_<level>`."""
-        settings = {"memory_limit": MEMORY, "threads": 2, "preserve_insertion_order": False}
+        settings: dict[str, str | bool | int | float | list[str]] = {
+            "memory_limit": MEMORY,
+            "threads": 2,
+            "preserve_insertion_order": False,
+        }
         with duckdb.connect(config=settings) as database:
             for name, profile in self._profiles.copy().items():
                 database.register(name, profile)

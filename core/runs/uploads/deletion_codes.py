@@ -50,7 +50,7 @@ class Attempts:
         """For how many seconds `who` has to wait before the next try; 0 when now is fine."""
         with self._lock:
             self._forget(time.monotonic())
-            wrong = self._wrong.get(who, ())
+            wrong = self._wrong.get(who, deque())
             return 0.0 if len(wrong) < self._most else wrong[0] + self._seconds - time.monotonic()
 
     def failed(self, who: str) -> None:

@@ -246,7 +246,8 @@ def both_directions(
         pairs = [discretise(kind, h, tail, LARGEST_STEP) for kind in kinds]
         if any(pair is None for pair in pairs):
             break
-        there = tuple(Composed(h, side) for side in zip(*pairs, strict=True))
+        removed, added = zip(*pairs, strict=True)
+        there = Composed(h, removed), Composed(h, added)
         excess, points = 0.0, 0
         bounds = [one.chernoff(counts, delta) for one in there]
         largest = max(about for _, about in bounds)

@@ -27,7 +27,7 @@ from core.common.randomness import Stream
 from core.training.gradients.layers import LayerGradients, layers_of
 from core.training.gradients.noise import add_gaussian
 from core.training.gradients.per_example_norms import Store
-from core.training.gradients.records import Record, Records, Vectors
+from core.training.gradients.records import Record, Records, Sums, Vectors
 from core.training.gradients.units import UnitLayout
 
 
@@ -69,7 +69,9 @@ class Clipper:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None):
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
     def close(self) -> None:
@@ -157,6 +159,7 @@ class Clipper:
         with torch.no_grad():
             for handler in self._measured:
                 handler.add_clipped_sum(layout, factors, self._sums)
+            assert self._vectors is not None  # `_norms` made it
             self._vectors.add_clipped_sum(factors, self._sums)
         self._forget()
         self._seen.update(layout.ids.tolist())
@@ -219,7 +222,8 @@ class Clipper:
 
     def _norms(self, records: Records, layout: UnitLayout) -> Tensor:
         """(U,) gradient norm of each unit over all trainable parameters, float64."""
-        squares = sum(self._squares(records, layout).unbind(1))  # in the layers' order: every bit of it reproducible
+        first, *others = self._squares(records, layout).unbind(1)
+        squares = sum(others, start=first)  # in the layers' order: every bit of it reproducible
         norms = squares.clamp(min=0.0).sqrt()
         if not torch.isfinite(norms).all():
             raise TrainingDiverged("training diverged: a gradient is not a finite number; lower the learning rate")
@@ -241,7 +245,7 @@ class Clipper:
         self._seen = set()
 
 
-def _flat_zeros(parameters: Sequence[nn.Parameter]) -> tuple[Tensor, dict[nn.Parameter, Tensor]]:
+def _flat_zeros(parameters: Sequence[nn.Parameter]) -> tuple[Tensor, Sums]:
     """One vector of zeros for all parameters together, and each parameter's part of it in its shape."""
     flat = torch.zeros(sum(parameter.numel() for parameter in parameters), device=parameters[0].device)
     return flat, dict(zip(parameters, _views(flat, parameters), strict=True))

@@ -142,10 +142,10 @@ class LayerNormGradients:
         shifts = None if self.bias is None else vectors.add(column, self.bias, gradients)
         if self.weight is None:
             return
-        if self._output_tells():  # y = x̂ ⊙ scale + shift, so Σ_t g ⊙ x̂ = (Σ_t g ⊙ y − shift ⊙ Σ_t g) / scale
+        if self._output_tells(self.weight):  # y = x̂ ⊙ scale + shift, so Σ_t g ⊙ x̂ = (Σ_t g ⊙ y − shift ⊙ Σ_t g) / scale
             products = [self._rows(y * g) for y, g in zip(record.outputs, record.gradients, strict=True)]
             scales = vectors.add(column, self.weight, products)
-            if shifts is not None:
+            if shifts is not None and self.bias is not None:
                 scales.sub_(shifts * self.bias.flatten())
             scales.div_(self.weight.flatten())
         else:
@@ -153,11 +153,11 @@ class LayerNormGradients:
             terms = [self._rows(x.mul_(g)) for x, g in zip(normalised, record.gradients, strict=True)]
             vectors.add(column, self.weight, terms)
 
-    def _output_tells(self) -> bool:
+    def _output_tells(self, weight: Tensor) -> bool:
         """Whether x̂ is had from the output, to full precision, which spares normalising the input a second time."""
         if self.layer.bias is None:
-            return bool((self.weight != 0).all())
-        return self.bias is not None and bool((self.bias.abs() < SHIFT_OVER_SCALE * self.weight.abs()).all())
+            return bool((weight != 0).all())
+        return self.bias is not None and bool((self.bias.abs() < SHIFT_OVER_SCALE * weight.abs()).all())
 
     def _rows(self, values: Tensor) -> Tensor:
         """(B, …, *normalized_shape) as (B, T, d) with d = the product of normalized_shape."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from torch import nn
 
 from core.common.transformers_parts import BertLMPredictionHead, Conv1D
@@ -15,7 +18,7 @@ from core.training.gradients.layer_gradients import (
 
 LayerGradients = LinearGradients | EmbeddingGradients | LayerNormGradients | TiedGradients
 
-_KINDS: dict[type[nn.Module], type[LinearGradients] | type[EmbeddingGradients] | type[LayerNormGradients]] = {
+_KINDS: dict[type[nn.Module], Callable[[Any], LayerGradients]] = {  # each is called with a layer of its key's type
     nn.Linear: LinearGradients,
     Conv1D: LinearGradients,
     nn.Embedding: EmbeddingGradients,
@@ -57,7 +60,7 @@ def layers_of(model: nn.Module) -> list[LayerGradients]:
             raise UnsupportedLayer(
                 f"the layers {names} share a weight; only an embedding tied to one output layer can be clipped per unit"
             )
-        handlers.append(TiedGradients(*kinds))
+        handlers.append(TiedGradients(kinds[0], kinds[1]))
         tied.update(kinds)
     seen: set[nn.Module] = set(tied)
     for modules in owners.values():

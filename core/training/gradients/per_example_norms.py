@@ -91,7 +91,7 @@ class OuterProducts:
             first += len(block)
             _sum_of_products(*rows, gradients)
             self.kept.append((block, gradients))
-        self._gradients = room if self.kept else torch.empty(0)
+        self._gradients = torch.empty(0) if room is None else room
 
     def add_clipped_sum(self, factors: Tensor, total: Tensor) -> None:
         """Add Σ_u c_u·∇_u to `total` (d, p) and let the gradients go."""

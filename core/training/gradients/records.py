@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from core.training.gradients.units import Pieces, UnitLayout
 
-Sums = dict[nn.Parameter, Tensor]  # each parameter's part of the clipped sum, in its shape
+Sums = dict[Tensor, Tensor]  # each parameter's part of the clipped sum, in its shape
 
 
 @dataclass

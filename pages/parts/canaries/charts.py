@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import pandas as pd
 import plotly.graph_objects as go
@@ -13,7 +14,7 @@ from pages.parts.common import chart_style
 
 COLOURS = (chart_style.RISK, chart_style.PRIVATE)  # the left run and the right one
 SYMBOLS = ("circle", "diamond")
-LAYOUT = {
+LAYOUT: dict[str, Any] = {
     "margin": {"t": 10, "b": 10, "l": 10, "r": 10},
     "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
     "dragmode": False,

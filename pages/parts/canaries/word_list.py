@@ -14,6 +14,7 @@ from core.runs.store import Workspace
 from core.spec import CorpusSpec, ModelKind, ModelSpec, Unit, VocabularySpec
 from pages.parts.common import chart_style, guess
 from pages.parts.common.data_table import data_table
+from pages.parts.common.query_params import KEEP
 from pages.parts.session import owner, resources
 
 SIZES = (512, 1_024, 2_048, 4_096)
@@ -22,7 +23,6 @@ SHORT = {"names": "any name", "rare_names": "a name nobody else bears"}
 NOISES = ("gaussian", "laplace")
 ARMS = {"run": ("members", chart_style.RISK), "heldout": ("held-out patients, the control", chart_style.CONTROL)}
 MOST_NOTES = 60_000  # counted while somebody waits
-KEEP = {"bind": "query-params"}
 HOW = """
 Every run above can be trained with words of its own (page Train). Words of the training notes that the public word list
 does not hold are counted, WordPiece is trained on the counts, and its pieces become new entries. No model is trained

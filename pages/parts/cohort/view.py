@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+from typing import Any
 
 import pandas as pd
 import plotly.graph_objects as go
@@ -16,6 +17,7 @@ from core.corpus.tables import NOTES, Corpus
 from pages.parts.common import chart_style
 from pages.parts.common.data_table import csv_button, data_table
 from pages.parts.common.phi_text import fields_html, literal
+from pages.parts.common.query_params import KEEP
 
 NOTES_A_PAGE = 4
 FEW_HOLDERS = 5  # a code held by fewer patients than this can point at somebody
@@ -65,7 +67,7 @@ def read_notes(corpus: Corpus) -> None:
 
 
 def _note_filters(corpus: Corpus) -> dict:
-    keep = {"bind": "query-params"}
+    keep = KEEP
     with st.grid(5, min_column_width=180):
         present = [split for split in SPLITS if (corpus.notes["split"] == split).any()]
         splits = st.multiselect(
@@ -79,7 +81,7 @@ def _note_filters(corpus: Corpus) -> dict:
     return {"splits": splits, "note_types": note_types, "patient": patient, "code": code, "words": words}
 
 
-def _note_card(note: object, *, entities: bool) -> None:
+def _note_card(note: Any, *, entities: bool) -> None:
     with st.container(border=True):
         split = SPLITS.get(note.split, note.split)
         st.markdown(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import plotly.graph_objects as go
 import streamlit as st
@@ -38,7 +38,9 @@ TEXT_SIZE = 16  # pixels
 LARGE_TEXT_SIZE = 22  # when the page is presented (the switch is in `shell.page`)
 
 
-def show(figure: go.Figure, *, key: str, alt: str, on_select: str | Callable[[], None] = "ignore") -> Any:
+def show(
+    figure: go.Figure, *, key: str, alt: str, on_select: Literal["ignore", "rerun"] | Callable[[], None] = "ignore"
+) -> Any:
     """Draw a Plotly figure the way every page does; `alt` is the sentence a screen reader speaks.
 
     With `on_select="rerun"` the selection (clicked points) is returned; a function is called before that rerun. Lines

@@ -42,7 +42,7 @@ def show(run: Run) -> None:
 
 def pivoted(found: pd.DataFrame) -> pd.DataFrame:
     """A row a wording, a column a filter, each share with its interval; the control beside the unfiltered share."""
-    cells = {(row.wording, row.filter, row.arm): _cell(row) for row in found.itertuples()}
+    cells = {(row.wording, row.filter, row.arm): _cell(row.value, row.low, row.high) for row in found.itertuples()}
     return pd.DataFrame(
         [
             {
@@ -57,9 +57,9 @@ def pivoted(found: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def _cell(row) -> str:
-    low, high = (wording.percent(end).removesuffix(f"{wording.NBSP}%") for end in (row.low, row.high))
-    return f"{wording.percent(row.value)} ({low} to {high})"
+def _cell(value: float, low: float, high: float) -> str:
+    ends = (wording.percent(end).removesuffix(f"{wording.NBSP}%") for end in (low, high))
+    return f"{wording.percent(value)} ({' to '.join(ends)})"
 
 
 def caption(found: pd.DataFrame, alarms: pd.DataFrame) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import pandas as pd
 
@@ -63,7 +64,7 @@ def shown(rows: pd.DataFrame, risk: Risk) -> pd.DataFrame:
     )
 
 
-def _with_interval(value: float, low: float, high: float, number) -> str:
+def _with_interval(value: float, low: float, high: float, number: Callable[[float], str]) -> str:
     if math.isnan(value):
         return ""
     return f"{number(value)}" if math.isnan(low) else f"{number(value)} ({number(low)} to {number(high)})"

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import plotly.graph_objects as go
 import streamlit as st
@@ -27,7 +27,7 @@ FIRST_SECONDS = 0.5  # between two looks until the first step of a job is over: 
 POLL_SECONDS = 1.0  # while something waits or runs; a whole class looks at one server
 IDLE_SECONDS = 5.0  # else, for what other browsers ask for
 FINISHED_SHOWN = 8
-BADGES = {
+BADGES: dict[str, tuple[str, str, Literal["gray", "blue", "green", "orange", "red"]]] = {
     "queued": ("waiting", ":material/hourglass_empty:", "gray"),
     "running": ("running", ":material/play_arrow:", "blue"),
     "done": ("done", ":material/check:", "green"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import streamlit as st
 
@@ -13,11 +14,15 @@ from core.spec import CorpusSpec
 from pages.parts.pickers import run_picker
 from pages.parts.session import owner, resources
 
+if TYPE_CHECKING:
+    from core.runs.ledger.entries import Ledger, Release
+    from core.runs.ledger.release_effect import Effect
+
 DRAFT = "release_draft"  # in the session: the entry that is shown, as JSON
 MOVED = "release_moved"  # in the session: the ledger changed between showing and agreeing
 
 
-def show(ledger, runs: Sequence[Run], entered: set[str], *, delta: float, budget: float) -> None:
+def show(ledger: Ledger, runs: Sequence[Run], entered: set[str], *, delta: float, budget: float) -> None:
     """The form, or what was chosen in it with what it does to the totals at `delta`."""
     st.subheader("Release a model")
     st.markdown(
@@ -41,7 +46,7 @@ def show(ledger, runs: Sequence[Run], entered: set[str], *, delta: float, budget
         st.rerun()
 
 
-def _drafted(ledger, run: Run, reason: str) -> bool:
+def _drafted(ledger: Ledger, run: Run, reason: str) -> bool:
     """Keep the entry in the session, to be shown; an error where it is refused."""
     try:
         st.session_state[DRAFT] = ledger.draft_run(run, reason).model_dump_json()
@@ -51,7 +56,7 @@ def _drafted(ledger, run: Run, reason: str) -> bool:
     return True
 
 
-def _draft(ledger, runs: Sequence[Run], entered: set[str]):
+def _draft(ledger: Ledger, runs: Sequence[Run], entered: set[str]) -> Release | None:
     """The entry that is to be shown, made again where the ledger has changed since; None where there is none."""
     from core.runs.ledger.entries import Release
 
@@ -70,7 +75,7 @@ def _draft(ledger, runs: Sequence[Run], entered: set[str]):
 
 
 @resources.cached_data(max_entries=50, show_spinner="Adding up what would be promised …")
-def _effect(root: str, entries: tuple[str, ...], draft: str, corpus: CorpusSpec, delta: float):
+def _effect(root: str, entries: tuple[str, ...], draft: str, corpus: CorpusSpec, delta: float) -> Effect:
     """What the entry `draft` does to the totals of `entries`, all as JSON; `root` is the data folder."""
     from core.runs.ledger.entries import Release
     from core.runs.ledger.release_effect import effect
@@ -80,7 +85,7 @@ def _effect(root: str, entries: tuple[str, ...], draft: str, corpus: CorpusSpec,
     return effect(releases, Release.model_validate_json(draft), cohort, delta)
 
 
-def _confirm(ledger, draft, delta: float, budget: float) -> None:
+def _confirm(ledger: Ledger, draft: Release, delta: float, budget: float) -> None:
     """What the entry does, and the click that writes this very entry."""
     from core.runs.ledger.entries import LedgerChanged
     from core.runs.ledger.release_effect import total_text

@@ -13,14 +13,14 @@ import streamlit as st
 from core.common.formatting import promised_text
 from core.evaluation.wording import epsilon_text
 from core.runs.run import Run
-from core.spec import CorpusSpec
+from core.spec import CorpusSpec, Unit
 from pages.parts.common import chart_style
 from pages.parts.common.data_table import data_table
+from pages.parts.common.query_params import KEEP
 from pages.parts.ledger import release_view
 from pages.parts.session import owner, resources
 
-KEEP = {"bind": "query-params"}
-UNITS = ("note", "patient")
+UNITS: tuple[Unit, ...] = ("note", "patient")
 DELTA, BUDGET = 1e-5, 10.0
 
 
@@ -198,7 +198,7 @@ def _chart(entries: tuple[str, ...], delta: float, budget: float) -> None:
 
 
 @resources.cached_data(max_entries=50, show_spinner="Looking for the noise that still fits …")
-def _room_left(entries: tuple[str, ...], unit: str, budget: float, delta: float) -> tuple[float, float] | None:
+def _room_left(entries: tuple[str, ...], unit: Unit, budget: float, delta: float) -> tuple[float, float] | None:
     """(ε, σ) of one more run like the last; None where there is no room."""
     from core.runs.ledger.entries import Release
     from core.runs.ledger.totals import room_left

@@ -75,7 +75,9 @@ def _live(step: int, answers: Sequence[str], right: str | None, shown: bool) -> 
 
 def host_panel() -> None:
     """For the presenter: the join link with its QR code, and the ways to begin again and to end."""
-    url = classroom_link.join_url("lesson", classroom.room())
+    room = classroom.room()
+    assert room is not None  # who has a room's key is in it
+    url = classroom_link.join_url("lesson", room)
     if url is None:
         reason = (
             "This server answers this computer alone. Stop it (Ctrl-C) and start it with `make class`."

@@ -65,11 +65,19 @@ class Figures:
     @property
     def shown_epsilon(self) -> float:
         """ε of the private run that the links open."""
-        return self.private.spec.privacy.target_epsilon
+        epsilon = self.private.spec.privacy.target_epsilon
+        assert epsilon is not None  # the private runs of a family have one
+        return epsilon
 
     def at(self, metric: str, arm: str = "run", epsilon: float = math.inf) -> Value | None:
         """A measured figure; None where no run has it."""
         return self._values.get((metric, arm, epsilon))
+
+    def measured(self, metric: str, arm: str = "run", epsilon: float = math.inf) -> Value:
+        """A figure that every run has."""
+        found = self.at(metric, arm, epsilon)
+        assert found is not None  # `figures` takes a family that has it
+        return found
 
     def seeds(self, epsilon: float = math.inf) -> int:
         """How many trainings stand behind a figure."""

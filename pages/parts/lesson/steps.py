@@ -71,7 +71,7 @@ def steps(figures: Figures, choice: str | None = None) -> tuple[Step, ...]:
 
 
 def _repeats(figures: Figures) -> Step:
-    named, patients = figures.at(NAMES), figures.counted(NAMES)
+    named, patients = figures.measured(NAMES), figures.counted(NAMES)
     model = MODEL_NAMES[figures.sweep.model.kind]
     return Step(
         title="A model read patients' notes. Will it repeat them?",
@@ -103,7 +103,7 @@ def _repeats(figures: Figures) -> Step:
 def _coincidence(figures: Figures) -> Step:
     name = figures.coincidental_field
     metric, label = f"field_patients:{name}", FIELD[name].label
-    read, control = figures.at(metric), figures.at(metric, "heldout")
+    read, control = figures.measured(metric), figures.measured(metric, "heldout")
     rows = []
     for each in DIRECT:
         run, held = figures.at(f"field_patients:{each}"), figures.at(f"field_patients:{each}", "heldout")
@@ -112,7 +112,7 @@ def _coincidence(figures: Figures) -> Step:
             verdict = "not known" if more is None else "leaked" if more else "no more than chance"
             verdict = verdict if run.value > 0 else "not written"
             rows.append((FIELD[each].label, wording.percent(run.value), wording.percent(held.value), verdict))
-    names, held = figures.at(NAMES), figures.at(NAMES, "heldout")
+    names, held = figures.measured(NAMES), figures.measured(NAMES, "heldout")
     more = figures.exceeds(metric)
     right = None if more is None else COINCIDENCE[0] if more else COINCIDENCE[1]
     if more is False and _below(read, control):
@@ -159,9 +159,10 @@ def _privacy(figures: Figures) -> Step:
     if best is None:
         found = "Names still came out at each of these."
     else:
-        cost = figures.at(PERPLEXITY, epsilon=best)
+        cost, written = figures.measured(PERPLEXITY, epsilon=best), figures.measured(NAMES, epsilon=best)
+        assert plain is not None and base is not None  # measured as the other figures are
         found = (
-            f"**{_named(best, figures)}**: full names of {wording.percent(figures.at(NAMES, epsilon=best).value)} of "
+            f"**{_named(best, figures)}**: full names of {wording.percent(written.value)} of "
             f"the patients, no more than of held-out ones. What it costs: {_perplexity(figures)} "
             f"**{wording.perplexity_text(cost.value)}** instead of {wording.perplexity_text(plain.value)} without "
             f"privacy (the public model, which read no note: {wording.perplexity_text(base.value)})."
@@ -208,8 +209,8 @@ def _privacy(figures: Figures) -> Step:
 
 
 def _membership(figures: Figures) -> Step:
-    plain, base = figures.at(AUC), figures.at(AUC, "base")
-    private = figures.at(AUC, epsilon=figures.shown_epsilon)
+    plain, base = figures.measured(AUC), figures.measured(AUC, "base")
+    private = figures.measured(AUC, epsilon=figures.shown_epsilon)
     named = _named(figures.shown_epsilon, figures)
     return Step(
         title="Membership: who was in the training data?",
@@ -244,7 +245,7 @@ def _membership(figures: Figures) -> Step:
 
 def _decision(figures: Figures, choice: str | None) -> Step:
     by_name = {_named(epsilon, figures): epsilon for epsilon in (*figures.epsilons, math.inf)}
-    at = by_name.get(choice, figures.shown_epsilon)
+    at = figures.shown_epsilon if choice is None else by_name.get(choice, figures.shown_epsilon)
     model = MODEL_NAMES[figures.sweep.model.kind]
     return Step(
         title="Decide: choose ε, and defend it",
@@ -353,7 +354,7 @@ def _below(value: Value, control: Value) -> bool:
 def _defence(figures: Figures, epsilon: float) -> str:
     """Promise, measured risk beside its control, and cost of one ε."""
     privacy, control = figures.sweep.privacy, figures.at(NAMES, "heldout", epsilon)
-    names, auc, cost = (figures.at(metric, epsilon=epsilon) for metric in (NAMES, AUC, PERPLEXITY))
+    names, auc, cost = (figures.measured(metric, epsilon=epsilon) for metric in (NAMES, AUC, PERPLEXITY))
     against = f" (held-out patients: {wording.percent(control.value)})" if control else ""
     public = figures.public_noise(epsilon)
     promise = "Promise, were its noise secret" if public else "Promise"
@@ -365,7 +366,7 @@ def _defence(figures: Figures, epsilon: float) -> str:
             f"- Measured: full names of {wording.percent(names.value)} of the patients{against}; the loss attack of "
             f"step 4 is right in {_pairs(auc)} pairs of notes. {_by_patient(figures, epsilon)}",
             f"- Cost: {_perplexity(figures)} {wording.perplexity_text(cost.value)}, without privacy "
-            f"{wording.perplexity_text(figures.at(PERPLEXITY).value)}.",
+            f"{wording.perplexity_text(figures.measured(PERPLEXITY).value)}.",
         )
     )
 
@@ -375,7 +376,7 @@ def _costs(figures: Figures) -> pd.DataFrame:
     privacy, rows = figures.sweep.privacy, []
     perplexity = _perplexity(figures)
     for epsilon in (*figures.epsilons, math.inf):
-        names, auc, cost = (figures.at(metric, epsilon=epsilon) for metric in (NAMES, AUC, PERPLEXITY))
+        names, auc, cost = (figures.measured(metric, epsilon=epsilon) for metric in (NAMES, AUC, PERPLEXITY))
         right, of = wording.right_of(wording.most_right_guesses(epsilon, privacy.delta))
         promise = "no limit" if math.isinf(epsilon) or right == of else f"{right:,} of {of:,}"
         rows.append(

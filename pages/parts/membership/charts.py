@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,7 +17,7 @@ COLOURS = (chart_style.RISK, chart_style.PRIVATE)  # the first run and the secon
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")  # attacks
 SYMBOLS = {"black-box": "circle", "grey-box": "diamond", "white-box": "square"}
 SMALLEST_RATE = 1e-3  # left end of a log axis
-LAYOUT = {"margin": {"t": 10, "b": 10, "l": 10, "r": 10}, "dragmode": False}
+LAYOUT: dict[str, Any] = {"margin": {"t": 10, "b": 10, "l": 10, "r": 10}, "dragmode": False}
 
 
 def band_colour(colour: str) -> str:

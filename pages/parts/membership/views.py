@@ -11,7 +11,7 @@ import pandas as pd
 import streamlit as st
 
 from core.attacks.membership.decision import OWN_THRESHOLDS
-from core.evaluation.membership.curve import Ceiling, caught, ceiling_for, steps
+from core.evaluation.membership.curve import Caught, Ceiling, caught, ceiling_for, steps
 from core.evaluation.membership.summary import ROC_RATES, population_threshold
 from core.evaluation.membership.units import Units, units
 from core.evaluation.stats.bootstrap import Interval
@@ -86,7 +86,8 @@ def roc_view(choice: Choice) -> None:
     ceilings = _ceilings(choice)
     drawn = {key: one for key, one in ceilings.items() if one.delta < 1}
     alt = f"ROC curves of {len(curves)} attacks: {', '.join(f'{name} by {attack}' for _, name, attack in curves)}."
-    corners = {key: steps(choice.units(choice.runs[key[1]], key[2])) for key in curves}
+    judged = {key: choice.units(choice.runs[key[1]], key[2]) for key in curves}
+    corners = {key: steps(found) for key, found in judged.items() if found is not None}
     chart_style.show(membership_charts.roc(curves, corners, drawn, log=log), key="roc-chart", alt=alt)
     for (_, name), ceiling in ceilings.items():
         if ceiling.per_note:
@@ -205,7 +206,7 @@ def _movable(judged: Units, own: float, level: str, key: str) -> None:
     data_table(frame, name="membership-scores")
 
 
-def _sentence(found, level: str) -> str:
+def _sentence(found: Caught, level: str) -> str:
     """`Catches 31 of 300 members, accuses 9 of 130 others.`"""
     of = "" if level == "sample" else f" ({WORDS[level][1]})"
     return (
@@ -214,7 +215,7 @@ def _sentence(found, level: str) -> str:
     )
 
 
-def _leakage(found) -> str:
+def _leakage(found: Caught) -> str:
     tpr, fpr = found.members / found.of_members, found.others / found.of_others
     called = found.members + found.others
     base = percent(found.of_members / (found.of_members + found.of_others))

@@ -10,7 +10,7 @@ import pandas as pd
 import streamlit as st
 
 from core.evaluation.wording import percent
-from core.phi.spans import Span
+from core.phi.spans import Kind, Span
 from core.runs.run import Run
 from pages.parts.common.data_table import csv_button
 from pages.parts.common.phi_text import fields_html, leaks_html, literal
@@ -148,7 +148,7 @@ def _leaks(choice: Choice, patient_id: str, found: dict) -> None:
 
 def _spans(rows: Sequence) -> list[Span]:
     """The rows of one text as spans; a span that fits several patients is one row each in the table."""
-    kept: dict[tuple, list[str]] = {}
+    kept: dict[tuple[int, int, str, str, Kind], list[str]] = {}
     for row in rows:
         ids = kept.setdefault((int(row.start), int(row.end), row.field, row.value, row.kind), [])
         if isinstance(row.patient_id, str):

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 import streamlit as st
 
 from core.phi.fields import FIELD, FIELDS
+from core.runs.patients.disease_profiles import Level
 from core.runs.patients.queries import Filters
 from core.runs.run import Run
+from pages.parts.common.query_params import KEEP
 from pages.parts.patients import data
 from pages.parts.patients.data import Choice
 from pages.parts.pickers import run_picker
@@ -23,14 +25,13 @@ ATTACK = (
 
 def choose(runs: Sequence[Run]) -> tuple[Choice, str]:
     """Draw the sidebar; the choice, and what stands beside the run (one of BESIDE)."""
-    keep = {"bind": "query-params"}
+    keep = KEEP
     with st.sidebar:
         run = run_picker.pick("Model", runs, run_picker.default_pair(runs)[0], key="run")
         attacks = list(data.attacks(run))
         attack = st.selectbox("Attack", attacks, key="attack", help=ATTACK, **keep)
-        level = st.segmented_control(
-            "Judge each", ["patient", "admission"], default="patient", required=True, key="judge", **keep
-        )
+        levels: list[Level] = ["patient", "admission"]
+        level = st.segmented_control("Judge each", levels, default="patient", required=True, key="judge", **keep)
         beside = st.segmented_control("Beside", list(BESIDE), default=BESIDE[0], required=True, key="beside", **keep)
         st.subheader("Only patients with")
         filters = _filters()
@@ -38,7 +39,7 @@ def choose(runs: Sequence[Run]) -> tuple[Choice, str]:
 
 
 def _filters() -> Filters:
-    keep = {"bind": "query-params"}
+    keep = KEEP
     code = st.text_input("a code that starts with", key="code", placeholder="E11", max_chars=10, **keep)
     written = st.selectbox(
         "a field that prompts extracted", [ANY, *(field.name for field in FIELDS)], key="field", **keep

@@ -110,10 +110,11 @@ def trends(choice: Choice) -> dict[str, Trend]:
     """Whether rarer patients leak more, by attack of the run: tested at the patient, corrected over these attacks."""
     by_patient = replace(choice, level="patient")
     made = {name: replace(by_patient, attack=name) for name in attacks(choice.run)}
-    return corrected_over({name: _leakage(*_key(one), one)[2] for name, one in made.items()})
+    found = {name: _leakage(*_key(one), one)[2] for name, one in made.items()}
+    return corrected_over({name: one for name, one in found.items() if one is not None})
 
 
-def _key(choice: Choice) -> tuple:
+def _key(choice: Choice) -> tuple[str, tuple, Level, str, Filters]:
     """What an answer depends on; every audited attack's file counts, since all of them judge each patient."""
     files = sorted({file for one in attacks(choice.run).values() for file in one.files})
     stamp = tuple((file, Path(file).stat().st_mtime_ns) for file in files)
@@ -137,7 +138,14 @@ def patients(choice: Choice, bucket: int | None, *, page: int) -> pd.DataFrame:
 
 @resources.cached_data(max_entries=64, show_spinner="Looking up patients")
 def _patients(
-    run_id: str, stamp: tuple, level: Level, attack: str, filters: Filters, bucket: int, page: int, _choice: Choice
+    run_id: str,
+    stamp: tuple,
+    level: Level,
+    attack: str,
+    filters: Filters,
+    bucket: int | None,
+    page: int,
+    _choice: Choice,
 ) -> pd.DataFrame:
     return _listing(_choice, bucket)(limit=A_PAGE, offset=(page - 1) * A_PAGE)
 
@@ -193,6 +201,7 @@ def epsilon(run: Run) -> float:
     if not run.spec.privacy.private:
         return math.inf
     if run.spec.vocabulary is not None:
+        assert run.privacy is not None  # a private run
         return run.privacy.epsilon()
     return math.nan if run.spec.privacy.target_epsilon is None else run.spec.privacy.target_epsilon
 
@@ -233,7 +242,7 @@ def other_models(run: Run, runs: Sequence[Run]) -> list[Run]:
     return _one_each(run, [one for one in runs if given(one) == given(run)], lambda one: one.spec.model.kind)
 
 
-def _one_each(run: Run, runs: Sequence[Run], key) -> list[Run]:
+def _one_each(run: Run, runs: Sequence[Run], key: Callable[[Run], str | float]) -> list[Run]:
     def away(one: Run) -> tuple:
         private = one.spec.privacy.model_copy(update={"target_epsilon": None})
         own = run.spec.privacy.model_copy(update={"target_epsilon": None})
@@ -243,6 +252,7 @@ def _one_each(run: Run, runs: Sequence[Run], key) -> list[Run]:
 
     found: dict = {}
     for one in sorted(runs, key=away):
-        if not isinstance(key(one), float) or not math.isnan(key(one)):
-            found.setdefault(key(one), one)
+        name = key(one)
+        if not isinstance(name, float) or not math.isnan(name):
+            found.setdefault(name, one)
     return [found[name] for name in sorted(found)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pandas as pd
 import streamlit as st
@@ -167,7 +168,7 @@ def side_by_side(choice: Choice, beside: str, runs: Sequence[Run]) -> tuple[dict
         return {name: (replace(choice, attack=name), None) for name in data.attacks(choice.run)}, 0
     if beside == "other models":
         chosen = data.other_models(choice.run, runs)
-        named = {
+        named: dict[str, tuple[str, str | None]] = {
             run.id: (chart_style.MODEL_NAMES[run.spec.model.kind], chart_style.MODEL_COLOURS[run.spec.model.kind])
             for run in chosen
         }
@@ -268,7 +269,7 @@ def _columns() -> dict:
     }
 
 
-def fields(names: object) -> str:
+def fields(names: Any) -> str:
     """Labels of PHI fields, or nothing."""
     return (
         ", ".join(FIELD[name].label for name in names)

@@ -6,6 +6,7 @@ import streamlit as st
 from pydantic import ValidationError
 
 from core.spec import CORPUS_PRESETS, CorpusSpec
+from pages.parts.common.query_params import KEEP
 from pages.parts.uploads import form
 
 LIVE_NOTES = 60_000  # a few seconds; a larger hospital is a command, not a click
@@ -57,7 +58,7 @@ def asks_for_notes() -> bool:
 
 def _shape_hospital() -> CorpusSpec | None:
     default = CORPUS_PRESETS["classroom"]
-    keep = {"bind": "query-params"}
+    keep = KEEP
     with st.container(border=True):
         left, middle, right = st.columns(3)
         with left:

@@ -34,6 +34,7 @@ def privacy_label(run: Run) -> str:
 @resources.cached_data(max_entries=128, show_spinner=False)
 def _epsilon_in_all(folder: str, _run: Run) -> float:
     """ε of training and words together; a finished run's never changes."""
+    assert _run.privacy is not None  # asked of private runs
     return _run.privacy.epsilon()
 
 
@@ -98,7 +99,11 @@ def default_pair(runs: Sequence[Run]) -> tuple[Run | None, Run | None]:
         return (private[0], None) if private else (runs[0] if runs else None, None)
 
     def distance(run: Run) -> tuple:
-        other = (run.spec.model != left.spec.model, run.spec.corpus != left.spec.corpus, run.spec.defence is not None)
+        other: tuple[bool, ...] = (
+            run.spec.model != left.spec.model,
+            run.spec.corpus != left.spec.corpus,
+            run.spec.defence is not None,
+        )
         other += (run.spec.vocabulary is not None,)
         return (*other, abs((run.spec.privacy.target_epsilon or float("inf")) - 8.0))
 

@@ -11,19 +11,19 @@ from streamlit.delta_generator import DeltaGenerator
 from core.common.formatting import delta_text, epochs_text
 from core.evaluation.sweep.sweeps import Sweep, sweeps_of
 from core.runs.run import Run
+from core.spec import TrainingSpec
 from pages.parts.common import chart_style
 from pages.parts.pickers.cohort_picker import hospital_name
 
 
 def curve_name(sweep: Sweep) -> str:
     """Cohort, unit and δ, recipe: what tells the curves of one model apart, mostly."""
-    training = sweep.training or sweep.plain_training
     promise = (
         f"per {sweep.privacy.unit}, δ = {delta_text(sweep.privacy.delta)}" if sweep.training else "without privacy"
     )
     if sweep.privacy.noise_source == "secret":
         promise += ", secret noise"
-    return f"{hospital_name(sweep.corpus)} · {promise} · {epochs_text(training.epochs)}"
+    return f"{hospital_name(sweep.corpus)} · {promise} · {epochs_text(_recipe(sweep).epochs)}"
 
 
 def setting_name(sweep: Sweep) -> str:
@@ -44,8 +44,14 @@ def told_apart(found: Sequence[Sweep], name: Callable[[Sweep], str]) -> dict[str
     return names
 
 
+def _recipe(sweep: Sweep) -> TrainingSpec:
+    recipe = sweep.training or sweep.plain_training
+    assert recipe is not None  # a family has a run, private or not
+    return recipe
+
+
 def _batch(sweep: Sweep) -> str:
-    return f"batch {(sweep.training or sweep.plain_training).batch_size}"
+    return f"batch {_recipe(sweep).batch_size}"
 
 
 def pick(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 import pandas as pd
 import streamlit as st
@@ -17,7 +18,7 @@ from pages.parts.probes import charts as probe_charts
 from pages.parts.probes.methods import GUESSES, HOW
 from pages.parts.session import owner, resources
 
-BADGES = {
+BADGES: dict[str, tuple[str, str, Literal["red", "green", "gray"]]] = {
     "leak": ("leak", ":material/warning:", "red"),
     "no sign": ("no sign of a leak", ":material/check:", "green"),
     "cannot tell": ("cannot tell", ":material/help:", "gray"),
@@ -108,6 +109,7 @@ def _key(run: Run) -> tuple[str, float]:
 @resources.cached_data(max_entries=4, show_spinner=False)
 def _asked(folder: str, finished: float, _run: Run) -> pd.DataFrame:
     rows = owner.workspace().audit(_run.id).table_of(fill_in.PROBE, "probes")
+    assert rows is not None  # asked where the probe has figures
     named = rows[(rows["method"] == fill_in.NAME) & (rows["model"] == "target")]
     return named[["patient_id", "split", "target", "bin", "score", "label"]]
 
@@ -115,6 +117,7 @@ def _asked(folder: str, finished: float, _run: Run) -> pd.DataFrame:
 @resources.cached_data(max_entries=4, show_spinner=False)
 def _names(folder: str, finished: float, _run: Run) -> pd.DataFrame:
     rows = owner.workspace().audit(_run.id).table_of(generated.NAMES, "probes")
+    assert rows is not None  # asked where the probe has figures
     rows = rows[rows["probe"] == generated.NAMES].sort_values("score", ascending=False)
     whose = {"member": "a member's", "heldout": "a held-out patient's"}
     return pd.DataFrame(

@@ -59,11 +59,10 @@ def _cosines() -> list[Line]:
 def _halves() -> list[Line]:
     lines = []
     for hidden in (half_name.LAST, half_name.FIRST):
-        both = {"split": measures.BOTH, "bin": hidden}
         lines += [
-            Line(hidden, half_name.OWN, control=False, **both),
-            Line(f"{hidden}, wrong half shown", half_name.OTHERS, **both),
-            Line(f"{hidden}, public model", half_name.OWN, model="public", **both),
+            Line(hidden, half_name.OWN, control=False, split=measures.BOTH, bin=hidden),
+            Line(f"{hidden}, wrong half shown", half_name.OTHERS, split=measures.BOTH, bin=hidden),
+            Line(f"{hidden}, public model", half_name.OWN, model="public", split=measures.BOTH, bin=hidden),
         ]
     return lines
 

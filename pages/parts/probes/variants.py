@@ -9,6 +9,7 @@ import streamlit as st
 
 from core.evaluation.probes.comparison import compared
 from core.runs.run import Run
+from core.spec import RunSpec
 from pages.parts.common.data_table import data_table
 from pages.parts.probes import cards
 
@@ -18,7 +19,7 @@ NAMES = {"regular": "regular notes", "name-insertion": "name insertion", "templa
 def siblings(run: Run, runs: Sequence[Run]) -> dict[str, Run]:
     """Runs that differ from `run` in nothing but the variant of the notes, and `run` itself, by variant."""
 
-    def without(spec):
+    def without(spec: RunSpec) -> RunSpec:
         return spec.model_copy(update={"corpus": spec.corpus.model_copy(update={"variant": "regular"})})
 
     found = {one.spec.corpus.variant: one for one in runs if without(one.spec) == without(run.spec)}

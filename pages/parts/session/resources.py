@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import streamlit as st
 
@@ -46,7 +46,7 @@ def cached_object(**options: Any) -> Callable[[Function], Function]:
 
 def process_object(function: Function) -> Function:
     """`st.cache_resource` for what lives as long as the process and is never emptied from outside."""
-    return st.cache_resource(show_spinner=False)(function)
+    return cast("Function", st.cache_resource(show_spinner=False)(function))  # called as the function is
 
 
 def empty_caches() -> None:

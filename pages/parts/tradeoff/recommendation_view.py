@@ -13,9 +13,9 @@ from core.evaluation.sweep.sweeps import Sweep, sweeps_of
 from pages.parts.common import shell
 from pages.parts.common.data_table import data_table
 from pages.parts.common.phi_text import literal
+from pages.parts.common.query_params import KEEP
 from pages.parts.session import owner, resources
 
-KEEP = {"bind": "query-params"}
 RECOMMENDED = "recommendation"  # in the session: what this reader's limits came to
 USES = ("not said", "direct patient care", "clinical research", "medical education", "administration")
 STARTS = {  # where a slider stands before anybody moves it; others at 5 %

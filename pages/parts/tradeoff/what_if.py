@@ -13,9 +13,9 @@ from core.evaluation.sweep.sweeps import Sweep
 from core.evaluation.wording import percent
 from pages.parts.common import chart_style
 from pages.parts.common.data_table import data_table
+from pages.parts.common.query_params import KEEP
 from pages.parts.session import resources
 
-KEEP = {"bind": "query-params"}
 ACCOUNTANTS = {  # name → colour, dash, what to know
     "PRV": (chart_style.BUDGET, "solid", "tight upper bound; what the runs here are counted by"),
     "RDP": (chart_style.OKABE_ITO["blue"], "dash", "looser upper bound"),

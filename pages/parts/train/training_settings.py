@@ -15,19 +15,21 @@ from core.common.formatting import REPRODUCIBLE, delta_text, promised_text
 from core.evaluation.wording import NBSP
 from core.spec import CorpusSpec, ModelKind, ModelSpec, PrivacySpec, RunSpec, TrainingSpec, VocabularySpec, recipe
 from pages.parts.common import chart_style
+from pages.parts.common.query_params import KEEP
 from pages.parts.pickers.cohort_picker import sentence
 from pages.parts.session import resources
 from pages.parts.train.vocabulary_settings import choose_words, words_sentence
 
 EPSILONS = ("0.5", "1", "2", "5", "8", "10", "∞")
 BASES = Path(__file__).resolve().parents[3] / "assets" / "base"
+_ABOUT: dict[ModelKind, str] = {
+    "gpt2": "writes on, word by word, from what you type",
+    "distilbert": "fills gaps in a text",
+    "bert": "fills gaps in a text; at this size nearly the same model as DistilBERT",
+}
 KINDS = {
     kind: what
-    for kind, what in {
-        "gpt2": "writes on, word by word, from what you type",
-        "distilbert": "fills gaps in a text",
-        "bert": "fills gaps in a text; at this size nearly the same model as DistilBERT",
-    }.items()
+    for kind, what in _ABOUT.items()
     if (BASES / f"{kind}-tiny" / "model.safetensors").exists()  # only what can be trained here and now is offered
 }
 ACCOUNTANTS = {
@@ -36,7 +38,6 @@ ACCOUNTANTS = {
     "gdp": "GDP: approximation, mostly under-reports ε",
 }
 PROMISES_NOTHING = 1_000.0  # e^1000-fold odds: no bound at all
-KEEP = {"bind": "query-params"}
 
 
 @dataclass(frozen=True)
@@ -247,11 +248,13 @@ def show_preview(spec: RunSpec, coming: Preview, *, most_notes: int) -> None:
     with st.grid(4, min_column_width=120):
         st.metric("steps", f"{coming.steps:,}", help=None if privacy.private else "about: long notes are cut in two")
         if privacy.private:
+            assert coming.sample_rate is not None  # a private run has everything
             st.metric("noise σ", f"{coming.sigma:.3g}")
             st.metric(f"share of {privacy.unit}s a step", f"{100 * coming.sample_rate:.1f}{NBSP}%")
             st.metric(f"ε a {privacy.unit}", f"{coming.epsilon:.3g}")
     if privacy.private:
         counted = coming.answered_by or privacy.accountant
+        assert coming.delta is not None  # a private run has everything
         st.caption(
             f"ε = {coming.epsilon:.3g} per {privacy.unit} at δ = {delta_text(coming.delta)}, "
             f"counted by {counted.upper()}."
@@ -273,6 +276,7 @@ def show_preview(spec: RunSpec, coming: Preview, *, most_notes: int) -> None:
 
 
 def _curve(coming: Preview, privacy: PrivacySpec) -> None:
+    assert coming.curve is not None  # a private run has everything
     data = pd.DataFrame({"step": coming.curve[0], "epsilon": coming.curve[1]})
     if not data["epsilon"].map(math.isfinite).all() or data["epsilon"].max() > PROMISES_NOTHING:
         st.warning(
@@ -304,7 +308,9 @@ def _curve(coming: Preview, privacy: PrivacySpec) -> None:
 def _group_line(coming: Preview, privacy: PrivacySpec, most_notes: int) -> None:
     """Row J7: what the promise for one note means for a patient with many."""
     epsilon = coming.epsilon
-    if privacy.unit == "patient" or most_notes < 2 or not math.isfinite(epsilon) or coming.mechanism is None:
+    if privacy.unit == "patient" or most_notes < 2 or epsilon is None or coming.mechanism is None:
+        return
+    if not math.isfinite(epsilon):
         return
     whole = _patient_epsilon(coming.mechanism, most_notes)
     promise = f"ε = {promised_text(whole)}" if math.isfinite(whole) else "nothing"

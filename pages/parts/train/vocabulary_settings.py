@@ -6,9 +6,9 @@ import streamlit as st
 
 from core.common.formatting import delta_text
 from core.spec import ModelKind, PrivacySpec, RunSpec, VocabularySpec
+from pages.parts.common.query_params import KEEP
 
 NOISES = {"gaussian": "Gaussian: more words for the same ε", "laplace": "Laplace: as Hoory et al. 2021 have it"}
-KEEP = {"bind": "query-params"}
 
 
 def choose_words(kind: ModelKind, privacy: PrivacySpec) -> VocabularySpec | None:
@@ -45,6 +45,7 @@ def choose_words(kind: ModelKind, privacy: PrivacySpec) -> VocabularySpec | None
 def words_sentence(spec: RunSpec, training_epsilon: float | None) -> str:
     """What the words cost, and how common a word must be to come through."""
     words = spec.vocabulary
+    assert words is not None  # asked of runs with words of their own
     if words.epsilon is None:
         return "Every word of the notes counts, without noise: its word list may name patients."
     from core.models.word_noise import WordNoise

@@ -110,6 +110,7 @@ def _outcome(asked: check.Asked) -> None:
     if asked.check.active:
         check.watch(asked)
     elif asked.check.state == "done":
+        assert asked.check.seen is not None  # what makes it done
         findings.show(asked.check.seen)
         _use(asked)
     elif asked.check.state == "failed":
@@ -182,7 +183,11 @@ def _settings() -> dict[str, Any]:
             "Copies",
             ["no", "exact", "near"],
             key="own_copies",
-            format_func={"no": "keep them", "exact": "leave out copies", "near": "leave out near copies too"}.get,
+            format_func={
+                "no": "keep them",
+                "exact": "leave out copies",
+                "near": "leave out near copies too",
+            }.__getitem__,
             help="Left out, copies are memorised less. Which of two stays depends on other people's notes, so the ε of "
             "a model then speaks of the notes that were left.",
         )

@@ -5,20 +5,23 @@ from __future__ import annotations
 import io
 import json
 import math
+import re
 import shlex
 import shutil
 import zipfile
 from dataclasses import replace
 from html.parser import HTMLParser
+from pathlib import Path
 from types import SimpleNamespace
 
 import pandas as pd
 import pytest
+from jinja2 import UndefinedError
 
-from core.evaluation.report import html_findings as findings
+from core.evaluation.report import html
 from core.evaluation.report.commands import report_command
 from core.evaluation.report.facts import build, plain
-from core.evaluation.report.html import render
+from core.evaluation.report.html import part, render
 from core.evaluation.report.tables import memorised, probes
 from core.evaluation.sweep.limit_measures import measures
 from core.evaluation.sweep.limits import Limits
@@ -103,15 +106,15 @@ def test_the_packed_report_holds_every_table_as_csv(report):
 
 
 def test_the_page_runs_no_script_fetches_nothing_and_escapes_all(report):
-    html = render(report)
-    page = seen(html)
-    assert NASTY in page.text and "<script" not in html
+    source = render(report)
+    page = seen(source)
+    assert NASTY in page.text and "<script" not in source
     assert {tag for tag, _ in page.tags} <= {
         *("html", "head", "meta", "title", "style", "body", "section", "div", "h1", "h2", "h3", "p", "ul", "li", "pre"),
         *("table", "caption", "thead", "tbody", "tr", "th", "td", "span", "br", "b", "svg", "line", "circle"),
     }
     assert not any({"src", "href", "style", "onload", "onclick"} & set(attributes) for _, attributes in page.tags)
-    assert "http" not in html and "@import" not in html and "url(" not in html
+    assert "http" not in source and "@import" not in source and "url(" not in source
 
 
 def test_every_word_that_is_not_ours_is_escaped_wherever_it_stands(report):
@@ -135,6 +138,52 @@ def test_every_word_that_is_not_ours_is_escaped_wherever_it_stands(report):
     }
     page = render(type(report)(facts, report.tables | hostile))
     assert "<script" not in page and page.count("&lt;script&gt;") > 50
+
+
+@pytest.mark.parametrize(
+    ("template", "macro", "row"),
+    [
+        ("attacks", "membership", {"attack": NASTY, "level": NASTY}),
+        ("attacks", "memorised", {"arm": "run", "prefix_tokens": NASTY, "notes": 3}),
+        ("attacks", "probes", dict.fromkeys(("question", "answer", "controls", "verdict"), NASTY)),
+        ("attacks", "risk", {"part": NASTY, "weight": 0.5}),
+        ("models", "costs", {"run_id": "r", "steps": 1, "tokens": 1, "seconds": 1.0}),
+    ],
+)
+def test_what_only_a_full_audit_brings_is_escaped(template, macro, row):
+    """The smoke runs of the tests above have no such tables."""
+    rows = [{"run": "r", "value": 0.5, "low": 0.4, "high": 0.6} | row]
+    page = part(template, macro, rows, {"r": NASTY})
+    assert "<script" not in page and "&lt;script&gt;" in page
+    assert NASTY in seen(page).text
+
+
+def test_every_template_escapes_and_none_marks_anything_as_safe():
+    """No filter, tag or call that switches escaping off stands in a template or beside them."""
+    folder = Path(html.__file__).parent
+    sources = [*(folder / "templates").glob("*.j2"), *folder.glob("*.py")]
+    assert len(sources) > 10
+    for path in sources:
+        source = path.read_text(encoding="utf-8")
+        assert not re.search(r"\|\s*safe\b|autoescape\s+false|autoescape=False|Markup\(", source), path.name
+    assert html._templates.autoescape is True
+    assert html._templates.from_string("{{ word }}").render(word="<b>") == "&lt;b&gt;"
+
+
+def test_a_missing_fact_or_column_fails_instead_of_showing_nothing(report):
+    without = {name: value for name, value in report.facts.items() if name != "commands"}
+    with pytest.raises(UndefinedError, match="commands"):
+        render(type(report)(without, report.tables))
+    models = report.tables["models"].drop(columns="seed")
+    with pytest.raises(UndefinedError, match="seed"):
+        render(type(report)(report.facts, report.tables | {"models": models}))
+
+
+def test_the_templates_are_found_from_any_folder(report, tmp_path, monkeypatch):
+    expected = render(report)
+    html._templates.cache.clear()
+    monkeypatch.chdir(tmp_path)
+    assert render(report) == expected
 
 
 def test_a_report_calls_a_public_seed_no_promise(report, smoke_workspace, smoke_specs):
@@ -291,8 +340,8 @@ def test_what_full_audits_found_is_told(workspace, smoke_specs):
     )
     found = memorised({run_id: SimpleNamespace(table=lambda name: rates)})
     assert found["value"].tolist() == [0.5, 0.0]
-    html = findings.memorised(found, {run_id: "A"})
-    assert "50\u00a0%" in html and "held-out notes" in html and "public base" not in html
+    page = part("attacks", "memorised", found.to_dict("records"), {run_id: "A"})
+    assert "50\u00a0%" in page and "held-out notes" in page and "public base" not in page
     assert memorised({run_id: SimpleNamespace(table=lambda name: pd.DataFrame())}).empty
     assert probes({run_id: SimpleNamespace(table=lambda name: pd.DataFrame())}).empty
 

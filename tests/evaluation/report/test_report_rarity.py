@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from core.evaluation.report.html_findings import rarity as rarity_html
+from core.evaluation.report.html import part
 from core.evaluation.report.rarity import BUCKET_COLUMNS, TREND_COLUMNS, rarity
 from core.runs.store import Workspace
 
@@ -21,6 +21,10 @@ def found(tmp_path_factory):
     runs = [workspace.run(PLAIN), workspace.run(PRIVATE)]
     corpus = workspace.corpus(runs[0].spec.corpus, store=False)
     return rarity(workspace, runs, {run.id: workspace.audit(run.id) for run in runs}, corpus)
+
+
+def rarity_html(buckets, trends, said, names) -> str:
+    return part("rarity", "rarity", buckets.to_dict("records"), trends.to_dict("records"), said, names)
 
 
 def test_the_private_run_claims_nothing_and_the_plain_one_is_at_its_ceiling(found):

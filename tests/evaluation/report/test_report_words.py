@@ -9,9 +9,7 @@ import pandas as pd
 from streamlit.testing.v1 import AppTest
 
 from core.evaluation.rarity.trend import signed
-from core.evaluation.report import html_tables
-from core.evaluation.report.html_tables import controls as controls_html
-from core.evaluation.report.html_tables import figure_text
+from core.evaluation.report.html import figure_text, part
 from core.evaluation.report.tables import controls
 
 
@@ -40,7 +38,7 @@ def test_canaries_are_told_with_most_copies_and_judged():
     metrics = pd.DataFrame(rows, columns=["metric", "arm", "value", "low", "high"]).assign(n=3, note="")
     (row,) = controls([SimpleNamespace(id="r", metrics=metrics)]).to_dict("records")
     assert (row["metric"], row["verdict"], row["against"]) == ("exposure:16", "exceeds its control", "held out")
-    assert "exceeds held out" in controls_html(pd.DataFrame([row]), {"r": "A"})
+    assert "exceeds held out" in part("attacks", "controls", [row], {"r": "A"})
 
 
 def test_the_audit_fixed_beforehand_is_told_as_such_wherever_it_stands():
@@ -57,10 +55,10 @@ def test_the_audit_fixed_beforehand_is_told_as_such_wherever_it_stands():
         "looks": 3,
     }
     looks = pd.DataFrame([row, row | {"audit": "b", "epsilon": 0.9}, row | {"audit": "c", "epsilon": 0.1}])
-    html = html_tables.bounds(looks, {"r": "A"})
+    html = part("attacks", "bounds", looks.to_dict("records"), {"r": "A"})
     assert html.count("<tr>") == 2 and "<td>b</td>" in html
     fixed = pd.concat([looks, pd.DataFrame([row | {"audit": "first", "epsilon": 0.2, "looks": 1}])])
-    html = html_tables.bounds(fixed.reset_index(drop=True), {"r": "A"})
+    html = part("attacks", "bounds", fixed.reset_index(drop=True).to_dict("records"), {"r": "A"})
     assert html.index("<td>first</td>") < html.index("<td>b</td>") and html.count("<tr>") == 3
 
 
@@ -79,7 +77,7 @@ def test_no_bound_on_epsilon_is_told_without_its_ceiling():
         "looks": 1,
     }
     table = pd.DataFrame([row, row | {"audit": "patients", "epsilon": 0.0, "ceiling": 0.4178, "looks": 2}])
-    html = html_tables.bounds(table, {"r": "A"})
+    html = part("attacks", "bounds", table.to_dict("records"), {"r": "A"})
     assert "1.26" in html and "0.418" in html
     for bounds in (table, table.assign(epsilon=[0.0, 0.129])):
         said = AppTest.from_function(_bound_sentences, args=(bounds,)).run()

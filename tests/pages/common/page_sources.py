@@ -11,6 +11,8 @@ import re
 from functools import cache
 from pathlib import Path
 
+from jinja2 import Environment, nodes
+
 ROOT = Path(__file__).resolve().parents[3]
 SHARED = ("common/shell", "common/glossary")  # on every page: what they say is no page's own
 # Modules of core/ that write sentences for pages.
@@ -24,12 +26,7 @@ WRITERS = {
     "core.runs.facts",
     "core.runs.ledger.totals",
 }
-HTML_WRITERS = {
-    "core.evaluation.report.html",
-    "core.evaluation.report.html_findings",
-    "core.evaluation.report.html_tables",
-    "core.evaluation.wording",
-}
+HTML_WRITERS = {"core.evaluation.report.html", "core.evaluation.wording"}
 
 
 def path_of(module: str) -> Path:
@@ -37,14 +34,20 @@ def path_of(module: str) -> Path:
     return ROOT / f"{module.replace('.', '/')}.py"
 
 
+TEMPLATES = (ROOT / "core/evaluation/report/templates").glob("*.j2")
 SHOWN = sorted(
-    {*(ROOT / "pages").rglob("*.py"), *map(path_of, WRITERS | HTML_WRITERS)} - {ROOT / "pages/parts/common/glossary.py"}
+    {*(ROOT / "pages").rglob("*.py"), *TEMPLATES, *map(path_of, WRITERS | HTML_WRITERS)}
+    - {ROOT / "pages/parts/common/glossary.py"}
 )
 
 
 @cache
 def strings_of(file: Path) -> tuple[str, ...]:
-    """The string constants of a Python file in the order of the file, without docstrings."""
+    """The string constants of a Python file without docstrings, in the order of the file, or a template's text."""
+    if file.suffix == ".j2":
+        template = Environment(autoescape=True).parse(file.read_text(encoding="utf-8"))
+        strings = [node.value for node in template.find_all(nodes.Const) if isinstance(node.value, str)]
+        return tuple([*strings, *(node.data for node in template.find_all(nodes.TemplateData))])
     tree = ast.parse(file.read_text(encoding="utf-8"))
     docstrings = {
         id(node.body[0].value)
