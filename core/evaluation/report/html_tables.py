@@ -11,27 +11,16 @@ from typing import Any
 import pandas as pd
 
 from core.common.formatting import REPRODUCIBLE, delta_text, epochs_text, promised_text, proved_text
+from core.evaluation import registry
+from core.evaluation.figures.limited import UTILITY
 from core.evaluation.guarantee.audit_guarantee import further, headline
-from core.evaluation.sweep.limits import RISKS, UTILITY, measure_name, measure_text
+from core.evaluation.registry import explain, figure_text, measure_name, measure_text
 from core.evaluation.sweep.recommendation import attack_text, epsilon_name
-from core.evaluation.wording import at_most_text, epsilon_text, explain, percent, perplexity_text
+from core.evaluation.wording import at_most_text, epsilon_text
 from core.runs.facts import neighbours
 
 Names = Mapping[str, str]  # run id → its short name in this report
-FIGURES = {
-    "perplexity_heldout": "perplexity on held-out patients",
-    "perplexity_member": "perplexity on members",
-    "bits_per_character_heldout": "bits a character, held-out patients",
-    "vocabulary_names": "patients with a name in the word list",
-    "vocabulary_rare_names": "patients with a name of their own in the word list",
-    "auc_loss": "membership AUC, loss attack",
-    "privacy_leakage_loss": "privacy leakage, loss attack",
-    "full_name_patients": "patients by full name",
-    "direct_patients": "patients by any identifier",
-    "attempts_with_leak": "texts with a leak",
-}
 EXCEEDS = "exceeds its control"
-NO_LEAKS = ("perplexity", "known_words", "bits_per_character")
 NOT_MEASURED = "<p>Not measured.</p>"
 
 
@@ -62,21 +51,6 @@ def _cell(cell: str | Wide, columns: int) -> str:
     if isinstance(cell, Wide):
         cell, columns = cell.cell, cell.columns
     return f'<td colspan="{columns}">{cell}</td>' if columns > 1 else f"<td>{cell}</td>"
-
-
-def figure_text(metric: str, value: float) -> str:
-    """A figure of the metrics table as it is written: shares in percent, perplexities, an AUC with three digits."""
-    if math.isnan(value):
-        return "–"
-    if metric.startswith("perplexity"):
-        return perplexity_text(value)
-    if metric.startswith("exposure"):
-        return f"{value:.1f}"
-    if metric.startswith("bits_per_character"):
-        return f"{value:.2f}"
-    if metric.startswith("auc"):
-        return f"{value:.3f}"
-    return percent(value) if value >= 0 else f"−{percent(-value)}"
 
 
 def interval(metric: str, row: Any, prefix: str = "") -> str:
@@ -135,13 +109,13 @@ def _counted(metric: str, row: Mapping[str, Any], prefix: str) -> str:
 
 
 def _title(metric: str) -> str:
-    name, _, copies = metric.partition(":")
-    return f"exposure of canaries, {copies} copies, bits" if name == "exposure" else FIGURES.get(metric, metric)
+    figure = registry.figure(metric)
+    return figure.written(figure.title, metric)
 
 
 def _verdict(metric: str, row: Mapping[str, Any]) -> str:
     """By the intervals, with the control it is held against; how well a model reads is no leak and gets none."""
-    if metric.startswith(NO_LEAKS) or not row["verdict"]:
+    if not registry.figure(metric).leak or not row["verdict"]:
         return ""
     said = row["verdict"].replace("its control", {"held out": "held out", "base": "the base"}[row["against"]])
     return f'<span class="bad">{escaped(said)}</span>' if row["verdict"] == EXCEEDS else escaped(said)
@@ -253,7 +227,8 @@ def limits(frame: pd.DataFrame) -> str:
     for (unit, epsilon), same in frame.groupby(["unit", "epsilon"], sort=False):
         at = {row["measure"]: row for row in same.to_dict("records")}
         rows.append([escaped(epsilon_name(unit, epsilon)), *(_against(at.get(name), name) for name in measures)])
-    explained = "; ".join(f"{RISKS[name].label}: {RISKS[name].explanation}" for name in measures if name in RISKS)
+    risks = registry.limits()
+    explained = "; ".join(f"{risks[name].label}: {risks[name].explanation}" for name in measures if name in risks)
     caption = f"Met when the worse end of the 95 % interval meets the limit. {explained}."
     return table(heads, rows, caption)
 

@@ -9,9 +9,9 @@ import pandas as pd
 from streamlit.testing.v1 import AppTest
 
 from core.evaluation.rarity.trend import signed
+from core.evaluation.registry import figure_text
 from core.evaluation.report import html_tables
 from core.evaluation.report.html_tables import controls as controls_html
-from core.evaluation.report.html_tables import figure_text
 from core.evaluation.report.tables import controls
 
 
