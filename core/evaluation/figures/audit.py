@@ -29,7 +29,7 @@ PATIENTS_RESAMPLED = "patients resampled, expanded percentiles (Hesterberg 2015)
 WILSON_PATIENTS, WILSON_TEXTS = "Wilson, trials = patients", "Wilson, trials = generated texts"
 
 FIGURES_SECTION = "The figures"
-VOCABULARY_SECTION = "A vocabulary of its own"
+WORDS_SECTION, NAMES_SECTION = "Comparing runs with different word lists", "Names in the list"
 
 SHARES = (0.0, 1.0)
 DIFFERENCES = (-1.0, 1.0)
@@ -121,7 +121,7 @@ AUDIT_FIGURES: tuple[Figure, ...] = (
         interval=PATIENTS_RESAMPLED,
         formula="Σ −log₂ p(word) / Σ characters, over 15 % of the words of held-out notes",
         source="Kauf & Ivanova 2023 (pieces hidden from left to right)",
-        section=VOCABULARY_SECTION,
+        section=WORDS_SECTION,
         controls=("public base model",),
         title="bits a character, held-out patients",
         leak=False,
@@ -138,7 +138,7 @@ AUDIT_FIGURES: tuple[Figure, ...] = (
         interval=PATIENTS_RESAMPLED,
         formula="Σ tokens / notes, over the same held-out notes",
         source="",
-        section=VOCABULARY_SECTION,
+        section=WORDS_SECTION,
         controls=("public base model",),
         leak=False,
     ),
@@ -153,7 +153,7 @@ AUDIT_FIGURES: tuple[Figure, ...] = (
         interval=WILSON_PATIENTS,
         formula="patients of the arm with a word of their name among the new entries / patients of the arm",
         source="Hoory 2021, §3.2 (the list itself)",
-        section=VOCABULARY_SECTION,
+        section=NAMES_SECTION,
         controls=("held-out patients",),
         title="patients with a name in the word list",
         card=True,
@@ -169,7 +169,7 @@ AUDIT_FIGURES: tuple[Figure, ...] = (
         interval=WILSON_PATIENTS,
         formula="the same for words that no other patient of the cohort is called by",
         source="Hoory 2021, §3.2 (the list itself)",
-        section=VOCABULARY_SECTION,
+        section=NAMES_SECTION,
         controls=("held-out patients",),
         title="patients with a name of their own in the word list",
         card=True,

@@ -12,7 +12,7 @@ UTILITY = "utility_share"
 
 DIFFERENCE = "MOVER, from both Wilson intervals (Zou & Donner 2008)"
 WIDENED = f"{PATIENTS_RESAMPLED}; widened for the choice among N attacks (Bonferroni)"
-LIMITS_SECTION = "Odds, and an ε for a decision"
+LIMITS_SECTION, MEMBERSHIP_SECTION = "Recommended ε", "Membership in limits"
 
 
 def _limited(
@@ -34,7 +34,7 @@ def _limited(
         "unit": "share",
         "number": SHARE,
         "source": "",
-        "section": LIMITS_SECTION,
+        "section": LIMITS_SECTION if basis == "text" else MEMBERSHIP_SECTION,
         "leak": False,
         "limit": Limit(label, explanation, basis, start, chosen),
     }
