@@ -24,6 +24,7 @@ for command in (
     delete_upload.delete_upload,
     report.report,
     verify.verify,
+    verify.refresh,
     defences.defences,
     vocabulary.words,
     *(corpora.account, corpora.pretrain, corpora.bench, corpora.demo),

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from core.common.formatting import REPRODUCIBLE
+from core.evaluation.registry import on_card
 from core.pipeline.full_audit import audit
 from core.pipeline.training_run import execute
 from core.runs.card import CARD_FILE, write_card
@@ -120,7 +121,7 @@ def _copy_run(run: Run, folder: Path, *, weights: bool) -> None:
     left_out = [EVENTS_FILE, CHECKSUMS] if weights else [EVENTS_FILE, CHECKSUMS, "model"]
     shutil.copytree(run.folder, folder, ignore=shutil.ignore_patterns(*left_out))
     if public and REPRODUCIBLE not in (folder / CARD_FILE).read_text(encoding="utf-8").lower():
-        write_card(folder, run.spec, run.privacy, run.metrics)  # an older version wrote it
+        write_card(folder, run.spec, run.privacy, run.metrics, on_card())  # an older version wrote it
 
 
 def _pack(path: Path) -> None:

@@ -9,6 +9,7 @@ import typer
 
 from core.cli.output import AsJson, BadInput, DataFolder, answer, errors_as_sentences, say
 from core.common.files import replaced
+from core.evaluation.registry import limits
 
 if TYPE_CHECKING:
     from core.evaluation.sweep.recommendation import Recommendation
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 SUFFIXES = (".html", ".json", ".zip")
 LIMIT_HELP = (
     "A risk you accept at most, such as auc_strongest=0.6 (the strongest attack that was run, by patient); also "
-    "members_caught_strongest, privacy_leakage_strongest, full_name_patients_excess, direct_patients_excess, "
-    "attempts_with_leak_excess, and of the loss attack by note auc_loss, members_caught, privacy_leakage_loss."
+    f"{', '.join(name for name in limits('strongest', 'text') if name != 'auc_strongest')}, and of the loss attack by "
+    f"note {', '.join(limits('loss'))}."
 )
 
 
@@ -89,7 +90,7 @@ def _recommendation(
             risks[name] = float(value)
         except ValueError:
             raise BadInput(f"--limit: “{given}” is not like auc_strongest=0.6.") from None
-    limits = Limits(risks, utility, use_case)
+    wished = Limits(risks, utility, use_case)
     wanted = next((run for run in runs if run.spec.privacy.private), runs[0])
     known = sweeps_of(workspace.runs())
     sweep = next((one for one in known if wanted.id in one.run_ids), None)
@@ -98,7 +99,7 @@ def _recommendation(
     compared = [workspace.run(run_id) for run_id in compared_runs(sweep, known)]
     say(f"Comparing {len(compared)} runs that differ in ε, seed and unit.")
     audits = {run.id: workspace.audit(run.id) for run in compared}
-    return advise(workspace, measures(compared, workspace.find(wanted.spec.base_spec()), audits), limits)
+    return advise(workspace, measures(compared, workspace.find(wanted.spec.base_spec()), audits), wished)
 
 
 def _write(path: Path, content: bytes, *, private: bool) -> None:

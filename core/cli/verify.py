@@ -1,12 +1,13 @@
-"""The command `verify`: is every stored file what was written, and what can be done where it is not?"""
+"""Commands that look after what is stored: `verify` (is it what was written?) and `refresh` (is it up to date?)."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from core.cli.output import FAILURE, AsJson, DataFolder, answer, errors_as_sentences
+from core.cli.output import FAILURE, AsJson, DataFolder, answer, errors_as_sentences, say
 
 if TYPE_CHECKING:
     from core.runs.integrity.verify import Damage
@@ -53,3 +54,32 @@ def _repaired(damage: Damage, workspace: Workspace) -> str:
     from core.pipeline.repair import repair
 
     return repair(damage, workspace)
+
+
+def refresh(
+    runs: Annotated[
+        list[str] | None, typer.Argument(metavar="[RUN…]", help="Only these runs; `runs` lists them. Default: all.")
+    ] = None,
+    data: DataFolder = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make outdated figures again from stored tables; no attack is run. Exit code 1 where that failed for a run."""
+    with errors_as_sentences():
+        from core.evaluation.registry import version
+        from core.pipeline.refresh import refresh as refresh_run
+        from core.runs.store import Workspace
+
+        workspace = Workspace(data)
+        chosen = [workspace.run(name) for name in dict.fromkeys(runs)] if runs else workspace.runs()
+        problems = [] if runs else workspace.problems()
+        done = []
+        for number, run in enumerate(chosen, start=1):
+            say(f"[{number}/{len(chosen)}] {run.id}")
+            done.append(refresh_run(run, workspace))
+        lines = [f"{one.run}: {one.sentence}" for one in done] or ["There are no runs yet: `python -m core train`."]
+        out = {"version": version(), "runs": [asdict(one) for one in done], "problems": problems}
+        answer(out, "\n".join([*lines, *problems]), as_json=as_json)
+        if any(one.state == "made again" for one in done):
+            say("An app that is running keeps older figures in memory: restart it.")
+        if any(one.state == "failed" for one in done):
+            raise typer.Exit(FAILURE)

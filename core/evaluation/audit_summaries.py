@@ -34,6 +34,7 @@ class Summary:
     needs: tuple[str, ...]
     make: Callable[[Audited], pd.DataFrame]
     headline: str = ""  # a condition (DataFrame.query) on the rows that the command line prints; JSON has them all
+    from_metrics: bool = False  # made of the run's metrics table, too: outdated when that is made again
     version: int = 1  # raise it when code changes what the table says: stored ones are then made again
 
     def frame(self, audited: Audited) -> pd.DataFrame | None:

@@ -1,7 +1,8 @@
 """The metrics table of a run: every figure with its interval, its n and its controls, from the other tables alone.
 
 Arms: `run` is the figure itself, `heldout` the same figure for held-out patients, whom no model was trained on, `base`
-the same figure for the public base model. A leak is what exceeds its control. docs/METHODS.md has the formulas.
+the same figure for the public base model. A leak is what exceeds its control. `summarise` calls the function of every
+figure in `core.evaluation.registry`; most of these functions are below. docs/methods/figures.md has the formulas.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import pandas as pd
 
 from core.attacks.membership.decision import LOSS, PUBLIC_LOSS
 from core.corpus.tables import Corpus
+from core.evaluation import registry
 from core.evaluation.memorisation.known_words import (
     hospital_words,
     identifier_spans,
@@ -64,6 +66,31 @@ class Row:
     note: str
 
 
+@dataclass(frozen=True)
+class RunTables:
+    """What a figure is made from: one model's tables of the quick audit, the cohort, and how the audit was set."""
+
+    scores: pd.DataFrame
+    generations: pd.DataFrame
+    hits: pd.DataFrame
+    canaries: pd.DataFrame
+    corpus: Corpus
+    audit: AuditSpec
+
+    @classmethod
+    def of(cls, tables: Mapping[str, pd.DataFrame], corpus: Corpus, audit: AuditSpec) -> RunTables:
+        """The tables by their names. Raises ValueError, a sentence, where one is missing."""
+        names = ("scores", "generations", "hits", "canaries")
+        for name in names:
+            if name not in tables:
+                raise ValueError(f"the summary of a run needs its table “{name}”, which is not there")
+        return cls(*(tables[name] for name in names), corpus, audit)
+
+    def interval(self, statistic: WeightedStatistic, units: np.ndarray, strata: np.ndarray | None = None) -> Interval:
+        """A statistic with its interval over units (patients), drawn within strata, as often as the audit says."""
+        return patient_bootstrap(statistic, units, strata, resamples=self.audit.bootstrap, seed=self.audit.seed)
+
+
 def summarise(
     run_tables: Mapping[str, pd.DataFrame],
     base_tables: Mapping[str, pd.DataFrame] | None,
@@ -75,14 +102,15 @@ def summarise(
 
     Tables used: scores, generations, hits, canaries. `base_tables` is None for the base model itself, which then has no
     `base` arm. Intervals are 95 %: Wilson where trials are independent, else by resampling patients
-    (`audit.bootstrap` times, seeded by `audit.seed`). Raises ValueError when a table is missing or empty.
+    (`audit.bootstrap` times, seeded by `audit.seed`). Raises ValueError when a table is missing or empty, and KeyError
+    when a registered function makes a figure that has no record.
     """
-    rows = list(_figures(run_tables, corpus, audit))
+    rows = list(_figures(RunTables.of(run_tables, corpus, audit)))
     if base_tables is not None:
         scores = _of_the_same_notes(base_tables["scores"], run_tables["scores"])
         rows += [
             Row(row.metric, "base", row.value, row.low, row.high, row.n, row.note)
-            for row in _figures({**base_tables, "scores": scores}, corpus, audit)
+            for row in _figures(RunTables.of({**base_tables, "scores": scores}, corpus, audit))
             if row.arm == "run"
         ]
     frame = pd.DataFrame(rows, columns=list(METRIC_COLUMNS)).astype(METRIC_COLUMNS)
@@ -100,22 +128,20 @@ def _of_the_same_notes(base: pd.DataFrame, run: pd.DataFrame) -> pd.DataFrame:
     return base[base["note_id"].isin(run["note_id"])]
 
 
-def _figures(tables: Mapping[str, pd.DataFrame], corpus: Corpus, audit: AuditSpec) -> Iterator[Row]:
-    """Rows of arms `run` and `heldout` for one model's tables."""
-    for name in ("scores", "generations", "hits", "canaries"):
-        if name not in tables:
-            raise ValueError(f"the summary of a run needs its table “{name}”, which is not there")
-    yield from _language(tables["scores"], audit)
-    yield from _membership(tables["scores"], audit)
-    yield from extraction_rows(tables["generations"], tables["hits"], corpus)
-    yield from _exposure(tables["canaries"])
-    yield _known_words(tables["generations"], tables["hits"], corpus, audit)
+def _figures(run: RunTables) -> Iterator[Row]:
+    """Rows of arms `run` and `heldout` for one model's tables, by every registered function."""
+    for rows in registry.functions():
+        for row in rows(run):
+            registry.figure(row.metric)
+            yield row
 
 
 # Language and membership ---------------------------------------------------------------------------------------------
 
 
-def _language(scores: pd.DataFrame, audit: AuditSpec) -> Iterator[Row]:
+def perplexities(run: RunTables) -> Iterator[Row]:
+    """Perplexity on notes of held-out patients and of members, and on public text."""
+    scores = run.scores
     notes = scores[scores["attack"] == LOSS]
     for metric, rows, unit in (
         ("perplexity_heldout", notes[notes["split"] == "heldout"], "patient_id"),
@@ -125,32 +151,34 @@ def _language(scores: pd.DataFrame, audit: AuditSpec) -> Iterator[Row]:
         if len(rows):
             statistic = weighted_perplexity(-rows["score"].to_numpy(), rows["tokens"].to_numpy())
             what = "held-out public texts resampled" if unit == "note_id" else "patients resampled"
-            found = _interval(statistic, rows[unit].to_numpy(), None, audit)
+            found = run.interval(statistic, rows[unit].to_numpy())
             yield Row(metric, "run", found.value, found.low, found.high, int(rows[unit].nunique()), what)
 
 
-def _membership(scores: pd.DataFrame, audit: AuditSpec) -> Iterator[Row]:
-    notes = scores[scores["attack"] == LOSS]
+def membership(run: RunTables) -> Iterator[Row]:
+    """AUC and privacy leakage of the loss attack on notes."""
+    notes = run.scores[run.scores["attack"] == LOSS]
     score, member = notes["score"].to_numpy(), notes["member"].to_numpy(dtype=bool)
     patients = notes["patient_id"].to_numpy()
     of_members, of_others = (len(np.unique(patients[side])) for side in (member, ~member))
     said = says_member(score, score[member]).astype(float)
     caught, accused = (
-        share_interval(_interval(weighted_share(said[side], np.ones(side.sum())), patients[side], None, audit), of)
+        share_interval(run.interval(weighted_share(said[side], np.ones(side.sum())), patients[side]), of)
         for side, of in ((member, of_members), (~member, of_others))
     )
-    auc = auc_interval(_interval(weighted_auc(score, member), patients, member, audit), of_members, of_others)
-    leaked = difference_interval(_interval(weighted_leakage(score, member), patients, member, audit), caught, accused)
+    auc = auc_interval(run.interval(weighted_auc(score, member), patients, member), of_members, of_others)
+    leaked = difference_interval(run.interval(weighted_leakage(score, member), patients, member), caught, accused)
     for metric, found, blind in (("auc_loss", auc, "0.5"), ("privacy_leakage_loss", leaked, "0")):
         note = f"patients resampled; a blind guess gets {blind}"
         yield Row(metric, "run", found.value, found.low, found.high, of_members + of_others, note)
 
 
-def _interval(statistic: WeightedStatistic, units: np.ndarray, strata: np.ndarray | None, audit: AuditSpec) -> Interval:
-    return patient_bootstrap(statistic, units, strata, resamples=audit.bootstrap, seed=audit.seed)
-
-
 # Extraction ----------------------------------------------------------------------------------------------------------
+
+
+def extraction(run: RunTables) -> Iterator[Row]:
+    """Shares of patients and of generated texts with something written of them."""
+    return extraction_rows(run.generations, run.hits, run.corpus)
 
 
 def extraction_rows(generations: pd.DataFrame, hits: pd.DataFrame, corpus: Corpus) -> Iterator[Row]:
@@ -206,8 +234,9 @@ def _share(metric: str, arm: str, successes: int, trials: int, note: str) -> Row
 # Canaries and words --------------------------------------------------------------------------------------------------
 
 
-def _exposure(canaries: pd.DataFrame) -> Iterator[Row]:
+def exposure(run: RunTables) -> Iterator[Row]:
     """Mean bits of the canaries of each insertion count; those that the coin kept out are the held-out arm."""
+    canaries = run.canaries
     ranked = canaries[canaries["exposure"].notna()]
     for insertions in sorted(ranked["insertions"].unique()):
         same = ranked[ranked["insertions"] == insertions]
@@ -222,16 +251,19 @@ def _exposure(canaries: pd.DataFrame) -> Iterator[Row]:
                 yield Row(f"exposure:{insertions}", arm, found.value, found.low, found.high, len(rows), note)
 
 
-def _known_words(generations: pd.DataFrame, hits: pd.DataFrame, corpus: Corpus, audit: AuditSpec) -> Row:
-    vocabulary = public_words() | hospital_words(corpus)
-    left_out, spans = identifier_words(corpus, vocabulary), identifier_spans(hits)
+def known_words(run: RunTables) -> Iterator[Row]:
+    """Share of the words written that public text or the hospital's notes hold, identifiers left out."""
+    generations, audit = run.generations, run.audit
+    vocabulary = public_words() | hospital_words(run.corpus)
+    left_out, spans = identifier_words(run.corpus, vocabulary), identifier_spans(run.hits)
     texts = [
         without_spans(text, spans.get(int(generation), ()))
         for generation, text in zip(generations["generation_id"], generations["text"], strict=True)
     ]
     if all(set(whole_words(text)) <= left_out for text in texts):
         note = "the model wrote no words, or identifiers alone"
-        return Row("known_words", "run", math.nan, math.nan, math.nan, len(generations), note)
+        yield Row("known_words", "run", math.nan, math.nan, math.nan, len(generations), note)
+        return
     found = known_share(texts, vocabulary, left_out=left_out, resamples=audit.bootstrap, seed=audit.seed)
     note = "identifiers left out; generations resampled"
-    return Row("known_words", "run", found.value, found.low, found.high, len(generations), note)
+    yield Row("known_words", "run", found.value, found.low, found.high, len(generations), note)

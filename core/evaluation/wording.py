@@ -3,46 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Literal
 
 from core.common.formatting import promised_text, proved_text
 
 Verdict = Literal["exceeds its control", "cannot be told from its control", "below its control"]
-
-EXPLANATIONS: dict[str, str] = {
-    "perplexity_heldout": "How uncertain the model is of a token in notes of patients it never saw, as the number of "
-    "equally likely tokens that would leave it as uncertain; lower is more useful. GPT-2 is asked for the next token; "
-    "BERT and DistilBERT for hidden tokens between the others (pseudo-perplexity), which is easier: the two do not "
-    "compare.",
-    "perplexity_member": "The same for notes it was trained on. Far below the held-out figure means memorising.",
-    "perplexity_public": "The same for public health text, which training must not make it forget.",
-    "auc_loss": "How often the loss attack tells a note that was trained on from one that was not, given one of each. "
-    "0.5 is tossing a coin. Other attacks, and all notes of a patient together, tell more.",
-    "privacy_leakage_loss": "Share of members the attacker finds, less that of others wrongly accused. 0 is blind.",
-    "full_name_patients": "Share of patients whose full name the model wrote.",
-    "direct_patients": "Share of patients of whom the model wrote any direct identifier.",
-    "attempts_with_leak": "Share of generated texts with a direct identifier of a patient of that arm; the held-out "
-    "figure is scaled to a pool as large as the members'.",
-    "attempts_with_leak_uncorrected": "The held-out control before it is scaled to as many patients as are members.",
-    "old_rule_attempts": "Share of generated texts that a loose rule calls a leak: one word of a name, a bare year, "
-    "a common diagnosis.",
-    "field_patients": "Share of patients of whom the model wrote this field (a health detail: beside their identity).",
-    "exposure": "How far up the model ranks a planted secret among all it might have been, in bits; about 1.4 if it "
-    "never saw it.",
-    "bits_per_character_heldout": "How hard notes of patients it never saw are to read, in bits a character; lower is "
-    "more useful. Unlike perplexity it compares models with unlike word lists.",
-    "tokens_per_note_heldout": "Tokens of a note of a patient it never saw: a list that knows the words needs fewer.",
-    "vocabulary_names": "Share of patients a first or last name of whom was put into the model's word list.",
-    "vocabulary_rare_names": "The same for names that only one patient bears: the list says that this person is in it.",
-    "known_words": "Share of the words it writes that occur in public text or in the hospital's own notes. "
-    "Names and other identifiers count neither way.",
-}
-
-
-def explain(metric: str) -> str:
-    """One plain sentence about a metric of the metrics table; of `exposure:4` about `exposure`. KeyError for others."""
-    return EXPLANATIONS[metric.partition(":")[0]]
-
 
 # Numbers -------------------------------------------------------------------------------------------------------------
 
@@ -191,7 +157,13 @@ def verdict(low: float, high: float, control_low: float, control_high: float) ->
 
 
 def leak_sentence(
-    value: float, low: float, high: float, control: float, control_low: float, control_high: float
+    value: float,
+    low: float,
+    high: float,
+    control: float,
+    control_low: float,
+    control_high: float,
+    number: Callable[[float], str] = percent,
 ) -> str:
     """A leak rate, its control and the verdict in one sentence."""
     found = verdict(low, high, control_low, control_high)
@@ -201,8 +173,8 @@ def leak_sentence(
         "below its control": "less than chance, no sign of memorising.",
     }[found]
     return (
-        f"{percent(value)} ({interval_text(low, high)}) against {percent(control)} "
-        f"({interval_text(control_low, control_high)}) for held-out patients: {ending}"
+        f"{number(value)} ({interval_text(low, high, number)}) against {number(control)} "
+        f"({interval_text(control_low, control_high, number)}) for held-out patients: {ending}"
     )
 
 

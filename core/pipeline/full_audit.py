@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pandas as pd
 
 from core.evaluation.audit_summaries import Audited, Summary
-from core.runs.audits import Outcome, StoredAudit
+from core.runs.audits import ATTACKS_FILE, Outcome, StoredAudit
 from core.runs.events import STATUS_FILE, Cancelled, EventLog, Status, read_status, write_status
 from core.runs.integrity.disk import full_disk_as_sentence
 from core.runs.lock import held
@@ -138,6 +138,47 @@ def open_figures(run: Run, workspace: Workspace) -> list[Summary]:
     ]
 
 
+def refresh_figures(run: Run, workspace: Workspace) -> tuple[str, ...]:
+    """Make the outdated figures of a run's own full audit again from what its attacks stored. Returns their names.
+
+    No attack is run. An audit that was shipped is left as it is. Raises AuditBroken, and ValueError, a sentence, for
+    figures that cannot be made and for an audit that is under way.
+    """
+    stored = workspace.audit(run.id)
+    if not (stored.folder / ATTACKS_FILE).exists() or not (left := open_figures(run, workspace)):
+        return ()
+    with _not_under_way(run, workspace):
+        _Battery(run, workspace, EventLog(stored.folder, None), lambda: False).figures(stored, left)
+    after = stored.outcomes()
+    for summary in left:
+        if after[SUMMARY + summary.name].state == "failed":
+            raise ValueError(f"“{summary.name}” of its full audit: {after[SUMMARY + summary.name].message}")
+    return tuple(summary.name for summary in left)
+
+
+def outdate_figures(run: Run, workspace: Workspace) -> None:
+    """Have the figures of a run's own full audit that its metrics enter made again: the metrics are about to change."""
+    stored = workspace.audit(run.id)
+    if not (stored.folder / ATTACKS_FILE).exists():
+        return
+    with _not_under_way(run, workspace):
+        before = stored.outcomes()
+        for summary in summaries():
+            outcome = before.get(SUMMARY + summary.name)
+            if summary.from_metrics and outcome is not None:
+                waiting = replace(outcome, state="failed", message="its run's metrics were made again", tables=())
+                stored.record(waiting, {})
+
+
+@contextmanager
+def _not_under_way(run: Run, workspace: Workspace) -> Iterator[None]:
+    """Hold the audit's lock. Raises ValueError, a sentence, while another process holds it."""
+    with held(workspace.audit_lock_file(run.id), should_stop=lambda: True) as holding:
+        if not holding:
+            raise ValueError("its full audit is under way. Refresh it once that has ended")
+        yield
+
+
 def chosen_attacks(run: Run, names: Sequence[str] | None) -> list[Attack]:
     """The attacks of those names that apply to a run (all without names). Raises ValueError with a sentence."""
     from core.attacks.battery import REGISTRY, applicable
@@ -172,13 +213,16 @@ class _Battery:
             for number, attack in enumerate(open_ones, start=1):
                 self.diary.emit("attack", attack=attack.name, number=number, of=len(open_ones))
                 self._attack(stored, attack, target)
+        self.figures(stored, open_figures(self.run, self.workspace))
+        return stored
+
+    def figures(self, stored: StoredAudit, left: Sequence[Summary]) -> None:
+        """Make these figures of what the attacks have stored."""
         self.diary.stage("figures", "Computing figures and their intervals from what the attacks found")
-        left = open_figures(self.run, self.workspace)
         for number, summary in enumerate(left, start=1):
             self.diary.progress(number, len(left))
             name = SUMMARY + summary.name
             self._keep(stored, name, partial(self._summarised, stored, summary), summary.version)
-        return stored
 
     def _attack(self, stored: StoredAudit, attack: Attack, target: Target) -> None:
         from core.attacks.registry import checked

@@ -9,20 +9,15 @@ from __future__ import annotations
 from pathlib import Path
 
 from core.corpus.tables import Corpus
-from core.pipeline.quick_audit import figures
-from core.runs.card import write_card
+from core.pipeline.derived import DERIVED, differing, rebuild
 from core.runs.events import EVENTS_FILE
 from core.runs.integrity.checksums import FILE as CHECKSUMS
-from core.runs.integrity.checksums import Checksums, take
-from core.runs.integrity.verify import Damage, cohort_problems, put_aside, run_problems
-from core.runs.run import RunBroken, file_problems, read_privacy, read_spec, read_vocabulary
+from core.runs.integrity.checksums import take
+from core.runs.integrity.verify import Damage, put_aside
+from core.runs.run import RunBroken, file_problems, read_spec
 from core.runs.store import Workspace
-from core.runs.tables import READING, SCHEMAS, read_table, write_table
 from core.runs.uploads.records import put_aside_damaged
 from core.spec import CorpusSpec
-
-METRICS, CARD = "tables/metrics.parquet", "README.md"
-DERIVED = {METRICS, CARD}
 
 
 def repair(damage: Damage, workspace: Workspace) -> str:
@@ -55,7 +50,7 @@ def _run(damage: Damage, workspace: Workspace) -> str:
         told.append("checksums were taken again: the files can be read, but there is nothing left to compare them with")
     if left and left <= DERIVED:
         try:
-            _rebuild(damage.folder, workspace)
+            rebuild(damage.folder, workspace)
         except (RunBroken, ValueError, LookupError, OSError) as error:
             return f"{_aside(damage, workspace)} It could not be rebuilt: {error}"
         told.append(_compared(damage.folder, left))
@@ -65,41 +60,10 @@ def _run(damage: Damage, workspace: Workspace) -> str:
     return f"{'; '.join(told)}.".replace(".;", ";")
 
 
-def _rebuild(folder: Path, workspace: Workspace) -> None:
-    """Metrics and card from the run's other tables, its cohort and its control."""
-    spec = read_spec(folder)
-    broken = [name for name, _ in file_problems(folder, spec) if name not in DERIVED]
-    if broken:
-        raise RunBroken(f"its file {broken[0]} is damaged, too")
-    names = [name for name in SCHEMAS if name != "metrics"]
-    own = names if spec.vocabulary is None else [*names, READING]
-    tables = {name: read_table(folder / "tables", name, folder.name) for name in own}
-    control = None
-    if not spec.is_base:
-        base = workspace.run(spec.base_spec().run_id)
-        _trusted(base.id, run_problems(base.folder))
-        control = {name: base.table(name) for name in names}
-    cohort = workspace.corpus_folder(spec.corpus)
-    if cohort is not None:
-        _trusted(f"cohort {cohort.name}", cohort_problems(cohort))
-        workspace.forget(cohort.name)  # what is in memory may be older
-    corpus = workspace.corpus(spec.corpus, store=False)
-    entries = None if spec.vocabulary is None else read_vocabulary(folder)
-    metrics = figures(spec, corpus, tables, control, entries)
-    write_table(folder / "tables", "metrics", metrics)
-    write_card(folder, spec, read_privacy(folder) if spec.privacy.private else None, metrics)
-
-
-def _trusted(name: str, problems: dict[str, str]) -> None:
-    for file, problem in problems.items():
-        raise RunBroken(f"of {name}, which it is computed from, {file} {problem}")
-
-
 def _compared(folder: Path, files: set[str]) -> str:
-    taken = Checksums.read(folder)
-    differ = [] if taken is None else [name for name in sorted(DERIVED) if name in taken.damaged(folder)]
+    differ = differing(folder)
     named = " and ".join(sorted(files))
-    if taken is None:
+    if differ is None:
         return f"{named} was computed again from the run's other tables; there are no checksums to compare it with"
     if differ:
         return (

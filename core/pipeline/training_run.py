@@ -18,16 +18,16 @@ import pandas as pd
 from core.common.files import make_folder, replace_text, settle
 from core.common.randomness import PublicSeed, Randomness
 from core.corpus.tables import Corpus
+from core.pipeline.derived import control_tables, write_derived
 from core.pipeline.epoch_evaluation import evaluator
-from core.pipeline.quick_audit import Progress, Stop, attacks_of, figures
+from core.pipeline.quick_audit import Progress, Stop, attacks_of
 from core.runs import noise_key
-from core.runs.card import write_card
 from core.runs.events import Cancelled, EventLog, State, Status, read_status, write_status
 from core.runs.integrity.disk import full_disk_as_sentence
 from core.runs.lock import held
-from core.runs.run import PRIVACY_FILE, Run, read_promise, read_stored_spec, read_vocabulary, write_vocabulary
+from core.runs.run import PRIVACY_FILE, Run, write_vocabulary
 from core.runs.store import Workspace
-from core.runs.tables import READING, SCHEMAS, read_table, write_table
+from core.runs.tables import write_table
 from core.spec import RunSpec
 
 if TYPE_CHECKING:
@@ -218,17 +218,7 @@ class RunBuilder:
 
     def _summary(self, work: Path, corpus: Corpus, base: Run | None) -> None:
         """The metrics table, and the model card."""
-        names = [name for name in SCHEMAS if name != "metrics"]
-        control = None if base is None else {name: base.table(name) for name in names}
-        own = names if self.spec.vocabulary is None else [*names, READING]
-        tables = {name: read_table(work / "tables", name, work.name) for name in own}
-        entries = None if self.spec.vocabulary is None else read_vocabulary(work)
-        metrics = figures(self.spec, corpus, tables, control, entries)
-        write_table(work / "tables", "metrics", metrics)
-        mechanism = None
-        if self.spec.privacy.private:
-            mechanism = read_promise(work, self.spec, read_stored_spec(work).schema)
-        write_card(work, self.spec, mechanism, metrics)
+        write_derived(work, corpus, None if base is None else control_tables(base))
 
     # State and stopping ------------------------------------------------------------------------------------------
 

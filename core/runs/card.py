@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +20,13 @@ if TYPE_CHECKING:
 CARD_FILE = "README.md"
 
 
-def write_card(folder: Path, spec: RunSpec, mechanism: Mechanism | None, metrics: pd.DataFrame) -> None:
-    """Write `folder/README.md`: what was trained on what, what is promised, and what the quick audit found."""
+def write_card(
+    folder: Path, spec: RunSpec, mechanism: Mechanism | None, metrics: pd.DataFrame, shown: Sequence[str]
+) -> None:
+    """Write `folder/README.md`: what was trained on what, what is promised, and what the quick audit found.
+
+    `shown` are the keys of the figures on the card (`core.evaluation.registry.on_card`).
+    """
     facts = run_facts(folder.name, spec, mechanism, metrics)
     held = " privacy.json holds the mechanism." if mechanism is not None else ""
     sections = [
@@ -28,7 +34,7 @@ def write_card(folder: Path, spec: RunSpec, mechanism: Mechanism | None, metrics
         f"# {facts.run_id}\n\n{facts.about}",
         f"## Training\n\n{facts.training}",
         f"## Privacy\n\n{facts.promise}{held}",
-        "## Quick audit\n\n" + _figures(facts),
+        "## Quick audit\n\n" + _figures(metrics[metrics["metric"].isin(shown)]),
         "## HIPAA's 18 identifiers\n\n" + _hipaa(facts),
         "## Limits\n\n" + "\n".join(f"- {limit}" for limit in facts.limits),
         "## Spec\n\n```json\n" + spec.model_dump_json(indent=2) + "\n```",
@@ -42,9 +48,9 @@ def _front_matter(spec: RunSpec) -> str:
     return f"---\nlicense: {licence}\nlanguage: en\npipeline_tag: {task}\ntags: [{kind}, privacy-audit]\n---"
 
 
-def _figures(facts: RunFacts) -> str:
+def _figures(metrics: pd.DataFrame) -> str:
     lines = ["| figure | of | value | 95 % interval | n |", "|---|---|---|---|---|"]
-    for row in facts.figures:
+    for row in metrics.to_dict("records"):
         interval = "none" if math.isnan(row["low"]) else f"{row['low']:.4g} to {row['high']:.4g}"
         lines.append(f"| {row['metric']} | {row['arm']} | {row['value']:.4g} | {interval} | {row['n']} |")
     return "\n".join(lines)

@@ -30,18 +30,6 @@ DEDUPLICATED = (
     "It speaks of the notes that were left when copies were taken out of those that were brought: which of two copies "
     "stays depends on other people's notes."
 )
-SHOWN = (
-    "perplexity_heldout",
-    "perplexity_member",
-    "bits_per_character_heldout",
-    "vocabulary_names",
-    "vocabulary_rare_names",
-    "auc_loss",
-    "privacy_leakage_loss",
-    "full_name_patients",
-    "direct_patients",
-    "attempts_with_leak",
-)
 PARTLY = {
     1: "the patient's full name only: a surname alone, and names of relatives, were not looked for",
     2: "street address only: other places were not looked for",
@@ -85,7 +73,6 @@ class RunFacts:
     training: str
     promise: str
     guarantee: dict[str, Any] | None
-    figures: tuple[dict[str, Any], ...]
     hipaa: tuple[dict[str, Any], ...]
     limits: tuple[str, ...]
 
@@ -98,7 +85,6 @@ def run_facts(run_id: str, spec: RunSpec, mechanism: Mechanism | None, metrics: 
         training=training_sentence(spec),
         promise=promise_sentence(spec, mechanism),
         guarantee=None if mechanism is None else guarantee(mechanism),
-        figures=tuple(metrics[metrics["metric"].isin(SHOWN)].drop(columns="note").to_dict("records")),
         hipaa=tuple(hipaa_rows(metrics)),
         limits=limits(mechanism),
     )

@@ -85,6 +85,7 @@ SCHEMAS: dict[str, pa.Schema] = {
 
 
 READING = "reading"
+VERSION = b"philab.version"  # in the metadata of a table's file
 OPTIONAL: dict[str, pa.Schema] = {  # tables that only runs with words of their own have
     READING: pa.schema(
         [
@@ -103,10 +104,11 @@ class TableMissing(FileNotFoundError):
     """A run's table is not there or cannot be read. The text is a sentence naming the run and the file."""
 
 
-def write_table(folder: Path, name: str, frame: pd.DataFrame) -> Path:
+def write_table(folder: Path, name: str, frame: pd.DataFrame, *, version: int = 1) -> Path:
     """Write `frame` as `<folder>/<name>.parquet`; columns the frame lacks become null. Raises KeyError for a new name.
 
-    A column that no schema knows is a ValueError: a table never grows in silence.
+    A column that no schema knows is a ValueError: a table never grows in silence. The file says its `version`
+    (`table_version`) from 2 on: tables of version 1 were written before there were versions, and stay as they were.
     """
     schema = (SCHEMAS | OPTIONAL)[name]
     unknown = [column for column in frame.columns if column not in schema.names]
@@ -118,9 +120,21 @@ def write_table(folder: Path, name: str, frame: pd.DataFrame) -> Path:
             pairs = [list(value.items()) if value else None for value in frame.get(field.name, [None] * len(frame))]
             complete[field.name] = pd.Series(pairs, index=complete.index, dtype=object)
     path = make_folder(folder) / f"{name}.parquet"
+    table = pa.Table.from_pandas(complete, schema=schema, preserve_index=False)
+    if version > 1:
+        table = table.replace_schema_metadata({**(table.schema.metadata or {}), VERSION: str(version).encode()})
     with replaced(path) as beside:  # a table that is there is whole
-        pq.write_table(pa.Table.from_pandas(complete, schema=schema, preserve_index=False), beside, compression="zstd")
+        pq.write_table(table, beside, compression="zstd")
     return path
+
+
+def table_version(folder: Path, name: str) -> int:
+    """The version of a stored table; 1 where the file says none. Raises OSError for a file that cannot be read."""
+    try:
+        told = (pq.read_schema(folder / f"{name}.parquet").metadata or {}).get(VERSION)
+        return 1 if told is None else int(told)
+    except (pa.ArrowInvalid, ValueError) as error:
+        raise OSError(f"{folder / f'{name}.parquet'} cannot be read ({error})") from None
 
 
 def read_table(folder: Path, name: str, run_id: str) -> pd.DataFrame:

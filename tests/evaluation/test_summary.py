@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 
 from core.corpus.synthetic.hospital import build
+from core.evaluation.registry import explain
 from core.evaluation.stats.intervals import mean_interval, proportion_interval
 from core.evaluation.stats.roc import privacy_leakage, roc, says_member
 from core.evaluation.summary import METRIC_COLUMNS, scale_to_pool, summarise
-from core.evaluation.wording import explain
 from core.runs.tables import SCHEMAS, write_table
 from core.spec import CORPUS_PRESETS, AuditSpec
 

@@ -9,13 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.common.formatting import delta_text, promised_text, proved_text
-from core.evaluation import wording
+from core.evaluation.registry import explain
 from core.evaluation.wording import (
     at_most_text,
     auc_sentence,
     audit_sentence,
     epsilon_text,
-    explain,
     interval_text,
     leak_sentence,
     most_right_guesses,
@@ -172,13 +171,6 @@ def test_perplexity_is_explained_for_models_that_fill_gaps_too():
 )
 def test_numbers_are_written_plainly(call, text):
     assert call() == text
-
-
-def test_every_metric_is_explained():
-    assert explain("exposure:8") == wording.EXPLANATIONS["exposure"]
-    assert explain("field_patients:ssn") == wording.EXPLANATIONS["field_patients"]
-    with pytest.raises(KeyError):
-        explain("nothing")
 
 
 def test_a_limit_is_never_told_too_low():

@@ -8,6 +8,7 @@ import re
 
 import pytest
 
+from core.evaluation.registry import on_card
 from core.runs.card import write_card
 from core.runs.facts import SPEAKS_OF, hipaa_rows, run_facts
 from core.runs.store import DEMO, Workspace
@@ -36,13 +37,13 @@ def test_the_model_card_says_the_same(workspace, smoke_specs, tmp_path):
     run = workspace.run(smoke_specs["dp"].run_id)
     folder = tmp_path / run.id
     folder.mkdir()
-    write_card(folder, run.spec, run.privacy, run.metrics)
+    write_card(folder, run.spec, run.privacy, run.metrics, on_card())
     card = (folder / "README.md").read_text()
     facts = run_facts(run.id, run.spec, run.privacy, run.metrics)
     for sentence in (facts.about, facts.training, facts.promise, *facts.limits):
         assert sentence in card
     assert "two trainings that differ in one note" in card and "relatives" in card, "what the unit leaves out"
-    for row in facts.figures:
+    for row in run.metrics[run.metrics["metric"].isin(on_card())].to_dict("records"):
         assert f"| {row['metric']} | {row['arm']} | {row['value']:.4g} |" in card
     for row in facts.hipaa:
         assert f"| {row['number']} | {row['identifier']} | {row['tested']} |" in card
@@ -87,7 +88,7 @@ def test_a_card_says_where_there_is_no_interval(workspace, smoke_specs, tmp_path
     run = workspace.run(smoke_specs["plain"].run_id)
     metrics = run.metrics.assign(low=math.nan, high=math.nan)
     (tmp_path / run.id).mkdir()
-    write_card(tmp_path / run.id, run.spec, None, metrics)
+    write_card(tmp_path / run.id, run.spec, None, metrics, on_card())
     figures = (tmp_path / run.id / "README.md").read_text().split("## Quick audit")[1].split("##")[0]
     assert "| none |" in figures and "nan" not in figures
 

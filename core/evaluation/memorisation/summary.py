@@ -74,6 +74,6 @@ MEMORISATION: tuple[Summary, ...] = (
     Summary("extraction_recall", RECALL_COLUMNS, ("ranking",), _recall),
     Summary("memorised", MEMORISED_COLUMNS, ("prefixes",), _memorised, version=2),
     Summary("memorisation_predictors", PREDICTOR_COLUMNS, ("note_features",), _predictors, version=2),
-    Summary("risk", RISK_COLUMNS, (), _risk, version=3),
+    Summary("risk", RISK_COLUMNS, (), _risk, from_metrics=True, version=3),
     Summary("bounds", BOUND_COLUMNS, (), _bounds),
 )

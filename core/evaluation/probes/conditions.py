@@ -40,14 +40,15 @@ def rankings(judge: IntervalEstimator, rows: pd.DataFrame, probe: str) -> Iterat
             scores = tables.scores(method, model)[inside]
             aucs[method, model] = ranking.patient_aucs(scores, has, tables.bins)
             key = (probe, AUC, method, model, split, "all")
-            yield from judge.mean(key, aucs[method, model], 0.5, "patients")
+            yield from judge.mean("share", key, aucs[method, model], 0.5, "patients")
             top, blind = ranking.patient_precisions(scores, has, tables.bins)
             if np.isfinite(blind).any():
                 key = (probe, TOP10, method, model, split, "all")
-                yield from judge.mean(key, top, float(np.nanmean(blind)), "patients")
+                yield from judge.mean("share", key, top, float(np.nanmean(blind)), "patients")
         for control, name in ((OTHER_NAME, OWN_MINUS_OTHER), (FREQUENCY, OWN_MINUS_FREQUENCY)):
             paired = aucs[NAME, TARGET] - aucs[control, TARGET]
-            yield from judge.mean((probe, AUC, name, TARGET, split, "all"), paired, 0.0, "patients, paired")
+            key = (probe, AUC, name, TARGET, split, "all")
+            yield from judge.mean("difference", key, paired, 0.0, "patients, paired")
         if len(set(tables.bins)) > 1:
             yield from _by_bin(judge, tables, inside, probe, split)
         yield from _correlations(judge, tables, inside, probe, split)
@@ -62,14 +63,14 @@ def _by_bin(judge: IntervalEstimator, tables: Matrices, inside: np.ndarray, prob
         for method in (NAME, OTHER_NAME, CONDITION_ONLY, FREQUENCY):
             scores = tables.scores(method, TARGET)[inside][:, places]
             found = ranking.patient_aucs(scores, has[:, places], bins)
-            yield from judge.mean((probe, AUC, method, TARGET, split, str(name)), found, 0.5, note)
+            yield from judge.mean("share", (probe, AUC, method, TARGET, split, str(name)), found, 0.5, note)
             top, blind = ranking.patient_precisions(scores, has[:, places], bins)
             if np.isfinite(blind).any():
                 key = (probe, TOP10, method, TARGET, split, str(name))
-                yield from judge.mean(key, top, float(np.nanmean(blind)), note)
+                yield from judge.mean("share", key, top, float(np.nanmean(blind)), note)
         own = tables.scores(NAME, TARGET)[inside][:, places]
         rho = ranking.patient_correlations(own, tables.once[FREQUENCY, TARGET][places], bins)
-        yield from judge.mean((probe, RHO, NAME, TARGET, split, str(name)), rho, 0.0, "patients")
+        yield from judge.mean("correlation", (probe, RHO, NAME, TARGET, split, str(name)), rho, 0.0, "patients")
 
 
 def _correlations(
@@ -77,7 +78,7 @@ def _correlations(
 ) -> Iterator[Figure]:
     frequency = tables.once[FREQUENCY, TARGET]
     own = ranking.patient_correlations(tables.scores(NAME, TARGET)[inside], frequency, tables.bins)
-    yield from judge.mean((probe, RHO, NAME, TARGET, split, "all"), own, 0.0, "patients")
+    yield from judge.mean("correlation", (probe, RHO, NAME, TARGET, split, "all"), own, 0.0, "patients")
     if split == "member":
         left, right, bins = ranking.condition_correlation(tables.once[CONDITION_ONLY, TARGET], frequency, tables.bins)
         if len(left):
@@ -110,4 +111,4 @@ def single_conditions(judge: IntervalEstimator, rows: pd.DataFrame) -> Iterator[
                 found.setdefault(bin_, []).append(auc)
         for bin_, aucs in found.items():
             key = (PER_CONDITION, AUC, NAME, TARGET, split, bin_)
-            yield from judge.mean(key, np.array(aucs), 0.5, "conditions")
+            yield from judge.mean("share", key, np.array(aucs), 0.5, "conditions")

@@ -89,10 +89,10 @@ def _cosines(judge: IntervalEstimator, rows: pd.DataFrame) -> Iterator[Figure]:
         name = f"{method}, {{}}"
         for column in (NAME, OTHER_NAME):
             key = (COSINE, DIFFERENCE, name.format(column), model, split, "all")
-            yield from judge.mean(key, wide[column].to_numpy(), 0.0, "patients")
+            yield from judge.mean("difference", key, wide[column].to_numpy(), 0.0, "patients")
         paired = (wide[NAME] - wide[OTHER_NAME]).to_numpy()
         key = (COSINE, DIFFERENCE, name.format(OWN_MINUS_OTHER), model, split, "all")
-        yield from judge.mean(key, paired, 0.0, "patients, paired")
+        yield from judge.mean("difference", key, paired, 0.0, "patients, paired")
 
 
 def _seen(judge: IntervalEstimator, rows: pd.DataFrame) -> Iterator[Figure]:
@@ -113,7 +113,8 @@ def _halves(judge: IntervalEstimator, rows: pd.DataFrame) -> Iterator[Figure]:
         for (model, split), group in part.groupby(["model", "split"], sort=False):
             wide = group.pivot(index="patient_id", columns="method", values="score")
             key = (HALF_NAME, LINK, f"{OWN} − {OTHERS}", model, split, hidden)
-            yield from judge.mean(key, (wide[OWN] - wide[OTHERS]).to_numpy(), 0.0, "patients, paired")
+            paired = (wide[OWN] - wide[OTHERS]).to_numpy()
+            yield from judge.mean("difference", key, paired, 0.0, "patients, paired")
 
 
 def _apart(judge: IntervalEstimator, rows: pd.DataFrame, probe: str, method: str, bin_: str) -> Iterator[Figure]:
@@ -137,9 +138,10 @@ def _pairs(judge: IntervalEstimator, rows: pd.DataFrame) -> Iterator[Figure]:
         label, chance, units = part["label"].to_numpy(dtype=float), part["score"].to_numpy(), part["patient_id"]
         note = f"patients, in {len(part):,} {'sentences' if bin_ == 'one sentence' else 'texts'}"
         blind = float(chance.mean())
-        yield from judge.mean((PAIRS, RIGHT, NAME, TARGET, split, bin_), label, blind, note, units)
-        yield from judge.mean((PAIRS, RIGHT, SHUFFLED, TARGET, split, bin_), chance, blind, note, units)
-        yield from judge.mean((PAIRS, RIGHT, PAIRED, TARGET, split, bin_), label - chance, 0.0, note, units)
+        yield from judge.mean("share", (PAIRS, RIGHT, NAME, TARGET, split, bin_), label, blind, note, units)
+        yield from judge.mean("share", (PAIRS, RIGHT, SHUFFLED, TARGET, split, bin_), chance, blind, note, units)
+        key = (PAIRS, RIGHT, PAIRED, TARGET, split, bin_)
+        yield from judge.mean("difference", key, label - chance, 0.0, note, units)
 
 
 def _names(rows: pd.DataFrame, pool: Mapping[str, int]) -> Iterator[Figure]:

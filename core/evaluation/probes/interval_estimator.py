@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import pandas as pd
 
-from core.evaluation.probes.tables import AUC, RHO, RIGHT, TOP10, Figure
+from core.evaluation.probes.tables import Figure
 from core.evaluation.stats.bootstrap import Interval, WeightedStatistic, patient_bootstrap, weighted_share
 from core.evaluation.stats.intervals import mean_interval, proportion_interval
 
 FEWEST_RESAMPLED = 10  # patients (or conditions): of fewer, resamples are too alike, and Student's t is used
-_SHARES = (AUC, TOP10, RIGHT)  # figures between 0 and 1
+Quantity = Literal["share", "correlation", "difference"]  # 0 to 1; −1 to 1; of either sign, in any unit
 
 
 @dataclass(frozen=True)
@@ -28,9 +29,20 @@ class IntervalEstimator:
         return patient_bootstrap(statistic, units, strata, resamples=self.resamples, seed=self.seed)
 
     def mean(
-        self, key: tuple[str, str, str, str, str, str], values: np.ndarray, blind: float, note: str, units=None
+        self,
+        quantity: Quantity,
+        key: tuple[str, str, str, str, str, str],
+        values: np.ndarray,
+        blind: float,
+        note: str,
+        units=None,
     ) -> Iterator[Figure]:
-        """The mean of one value a patient (NaN left out), `key` being the first columns; nothing without values."""
+        """The mean of one value a patient (NaN left out), `key` being the first columns; nothing without values.
+
+        `quantity` decides the interval where resampling has no spread to show: a share of exactly 0 or 1 gets Wilson's,
+        other shares and correlations without any spread get none, a difference keeps the width 0 that all agree on.
+        Ends of a share stay between 0 and 1.
+        """
         known = np.isfinite(values)
         if not known.any():
             return
@@ -38,14 +50,13 @@ class IntervalEstimator:
         n = len(np.unique(units))
         found = self.interval(weighted_share(values[known], np.ones(known.sum())), units)
         low, high = found.low, found.high
-        a_share = key[1] in _SHARES and " − " not in key[2]
-        if a_share and found.value in (0.0, 1.0):
+        if quantity == "share" and found.value in (0.0, 1.0):
             low, high = proportion_interval(round(found.value * n), n)  # nothing varies: resampling shows no spread
-        elif (a_share or key[1] == RHO) and np.ptp(values[known]) < 1e-12:
+        elif quantity != "difference" and np.ptp(values[known]) < 1e-12:
             low, high = np.nan, np.nan  # all the same, such as ties of a baseline: no spread to make an interval of
         elif 1 < n < FEWEST_RESAMPLED:
             low, high = _student(found.value, pd.Series(values[known]).groupby(units).mean().to_numpy())
-            low, high = (max(0.0, low), min(1.0, high)) if a_share else (low, high)
+            low, high = (max(0.0, low), min(1.0, high)) if quantity == "share" else (low, high)
         yield Figure(*key, found.value, low, high, n, blind, note)
 
 

@@ -19,6 +19,7 @@ import pandas as pd
 
 from core.common.formatting import delta_text, promised_text
 from core.corpus.tables import Corpus
+from core.evaluation.figures.limited import UTILITY
 from core.evaluation.guarantee.audit_guarantee import headline_bound
 from core.evaluation.guarantee.odds import group_sentence, mechanism_accuracy, mechanism_sentence
 from core.evaluation.membership.strongest_attack import Strongest, strongest_sentence
@@ -289,7 +290,7 @@ def _recommended(found: Recommendation | None) -> dict[str, Any]:
     meant = [f"For: {found.limits.use_case}"] if found.limits.use_case else []
     return {
         "use_case": found.limits.use_case,
-        "limits": {**found.limits.risks, "utility_share": found.limits.utility},
+        "limits": {**found.limits.risks, UTILITY: found.limits.utility},
         "epsilon": found.epsilon,
         "unit": found.unit,
         "run": found.run_id,

@@ -15,30 +15,17 @@ import pandas as pd
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from core.common import formatting
-from core.evaluation import wording
+from core.evaluation import registry, wording
+from core.evaluation.figures.limited import UTILITY
 from core.evaluation.guarantee.audit_guarantee import further, headline
 from core.evaluation.probes.cards import CAUTION
 from core.evaluation.rarity.profiles import LEAST
 from core.evaluation.rarity.trend import signed
 from core.evaluation.report.facts import Report
-from core.evaluation.sweep import limits, recommendation
+from core.evaluation.sweep import recommendation
 from core.runs.facts import neighbours
 
 Row = Mapping[str, Any]
-
-FIGURES = {
-    "perplexity_heldout": "perplexity on held-out patients",
-    "perplexity_member": "perplexity on members",
-    "bits_per_character_heldout": "bits a character, held-out patients",
-    "vocabulary_names": "patients with a name in the word list",
-    "vocabulary_rare_names": "patients with a name of their own in the word list",
-    "auc_loss": "membership AUC, loss attack",
-    "privacy_leakage_loss": "privacy leakage, loss attack",
-    "full_name_patients": "patients by full name",
-    "direct_patients": "patients by any identifier",
-    "attempts_with_leak": "texts with a leak",
-}
-NO_LEAKS = ("perplexity", "known_words", "bits_per_character")
 
 
 def render(report: Report) -> str:
@@ -52,24 +39,9 @@ def part(template: str, macro: str, *arguments: object) -> str:
     return str(getattr(_templates.get_template(f"{template}.html.j2").module, macro)(*arguments))
 
 
-def figure_text(metric: str, value: float) -> str:
-    """A figure of the metrics table as it is written: shares in percent, perplexities, an AUC with three digits."""
-    if math.isnan(value):
-        return "–"
-    if metric.startswith("perplexity"):
-        return wording.perplexity_text(value)
-    if metric.startswith("exposure"):
-        return f"{value:.1f}"
-    if metric.startswith("bits_per_character"):
-        return f"{value:.2f}"
-    if metric.startswith("auc"):
-        return f"{value:.3f}"
-    return wording.percent(value) if value >= 0 else f"−{wording.percent(-value)}"
-
-
 def _figure_name(metric: str) -> str:
-    name, _, copies = metric.partition(":")
-    return f"exposure of canaries, {copies} copies, bits" if name == "exposure" else FIGURES.get(metric, metric)
+    figure = registry.figure(metric)
+    return figure.written(figure.title, metric)
 
 
 def _rows_by(rows: Iterable[Row], *columns: str) -> dict[Any, list[Row]]:
@@ -104,7 +76,7 @@ def _marks(row: Row) -> list[dict[str, Any]]:
 
 def _verdict(metric: str, row: Row) -> str:
     """The verdict with the control that it is about; a figure of how well a model reads is no leak and has none."""
-    if metric.startswith(NO_LEAKS) or not row["verdict"]:
+    if not registry.figure(metric).leak or not row["verdict"]:
         return ""
     return row["verdict"].replace("its control", {"held out": "held out", "base": "the base"}[row["against"]])
 
@@ -142,16 +114,9 @@ _templates.globals |= {
     one.__name__.removeprefix("_"): one
     for one in (
         *(formatting.delta_text, formatting.epochs_text, formatting.promised_text, formatting.proved_text),
-        *(wording.at_most_text, wording.epsilon_text, wording.explain, wording.p_value_text),
-        *(limits.measure_name, limits.measure_text, recommendation.attack_text, recommendation.epsilon_name),
-        *(neighbours, signed, figure_text, _figure_name),
+        *(wording.at_most_text, wording.epsilon_text, wording.p_value_text),
+        *(registry.explain, registry.figure_text, registry.measure_name, registry.measure_text),
+        *(recommendation.attack_text, recommendation.epsilon_name, neighbours, signed, _figure_name),
         *(_rows_by, _row_at, _marks, _verdict, _main_bounds, _shared_bases),
     )
-} | {
-    "inf": math.inf,
-    "reproducible": formatting.REPRODUCIBLE,
-    "caution": CAUTION,
-    "least": LEAST,
-    "risks": limits.RISKS,
-    "utility": limits.UTILITY,
-}
+} | {"inf": math.inf, "reproducible": formatting.REPRODUCIBLE, "caution": CAUTION, "least": LEAST, "utility": UTILITY}

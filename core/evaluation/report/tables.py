@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
+from core.evaluation import registry
 from core.evaluation.guarantee.audit_guarantee import BOUND_COLUMNS
 from core.evaluation.membership.strongest_attack import scores_of, strongest
 from core.evaluation.memorisation.risk import CALIBRATED
@@ -14,7 +15,7 @@ from core.evaluation.memorisation.summary import bounds_of
 from core.evaluation.probes.cards import cards
 from core.evaluation.wording import verdict
 from core.runs.audits import StoredAudit
-from core.runs.facts import SHOWN, RunFacts
+from core.runs.facts import RunFacts
 from core.runs.ledger.entries import Release
 from core.runs.run import Run
 
@@ -23,16 +24,14 @@ _COUNTED = {"tp", "fn", "fp", "tn"}  # what stands behind a bound and not in a r
 
 
 def controls(runs: Sequence[Run]) -> pd.DataFrame:
-    """The main figures of the quick audit beside both controls.
+    """The figures of the quick audit that have a title in the registry, beside both controls.
 
     `verdict` is by the intervals, `against` the control: held-out patients, else the public base model.
     """
     rows = []
     for run in runs:
         at = run.metrics.set_index(["metric", "arm"])
-        exposures = {name for name, _ in at.index if name.startswith("exposure:")}
-        most = sorted(exposures, key=lambda name: int(name.partition(":")[2]))[-1:]
-        for metric in [name for name in (*SHOWN, *most) if (name, "run") in at.index]:
+        for metric in registry.reported(name for name, arm in at.index if arm == "run"):
             row = {"run": run.id, "metric": metric}
             for arm, prefix in (("run", ""), ("heldout", "heldout_"), ("base", "base_")):
                 found = at.loc[(metric, arm)] if (metric, arm) in at.index else None

@@ -13,9 +13,10 @@ from dataclasses import replace
 
 import pandas as pd
 
+from core.evaluation import registry
 from core.evaluation.guarantee.odds import patients_sentence
 from core.evaluation.report.commands import audit_command
-from core.evaluation.sweep.limits import STRONGEST, Limits
+from core.evaluation.sweep.limits import Limits
 from core.evaluation.sweep.recommendation import Recommendation, recommend
 from core.evaluation.sweep.sweeps import Sweep
 from core.evaluation.wording import perplexity_name, perplexity_text
@@ -74,7 +75,7 @@ def promised_to_patients(workspace: Workspace, run: Run, runs: pd.DataFrame) -> 
 def untried(made: Recommendation) -> bool:
     """Whether the limits of membership at the recommended ε rest on the loss attack alone."""
     rows = made.table[(made.table["unit"] == made.unit) & (made.table["epsilon"] == made.epsilon)]
-    judged = rows[rows["measure"].isin(STRONGEST)]
+    judged = rows[rows["measure"].isin(registry.limits("strongest"))]
     return len(judged) > 0 and int(judged["attacks"].max()) <= 1
 
 

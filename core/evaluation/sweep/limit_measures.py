@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from core.evaluation import registry
+from core.evaluation.figures.limited import UTILITY
 from core.evaluation.membership.strongest_attack import MEASURES, interval_of, judged_by, scores_of, strongest_of
 from core.evaluation.membership.units import units
 from core.evaluation.stats.bootstrap import Interval, patient_bootstrap
 from core.evaluation.stats.intervals import difference
-from core.evaluation.sweep.limits import UTILITY
 from core.runs.audits import StoredAudit
 from core.runs.queries import settings
 from core.runs.run import Run
@@ -58,12 +59,12 @@ def _risks(run: Run) -> Iterator[tuple[str, Interval]]:
         row = metrics.loc[(name, arm)]
         return Interval(float(row["value"]), float(row["low"]), float(row["high"]))
 
-    for name in ("auc_loss", "privacy_leakage_loss"):
-        if (name, "run") in metrics.index:
-            yield name, at(name, "run")
-    for name in ("full_name_patients", "direct_patients", "attempts_with_leak"):
-        if (name, "run") in metrics.index and (name, "heldout") in metrics.index:
-            yield f"{name}_excess", difference(at(name, "run"), at(name, "heldout"))
+    for name in registry.limits():
+        own, of = (name, "run"), registry.figure(name).excess_of
+        if own in metrics.index:
+            yield name, at(*own)
+        elif of and {(of, "run"), (of, "heldout")} <= set(metrics.index):
+            yield name, difference(at(of, "run"), at(of, "heldout"))
     scores = scores_of(run, None)
     if {"member", "heldout"} <= set(scores["split"]):
         yield "members_caught", interval_of(units(scores), "members_caught", resamples=RESAMPLES, seed=0)

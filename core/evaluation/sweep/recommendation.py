@@ -17,7 +17,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from core.evaluation.sweep.limits import BY_NOTE, STRONGEST, UTILITY, Limits, measure_name, measure_text
+from core.evaluation import registry
+from core.evaluation.figures.limited import UTILITY
+from core.evaluation.registry import measure_name, measure_text
+from core.evaluation.sweep.limits import Limits
 from core.evaluation.sweep.tradeoff import points
 from core.evaluation.wording import epsilon_text
 
@@ -92,8 +95,9 @@ def _carried_up(table: pd.DataFrame) -> pd.DataFrame:
     Where a full audit at some ε breaks a limit of membership, the loss attack alone clears no larger ε of that unit
     (nor training without privacy) of the same limit: more privacy did not suffice.
     """
-    failed = table[table["measure"].isin(STRONGEST) & (table["attacks"] > 1) & ~table["met"]]
-    unsure = table["measure"].isin(STRONGEST) & (table["attacks"] <= 1) & table["met"]
+    by_strongest = table["measure"].isin(registry.limits("strongest"))
+    failed = table[by_strongest & (table["attacks"] > 1) & ~table["met"]]
+    unsure = by_strongest & (table["attacks"] <= 1) & table["met"]
     for row in table[unsure].itertuples():
         same = failed[(failed["measure"] == row.measure) & (failed["epsilon"] < row.epsilon)]
         if (same["unit"] == row.unit).any() or (not row.unit and len(same)):
@@ -166,10 +170,10 @@ def _sentences(chosen: pd.DataFrame, run_id: str | None) -> list[str]:
 
 def attack_sentences(rows: pd.DataFrame) -> list[str]:
     """Which attack stands behind the limits of membership at one ε, and whether more could have been tried."""
-    judged = rows[rows["measure"].isin(STRONGEST)]
+    judged = rows[rows["measure"].isin(registry.limits("strongest"))]
     if judged.empty:
         told = "Your limits of membership speak of the loss attack on single notes: other attacks, and all notes of a "
-        by_note = rows["measure"].isin(BY_NOTE).any()
+        by_note = rows["measure"].isin(registry.limits("loss")).any()
         return [f"{told}patient together, tell members better."] if by_note else []
     if judged["attacks"].max() <= 1:
         return [

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from core.evaluation.registry import possible
 from core.evaluation.stats.bootstrap import Interval
 from core.evaluation.stats.intervals import mean_interval
 
@@ -40,19 +41,8 @@ def _over_seeds(metric: str, group: pd.DataFrame) -> tuple[float, float, float, 
     if len(by_seed) == 1:
         return float(by_seed["value"].iloc[0]), float(own_low), float(own_high), 1, "run"
     mean, low, high = mean_interval(by_seed["value"])
-    low, high = np.clip([np.fmin(low, own_low), np.fmax(high, own_high)], *_possible(metric))
+    low, high = np.clip([np.fmin(low, own_low), np.fmax(high, own_high)], *possible(metric))
     return mean, float(low), float(high), len(by_seed), "seeds"
-
-
-def _possible(metric: str) -> tuple[float, float]:
-    """Values a metric can take: an interval does not reach beyond."""
-    if metric.startswith("perplexity"):
-        return 1.0, math.inf
-    if metric.startswith(("exposure", "bits_per_character", "tokens_per_note")):
-        return 0.0, math.inf
-    if metric == "utility_share":
-        return -math.inf, math.inf
-    return (-1.0, 1.0) if metric.startswith("privacy_leakage") or metric.endswith("_excess") else (0.0, 1.0)
 
 
 @dataclass(frozen=True)

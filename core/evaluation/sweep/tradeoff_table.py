@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -15,6 +16,18 @@ from core.evaluation.sweep.tradeoff import points, recovered
 Figure = dict[str, float | list[float] | None]  # value, low, high, bar
 
 EPSILONS = (1.0, 8.0, math.inf)  # the runs that the table needs, of every kind and seed
+# How a figure is held against its bar: at least or at most the bar, above it, or within [low, high].
+Bar = Literal["at least", "at most", "above", "within"]
+BARS: dict[str, Bar] = {
+    "recovered_eps8": "at least",
+    "recovered_eps1": "at least",
+    "public_perplexity_ratio_eps8": "at most",
+    "auc_plain": "at least",
+    "auc_eps8": "within",
+    "name_leaks_plain": "above",
+    "name_leaks_eps8": "at most",
+    "known_words_eps8": "at least",
+}
 _AUC_BAR = {"gpt2": 0.80, "distilbert": 0.65}
 _WORDS_BAR = {"gpt2": 0.90}  # a masked model fills gaps, which is no test of reading as language
 
@@ -23,9 +36,8 @@ def tradeoff_table(metrics: pd.DataFrame) -> dict[str, dict[str, Figure]]:
     """`{kind: {key: {value, low, high, bar}}}` from the runs at ε = 1, 8 and ∞ of several seeds, one cohort and size.
 
     `metrics` as in `core.evaluation.sweep.tradeoff`. Values are means over seeds with 95 % intervals; null where one
-    seed gives none. `bar` is what the value must reach: at least (recovered_*, auc_plain, known_words_eps8), at most
-    (public_perplexity_ratio_eps8), within ([low, high], auc_eps8), above or not above the control's upper end
-    (name_leaks_plain, name_leaks_eps8); null where there is none. Raises ValueError naming the runs that are missing.
+    seed gives none. `bar` is what the value is held against as BARS says (that of name leaks is the control's upper
+    end); null where there is none. Raises ValueError naming the runs that are missing.
     """
     if metrics.empty:
         raise ValueError("there are no runs to tabulate: train them first")
@@ -37,11 +49,14 @@ def reached(key: str, figure: Mapping[str, float | list[float] | None]) -> bool 
     value, bar = figure["value"], figure["bar"]
     if bar is None:
         return None
-    if isinstance(bar, list):
-        return bar[0] <= value <= bar[1]
-    if key == "name_leaks_plain":
-        return value > bar
-    return value <= bar if key in ("public_perplexity_ratio_eps8", "name_leaks_eps8") else value >= bar
+    match BARS[key]:
+        case "within":
+            return bar[0] <= value <= bar[1]
+        case "above":
+            return value > bar
+        case "at most":
+            return value <= bar
+    return value >= bar
 
 
 def _figures(kind: str, rows: pd.DataFrame) -> dict[str, Figure]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,8 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
+from core.evaluation import registry
+from core.evaluation.figures.record import Chart, Figure
 from core.evaluation.wording import perplexity_name
 from pages.parts.common import chart_style
 
@@ -24,12 +27,22 @@ DODGE = 0.014  # of a decade: a control stands beside its figure, so that neithe
 
 @dataclass(frozen=True)
 class Risk:
-    """A risk that can be drawn: its axis, and whether it is a share (drawn in percent)."""
+    """A risk that can be drawn: its name, its axis, and the record of its figure (`core.evaluation.registry`)."""
 
     label: str
     axis: str
-    share: bool = True
-    floor: float = 0.0
+    figure: Figure
+    chart: Chart
+
+    @property
+    def share(self) -> bool:
+        """Whether it is drawn in percent."""
+        return self.figure.number.share
+
+    @property
+    def floor(self) -> float:
+        """Where its axis begins at the latest."""
+        return self.chart.floor
 
 
 def epsilon_label(epsilon: float) -> str:
@@ -37,20 +50,13 @@ def epsilon_label(epsilon: float) -> str:
     return "∞" if math.isinf(epsilon) else f"{epsilon:g}"
 
 
-def risks(metrics: set[str]) -> dict[str, Risk]:
+def risks(metrics: Iterable[str]) -> dict[str, Risk]:
     """The risks for which figures exist, the plainest first."""
-    known = {
-        "full_name_patients": Risk("full names", "patients whose full name it wrote"),
-        "direct_patients": Risk("any identifier", "patients with any identifier written"),
-        "attempts_with_leak": Risk("attempts with a leak", "generated texts with a leak"),
-        "auc_loss": Risk("membership (AUC)", "AUC of the loss attack on notes", share=False, floor=0.4),
-        "privacy_leakage_loss": Risk("privacy leakage", "notes found less others accused, loss attack"),
+    return {
+        name: Risk(figure.label, figure.written(figure.chart.axis, name), figure, figure.chart)
+        for name, figure in registry.charted(metrics).items()
+        if figure.chart is not None
     }
-    copies = sorted(int(name.partition(":")[2]) for name in metrics if name.startswith("exposure:"))
-    if copies:
-        times = f"{copies[-1]} {'copy' if copies[-1] == 1 else 'copies'}"
-        known[f"exposure:{copies[-1]}"] = Risk("canaries (exposure)", f"exposure, bits ({times})", share=False)
-    return {name: risk for name, risk in known.items() if name in metrics}
 
 
 class EpsilonAxis:
@@ -85,16 +91,29 @@ def linked_pair(
     """
     axis = EpsilonAxis(points["epsilon"].tolist())
     figure = make_subplots(rows=2, shared_xaxes=True, vertical_spacing=0.07, row_heights=[0.46, 0.54])
-    _curve(figure, axis, points, PERPLEXITY, row=1, colour=chart_style.UTILITY, name=_perplexity(points), number=":.3g")
+    _curve(
+        figure,
+        axis,
+        points,
+        PERPLEXITY,
+        row=1,
+        colour=chart_style.UTILITY,
+        name=_perplexity(points),
+        number=registry.figure(PERPLEXITY).number.hover,
+    )
     _level(figure, points, PERPLEXITY, row=1, name="public base model")
     _no_privacy(figure, points)
-    number = ":.1%" if risk.share else ":.2f"
+    number = risk.figure.number.hover
     _curve(figure, axis, points, risk_name, row=2, colour=chart_style.RISK, name=risk.label, number=number)
-    _control(figure, axis, points, risk_name, row=2, number=number)
+    _control(figure, axis, points, risk_name, risk.figure.control_label, row=2, number=number)
     _level(figure, points, risk_name, row=2, name="public base model", shown=False)
-    if risk_name == "auc_loss":
+    if risk.chart.blind_label:
         figure.add_hline(
-            y=0.5, line={"color": chart_style.CONTROL, "dash": "dash"}, annotation_text="coin", row=2, col=1
+            y=risk.figure.blind,
+            line={"color": chart_style.CONTROL, "dash": "dash"},
+            annotation_text=risk.chart.blind_label,
+            row=2,
+            col=1,
         )
     for row, (metric, colour) in enumerate(((PERPLEXITY, chart_style.UTILITY), (risk_name, chart_style.RISK)), start=1):
         _each_seed(figure, axis, seeds[seeds["metric"] == metric], row=row, colour=colour)
@@ -170,10 +189,12 @@ def _band(figure: go.Figure, x: pd.Series, part: pd.DataFrame, *, row: int, colo
     )
 
 
-def _control(figure: go.Figure, axis: EpsilonAxis, points: pd.DataFrame, metric: str, *, row: int, number: str) -> None:
+def _control(
+    figure: go.Figure, axis: EpsilonAxis, points: pd.DataFrame, metric: str, whose: str, *, row: int, number: str
+) -> None:
     """The same figure for those who were never trained on."""
     rows = _of(points, metric, "heldout")
-    name = "control: canaries never planted" if metric.startswith("exposure") else "control: held-out patients"
+    name = f"control: {whose}"
     for part, shown in ((rows[~rows["epsilon"].map(math.isinf)], True), (rows[rows["epsilon"].map(math.isinf)], False)):
         if part.empty:
             continue
@@ -273,13 +294,12 @@ def _dress(figure: go.Figure, axis: EpsilonAxis, points: pd.DataFrame, risk_name
         row=1,
     )
     shown = points[(points["metric"] == risk_name)]
-    least = 0.05 if risk.share else (0.62 if risk_name == "auc_loss" else 2.0)
-    top = max([least, *shown["high"].dropna(), *shown["value"].dropna()]) * 1.05
-    bottom = min([risk.floor, *shown["low"].dropna()])
+    top = max([risk.chart.ceiling, *shown["high"].dropna(), *shown["value"].dropna()]) * 1.05
+    bottom = min([risk.chart.floor, *shown["low"].dropna()])
     figure.update_yaxes(
         title=chart_style.wrapped(risk.axis),
         range=[bottom - 0.03 * (top - bottom), top],
-        tickformat=".0%" if risk.share else None,
+        tickformat=risk.figure.number.tick,
         row=2,
     )
     figure.update_layout(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
+from core.evaluation import registry
+from core.evaluation.figures.limited import UTILITY
 from core.evaluation.sweep import advice
 from core.evaluation.sweep import limits as lim
 from core.evaluation.sweep.limit_measures import costs, measures
@@ -18,11 +20,6 @@ from pages.parts.session import owner, resources
 
 RECOMMENDED = "recommendation"  # in the session: what this reader's limits came to
 USES = ("not said", "direct patient care", "clinical research", "medical education", "administration")
-STARTS = {  # where a slider stands before anybody moves it; others at 5 %
-    **dict.fromkeys(("auc_strongest", "auc_loss"), 0.60),
-    **dict.fromkeys(("members_caught_strongest", "members_caught"), 0.20),
-}
-FIRST = ("auc_strongest", "full_name_patients_excess")
 
 
 @resources.cached_data(max_entries=20, show_spinner="Reading every run’s scores …")
@@ -41,15 +38,16 @@ def costs_of(root: str, run_ids: tuple[str, ...]) -> pd.DataFrame:
 
 def limits() -> lim.Limits | None:
     """The reader's limits, kept in the link. None while no risk is chosen."""
+    known, gain = registry.limits(), registry.figure(UTILITY).limit
     with st.container(border=True):
         left, right = st.columns([1, 2])
         use = left.selectbox("What the model is for", USES, key="use", accept_new_options=True, **KEEP)
         chosen = right.multiselect(
             "Risks that must stay low",
-            list(lim.RISKS),
-            list(FIRST),
+            list(known),
+            [name for name, limit in known.items() if limit.chosen],
             key="risks",
-            format_func=lambda name: lim.RISKS[name].label,
+            format_func=registry.measure_name,
         )
         risks, columns = {}, st.columns(max(2, len(chosen) + 1))
         for column, name in zip(columns, chosen, strict=False):
@@ -58,7 +56,7 @@ def limits() -> lim.Limits | None:
             "Usefulness: gain kept, at least",
             0,
             100,
-            25,
+            round(100 * gain.start) if gain else 0,
             1,
             format="%d %%",
             key="utility",
@@ -73,14 +71,15 @@ def limits() -> lim.Limits | None:
 
 
 def _limit(column, name: str) -> float:
-    measure, start = lim.RISKS[name], STARTS.get(name, 0.05)
-    title, about = f"{measure.label[0].upper()}{measure.label[1:]}, at most", f"{measure.explanation}."
-    if measure.share:
-        percent = column.slider(
-            title, 0, 100, round(100 * start), 1, format="%d %%", key=f"limit_{name}", help=about, **KEEP
-        )
+    limit, figure = registry.limits()[name], registry.figure(name)
+    title, about = f"{limit.label[0].upper()}{limit.label[1:]}, at most", f"{limit.explanation}."
+    least, most = registry.limit_range(name)
+    if figure.number.share:
+        least, most, start = (round(100 * end) for end in (least, most, limit.start))
+        percent = column.slider(title, least, most, start, 1, format="%d %%", key=f"limit_{name}", help=about, **KEEP)
         return percent / 100
-    return column.slider(title, 0.5, 1.0, start, 0.01, key=f"limit_{name}", help=about, **KEEP)
+    least = least if figure.blind is None else figure.blind
+    return column.slider(title, least, most, limit.start, 0.01, key=f"limit_{name}", help=about, **KEEP)
 
 
 def show(sweep: Sweep) -> None:
@@ -136,10 +135,10 @@ def _wide(table: pd.DataFrame, spent: pd.DataFrame) -> pd.DataFrame:
     for (unit, epsilon), same in table.groupby(["unit", "epsilon"], sort=False):
         row = {"ε": epsilon_name(unit, epsilon), "seeds": int(same["seeds"].max()), "all met": bool(same["met"].all())}
         for one in same.to_dict("records"):
-            value, low, high = (lim.measure_text(one["measure"], one[end]) for end in ("value", "low", "high"))
+            value, low, high = (registry.measure_text(one["measure"], one[end]) for end in ("value", "low", "high"))
             by = f"; {attack_text(one)}" if one["attack"] else ""
             told = f"{'✓' if one['met'] else '✗'} {value} ({low} to {high}{by})"
-            row[lim.measure_name(one["measure"])] = told
+            row[registry.measure_name(one["measure"])] = told
         if (unit, epsilon) in cost.index:
             took = cost.loc[(unit, epsilon)]
             row["training"] = f"{took['seconds'] / 60:.1f} min, {took['tokens'] / 1e6:.2f} M tokens"

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pandas as pd
 import streamlit as st
 
-from core.evaluation import wording
+from core.evaluation import registry, wording
+from core.evaluation.figures.record import against_control
 from pages.parts.tradeoff.charts import PERPLEXITY, Risk, epsilon_label
 
 if TYPE_CHECKING:
@@ -42,20 +43,10 @@ def _risk(risk: str, drawn: Risk, here: Figures) -> str:
     now, control = here[risk, "run"], here[risk, "heldout"]
     if now is None or math.isnan(now.value):
         return _unknown(now)
-    if risk == "auc_loss":
-        limits = wording.interval_text(now.low, now.high, "{:.2f}".format)
-        return f"{wording.auc_sentence(now.value)} AUC {now.value:.2f}, {limits}; {_source(now)}."
-    if risk.startswith("exposure"):
-        limits = wording.interval_text(now.low, now.high, "{:.1f}".format)
-        against = "" if control is None else f"; canaries never planted {control.value:.1f} bits"
-        return f"planted canaries stand {now.value:.1f} bits up the ranking ({limits}{against}); {_source(now)}."
-    return f"{drawn.axis}: {_against_control(now, control)} {_source(now, opening=True)}."
-
-
-def _against_control(now: Estimate, control: Estimate | None) -> str:
-    if control is None or any(map(math.isnan, (now.low, now.high, control.low, control.high))):
-        return f"{wording.percent(now.value)} ({wording.interval_text(now.low, now.high)}), without a control."
-    return wording.leak_sentence(now.value, now.low, now.high, control.value, control.low, control.high)
+    if drawn.chart.sentence is not None:
+        return f"{drawn.chart.sentence(now, control)}; {_source(now)}."
+    told = against_control(now, control, drawn.figure.number.text)
+    return f"{drawn.axis}: {told} {_source(now, opening=True)}."
 
 
 def _source(estimate: Estimate, *, opening: bool = False) -> str:
@@ -79,7 +70,7 @@ def caption(curves: pd.DataFrame, risk: str) -> str:
     )
     return (
         f"Markers: measured, {counted} seed{'' if counted == '1' else 's'} each; {over}. Lines between markers are "
-        f"interpolated in log ε. Dashed: control. Dotted: public base model. {wording.explain(risk)}"
+        f"interpolated in log ε. Dashed: control. Dotted: public base model. {registry.explain(risk)}"
     )
 
 

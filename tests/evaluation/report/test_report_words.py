@@ -9,7 +9,8 @@ import pandas as pd
 from streamlit.testing.v1 import AppTest
 
 from core.evaluation.rarity.trend import signed
-from core.evaluation.report.html import figure_text, part
+from core.evaluation.registry import figure_text
+from core.evaluation.report.html import part
 from core.evaluation.report.tables import controls
 
 

@@ -7,9 +7,11 @@ import math
 import pandas as pd
 import pytest
 
+from core.evaluation.figures.limited import UTILITY
+from core.evaluation.registry import limits, measure_text
 from core.evaluation.stats.bootstrap import Interval
 from core.evaluation.sweep.limit_measures import costs, measures, utility_share
-from core.evaluation.sweep.limits import RISKS, STRONGEST, UTILITY, Limits, measure_text
+from core.evaluation.sweep.limits import Limits
 from core.evaluation.sweep.recommendation import attack_text, recommend
 from core.runs.store import Workspace
 
@@ -20,7 +22,7 @@ def found(*rows: tuple, unit: str = "note", attack: str = "loss", attacks: int =
     """Rows of (ε, seed, metric, value, low, high) as `measures` gives them."""
     names = ["epsilon", "seed", "metric", "value", "low", "high"]
     frame = pd.DataFrame(rows, columns=names).assign(arm="run", unit=unit, **COLUMNS)
-    chosen = frame["metric"].isin(STRONGEST)
+    chosen = frame["metric"].isin(limits("strongest"))
     frame = frame.assign(attack=chosen.map({True: attack, False: ""}), attacks=chosen * attacks)
     who = "" if unit == "note" else f"-{unit}"
     return frame.assign(run_id=[f"run{who}-{e:g}-{s}" for e, s in zip(frame["epsilon"], frame["seed"], strict=True)])
@@ -168,13 +170,13 @@ def test_runs_of_the_real_pipeline_have_every_measure(smoke_workspace, smoke_spe
     runs = [workspace.run(smoke_specs[name].run_id) for name in ("plain", "dp")]
     audits = {run.id: workspace.audit(run.id) for run in runs}
     frame = measures(runs, workspace.run(smoke_specs["base"].run_id), audits)
-    assert set(frame["metric"]) == {*RISKS, UTILITY}
+    assert set(frame["metric"]) == {*limits(), UTILITY}
     plain = frame[(frame["run_id"] == runs[0].id) & (frame["metric"] == UTILITY)].iloc[0]
     assert (plain["value"], plain["low"], plain["high"]) == (1.0, 1.0, 1.0)
     excess = frame[(frame["run_id"] == runs[0].id) & (frame["metric"] == "direct_patients_excess")].iloc[0]
     at = runs[0].metrics.set_index(["metric", "arm"])["value"]
     assert excess["value"] == pytest.approx(at["direct_patients", "run"] - at["direct_patients", "heldout"])
-    attacked = frame[frame["metric"].isin(STRONGEST)]
+    attacked = frame[frame["metric"].isin(limits("strongest"))]
     assert (attacked["attack"] == "loss").all() and (attacked["attacks"] == 1).all(), "no full audit of these runs"
     assert (attacked["patients"] == 24).all(), "17 members and 7 held-out patients, not their notes"
     spent = costs(runs)

@@ -1,0 +1,153 @@
+"""The form of a record in `core.evaluation.registry`: everything that is said about one figure, and number formats."""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+from core.evaluation.wording import interval_text, leak_sentence, percent, perplexity_text
+
+Direction = Literal["lower", "higher"]
+Basis = Literal["strongest", "loss", "text"]
+
+
+class Measured(Protocol):
+    """A value with its 95 % interval, whichever class holds it."""
+
+    @property
+    def value(self) -> float:
+        """The figure."""
+
+    @property
+    def low(self) -> float:
+        """Lower end; NaN without an interval."""
+
+    @property
+    def high(self) -> float:
+        """Upper end; NaN without an interval."""
+
+
+@dataclass(frozen=True)
+class NumberFormat:
+    """How a number is written: `text` in sentences and limits, `exact` in a report; `hover` and `tick` in charts."""
+
+    text: Callable[[float], str]
+    exact: Callable[[float], str]
+    hover: str  # d3-format, with its colon
+    tick: str | None = None  # d3-format of the axis; None lets the chart choose
+    share: bool = False
+
+
+def signed_percent(share: float) -> str:
+    """`38 %`, `−2.5 %`."""
+    return percent(share) if share >= 0 else f"−{percent(-share)}"
+
+
+SHARE = NumberFormat(signed_percent, signed_percent, ":.1%", ".0%", share=True)
+AUC = NumberFormat("{:.2f}".format, "{:.3f}".format, ":.2f")
+BITS = NumberFormat("{:.1f}".format, "{:.1f}".format, ":.2f")
+BITS_PER_CHARACTER = NumberFormat("{:.2f}".format, "{:.2f}".format, ":.2f")
+TOKENS = NumberFormat("{:.1f}".format, "{:.1f}".format, ":.1f")
+PERPLEXITY = NumberFormat(perplexity_text, perplexity_text, ":.3g")
+
+
+def against_control(now: Measured, control: Measured | None, number: Callable[[float], str] = percent) -> str:
+    """A leak rate with its interval, its held-out control, and what follows; a whole sentence but for its opening."""
+    if control is None or any(map(math.isnan, (now.low, now.high, control.low, control.high))):
+        return f"{number(now.value)} ({interval_text(now.low, now.high, number)}), without a control."
+    ends = (now.value, now.low, now.high, control.value, control.low, control.high)
+    return leak_sentence(*ends, number=number)
+
+
+@dataclass(frozen=True)
+class Chart:
+    """How a risk is drawn on the ε trade-off and on Defences.
+
+    `axis` is what stands beside the axis, for a family with `{}` for its member. The axis reaches at least from `floor`
+    to `ceiling`. `blind_label` names the line across at what a blind attacker reaches; empty: no line. `sentence` tells
+    the figure and its held-out control; without one, `axis` and `against_control` do.
+    """
+
+    place: int  # the plainest first
+    axis: str
+    floor: float = 0.0
+    ceiling: float = 0.05
+    blind_label: str = ""
+    sentence: Callable[[Measured, Measured | None], str] | None = None
+
+
+@dataclass(frozen=True)
+class Limit:
+    """How a reader limits a figure in “Which ε?”.
+
+    `basis` is what it is measured by: the strongest attack on patients, the loss attack on notes, or generated text.
+    `start` is where the slider stands at first; `chosen` figures are limited from the start.
+    """
+
+    label: str
+    explanation: str
+    basis: Basis
+    start: float = 0.05
+    chosen: bool = False
+
+
+@dataclass(frozen=True)
+class Figure:
+    """Everything that is said about one figure, wherever it appears.
+
+    A family (`exposure`) has members (`exposure:8`), which share its record. `member` writes one (`8 copies`) where
+    `title` or the chart's axis has `{}`.
+
+    `rows` makes the figure: a function of `core.evaluation.summary.RunTables`, or its place as `module:function`, which
+    is imported only when figures are made. One function may make several figures. Figures without `rows` are made
+    elsewhere: those of a run's own vocabulary (`core.evaluation.memorisation.vocabulary`), and those that compare
+    attacks or runs (`core.evaluation.sweep.limit_measures`), such as the excess of `excess_of` over its control.
+    """
+
+    key: str
+    label: str  # in controls and legends: two or three words
+    explanation: str  # one plain sentence, or two
+    unit: str
+    number: NumberFormat
+    range: tuple[float, float]  # of possible values: no interval reaches beyond
+    better: Direction  # which way is better for patients (risks) or users (usefulness)
+    interval: str  # how its 95 % interval is made
+    formula: str
+    source: str  # author, year, section or equation; empty: this project's own
+    section: str  # heading of the documentation of methods
+    blind: float | None = None  # what a blind guess, or a model that never saw the secret, reaches
+    controls: tuple[str, ...] = ()  # what it is compared with
+    control_label: str = "held-out patients"  # who stands behind the arm `heldout`
+    rows: Callable[..., Any] | str | None = None
+    member: Callable[[str], str] | None = None
+    excess_of: str = ""
+    title: str = ""  # of its rows in a report's table of attacks; empty: it has none there
+    leak: bool = True  # a report says whether it exceeds its control
+    card: bool = False  # on the model card
+    chart: Chart | None = None
+    limit: Limit | None = None
+    since: int = 1  # version of the metrics table from which on the figure is made like this
+
+    def function(self) -> Callable[..., Any] | None:
+        """What makes its rows; None for a figure that `summarise` does not make."""
+        if isinstance(self.rows, str):
+            module, _, name = self.rows.partition(":")
+            return getattr(importlib.import_module(module), name)
+        return self.rows
+
+    def written(self, template: str, key: str) -> str:
+        """`template` about this figure's `key`: a family's member in the place of `{}`."""
+        return template if self.member is None else template.replace("{}", self.member(key.partition(":")[2]))
+
+    def places(self) -> tuple[str, ...]:
+        """Where it appears, in words."""
+        shown = {
+            "ε trade-off": self.chart is not None,
+            "Which ε?": self.limit is not None,
+            "report": bool(self.title) or self.limit is not None,
+            "model card": self.card,
+        }
+        return (*(place for place, there in shown.items() if there), "exports")

@@ -1,0 +1,197 @@
+"""The one home of every figure: its record by its key, what is shown where, and the table for the documentation.
+
+The records of the package `core.evaluation.figures` enter, and whatever is registered later; the figures that a chart,
+a report, a model card or a limit shows leave. Nothing here imports scipy or torch, so that pages open quickly.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from core.evaluation.figures.audit import AUDIT_FIGURES
+from core.evaluation.figures.limited import LIMITED_FIGURES, UTILITY
+from core.evaluation.figures.record import AUC, SHARE, Basis, Figure, Limit, NumberFormat
+
+BASES: tuple[Basis, ...] = ("strongest", "text", "loss")  # order of limits
+ANYTHING = (-math.inf, math.inf)
+NUMBERS: dict[str, NumberFormat] = {"share": SHARE, "auc": AUC}  # for numbers of other tables that are written alike
+BEGIN, END = "<!-- figures: written from core/evaluation/figures/ -->", "<!-- end of figures -->"
+
+_figures: dict[str, Figure] = {}
+
+
+def register(figure: Figure) -> Figure:
+    """Add a figure. Raises ValueError for a key that is taken or that could be a member of a family."""
+    if figure.key in _figures:
+        raise ValueError(f"the figure “{figure.key}” is registered already")
+    if ":" in figure.key:
+        raise ValueError(f"“{figure.key}”: what stands before a colon is the key of a family")
+    _figures[figure.key] = figure
+    return figure
+
+
+def unregister(key: str) -> None:
+    """Take a figure out again. Raises KeyError for one that is not there."""
+    del _figures[key]
+
+
+for _one in (*AUDIT_FIGURES, *LIMITED_FIGURES):
+    register(_one)
+
+
+def figures() -> tuple[Figure, ...]:
+    """Every figure, in the order of tables."""
+    return tuple(_figures.values())
+
+
+def find(key: str) -> Figure | None:
+    """The record of a figure, or of the family of `exposure:8`; None for another name."""
+    family, colon, _ = key.partition(":")
+    found = _figures.get(family)
+    return found if found is not None and bool(colon) <= (found.member is not None) else None
+
+
+def figure(key: str) -> Figure:
+    """As `find`. Raises KeyError, which names what there is."""
+    found = find(key)
+    if found is None:
+        raise KeyError(f"there is no figure “{key}”; there are {', '.join(_figures)}")
+    return found
+
+
+def version() -> int:
+    """Version of a metrics table that is made now: the newest that a registered figure asks for."""
+    return max(one.since for one in _figures.values())
+
+
+def functions() -> tuple[Callable[..., Any], ...]:
+    """What makes the rows of a run's metrics table, each function once, in the order of the figures."""
+    return tuple(dict.fromkeys(made for one in figures() if (made := one.function()) is not None))
+
+
+def possible(key: str) -> tuple[float, float]:
+    """Values that a figure can have; nothing is known of one that is not registered (of a newer version)."""
+    found = find(key)
+    return ANYTHING if found is None else found.range
+
+
+def explain(key: str) -> str:
+    """One plain sentence about a figure; of `exposure:4` about `exposure`. Raises KeyError for others."""
+    return figure(key).explanation
+
+
+def number_format(key: str) -> NumberFormat:
+    """How a figure is written; also of a name of NUMBERS. Raises KeyError for others."""
+    return NUMBERS[key] if key in NUMBERS else figure(key).number
+
+
+def figure_text(key: str, value: float) -> str:
+    """A figure as reports write it: shares in percent, an AUC with three digits; `–` where there is none."""
+    return "–" if math.isnan(value) else number_format(key).exact(value)
+
+
+def measure_text(key: str, value: float) -> str:
+    """A figure as sentences and limits write it: an AUC with two digits; `?` where there is none."""
+    return "?" if math.isnan(value) else number_format(key).text(value)
+
+
+# What is shown where -------------------------------------------------------------------------------------------------
+
+
+def charted(keys: Iterable[str]) -> dict[str, Figure]:
+    """The risks that can be drawn of those measured, the plainest first; of a family the highest member."""
+    drawn = [one for one in figures() if one.chart is not None]
+    return _measured(sorted(drawn, key=lambda one: one.chart.place if one.chart else 0), keys)
+
+
+def reported(keys: Iterable[str]) -> dict[str, Figure]:
+    """The rows of a report's table of attacks among the figures measured, in order; of a family the highest member."""
+    return _measured([one for one in figures() if one.title], keys)
+
+
+def on_card() -> tuple[str, ...]:
+    """Keys of the figures on a model card."""
+    return tuple(one.key for one in figures() if one.card)
+
+
+def _measured(chosen: Iterable[Figure], keys: Iterable[str]) -> dict[str, Figure]:
+    there, found = set(keys), {}
+    for one in chosen:
+        if one.member is not None:
+            members = [key for key in there if key.partition(":")[0] == one.key]
+            if members:
+                found[max(members, key=lambda key: int(key.partition(":")[2]))] = one
+        elif one.key in there:
+            found[one.key] = one
+    return found
+
+
+def limits(*bases: Basis) -> dict[str, Limit]:
+    """Risks that a reader can limit by their key, those of some bases alone; how useful a model is, is no risk."""
+    wanted = bases or BASES
+    limited = [(one.key, one.limit) for one in figures() if one.limit is not None and one.key != UTILITY]
+    kept = [(key, limit) for key, limit in limited if limit.basis in wanted]
+    return dict(sorted(kept, key=lambda pair: BASES.index(pair[1].basis)))
+
+
+def limit_range(key: str) -> tuple[float, float]:
+    """The limits that make sense for a figure: from what it can be, or from 0, to the most that it can be."""
+    low, high = figure(key).range
+    return max(0.0, low), high
+
+
+def measure_name(key: str) -> str:
+    """A limited figure in words. Raises KeyError for a figure without a limit."""
+    limit = figure(key).limit
+    if limit is None:
+        raise KeyError(f"the figure “{key}” cannot be limited")
+    return limit.label
+
+
+# Documentation -------------------------------------------------------------------------------------------------------
+
+
+def markdown_table() -> str:
+    """Every figure as a row of a Markdown table: what it is, and everything that a number needs beside it."""
+    heads = (
+        "figure",
+        "what",
+        "unit, range, better",
+        "95 % interval",
+        "formula",
+        "blind",
+        "controls",
+        "source",
+        "where",
+    )
+    rows = [heads, tuple("---" for _ in heads), *(_cells(one) for one in figures())]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def _cells(one: Figure) -> tuple[str, ...]:
+    low, high = ("−∞" if end == -math.inf else "∞" if end == math.inf else f"{end:g}" for end in one.range)
+    name = one.key if one.member is None else f"{one.key}:…"
+    blind = "" if one.blind is None else f"{one.blind:g}"
+    about = f"{one.unit}; {low.replace('-', '−')} to {high}; {one.better}"
+    cited = "; ".join(part for part in (one.source, f"“{one.section}”") if part)
+    places = ", ".join(one.places())
+    cells = (one.label, about, one.interval, one.formula, blind, "; ".join(one.controls), cited, places)
+    return (f"`{name}`", *(cell.replace("|", "\\|") for cell in cells))
+
+
+def write_table(path: Path) -> bool:
+    """Write the table between the two marks of a document. True where that changed it.
+
+    Raises ValueError for a document without the marks.
+    """
+    text = path.read_text(encoding="utf-8")
+    if BEGIN not in text or END not in text:
+        raise ValueError(f"{path} needs the lines “{BEGIN}” and “{END}”")
+    before, rest = text.split(BEGIN)
+    made = f"{before}{BEGIN}\n\n{markdown_table()}\n\n{END}{rest.split(END)[1]}"
+    if made != text:
+        path.write_text(made, encoding="utf-8")
+    return made != text

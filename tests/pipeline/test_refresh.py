@@ -1,0 +1,147 @@
+"""`python -m core refresh`: outdated figures are made again from stored tables, and nothing else changes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from core.__main__ import main
+from core.evaluation import registry
+from core.pipeline.full_audit import audit, open_figures
+from core.pipeline.refresh import refresh
+from core.runs.integrity.verify import damages
+from core.runs.store import Workspace
+from core.runs.tables import table_version, write_table
+
+METRICS = "tables/metrics.parquet"
+
+
+@pytest.fixture
+def workspace(smoke_workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
+    """The smoke runs, whose figures may be made again."""
+    shutil.copytree(smoke_workspace, tmp_path / "data")
+    monkeypatch.setenv("PHILAB_DATA", str(tmp_path / "data"))
+    return Workspace(tmp_path / "data", shared=())
+
+
+@pytest.fixture
+def newer(monkeypatch: pytest.MonkeyPatch) -> int:
+    """Figures are made as of version 2 now."""
+    monkeypatch.setattr("core.evaluation.registry.version", lambda: 2)
+    return 2
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def version_of(folder: Path) -> int:
+    return table_version(folder / "tables", "metrics")
+
+
+def told(capsys) -> dict:
+    return json.loads(capsys.readouterr().out)
+
+
+def test_what_is_up_to_date_is_left_alone(workspace, smoke_specs, capsys):
+    before = {run.id: files(run.folder) for run in workspace.runs()}
+    assert main(["refresh", "--json"]) == 0
+    said = told(capsys)
+    assert {one["state"] for one in said["runs"]} == {"up to date"} and len(said["runs"]) == 3
+    assert said["version"] == registry.version()
+    assert {run.id: files(run.folder) for run in workspace.runs()} == before
+
+
+def test_outdated_figures_are_made_again_and_everything_else_stays(workspace, smoke_specs, newer, capsys):
+    dp = workspace.run(smoke_specs["dp"].run_id)
+    before, metrics = files(dp.folder), dp.metrics
+    assert version_of(dp.folder) == 1
+    assert main(["refresh", dp.id]) == 0
+    text = capsys.readouterr().out
+    assert text == f"{dp.id}: Made again: metrics and model card (version 1 before, 2 now).\n"
+    after = files(dp.folder)
+    assert version_of(dp.folder) == 2 and dp.metrics.equals(metrics), "the arithmetic is the same"
+    assert {name for name in before | after if before.get(name) != after.get(name)} == {METRICS, "checksums.json"}
+    assert list(damages(workspace)) == [], "the checksums are those of the new files"
+    others = [run for run in workspace.runs() if run.id != dp.id]
+    assert [version_of(run.folder) for run in others] == [1, 1]
+    assert main(["refresh"]) == 0 and {version_of(run.folder) for run in workspace.runs()} == {2}
+    capsys.readouterr()
+    assert main(["refresh", "--json"]) == 0 and {one["state"] for one in told(capsys)["runs"]} == {"up to date"}
+
+
+def test_what_was_interrupted_goes_on(workspace, smoke_specs, newer, monkeypatch):
+    """The process ends after the metrics, and before the card and the checksums, are written."""
+    dp = workspace.run(smoke_specs["dp"].run_id)
+    with monkeypatch.context() as patched:
+        patched.setattr("core.pipeline.derived.write_card", _ended)
+        with pytest.raises(KeyboardInterrupt):
+            refresh(dp, workspace)
+    assert version_of(dp.folder) == 2 and list(damages(workspace)), "metrics are whole, and checksums older"
+    assert refresh(dp, workspace).state == "made again" and list(damages(workspace)) == []
+    assert refresh(dp, workspace).state == "up to date"
+
+
+def _ended(*_):
+    raise KeyboardInterrupt
+
+
+def test_shipped_runs_are_named_and_never_changed(workspace, smoke_specs, newer, monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv("PHILAB_SHIPPED", str(workspace.root))
+    monkeypatch.setenv("PHILAB_DATA", str(tmp_path / "own"))
+    before = files(workspace.root)
+    assert main(["refresh", "--json"]) == 0
+    said = told(capsys)["runs"]
+    assert len(said) == 3 and {one["state"] for one in said} == {"read-only"}
+    assert all("came with the software" in one["sentence"] and one["version"] == 1 for one in said)
+    assert files(workspace.root) == before
+
+
+def test_nothing_is_made_of_damaged_tables(workspace, smoke_specs, newer, capsys):
+    dp = workspace.run(smoke_specs["dp"].run_id)
+    hits = dp.table("hits")
+    write_table(dp.folder / "tables", "hits", hits.iloc[:0])  # it can be read, and is not what was written
+    before = files(dp.folder)
+    assert main(["refresh", "--json"]) == 1
+    said = {one["run"]: one for one in told(capsys)["runs"]}
+    assert said[dp.id]["state"] == "failed" and "tables/hits.parquet is not what was written" in said[dp.id]["sentence"]
+    assert files(dp.folder) == before and version_of(dp.folder) == 1
+    assert [one["state"] for name, one in said.items() if name != dp.id] == ["made again"] * 2, "one costs no other"
+
+
+def test_without_the_control_nothing_is_made(workspace, smoke_specs, newer):
+    plain = workspace.run(smoke_specs["plain"].run_id)
+    shutil.rmtree(workspace.run(smoke_specs["base"].run_id).folder)
+    done = refresh(plain, workspace)
+    assert (done.state, done.version) == ("failed", 1) and smoke_specs["base"].run_id in done.sentence
+
+
+def test_figures_of_newer_software_are_left_alone(workspace, smoke_specs):
+    dp = workspace.run(smoke_specs["dp"].run_id)
+    write_table(dp.folder / "tables", "metrics", dp.metrics, version=7)
+    before = files(dp.folder)
+    done = refresh(dp, workspace)
+    assert (done.state, done.version) == ("newer", 7) and "this software makes version 1" in done.sentence
+    assert files(dp.folder) == before
+
+
+def test_figures_of_a_full_audit_follow_the_metrics(workspace, smoke_specs, newer):
+    """Those that the metrics enter, and those that are outdated themselves; no attack is run again."""
+    plain = workspace.run(smoke_specs["plain"].run_id)
+    attacks = audit(plain, workspace, attacks=["loss"]).outcomes()
+    done = refresh(plain, workspace)
+    assert done.state == "made again" and "metrics and model card" in done.sentence and "“risk”" in done.sentence
+    after = workspace.audit(plain.id).outcomes()
+    assert after["loss"] == attacks["loss"] and after["summary: membership"] == attacks["summary: membership"]
+    assert after["summary: risk"].finished > attacks["summary: risk"].finished
+    assert open_figures(plain, workspace) == [] and refresh(plain, workspace).state == "up to date"
+
+
+def test_a_run_that_is_not_there_is_bad_input(workspace, capsys):
+    assert main(["refresh", "gpt2-000000000000"]) == 2
+    assert "gpt2-000000000000" in capsys.readouterr().err
+    assert main(["refresh", "--data", str(workspace.root / "empty"), "--json"]) == 0
+    assert told(capsys)["runs"] == []
