@@ -55,7 +55,7 @@ def reference_notes(target: Target, role: str) -> pd.DataFrame:
 
 
 def reference_training(target: Target, notes: pd.DataFrame) -> TrainingSpec:
-    """Training settings of a reference model: the default recipe, the target's sample length, a full batch."""
+    """The default recipe with the target's sample length, and batches that the notes can fill."""
     chosen = recipe(target.kind, seed=target.spec.audit.seed)
     batch = min(chosen.batch_size, len(notes))
     return chosen.model_copy(update={"max_tokens": target.spec.training.max_tokens, "batch_size": batch})

@@ -1,4 +1,4 @@
-"""Static word vectors of the training notes: CBoW and skip-gram (Mikolov et al. 2013) by gensim (Lehman 2021, §6.3)."""
+"""Static word vectors of the training notes: CBoW and skip-gram (Mikolov et al. 2013) by gensim (Lehman 2021, §5.2)."""
 
 from __future__ import annotations
 

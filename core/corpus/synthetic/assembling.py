@@ -124,7 +124,7 @@ def _days(rng: random.Random, count: int) -> list[date]:
 def _template_only(patient: Patient) -> Iterator[Paragraph]:
     """One sentence for each code: 'Mr./Mrs. First Last is a N yo patient with <condition>.'
 
-    Source: the Template Only corpus of Lehman 2021, §3.
+    Source: the Template Only corpus of Lehman 2021, §5.1.
     """
     for diagnosis in patient.diagnoses:
         writer = SpanWriter()

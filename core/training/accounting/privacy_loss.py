@@ -25,7 +25,7 @@ History = Mapping[tuple[float, float], int]  # (σ, q) → steps
 Frozen = tuple[tuple[tuple[float, float], int], ...]
 Orders = tuple[float, ...]
 
-# Opacus' orders stop at 63, which limits ε to about 0.1 at δ = 1e-5, and start at 1.1, which is loose for a large ε.
+# Opacus' orders stop at 63, which keeps ε above about 0.1 at δ = 1e-5, and start at 1.1, which is loose for a large ε.
 RDP_ORDERS: Orders = (1.01, 1.02, 1.05, *RDPAccountant.DEFAULT_ALPHAS, 72, 80, 96, 128, 192, 256, 512, 1024)
 COARSE_ORDERS: Orders = (2, 3, 4, 6, 8, 12, 16, 24, 32, 64, 128, 256, 1024)  # looser, and 50 × faster
 MOST_UNITS = 1_000  # of one person; above this there is no numerical answer
