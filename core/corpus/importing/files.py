@@ -129,7 +129,7 @@ def _check(file: str, name: str, rows: list[int], values: list[str]) -> None:
 
 
 def _is_parquet(path: Path) -> bool:
-    """True for a Parquet file. Raises BadNotes if only the name says Parquet: the content may not be meant."""
+    """True for a Parquet file. Raises BadNotes if only the name says Parquet, which may be a mistake."""
     start = _first_bytes(path)
     if start[:4] != b"PAR1" and start.strip() and path.suffix.lower() in (".parquet", ".pq"):
         raise BadNotes(
