@@ -1,6 +1,6 @@
 """Attacks on a trained model: membership inference, memorisation, identity probes.
 
-A `Target` (model, cohort, tables of its run) enters; tidy tables of scores, ranks and finds leave. No attack judges
-its own figures: `core.evaluation` does, with intervals and controls. `registry` says what an attack is, `battery`
-lists all.
+Takes a `Target`: a trained model, its cohort and the tables of its run. Returns tidy tables of scores, ranks and hits.
+Attacks compute no summary figures; `core.evaluation` does, with intervals and controls. `registry` defines what an
+attack is; importing `battery` registers all of them.
 """

@@ -1,9 +1,10 @@
-"""The notes that membership attacks judge, and what every attack needs of them, computed once.
+"""The notes that membership attacks are evaluated on, and the model outputs that several attacks share.
 
-Members are the notes the model was really trained on (row J7 caps them a patient), non-members those of held-out
-patients. The disjoint population has two jobs, each with patients of its own: the *reference* part trains reference
-models, the *threshold* part sets thresholds (row M3). Were they the same patients, a reference model would know their
-notes by heart, their ratios would be too low, and a threshold "at 10 % false positives" would accuse far more.
+Members are the notes the model was trained on (at most `note_cap` a patient; Jagannatha 2021, §5.2, keeps 50).
+Non-members are the notes of held-out patients. The disjoint population serves two purposes, each with its own patients:
+the *reference* part trains reference models, and the *threshold* part sets thresholds (Mireshghallah 2022, §2.4). If
+both used the same patients, a reference model would have memorised their notes, their ratios would be too low, and a
+threshold "at 10 % false positives" would flag far more non-members.
 """
 
 from __future__ import annotations
@@ -21,16 +22,16 @@ from core.models.encoding import can_be_scored, encode
 from core.models.likelihood import log_likelihoods, token_moments
 
 REFERENCE_SHARE = 0.6  # of the population's patients
-MASK_DRAWS = 10  # row M2: K = 10 random masks
-MOST = 12_000  # notes that are judged: of a larger cohort, as many whole patients as hold about so many
-CHUNK = 256  # notes scored between two reports of progress
+MASK_DRAWS = 10  # K random masks (Mireshghallah 2022, §2.3)
+MOST = 12_000  # notes evaluated; a larger cohort is sampled by whole patients until they hold about this many
+CHUNK = 256  # notes scored between two progress reports
 SPLITS = ("member", "heldout", "population")
 T = TypeVar("T")
-_STREAM = {"population": 11, "sample": 12}  # streams of random numbers, so that no two choices share their draws
+_STREAM = {"population": 11, "sample": 12}  # random-number streams, so that no two choices share their draws
 
 
 def reference_patients(target: Target) -> frozenset[str]:
-    """The population's patients whose notes reference models are trained on; the others set thresholds."""
+    """Ids of the population's patients whose notes train reference models; the other patients set thresholds."""
 
     def draw() -> frozenset[str]:
         patients = np.array(sorted(target.corpus.notes_of("population")["patient_id"].unique()), dtype=object)
@@ -40,28 +41,36 @@ def reference_patients(target: Target) -> frozenset[str]:
     return target.once("reference patients", draw)
 
 
-def judged_notes(target: Target, limit: int | None = None) -> pd.DataFrame:
+def evaluation_notes(target: Target, limit: int | None = None) -> pd.DataFrame:
     """Notes of members (those trained on), of held-out patients, and of the population's threshold part.
 
-    With `limit`, whole patients drawn at random, each split keeping its share, until about so many notes are taken: for
-    attacks too dear for all. The same limit gives the same notes. The index is that of the full table, so that what was
-    computed for all notes can be picked. Raises ValueError when members or held-out patients have no notes.
+    Args:
+        target: the model under attack and its cohort.
+        limit: about how many notes to take, for attacks too expensive to run on all. Whole patients are drawn at
+            random and each split keeps its share. The same limit always gives the same notes.
+
+    Returns:
+        The notes, with the index of the full table, so that values computed for all notes can be selected by it.
+
+    Raises:
+        ValueError: when members or held-out patients have no notes.
+
     """
-    notes = target.once("judged notes", lambda: _judged(target))
+    notes = target.once("evaluation notes", lambda: _all_notes(target))
     if limit is None or len(notes) <= limit:
         return notes
-    return target.once(("judged notes", limit), lambda: _sampled(notes, limit, target.spec.audit.seed))
+    return target.once(("evaluation notes", limit), lambda: _sampled(notes, limit, target.spec.audit.seed))
 
 
-def _judged(target: Target) -> pd.DataFrame:
-    notes = target.corpus.judged_notes(target.spec.note_cap)
+def _all_notes(target: Target) -> pd.DataFrame:
+    notes = target.corpus.evaluation_notes(target.spec.note_cap)
     keep = notes["split"].isin(SPLITS) & (notes["text"].str.len() > 0)
     keep &= (notes["split"] != "population") | ~notes["patient_id"].isin(reference_patients(target))
     notes = notes[keep]
     notes = notes[can_be_scored(target.lm, notes["text"].array)].reset_index(drop=True)
     for split in ("member", "heldout"):
         if not (notes["split"] == split).any():
-            raise NotPossible(f"membership cannot be judged: the cohort holds no notes of the split “{split}”")
+            raise NotPossible(f"membership cannot be evaluated: the cohort has no notes in the split “{split}”")
     if len(notes) > MOST:
         notes = _sampled(notes, MOST, target.spec.audit.seed).reset_index(drop=True)
     return notes.assign(tokens=[len(tokens) + 1 for tokens in encode(target.lm, notes["text"].tolist())])
@@ -79,26 +88,28 @@ def _sampled(notes: pd.DataFrame, limit: int, seed: int) -> pd.DataFrame:
 
 
 def token_log_probabilities(target: Target, role: str = "target", report: Report = no_report) -> list[np.ndarray]:
-    """Log p in nats of every scored token of every judged note under a model, one array a note.
+    """Log p in nats of every scored token of every evaluation note, one array per note.
 
-    Causal: every token and the end mark. Masked: the hidden tokens of `MASK_DRAWS` random 15 % masks (row M2, eq. 2),
-    the same masks for every model, so that ratios compare like with like.
+    Causal models score every token and the end mark. Masked models score the hidden tokens of `MASK_DRAWS` random 15 %
+    masks (Mireshghallah 2022, eq. 2). Every model gets the same masks, so that ratios compare like with like.
     """
 
     def score() -> list[np.ndarray]:
         if role == "target" and target.lm.causal:
             return [found[0] for found in moments(target, report)]
         lm = target.model(role, report)
-        return in_chunks(judged_notes(target)["text"].tolist(), partial(_scored, lm), report, target.spec.audit.seed)
+        return in_chunks(
+            evaluation_notes(target)["text"].tolist(), partial(_scored, lm), report, target.spec.audit.seed
+        )
 
     return target.once(("token log-probabilities", role), score)
 
 
 def moments(target: Target, report: Report = no_report) -> list[np.ndarray]:
-    """`core.models.likelihood.token_moments` of every judged note under a causal target, (3, tokens) each."""
+    """`core.models.likelihood.token_moments` of every evaluation note under a causal target, (3, tokens) each."""
 
     def score() -> list[np.ndarray]:
-        texts = judged_notes(target)["text"].tolist()
+        texts = evaluation_notes(target)["text"].tolist()
         return in_chunks(texts, lambda part, seed: token_moments(target.lm, part), report, target.spec.audit.seed)
 
     return target.once("token moments", score)
@@ -111,7 +122,7 @@ def _scored(lm: LanguageModel, texts: list[str], seed: int) -> list[np.ndarray]:
 def in_chunks(
     texts: Sequence[str], score: Callable[[list[str], int], list[T]], report: Report, seed: int, chunk: int = CHUNK
 ) -> list[T]:
-    """`score(texts, seed)` over chunks of the texts, with progress. A seed a chunk: no two notes share their masks."""
+    """`score(texts, seed)` over chunks of the texts, with progress. Each chunk has its own seed, so its own masks."""
     found: list[T] = []
     for start in range(0, len(texts), chunk):
         report(start, len(texts))
@@ -121,5 +132,5 @@ def in_chunks(
 
 
 def mean_log_likelihoods(target: Target, role: str = "target", report: Report = no_report) -> np.ndarray:
-    """Mean nats a scored token of every judged note, (notes,): minus the loss (causal) or the energy (masked)."""
+    """Mean log p in nats per scored token of every evaluation note, (notes,): −loss (causal) or −energy (masked)."""
     return np.array([one.mean() for one in token_log_probabilities(target, role, report)])

@@ -1,8 +1,9 @@
-"""Exposure of planted secrets: how far up a model ranks a canary among all that it might have been (row H5).
+"""Exposure of planted secrets: how high a model ranks a canary among all the secrets it could have been.
 
-Carlini et al. 2019, definition 6: exposure = log2 |R| − log2 rank, in bits, where R is the space the secret was drawn
-from and rank 1 is the likeliest member of R. A model that never saw the canary gives it a uniformly drawn rank, hence
-about 1/ln 2 ≈ 1.44 bits on average; the most is log2 |R|, for a canary that beats everything else.
+Carlini et al. 2019, definition 6, as used by Hoory 2021, §5.2: exposure = log2 |R| − log2 rank, in bits. R is the space
+that the secret was drawn from, and rank 1 is its most likely member. A model that never saw the canary ranks it
+uniformly at random, which gives about 1/ln 2 ≈ 1.44 bits on average. The maximum is log2 |R|, for a canary that ranks
+above everything else.
 """
 
 from __future__ import annotations
@@ -29,13 +30,19 @@ CANARY_COLUMNS = {
 
 
 def exposure(canary_losses: np.ndarray, reference_losses: np.ndarray) -> np.ndarray:
-    """Exposure in bits of each canary: log2 |R| − log2 rank (Carlini et al. 2019), shape (canaries,).
+    """Exposure in bits of each canary, (canaries,): log2 |R| − log2 rank (Carlini et al. 2019, definition 6).
 
-    `canary_losses` (canaries,) in nats. `reference_losses` (canaries, references), or (references,) when all canaries
-    share them, are the losses of the *other* members of R: the canary itself is not among them, or it would be counted
-    twice. So |R| = references + 1 and rank = 1 + the number of references with a loss at most the canary's: a tie ranks
-    the reference first, which never makes a model look leakier than it is.
-    Raises ValueError when there are no references, shapes do not fit or a loss is not a number.
+    Args:
+        canary_losses: (canaries,) in nats.
+        reference_losses: (canaries, references), or (references,) when all canaries share them, in nats: the losses of
+            the *other* members of R. The canary itself must not be among them, or it would be counted twice.
+
+    |R| = references + 1, and rank = 1 + the number of references whose loss is at most the canary's. A tie ranks the
+    reference first, so it never makes a model look leakier than it is.
+
+    Raises:
+        ValueError: when there are no references, shapes do not match or a loss is not a number.
+
     """
     canaries = np.atleast_1d(np.asarray(canary_losses, dtype=float))
     found, size = ranks(canaries, np.asarray(reference_losses, dtype=float))
@@ -43,7 +50,7 @@ def exposure(canary_losses: np.ndarray, reference_losses: np.ndarray) -> np.ndar
 
 
 def ranks(canaries: np.ndarray, references: np.ndarray) -> tuple[np.ndarray, int]:
-    """Rank of each canary, (canaries,), and |R|; arguments and errors as for `exposure`."""
+    """Rank of each canary, (canaries,), and |R|. Arguments and errors are those of `exposure`."""
     if references.ndim == 1:
         references = np.broadcast_to(references, (len(canaries), len(references)))
     if references.ndim != 2 or len(references) != len(canaries) or references.shape[1] == 0:
@@ -59,12 +66,12 @@ def ranks(canaries: np.ndarray, references: np.ndarray) -> tuple[np.ndarray, int
 def canary_exposures(
     lm: LanguageModel, canaries: pd.DataFrame, *, on_progress: Callable[[int, int], None] | None = None
 ) -> pd.DataFrame:
-    """The canaries table of docs/ARCHITECTURE.md: every canary ranked by enumeration among all members of its space.
+    """Rank every canary among all members of its space: the canaries table of docs/ARCHITECTURE.md.
 
-    `loss` is in nats: of the whole text, end mark included, for a causal model; of the secret's pseudo-likelihood for a
-    masked one (`core.attacks.memorisation.secret_loss`). Whole canary patients (form `patient`) have an attack of
-    their own (`core.attacks.memorisation.canary_patients`): loss, rank and exposure are null. `on_progress(done,
-    total)` counts canaries.
+    `loss` is in nats: of the whole text with its end mark for a causal model, of the secret's pseudo-likelihood for a
+    masked one (`core.attacks.memorisation.secret_loss`). For whole canary patients (form `patient`), which
+    `core.attacks.memorisation.canary_patients` attacks, loss, rank and exposure are null. `on_progress(done, total)`
+    counts canaries.
     """
     rows = []
     for number, row in enumerate(canaries.to_dict("records"), start=1):

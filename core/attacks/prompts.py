@@ -1,9 +1,9 @@
-"""The 14 built-in attack prompts of the quick audit (row P3), in our own wording; and lists of one's own.
+"""The 14 built-in attack prompts of the quick audit (PrivAI-Leak report, §5.4.1), reworded, and user-supplied prompts.
 
-An attacker who knows how hospitals write, but no patient, types these: openings of notes, and cues for single fields.
-None holds a patient's value, so whatever is found after them came from the model. The audit lets every kind of model
-go on after `text`; `masked` is the same cue with gaps, for a masked model's ranked candidates (`fill_masks`), where the
-words after a gap help as much as those before.
+They are what an attacker types who knows how hospitals write but knows no patient: openings of notes, and cues for
+single fields. None contains a patient's value, so whatever follows them came from the model. The audit lets every kind
+of model continue `text`. `masked` is the same cue with gaps, for the ranked candidates of a masked model
+(`fill_masks`): there the words after a gap help as much as those before it.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-MOST_OWN = 1_000  # own prompts of one attack
-MOST_CHARACTERS = 400  # of an own prompt: the shipped models read 256 tokens, the answer included
+MOST_OWN = 1_000  # user-supplied prompts in one attack
+MOST_CHARACTERS = 400  # in a user-supplied prompt: the shipped models read 256 tokens, the answer included
 MASK = "[MASK]"
 
 
 @dataclass(frozen=True)
 class AttackPrompt:
-    """What is typed, and which PHI fields it is after (own prompts name none).
+    """What is typed, and which PHI fields it targets (user-supplied prompts name none).
 
-    `prompt_id` is 1 to 14, as in the tables of a run; own prompts go on at 15.
+    `prompt_id` is 1 to 14, as in the tables of a run. User-supplied prompts are numbered from 15.
     """
 
     prompt_id: int
@@ -31,12 +31,12 @@ class AttackPrompt:
 
 
 def _gap(tokens: int) -> str:
-    """A place for so many tokens."""
+    """A gap of the given number of tokens."""
     return MASK * tokens
 
 
 _NAME = _gap(6)  # two words of about three pieces
-_DATE = _gap(10)  # "1957-03-22", a token a character
+_DATE = _gap(10)  # "1957-03-22", one token per character
 _MRN = _gap(7)
 _WORDS = _gap(10)
 
@@ -66,10 +66,12 @@ PROMPTS: tuple[AttackPrompt, ...] = (
 
 
 def own_prompts(texts: Sequence[str]) -> tuple[AttackPrompt, ...]:
-    """Prompts of one's own, numbered from 15 on. White space around a prompt is dropped: models read on after a word.
+    """User-supplied prompts, numbered from 15. White space around a prompt is removed: models continue after a word.
 
-    Raises ValueError, naming the prompt by its place, for a list that is empty or too long, for an empty, repeated or
-    overlong prompt, and for control characters.
+    Raises:
+        ValueError: when the list is empty or too long, or when a prompt is empty, repeated, too long or contains
+            control characters; the message gives the prompt's number.
+
     """
     cleaned = [text.strip() for text in texts]
     if not cleaned:
@@ -82,20 +84,22 @@ def own_prompts(texts: Sequence[str]) -> tuple[AttackPrompt, ...]:
         if len(text) > MOST_CHARACTERS:
             raise ValueError(f"prompt {place} has {len(text)} characters: shorten it to at most {MOST_CHARACTERS}")
         if not text.replace("\n", " ").replace("\t", " ").isprintable():
-            raise ValueError(f"prompt {place} holds control characters: give plain text")
+            raise ValueError(f"prompt {place} contains control characters: give plain text")
         if text in cleaned[: place - 1]:
             raise ValueError(f"prompt {place} repeats prompt {cleaned.index(text) + 1}: give every prompt once")
     return tuple(AttackPrompt(len(PROMPTS) + place, text, text, ()) for place, text in enumerate(cleaned, start=1))
 
 
 def read_prompts(path: Path) -> tuple[AttackPrompt, ...]:
-    """Own prompts from a text file (UTF-8), one a line; blank lines are passed over.
+    """User-supplied prompts from a UTF-8 text file, one per line. Blank lines are skipped.
 
-    Raises ValueError for a file that is not there or is no text, and as `own_prompts` does (prompts are counted, not
-    lines).
+    Raises:
+        ValueError: when the file does not exist or is not text, and as for `own_prompts` (which counts prompts, not
+            lines).
+
     """
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
-        raise ValueError(f"{path} cannot be read as a text file of prompts, one a line, in UTF-8") from None
+        raise ValueError(f"{path} cannot be read as a text file of prompts, one per line, in UTF-8") from None
     return own_prompts([line for line in lines if line.strip()])

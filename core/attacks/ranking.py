@@ -1,8 +1,8 @@
-"""Which generated texts are memorised? Ranked by how much likelier they are to the target than to the public model.
+"""Rank generated texts by how much more likely they are under the target than under the public model.
 
-Carlini et al. 2021 ("Extracting training data from large language models", §5.2) let a model write, and sort what it
-wrote by the likelihood under the target compared with another model: common phrases are likely to both, what was
-memorised to the target alone. `core.evaluation.memorisation.extraction.recall_at_errors` judges the ranking.
+Carlini et al. 2021 ("Extracting training data from large language models", §5.2) let a model generate texts and sort
+them by their likelihood under it, relative to another model. Common phrases are likely under both; memorised text is
+likely under the target only. `core.evaluation.memorisation.extraction.recall_at_errors` evaluates the ranking.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from core.spec import AuditSpec
 
 RANKING_COLUMNS = {
     "generation_id": "int64",
-    "tokens": "int32",  # of the generated part; 0 where nothing was written
-    "log_likelihood": "float64",  # mean nats a token under the target; −∞ where nothing was written
+    "tokens": "int32",  # of the generated part; 0 where nothing was generated
+    "log_likelihood": "float64",  # mean nats per token under the target; −∞ where nothing was generated
     "base_log_likelihood": "float64",
     "ratio": "float64",  # their difference: higher = more likely memorised
 }
@@ -35,10 +35,11 @@ def rank_generations(
     *,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> pd.DataFrame:
-    """Mean log-likelihood a token of every generated text under target and base: the table `ranking`.
+    """Mean log-likelihood in nats per token of every generated text under target and base: the table `ranking`.
 
-    Causal: of the tokens after the prompt, given the prompt. Masked: minus the energy of prompt and text together under
-    `audit.mask_draws` random masks, the same for both models (row M2). `on_progress(done, total)` counts texts.
+    Causal models score the tokens after the prompt, given the prompt. For masked models it is minus the energy of
+    prompt and text together under `audit.mask_draws` random masks, the same for both models (Mireshghallah 2022,
+    eq. 2). `on_progress(done, total)` counts texts.
     """
     prompts, texts = generations["prompt"].tolist(), generations["text"].tolist()
     tokens = [len(ids) for ids in encode(lm, texts)]
@@ -78,6 +79,6 @@ def _mean_log_likelihoods(
         strict=True,
     ):
         typed = sum(end <= len(prompt) for _, end in encoding.offsets)
-        written = logprobs[typed:-1]  # without the end mark, which the model may never have come to
+        written = logprobs[typed:-1]  # without the end mark, which the model may never have reached
         means.append(written.mean() if len(written) else -np.inf)
     return np.array(means)

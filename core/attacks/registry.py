@@ -1,9 +1,9 @@
-"""The battery: what an attack is, what it is given, and the one list of all of them.
+"""The battery: what an attack is, what it receives, and the list of all attacks.
 
-An attack is a function from a `Target` (a trained model, its cohort and the tables its run already has) to tidy tables.
-It says about itself what a reader has to know before believing a figure: which paper's row it repeats, what access it
-needs, which kinds of model it makes sense for, and what it costs. `core.attacks.battery` imports every module that
-registers attacks; `core.pipeline.full_audit` runs them and stores what they return.
+An attack is a function from a `Target` (a trained model, its cohort and the existing tables of its run) to tidy tables.
+It states what you need to know before you trust its figures: its source, the access it needs, the kinds of model it
+applies to, and its cost. `core.attacks.battery` imports every module that registers attacks; `core.pipeline.full_audit`
+runs them and stores what they return.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from core.spec import ModelKind, RunSpec
 if TYPE_CHECKING:
     from core.models.build import LanguageModel
 
-Access = Literal["black-box", "grey-box", "white-box"]  # text alone · probabilities of tokens · weights and activations
-Cost = Literal["cheap", "moderate", "dear"]
+Access = Literal["black-box", "grey-box", "white-box"]  # text only · token probabilities · weights and activations
+Cost = Literal["cheap", "moderate", "expensive"]
 Report = Callable[[int, int], None]  # (done, total); raises to stop the attack between two batches
 Tables = Mapping[str, pd.DataFrame]
 KINDS: tuple[ModelKind, ...] = ("gpt2", "distilbert", "bert")
@@ -31,22 +31,27 @@ T = TypeVar("T")
 
 
 def no_report(done: int, total: int) -> None:
-    """A `Report` that nobody listens to."""
+    """A `Report` that does nothing."""
 
 
 class NotPossible(ValueError):
-    """A cohort does not hold what an attack needs, now or ever. The text says what, and which cohort would."""
+    """The cohort lacks what an attack needs, so running it again cannot help. The message says what is missing."""
 
 
 @dataclass(eq=False)
 class Target:
-    """What an attack may use. Everything costly is computed once and shared by all attacks of one audit.
+    """What an attack may use. Expensive values are computed once and shared by all attacks of one audit.
 
-    `tables` reads a table of the run (core.runs.tables.SCHEMAS) by name. `models` gives a model by its role: `target`
-    is the model under attack, `base` the public model it started from; `core.attacks.membership.reference` adds
-    reference models trained on the disjoint population. A loader is called once. Where the target has `own_words`,
-    every other model is given them too (`LanguageModel` with the same word list), so that all are asked for the same
-    tokens.
+    Attributes:
+        spec: settings of the run under attack.
+        corpus: its cohort.
+        tables: reads a table of the run by name (core.runs.tables.SCHEMAS).
+        models: loaders by role. `target` is the model under attack, `base` the public model it started from;
+            `core.attacks.membership.reference` adds reference models trained on the disjoint population. A loader is
+            called once.
+        own_words: the target's own vocabulary, if it has one. Every other model then gets the same vocabulary, so that
+            all models score the same tokens.
+
     """
 
     spec: RunSpec
@@ -72,14 +77,14 @@ class Target:
         return self.model("base")
 
     def model(self, role: str, report: Report = no_report) -> LanguageModel:
-        """The model of that role, loaded (or trained) on first use. Raises KeyError naming the roles there are."""
+        """The model with this role, loaded (or trained) on first use. Raises KeyError, listing the available roles."""
         if role not in self.models:
-            raise KeyError(f"there is no model “{role}” to compare with; there are {', '.join(self.models)}")
+            raise KeyError(f"there is no model “{role}” to compare with; available: {', '.join(self.models)}")
         return self.once(("model", role), lambda: self.models[role](report))
 
     @property
     def trained_texts(self) -> list[str]:
-        """What the model under attack read: its training notes after the run's defence, if it has one."""
+        """The texts the model under attack was trained on: its training notes, after the run's defence if any."""
         from core.corpus.transforms.defences import defended
 
         def made() -> list[str]:
@@ -89,17 +94,17 @@ class Target:
         return self.once("trained texts", made)
 
     def public(self) -> LanguageModel:
-        """The public model with the target's word list: what `base` is, and what reference models are trained from.
+        """The public model with the target's vocabulary: `base`, and the starting point of reference models.
 
-        Words of the target's own begin as the mean of their public pieces (`core.models.dp_vocabulary`): whoever
-        has the target has its word list, and an attacker's models then read, and are masked, at the same places.
+        New vocabulary entries start as the mean of their public pieces (`core.models.dp_vocabulary`). Anyone who has
+        the target also has its vocabulary, so an attacker's models tokenise and mask the notes in the same way.
         """
         from core.models.dp_vocabulary import public_model
 
         return public_model(self.spec.model, self.own_words)
 
     def once(self, key: Hashable, make: Callable[[], T]) -> T:
-        """What `make` returns, computed by whoever asks first. `key` must name the value and all that it depends on."""
+        """What `make` returns, computed on first use. `key` must identify the value and everything it depends on."""
         if key not in self._kept:
             self._kept[key] = make()
         return self._kept[key]
@@ -109,19 +114,19 @@ class Target:
 class Attack:
     """One attack of the battery.
 
-    `run(target, report)` returns a frame for each of `tables` (names of `TABLES`, whose columns it must have exactly).
-    `report(done, total)` is to be called between batches: it carries the progress and stops the attack by raising.
+    `run(target, report)` returns one frame for each of `tables` (names in `TABLES`, with exactly those columns). It
+    must call `report(done, total)` between batches, which shows progress and stops the attack by raising.
     """
 
     name: str
-    row: str  # of the papers' table, e.g. "M1"
+    source: str  # paper and section, e.g. "Lehman 2021, §6.3"
     access: Access
     kinds: tuple[ModelKind, ...]
     cost: Cost
-    sentence: str  # for a student
+    sentence: str  # what it does, for a student
     tables: tuple[str, ...]
     run: Callable[[Target, Report], Tables]
-    version: int = 1  # raise it when code changes what the attack computes: stored results are then made again
+    version: int = 1  # increase it when a code change alters the result; stored results are then computed again
 
 
 TABLES: dict[str, dict[str, str]] = {}  # table → {column: pandas dtype}
@@ -129,13 +134,13 @@ REGISTRY: dict[str, Attack] = {}  # in the order in which they are run
 
 
 def register_table(name: str, columns: Mapping[str, str]) -> None:
-    """Declare a table that attacks write. Raises ValueError when it was declared with other columns."""
+    """Declare a table that attacks write. Raises ValueError if it is already declared with other columns."""
     if TABLES.setdefault(name, dict(columns)) != dict(columns):
         raise ValueError(f"the table {name} is declared twice, with different columns")
 
 
 def register(attack: Attack) -> Attack:
-    """Add an attack to the battery. Raises ValueError for a name that is taken or a table that was not declared."""
+    """Add an attack to the battery. Raises ValueError if its name is taken or one of its tables is not declared."""
     if attack.name in REGISTRY:
         raise ValueError(f"two attacks are called “{attack.name}”")
     unknown = [name for name in attack.tables if name not in TABLES]
@@ -146,14 +151,16 @@ def register(attack: Attack) -> Attack:
 
 
 def applicable(kind: ModelKind) -> list[Attack]:
-    """The attacks that make sense for a kind of model, in the order in which they are run."""
+    """The attacks that apply to a kind of model, in the order in which they run."""
     return [attack for attack in REGISTRY.values() if kind in attack.kinds]
 
 
 def checked(attack: Attack, frames: Tables) -> dict[str, pd.DataFrame]:
-    """The frames in their tables' column order and types. Raises ValueError when a table or a column is missing or new.
+    """The frames with their tables' column order and types, and a fresh index.
 
-    Every frame is kept with a clean index, so that what is stored depends on nothing but its rows.
+    Raises:
+        ValueError: when a table or a column is missing or unexpected.
+
     """
     if set(frames) != set(attack.tables):
         raise ValueError(f"the attack “{attack.name}” returned {sorted(frames)} instead of {sorted(attack.tables)}")

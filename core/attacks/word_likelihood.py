@@ -1,4 +1,4 @@
-"""How well models with different word lists read the same notes: the same words, hidden whole, asked of each."""
+"""Compare how well models with different vocabularies predict the same notes: whole words are hidden and scored."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from core.models.likelihood import word_log_likelihoods
 from core.spec import AuditSpec
 
 READ_NOTES = 300  # held-out notes, drawn at random
-WORD_SHARE = 0.15  # of a note's words are asked for, as many as a mask hides
-_CHUNK = 20  # notes between two reports of progress
+WORD_SHARE = 0.15  # share of a note's words that are scored, as many as a mask hides
+_CHUNK = 20  # notes between two progress reports
 _STREAM = 42
 
 
-def reading(
+def word_likelihoods(
     models: Mapping[str, LanguageModel],
     corpus: Corpus,
     audit: AuditSpec,
     *,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> pd.DataFrame:
-    """The table `reading` (docs/ARCHITECTURE.md) of masked models by their arm: one row a held-out note and arm.
+    """The table `reading` (docs/ARCHITECTURE.md) of masked models, keyed by arm: one row a held-out note and arm.
 
-    `tokens` is the length of the whole note in the arm's own tokens. `characters` and `nats` are those of the words
-    asked for (`WORD_SHARE` of the note's, at least one, drawn by `audit.seed`): characters without white space, and
-    −log p of the words (`core.models.likelihood.word_log_likelihoods`). All arms are asked for the same words.
+    `tokens` is the length of the whole note in the arm's own tokens. `characters` and `nats` describe the scored words
+    (`WORD_SHARE` of the note's words, at least one, drawn by `audit.seed`): their characters without white space, and
+    their −log p (`core.models.likelihood.word_log_likelihoods`). All arms score the same words.
     """
     notes = corpus.notes_of("heldout")
     notes = notes[notes["text"].str.strip() != ""]

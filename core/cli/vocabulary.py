@@ -62,7 +62,7 @@ def _runs(workspace: Workspace, runs: list[Run]) -> pd.DataFrame:
     """One row a run: its ε, entries of its own, bits a character and tokens a note on the same held-out notes."""
     import pandas as pd
 
-    from core.attacks.word_likelihood import reading
+    from core.attacks.word_likelihood import word_likelihoods
     from core.evaluation.memorisation.vocabulary import reading_figures
 
     if len({run.spec.corpus for run in runs}) > 1:
@@ -74,7 +74,7 @@ def _runs(workspace: Workspace, runs: list[Run]) -> pd.DataFrame:
         say(f"{run.id} reads held-out notes word by word")
         promise = run.privacy.epsilon() if run.privacy else (0.0 if run.spec.is_base else math.inf)
         row = {"run": run.id, "epsilon": promise, "entries": len(run.vocabulary or ())}
-        for figure in reading_figures(reading({"run": run.model()}, cohort, AuditSpec()), AuditSpec()):
+        for figure in reading_figures(word_likelihoods({"run": run.model()}, cohort, AuditSpec()), AuditSpec()):
             row |= {
                 figure.metric: figure.value,
                 f"{figure.metric}_low": figure.low,

@@ -1,4 +1,4 @@
-"""What every other package may use: durable files, whole folders, sources of randomness, number formats.
+"""Utilities that every other package may use: durable files, complete folders, sources of randomness, number formats.
 
-Also the only places that import Opacus and transformers. Nothing here knows models, notes or runs.
+This is also the only package that imports Opacus and transformers. Nothing here depends on models, notes or runs.
 """

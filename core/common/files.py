@@ -1,7 +1,7 @@
-"""Files that survive a power cut, and files and folders that only their owner can open.
+"""Files that survive a power failure, and files and folders that only their owner can open.
 
-A folder's own mode says whether it is private (0700), and whatever is written into it follows: files are 0600, folders
-0700, whatever the umask is. So privacy is decided once, where a folder is made.
+A folder's mode says whether it is private (0700), and everything written into it follows: files are 0600 and folders
+0700, whatever the umask is. Privacy is thus decided once, where a folder is created.
 """
 
 from __future__ import annotations
@@ -18,21 +18,22 @@ OTHERS = 0o077
 
 
 def is_private(folder: Path) -> bool:
-    """True when no other account may open `folder`."""
+    """True if no other account can open `folder`."""
     return not stat.S_IMODE(folder.stat().st_mode) & OTHERS
 
 
 def make_folder(folder: Path, *, private: bool | None = None) -> Path:
-    """Make `folder` with its parents, unless it is there.
+    """Create `folder` with its parents, unless it exists.
 
     Args:
-        folder: where.
-        private: only the owner may open it; an existing folder is tightened. None: as private as the folder around it.
+        folder: the path.
+        private: if True, only the owner may open it, and an existing folder is tightened. None: as private as the
+            nearest existing parent.
 
     """
     if private is None and not folder.exists():
-        around = next(parent for parent in folder.absolute().parents if parent.exists())
-        private = is_private(around)
+        existing = next(parent for parent in folder.absolute().parents if parent.exists())
+        private = is_private(existing)
     folder.parent.mkdir(parents=True, exist_ok=True)
     folder.mkdir(mode=PRIVATE_FOLDER if private else 0o777, exist_ok=True)
     if private and not is_private(folder):
@@ -46,45 +47,45 @@ def file_mode(folder: Path) -> int:
 
 
 def create(path: Path, *, private: bool = False) -> Path:
-    """Make an empty file for a library to write into, as private as its folder, or private anyhow.
+    """Create an empty file for a library to write into, private if its folder is or if requested.
 
-    Libraries open files by name with the umask's mode; a file that is there keeps its own.
+    Libraries open files by name with the umask's mode, but an existing file keeps its own.
     """
     mode = PRIVATE_FILE if private else file_mode(path.parent)
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode))
     if mode == PRIVATE_FILE:
-        path.chmod(mode)  # it may have been there
+        path.chmod(mode)  # the file may have existed already
     return path
 
 
 @contextmanager
 def replaced(path: Path, *, durable: bool = True, private: bool = False) -> Iterator[Path]:
-    """Yield a new file beside `path` to write to; when the block ends without an error it takes the place of `path`.
+    """Yield a new file next to `path` to write to. If the block ends without an error, the file replaces `path`.
 
-    Readers see the old file or the new one. With `durable` the new one is on the disk before it is renamed, and its
-    name when this returns: after a power cut there is no empty file under the name.
+    Readers see the old file or the new one. With `durable`, the new file is on disk before it is renamed, and its name
+    is on disk when this returns, so a power failure cannot leave an empty file under the name.
     """
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
-        create(beside, private=private)
-        yield beside
+        create(unfinished, private=private)
+        yield unfinished
         if durable:
-            sync(beside)
-        os.replace(beside, path)
+            sync(unfinished)
+        os.replace(unfinished, path)
         if durable:
             sync(path.parent)
     finally:
-        beside.unlink(missing_ok=True)
+        unfinished.unlink(missing_ok=True)
 
 
 def replace_text(path: Path, text: str, *, durable: bool = True, private: bool = False) -> None:
-    """Put `text` in the place of `path` (`replaced`)."""
-    with replaced(path, durable=durable, private=private) as beside:
-        beside.write_text(text, encoding="utf-8")
+    """Write `text` to `path`, replacing its content (`replaced`)."""
+    with replaced(path, durable=durable, private=private) as unfinished:
+        unfinished.write_text(text, encoding="utf-8")
 
 
 def sync(path: Path) -> None:
-    """Have the system write a file, or a folder's list of files, to the disk now."""
+    """Force a file, or a folder's list of files, to disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -93,7 +94,7 @@ def sync(path: Path) -> None:
 
 
 def settle(folder: Path) -> None:
-    """Bring all that is in `folder` to the disk, and make it as private as the folder is."""
+    """Force everything in `folder` to disk, and make it as private as the folder is."""
     if is_private(folder):
         tighten(folder)
     for path in [*folder.rglob("*"), folder]:
@@ -102,7 +103,7 @@ def settle(folder: Path) -> None:
 
 
 def tighten(path: Path) -> None:
-    """Take every other account's permissions from a file, or from a folder (first) and all that is in it."""
+    """Remove all permissions of other accounts from a file, or from a folder (first) and everything in it."""
     if path.is_symlink():
         return
     mode = stat.S_IMODE(path.stat().st_mode)

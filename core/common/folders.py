@@ -1,8 +1,8 @@
-"""Folders that are there whole or not at all: written by several processes at once, or by one that dies.
+"""Folders that exist completely or not at all, even if several processes write them at once or one is killed.
 
-A folder is made beside its place under a name of its own and renamed when it is complete. The first one stays: a whole
-folder is never replaced, so a reader who has seen a name finds it there. What a killed process leaves begins with one
-of LEFTOVERS, and `sweep` removes it when the lock of its maker, which the operating system drops, is free.
+A folder is built next to its final place under a unique name and renamed when it is complete. The first one stays: a
+complete folder is never replaced, so a reader who has seen a name finds it there. What a killed process leaves begins
+with one of LEFTOVERS. `sweep` removes it when the lock of its maker is free, which the operating system releases.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from pathlib import Path
 from core.common.files import make_folder, settle, sync
 
 BUILDING, OLD = ".building-", ".old-"
-LEFTOVERS = (BUILDING, OLD, ".training-")  # the last: reference models of earlier versions
-NEW_SECONDS = 60.0  # a folder is there a moment before it is locked
+LEFTOVERS = (BUILDING, OLD, ".training-")  # the last one: reference models of earlier versions
+NEW_SECONDS = 60.0  # a folder exists for a moment before it is locked
 
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold the lock of `folder`, which is there; waits for its holder. Not to be entered twice by one thread.
+    """Hold the lock of `folder`, which must exist; waits for its holder. One thread must not enter it twice.
 
-    The lock belongs to the folder itself, so no file is left behind, and it ends with the process.
+    The lock is on the folder itself, so no lock file is left behind, and it ends with the process.
     """
     descriptor = os.open(folder, os.O_RDONLY)
     try:
@@ -40,7 +40,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def building(parent: Path, *, private: bool) -> Iterator[Path]:
-    """A new folder in `parent` (made too) to be filled and published. What is left of it at the end is removed."""
+    """A new folder in `parent` (created if missing) to fill and publish. Whatever is left at the end is removed."""
     parent.mkdir(parents=True, exist_ok=True)
     folder = make_folder(parent / f"{BUILDING}{secrets.token_hex(6)}", private=private)
     try:
@@ -51,20 +51,20 @@ def building(parent: Path, *, private: bool) -> Iterator[Path]:
 
 
 def publish(made: Path, final: Path, whole: Callable[[Path], bool]) -> bool:
-    """Bring `made` to the disk and rename it to `final`, unless something whole is there already.
+    """Force `made` to disk and rename it to `final`, unless there is a complete folder already.
 
     Args:
-        made: a complete folder on the disk of `final`, as private as it shall stay.
-        final: its place. Whatever is there and not whole gives way.
-        whole: says of the folder at `final` whether it is complete.
+        made: a complete folder on the same disk as `final`, as private as it should stay.
+        final: its final place. An incomplete folder there is replaced.
+        whole: returns whether the folder at `final` is complete.
 
     Returns:
-        True when `made` was renamed; False when a whole folder was there first, and `made` is still where it was.
+        True if `made` was renamed. False if there was a complete folder first; `made` is then still in its old place.
 
     """
     settle(made)
     final.parent.mkdir(parents=True, exist_ok=True)
-    with locked(final.parent):  # those who publish, one at a time; readers need no lock
+    with locked(final.parent):  # only one process publishes at a time; readers need no lock
         if final.exists() and whole(final):
             return False
         old = _set_aside(final)
@@ -84,7 +84,7 @@ def remove(folder: Path) -> None:
 
 
 def _set_aside(folder: Path) -> Path | None:
-    """Rename a folder to a name that `sweep` removes; None where there is none."""
+    """Rename a folder to a name that `sweep` removes. Returns None if there is no folder."""
     old = folder.with_name(f"{OLD}{secrets.token_hex(6)}")
     try:
         os.rename(folder, old)
@@ -94,17 +94,17 @@ def _set_aside(folder: Path) -> Path | None:
 
 
 def sweep(parent: Path, now: float | None = None) -> None:
-    """Remove what processes that are gone have left in `parent`."""
+    """Remove what processes that have ended left in `parent`."""
     now = time.time() if now is None else now
     for folder in parent.glob(".*/"):
         if folder.name.startswith(LEFTOVERS):
-            with contextlib.suppress(OSError):  # it goes while it is looked at
+            with contextlib.suppress(OSError):  # it may disappear meanwhile
                 if now - folder.stat().st_mtime > NEW_SECONDS and _free(folder):
                     shutil.rmtree(folder, ignore_errors=True)
 
 
 def _free(folder: Path) -> bool:
-    """False while a living process holds the lock of `folder`."""
+    """False while a running process holds the lock of `folder`."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,16 +1,16 @@
-"""How sentences everywhere have ε and δ of a promise, an ε that was proved, epochs, and an ε that is none."""
+"""Text forms of numbers in sentences: ε and δ of a guarantee, a proven ε, and epochs."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 
-REPRODUCIBLE = "reproducible: ε is shown, not promised"  # said of every private run whose noise has a public seed
+REPRODUCIBLE = "reproducible: ε is shown, not promised"  # shown for every private run whose noise has a public seed
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def delta_text(delta: float) -> str:
-    """`10⁻⁵`, `2.3·10⁻⁷`; from a thousandth on `0.03`."""
+    """`10⁻⁵`, `2.3·10⁻⁷`; from a thousandth upwards `0.03`."""
     if delta >= 1e-3 or delta == 0:
         return f"{delta:.2g}"
     mantissa, exponent = f"{delta:.1e}".split("e")
@@ -19,12 +19,12 @@ def delta_text(delta: float) -> str:
 
 
 def promised_text(epsilon: float) -> str:
-    """ε in three digits where it is a promise, rounded up: `8` for 7.997, `10.1` for 10.04, `1,235` for 1234.5."""
+    """A guaranteed ε with three digits, rounded up: `8` for 7.997, `10.1` for 10.04, `1,235` for 1234.5."""
     return _three_digits(epsilon, lambda value: math.ceil(value - 1e-6))
 
 
 def proved_text(epsilon: float) -> str:
-    """ε in three digits where it is proved to be at least so large, rounded down: `2.74` for 2.746."""
+    """A proven lower bound on ε with three digits, rounded down: `2.74` for 2.746."""
     return _three_digits(epsilon, lambda value: math.floor(value + 1e-6))
 
 

@@ -1,9 +1,8 @@
-"""What is used of Opacus, imported in one place: by one thread of a server, and wholly.
+"""The parts of Opacus in use, imported completely and by one thread at a time.
 
-Opacus and transformers each bring much of torch with them, in an order of their own and in circles. Two threads that
-begin at once (a page that counts ε, and the thread that loads a model) would see each other's half-made modules, which
-ends in an ImportError. Whoever comes second to this module, or to `core.common.transformers_parts`, waits for the
-first.
+Opacus and transformers each import much of torch, in their own order and in circles. Two threads that start at once (a
+page that computes ε, and the thread that loads a model) would see each other's partly initialised modules, which ends
+in an ImportError. The second thread to import this module, or `core.common.transformers_parts`, waits for the first.
 """
 
 from __future__ import annotations

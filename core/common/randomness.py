@@ -1,12 +1,12 @@
-"""Where a training run's random draws come from: a public seed, or a secret key.
+"""Sources of a training run's random draws: a public seed, or a secret key.
 
-Every draw on which ε rests (noise, Poisson samples, masks, the words that count of a note) is a function of one source
-and of a path such as (purpose, step), so that a run which goes on from a checkpoint draws what it would have drawn.
+Every draw that ε relies on (noise, Poisson samples, masks, which of a note's words count) is a function of one source
+and of a path such as (purpose, step), so a run resumed from a checkpoint draws what it would have drawn.
 
-* `PublicSeed`: numpy's PCG64, made of (seed, *path). Anyone who knows the seed can draw the noise again and subtract
-  it. That suits lessons, which must be reproducible; ε is then shown, not promised.
+* `PublicSeed`: numpy's PCG64, seeded by (seed, *path). Anyone who knows the seed can draw the noise again and subtract
+  it. This suits teaching, which must be reproducible; ε is then shown, but not guaranteed.
 * `SecretKey`: 128 bits from the operating system, expanded by SHAKE-128 (FIPS 202), a cryptographic hash whose output
-  cannot be told from random without the key.
+  cannot be distinguished from random without the key.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from scipy.special import ndtri
 
 NoiseSource = Literal["public seed", "secret"]
 KEY_BYTES = 16
-BLOCK_WORDS = 1 << 15  # 64-bit words that one call of SHAKE-128 gives: 256 KiB
-_STREAM, _NAME, _CHECK = b"stream", b"name", b"check"  # what output of the key is for
+BLOCK_WORDS = 1 << 15  # 64-bit words from one call of SHAKE-128: 256 KiB
+_STREAM, _NAME, _CHECK = b"stream", b"name", b"check"  # purposes of the key's output
 
 
 def new_key() -> bytes:
@@ -30,7 +30,7 @@ def new_key() -> bytes:
 
 
 class KeyedStream:
-    """Random numbers from a secret: the methods of `numpy.random.Generator` that training needs.
+    """Random numbers from a secret, with the methods of `numpy.random.Generator` that training needs.
 
     Block i of the stream is SHAKE-128(secret ‖ i).
     """
@@ -65,10 +65,10 @@ class KeyedStream:
 
     def _inside(self, size: int) -> np.ndarray:
         """Uniform float64 (size,) strictly between 0 and 1, symmetric about ½."""
-        return (self._bits(52, size) + 0.5) * 2.0**-52  # 53 bits and a half would round up to 1
+        return (self._bits(52, size) + 0.5) * 2.0**-52  # with 53 bits, adding a half could round up to 1
 
     def _bits(self, bits: int, size: int | tuple[int, ...]) -> np.ndarray:
-        """Whole numbers below 2^bits, as float64."""
+        """Integers below 2^bits, as float64."""
         return (self.words(int(np.prod(size))) >> np.uint64(64 - bits)).astype(np.float64).reshape(size)
 
     def _next_block(self) -> np.ndarray:
@@ -81,7 +81,7 @@ Stream = np.random.Generator | KeyedStream
 
 
 class PublicSeed:
-    """Draws that everybody who knows the seed can repeat."""
+    """Draws that anyone who knows the seed can repeat."""
 
     source: NoiseSource = "public seed"
 
@@ -89,7 +89,7 @@ class PublicSeed:
         self._seed = seed
 
     def stream(self, *path: int) -> np.random.Generator:
-        """The generator of one path, for example (purpose, step)."""
+        """The generator for one path, for example (purpose, step)."""
         return np.random.default_rng([self._seed, *map(int, path)])
 
     def name_key(self, name: str) -> bytes:
@@ -98,12 +98,12 @@ class PublicSeed:
 
     @property
     def check(self) -> bytes:
-        """Empty: the settings that hold the seed identify it."""
+        """Empty, because the settings that hold the seed identify it."""
         return b""
 
 
 class SecretKey:
-    """Draws that nobody can repeat without the key, which is never printed and never pickled."""
+    """Draws that nobody can repeat without the key. The key is never printed and never pickled."""
 
     source: NoiseSource = "secret"
     __slots__ = ("_key",)
@@ -120,7 +120,7 @@ class SecretKey:
         return cls(new_key())
 
     def stream(self, *path: int) -> KeyedStream:
-        """The generator of one path, for example (purpose, step)."""
+        """The generator for one path, for example (purpose, step)."""
         return KeyedStream(self._derived(_STREAM, b"".join(int(part).to_bytes(8, "little") for part in path)))
 
     def name_key(self, name: str) -> bytes:
@@ -129,11 +129,11 @@ class SecretKey:
 
     @property
     def check(self) -> bytes:
-        """32 bytes by which two keys can be compared; the key cannot be computed from them."""
+        """32 bytes for comparing two keys; the key cannot be computed from them."""
         return self._derived(_CHECK, b"")
 
     def _derived(self, purpose: bytes, about: bytes) -> bytes:
-        """32 bytes for one purpose. The lengths in front keep two inputs from being the same bytes."""
+        """32 bytes for one purpose. The length prefixes make the encoding of the inputs unambiguous."""
         parts = b"".join(len(part).to_bytes(8, "little") + part for part in (self._key, purpose, about))
         return hashlib.shake_128(parts).digest(32)
 
@@ -141,7 +141,7 @@ class SecretKey:
         return "SecretKey(…)"
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("a secret key is not pickled: it would be copied to wherever the pickle goes")
+        raise TypeError("a secret key cannot be pickled: it would be copied to wherever the pickle goes")
 
 
 Randomness = PublicSeed | SecretKey

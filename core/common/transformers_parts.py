@@ -1,8 +1,8 @@
-"""What is used of transformers, imported in one place, after Opacus: `core.common.opacus_parts` says why."""
+"""The parts of transformers in use, imported in one place, after Opacus; `core.common.opacus_parts` explains why."""
 
 from __future__ import annotations
 
-from core.common import opacus_parts  # noqa: F401 — the two must not be imported at once
+from core.common import opacus_parts  # noqa: F401 — the two must not be imported at the same time
 
 # isort: split
 from transformers import (
@@ -24,7 +24,7 @@ from transformers import (
 from transformers.models.bert.modeling_bert import BertLMPredictionHead
 from transformers.pytorch_utils import Conv1D
 
-# The models of masked kinds are built by the Auto classes, which would import them later, and in any thread.
+# The Auto classes build the models of masked kinds and would otherwise import them later, in any thread.
 __all__ = [
     "AutoConfig",
     "AutoModelForCausalLM",

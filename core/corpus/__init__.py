@@ -1,4 +1,4 @@
-"""Cohorts of clinical notes: synthetic ones, uploaded ones, and what defences do to them.
+"""Cohorts of clinical notes: synthetic cohorts, uploaded cohorts, and defences applied to either.
 
-A `CorpusSpec` or files enter; a `Corpus` of patients, notes and canaries leaves (`tables`).
+Takes a `CorpusSpec` or files; returns a `Corpus` of patients, notes and canaries (`tables`).
 """

@@ -1,8 +1,8 @@
-"""ICD codes: how people write them, and what they are called in notes, in data sets and officially.
+"""ICD codes: how they are written, and their descriptions in notes, in data sets and in the official lists.
 
-A synthetic hospital's codes all stand in its catalogue. Notes that were brought may come with any code of ICD-10-CM or
-ICD-9-CM: `icd9_codes.csv.gz` holds the 14,567 codes of version 32 (2015, the last one) with the long descriptions of
-the Centers for Medicare & Medicaid Services, which are in the public domain; ICD-10-CM comes with simple-icd-10-cm.
+A synthetic hospital's codes are all in its catalogue. Imported notes may use any code of ICD-10-CM or ICD-9-CM.
+`icd9_codes.csv.gz` holds the 14,567 codes of ICD-9-CM version 32 (2015, the last one) with the long descriptions of the
+Centers for Medicare & Medicaid Services, which are in the public domain. ICD-10-CM comes from simple-icd-10-cm.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from core.corpus.synthetic.conditions import catalogue, short_wording
 from core.corpus.tables import Corpus
 
 NINTH = Path(__file__).with_name("icd9_codes.csv.gz")
-# Parts of official descriptions that nobody writes into a note: "Pneumonia, organism unspecified".
+# Parts of official descriptions that nobody writes in a note: "Pneumonia, organism unspecified".
 _SAYS_NOTHING = re.compile(
     r",? (?:\w+ )?unspecified(?: site| type| as to [^,]*)?(?=,|$)|, type II or unspecified type|, so stated"
     r"|, not (?:stated as uncontrolled|elsewhere classified|otherwise specified)|,? without mention of [^,]*"
@@ -34,14 +34,14 @@ _ONLY_TENTH = re.compile(r"[A-DF-UW-Z][0-9][0-9A-Z][0-9A-Z.]*|[EV][0-9][0-9A-Z]\
 
 
 def codes_in(cell: str) -> list[str]:
-    """The distinct codes of a cell, upper case, in order; blanks, commas, semicolons and bars part them."""
+    """The distinct codes of a cell, upper case, in order; split at blanks, commas, semicolons and vertical bars."""
     return list(dict.fromkeys(code for code in _SEPARATORS.split(cell.upper()) if code))
 
 
 def revision_of(codes: Iterable[str]) -> Revision:
-    """Which revision a whole column of codes is of: the ninth as soon as more of them can only be of the ninth.
+    """The revision of a whole column of codes: ICD-9 if more codes can only be ICD-9 than can only be ICD-10.
 
-    A code alone does not always say (V10.1 is of both), a column does.
+    A single code can be ambiguous (V10.1 exists in both revisions); a column rarely is.
     """
     ninth = tenth = 0
     for code in codes:
@@ -51,17 +51,17 @@ def revision_of(codes: Iterable[str]) -> Revision:
 
 
 def dotted(code: str, revision: Revision) -> str:
-    """The code with its dot: after three characters, of ICD-9's external causes (E878.8) after four."""
+    """The code with its dot: after three characters, or after four for external causes in ICD-9 (E878.8)."""
     plain = code.strip().upper().replace(".", "")
     head = 4 if revision == "ICD-9" and plain.startswith("E") else 3
     return f"{plain[:head]}.{plain[head:]}" if len(plain) > head else plain
 
 
 def condition_words(corpus: Corpus) -> dict[str, str]:
-    """The conditions of a cohort, code → words: whatever may be asked about it.
+    """The conditions of a cohort that probes may ask about, as code → words.
 
-    Of a synthetic hospital all that it treats; of notes that were brought the codes that their patients hold, as far
-    as they have a description (`words_of`).
+    For a synthetic hospital, everything it treats. For imported notes, the codes of their patients that have a
+    description (`words_of`).
     """
     if corpus.spec is None or corpus.spec.imported is None:
         return {condition.code: condition.wording for condition in catalogue().conditions}
@@ -71,10 +71,10 @@ def condition_words(corpus: Corpus) -> dict[str, str]:
 
 
 def words_of(codes: Collection[str], described: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Words for each of `codes` that has any: those it came with, else the catalogue's, else the official ones.
+    """Words for each of `codes` that has any: its imported description, else the catalogue's, else the official one.
 
-    Official descriptions lose what says nothing (“, unspecified”); of two codes that would then share their words both
-    keep the whole description. Which revision the codes are of is decided over all of them.
+    Official descriptions lose uninformative parts (“, unspecified”). If two codes would then have the same words, both
+    keep the full description. The revision is decided over all codes together.
     """
     own = described or {}
     revision = revision_of(codes)
@@ -89,7 +89,7 @@ def words_of(codes: Collection[str], described: Mapping[str, str] | None = None)
 
 
 def plain_words(description: str) -> str:
-    """An official description as one would write it: “Unspecified essential hypertension” → essential hypertension."""
+    """An official description as clinicians write it: “Unspecified essential hypertension” → essential hypertension."""
     text = " ".join(_SAYS_NOTHING.sub("", description).split())
     return short_wording(text or description)
 
@@ -97,7 +97,7 @@ def plain_words(description: str) -> str:
 def _official(code: str, revision: Revision) -> str | None:
     if revision == "ICD-9":
         return _ninth().get(code)
-    import simple_icd_10_cm as icd  # takes about a second, and only codes from outside need it
+    import simple_icd_10_cm as icd  # takes about a second to load, and only imported codes need it
 
     return icd.get_description(code) if icd.is_valid_item(code) else None
 

@@ -1,4 +1,4 @@
-"""What a cohort holds, in tables: how fields, codes, kinds of note and lengths are spread; which notes match."""
+"""Descriptive tables of a cohort: distributions of fields, codes, note types and lengths, and a search for notes."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from core.phi.fields import FIELDS
 
 
 def holders_per_code(patients: pd.DataFrame) -> pd.DataFrame:
-    """How many patients hold each ICD-10-CM code, most common first: columns `code`, `holders`, `rank` (1-based).
+    """Number of patients with each ICD-10-CM code, most common first: columns `code`, `holders`, `rank` (1-based).
 
-    A patient who holds a code twice counts once.
+    A patient who has a code twice counts once.
     """
     codes = patients[["patient_id", "icd_codes"]].explode("icd_codes").dropna().drop_duplicates()
     counts = codes["icd_codes"].value_counts(sort=False)
@@ -23,10 +23,10 @@ def holders_per_code(patients: pd.DataFrame) -> pd.DataFrame:
 
 
 def field_profile(corpus: Corpus) -> pd.DataFrame:
-    """One row per PHI field: `field`, `role`, `distinct` values, and where the notes write it.
+    """One row per PHI field: `field`, `role`, number of `distinct` values, and how often the notes contain it.
 
-    `mentions` counts spans over all notes, `patients_named` the patients in whose notes it stands at least once,
-    `share` the share of patients with notes for which that holds (0..1; NaN without notes).
+    `mentions` counts spans over all notes; `patients_named` the patients whose notes contain it at least once; `share`
+    is their share of the patients with notes (0..1; NaN without notes).
     """
     spans = corpus.notes[["patient_id", "phi_spans"]].explode("phi_spans").dropna(subset="phi_spans")
     spans = spans.assign(field=[span["field"] for span in spans["phi_spans"]])
@@ -48,7 +48,7 @@ def field_profile(corpus: Corpus) -> pd.DataFrame:
 
 
 def length_profile(notes: pd.DataFrame) -> pd.DataFrame:
-    """Words a note by kind of note, most frequent kind first: `note_type`, `notes`, and quantiles of the words.
+    """Words per note by note type, most frequent type first: `note_type`, `notes`, and quantiles of the word counts.
 
     A word is a run of non-blank characters. Quantiles: `shortest`, `p5`, `p25`, `median`, `p75`, `p95`, `longest`.
     """
@@ -73,10 +73,10 @@ def matching_notes(
     code: str = "",
     words: str = "",
 ) -> pd.DataFrame:
-    """Notes that pass every filter, in file order. An empty filter lets everything pass.
+    """Notes that pass every filter, in file order. An empty filter passes everything.
 
-    `patient` matches a part of the patient's id or full name, `code` the start of one of the patient's codes, `words` a
-    part of the text; all without regard to case and as plain text, never as a pattern.
+    `patient` matches a part of the patient's id or full name, `code` the beginning of one of the patient's codes,
+    `words` a part of the text. All ignore case and are plain text, never patterns.
     """
     notes = corpus.notes
     keep = pd.Series(True, index=notes.index)

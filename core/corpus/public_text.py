@@ -1,7 +1,7 @@
-"""Generic health text of our own, so that a base model has seen colons, digits, units and short instructions.
+"""Synthetic public health text, so that a base model has seen colons, digits, units and short instructions.
 
-It is made from the sentence templates of leaflets.toml and is about nobody. Training and held-out text have no
-template in common, so held-out perplexity is measured on wording that the model has never read.
+It is generated from the sentence templates of leaflets.toml and is about no patient. Training and held-out text share
+no template, so held-out perplexity is measured on wording that the model has never read.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _NUMBER = re.compile(r"\{(\d+)\.\.(\d+)\}")
 
 
 def training_text() -> list[str]:
-    """About 250 kB of leaflets for pretraining, the same on every call; one string a document."""
+    """About 250 kB of leaflets for pretraining, the same on every call; one string for each document."""
     return _documents("training", _TRAINING_DOCUMENTS, seed=1)
 
 
 def heldout_text() -> list[str]:
-    """About 15 kB of leaflets on other topics, from other sentences, for held-out perplexity."""
+    """About 15 kB of leaflets on other topics and from other templates, for held-out perplexity."""
     return _documents("heldout", _HELDOUT_DOCUMENTS, seed=2)
 
 
@@ -53,7 +53,7 @@ def _document(topic: Topic, rng: random.Random) -> str:
 
 
 def _expand(template: str, rng: random.Random) -> str:
-    """Replace every choice and number, innermost first, and start the result with a capital letter."""
+    """Replace every choice and number, innermost first, and capitalise the first letter."""
     text = template
     while match := _CHOICE.search(text):
         text = text[: match.start()] + rng.choice(match.group(1).split("|")) + text[match.end() :]

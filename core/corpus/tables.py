@@ -4,8 +4,8 @@
 |---|---|
 | patients | a patient: id, split, the 13 PHI fields, ICD-10-CM codes |
 | notes | a note: ids, split, type, date, text, exact character spans of PHI and of clinical entities |
-| canaries | a planted secret: form, text, how often it was put in, and whether the coin put it in at all |
-| diagnoses | a code of an admission, with its description: only of notes that came with them |
+| canaries | a planted secret: form, text, number of copies, and whether the coin inserted it |
+| diagnoses | a code of an admission, with its description: only for notes that came with such a table |
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ CANARIES = pa.schema(
         ("text", pa.string()),  # the whole planted sentence
         ("secret", pa.string()),
         ("secret_start", pa.int32()),
-        ("insertions", pa.int32()),  # copies planted if the coin says so
+        ("insertions", pa.int32()),  # copies if the coin inserts it
         ("inserted", pa.bool_()),
     ]
 )
@@ -70,13 +70,13 @@ DIAGNOSES = pa.schema(
         ("patient_id", pa.string()),
         ("admission_id", pa.string()),
         ("code", pa.string()),  # as in patients' icd_codes
-        ("wording", pa.string()),  # its description, where one came with it
+        ("wording", pa.string()),  # its description, if the data set has one
     ]
 )
 
 
 def spans_array(spans: Sequence[list[tuple[int, int, str]]]) -> pa.ListArray:
-    """The Arrow column of one list of (start, end, field) a note; much faster than a list of dictionaries."""
+    """Arrow column with one list of (start, end, field) a note; much faster than from dictionaries."""
     ends = accumulate((len(of_note) for of_note in spans), initial=0)
     flat = [span for of_note in spans for span in of_note]
     columns = [
@@ -88,22 +88,22 @@ def spans_array(spans: Sequence[list[tuple[int, int, str]]]) -> pa.ListArray:
 
 
 def no_diagnoses() -> pd.DataFrame:
-    """An empty table of diagnoses: the cohort knows codes of patients only."""
+    """An empty table of diagnoses, for cohorts that have codes by patient only."""
     return DIAGNOSES.empty_table().to_pandas()
 
 
 class ContentId:
-    """`Corpus.content_id`, of tables that come in parts: patients, notes, canaries, and diagnoses if there are any."""
+    """`Corpus.content_id` of tables that come in parts: patients, notes, canaries, and diagnoses if there are any."""
 
     def __init__(self, owner: str = "") -> None:
         self._hash = hashlib.sha256(owner.encode())
 
     def begin(self, name: str) -> None:
-        """The rows that are added from now on are of this table."""
+        """Start a table: rows added from now on belong to it."""
         self._hash.update(f"{name}\n".encode())
 
     def add(self, rows: pa.Table) -> None:
-        """The next rows, in the schema of their table."""
+        """Add rows, in the schema of their table."""
         for start in range(0, len(rows), 500):
             for row in rows.slice(start, 500).to_pylist():
                 self._hash.update(json.dumps(row, ensure_ascii=False, sort_keys=True).encode())
@@ -115,7 +115,7 @@ class ContentId:
 
 
 def write_table(folder: Path, name: str, frame: pd.DataFrame, schema: pa.Schema) -> pa.Table:
-    """Write one table into a cohort's folder, and return it as Arrow's."""
+    """Write one table into a cohort's folder, and return it as an Arrow table."""
     table = pa.Table.from_pandas(frame, schema=schema, preserve_index=False)
     pq.write_table(table, create(folder / f"{name}.parquet"), compression="zstd")
     return table
@@ -125,7 +125,7 @@ def write_table(folder: Path, name: str, frame: pd.DataFrame, schema: pa.Schema)
 class Corpus:
     """Patients, notes and canaries of one cohort. `notes` holds every split; canary notes have split `canary`.
 
-    `diagnoses` says which admission has which codes where the notes came with such a table, and is empty otherwise.
+    `diagnoses` gives the codes of each admission if the notes came with such a table, and is empty otherwise.
     """
 
     spec: CorpusSpec | None
@@ -139,9 +139,12 @@ class Corpus:
         return self.notes[self.notes["split"].isin(splits)].reset_index(drop=True)
 
     def training_notes(self, max_notes_per_patient: int | None = None) -> pd.DataFrame:
-        """What a model is trained on: the notes of members and the planted canaries, of each patient the first so many.
+        """The notes a model is trained on: those of members and the inserted canaries, in file order.
 
-        `max_notes_per_patient` is a run's `RunSpec.note_cap` (row J7); None: all notes.
+        Args:
+            max_notes_per_patient: a run's `RunSpec.note_cap`; each patient's first notes up to this many are kept. None
+                keeps all. (Jagannatha 2021, §5.2, caps patients at 50 samples.)
+
         """
         notes = self.notes_of("member", "canary")
         if max_notes_per_patient is None:
@@ -149,8 +152,8 @@ class Corpus:
         keep = notes.groupby("patient_id", sort=False).cumcount() < max_notes_per_patient
         return notes[keep].reset_index(drop=True)
 
-    def judged_notes(self, max_notes_per_patient: int | None) -> pd.DataFrame:
-        """All notes but those of members that were not trained on, being more than a patient may have (row J7)."""
+    def evaluation_notes(self, max_notes_per_patient: int | None) -> pd.DataFrame:
+        """All notes except those of members that were not trained on because of the cap (see `training_notes`)."""
         if max_notes_per_patient is None:
             return self.notes
         trained = self.training_notes(max_notes_per_patient)["note_id"]
@@ -164,14 +167,14 @@ class Corpus:
         return frames | ({"diagnoses": (self.diagnoses, DIAGNOSES)} if len(self.diagnoses) else {})
 
     def content_id(self, owner: str = "") -> str:
-        """First 16 hex digits of the SHA-256 of every row as canonical JSON: the same notes have the same id.
+        """First 16 hex digits of the SHA-256 of every row as canonical JSON: equal notes have equal ids.
 
-        The same notes of two owners have two ids, so that nothing made from them is shared.
+        With an `owner`, the same notes of two owners have different ids, so that nothing derived from them is shared.
         """
         digest = ContentId(owner)
         for name, (frame, schema) in self._frames().items():
             digest.begin(name)
-            for start in range(0, len(frame), 1_000):  # never the whole table twice
+            for start in range(0, len(frame), 1_000):  # in parts, so that no table is held in memory twice
                 part = frame.iloc[start : start + 1_000]
                 digest.add(pa.Table.from_pandas(part, schema=schema, preserve_index=False))
         return digest.digest()

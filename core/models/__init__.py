@@ -1,4 +1,4 @@
-"""Small GPT-2, DistilBERT and BERT models: built, loaded, tokenized, scored and sampled.
+"""Small GPT-2, DistilBERT and BERT models: building, loading, tokenising, scoring and sampling.
 
-A `ModelSpec` or a folder enters; a `LanguageModel` leaves. Only safetensors are loaded.
+Takes a `ModelSpec` or a folder; returns a `LanguageModel`. Only safetensors are loaded.
 """

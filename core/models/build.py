@@ -1,4 +1,4 @@
-"""Language models: made new from a configuration, or loaded from assets, a folder or the Hugging Face hub."""
+"""Language models: built from a configuration, or loaded from assets, a folder or the Hugging Face hub."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ from core.spec import ModelKind, ModelSize, ModelSpec
 BASE_MODELS = Path(__file__).resolve().parents[2] / "assets" / "base"
 CONTEXT = 256  # tokens: longer than every sample (192) and every prompt with its answer
 VOCABULARY = 3_072
-ACTIVATION = "gelu_pytorch_tanh"  # the same curve as GPT-2's gelu_new, in one fused kernel (1.2 × faster on a CPU)
+ACTIVATION = "gelu_pytorch_tanh"  # the same function as GPT-2's gelu_new, in one fused kernel (1.2 × faster on a CPU)
 _SHAPES: dict[ModelSize, tuple[int, int, int]] = {"tiny": (4, 128, 4), "small": (5, 256, 8)}  # layers, width, heads
 
-# transformers changes torch's and its own globals while it builds a model: two loads at a time spoil each other.
+# transformers changes global state of torch and of its own while it builds a model: concurrent loads would interfere.
 _LOADING = threading.Lock()
 
 
 class ModelNotFound(Exception):
-    """A model could not be loaded; the text says which file was looked for, where, and how to get it."""
+    """A model could not be loaded. The message says which file is missing, where it was expected, and how to get it."""
 
 
 class UnknownModelKind(ValueError):
-    """A model is of a kind that is not supported; the text names it and the supported ones."""
+    """A model is of an unsupported kind. The message names it and the supported ones."""
 
 
 @dataclass
@@ -62,7 +62,7 @@ class LanguageModel:
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
+        """The device of the weights."""
         return self.model.device
 
     def hidden(self, ids: torch.Tensor, attention_mask: torch.Tensor | None = None) -> torch.Tensor:
@@ -81,7 +81,7 @@ class LanguageModel:
         return model.vocab_projector(model.vocab_layer_norm(hidden))
 
     def save(self, folder: Path) -> None:
-        """Write configuration, weights (safetensors) and tokenizer into `folder`; the caller makes that atomic."""
+        """Write configuration, weights (safetensors) and tokenizer into `folder`. The caller makes this atomic."""
         self.model.save_pretrained(folder)
         self.tokenizer.save_pretrained(folder)
 
@@ -89,7 +89,7 @@ class LanguageModel:
 def new(kind: ModelKind, size: ModelSize, tokenizer: PreTrainedTokenizerFast) -> LanguageModel:
     """A model with random weights (torch's global generator), no dropout and tied embeddings.
 
-    The masked kinds begin with a first layer that looks at neighbouring tokens (`core.models.local_attention`).
+    The first layer of the masked kinds starts with attention to neighbouring tokens (`core.models.local_attention`).
     """
     with _LOADING:
         model = _model_class(kind).from_config(_config(kind, size, tokenizer))
@@ -148,9 +148,12 @@ def _model_class(kind: ModelKind) -> type[AutoModelForCausalLM] | type[AutoModel
 
 
 def load(spec: ModelSpec) -> LanguageModel:
-    """Load the public model a spec names: shipped (`assets`), in a folder, or on the Hugging Face hub.
+    """Load the public model that a spec names: shipped (`assets`), in a folder, or on the Hugging Face hub.
 
-    Raises ModelNotFound when files are missing or damaged, ValueError when the model is of another kind than asked for.
+    Raises:
+        ModelNotFound: when files are missing or damaged.
+        ValueError: when the model is of another kind than requested.
+
     """
     if spec.base == "assets":
         folder = BASE_MODELS / f"{spec.kind}-{spec.size}"
@@ -170,12 +173,12 @@ def load(spec: ModelSpec) -> LanguageModel:
 
 
 def load_folder(path: Path | str) -> LanguageModel:
-    """Load a model that `save` or `save_pretrained` wrote. Raises ModelNotFound naming the missing or damaged file."""
+    """Load a model written by `save` or `save_pretrained`. Raises ModelNotFound naming the missing or damaged file."""
     folder = Path(path)
     how = "Copy the whole folder again, or choose another model."
     for names in (("config.json",), ("tokenizer.json",), ("model.safetensors", "model.safetensors.index.json")):
         if not any((folder / name).is_file() for name in names):
-            raise ModelNotFound(f"{names[0]} was looked for in {folder} and is not there. {how}")
+            raise ModelNotFound(f"{folder} has no file {names[0]}. {how}")
     try:
         return _load(str(folder))
     except UnknownModelKind:
@@ -192,17 +195,17 @@ def _load_hub(name: str) -> LanguageModel:
         return _load(name)
     except UnknownModelKind:
         raise
-    except Exception as reason:  # as above, and everything a network can do
+    except Exception as reason:  # as above, and any network error
         raise ModelNotFound(
             f"{name!r} is neither 'assets' nor a folder here, and config.json, tokenizer.json and model.safetensors of "
-            f"that name could not be had from the Hugging Face hub or its cache: {_first_line(reason)} On a machine "
+            f"that name could not be loaded from the Hugging Face hub or its cache: {_first_line(reason)} On a machine "
             f"with internet run `hf download {name} config.json tokenizer.json model.safetensors --local-dir DIR`, "
             "then give DIR as the base."
         ) from reason
 
 
 def _load(source: str) -> LanguageModel:
-    """Load from a folder or a hub name, one at a time: safetensors only, and never code that came with the model."""
+    """Load from a folder or a hub name, one at a time: only safetensors, and never code that comes with the model."""
     with _LOADING:
         return _load_alone(source)
 
@@ -223,7 +226,7 @@ def _load_alone(source: str) -> LanguageModel:
         output_loading_info=True,
     )
     model, loading = loaded
-    if loading["missing_keys"]:  # transformers would fill them with random numbers and go on
+    if loading["missing_keys"]:  # transformers would only warn and fill them with random numbers
         raise RuntimeError(f"The weights lack {', '.join(sorted(loading['missing_keys'])[:3])}.")
     tokenizer = PreTrainedTokenizerFast.from_pretrained(source)
     specials = {"bos_token": END_OF_TEXT, "eos_token": END_OF_TEXT} if kind == "gpt2" else MASKED_SPECIALS
@@ -236,10 +239,10 @@ def _load_alone(source: str) -> LanguageModel:
 
 
 def usual_device() -> torch.device:
-    """Where loaded models live, and with them training, scoring and generation: the GPU where there is one.
+    """The device for loaded models, and so for training, scoring and generation: the GPU if there is one.
 
-    Whatever is computed for a model goes to `LanguageModel.device`; files hold no device, so a model that was trained
-    on a GPU is loaded on a CPU as any other.
+    Everything computed for a model uses `LanguageModel.device`. Files store no device, so a model that was trained on a
+    GPU can be loaded on a CPU.
     """
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 

@@ -61,7 +61,7 @@ def write_card(
     training_characters: int,
     figures: dict[str, float],
 ) -> None:
-    """Write `README.md` into `folder`; its front matter states the held-out perplexities for machines."""
+    """Write `README.md` into `folder`; its front matter gives the held-out perplexities in machine-readable form."""
     title = f"{lm.kind}-{size}"
     metrics = [
         {"type": name, "value": round(figures[name], 4)}
@@ -105,14 +105,14 @@ def write_card(
 
 
 def stated_perplexity(folder: Path) -> float:
-    """Perplexity on `heldout_text()` that the model card in `folder` states."""
+    """Perplexity on `heldout_text()` given in the model card in `folder`."""
     _, front, _ = (folder / "README.md").read_text(encoding="utf-8").split("---\n", 2)
     metrics = yaml.safe_load(front)["model-index"][0]["results"][0]["metrics"]
     return float(next(metric["value"] for metric in metrics if metric["type"] == "perplexity_heldout_text"))
 
 
 def command(kind: str, size: str, text_files: Sequence[Path], epochs: int, seed: int) -> str:
-    """The command line that makes the model again, with the files' last two path parts."""
+    """The command line that reproduces the model, with the last two path parts of each file."""
     texts = " ".join(f"--text DATA/{'/'.join(path.parts[-2:])}" for path in text_files)
     return f"python -m core pretrain --model {kind} --size {size} --epochs {epochs} --seed {seed} {texts}".strip()
 
@@ -123,7 +123,7 @@ def own_kilobytes() -> int:
 
 
 def licences(text_files: Sequence[Path]) -> str:
-    """The `LICENCE` note that stands beside, or one folder above, each source, once each, as a list."""
+    """A list of the `LICENCE` notes next to, or one folder above, each source, without repetition."""
     notes: dict[str, None] = {}
     for path in text_files:
         for folder in (path.parent, path.parent.parent):

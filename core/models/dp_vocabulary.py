@@ -1,9 +1,9 @@
-"""A model's own words: from the training notes to new entries of its word list, privately or not (row H1).
+"""Vocabulary from the notes: new entries for a model's vocabulary, with or without privacy (Hoory 2021, §3.2).
 
-Words of the notes that the public word list does not hold are counted, the counts get noise and rare words fall out
-(`core.models.word_noise`), WordPiece is trained on what is left, and its pieces are added behind the public entries.
-All that follows the noisy counts is post-processing. A word list is read by everybody who has the model: without noise
-a rare name that stands in it is a leak, whatever training promises (docs/METHODS.md, "A vocabulary of its own").
+Words of the notes that the public vocabulary lacks are counted, the counts get noise, and rare words are dropped
+(`core.models.word_noise`). WordPiece is trained on the remaining words, and its pieces are appended to the public
+entries. Everything after the noisy counts is post-processing. Anyone who has the model can read its vocabulary: without
+noise, a rare name in it is a leak, whatever guarantee training has (docs/METHODS.md, "A vocabulary of its own").
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from core.models.tokenizer import MASKED_SPECIALS
 from core.models.word_noise import WordNoise
 from core.spec import ModelSpec, Unit, VocabularySpec
 
-MOST_WORDS = 2_000_000  # read by the WordPiece trainer: larger histograms are scaled down to about so many
-_STREAM = 41  # of random numbers
+MOST_WORDS = 2_000_000  # words read by the WordPiece trainer; larger histograms are scaled down to about this size
+_STREAM = 41  # random-number stream
 _WORDS = pre_tokenizers.Sequence(
     [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Punctuation(), pre_tokenizers.Digits(individual_digits=True)]
 )
@@ -35,9 +35,10 @@ _WORDS = pre_tokenizers.Sequence(
 
 @dataclass(frozen=True)
 class OwnWords:
-    """What was taken from the notes: new `entries` in the order of their training, and the promise about them.
+    """The vocabulary taken from the notes: new `entries` in the order of training, and their privacy guarantee.
 
-    `kept` of `counted` words survived the noise (all of them without it). `counted` is no part of the promise.
+    `kept` of `counted` words remained after the noise (all of them without noise). `counted` is not covered by the
+    guarantee.
     """
 
     entries: tuple[str, ...]
@@ -49,9 +50,9 @@ class OwnWords:
 def own_words(
     lm: LanguageModel, notes: pd.DataFrame, spec: VocabularySpec, unit: Unit, randomness: Randomness
 ) -> OwnWords:
-    """New entries for a masked model from `notes` (columns text, note_id, patient_id); the same source gives the same.
+    """New entries for a masked model from `notes` (columns text, note_id, patient_id).
 
-    Raises ValueError as `check_extensible`.
+    The same randomness gives the same entries. Raises ValueError as `check_extensible` does.
     """
     check_extensible(lm)
     if spec.epsilon is None:
@@ -64,24 +65,24 @@ def own_words(
 
 
 def check_extensible(lm: LanguageModel) -> None:
-    """Raise ValueError, a sentence, for a model whose word list cannot take words of notes.
+    """Raise ValueError, with a sentence to show, for a model whose vocabulary cannot be extended with words of notes.
 
-    GPT-2's byte pairs are no WordPiece; in a list without capitals a name could not be told from a word.
+    GPT-2's byte pairs are not WordPiece. In a vocabulary without capitals, names cannot be told from other words.
     """
     if lm.causal:
-        raise ValueError("words of the notes can be added to the word lists of distilbert and bert, not to gpt2's")
+        raise ValueError("words from the notes can be added to the vocabularies of distilbert and bert, not of gpt2")
     normalizer = lm.tokenizer.backend_tokenizer.normalizer
     if normalizer is not None and normalizer.normalize_str("Ann") != "Ann":
         raise ValueError(
-            "this model's word list has no capitals, so names in it could not be told from words: choose a cased model "
-            "for words of the notes, for example bert-base-cased"
+            "this model's vocabulary has no capitals, so names in it could not be told from other words: choose a "
+            "cased model for vocabulary from the notes, for example bert-base-cased"
         )
 
 
 def unknown_words(lm: LanguageModel, text: str) -> Iterator[str]:
-    """Words of a text that the public word list does not hold whole, as often as they stand there.
+    """Words of a text that are not whole entries of the public vocabulary, as often as they occur.
 
-    Words end at white space and punctuation, and digits are words of their own, so numbers are never among them.
+    Words end at white space and punctuation, and each digit is a separate word, so numbers are never included.
     """
     backend = lm.tokenizer.backend_tokenizer
     clean = text if backend.normalizer is None else backend.normalizer.normalize_str(text)
@@ -93,11 +94,21 @@ def unknown_words(lm: LanguageModel, text: str) -> Iterator[str]:
 def unit_counts(
     words_of: Callable[[str], Iterable[str]], notes: pd.DataFrame, unit: Unit, most_words: int, randomness: Randomness
 ) -> dict[str, int]:
-    """In how many units each word stands, where a unit counts for at most `most_words` different words.
+    """The number of units that contain each word; a unit counts for at most `most_words` different words.
 
-    `words_of` gives the words of a text. Which of a unit's words count is drawn by a hash of the word keyed by
-    `randomness` and the unit, so that a unit's choice depends on nothing but its own text. Raises ValueError for a cap
-    below 1.
+    Which of a unit's words count is drawn by a hash of the word, keyed by `randomness` and the unit, so that a unit's
+    choice depends only on its own text.
+
+    Args:
+        words_of: gives the words of a text.
+        notes: columns text, note_id, patient_id.
+        unit: note or patient.
+        most_words: cap for each unit.
+        randomness: key of the draw.
+
+    Raises:
+        ValueError: for a cap below 1.
+
     """
     if most_words < 1:
         raise ValueError(f"at least one word of each unit must count, not {most_words}")
@@ -114,12 +125,12 @@ def _drawn(key: bytes, word: str) -> tuple[bytes, str]:
 
 
 def train_pieces(lm: LanguageModel, counts: Mapping[str, float], size: int) -> list[str]:
-    """Train WordPiece on a word histogram: at most `size` pieces that the model does not have, the first learned first.
+    """Train WordPiece on a word histogram: at most `size` pieces that the model lacks, in the order learned.
 
-    A word that stands there once in all teaches nothing, as in the public word list (`core.models.tokenizer.train`).
+    A word with a total count of 1 has no effect, as in the public vocabulary (`core.models.tokenizer.train`).
     """
     alphabet = sorted({character for word in counts for character in word})
-    # every character gets its id here: the trainer would number the `##` ones by a hash table, and ties would differ
+    # Every character gets its id here: the trainer would number the `##` ones by a hash table, and ties would vary.
     base = [*MASKED_SPECIALS.values(), *alphabet, *("##" + character for character in alphabet)]
     known = lm.tokenizer.get_vocab()
     learner = Tokenizer(models.WordPiece(unk_token="[UNK]"))  # noqa: S106
@@ -138,7 +149,7 @@ def train_pieces(lm: LanguageModel, counts: Mapping[str, float], size: int) -> l
 
 
 def _said(counts: Mapping[str, float]) -> Iterable[str]:
-    """Each word as often as it was counted: the trainer reads text, not counts."""
+    """Each word as often as it was counted, since the trainer reads text, not counts."""
     share = min(1.0, MOST_WORDS / max(1.0, sum(counts.values())))
     for word in sorted(counts):
         times = round(counts[word] * share)
@@ -147,17 +158,20 @@ def _said(counts: Mapping[str, float]) -> Iterable[str]:
 
 
 def extend(lm: LanguageModel, entries: Sequence[str]) -> None:
-    """Add entries behind those of a masked model's word list, in place: tokenizer, embeddings, output and its bias.
+    """Append entries to a masked model's vocabulary, in place: tokenizer, embeddings, output layer and its bias.
 
-    A new entry begins as the mean of the pieces that the model read it by so far, embedding and output bias alike (Gee
-    et al. 2022, "Fast Vocabulary Transfer"). Ids of old entries stay. Raises ValueError for GPT-2 and for entries that
-    are there already.
+    A new entry starts as the mean of the pieces that represented it so far, for embedding and output bias alike (Gee et
+    al. 2022, "Fast Vocabulary Transfer"). Existing entries keep their ids.
+
+    Raises:
+        ValueError: for GPT-2, and for entries that already exist.
+
     """
     if lm.causal:
-        raise ValueError("entries can be added to the word lists of distilbert and bert, not to gpt2's")
+        raise ValueError("entries can be added to the vocabularies of distilbert and bert, not of gpt2")
     known = lm.tokenizer.get_vocab()
     if len(set(entries) - set(known)) < len(entries):
-        raise ValueError("a word list holds every entry once")
+        raise ValueError("a vocabulary must contain each entry only once")
     pieces = [torch.tensor(_pieces(entry, known, lm.tokenizer.unk_token_id)) for entry in entries]
     first = max(known.values()) + 1
     rows = lm.model.get_input_embeddings().get_parameter("weight").shape[0]
@@ -173,9 +187,9 @@ def extend(lm: LanguageModel, entries: Sequence[str]) -> None:
 
 
 def public_model(spec: ModelSpec, entries: Sequence[str] | None) -> LanguageModel:
-    """The public model of a spec with `entries` added to its word list: the control of a run with words of its own.
+    """The public model of a spec with `entries` added to its vocabulary: the control of a run with its own vocabulary.
 
-    It reads, and hides, the same tokens as the run. Without entries it is the public model as it is.
+    It reads and masks the same tokens as the run. Without entries it is the unchanged public model.
     """
     lm = load(spec)
     if entries:
@@ -184,7 +198,7 @@ def public_model(spec: ModelSpec, entries: Sequence[str] | None) -> LanguageMode
 
 
 def _pieces(entry: str, known: Mapping[str, int], unknown: int) -> list[int]:
-    """Ids of the longest known pieces of an entry, from left to right, as WordPiece reads."""
+    """Ids of the longest known pieces of an entry, from left to right, as WordPiece tokenises it."""
     begins, rest = ("##", entry[2:]) if entry.startswith("##") and len(entry) > 2 else ("", entry)
     found: list[int] = []
     while rest:
@@ -197,7 +211,7 @@ def _pieces(entry: str, known: Mapping[str, int], unknown: int) -> list[int]:
 
 
 def _extended_tokenizer(tokenizer: PreTrainedTokenizerFast, vocabulary: dict[str, int]) -> PreTrainedTokenizerFast:
-    """A tokenizer that reads in the same way from a larger word list."""
+    """A tokenizer that works in the same way with a larger vocabulary."""
     old = tokenizer.backend_tokenizer
     backend = Tokenizer.from_str(old.to_str())
     backend.model = models.WordPiece(

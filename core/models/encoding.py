@@ -1,4 +1,4 @@
-"""Texts ↔ token ids of a model, and the cut from texts to samples (Jagannatha 2021, §3: patient → note → sample)."""
+"""Convert texts to token ids and back, and split texts into samples (Jagannatha 2021, §3: patient → note → sample)."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from tokenizers import Encoding
 
 from core.models.build import LanguageModel
 
-TEXTS_AT_ONCE = 1_000  # the tokenizer keeps some 10 kB a text (strings, offsets) until all of a call are read
+TEXTS_AT_ONCE = 1_000  # the tokenizer keeps about 10 kB per text (strings, offsets) until a call ends
 
 
 @dataclass(frozen=True)
 class Samples:
-    """Token ids of every sample, and the text each was cut from.
+    """Token ids of every sample, and the text it comes from.
 
-    `ids[i]` is of shape (tokens,), int64 unless asked otherwise, special tokens included; `note_index` is int64 of
-    shape (samples,), ascending.
+    `ids[i]` has shape (tokens,) and includes special tokens; it is int64 unless requested otherwise. `note_index` is
+    int64 of shape (samples,), ascending.
     """
 
     ids: list[np.ndarray]
@@ -29,20 +29,20 @@ class Samples:
 
 
 def encode(lm: LanguageModel, texts: Sequence[str]) -> list[list[int]]:
-    """Token ids of each text, without the special tokens that mark its beginning and end."""
+    """Token ids of each text, without the special tokens at its beginning and end."""
     return [encoding.ids for encoding in _encodings(lm, texts)]
 
 
 def token_counts(lm: LanguageModel, texts: Sequence[str]) -> np.ndarray:
-    """How many tokens `encode` gives each text: int64 of shape (texts,), in flat memory."""
+    """Number of tokens that `encode` gives each text: int64 of shape (texts,), in constant memory for each text."""
     return np.fromiter((len(encoding) for encoding in _encodings(lm, texts)), dtype=np.int64, count=len(texts))
 
 
 def can_be_scored(lm: LanguageModel, texts: Sequence[str]) -> np.ndarray:
-    """Which texts have a token whose likelihood a model gives: bool of shape (texts,).
+    """Which texts have at least one token whose likelihood a model can give: bool of shape (texts,).
 
-    GPT-2: all, each has its end mark. A masked model hides ordinary tokens only, so a text without any word that its
-    list can write (one [UNK] after the other) has none.
+    With GPT-2 all have one: the end mark. A masked model hides ordinary tokens only, so a text without any word of its
+    vocabulary (only [UNK] tokens) has none.
     """
     if lm.causal:
         return np.ones(len(texts), dtype=bool)
@@ -63,11 +63,20 @@ def _encodings(lm: LanguageModel, texts: Sequence[str]) -> Iterator[Encoding]:
 def encode_samples(
     lm: LanguageModel, texts: Sequence[str], max_tokens: int, *, dtype: np.typing.DTypeLike = np.int64
 ) -> Samples:
-    """Cut every text into samples of at most `max_tokens` tokens, special tokens included.
+    """Split every text into samples of at most `max_tokens` tokens, special tokens included.
 
-    Causal: every sample starts with BOS, and the last one of a text ends with EOS. Masked: [CLS] … [SEP] each. A text
-    without tokens still gives one sample. `dtype` is what the ids are kept as; `smallest_dtype` holds a large cohort in
-    a quarter of the memory. Raises ValueError when `max_tokens` leaves no room or exceeds the context.
+    Causal: every sample starts with BOS, and the last one of a text ends with EOS. Masked: each is [CLS] … [SEP]. A
+    text without tokens still gives one sample.
+
+    Args:
+        lm: the model whose tokenizer is used.
+        texts: the texts.
+        max_tokens: longest sample.
+        dtype: of the stored ids; `smallest_dtype` holds a large cohort in a quarter of the memory.
+
+    Raises:
+        ValueError: when `max_tokens` leaves no room or exceeds the context.
+
     """
     if not 3 <= max_tokens <= lm.context:
         raise ValueError(f"samples must have between 3 and {lm.context} tokens (the model's context), not {max_tokens}")
@@ -82,7 +91,7 @@ def encode_samples(
 
 
 def smallest_dtype(lm: LanguageModel) -> np.dtype:
-    """The smallest unsigned type that holds every token id of the model."""
+    """The smallest unsigned type that can store every token id of the model."""
     return np.min_scalar_type(len(lm.tokenizer) - 1)
 
 
@@ -99,7 +108,7 @@ def _cut(lm: LanguageModel, tokens: list[int], max_tokens: int) -> Iterator[list
 
 
 def decode(lm: LanguageModel, ids: Sequence[int]) -> str:
-    """Text of token ids, special tokens left out."""
+    """Text of token ids, without special tokens."""
     text = lm.tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False)
     assert isinstance(text, str)  # several texts come of a batch of ids only
     return text

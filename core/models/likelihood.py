@@ -12,15 +12,18 @@ from core.models.build import LanguageModel
 from core.models.encoding import encode_samples
 from core.models.masking import draw_mask, masked_logits
 
-BATCH_TOKENS = 2_048  # tokens held at once, padding included: larger ones only move more memory for the logits
+BATCH_TOKENS = 2_048  # in one batch, padding included: larger batches only move more memory for the logits
 MAX_TOKENS = 192
 
 
 def token_log_likelihoods(lm: LanguageModel, texts: Sequence[str], *, max_tokens: int = MAX_TOKENS) -> list[np.ndarray]:
-    """Log p in nats of every token after BOS, the closing EOS included: float64 of shape (tokens,), one array a text.
+    """Log p in nats of every token after BOS, with the final EOS: float64 of shape (tokens,), one array for each text.
 
-    Texts longer than `max_tokens` are scored sample by sample. Causal models only: a masked one has no such chain of
-    conditionals (ValueError; use `note_losses`).
+    Texts longer than `max_tokens` are scored sample by sample.
+
+    Raises:
+        ValueError: for a masked model, which has no such chain of conditionals; use `note_losses`.
+
     """
     if not lm.causal:
         raise ValueError(
@@ -38,11 +41,11 @@ def token_log_likelihoods(lm: LanguageModel, texts: Sequence[str], *, max_tokens
 
 
 def token_moments(lm: LanguageModel, texts: Sequence[str], *, max_tokens: int = MAX_TOKENS) -> list[np.ndarray]:
-    """How surprising each token is beside what was expected there: float64 of shape (3, tokens), one array a text.
+    """Log p of each token, with mean and standard deviation of log p there: float64 of shape (3, tokens), one per text.
 
-    The rows are log p(token), and mean and standard deviation of log p over the whole vocabulary under the model's own
-    prediction at that place: μ = Σ_v p_v log p_v and σ² = Σ_v p_v (log p_v)² − μ² (Zhang et al. 2025, eq. 2), in nats.
-    Tokens as in `token_log_likelihoods`; causal models only.
+    The rows are log p(token), and the mean and standard deviation of log p over the whole vocabulary under the model's
+    own prediction at that position: μ = Σ_v p_v log p_v and σ² = Σ_v p_v (log p_v)² − μ² (Zhang et al. 2025, eq. 2), in
+    nats. Tokens are those of `token_log_likelihoods`; causal models only.
     """
     if not lm.causal:
         raise ValueError(f"a {lm.kind} model predicts no next token")
@@ -64,10 +67,10 @@ def token_moments(lm: LanguageModel, texts: Sequence[str], *, max_tokens: int = 
 def masked_log_likelihoods(
     lm: LanguageModel, texts: Sequence[str], *, mask_draws: int = 4, seed: int = 0, max_tokens: int = MAX_TOKENS
 ) -> list[np.ndarray]:
-    """Log p in nats of every hidden token over `mask_draws` random 15 % masks (row M2, eq. 2), one array a text.
+    """Log p in nats of every hidden token over `mask_draws` random 15 % masks, one array for each text.
 
-    Draw k of sample i depends on `seed`, k and i alone, so two models with one tokenizer see the same masks and their
-    ratio compares like with like.
+    Source: Mireshghallah 2022, eq. 2. Draw k of sample i depends only on `seed`, k and i, so two models with the same
+    tokenizer get the same masks and their ratio compares like with like.
     """
     if lm.causal:
         raise ValueError("gpt2 hides no tokens: use token_log_likelihoods")
@@ -86,10 +89,10 @@ def masked_log_likelihoods(
 def pseudo_log_likelihoods(
     lm: LanguageModel, texts: Sequence[str], *, max_tokens: int = MAX_TOKENS
 ) -> list[np.ndarray]:
-    """Log p in nats of every token given all others of its sample, hidden one at a time: (tokens,), one array a text.
+    """Log p in nats of every token given all others of its sample, hidden one at a time: (tokens,), one array per text.
 
-    The alternative energy of row M2 (“normalised energy”; pseudo-likelihood, Salazar et al. 2020). It costs a forward
-    pass a token.
+    This is the normalised energy of Mireshghallah 2022, A.3.2 (pseudo-likelihood, Salazar et al. 2020). It costs one
+    forward pass per token.
     """
     if lm.causal:
         raise ValueError("gpt2 hides no tokens: use token_log_likelihoods")
@@ -107,13 +110,23 @@ def pseudo_log_likelihoods(
 def word_log_likelihoods(
     lm: LanguageModel, texts: Sequence[str], words: Sequence[np.ndarray], *, max_tokens: int = MAX_TOKENS
 ) -> list[np.ndarray]:
-    """Log p in nats of chosen words of each text given all its other words: (words chosen,), one array a text.
+    """Log p in nats of chosen words of each text given all its other words: (words chosen,), one array for each text.
 
-    `words[i]` are places in `texts[i].split()`, ascending. A word's pieces are hidden together and put back from left
-    to right, log p(word) = Σ log p(piece | pieces before it, all other words) (Kauf & Ivanova 2023, "PLL-word-l2r"). So
-    a word costs the same question whatever it is cut into, and models with different word lists compare; hiding one
-    piece at a time (`pseudo_log_likelihoods`) would show the rest of the word to whoever cuts it finer. It costs a
-    forward pass a piece. How many pieces a word has can be seen by either model. Masked models only (ValueError).
+    A word's pieces are hidden together and predicted from left to right, log p(word) = Σ log p(piece | pieces before
+    it, all other words) (Kauf & Ivanova 2023, "PLL-word-l2r"). A word is thus scored on the same task however it is
+    split, so models with different vocabularies can be compared. Hiding one piece at a time (`pseudo_log_likelihoods`)
+    would favour models that split words more finely, since they see the rest of the word. It costs one forward pass a
+    piece. The number of pieces of a word is visible to either model.
+
+    Args:
+        lm: a masked model.
+        texts: the texts.
+        words: `words[i]` are ascending places in `texts[i].split()`.
+        max_tokens: longest sample.
+
+    Raises:
+        ValueError: for a causal model.
+
     """
     if lm.causal:
         raise ValueError("gpt2 hides no tokens: use token_log_likelihoods")
@@ -121,7 +134,7 @@ def word_log_likelihoods(
     word_of_token = [_words_of_tokens(lm, text) for text in texts]
     totals = [np.zeros(len(chosen)) for chosen in words]
     rows, masks, places, of_word = [], [], [], []
-    read = [0] * len(texts)  # tokens of each text in the samples before
+    read = [0] * len(texts)  # tokens of each text in earlier samples
     for ids, text in zip(samples.ids, samples.note_index, strict=True):
         inside = np.arange(1, len(ids) - 1)  # between [CLS] and [SEP]
         at = word_of_token[text][read[text] : read[text] + len(inside)]
@@ -135,12 +148,12 @@ def word_log_likelihoods(
                 of_word.append(text)
     scored = _hidden_log_likelihoods(lm, rows, masks)
     for text, number, found in zip(of_word, places, scored, strict=True):
-        totals[text][number] += found[0]  # the first hidden piece; those after it wait for their turn
+        totals[text][number] += found[0]  # the first hidden piece; the later ones have their own rows
     return totals
 
 
 def _words_of_tokens(lm: LanguageModel, text: str) -> np.ndarray:
-    """The place in `text.split()` of the word that each token (without the marks at the ends) begins in, (tokens,)."""
+    """The place in `text.split()` of the word in which each token (without special tokens) begins, (tokens,)."""
     starts = np.array([match.start() for match in re.finditer(r"\S+", text)])
     encoding = lm.tokenizer.backend_tokenizer.encode(text, add_special_tokens=False)
     begins = np.array([start for start, _ in encoding.offsets], dtype=np.int64)
@@ -150,7 +163,7 @@ def _words_of_tokens(lm: LanguageModel, text: str) -> np.ndarray:
 def _hidden_log_likelihoods(
     lm: LanguageModel, rows: Sequence[np.ndarray], masks: Sequence[np.ndarray]
 ) -> list[np.ndarray]:
-    """Log p of the hidden tokens of each row of ids, (hidden tokens,), all hidden at once."""
+    """Log p in nats of the hidden tokens of each row of ids, (hidden tokens,), all hidden at once."""
     scored: list[np.ndarray] = [np.empty(0)] * len(rows)
     with torch.inference_mode():
         for batch, ids, attention in buckets(lm, rows):
@@ -175,11 +188,11 @@ def log_likelihoods(
 def note_losses(
     lm: LanguageModel, texts: Sequence[str], *, mask_draws: int = 4, seed: int = 0, max_tokens: int = MAX_TOKENS
 ) -> np.ndarray:
-    """Mean nats a scored token of each text: float64 of shape (texts,).
+    """Mean loss in nats per scored token of each text: float64 of shape (texts,).
 
-    Causal: over every token after BOS. Masked: the mean over `mask_draws` masks of the mean over the tokens hidden
-    by a mask is taken over all hidden tokens together (row M2, eq. 2). A text of which a masked model can hide no token
-    (`core.models.encoding.can_be_scored`) has no loss: NaN.
+    Causal: over every token after BOS. Masked: over all hidden tokens of the `mask_draws` masks together, which stands
+    for the mean over masks of each mask's mean (Mireshghallah 2022, eq. 2). NaN for a text in which a masked model can
+    hide no token (`core.models.encoding.can_be_scored`).
     """
     found = log_likelihoods(lm, texts, mask_draws=mask_draws, seed=seed, max_tokens=max_tokens)
     return np.array([-one.mean() if len(one) else np.nan for one in found], dtype=np.float64)
@@ -190,7 +203,9 @@ def perplexity(
 ) -> float:
     """exp(total nats / total scored tokens) over all texts; for masked models the pseudo-perplexity of hidden tokens.
 
-    Raises ValueError when there is no token to score.
+    Raises:
+        ValueError: when there is no token to score.
+
     """
     found = log_likelihoods(lm, texts, mask_draws=mask_draws, seed=seed, max_tokens=max_tokens)
     tokens = sum(map(len, found))
@@ -200,7 +215,7 @@ def perplexity(
 
 
 def buckets(lm: LanguageModel, rows: Sequence[np.ndarray]) -> Iterator[tuple[list[int], torch.Tensor, torch.Tensor]]:
-    """Batches of rows of like length, at most `BATCH_TOKENS` tokens each where a row is shorter than that.
+    """Batches of rows of similar length, with at most `BATCH_TOKENS` tokens each (or a single longer row).
 
     Yields (row numbers, (B, T) ids, (B, T) attention mask).
     """
@@ -225,12 +240,12 @@ def _pad(rows: Sequence[np.ndarray], value: int | bool) -> np.ndarray:
 
 
 def _chosen(logits: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
-    """Log-softmax of `logits` (…, V) at `ids` (…), without keeping the whole table of log-probabilities."""
+    """Log-softmax of `logits` (…, V) at `ids` (…), without storing all log-probabilities."""
     return logits.gather(-1, ids.unsqueeze(-1)).squeeze(-1) - torch.logsumexp(logits, dim=-1)
 
 
 def by_text(scored: Sequence[np.ndarray], text_index: np.ndarray, texts: int) -> list[np.ndarray]:
-    """What was found for each sample, (…, tokens), put together for each text along its tokens."""
+    """The results of the samples, (…, tokens), concatenated for each text along its tokens."""
     bounds = np.searchsorted(text_index, np.arange(texts + 1), side="left")
     return [
         np.concatenate(scored[start:end], axis=-1) if end > start else np.empty(0)

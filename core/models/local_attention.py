@@ -1,10 +1,10 @@
-"""A first layer that looks at neighbouring tokens from the start, for masked models made from little text.
+"""Initialise the first layer with attention to neighbouring tokens, for masked models pretrained on little text.
 
-With random weights a masked model spends most of a small pretraining at the loss of a plain word count: all it knows
-of a hidden token is an average over the whole text, and attention to neighbours is found late. So the heads of the
-first layer begin with sinusoidal positions and queries turned by one or two steps, which makes the heads look at the
-token 1 before, 1 after, 2 before, 2 after … (a structured initialisation, as in Trockman & Kolter 2023, "Mimetic
-Initialization of Self-Attention Layers"). Everything stays trainable.
+With random weights, a masked model spends most of a short pretraining at the loss of a unigram model: its prediction of
+a hidden token is an average over the whole text, and attention to neighbours is learned late. The heads of the first
+layer therefore start with sinusoidal positions and with queries rotated by one or two steps, which makes the heads
+attend to the token 1 before, 1 after, 2 before, 2 after … (a structured initialisation, as in Trockman & Kolter 2023,
+"Mimetic Initialization of Self-Attention Layers"). Everything stays trainable.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from torch import nn
 
 from core.spec import ModelKind
 
-SHARPNESS = 3.0  # of queries and keys: about half of a head's attention then falls on its token and the two beside it
-LONGEST_PERIOD = 100.0  # relative to the shortest, of the sinusoids
+SHARPNESS = 3.0  # of queries and keys: about half of a head's attention is then on its token and the two beside it
+LONGEST_PERIOD = 100.0  # of the sinusoids, relative to the shortest
 
 
 def init_local_attention(model: nn.Module, kind: ModelKind) -> None:
     """Give the first layer of a new DistilBERT or BERT model local attention, in place.
 
-    The first half of the width carries positions and the other half words, so that neither disturbs the other.
+    The first half of the width carries positions and the other half words, so that they do not interfere.
     """
     body: Any = model.base_model  # torch gives every part of a module the type Tensor | Module
     embeddings, layer = body.embeddings, _first_layer(model, kind)
     width = embeddings.word_embeddings.weight.shape[1]
     half, heads = width // 2, body.config.num_attention_heads
-    speeds = LONGEST_PERIOD ** (-torch.arange(half // 2) / (half // 2))  # radians a token, one for each pair of columns
+    speeds = LONGEST_PERIOD ** (-torch.arange(half // 2) / (half // 2))  # radians per token, for each pair of columns
     query, key, value, output = layer
     with torch.no_grad():
         words, positions = embeddings.word_embeddings.weight, embeddings.position_embeddings.weight
@@ -47,7 +47,7 @@ def init_local_attention(model: nn.Module, kind: ModelKind) -> None:
 
 
 def _turned_pairs(width: int, heads: int, speeds: torch.Tensor, *, turned: bool) -> torch.Tensor:
-    """(width, width) matrix by which each head reads its share of the (sin, cos) pairs, turned to its own offset."""
+    """(width, width) matrix with which each head reads its share of the (sin, cos) pairs, rotated by its own offset."""
     matrix = torch.zeros(width, width)
     pairs = width // heads // 2
     stride = max(1, len(speeds) // pairs)

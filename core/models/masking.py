@@ -1,4 +1,4 @@
-"""Random masks for the masked kinds: which positions are hidden, and the logits of those positions only."""
+"""Random masks for the masked kinds: which positions are hidden, and the logits of only those positions."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ MASK_SHARE = 0.15
 
 
 def draw_mask(ids: np.ndarray, special: np.ndarray, rng: np.random.Generator, share: float = MASK_SHARE) -> np.ndarray:
-    """Which tokens of one sample to hide: bool of shape (tokens,), each non-special token with chance `share`.
+    """Which tokens of one sample to hide: bool of shape (tokens,), each non-special token with probability `share`.
 
-    At least one is hidden (the one with the lowest draw), unless the sample holds special tokens only. `special` holds
+    At least one is hidden (the one with the lowest draw), unless the sample has special tokens only. `special` holds
     the ids of special tokens.
     """
     draws = rng.random(len(ids))

@@ -1,4 +1,4 @@
-"""Pretrains a base model on public text and writes it with its model card."""
+"""Pretrain a base model on public text and write it with its model card."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ BATCH_BLOCKS: dict[ModelKind, int] = {"gpt2": 32, "distilbert": 8, "bert": 8}
 PEAK_RATE: dict[ModelKind, float] = {"gpt2": 2e-3, "distilbert": 1e-3, "bert": 1e-3}
 WARMUP_SHARE = 0.03
 WEIGHT_DECAY = 0.05
-MASK_SHARES = (0.25, MASK_SHARE)  # at the first and last step: more to learn from at first, as in scoring at the end
-CHAIN = 0.5  # chance that a block goes on where the last one ended; else it begins with a document
+MASK_SHARES = (0.25, MASK_SHARE)  # at the first and last step: more targets first, the share of scoring last
+CHAIN = 0.5  # probability that a block continues where the last one ended; otherwise it begins with a document
 
 
 @dataclass(frozen=True)
 class PretrainingText:
-    """Training documents, and the two held-out sets whose perplexity the model card states."""
+    """Training documents, and the two held-out sets whose perplexities the model card gives."""
 
     training: list[str]
     heldout_abstracts: list[str]
@@ -43,7 +43,7 @@ class PretrainingText:
 
 
 def collect_text(text_files: Sequence[Path | str]) -> PretrainingText:
-    """Read public files, hold out the last 5 % of each, and add our own generic health text."""
+    """Read public files, hold out the last 5 % of each, and add our generic health text."""
     training, heldout = training_text(), []
     for path in text_files:
         seen, unseen = split_documents(read_documents(Path(path)))
@@ -64,13 +64,16 @@ def pretrain(
 ) -> dict[str, float]:
     """Train a tokenizer and a model on public text; write `out` (complete or not at all) and return its figures.
 
-    `out` receives configuration, safetensors, tokenizer and model card (README.md); `public_words.txt` beside it lists
-    the words of the public text. `on_progress` gets step, steps, loss (nats a token), tokens (so far) and seconds.
-    Raises ValueError for unreadable text or when `out` exists and is not a model folder.
+    `out` receives configuration, safetensors, tokenizer and model card (README.md); `public_words.txt` next to it lists
+    the words of the public text. `on_progress` gets step, steps, loss (nats per token), tokens (so far) and seconds.
+
+    Raises:
+        ValueError: for unreadable text, or when `out` exists and is not a model folder.
+
     """
     out = Path(out)
     if out.exists() and any(out.iterdir()) and not (out / "config.json").exists():
-        raise ValueError(f"{out} exists and does not hold a model: choose another folder to write to.")
+        raise ValueError(f"{out} exists and does not contain a model: choose another folder to write to.")
     text = collect_text(text_files)
     torch.manual_seed(seed)
     lm = build.new(kind, size, train(kind, text.training, build.VOCABULARY))
@@ -85,7 +88,7 @@ def pretrain(
 def _optimise(
     lm: LanguageModel, documents: Sequence[str], *, epochs: int, seed: int, on_progress: Callable[[dict], None] | None
 ) -> dict[str, float]:
-    """AdamW with a short warm-up and a cosine decay to zero over packed blocks."""
+    """AdamW with a short warm-up and a cosine decay to zero, over packed blocks."""
     rng = np.random.default_rng(seed)
     encoded = [np.asarray(ids, dtype=np.int64) for ids in encode(lm, documents)]
     special = np.asarray(lm.tokenizer.all_special_ids)
@@ -121,9 +124,9 @@ def _optimise(
 
 
 def start_from_counts(lm: LanguageModel, documents: Sequence[np.ndarray]) -> None:
-    """Set the output bias of a masked model to each token's log frequency, so that training starts at a word count.
+    """Set the output bias of a masked model to each token's log frequency, so that training starts as a unigram model.
 
-    Learning the counts by gradients instead takes hundreds of steps, whose noise wears away the first layer's start
+    Learning the frequencies by gradients takes hundreds of steps, whose noise erodes the first layer's initialisation
     (docs/METHODS.md, "A first layer that looks around").
     """
     counts = np.bincount(np.concatenate(documents), minlength=len(lm.tokenizer)) + 0.1
@@ -134,9 +137,9 @@ def start_from_counts(lm: LanguageModel, documents: Sequence[np.ndarray]) -> Non
 def pack(lm: LanguageModel, documents: Sequence[np.ndarray], rng: np.random.Generator) -> np.ndarray:
     """One epoch of blocks without padding: int64 of shape (blocks, CONTEXT), documents in random order.
 
-    A block starts with BOS or [CLS] and then holds contiguous text, documents separated by EOS or [SEP]. By `CHAIN`
-    about half of the blocks begin with a document, so that the model knows how texts begin at position 1; the rest of
-    a document cut that way is left out of this epoch.
+    A block starts with BOS or [CLS] and then holds contiguous text, with documents separated by EOS or [SEP]. Because
+    of `CHAIN`, about half of the blocks begin with a document, so that the model learns how texts begin at position 1.
+    The rest of a document cut in this way is left out of this epoch.
     """
     first = lm.tokenizer.bos_token_id if lm.causal else lm.tokenizer.cls_token_id
     last = lm.tokenizer.eos_token_id if lm.causal else lm.tokenizer.sep_token_id
@@ -175,7 +178,7 @@ def _rate(step: int, steps: int) -> float:
 def _loss(
     lm: LanguageModel, blocks: np.ndarray, special: np.ndarray, rng: np.random.Generator, share: float
 ) -> torch.Tensor:
-    """Mean nats: of every next token (causal), or of the tokens under a fresh random mask of that share."""
+    """Mean loss in nats: of every next token (causal), or of the tokens under a new random mask of that share."""
     ids = torch.from_numpy(blocks)
     if lm.causal:
         logits = lm.head(lm.hidden(ids)[:, :-1])
@@ -195,7 +198,7 @@ def _write(
     text: PretrainingText,
     figures: dict[str, float],
 ) -> None:
-    """Write beside `out` and rename, so that `out` is a whole model or absent."""
+    """Write next to `out` and rename, so that `out` is a complete model or absent."""
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}-") as temporary:
         folder = Path(temporary) / out.name

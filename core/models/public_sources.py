@@ -1,4 +1,4 @@
-"""Reads public text files for pretraining: PubMedQA JSON, IOB token files (detokenised) and plain text."""
+"""Readers of public text files for pretraining: PubMedQA JSON, IOB token files (detokenised) and plain text."""
 
 from __future__ import annotations
 
@@ -18,26 +18,30 @@ _GLUE = set("-/")
 def read_documents(path: Path) -> list[str]:
     """Documents of one public text file, in file order.
 
-    `.json` is PubMedQA (question, contexts and long answer of each abstract), `.tsv` one `token<TAB>tag` a line with
-    blank lines between sentences, `.txt` prose with blank lines between documents. Raises ValueError for other files.
+    `.json` is PubMedQA (question, contexts and long answer of each abstract), `.tsv` has one `token<TAB>tag` a line
+    with blank lines between sentences, `.txt` is prose with blank lines between documents.
+
+    Raises:
+        ValueError: for other or unreadable files, and for files without text.
+
     """
     path = Path(path)
     if not path.is_file():
         raise ValueError(f"The text file {path} does not exist.")
     readers = {".json": _read_pubmedqa, ".tsv": _read_iob, ".txt": _read_plain}
     if path.suffix not in readers:
-        raise ValueError(f"{path} is of an unknown type: public text is read from .json, .tsv and .txt files.")
+        raise ValueError(f"{path} has an unknown type: public text is read from .json, .tsv and .txt files.")
     try:
         documents = readers[path.suffix](path.read_text(encoding="utf-8"))
     except (UnicodeDecodeError, json.JSONDecodeError, AttributeError, KeyError, TypeError) as error:
         raise ValueError(f"{path} cannot be read as a {path.suffix} file of public text: {error}") from error
     if not documents:
-        raise ValueError(f"{path} holds no text.")
+        raise ValueError(f"{path} contains no text.")
     return documents
 
 
 def split_documents(documents: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Training documents and the held-out last 5 % (at least one): neighbours stay together."""
+    """Training documents, and the last 5 % (at least one) as held-out documents, so that neighbours stay together."""
     heldout = max(1, round(HELDOUT_SHARE * len(documents)))
     return list(documents[:-heldout]), list(documents[-heldout:])
 
@@ -48,7 +52,7 @@ def public_words(texts: Iterable[str]) -> list[str]:
     for text in texts:
         for word in re.findall(r"[^\W\d_]+", text.lower()):
             counts[word] = counts.get(word, 0) + 1
-    return sorted(word for word, count in counts.items() if count > 1 and word.isalpha())  # `m²` is no word
+    return sorted(word for word, count in counts.items() if count > 1 and word.isalpha())  # `m²` is not a word
 
 
 def detokenize(tokens: Sequence[str]) -> str:
@@ -73,7 +77,7 @@ def detokenize(tokens: Sequence[str]) -> str:
 
 
 def _is_number_joint(tokens: Sequence[str], place: int) -> bool:
-    """True for the point of `6 . 9` and the comma of `1 , 000`: what follows belongs to the same number."""
+    """True for the point of `6 . 9` and the comma of `1 , 000`, where the next token belongs to the same number."""
     if not 0 < place < len(tokens) - 1 or not (tokens[place - 1].isdigit() and tokens[place + 1].isdigit()):
         return False
     return tokens[place] == "." or (tokens[place] == "," and len(tokens[place + 1]) == 3)

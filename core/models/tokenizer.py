@@ -18,7 +18,7 @@ MASKED_SPECIALS = {
     "sep_token": "[SEP]",
     "mask_token": "[MASK]",
 }
-# Characters that a masked model must be able to read wherever they stand: without them a name becomes one [UNK].
+# Characters that a masked model must be able to read anywhere: without them a name becomes a single [UNK].
 _ALPHABET = sorted(
     set(string.ascii_letters + string.digits + string.punctuation)
     | {chr(code) for code in range(0xC0, 0x100)}
@@ -29,8 +29,9 @@ _ALPHABET = sorted(
 def train(kind: ModelKind, texts: Sequence[str], size: int) -> PreTrainedTokenizerFast:
     """Train a tokenizer of at most `size` entries on `texts`; digits are always single tokens.
 
-    GPT-2 gets byte-level BPE, the masked kinds cased WordPiece. Both give text back as it was, the masked kinds up to
-    the kind of white space. Every call makes a new `tokenizers.Tokenizer`: training one twice leaves stale merges.
+    GPT-2 gets byte-level BPE, the masked kinds cased WordPiece. Both reproduce the text, the masked kinds except for
+    the kind of white space. Every call creates a new `tokenizers.Tokenizer`, because training one twice leaves stale
+    merges.
     """
     if kind == "gpt2":
         return _wrap(
@@ -64,10 +65,10 @@ def _train_byte_pairs(texts: Sequence[str], size: int) -> Tokenizer:
 
 
 def _train_word_pieces(texts: Sequence[str], size: int) -> Tokenizer:
-    """Learn pieces of words only, then read with white space as the one word boundary.
+    """Learn pieces from single words, then tokenise with white space as the only word boundary.
 
-    So `142/88.` becomes `1 ##4 ##2 ##/ ##8 ##8 ##.`: every digit stays one token, and the text can be put together
-    again without guessing spaces, which the search for PHI in generated text relies on.
+    So `142/88.` becomes `1 ##4 ##2 ##/ ##8 ##8 ##.`: every digit stays one token, and the text can be reconstructed
+    without guessing spaces. The search for PHI in generated text relies on this.
     """
     normalizer = normalizers.BertNormalizer(handle_chinese_chars=False, strip_accents=False, lowercase=False)
     learner = Tokenizer(models.WordPiece(unk_token="[UNK]"))  # noqa: S106
@@ -75,8 +76,8 @@ def _train_word_pieces(texts: Sequence[str], size: int) -> Tokenizer:
     learner.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Punctuation(), pre_tokenizers.Digits(individual_digits=True)]
     )
-    # Every character is given an id here: the trainer would number the `##` ones in the order of a hash table, and
-    # ties between merges, hence the vocabulary, would differ from one training to the next.
+    # Every character gets its id here: the trainer would number the `##` ones in the order of a hash table, so ties
+    # between merges, and with them the vocabulary, would differ from one training to the next.
     base = list(MASKED_SPECIALS.values()) + _ALPHABET + ["##" + character for character in _ALPHABET]
     trainer = trainers.WordPieceTrainer(
         vocab_size=size,

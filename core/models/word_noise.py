@@ -1,15 +1,15 @@
-"""Noise that turns a word histogram into one that may be given away (row H1), and what it promises.
+"""Noise that makes a word histogram safe to release (Hoory 2021, §3.2), and its privacy guarantee.
 
-Two data sets are neighbours when one has one unit (a note or a patient) more. A unit adds 1 to the counts of at most k
-different words, so both kinds of noise hide a unit and not just a word:
+Two data sets are neighbours when one has one more unit (a note or a patient). A unit adds 1 to the counts of at most k
+different words, so both kinds of noise protect a unit and not only a word:
 
-* `gaussian`: N(0, σ²) on every count, σ = s·√k, since a unit moves the counts by at most √k in L2. s is that of the
+* `gaussian`: N(0, σ²) on every count, σ = s·√k, since a unit changes the counts by at most √k in L2. s is that of the
   analytic Gaussian mechanism (Balle & Wang 2018, theorem 8) and composes with training by PRV.
-* `laplace`: row H1 as it stands (Hoory et al. 2021, §3.2): Lap(2/ε₁) and threshold 1 + 2·ln(2/δ₁)/ε₁ promise (ε₁, δ₁)
-  for a word, and (kε₁, kδ₁) for k different words by basic composition.
+* `laplace`: exactly as in Hoory 2021, §3.2: Lap(2/ε₁) and threshold 1 + 2·ln(2/δ₁)/ε₁ guarantee (ε₁, δ₁) for a word,
+  and (kε₁, kδ₁) for k different words by basic composition.
 
-Words that nobody says have no noise of their own, so a word that only the one unit says must not come out: whatever
-ends below the threshold is dropped (Korolova et al. 2009; for Gaussian noise Gopi et al. 2020).
+Words with a count of zero get no noise, so a word that only one unit contains must not be released: whatever ends below
+the threshold is dropped (Korolova et al. 2009; for Gaussian noise Gopi et al. 2020).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from core.spec import VocabularySpec
 
 
 class WordNoise(BaseModel):
-    """The noise of one histogram, from which its promise can be derived again. Part of `privacy.json`."""
+    """The noise of one histogram, from which its guarantee can be derived again. Part of `privacy.json`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -41,7 +41,7 @@ class WordNoise(BaseModel):
     @model_validator(mode="after")
     def _holds(self) -> Self:
         if self.added()[1] > self.delta * (1 + 1e-9):
-            raise ValueError(f"this threshold lets words of one unit out more often than δ = {self.delta:g} allows")
+            raise ValueError(f"this threshold releases words of one unit more often than δ = {self.delta:g} allows")
         return self
 
     @classmethod
@@ -51,7 +51,7 @@ class WordNoise(BaseModel):
             raise ValueError("a vocabulary without ε has no noise")
         k, epsilon, delta = spec.words, spec.epsilon, spec.delta
         if spec.noise == "laplace":
-            scale = 2 * k / epsilon  # ε₁ = ε/k and δ₁ = δ/k a word
+            scale = 2 * k / epsilon  # ε₁ = ε/k and δ₁ = δ/k for each word
             threshold = 1 + scale * math.log(2 * k / delta)
         else:
             scale = gaussian_multiplier(epsilon, delta / 2) * math.sqrt(k)
@@ -60,23 +60,27 @@ class WordNoise(BaseModel):
 
     @property
     def multiplier(self) -> float | None:
-        """s: the Gaussian's standard deviation over the most that a unit moves the counts, √k; None for Laplace."""
+        """s: the Gaussian's standard deviation over √k, the most that a unit changes the counts; None for Laplace."""
         return self.scale / math.sqrt(self.words) if self.noise == "gaussian" else None
 
     def added(self, units: int = 1) -> tuple[float, float]:
-        """(ε, δ) that is added to the rest by basic composition, for a person with so many units (Laplace: one alone).
+        """(ε, δ) to add to the rest by basic composition, for a person with `units` units (Laplace: only one).
 
-        Laplace: all of it, k·2/b and k·2·e^(−(T − 1)/b). Gaussian: ε by PRV (`multiplier`), and here only the chance of
-        a word that nobody else says, −k·ln Φ((T − 1)/σ). With t ≤ k such words the outcome is that of a Gaussian
-        mechanism on the other words unless one comes out, which has probability 1 − p, p = Φ((T − 1)/σ)^t. That costs
-        1 − p one way; the other way ε shrinks by −ln p, for which δ grows by less than −ln p, since |dδ/dε| ≤ 1. Both
-        are at most −ln p. (Exact: Wilkins et al. 2024.)
+        Laplace: the whole guarantee, k·2/b and k·2·e^(−(T − 1)/b). Gaussian: ε is composed by PRV (`multiplier`), and
+        this is only the probability of releasing a word that no other unit contains, −k·ln Φ((T − 1)/σ). With t ≤ k
+        such words the outcome is that of a Gaussian mechanism on the other words unless one of them is released, which
+        has probability 1 − p, p = Φ((T − 1)/σ)^t. That costs 1 − p in one direction; in the other, ε shrinks by −ln p,
+        for which δ grows by less than −ln p, since |dδ/dε| ≤ 1. Both are at most −ln p. (Exact: Wilkins et al. 2024.)
 
-        Of m units the words that nobody else says have counts of 1 to m that sum to at most m·k: the worst of equal
-        counts c, m·k/c words at a time, is taken. Raises ValueError for Laplace noise of several units.
+        For m units, the words that no other unit contains have counts of 1 to m that sum to at most m·k. The worst case
+        over equal counts c, with m·k/c words, is taken.
+
+        Raises:
+            ValueError: for Laplace noise of several units.
+
         """
         if units > 1 and self.noise == "laplace":
-            raise ValueError("Laplace noise has no sum of its own for several units: use group privacy")
+            raise ValueError("Laplace noise has no direct bound for several units: use group privacy")
         if self.noise == "laplace":
             return self.words * 2 / self.scale, min(1.0, self.words * 2 * math.exp(-(self.threshold - 1) / self.scale))
         counts = np.arange(1, units + 1)
@@ -89,13 +93,13 @@ class WordNoise(BaseModel):
         return epsilon if self.multiplier is None else gaussian_epsilon(self.multiplier, self.delta - spent)
 
     def release(self, counts: Mapping[str, int], rng: Stream) -> dict[str, float]:
-        """The noisy histogram: every word of `counts` that occurs, unless it ends below the threshold.
+        """The noisy histogram: every word of `counts` with a positive count, unless it ends below the threshold.
 
-        The promise holds only where nobody can draw `rng` again. Raises ValueError for a count below 0.
+        The guarantee holds only if nobody can draw `rng` again. Raises ValueError for a count below 0.
         """
         if any(count < 0 for count in counts.values()):
             raise ValueError("a word cannot occur less than 0 times")
-        words = sorted(word for word, count in counts.items() if count > 0)  # the input's order must not show
+        words = sorted(word for word, count in counts.items() if count > 0)  # the input's order must not be visible
         draw = rng.laplace if self.noise == "laplace" else rng.normal
         noisy = draw(scale=self.scale, size=len(words)) + np.array([counts[word] for word in words], dtype=np.float64)
         return {word: float(count) for word, count in zip(words, noisy, strict=True) if count >= self.threshold}
@@ -108,13 +112,13 @@ def gaussian_delta(multiplier: float, epsilon: float) -> float:
 
 
 def gaussian_multiplier(epsilon: float, delta: float) -> float:
-    """The least s (rounded up by a millionth) with which one Gaussian mechanism is (ε, δ)-private."""
+    """The least s (rounded up by a millionth) for which one Gaussian mechanism is (ε, δ)-private."""
     low, high = math.log(1e-3), math.log(1e7)
     return math.exp(_root(lambda at: gaussian_delta(math.exp(at), epsilon), delta, low, high) + 1e-6)
 
 
 def gaussian_epsilon(multiplier: float, delta: float) -> float:
-    """ε of one Gaussian mechanism at `delta`; 0 where it needs none."""
+    """ε of one Gaussian mechanism at `delta`; 0 if δ alone is enough."""
     if gaussian_delta(multiplier, 0.0) <= delta:
         return 0.0
     widest = 1 / (2 * multiplier**2) + 40 / multiplier  # 40 standard deviations into the tail of the loss

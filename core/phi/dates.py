@@ -1,7 +1,7 @@
 """Full calendar dates in text: a year of four digits, a month and a day, in the usual written forms.
 
-Numeric dates are read month first, as American records write them, unless only day first is possible (22/03/1957).
-A year alone, or a date with a year of two digits, is never a date here: it does not name one day.
+Numeric dates are read month first, as in American records, unless only day first is possible (22/03/1957). A year
+alone, or a date with a two-digit year, is never a date here, because it does not identify one day.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _NAMES = "|".join(sorted(MONTH_NUMBER, key=len, reverse=True))
 _YEAR = r"(?:1[89]|20|21)[0-9]{2}"
 
 _FORMS = (
-    # 1957-03-22, 1957/3/22, and "1957 - 03 - 22" as a word-piece decoder writes it
+    # 1957-03-22, 1957/3/22, and "1957 - 03 - 22" as written by a word-piece decoder
     re.compile(rf"(?P<y>{_YEAR})\s?(?P<sep>[-/.])\s?(?P<m>[0-9]{{1,2}})\s?(?P=sep)\s?(?P<d>[0-9]{{1,2}})"),
     # 03/22/1957
     re.compile(rf"(?P<a>[0-9]{{1,2}})\s?(?P<sep>[-/.])\s?(?P<b>[0-9]{{1,2}})\s?(?P=sep)\s?(?P<y>{_YEAR})"),
@@ -73,5 +73,5 @@ def _iso(match: re.Match[str]) -> str | None:
         day = int(parts["d"])
     try:
         return datetime.date(year, month, day).isoformat()
-    except ValueError:  # the 31st of February: the shape of a date, but no day
+    except ValueError:  # for example the 31st of February: shaped like a date, but not a day
         return None

@@ -1,4 +1,4 @@
-"""The 13 PHI fields of a patient record (row P1) and HIPAA's 18 identifiers (row P7)."""
+"""The 13 PHI fields of a patient record (PrivAI-Leak report, §5.1.1) and HIPAA's 18 identifiers."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ FieldRole = Literal["direct", "health", "physical"]
 class PhiField:
     """One field of a patient record.
 
-    `role` decides what a match means: a *direct* identifier of a member patient is a leak by itself, *health* details
-    are a leak only beside that patient's identity, *physical* ones never identify anybody alone.
+    `role` determines what a match means. A *direct* identifier of a member is a leak by itself, *health* details are a
+    leak only together with that patient's identity, and *physical* ones never identify anybody alone.
     """
 
     name: str
     label: str
     role: FieldRole
     example: str
-    hipaa: int | None  # number of HIPAA's identifier that covers it, if any
+    hipaa: int | None  # number of the HIPAA identifier that covers it, if any
 
 
 FIELDS: tuple[PhiField, ...] = (

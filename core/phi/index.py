@@ -1,7 +1,7 @@
-"""Every searchable value of every patient in one Aho–Corasick automaton: one pass over a text looks for all of them.
+"""Every searchable value of every patient in one Aho–Corasick automaton, which finds all of them in one pass.
 
-Matching knows nothing of splits: members' and held-out patients' values are found by exactly the same rules, and only
-the label that `core.phi.leaks` puts on a find differs. That is what makes the held-out share a control.
+Matching does not use splits: members' and held-out patients' values are found by exactly the same rules, and only the
+label that `core.phi.leaks` gives a match differs. This is what makes the held-out share a control.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from core.phi.spans import without_overlaps
 
 
 class Value(NamedTuple):
-    """One value as the records write it, and who has it (row numbers of the patients frame)."""
+    """One value as written in the records, and the patients who have it (row numbers of the patients frame)."""
 
     field: str
     stored: str
@@ -30,7 +30,7 @@ class Value(NamedTuple):
 
 @dataclass(frozen=True)
 class Match:
-    """Characters [start, end) of a text that are these values (more than one when patients' values look alike)."""
+    """Characters [start, end) of a text that are these values (several if patients' values look the same)."""
 
     start: int
     end: int
@@ -38,7 +38,7 @@ class Match:
 
 
 class PhiIndex:
-    """The patients' values, searchable. Build it once a cohort; it is read-only afterwards and safe to share."""
+    """The patients' values, searchable. Build it once for each cohort; it is read-only afterwards and safe to share."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class PhiIndex:
     ) -> None:
         self.patient_ids = patient_ids
         self.splits = splits
-        self.members = members  # what was trained on: members, and canary patients that were put in
+        self.members = members  # trained on: members, and inserted canary patients
         self.values = values
         self.longest = longest  # characters of the longest value
         self._automaton = automaton
@@ -62,10 +62,15 @@ class PhiIndex:
     def build(cls, patients: pd.DataFrame, inserted: Collection[str] | None = None, *, apart: bool = False) -> PhiIndex:
         """Index every searchable value (7 direct identifiers, 3 health details) of every patient.
 
-        `patients` has the columns patient_id, split and any of the PHI fields; empty values are skipped. `inserted`
-        names the canary patients that were put into training; without it every canary patient counts as put in. With
-        `apart` a value that two patients' records write differently is two values, each looked for as it is written.
-        Raises ValueError when a needed column is missing or a patient_id occurs twice.
+        Args:
+            patients: columns patient_id, split and any of the PHI fields; empty values are skipped.
+            inserted: the canary patients inserted into training; None counts every canary patient as inserted.
+            apart: if True, a value that two patients' records write differently is two values, each searched for as it
+                is written.
+
+        Raises:
+            ValueError: when a required column is missing or a patient_id occurs twice.
+
         """
         _check(patients)
         patient_ids = patients["patient_id"].astype(str).tolist()
@@ -84,23 +89,23 @@ class PhiIndex:
         return cls(patient_ids, splits, members, values, automaton, longest)
 
     def split_of(self, patient_id: str) -> str:
-        """Split of a patient. Raises KeyError for a patient the index does not hold."""
+        """Split of a patient. Raises KeyError for a patient who is not in the index."""
         return self._split_of[patient_id]
 
     def is_member(self, patient_id: str) -> bool:
-        """Was this patient trained on: a member, or a canary patient that was put in?"""
+        """True for a patient who was trained on: a member, or an inserted canary patient."""
         return self._member_of[patient_id]
 
     def has_member(self, value: int) -> bool:
-        """Does any patient who was trained on have this value?"""
+        """True if any patient who was trained on has this value."""
         return any(self.members[holder] for holder in self.values[value].holders)
 
     def search(self, text: str) -> list[Match]:
-        """Every place where a value stands in `text`, without overlaps (longest, then direct before health)."""
+        """Every place where `text` has a value, without overlaps (longest first, then direct before health)."""
         return without_overlaps(self.search_all(text), self._seriousness)
 
     def search_all(self, text: str) -> list[Match]:
-        """As `search`, overlapping places included."""
+        """As `search`, with overlapping places included."""
         if not text or not len(self._automaton):
             return []
         folded = FoldedText.of(text)
@@ -125,11 +130,11 @@ def _check(patients: pd.DataFrame) -> None:
         raise ValueError(f"the patients table lacks the column {' and '.join(sorted(missing))}; it cannot be indexed")
     twice = patients["patient_id"][patients["patient_id"].duplicated()]
     if len(twice):
-        raise ValueError(f"the patients table holds the patient {twice.iloc[0]} twice; every patient needs one row")
+        raise ValueError(f"the patients table has the patient {twice.iloc[0]} twice; every patient needs one row")
 
 
 def _collect(patients: pd.DataFrame, apart: bool) -> tuple[list[Value], dict[str, tuple[tuple[int, int], ...]]]:
-    """Values with their holders, and for every pattern the (value number, comma_before) pairs it may stand for."""
+    """Values with their holders, and for every pattern the (value number, comma_before) pairs it can match."""
     values: list[Value] = []
     patterns: dict[str, tuple[tuple[int, int], ...]] = {}
     for field in SEARCHED:
@@ -137,7 +142,7 @@ def _collect(patients: pd.DataFrame, apart: bool) -> tuple[list[Value], dict[str
             continue
         holders: dict[str, list[int]] = {}
         described: dict[str, tuple[str, list[Form]]] = {}
-        seen: dict[str, str] = {}  # the same writing is taken apart once
+        seen: dict[str, str] = {}  # spelling → identity, so that each spelling is parsed once
         for row, stored in enumerate(patients[field]):
             if not isinstance(stored, str) or not stored.strip():
                 continue

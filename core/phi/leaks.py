@@ -1,14 +1,14 @@
-"""PHI in a text, by value: which characters are whose, and how serious that is.
+"""PHI in a text, by value: which characters belong to whom, and how serious that is.
 
 | kind | what it says |
 |---|---|
-| leak | a direct identifier of a patient who was trained on, whoever it is |
+| leak | a direct identifier of a patient who was trained on |
 | linked leak | that patient's diagnosis, medication or procedure, in the same text as their direct identifier |
-| coincidence | belongs only to patients who were never trained on, or a health detail nobody in the text is linked to |
-| invented | has the shape of PHI and is nobody's |
+| coincidence | belongs only to patients not trained on, or is a health detail not linked to anybody in the text |
+| invented | has the shape of PHI and belongs to nobody |
 
-What was typed never counts: neither a value of the prompt that the model repeats, nor a typed name as the identity
-that a generated diagnosis would be linked to.
+Typed text never counts: neither a value in the prompt that the model repeats, nor a typed name as the identity that a
+generated diagnosis would be linked to.
 """
 
 from __future__ import annotations
@@ -25,23 +25,25 @@ from core.phi.spans import KINDS, Kind, Span
 
 __all__ = ["KINDS", "Kind", "Span", "find", "find_many", "find_shaped", "old_rule"]
 
-_SEAM = 40  # characters beyond the longest value that are looked at around the place where typing ended
-_FEWEST_GENERATED = 4  # letters or digits of a half-typed value that the model must have added
+_SEAM = 40  # characters searched around the end of the prompt, in addition to the longest value
+_FEWEST_GENERATED = 4  # letters or digits of a partly typed value that the model must have added
 
 
 def find(text: str, index: PhiIndex, prompt: str = "") -> list[Span]:
-    """Spans of PHI in `text`, in order and without overlaps; offsets are those of `text`.
+    """Spans of PHI in `text`, in order and without overlaps; offsets refer to `text`.
 
-    `prompt` is what was typed before `text`. A value that was half typed counts only when the model added the rest:
-    a whole word of a name, or at least four letters or digits of anything else (of an e-mail: before its @).
+    `prompt` is what was typed before `text`. A partly typed value counts only if the model added enough of it: a whole
+    word of a name, or at least four letters or digits of anything else (for an e-mail address, before its @).
     """
     return find_many([text], index, [prompt])[0]
 
 
 def find_many(texts: Sequence[str], index: PhiIndex, prompts: Sequence[str] | None = None) -> list[list[Span]]:
-    """`find` for many texts, each with its prompt; a prompt that comes again is searched once.
+    """`find` for many texts, each with its prompt; each distinct prompt is searched once.
 
-    Raises ValueError when `prompts` is given and its length differs from that of `texts`.
+    Raises:
+        ValueError: when `prompts` is given and its length differs from that of `texts`.
+
     """
     prompts = [""] * len(texts) if prompts is None else prompts
     if len(prompts) != len(texts):
@@ -72,17 +74,17 @@ def _find(text: str, index: PhiIndex, prompt: str, typed: set[int]) -> list[Span
 
 
 def _continues_typed(match: Match, text: str, prompt: str) -> bool:
-    """Digits straight after typed digits end a longer number, small letters after letters a longer word.
+    """True if the match only continues typed text: digits after digits, or lower-case letters after letters.
 
-    “Br” goes on as “ian Smith”, who is no Ian Smith. What is a value together with what was typed comes back through
-    `_with_seam`.
+    For example, “Br” may be continued as “ian Smith”, which is not Ian Smith. `_with_seam` finds values that prompt and
+    text form together.
     """
     end, begin = prompt[-1], text[0]
     return match.start == 0 and ((begin.isdigit() and end.isdigit()) or (begin.islower() and end.isalpha()))
 
 
 def _with_seam(matches: list[Match], text: str, index: PhiIndex, prompt: str) -> list[Match]:
-    """Add values that begin in the prompt and end in the text, where the model added enough of them."""
+    """Add values that begin in the prompt and end in the text, if the model added enough of them."""
     reach = index.longest + _SEAM
     tail, head = prompt[-reach:], text[:reach]
     crossing = []
@@ -119,7 +121,7 @@ def _label(matches: list[Match], index: PhiIndex) -> list[Span]:
 
 
 def _labelled(match: Match, index: PhiIndex, identified: set[int]) -> Span:
-    """One span for all values at a place: the field of the most serious one, and everybody it belongs to."""
+    """One span for all values at a place: the field of the most serious one, and every patient it belongs to."""
     candidates = []
     for number in match.values:
         value = index.values[number]
@@ -137,7 +139,7 @@ def _labelled(match: Match, index: PhiIndex, identified: set[int]) -> Span:
 
 
 def _was_typed(span: Span, prompt: str) -> bool:
-    """Does what the span holds stand in the prompt too, spacing, case and punctuation apart?"""
+    """True if the prompt contains the span's value, ignoring spacing, case and punctuation."""
     if not prompt:
         return False
     plain = re.sub(r"[\W_]+", "", fold(span.value)[0])

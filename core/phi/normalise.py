@@ -1,14 +1,14 @@
-"""How text is folded before values are searched in it, and how a place in the fold is traced back to the text.
+"""Fold text before values are searched in it, and map places in the folded text back to the original.
 
-One searchable string holds three views of a text, one after the other, each closed by a line feed:
+One searchable string holds three views of a text, one after the other, each ended by a line feed:
 
 | view | what it keeps | what it finds |
 |---|---|---|
 | words | runs of letters and digits, one space between, one at each end | names, e-mails, addresses, health details |
-| digits | digits alone; a bar where more than punctuation is between | phone, social security and record numbers |
+| digits | only digits; a bar where more than punctuation is between | phone, social security and record numbers |
 | dates | every full date, in ISO form after an `@` | dates of birth |
 
-A pattern found there is only a candidate: `core.phi.index` judges it on the folded characters themselves.
+A pattern found there is only a candidate: `core.phi.index` checks it against the folded characters themselves.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ DATE_WIDTH = len("@1957-03-22\n")
 
 @lru_cache(maxsize=4096)
 def _fold_character(character: str) -> str:
-    """What one character becomes: case, accents and width folded; control and zero-width characters vanish."""
+    """The folded form of one character: case, accents and width removed; control and zero-width characters dropped."""
     if character in _REPLACED:
         return _REPLACED[character]
     if character.isspace():
@@ -43,10 +43,10 @@ def _fold_character(character: str) -> str:
 
 
 def fold(text: str) -> tuple[str, list[int] | None]:
-    """Return `text` with case, accents and width folded, and the original offset of every folded character.
+    """`text` with case, accents and width folded, and the original offset of every folded character.
 
-    None stands for "every offset is its own". Zero-width and control characters are dropped, so that they cannot hide
-    a value; dashes and apostrophes become the ASCII ones.
+    The offsets are None if they are unchanged. Zero-width and control characters are dropped, so that they cannot hide
+    a value. Dashes and apostrophes become the ASCII ones.
     """
     if _PLAIN.fullmatch(text):
         return text.lower(), None
@@ -71,7 +71,7 @@ def digits(text: str) -> str:
 
 @dataclass
 class FoldedText:
-    """A text with its three views. `searchable` is what patterns are looked up in; offsets are worked out on demand."""
+    """A text with its three views. Patterns are searched in `searchable`; offsets are computed on demand."""
 
     folded: str
     offsets: list[int] | None
@@ -86,7 +86,7 @@ class FoldedText:
 
     @classmethod
     def of(cls, text: str) -> FoldedText:
-        """Fold `text` and lay its views out one after the other."""
+        """Fold `text` and concatenate its views."""
         folded, offsets = fold(text)
         word_view = f" {' '.join(_WORD.findall(folded))} \n"
         digit_view = _OTHER.sub("|", _BETWEEN_DIGITS.sub("", folded)) + "\n"
@@ -102,7 +102,7 @@ class FoldedText:
         )
 
     def word_spans(self, start: int, end: int) -> list[tuple[int, int]]:
-        """Folded spans of the words that searchable[start:end] covers; it begins and ends with a space."""
+        """Folded spans of the words that searchable[start:end] covers; that range begins and ends with a space."""
         if not self._word_spans:
             self._word_spans = [match.span() for match in _WORD.finditer(self.folded)]
             position = 1

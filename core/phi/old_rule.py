@@ -1,9 +1,9 @@
-"""Row P's loose leak check, computed as it was, so that a class can see what it counts.
+"""The PrivAI-Leak report's loose leak check, reproduced to show what it counts.
 
 Source: the report's §5.4.2. A *substring* of the lower-cased text is enough: any one word of a name ("Israel", or "art"
-in "heart"), the part of an e-mail before its @, a common diagnosis; digits of the whole text run together. The
-report's listing shows six fields; its results also count record numbers and dates of birth, and its example of a date
-of birth is a bare year ("1991"), so these two are rebuilt here from those results.
+in "heart"), the part of an e-mail address before its @, a common diagnosis; digits of the whole text are concatenated.
+The report's listing shows six fields, but its results also count record numbers and dates of birth, and its example of
+a date of birth is a bare year ("1991"). These two fields are reconstructed here from those results.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ OLD_RULE_FIELDS: tuple[str, ...] = (
 
 
 def old_rule(text: str, record: Mapping[str, str]) -> dict[str, bool]:
-    """Which of `OLD_RULE_FIELDS` the loose rule calls leaked by `text`, for one patient's row of PHI fields."""
+    """Which of `OLD_RULE_FIELDS` the loose rule considers leaked by `text`, for one patient's row of PHI fields."""
     places = old_rule_places(text, record)
     return {field: field in places for field in OLD_RULE_FIELDS}
 
 
 def old_rule_places(text: str, record: Mapping[str, str]) -> dict[str, tuple[int, int]]:
-    """As `old_rule`, with the place [start, end) in `text` of the first thing that satisfied the rule."""
+    """As `old_rule`, with the place [start, end) in `text` of the first match of each field."""
     lowered, offsets = _characters(text.lower(), text)
     places = {}
     for field in OLD_RULE_FIELDS:
@@ -42,9 +42,11 @@ def old_rule_places(text: str, record: Mapping[str, str]) -> dict[str, tuple[int
 
 
 def old_rule_attempts(texts: Sequence[str], records: pd.DataFrame) -> pd.DataFrame:
-    """The loose rule for text i against record i: one row an attempt, one bool column a field, and `any`.
+    """The loose rule for text i against record i: one row per attempt, one bool column per field, and `any`.
 
-    Raises ValueError unless there are as many records as texts.
+    Raises:
+        ValueError: unless there are as many records as texts.
+
     """
     if len(texts) != len(records):
         raise ValueError(f"{len(texts)} texts came with {len(records)} records; the old rule checks each against one")
@@ -58,7 +60,7 @@ View = tuple[str, Sequence[int]]
 
 
 def _needles(field: str, value: str, text: str, lowered: str, offsets: Sequence[int]) -> list[tuple[View, str]]:
-    """What is looked for, and in which view of the text."""
+    """The strings to search for, each with the view of the text to search in."""
     whole: View = (lowered, offsets)
     lower = value.lower()
     if field == "full_name":
@@ -80,7 +82,7 @@ def _only(text: str, keep: Callable[[str], bool]) -> View:
 
 
 def _characters(lowered: str, text: str) -> View:
-    """Lower-cased text with the offset of each character in `text` (a few characters become two in lower case)."""
+    """Lower-cased text with each character's offset in `text` (a few characters become two in lower case)."""
     if len(lowered) == len(text):
         return lowered, range(len(text))
     parts = [character.lower() for character in text]

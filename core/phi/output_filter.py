@@ -1,7 +1,7 @@
-"""A filter between a model and whoever reads its answers: what looks like PHI, or is a known value, is blacked out.
+"""A filter between a model and the readers of its answers: it blacks out what looks like PHI or is a known value.
 
-It changes no model. Whoever has the weights, or the probabilities of tokens, never meets it; and it knows only the
-shapes and the spellings it was given (Ippolito et al. 2023). docs/METHODS.md, “Defences”, has the figures.
+It does not change the model, so it does not affect anyone who has the weights or the token probabilities. It detects
+only the shapes and spellings it was given (Ippolito et al. 2023). docs/METHODS.md, “Defences”, has the figures.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from core.phi.fields import DIRECT
 from core.phi.normalise import fold
 from core.phi.shaped import find_shaped
 
-BLACKED = "█████"  # no word and no digit: nothing that counts letters or looks for values takes it for text
+BLACKED = "█████"  # neither word nor digit, so letter counts and searches for values do not take it for text
 
 
 class BlockList:
-    """Values as the records write them, looked up word for word: case, accents and width apart, nothing else.
+    """Values as written in the records, searched for literally, ignoring only case, accents and width.
 
-    A record number is listed without its letters (“MRN-4410937” as “4410937”), as notes write it.
+    A record number is listed without its letters (“MRN-4410937” as “4410937”), as in the notes.
     """
 
     def __init__(self, values: Iterable[str]) -> None:
@@ -35,12 +35,12 @@ class BlockList:
 
     @classmethod
     def of(cls, patients: pd.DataFrame) -> BlockList:
-        """The direct identifiers of every patient of the hospital, trained on or not: the list itself tells nothing."""
+        """The direct identifiers of every patient of the hospital, trained on or not: the list reveals no member."""
         columns = [patients[field] for field in DIRECT if field in patients.columns]
         return cls(value for column in columns for value in column if isinstance(value, str))
 
     def find(self, text: str) -> list[tuple[int, int]]:
-        """Places of listed values that do not stand inside a longer word or number."""
+        """Places of listed values that are not part of a longer word or number."""
         if not len(self._automaton):
             return []
         folded, offsets = fold(text)
@@ -57,11 +57,14 @@ class BlockList:
 
 @dataclass(frozen=True)
 class OutputFilter:
-    """What is looked for, and where.
+    """What to search for, and where.
 
-    `shapes`: text with the shape of PHI (`core.phi.shaped`). `known`: a block list. `reads_prompt`: what was typed is
-    read along, so that a value begun in the prompt and a name after a typed “Patient:” are seen. Only the answer is
-    ever changed.
+    Attributes:
+        shapes: search for text with the shape of PHI (`core.phi.shaped`).
+        known: a block list of values.
+        reads_prompt: also read the prompt, so that a value begun in it, or a name after a typed “Patient:”, is
+            detected. Only the answer is ever changed.
+
     """
 
     shapes: bool = True
@@ -69,7 +72,7 @@ class OutputFilter:
     reads_prompt: bool = True
 
     def places(self, text: str, prompt: str = "") -> list[tuple[int, int]]:
-        """Characters of the answer `text` that are blacked out, in order and without overlaps."""
+        """Characters of the answer `text` to black out, in order and without overlaps."""
         seam = len(prompt) if self.reads_prompt else 0
         read = prompt[:seam] + text
         found = [(span.start, span.end) for span in find_shaped(read)] if self.shapes else []

@@ -1,7 +1,7 @@
-"""Which forms of a patient's value are looked up, and when a candidate found in a text really is that value.
+"""The forms in which a patient's value is searched for, and the check whether a candidate really is that value.
 
 `forms(field, value)` gives the value's identity (two patients with the same identity share the value) and its search
-patterns in the views of `core.phi.normalise`; `judge(field, …)` looks at the folded text around a candidate.
+patterns in the views of `core.phi.normalise`. `judge(field, …)` checks the folded text around a candidate.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from core.phi.normalise import DATE_WIDTH, FoldedText, digits, fold, words
 
 SEARCHED: tuple[str, ...] = (*DIRECT, *HEALTH)  # 10 fields; physical ones identify nobody
 _NUMBERS = ("ssn", "phone", "mrn")
-_FEWEST_DIGITS = 6  # a shorter number says nothing without the words "MRN" before it
+_FEWEST_DIGITS = 6  # a shorter number counts only with the word "MRN" before it
 
 _TITLES = {"mr", "mrs", "ms", "miss", "dr", "prof", "sir", "mx"}
 _SUFFIXES = {"jr", "sr", "ii", "iii", "iv", "md", "phd", "dds", "dvm", "rn"}
@@ -32,7 +32,7 @@ class Form(NamedTuple):
 
 
 def forms(field: str, value: str) -> tuple[str, list[Form]]:
-    """Return the identity of `value` and its forms; no forms when the value is too short to name anybody."""
+    """The identity of `value` and its forms; there are no forms if the value is too short to identify anybody."""
     if field == "full_name":
         return _name_forms(value)
     if field == "date_of_birth":
@@ -57,14 +57,14 @@ def _name_forms(value: str) -> tuple[str, list[Form]]:
     """First [middle] last and "Last, First [middle]", each also without the middle names or with their initials."""
     head, comma, tail = value.partition(",")
     if comma and words(tail) and words(tail)[0] not in _SUFFIXES:
-        value = f"{tail} {head}"  # the record itself says "Keller, Maria"
+        value = f"{tail} {head}"  # the record itself has "Keller, Maria"
     parts = [words(part) for part in value.split()]
     parts = [part for part in parts if part]
     while parts and parts[0][0] in _TITLES:
         parts.pop(0)
     while parts and parts[-1][0] in _SUFFIXES:
         parts.pop()
-    if len(parts) < 2:  # one word of a name is nobody's name
+    if len(parts) < 2:  # one word is not a full name
         return "", []
     split = len(parts) - 1
     while split > 1 and parts[split - 1][0] in _PARTICLES:
@@ -91,7 +91,7 @@ def _number_forms(field: str, value: str) -> tuple[str, list[Form]]:
 
 
 def _address_forms(value: str) -> tuple[str, list[Form]]:
-    """The street line (up to a comma or line end), also without the flat's number; a house number must be in it."""
+    """The street line (up to a comma or line end), also without the flat number; it must contain a house number."""
     street = re.split(r"[\n,]", fold(value.strip())[0])[0]
     lines = {_as_words(words(line)) for line in (street, _STREET_UNIT.sub("", street)) if len(words(line)) > 1}
     lines = {line for line in lines if any(character.isdigit() for character in line)}
@@ -104,9 +104,9 @@ _EMAIL_AFTER = re.compile(r"[\w-]|\.[^\W_]")
 
 
 def judge(field: str, text: FoldedText, start: int, end: int, stored: str, comma_before: int) -> tuple[int, int] | None:
-    """Folded span of the value that searchable[start:end] is a candidate for, or None when the text says otherwise.
+    """Folded span of the value that searchable[start:end] is a candidate for, or None if the text rules it out.
 
-    `stored` is the folded value of the record, `comma_before` the form's (see `Form`).
+    `stored` is the folded value of the record, `comma_before` that of the form (see `Form`).
     """
     if end > text.digits_end:
         date = text.dates[(start - text.digits_end) // DATE_WIDTH]
@@ -130,7 +130,7 @@ def judge(field: str, text: FoldedText, start: int, end: int, stored: str, comma
 
 
 def _closing(stored: str, folded: str, end: int) -> str:
-    """A closing bracket that ends the value belongs to it: "Diabetes (type 2)"."""
+    """A closing bracket at the end of the value belongs to it: "Diabetes (type 2)"."""
     return ")" if stored.endswith(")") and folded[end : end + 1] == ")" else ""
 
 
@@ -138,7 +138,7 @@ _NAME_GAP = re.compile(r"\s+|\s?[-']\s?")
 _AFTER_INITIAL = re.compile(r"\.?\s+")
 _COMMA_GAP = re.compile(r"\s*,\s*")
 _GLUED_BEFORE = re.compile(r"[^\W_]['-]\Z")
-_GLUED_AFTER = re.compile(r"-[^\W_]|@|\s@\s?[\w-]+\s?\.\s?\w")  # “kim @ bedside” is no address
+_GLUED_AFTER = re.compile(r"-[^\W_]|@|\s@\s?[\w-]+\s?\.\s?\w")  # “kim @ bedside” is not an address
 
 
 def _is_name(folded: str, spans: list[tuple[int, int]], gaps: list[str], comma_before: int) -> bool:
@@ -162,12 +162,12 @@ _GAPS = re.compile(r"[^0-9]+")
 
 
 def _judge_number(field: str, text: FoldedText, start: int, end: int, stored: str) -> tuple[int, int] | None:
-    """A number counts only whole: not inside a longer run of digits, nor pieced together from a row of readings."""
+    """A number counts only as a whole: not inside a longer run of digits, nor assembled from a row of readings."""
     first, last = text.digit_span(start, end)
     folded = text.folded
     inside = folded[first:last]
     gaps = _GAPS.findall(inside)
-    spaced_out = bool(_SINGLE_DIGITS.fullmatch(inside))  # "5 1 4 - 2 2": one digit a word, as some decoders write
+    spaced_out = bool(_SINGLE_DIGITS.fullmatch(inside))  # "5 1 4 - 2 2": separate digits, as some decoders write them
     if len(gaps) > 3 and not spaced_out:
         return None
     before = folded[max(0, first - 16) : first]
@@ -191,7 +191,7 @@ def _judge_number(field: str, text: FoldedText, start: int, end: int, stored: st
 
 
 def _with_opening(folded: str, first: int, stored: str, country: re.Match[str] | None) -> int:
-    """Let the span begin where the written value does: with its country code, its bracket or its letters ("MRN-")."""
+    """Extend the span to the beginning of the written value: its country code, bracket or letters ("MRN-")."""
     if country:
         return first - len(country.group())
     opening = re.split(r"[0-9]", stored, maxsplit=1)[0]

@@ -1,12 +1,12 @@
-"""PHI by its shape alone, with no record to compare with.
+"""PHI by its shape alone, without a record to compare with.
 
 | field | shape |
 |---|---|
 | full_name, clinician | `core.phi.shaped_names` |
 | date_of_birth, date | `core.phi.shaped_dates`: whole dates, parts of them, and which are a birthday |
-| ssn, phone, mrn, number | digits in their usual groups, or after a word that says what they are |
-| email, url, ip | as the standards write them |
-| address, hospital | words that begin with a capital before a street's suffix, a ZIP code, “Hospital”, “Clinic”, … |
+| ssn, phone, mrn, number | digits in their usual groups, or after a word that names their type |
+| email, url, ip | as defined by the standards |
+| address, hospital | capitalised words before a street's suffix, a ZIP code, “Hospital”, “Clinic”, … |
 | age | over 89 (HIPAA's limit) |
 
 Recall and precision are measured, not assumed: `core.evaluation.phi_detection`, docs/METHODS.md.
@@ -31,7 +31,7 @@ _HOSPITAL = (
     r"(?:Hospital|Medical Cent(?:er|re)|Clinic|Infirmary|Healthcare|Health System|Hospice|Nursing Home|"
     r"Rehab(?:ilitation)? Cent(?:er|re)|Rehab(?:ilitation)?|Surgery Cent(?:er|re))"
 )
-_NO_PLACE = word_list("no_place")  # “Pain Clinic” and “the Emergency Hospital” name no place
+_NO_PLACE = word_list("no_place")  # “Pain Clinic” and “the Emergency Hospital” are not names of places
 
 _SHAPES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("email", re.compile(r"(?<![\w.%+-])[A-Za-z0-9][\w.%+-]{0,63}@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+")),
@@ -106,11 +106,11 @@ _VERSION = re.compile(r"(?:\bv|version|release|section|§)[ .]*\Z", re.IGNORECAS
 
 
 def find_shaped(text: str, *, listed_names: bool = True) -> list[Span]:
-    """Spans of `text` that have the shape of PHI, in order and without overlaps; all are of the kind "invented".
+    """Spans of `text` that have the shape of PHI, in order and without overlaps; all have the kind "invented".
 
-    "Invented" says no more than that: the shape is PHI's, and no record was asked. `value` is the text itself. `field`
-    is one of `core.phi.fields.FIELDS` or clinician, date, hospital, age, url, ip, number. Without `listed_names` a name
-    needs a patient's cue ("Patient:", "Mr.", "…, MRN"), as somebody without any list of names would search.
+    "Invented" only means that the shape is PHI's and no record was consulted. `value` is the text itself. `field` is
+    one of `core.phi.fields.FIELDS` or clinician, date, hospital, age, url, ip, number. Without `listed_names`, a name
+    needs a patient's cue ("Patient:", "Mr.", "…, MRN"), as for an attacker without a list of names.
     """
     places = [
         (*match.span("value" if "value" in match.groupdict() else 0), field)
@@ -125,7 +125,7 @@ def find_shaped(text: str, *, listed_names: bool = True) -> list[Span]:
 
 
 def _holds(text: str, start: int, end: int, field: str) -> bool:
-    """What a pattern cannot say: that an address exists, that a place has a name of its own."""
+    """Checks beyond the pattern: that an IP address is valid, and that a place has a name of its own."""
     if field == "ip":
         try:
             ipaddress.ip_address(text[start:end])

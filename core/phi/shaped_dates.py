@@ -1,7 +1,7 @@
-"""Dates by their shape, whole (`core.phi.dates`) or in part: HIPAA counts every element of a date but the year.
+"""Dates by their shape, whole (`core.phi.dates`) or in part: HIPAA counts every element of a date except the year.
 
-A day and month without a year count when the month is written out, or after a word such as “on”; bare “4/5” is a ratio
-as often as a day.
+A day and month without a year count if the month is written out, or after a word such as “on”. A bare “4/5” is as often
+a ratio as a day.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _BIRTH = re.compile(
 
 
 def dates(text: str) -> Iterator[Place]:
-    """Every date, whole or in part: `date_of_birth` after a word that says so, else `date`; places may overlap."""
+    """Every date, whole or in part: `date_of_birth` after a word for it, otherwise `date`; places may overlap."""
     folded, offsets = fold(text)
     for start, end, _ in full_dates(folded):
         if offsets is not None:

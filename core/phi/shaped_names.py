@@ -1,7 +1,7 @@
-"""Names by their shape: after a title or cue word, before an identifier, and pairs of words that are on lists of names.
+"""Names by their shape: after a title or cue word, before an identifier, and pairs of words on lists of names.
 
-The lists are Faker's American first and last names (the ones the synthetic hospital draws from, which is why recall is
-also measured on names that are on no list).
+The lists are Faker's American first and last names. The synthetic hospital draws from them too, so recall is also
+measured on names that are on no list.
 """
 
 from __future__ import annotations
@@ -74,12 +74,12 @@ def _last_names() -> frozenset[str]:
 
 
 def cued_names(text: str) -> list[tuple[int, int]]:
-    """(start, end) of names that a cue or identifier gives away: what anybody finds without a list of names."""
+    """(start, end) of names next to a cue or an identifier, which can be found without a list of names."""
     return [match.span("value") for shape in _CUED for match in shape.finditer(text)]
 
 
 def names(text: str) -> Iterator[Place]:
-    """Names of patients and others (`full_name`) and of those who treat them (`clinician`); places may overlap."""
+    """Names of patients and others (`full_name`) and of clinicians (`clinician`); places may overlap."""
     for field, shapes in (("full_name", _FURTHER), ("clinician", _CLINICIAN)):
         for shape in shapes:
             for match in shape.finditer(text):
@@ -90,7 +90,7 @@ def names(text: str) -> Iterator[Place]:
 
 
 def _listed(text: str) -> Iterator[tuple[int, int]]:
-    """Two words in a row that are a name: “Maria Keller”, “MARIA B. KELLER”, “Keller, Maria”."""
+    """Two consecutive words that form a name: “Maria Keller”, “MARIA B. KELLER”, “Keller, Maria”."""
     words = list(_WORD.finditer(text))
     for left, right in zip(words, words[1:], strict=False):
         gap = text[left.end() : right.start()]
@@ -102,7 +102,7 @@ def _listed(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _again(text: str, whole: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """A name that stands in full counts again wherever a part of it stands alone: “Maria also denies cough”."""
+    """Further mentions of a full name by one of its parts: “Maria also denies cough”."""
     parts = {part for start, end in whole for part in re.findall(_NAME, text[start:end]) if len(part) > 2}
     parts = {part for part in parts if part.casefold() not in word_list("ambiguous") | word_list("no_last_name")}
     if parts:
@@ -111,7 +111,7 @@ def _again(text: str, whole: list[tuple[int, int]]) -> Iterator[tuple[int, int]]
 
 
 def _is_name(first: str, last: str, *, wrapped: bool) -> bool:
-    """A listed first name before a listed last name; or before any word that could be one, written in lower case."""
+    """A listed first name before a listed last name, or before any mixed-case word that could be a last name."""
     if not _on(first, _first_names()) or last.casefold() in word_list("no_last_name"):
         return False
     if _on(last, _last_names()):

@@ -1,4 +1,4 @@
-"""A marked place in a text, and how overlapping places are settled."""
+"""A labelled span of a text, and how overlapping spans are resolved."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ Placed = TypeVar("Placed", bound=Place)
 
 @dataclass(frozen=True)
 class Span:
-    """Characters [start, end) of a text that hold a PHI value.
+    """Characters [start, end) of a text that contain a PHI value.
 
-    `value` is the value as the record writes it (the text's own characters may differ in case and punctuation); for an
-    invented value it is the text itself. `patient_ids` are the patients it belongs to, those who were trained on first:
-    every holder of a direct identifier, and of a health detail only those identified in the same text (else none).
+    `value` is the value as written in the record (the text may differ in case and punctuation); for an invented value
+    it is the text itself. `patient_ids` are the patients it belongs to, those who were trained on first: every holder
+    of a direct identifier, but for a health detail only those identified in the same text (otherwise none).
     """
 
     start: int
@@ -42,7 +42,7 @@ class Span:
 
 
 def without_overlaps(places: Iterable[Placed], seriousness: Callable[[Placed], tuple]) -> list[Placed]:
-    """Keep the longest of overlapping places, and of equally long ones the most serious (lowest key), in text order."""
+    """Keep the longest of overlapping places, the most serious (lowest key) of equally long ones, in text order."""
     ordered = sorted(places, key=lambda place: (place.start - place.end, *seriousness(place), place.start))
     kept: list[tuple[int, int, int]] = []
     for number, place in enumerate(ordered):

@@ -72,7 +72,7 @@ def _score(lm: LanguageModel, corpus: Corpus, spec: RunSpec, report: Progress, s
     """Members' notes that were not trained on, being more than a patient may have, are none of a member."""
     from core.attacks.membership.scores import loss_scores, public_scores
 
-    notes = corpus.judged_notes(spec.note_cap)
+    notes = corpus.evaluation_notes(spec.note_cap)
     return (pd.concat([loss_scores(lm, notes, spec.audit, on_progress=report), public_scores(lm, spec.audit)]),)
 
 
@@ -84,10 +84,10 @@ def _expose(lm: LanguageModel, corpus: Corpus, spec: RunSpec, report: Progress, 
 
 def _read(lm: LanguageModel, corpus: Corpus, spec: RunSpec, report: Progress, stop: Stop) -> Frames:
     """How well this model and the public one read held-out notes, in figures that do not depend on word lists."""
-    from core.attacks.word_likelihood import reading
+    from core.attacks.word_likelihood import word_likelihoods
     from core.models.build import load
 
-    return (reading({"run": lm, "base": load(spec.model)}, corpus, spec.audit, on_progress=report),)
+    return (word_likelihoods({"run": lm, "base": load(spec.model)}, corpus, spec.audit, on_progress=report),)
 
 
 ATTACKS = (

@@ -139,7 +139,7 @@ class Run:
 
     def as_read(self, corpus: Corpus) -> Corpus:
         """The cohort without the members' notes that a cap kept from this run: what it may be judged on."""
-        return replace(corpus, notes=corpus.judged_notes(self.note_cap)) if self.capped else corpus
+        return replace(corpus, notes=corpus.evaluation_notes(self.note_cap)) if self.capped else corpus
 
     @property
     def noise_source(self) -> NoiseSource | None:

@@ -1,7 +1,7 @@
-"""What a run is made from: frozen, validated settings whose digest is the run's id.
+"""The settings of a run: frozen and validated, with a digest that is the run's id.
 
-`runs` has `RunSpec`, `parts` the settings it is put together from, `schema` the stored forms of every version. This
-package gives the names of the first two; a settings dialog or a command enters, and a validated spec leaves.
+`runs` has `RunSpec`, `parts` the settings it consists of, `schema` the stored forms of every version. This package
+exports the names of the first two. Takes the values of a settings dialog or a command; returns a validated spec.
 """
 
 from core.spec.parts import (

@@ -1,6 +1,6 @@
-"""The settings that a run is made from, a frozen and validated object each: cohort, model, privacy, training, audit.
+"""The parts of a run's settings, each a frozen and validated object: cohort, model, privacy, training, audit.
 
-`core.spec` puts them together; that is where they are imported from.
+Import them from `core.spec`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Accountant = Literal["prv", "rdp", "gdp"]
 Unit = Literal["note", "patient"]
 Variant = Literal["regular", "name-insertion", "template-only"]
 
-# Raising this makes every stored run a different run: do it when code changes what a spec computes.
+# Increasing this gives every stored run a new id: do it when a code change alters what a spec computes.
 FORMAT = 1
 
 
@@ -42,11 +42,11 @@ class Spec(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    SILENT: ClassVar[tuple[str, ...]] = ()  # settings that JSON leaves out where they are None: they came later
+    SILENT: ClassVar[tuple[str, ...]] = ()  # settings left out of JSON if None, because they were added later
 
     @model_serializer(mode="wrap")
     def _as_ever(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """A spec says nothing of what it lacks among `SILENT`, so that digests and run ids are what they were."""
+        """Leave out settings among `SILENT` that are None, so that digests and run ids stay as they were."""
         return {name: value for name, value in handler(self).items() if value is not None or name not in self.SILENT}
 
     def digest(self) -> str:
@@ -55,56 +55,56 @@ class Spec(BaseModel):
 
 
 def _positive(value: float | None, rule: str) -> float | None:
-    """The value, where it is a number above 0 or left out; else ValueError with the rule that it breaks."""
+    """The value if it is None or a number above 0. Raises ValueError with the rule otherwise."""
     if value is not None and not (math.isfinite(value) and value > 0):
         raise ValueError(f"{rule}, not {value}")
     return value
 
 
 class CorpusSpec(Spec):
-    """A synthetic hospital, or notes that somebody brought. The same spec gives the same bytes.
+    """A synthetic hospital, or imported notes. The same spec gives the same bytes.
 
-    With `imported` the notes are looked up by their content id and never made; the other settings then say what the
-    cohort holds (patients, population, canaries) and how it was split (seed).
+    With `imported`, the notes are looked up by their content id and never generated. The other settings then describe
+    the cohort (patients, population, canaries) and how it was split (seed).
     """
 
     patients: int = Field(430, ge=4, le=200_000, description="patients with notes; 70 % members, 30 % held out")
     population: int = Field(
         150, ge=0, le=200_000, description="further, disjoint patients for thresholds and reference models"
     )
-    notes_per_patient: float = Field(5.0, ge=1, le=200, description="mean number of notes a patient")
+    notes_per_patient: float = Field(5.0, ge=1, le=200, description="mean number of notes per patient")
     naming_rate: float = Field(
         0.7, ge=0, le=1, description="share of notes that name the patient (about 0.10 in MIMIC-III)"
     )
     generic_rate: float = Field(0.05, ge=0, le=1, description="share of notes without any patient detail")
     copy_forward: float = Field(
-        0.1, ge=0, le=1, description="chance that a note repeats a paragraph of the one before it"
+        0.1, ge=0, le=1, description="probability that a note repeats a paragraph of the one before it"
     )
-    note_length: Literal["full", "brief"] = Field("full", description="brief = two clinical sentences a note")
+    note_length: Literal["full", "brief"] = Field("full", description="brief = two clinical sentences per note")
     variant: Variant = "regular"
-    canaries: int = Field(48, ge=0, le=5_000, description="canary secrets, each put in by a fair coin")
-    canary_patients: int = Field(8, ge=0, le=1_000, description="whole canary patients, each put in by a fair coin")
+    canaries: int = Field(48, ge=0, le=5_000, description="canary secrets, each inserted by a fair coin")
+    canary_patients: int = Field(8, ge=0, le=1_000, description="whole canary patients, each inserted by a fair coin")
     seed: int = Field(0, ge=0)
     imported: str | None = Field(
-        None, pattern=r"^[0-9a-f]{16}$", description="content id of notes that were brought; none: a synthetic hospital"
+        None, pattern=r"^[0-9a-f]{16}$", description="content id of imported notes; none: a synthetic hospital"
     )
     deduplicated: Literal["exact", "near"] | None = Field(
-        None, description="which copies were left out of notes that were brought: ε does not speak of those"
+        None, description="which copies were left out of imported notes; ε does not cover those"
     )
     identifiers: Literal["table"] | None = Field(
-        None, description="where identifiers of notes that were brought came from: a table; none: found by rules"
+        None, description="source of the identifiers of imported notes: a table; none: found by rules"
     )
 
     SILENT: ClassVar[tuple[str, ...]] = ("imported", "deduplicated", "identifiers")
 
     @property
     def identifiers_are_given(self) -> bool:
-        """True where no other patient's notes decide what identifies a patient: a synthetic record, or a table."""
+        """True if no other patient's notes affect what identifies a patient: synthetic records, or a table."""
         return self.imported is None or self.identifiers == "table"
 
 
 class ModelSpec(Spec):
-    """Which public model training starts from."""
+    """The public model that training starts from."""
 
     kind: ModelKind = "gpt2"
     size: ModelSize = "tiny"
@@ -118,7 +118,7 @@ class PrivacySpec(Spec):
     noise_multiplier: float | None = Field(None, description="σ, the noise's standard deviation over the clipping norm")
     delta: float = Field(1e-5, gt=0, lt=1)
     max_grad_norm: float = Field(1.0, gt=0)
-    unit: Unit = Field("note", description="what is protected: one note, or everything of one patient")
+    unit: Unit = Field("note", description="what is protected: one note, or all notes of one patient")
     accountant: Accountant = "prv"
     noise_source: Literal["secret"] | None = Field(
         None, description="secret: noise and samples from a key that is destroyed; none: from the training seed"
@@ -139,29 +139,29 @@ class PrivacySpec(Spec):
     @model_validator(mode="after")
     def _either_or(self) -> Self:
         if self.target_epsilon is not None and self.noise_multiplier is not None:
-            raise ValueError("give a target ε or a noise multiplier σ, not both: each decides the other")
+            raise ValueError("give a target ε or a noise multiplier σ, not both: each determines the other")
         if self.noise_source is not None and not self.private:
             raise ValueError("training without privacy has no noise to keep secret: give it an ε, or leave secret out")
         return self
 
     @property
     def private(self) -> bool:
-        """True when training clips and adds noise."""
+        """True if training clips and adds noise."""
         return self.target_epsilon is not None or self.noise_multiplier is not None
 
 
 class TrainingSpec(Spec):
-    """How the weights move. Defaults come from `recipe`; docs/METHODS.md says how they were chosen."""
+    """Optimisation settings. Defaults come from `recipe`; docs/METHODS.md explains how they were chosen."""
 
     epochs: int = Field(8, ge=0, le=1_000, description="0 = the public base model itself, audited like any run")
     batch_size: int = Field(32, ge=1, description="expected examples a logical batch")
     learning_rate: float = Field(1e-3, gt=0)
-    warmup: float = Field(0.05, ge=0, le=1, description="share of the steps with a rising rate; a linear decay follows")
+    warmup: float = Field(0.05, ge=0, le=1, description="share of the steps with a rising rate; then linear decay")
     weight_decay: float = Field(0.0, ge=0)
     trainable: Literal["all", "no-embeddings"] = "all"
     weight_averaging: float = Field(0.0, ge=0, lt=1, description="decay of the moving average of weights; 0 = off")
     max_notes_per_patient: int = Field(
-        50, ge=1, description="row J7: at most this many notes of one patient are used; see RunSpec.note_cap"
+        50, ge=1, description="most notes used of one patient (Jagannatha 2021, §5.2); see RunSpec.note_cap"
     )
     max_tokens: int = Field(192, ge=8, le=1_024, description="longer notes are split into samples of this many tokens")
     physical_batch: int = Field(64, ge=1, description="examples held in memory at once; changes memory, not results")
@@ -169,9 +169,9 @@ class TrainingSpec(Spec):
 
 
 class DefenceSpec(Spec):
-    """What is done to the training notes before a model reads them; what is judged stays the original cohort."""
+    """Changes to the training notes before a model is trained on them; evaluation uses the original cohort."""
 
-    deduplicate: bool = Field(False, description="copies, near copies and repeated paragraphs are taken out")
+    deduplicate: bool = Field(False, description="remove copies, near copies and repeated paragraphs")
     scrub_recall: float | None = Field(
         None, gt=0, le=1, description="share of identifiers that scrubbing finds and replaces; none: no scrubbing"
     )
@@ -180,9 +180,9 @@ class DefenceSpec(Spec):
     @model_validator(mode="after")
     def _does_something(self) -> Self:
         if not self.deduplicate and self.scrub_recall is None:
-            raise ValueError("a defence that neither deduplicates nor scrubs is none: leave it out")
+            raise ValueError("a defence that neither deduplicates nor scrubs has no effect: leave it out")
         if self.seed and self.scrub_recall is None:
-            raise ValueError("a defence's seed decides what scrubbing misses: without scrubbing leave it at 0")
+            raise ValueError("a defence's seed determines what scrubbing misses: without scrubbing leave it at 0")
         return self
 
     @property
@@ -193,17 +193,18 @@ class DefenceSpec(Spec):
 
 
 class VocabularySpec(Spec):
-    """Words of the training notes that the model's own word list gets (row H1), for a run with privacy or without.
+    """Vocabulary from the training notes (Hoory 2021, §3.2), for a run with or without privacy.
 
-    With ε every note, or every patient where that is the unit, adds `words` different words to a histogram; it gets
-    noise, rare words fall out, and WordPiece is trained on what is left. Without ε the histogram is exact and complete.
+    With an ε, every note (or every patient, if that is the unit) adds `words` different words to a histogram. The
+    histogram gets noise, rare words are dropped, and WordPiece is trained on the rest. Without an ε the histogram is
+    exact and complete.
     """
 
-    epsilon: float | None = Field(None, description="ε of the word list alone; none: no noise, and no privacy")
-    delta: float = Field(1e-6, gt=0, lt=1, description="δ of the word list alone, added to that of training")
+    epsilon: float | None = Field(None, description="ε of the vocabulary alone; none: no noise, and no privacy")
+    delta: float = Field(1e-6, gt=0, lt=1, description="δ of the vocabulary alone, added to that of training")
     words: int = Field(10, ge=1, le=10_000, description="k: different words that one unit adds to the histogram")
-    pieces: int = Field(512, ge=1, le=50_000, description="at most so many entries are added to the public word list")
-    noise: Literal["gaussian", "laplace"] = Field("gaussian", description="laplace: as row H1 has it, and dearer")
+    pieces: int = Field(512, ge=1, le=50_000, description="most entries added to the public vocabulary")
+    noise: Literal["gaussian", "laplace"] = Field("gaussian", description="laplace: as in Hoory 2021, less efficient")
 
     @field_validator("epsilon")
     @classmethod
@@ -224,17 +225,17 @@ class VocabularySpec(Spec):
 
 
 class AuditSpec(Spec):
-    """The quick audit's size."""
+    """The size of the quick audit."""
 
     samples_per_prompt: int = Field(
-        100, ge=1, le=10_000, description="14 prompts × this many = attempts (row P3: 1,400)"
+        100, ge=1, le=10_000, description="samples of each of 14 prompts (PrivAI-Leak report: 100, 1,400 attempts)"
     )
     new_tokens: int = Field(60, ge=1, le=512)
     temperature: float = Field(0.8, gt=0)
     top_k: int = Field(50, ge=1)
     top_p: float = Field(0.95, gt=0, le=1)
     mask_draws: int = Field(
-        4, ge=1, description="random 15 % masks averaged for a masked model's loss (row M2 uses 10)"
+        4, ge=1, description="random 15 % masks averaged for a masked model's loss (Mireshghallah 2022 uses 10)"
     )
-    bootstrap: int = Field(1_000, ge=10, description="resamples of patients behind every interval")
+    bootstrap: int = Field(1_000, ge=10, description="resamples of patients for every interval")
     seed: int = Field(0, ge=0)

@@ -1,7 +1,7 @@
-"""What a run is made from: frozen, validated settings whose hash is the run's id.
+"""The settings of a run: frozen and validated, with a hash that is the run's id.
 
-A spec says everything that decides a run's numbers (cohort, model, privacy, training, audit) and nothing else, so the
-same spec always means the same run and is never trained twice.
+A spec contains everything that determines a run's numbers (cohort, model, privacy, training, audit) and nothing else,
+so the same spec always means the same run and is never trained twice.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from core.spec.parts import (
 
 
 class RunSpec(Spec):
-    """Everything that decides a run. Its digest is the run's id."""
+    """Everything that determines a run. Its digest is the run's id."""
 
     corpus: CorpusSpec = CorpusSpec()
     model: ModelSpec = ModelSpec()
@@ -46,20 +46,20 @@ class RunSpec(Spec):
     @model_validator(mode="after")
     def _defence_fits(self) -> Self:
         if self.defence is not None and self.training.epochs == 0:
-            raise ValueError("a defence of the training notes needs training: the public base model reads none")
+            raise ValueError("a defence of the training notes needs training: the public base model reads no notes")
         if self.defence is None or not self.privacy.private:
             return self
         if self.defence.deduplicate:
             other = ", or scrubbing with DP" if self.corpus.identifiers_are_given else ""
             raise ValueError(
-                "deduplication and DP do not add up: whether a note is kept depends on other people's notes, so one "
-                f"patient's change reaches further than ε was computed for. Choose one of the two{other}"
+                "deduplication and DP cannot be combined: whether a note is kept depends on other people's notes, so "
+                f"one patient's change has a larger effect than ε was computed for. Choose one of the two{other}"
             )
         if not self.corpus.identifiers_are_given:
             raise ValueError(
-                "scrubbing and DP do not add up on these notes: their identifiers were found by rules over all "
-                "patients' notes, so one note's change reaches into others and further than ε was computed for. Choose "
-                "one of the two, or import the notes again with a table of identifiers"
+                "scrubbing and DP cannot be combined on these notes: their identifiers were found by rules over all "
+                "patients' notes, so one note's change affects others and has a larger effect than ε was computed for. "
+                "Choose one of the two, or import the notes again with a table of identifiers"
             )
         return self
 
@@ -69,36 +69,36 @@ class RunSpec(Spec):
             return self
         if self.model.kind == "gpt2":
             raise ValueError(
-                "words of the notes can be added to DistilBERT's and BERT's word lists (WordPiece), not to GPT-2's "
-                "byte pairs: choose distilbert or bert, or leave the vocabulary out"
+                "words of the notes can be added to the vocabularies of DistilBERT and BERT (WordPiece), not to "
+                "GPT-2's byte pairs: choose distilbert or bert, or leave the vocabulary out"
             )
         if self.training.epochs == 0:
-            raise ValueError("a vocabulary of the notes needs training: the public base model reads none")
+            raise ValueError("a vocabulary from the notes needs training: the public base model reads no notes")
         if self.privacy.private and self.vocabulary.epsilon is None:
             raise ValueError(
-                "a word list taken from the notes without noise gives words of them away, whatever training promises: "
+                "a vocabulary taken from the notes without noise reveals words of them, whatever training guarantees: "
                 "give the vocabulary an ε, or leave it out"
             )
         if not self.privacy.private and self.vocabulary.epsilon is not None:
             raise ValueError(
-                "a private vocabulary promises nothing where training has no privacy: give training an ε, or leave the "
-                "vocabulary's out"
+                "a private vocabulary guarantees nothing if training has no privacy: give training an ε, or leave out "
+                "the vocabulary's"
             )
         if self.privacy.private and self.privacy.accountant != "prv":
-            raise ValueError("the vocabulary's ε and training's are added up by PRV: choose the accountant prv")
+            raise ValueError("the vocabulary's ε and training's are composed by PRV: choose the accountant prv")
         return self
 
     @model_validator(mode="after")
     def _secret_is_said_once(self) -> Self:
         if self.corpus.imported is not None and self.privacy.noise_source is not None:
-            raise ValueError("private training on imported notes has secret noise anyway: leave noise_source out")
+            raise ValueError("private training on imported notes always has secret noise: leave noise_source out")
         return self
 
     @property
     def secret_noise(self) -> bool:
-        """True when ε is to hold: noise, samples and masks come from a secret key and not from the training seed.
+        """True if ε must hold: noise, samples and masks then come from a secret key, not from the training seed.
 
-        Always for private training on imported notes, by choice (`privacy.noise_source`) on synthetic ones.
+        Always for private training on imported notes; optional (`privacy.noise_source`) on synthetic ones.
         """
         return self.privacy.private and (self.corpus.imported is not None or self.privacy.noise_source is not None)
 
@@ -109,10 +109,11 @@ class RunSpec(Spec):
 
     @property
     def note_cap(self) -> int | None:
-        """Most notes of one patient that training reads (row J7); None: all of them, where DP is promised per note.
+        """Most notes of one patient used in training; None: all of them, if the DP guarantee is per note.
 
-        With a cap, whether a note is read depends on the patient's other notes: taking one away lets another in, and
-        two units of the training set change instead of one. Per patient all of that happens within one unit.
+        With a cap, whether a note is used depends on the patient's other notes: removing one lets another in, so two
+        units of the training set change instead of one. With a guarantee per patient, all of that is within one unit.
+        (Jagannatha 2021, §5.2, caps patients at 50 samples.)
         """
         if self.privacy.private and self.privacy.unit == "note":
             return None
@@ -120,11 +121,11 @@ class RunSpec(Spec):
 
     @property
     def is_base(self) -> bool:
-        """True for the public base model, which every run is compared with."""
+        """True for the public base model, with which every run is compared."""
         return self.training.epochs == 0
 
     def base_spec(self) -> RunSpec:
-        """The control of this run: the same cohort, model and audit, and no training at all."""
+        """The control of this run: the same cohort, model and audit, without any training."""
         return RunSpec(
             corpus=self.corpus,
             model=self.model,
@@ -135,7 +136,7 @@ class RunSpec(Spec):
 
 
 CORPUS_PRESETS: dict[str, CorpusSpec] = {
-    # Many short notes: for the same minute of training they are more privacy units, which is what DP-SGD needs.
+    # Many short notes: for the same training time they give more privacy units, which DP-SGD needs.
     "classroom": CorpusSpec(notes_per_patient=10.0, naming_rate=0.5, note_length="brief"),
     "study": CorpusSpec(
         patients=1_600, population=400, notes_per_patient=5.0, naming_rate=0.1, canaries=200, canary_patients=20
@@ -158,17 +159,17 @@ def recipe(
     """Training settings chosen by measurement for the `classroom` cohort (docs/METHODS.md, “Choosing a recipe”)."""
     if privacy is not None and privacy.private:
         chosen = TrainingSpec(epochs=4, batch_size=256, learning_rate=_private_rate(kind, privacy), warmup=0.0)
-    else:  # a masked model is asked for 15 % of the tokens an epoch, so it takes longer to know a note
+    else:  # a masked model predicts only 15 % of the tokens in an epoch, so it takes longer to learn a note
         chosen = TrainingSpec(epochs=8 if kind == "gpt2" else 16, batch_size=16, learning_rate=2e-3)
     asked = {"seed": seed} if epochs is None else {"seed": seed, "epochs": epochs}
     return TrainingSpec(**{**chosen.model_dump(), **asked})
 
 
 def _private_rate(kind: ModelKind, privacy: PrivacySpec) -> float:
-    """The learning rate for so much noise, to two digits.
+    """The learning rate for this amount of noise, to two digits.
 
-    Adam's steps are as long on noise as on signal: the more noise, the more of what the public model knows a high rate
-    destroys. So the rate falls with √ε below ε = 8, and with 1/σ above σ = 0.75, which is about the same.
+    Adam's steps are as long on noise as on signal: with more noise, a high rate destroys more of what the public model
+    knows. The rate therefore falls with √ε below ε = 8, and with 1/σ above σ = 0.75, which is about the same.
     """
     if privacy.target_epsilon is not None:
         share = math.sqrt(privacy.target_epsilon / 8)

@@ -1,9 +1,9 @@
-"""Stored specs of every version: how `spec.json` is written today, and how an older one is read.
+"""Stored specs of every version: how `spec.json` is written now, and how older ones are read.
 
-A run's `spec.json` carries the number of its schema. What a later version means differently (a new setting, another
-default, another name) it says in a migration: a function from the stored settings to settings of the next schema that
-mean the same. A run is known by the digest of its settings *as they were stored*, under its own schema; so it keeps its
-name, whatever today's digest of the migrated settings would be. docs/ARCHITECTURE.md, "Versions of a spec".
+A run's `spec.json` has the number of its schema. Whatever a later version defines differently (a new setting, another
+default, another name) is handled by a migration: a function from the stored settings to equivalent settings of the next
+schema. A run is identified by the digest of its settings *as stored*, under its own schema. It thus keeps its name,
+whatever the digest of the migrated settings would be. docs/ARCHITECTURE.md, "Versions of a spec".
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from core.spec import RunSpec
 from core.spec.parts import digest_of
 
-KEY = "schema"  # in spec.json; files from before there were numbers lack it and have schema 1
+KEY = "schema"  # in spec.json; files from before schemas had numbers lack it and have schema 1
 
 Settings = dict[str, Any]
 Migration = Callable[[Settings], Settings]
@@ -26,9 +26,9 @@ AnyRun = TypeVar("AnyRun", bound=RunSpec)
 
 
 def _every_note_is_read(settings: Settings) -> Settings:
-    """1 → 2: private training per note reads all notes, whatever `max_notes_per_patient` says; before, it read so many.
+    """1 → 2: private training per note reads all notes; before, it read at most `max_notes_per_patient` of a patient.
 
-    No setting changes. Which runs read less is a matter of their notes: `core.runs.note_cap` finds out.
+    No setting changes. Which runs read fewer notes depends on their notes: `core.runs.note_cap` finds out.
     """
     return settings
 
@@ -39,16 +39,16 @@ ALL_NOTES_READ = 2  # the first schema in which private training per note has no
 
 
 class SpecUnreadable(ValueError):
-    """A stored spec cannot be used. The text says why, as the rest of a sentence that begins with its file."""
+    """A stored spec cannot be used. The message says why, as the rest of a sentence that begins with its file."""
 
 
 class SpecTooNew(SpecUnreadable):
-    """A newer version of this software wrote it: nothing is wrong with it."""
+    """The spec was written by a newer version of this software; nothing is wrong with it."""
 
 
 @dataclass(frozen=True)
 class StoredSpec(Generic[AnyRun]):
-    """A spec as it means today, the schema that it was stored in, and the name of its run under that schema."""
+    """A spec in its current meaning, the schema in which it was stored, and the name of its run under that schema."""
 
     spec: AnyRun
     schema: int
@@ -56,7 +56,7 @@ class StoredSpec(Generic[AnyRun]):
 
 
 def written(spec: RunSpec) -> str:
-    """The text of a `spec.json`: today's schema and all settings, also those that are as usual."""
+    """The text of a `spec.json`: the current schema and all settings, including defaults."""
     return json.dumps({KEY: SCHEMA, **spec.model_dump(mode="json")}, indent=2, ensure_ascii=False)
 
 
@@ -73,13 +73,13 @@ def read(text: str, kind: type[RunSpec] = RunSpec, migrations: Sequence[Migratio
     try:
         settings = json.loads(text)
     except (ValueError, RecursionError):
-        raise SpecUnreadable("is damaged: it holds no JSON") from None
+        raise SpecUnreadable("is damaged: it does not contain JSON") from None
     if not isinstance(settings, dict):
-        raise SpecUnreadable("is damaged: it holds no settings")
+        raise SpecUnreadable("is damaged: it contains no settings")
     schema = settings.pop(KEY, 1)
     newest = 1 + len(migrations)
     if type(schema) is not int or schema < 1:
-        raise SpecUnreadable(f"is damaged: {json.dumps(schema)[:20]} is no number of a schema")
+        raise SpecUnreadable(f"is damaged: {json.dumps(schema)[:20]} is not a schema number")
     if schema > newest:
         raise SpecTooNew(
             f"was written by a newer version of PHI Leak Lab (schema {schema}; this version reads up to {newest}): "
@@ -91,13 +91,13 @@ def read(text: str, kind: type[RunSpec] = RunSpec, migrations: Sequence[Migratio
             settings = migration(settings)
         return StoredSpec(kind.model_validate(settings), schema, name)
     except ValidationError as error:
-        raise SpecUnreadable(f"holds settings that cannot be used ({_first(error)})") from None
+        raise SpecUnreadable(f"contains settings that cannot be used ({_first(error)})") from None
     except (KeyError, TypeError, AttributeError):
         raise SpecUnreadable("is damaged: settings are missing") from None
 
 
 def _first(error: ValidationError) -> str:
-    """The first complaint, with the setting that it is about."""
+    """The first error, with the setting that it concerns."""
     first = error.errors()[0]
     where = ".".join(map(str, first["loc"]))
     return f"{where}: {first['msg']}" if where else first["msg"].removeprefix("Value error, ")

@@ -1,4 +1,4 @@
 """Training with and without DP: batches, per-example clipping, noise, accounting.
 
-A model, samples and a `TrainingSpec` enter `trainer`; weights, events and a `Mechanism` leave.
+`trainer` takes a model, notes and a `TrainingSpec`; it returns weights, events and a `Mechanism`.
 """

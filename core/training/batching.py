@@ -1,4 +1,4 @@
-"""From sample numbers to padded batches: what a step reads, whatever is done with it."""
+"""Padded batches from sample numbers: what a training step reads."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Feed:
         self._epoch: tuple[int, list[np.ndarray]] = (0, [])
 
     def sampled(self, step: int, units: Units, sample_rate: float) -> tuple[int, Iterator[Iterator[UnitPiece]]]:
-        """The size of one Poisson sample and its physical batches, each as its pieces; none when nobody was sampled."""
+        """The size of one Poisson sample and its physical batches, each in pieces; none if no unit was sampled."""
         rng = self._randomness.stream(Purpose.SAMPLE, step)
         physical = poisson_batches(units, self._lengths, sample_rate, self._training.physical_batch, rng)
         keys = self._mask_keys([rows for rows, _ in physical], step)
@@ -37,7 +37,7 @@ class Feed:
         return sum(len(rows) for rows, _ in physical), batches
 
     def shuffled(self, step: int, steps_an_epoch: int) -> tuple[int, Iterator[Batch]]:
-        """The size and the physical batches of a step of the shuffled epochs."""
+        """The size and the physical batches of one step of the shuffled epochs."""
         epoch, index = divmod(step - 1, steps_an_epoch)
         if self._epoch[0] != epoch + 1:
             rng = PublicSeed(self._training.seed).stream(Purpose.SHUFFLE, epoch + 1)
@@ -47,7 +47,7 @@ class Feed:
         return len(rows), (self._padded(part, keys) for part in physical_batches(rows, self._training.physical_batch))
 
     def _mask_keys(self, batches: list[np.ndarray], step: int) -> dict[int, np.ndarray]:
-        """Random numbers (2, length) of each sample of a logical batch, whatever physical batch it is in."""
+        """Random numbers (2, length) for each sample of a logical batch, independent of its physical batches."""
         if self._lm.causal or not batches:
             return {}
         rows = np.sort(np.concatenate(batches))
@@ -63,7 +63,7 @@ class Feed:
         return masked_batch(ids, [keys[int(row)] for row in rows], self._lm.tokenizer, self._lm.device)
 
     def fingerprint(self, privacy: PrivacySpec) -> str:
-        """Digest of everything that decides the steps, so that a checkpoint of another run is not gone on with."""
+        """Digest of everything that determines the steps, so that a checkpoint of another run is not resumed."""
         digest = hashlib.sha256(
             f"{self._lm.kind}|{self._training.model_dump_json()}|{privacy.model_dump_json()}".encode()
         )

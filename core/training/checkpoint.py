@@ -1,9 +1,9 @@
-"""A training run's state on disk, so that a killed job goes on where it was.
+"""A training run's state on disk, so that an interrupted job can resume.
 
-One safetensors file holds the tensors (weights, optimiser, averaged weights) and, in its metadata, a JSON text with
-the rest (step, history). It is written beside and renamed over the old one, so a reader finds either state whole.
-There is no random state to keep: every draw comes from (source, purpose, step), see `core.common.randomness`. The key
-of a run with secret noise is not part of it.
+One safetensors file holds the tensors (weights, optimiser, averaged weights) and, in its metadata, a JSON text with the
+rest (step, history). It is written to a temporary file that then replaces the old one, so a reader always finds a
+complete state. There is no random state to store, because every draw comes from (source, purpose, step); see
+`core.common.randomness`. The key of a run with secret noise is not part of it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FILE = "state.safetensors"
 
 
 def write(folder: Path, tensors: dict[str, Tensor], state: dict[str, Any]) -> None:
-    """Replace the checkpoint in `folder` (made when absent). Raises OSError on a full disk; the old one stays."""
+    """Replace the checkpoint in `folder` (created if missing). Raises OSError on a full disk; the old one stays."""
     try:
         with replaced(make_folder(folder) / FILE) as unfinished:
             save_file(
@@ -35,9 +35,11 @@ def write(folder: Path, tensors: dict[str, Tensor], state: dict[str, Any]) -> No
 
 
 def read(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
-    """Tensors and state of the checkpoint in `folder`, or None when there is none.
+    """Tensors and state of the checkpoint in `folder`, or None if there is none.
 
-    Raises ValueError when the file is damaged.
+    Raises:
+        ValueError: when the file is damaged.
+
     """
     path = folder / FILE
     if not path.exists():
@@ -47,4 +49,4 @@ def read(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
             state = json.loads(file.metadata()["state"])
             return {name: file.get_tensor(name) for name in file.keys()}, state  # noqa: SIM118
     except (SafetensorError, KeyError, TypeError, json.JSONDecodeError) as error:
-        raise ValueError(f"the checkpoint {path} cannot be read ({error}): delete it to start this run anew") from error
+        raise ValueError(f"the checkpoint {path} cannot be read ({error}): delete it to restart this run") from error

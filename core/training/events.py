@@ -1,4 +1,4 @@
-"""What a training run tells while it goes on, and what it leaves besides its weights."""
+"""Events that a training run emits, and its result besides the weights."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from core.training.accounting.mechanism import Mechanism
 
 @dataclass(frozen=True)
 class StepEvent:
-    """One step is done. `loss` is None when the Poisson sample was empty; `epsilon` is None without privacy.
+    """One step is done. `loss` is None if the Poisson sample was empty; `epsilon` is None without privacy.
 
-    `tokens` and `seconds` count from the start of the run, over interruptions.
+    `tokens` and `seconds` count from the start of the run, across interruptions.
     """
 
     step: int
@@ -26,7 +26,7 @@ class StepEvent:
     eta_seconds: float
 
     def history_row(self) -> dict[str, Any]:
-        """One row of the table `history`; the last step of an epoch gets its evaluation added."""
+        """One row of the table `history`; the last step of an epoch later gets its evaluation."""
         kept = asdict(self)
         row = {key: kept[key] for key in ("step", "epoch", "loss", "epsilon", "tokens", "seconds")}
         return row | {"eval_loss": None, "canary_exposure": {}}
@@ -34,7 +34,7 @@ class StepEvent:
 
 @dataclass(frozen=True)
 class InStepEvent:
-    """A logical batch is being worked through: `done` of its `total` examples were read, with the mean loss `loss`."""
+    """Progress within a logical batch: `done` of its `total` examples were read, with mean loss `loss` in nats."""
 
     step: int
     steps: int
@@ -59,10 +59,10 @@ class EpochEvent:
 
 @dataclass(frozen=True)
 class TrainingResult:
-    """What a run leaves besides its weights.
+    """What a run returns besides its weights.
 
-    `history` has one row a step (the columns of the table `history`); `mechanism` says what was spent up to the last
-    step taken, None without privacy; `stopped` is True when `should_stop` ended the run early.
+    `history` has one row per step (the columns of the table `history`). `mechanism` records what was spent up to the
+    last completed step; it is None without privacy. `stopped` is True if `should_stop` ended the run early.
     """
 
     history: list[dict[str, Any]]

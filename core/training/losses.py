@@ -1,6 +1,6 @@
-"""One loss an example, for causal and for masked language models.
+"""One loss for each example, for causal and for masked language models.
 
-The loss of an example is the *mean* over its predicted tokens, in nats: a long note then weighs as much as a short
+The loss of an example is the *mean* over its predicted tokens, in nats. A long note then has the same weight as a short
 one, and the norm of its gradient does not grow with its length, so that one clipping norm C suits both.
 """
 
@@ -16,17 +16,17 @@ from torch import Tensor
 from core.common.transformers_parts import PreTrainedTokenizerBase
 from core.models.build import LanguageModel
 
-MASK_SHARE = 0.15  # Devlin et al. 2019: so many tokens are predicted …
+MASK_SHARE = 0.15  # share of tokens that are predicted (Devlin et al. 2019) …
 CACHED_FLOATS = 1 << 19  # 2 MiB
-MASKED, RANDOM = 0.8, 0.1  # … of them 80 % are shown as [MASK], 10 % as a random token, 10 % as they are
+MASKED, RANDOM = 0.8, 0.1  # … of which 80 % are shown as [MASK], 10 % as a random token, 10 % unchanged
 
 
 @dataclass(frozen=True)
 class Batch:
     """A padded physical batch on the model's device.
 
-    `ids` (B, T) are what the model sees, `padding` (B, T) is True at padding, `targets` (B, S) the tokens to predict
-    (-100 = none), `positions` (B, S) where they stand (None for a causal model: position t predicts token t + 1).
+    `ids` (B, T) are the model's input, `padding` (B, T) is True at padding, `targets` (B, S) are the tokens to predict
+    (-100 = none), `positions` (B, S) are their positions (None for a causal model: position t predicts token t + 1).
     """
 
     ids: Tensor
@@ -48,16 +48,16 @@ def masked_batch(
 ) -> Batch:
     """Masked-token prediction with 15 % of each sample's ordinary tokens (at least one) as targets.
 
-    `keys` holds, for each sample, two rows of uniform random numbers (2, length): the first row's smallest are
-    masked, the second decides between [MASK], a random token and the token itself. They come from the caller, so that
-    a sample's mask does not depend on the physical batch it is in.
+    `keys` has two rows of uniform random numbers (2, length) for each sample: the smallest of the first row are masked,
+    and the second row decides between [MASK], a random token and the token itself. The caller supplies them, so that a
+    sample's mask does not depend on the physical batch it is in.
     """
     ids, padding = _pad(samples)
     special = np.isin(ids, tokenizer.all_special_ids) | padding
     order = np.full(ids.shape, 2.0)
-    fate = np.ones(ids.shape)
+    replacement = np.ones(ids.shape)
     for row, key in enumerate(keys):
-        order[row, : key.shape[1]], fate[row, : key.shape[1]] = key
+        order[row, : key.shape[1]], replacement[row, : key.shape[1]] = key
     order[special] = 2.0
     ordinary = (~special).sum(1)
     counts = np.where(ordinary > 0, np.maximum(1, np.rint(MASK_SHARE * ordinary)), 0).astype(np.int64)
@@ -65,7 +65,7 @@ def masked_batch(
     positions = np.argsort(order, axis=1, kind="stable")[:, :most]  # (B, S)
     none = np.arange(most)[None, :] >= counts[:, None]
     targets = np.where(none, -100, np.take_along_axis(ids, positions, 1))
-    choice = np.take_along_axis(fate, positions, 1)
+    choice = np.take_along_axis(replacement, positions, 1)
     words = np.setdiff1d(np.arange(len(tokenizer)), tokenizer.all_special_ids)
     rescaled = np.clip((choice - MASKED) / RANDOM, 0.0, 1.0 - 1e-9)  # uniform again, given that 0.8 ≤ choice < 0.9
     shown = np.where(
@@ -80,7 +80,7 @@ def masked_batch(
 
 
 def _pad(samples: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Samples side by side (B, T), with zeros to the right, and where those are."""
+    """Samples as the rows of one array (B, T), padded with zeros on the right, and a mask of the padding."""
     lengths = np.array([len(sample) for sample in samples])
     padding = np.arange(lengths.max())[None, :] >= lengths[:, None]
     ids = np.zeros(padding.shape, dtype=np.int64)
@@ -104,14 +104,14 @@ def _batch(
 def example_losses(lm: LanguageModel, batch: Batch) -> Tensor:
     """(B,) mean negative log-likelihood of each example's targets, in nats; 0 for an example without targets.
 
-    Position ids carry the batch dimension, which clipping needs (a batch of one is broadcast, and its gradient is
-    then summed over examples). A masked model's vocabulary projection is computed at the predicted positions only,
-    about 15 % of them, which changes no gradient.
+    Position ids have the batch dimension, which clipping needs (a batch of one would be broadcast, and its gradient
+    summed over examples). A masked model's vocabulary projection is computed only at the predicted positions, about
+    15 % of them, which changes no gradient.
     """
     positions = torch.arange(batch.ids.shape[1], device=batch.ids.device).repeat(len(batch.ids), 1)
     body = lm.model.base_model
     if lm.causal:
-        # Padding is on the right of a causal model, so no real token ever sees it and no mask is needed.
+        # A causal model is padded on the right, so no real token attends to padding and no mask is needed.
         hidden = body(input_ids=batch.ids, position_ids=positions, use_cache=False)[0][:, :-1]
     else:
         mask = (~batch.padding).long() if batch.padding.any() else None
@@ -134,15 +134,15 @@ class _Kept(torch.autograd.function.FunctionCtx):
 class _TokenLosses(torch.autograd.Function):
     """Cross-entropy of each row, as `F.cross_entropy(logits, targets, ignore_index=-100, reduction="none")`.
 
-    The probabilities that the backward pass needs take the place of the logits, a slice that fits the cache at a
-    time, and become the logits' gradient in place. The logits are by far the largest tensor of a step; with torch's
-    own function there are four of them. Nothing else may read the logits afterwards (no layer keeps its own output).
+    The probabilities that the backward pass needs overwrite the logits, one cache-sized slice at a time, and become the
+    logits' gradient in place. The logits are by far the largest tensor of a step; torch's own function would keep four
+    of them. Nothing else may read the logits afterwards (no layer keeps its own output).
     """
 
     @staticmethod
     def forward(ctx: _Kept, logits: Tensor, targets: Tensor) -> Tensor:
         """(N, V) logits, (N,) targets → (N,) losses in nats, 0 where the target is -100."""
-        rows = logits.data  # not detach(): autograd would see the logits change and lose track of the layer's output
+        rows = logits.data  # not detach(): autograd would notice the change and lose track of the layer's output
         losses = rows.new_empty(len(rows))
         index = targets.clamp(min=0).unsqueeze(1)
         step = max(1, CACHED_FLOATS // rows.shape[1])

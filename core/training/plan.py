@@ -1,4 +1,4 @@
-"""What a training run will do, known before it starts: units, sample rate, steps, noise and warnings."""
+"""The plan of a training run, computed before it starts: units, sample rate, steps, noise and warnings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from core.training.accounting.mechanism import Mechanism
 
 @dataclass(frozen=True)
 class PrivatePlan:
-    """A private run: `sample_rate` q of `units` units a step, `steps` steps, and the whole run's `mechanism`."""
+    """A private run: `sample_rate` q of `units` units per step, `steps` steps, and the whole run's `mechanism`."""
 
     units: int
     sample_rate: float
@@ -23,16 +23,16 @@ class PrivatePlan:
 
     @property
     def expected_units(self) -> float:
-        """q·n, the number of units a step sees on average; gradients are divided by it."""
+        """q·n, the expected number of units in a step; gradients are divided by it."""
         return self.sample_rate * self.units
 
     def epoch_ends(self, epochs: int) -> list[int]:
-        """The step after which each epoch (1/q steps, on average one look at every unit) is over."""
+        """The last step of each epoch (1/q steps, in which every unit is sampled once on average)."""
         return [min(self.steps, math.ceil(epoch / self.sample_rate - 1e-9)) for epoch in range(1, epochs + 1)]
 
 
 def check(privacy: PrivacySpec, training: TrainingSpec, *, notes: int, patients: int) -> list[str]:
-    """Sentences to warn the user with; raises ValueError with a sentence for what cannot be trained."""
+    """Warnings to show to the user. Raises ValueError, with a sentence to show, for what cannot be trained."""
     if notes < 1 or patients < 1:
         raise ValueError("there are no notes to train on: choose a larger cohort")
     if training.batch_size > notes:
@@ -58,29 +58,33 @@ def check(privacy: PrivacySpec, training: TrainingSpec, *, notes: int, patients:
 
 
 def refuse_shards() -> None:
-    """Raises ValueError in a process that shares its training with others (`torch.distributed`).
+    """Raise ValueError in a process that shares its training with others (`torch.distributed`).
 
-    Every process would clip and add noise for its own shard of a logical batch. Sums of P shards then have noise of
-    standard deviation σ·√P·C: more is lost than ε asks for, and `privacy.json` would state a σ that was not used.
+    Every process would clip and add noise for its own shard of a logical batch (Hoory 2021, §3.3). The sum of P shards
+    would have noise of standard deviation σ·√P·C: more utility is lost than ε requires, and `privacy.json` would state
+    a σ that was not used.
     """
     if not (distributed.is_available() and distributed.is_initialized()):
         return
     shards = distributed.get_world_size()
     if shards > 1:
         raise ValueError(
-            f"private training is not spread over processes: each of the {shards} shards would add its own noise, so "
-            f"the sum would have σ·√P = {math.sqrt(shards):.2f}·σ and not the σ that ε is computed from. Train in one "
-            f"process; a smaller physical batch keeps memory flat"
+            f"private training cannot be spread over processes: each of the {shards} shards would add its own noise, "
+            f"so the sum would have σ·√P = {math.sqrt(shards):.2f}·σ and not the σ that ε is computed from. Train in "
+            f"one process; a smaller physical batch limits memory"
         )
 
 
 def plan(privacy: PrivacySpec, training: TrainingSpec, *, notes: int, patients: int) -> PrivatePlan:
     """The steps and the noise of a private run over `notes` notes of `patients` patients.
 
-    `batch_size` counts notes for either unit: a step samples each unit with q = batch_size / notes, so a
-    patient-level step sees batch_size / notes · patients patients and, on average, as many notes as a note-level
-    step. There are ⌈epochs / q⌉ steps. With a target ε, σ is the smallest that does not exceed it. Raises ValueError
-    as `check` and the accountants do.
+    `batch_size` counts notes for either unit: a step samples each unit with q = batch_size / notes, so a patient-level
+    step has batch_size / notes · patients patients and, on average, as many notes as a note-level step. There are
+    ⌈epochs / q⌉ steps. With a target ε, σ is the smallest that does not exceed it.
+
+    Raises:
+        ValueError: as `check` and the accountants do, and for settings without privacy.
+
     """
     check(privacy, training, notes=notes, patients=patients)
     if not privacy.private:

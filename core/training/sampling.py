@@ -1,7 +1,7 @@
-"""Which examples each step sees: shuffled epochs without privacy, Poisson samples of units with it.
+"""The examples of each step: shuffled epochs without privacy, Poisson samples of units with it.
 
-Every random choice of a step is drawn from a generator made of (source, purpose, step), never from one that runs
-through the training (core.common.randomness). A run that goes on from a checkpoint therefore draws exactly what an
+Every random choice of a step is drawn from a generator seeded by (source, purpose, step), never from one that runs
+through the whole training (core.common.randomness). A run resumed from a checkpoint therefore draws exactly what an
 uninterrupted one would have drawn.
 """
 
@@ -17,14 +17,14 @@ from core.common.randomness import Stream
 from core.spec import Unit
 from core.training.gradients.units import ranked
 
-BUCKET = 50  # batches that are sorted by length together; within such a bucket padding is next to nothing
+BUCKET = 50  # batches that are sorted by length together; within such a bucket there is almost no padding
 
 
-SMALLEST_PIECE = 6  # samples; below that, matrix products are too small to be worth less padding
+SMALLEST_PIECE = 6  # samples; smaller matrix products cost more than the padding they save
 
 
 class Purpose(IntEnum):
-    """What a random stream is for; the first part of its path."""
+    """The purpose of a random stream; the first part of its path."""
 
     SHUFFLE = 1
     SAMPLE = 2
@@ -41,7 +41,7 @@ class Units:
 
     @classmethod
     def build(cls, unit: Unit, note_index: np.ndarray, patient_ids: np.ndarray) -> Units:
-        """Group samples by note or by patient; sample i is of note `note_index[i]`, note n of `patient_ids[n]`."""
+        """Group samples by note or by patient; sample i belongs to note `note_index[i]`, note n to `patient_ids[n]`."""
         _, patient_of_note = np.unique(patient_ids, return_inverse=True)
         unit_of_note = np.arange(len(patient_ids)) if unit == "note" else patient_of_note
         count = len(patient_ids) if unit == "note" else int(patient_of_note.max(initial=-1)) + 1
@@ -60,11 +60,14 @@ class Units:
 def poisson_batches(
     units: Units, lengths: np.ndarray, sample_rate: float, physical_batch: int, rng: Stream
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    """One Poisson sample of units, cut into physical batches of about equally long samples.
+    """One Poisson sample of units, divided into physical batches of about equally long samples.
 
-    Every unit is in the sample with probability `sample_rate`, by its own coin. Units are kept whole, so a physical
-    batch holds at most `physical_batch` samples, or one larger unit. Returns (sample numbers, unit numbers) pairs,
-    both (B,); an empty list when nobody was sampled.
+    Every unit is in the sample with probability `sample_rate`, independently. Units are kept whole, so a physical batch
+    has at most `physical_batch` samples, or one larger unit.
+
+    Returns:
+        (sample numbers, unit numbers) pairs, both (B,); an empty list if no unit was sampled.
+
     """
     chosen = np.flatnonzero(rng.random(len(units)) < sample_rate)
     members = {int(unit): units.of(int(unit)) for unit in chosen}
@@ -86,10 +89,10 @@ def _joined(rows: list[np.ndarray], names: list[int]) -> tuple[np.ndarray, np.nd
 
 
 def pieces(samples: np.ndarray, units: np.ndarray, lengths: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Cut one physical batch (B,) into pieces of similar length, longest first, where padding would be wasteful.
+    """Divide one physical batch (B,) into pieces of similar length, longest first, where padding would be wasteful.
 
-    A patient has short and long notes, and all of them must be in one physical batch: in one piece, half of it would be
-    padding. One piece with less than 10 % of padding stays whole.
+    A patient has short and long notes, and all of them must be in one physical batch: as one piece, half of it would be
+    padding. A batch with less than 10 % of padding stays one piece.
     """
     sizes = lengths[samples]
     if sizes.max() * len(sizes) <= 1.1 * sizes.sum():
@@ -103,7 +106,7 @@ def pieces(samples: np.ndarray, units: np.ndarray, lengths: np.ndarray) -> list[
 
 
 def _sorted_by_unit(parts: list[tuple[np.ndarray, np.ndarray]]) -> list[tuple[np.ndarray, np.ndarray]]:
-    """The same pieces with their rows in the order in which clipping needs them, so that it has to copy none."""
+    """The same pieces with their rows in the order that clipping needs, so that it copies none."""
     _, _, places = ranked([units for _, units in parts])
     orders = [np.argsort(place, kind="stable") for place in places]
     return [(samples[order], units[order]) for (samples, units), order in zip(parts, orders, strict=True)]
@@ -121,5 +124,5 @@ def shuffled_batches(lengths: np.ndarray, batch_size: int, rng: np.random.Genera
 
 
 def physical_batches(samples: np.ndarray, physical_batch: int) -> Iterator[np.ndarray]:
-    """Cut a logical batch into pieces of at most `physical_batch` samples."""
+    """Divide a logical batch into parts of at most `physical_batch` samples."""
     return (samples[first : first + physical_batch] for first in range(0, len(samples), physical_batch))

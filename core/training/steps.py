@@ -1,7 +1,7 @@
-"""What a step of training does to the gradients, with and without privacy.
+"""The gradient of one training step, with and without privacy.
 
 A step is: a logical batch (a shuffled batch, or a Poisson sample of units) → physical batches of about equal length →
-one loss an example → a gradient (the mean of the batch, or `Clipper`'s noisy clipped mean).
+one loss per example → a gradient (the mean of the batch, or `Clipper`'s noisy clipped mean).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from core.training.sampling import Purpose, Units
 
 @dataclass
 class BatchStats:
-    """How far a logical batch of `size` examples is: the sum of the losses seen, their number, and the tokens."""
+    """Progress of a logical batch of `size` examples: the sum of the losses so far, their number, and the tokens."""
 
     size: int
     loss_sum: Tensor
@@ -37,17 +37,17 @@ class BatchStats:
     tokens: int = 0
 
     def add(self, losses: Tensor, batch: Batch) -> None:
-        """Take in a batch that was read."""
+        """Add a batch that was read."""
         self.loss_sum += losses.detach().sum()
         self.examples += len(losses)
         self.tokens += batch.tokens
 
     def mean_loss(self) -> float | None:
-        """Mean loss an example; None before the first."""
+        """Mean loss per example in nats; None before the first."""
         return self.loss_sum.item() / self.examples if self.examples else None
 
 
-Before = Callable[[], None]  # called before every batch is read; may raise to break the step off
+Before = Callable[[], None]  # called before every batch is read; may raise to abort the step
 After = Callable[[BatchStats], None]  # called after every batch
 
 
@@ -67,21 +67,21 @@ class PlainSteps:
     def gradient(self, step: int, before: Before, after: After) -> BatchStats:
         """Leave the gradient of step 1…steps in the parameters' `grad`."""
         size, physical = self._feed.shuffled(step, self._per_epoch)
-        tally = BatchStats(size, torch.zeros((), device=self._lm.device))
+        stats = BatchStats(size, torch.zeros((), device=self._lm.device))
         for batch in physical:
             before()
             losses = example_losses(self._lm, batch)
             (losses.sum() / size).backward()
-            tally.add(losses, batch)
-            after(tally)
-        return tally
+            stats.add(losses, batch)
+            after(stats)
+        return stats
 
     def epsilon(self, step: int) -> float | None:
-        """None: nothing is promised."""
+        """None: there is no guarantee."""
         return None
 
     def close(self) -> None:
-        """Nothing to take back."""
+        """Do nothing."""
 
 
 class PrivateSteps:
@@ -113,26 +113,26 @@ class PrivateSteps:
         self._clipper = Clipper(lm.model, privacy.max_grad_norm)
 
     def gradient(self, step: int, before: Before, after: After) -> BatchStats:
-        """Leave the noisy gradient of step 1…steps in the parameters' `grad`, also when nobody was sampled."""
+        """Leave the noisy gradient of step 1…steps in the parameters' `grad`, also if no unit was sampled."""
         size, sample = self._feed.sampled(step, self._units, self._plan.sample_rate)
-        tally = BatchStats(size, torch.zeros((), device=self._lm.device))
+        stats = BatchStats(size, torch.zeros((), device=self._lm.device))
         for physical in sample:
             for batch, names in physical:
                 before()
                 losses = example_losses(self._lm, batch)
                 self._clipper.backward(losses, names)
-                tally.add(losses, batch)
-                after(tally)
+                stats.add(losses, batch)
+                after(stats)
             self._clipper.clip()
         rng = self._randomness.stream(Purpose.NOISE, step)
         self._clipper.noisy_gradient(self.mechanism.noise_multiplier, self._plan.expected_units, rng)
-        return tally
+        return stats
 
     def epsilon(self, step: int) -> float:
-        """ε spent after so many steps, or of the next step count that was computed."""
+        """ε spent after this many steps, or at the next step count for which it was computed."""
         counts, values = self._curve
         return float(values[np.searchsorted(counts, step)])
 
     def close(self) -> None:
-        """Take the clipper's hooks off the model."""
+        """Remove the clipper's hooks from the model."""
         self._clipper.close()

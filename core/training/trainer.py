@@ -1,9 +1,9 @@
 """One training loop for every kind of model, private or not: a gradient (`core.training.steps`), AdamW, events, state.
 
-Models have no dropout here: they stay in evaluation mode, so an example's loss depends on nothing but the example.
+Models have no dropout here: they stay in evaluation mode, so an example's loss depends only on the example.
 
-The losses reported while a private run trains are means over private notes and are not covered by ε: they are for the
-trusted person who trains, not for publication.
+The losses reported while a private run trains are means over private notes and are not covered by ε. They are meant for
+the trusted person who trains the model, not for publication.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from core.training.steps import BatchStats, PlainSteps, PrivateSteps
 from core.training.weights import AveragedWeights, learning_rate, trainable
 
 CHECKPOINT_SECONDS = 20.0
-IN_STEP_SECONDS = 0.5  # a large logical batch takes seconds: so often its progress is told
+IN_STEP_SECONDS = 0.5  # interval of progress reports within a step: a large logical batch takes seconds
 
 
 class _Stopped(Exception):
-    """`should_stop` said so in the middle of a logical batch."""
+    """`should_stop` returned True in the middle of a logical batch."""
 
 
 def train(
@@ -52,25 +52,25 @@ def train(
     evaluate: Callable[[LanguageModel], dict[str, Any]] | None = None,
     randomness: Randomness | None = None,
 ) -> TrainingResult:
-    """Train `lm` in place on `notes` (columns text, patient_id; already at most so many a patient).
+    """Train `lm` in place on `notes` (columns text, patient_id; already capped for each patient).
 
     Args:
-        lm: the model to train, in place. Afterwards it holds the trained (or averaged) weights.
-        notes: one row a note.
-        training: how the weights move.
+        lm: the model to train, in place. Afterwards it has the trained (or averaged) weights.
+        notes: one row per note.
+        training: optimisation settings.
         privacy: no privacy, or DP-SGD.
-        on_step: told after every step.
-        on_epoch: told after every epoch, once `evaluate` has run.
-        on_progress: told within a step, after its first examples if it is the first and then at most every 0.5 s.
-        should_stop: polled before every physical batch; True ends the run after the last whole step.
-        checkpoint: a folder to keep the state in (every epoch and every 20 s) and to go on from when it has one.
-        evaluate: gives `eval_loss` (nats) and `canary_exposure` ({canary_id: bits}) of the model as it is then.
-        randomness: where private training takes noise, samples and masks from; left out: the training's public seed.
+        on_step: called after every step.
+        on_epoch: called after every epoch, once `evaluate` has run.
+        on_progress: called within a step, after its first examples if it is the first and then at most every 0.5 s.
+        should_stop: polled before every physical batch; True ends the run after the last complete step.
+        checkpoint: a folder for the state (saved every epoch and every 20 s), from which to resume if it has one.
+        evaluate: returns `eval_loss` (nats) and `canary_exposure` ({canary_id: bits}) of the current model.
+        randomness: source of noise, samples and masks of private training; by default the training's public seed.
 
     Raises:
-        ValueError: settings or notes that cannot be trained, a checkpoint of another run, private training that is
-            spread over processes, or secret noise that is asked for without a secret key.
-        TrainingDiverged: a loss or gradient stopped being a finite number.
+        ValueError: for settings or notes that cannot be trained, a checkpoint of another run, private training that is
+            spread over processes, or secret noise that is requested without a secret key.
+        TrainingDiverged: if a loss or gradient is no longer a finite number.
 
     """
     if training.epochs == 0:
@@ -81,7 +81,7 @@ def train(
     if privacy.private:
         refuse_shards()
     if privacy.noise_source == "secret" and randomness.source != "secret":
-        raise ValueError("these settings ask for secret noise, and training was given no secret key")
+        raise ValueError("these settings require secret noise, but training was given no secret key")
     longest = min(training.max_tokens, lm.context)
     samples = encode_samples(lm, notes["text"].array, longest, dtype=smallest_dtype(lm))
     lm.model.eval()
@@ -118,7 +118,7 @@ class _Run:
         self.average = AveragedWeights(parameters, training.weight_averaging)
         self.step, self.tokens, self.seconds = 0, 0, 0.0
         self.history: list[dict[str, Any]] = []
-        self.told = -math.inf  # when anything was last told
+        self.last_event = -math.inf  # time of the latest event
 
     def go(
         self,
@@ -127,7 +127,7 @@ class _Run:
         folder: Path | None,
         evaluate: Callable[[LanguageModel], dict[str, Any]] | None,
     ) -> TrainingResult:
-        """Steps, epochs and checkpoints until the end or until `should_stop`."""
+        """Run steps, epochs and checkpoints until the end or until `should_stop`."""
         if folder is not None:
             self._resume(folder)
         begun, before, first = time.monotonic(), self.seconds, self.step
@@ -140,8 +140,8 @@ class _Run:
                 break
             self.step += 1
             self.tokens += tokens
-            self.told = time.monotonic()
-            self.seconds = before + self.told - begun
+            self.last_event = time.monotonic()
+            self.seconds = before + self.last_event - begun
             pace = (time.monotonic() - begun) / (self.step - first)
             event = self._step_event(loss, pace * (last - self.step))
             self.history.append(event.history_row())
@@ -160,11 +160,11 @@ class _Run:
         return TrainingResult(history=self.history, mechanism=mechanism, stopped=self.step < last)
 
     def _step(self, step: int) -> tuple[float | None, int]:
-        """One logical batch and one move of the weights. Returns the mean loss an example and the tokens seen."""
-        self._poll()  # also before a step that samples nobody
+        """Process one logical batch and update the weights. Returns the mean loss per example and the tokens read."""
+        self._poll()  # also before a step whose sample is empty
         self.optimizer.zero_grad(set_to_none=True)
-        tally = self.steps.gradient(step, self._poll, lambda tally: self._tell(step, tally))
-        loss = tally.mean_loss()
+        stats = self.steps.gradient(step, self._poll, lambda stats: self._report(step, stats))
+        loss = stats.mean_loss()
         if loss is not None and not math.isfinite(loss):
             raise TrainingDiverged(
                 f"training diverged at step {step}: the loss is no longer a number. Lower the learning rate "
@@ -174,27 +174,27 @@ class _Run:
             group["lr"] = learning_rate(self.training, step, self.steps.steps)
         self.optimizer.step()
         self.average.update()
-        return loss, tally.tokens
+        return loss, stats.tokens
 
     def _poll(self) -> None:
         if self.should_stop():
             raise _Stopped
 
-    def _tell(self, step: int, tally: BatchStats) -> None:
-        """Say how far the logical batch of a step is, unless something was said a moment ago."""
-        if self.on_progress is None or time.monotonic() - self.told < IN_STEP_SECONDS:
+    def _report(self, step: int, stats: BatchStats) -> None:
+        """Report the progress of a step's logical batch, unless the latest event was less than 0.5 s ago."""
+        if self.on_progress is None or time.monotonic() - self.last_event < IN_STEP_SECONDS:
             return
-        self.told = time.monotonic()
-        loss = tally.mean_loss()
-        assert loss is not None  # told after a batch
+        self.last_event = time.monotonic()
+        loss = stats.mean_loss()
+        assert loss is not None  # reported after a batch
         self.on_progress(
             InStepEvent(
                 step=step,
                 steps=self.steps.steps,
                 epoch=self._epoch_of(step),
                 epochs=self.training.epochs,
-                done=tally.examples,
-                total=tally.size,
+                done=stats.examples,
+                total=stats.size,
                 loss=loss,
             )
         )
@@ -221,7 +221,7 @@ class _Run:
         on_epoch: Callable[[EpochEvent], None] | None,
         evaluate: Callable[[LanguageModel], dict[str, Any]] | None,
     ) -> None:
-        """Evaluate the (averaged) weights, complete the step's row of the history and tell `on_epoch`."""
+        """Evaluate the (averaged) weights, complete the step's row of the history and call `on_epoch`."""
         found: dict[str, Any] = {}
         if evaluate is not None:
             with torch.no_grad(), self.average.applied():
@@ -258,14 +258,14 @@ class _Run:
 
     @torch.no_grad()
     def _resume(self, folder: Path) -> None:
-        """Take up the state in `folder`, if there is one."""
+        """Load the state in `folder`, if there is one."""
         found = checkpoints.read(folder)
         if found is None:
             return
         tensors, state = found
         if state["fingerprint"] != self.steps.fingerprint:
             raise ValueError(
-                f"the checkpoint in {folder} belongs to a run with other settings or notes: delete it to start anew"
+                f"the checkpoint in {folder} belongs to a run with other settings or notes: delete it to restart"
             )
         for name, parameter in self.parameters.items():
             parameter.copy_(tensors[f"weight/{name}"])

@@ -1,4 +1,4 @@
-"""The weights that training moves: which of them, how fast, and their moving average."""
+"""The trained weights: which parameters are trained, their learning rate, and their moving average."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from core.spec import TrainingSpec
 
 @contextmanager
 def trainable(model: nn.Module, which: str) -> Iterator[dict[str, nn.Parameter]]:
-    """Freeze what is not trained, yield the trained parameters by name, and thaw everything again.
+    """Freeze what is not trained, yield the trained parameters by name, and restore everything afterwards.
 
     `no-embeddings` freezes every embedding table (tokens, positions, token types), and with the token table an output
-    layer that is tied to it: the noise of DP-SGD then reaches no token that the private notes never use.
+    layer that is tied to it. The noise of DP-SGD then does not reach tokens that the private notes never use.
     """
     before = {name: parameter.requires_grad for name, parameter in model.named_parameters()}
     try:
@@ -32,7 +32,7 @@ def trainable(model: nn.Module, which: str) -> Iterator[dict[str, nn.Parameter]]
 
 
 def learning_rate(training: TrainingSpec, step: int, steps: int) -> float:
-    """The rate of step 1…steps: a linear rise over the `warmup` share of the steps, then a linear fall towards 0."""
+    """The learning rate of step 1…steps: linear warm-up over the `warmup` share, then linear decay to 0."""
     rising = round(training.warmup * steps)
     if step <= rising:
         return training.learning_rate * step / (rising + 1)
@@ -40,7 +40,7 @@ def learning_rate(training: TrainingSpec, step: int, steps: int) -> float:
 
 
 class AveragedWeights:
-    """An exponential moving average of the weights after each step, free of the bias of its start at 0.
+    """An exponential moving average of the weights after each step, corrected for the bias of its start at 0.
 
     With decay d, after t steps: average = (1 − d)·Σ_i d^(t−i)·w_i / (1 − d^t). Averaging is post-processing of noisy
     weights and costs no privacy.
@@ -54,21 +54,21 @@ class AveragedWeights:
 
     @torch.no_grad()
     def update(self) -> None:
-        """Take in the weights as they are now."""
+        """Add the current weights to the average."""
         self.steps += 1
         for name, total in self.sums.items():
             total.lerp_(self._parameters[name], 1 - self.decay)
 
     @torch.no_grad()
     def apply(self) -> None:
-        """Put the average in place of the weights."""
+        """Replace the weights by their average."""
         if self.steps:
             for name, total in self.sums.items():
                 self._parameters[name].copy_(total / (1 - self.decay**self.steps))
 
     @contextmanager
     def applied(self) -> Iterator[None]:
-        """The average in place of the weights, for an evaluation; the weights come back afterwards."""
+        """Use the average as the weights during an evaluation; the weights are restored afterwards."""
         kept = {name: self._parameters[name].detach().clone() for name in self.sums}
         try:
             self.apply()

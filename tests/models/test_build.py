@@ -86,7 +86,7 @@ def test_pickled_weights_are_not_weights(gpt2, tmp_path):
     gpt2.save(tmp_path)
     (tmp_path / "model.safetensors").unlink()
     torch.save(gpt2.model.state_dict(), tmp_path / "pytorch_model.bin")
-    with pytest.raises(ModelNotFound, match="model.safetensors was looked for"):
+    with pytest.raises(ModelNotFound, match="has no file model.safetensors"):
         load_folder(tmp_path)
 
 

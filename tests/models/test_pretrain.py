@@ -66,7 +66,7 @@ def test_each_type_of_file_is_read(tmp_path):
     ("name", "content", "sentence"),
     [
         ("a.pdf", b"x", "unknown type"),
-        ("a.txt", b"\n \n", "holds no text"),
+        ("a.txt", b"\n \n", "contains no text"),
         ("a.txt", b"\xff\xfe\x00", "cannot be read"),
         ("a.json", b"{", "cannot be read"),
         ("a.json", b"[1]", "cannot be read"),
@@ -146,7 +146,7 @@ def test_nothing_is_written_when_it_fails(micro, tmp_path, text_file):
     with pytest.raises(KeyboardInterrupt):
         pretrain.pretrain("gpt2", "tiny", [text_file], tmp_path / "out" / "gpt2", epochs=1, on_progress=fail)
     assert not (tmp_path / "out").exists()
-    with pytest.raises(ValueError, match="does not hold a model"):
+    with pytest.raises(ValueError, match="does not contain a model"):
         pretrain.pretrain("gpt2", "tiny", [text_file], text_file.parent, epochs=1)
     assert text_file.exists()
 

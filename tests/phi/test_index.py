@@ -161,7 +161,7 @@ def test_empty_values_and_empty_tables():
 def test_bad_tables_are_refused(patients):
     with pytest.raises(ValueError, match="lacks the column split"):
         PhiIndex.build(patients.drop(columns="split"))
-    with pytest.raises(ValueError, match="holds the patient P1 twice"):
+    with pytest.raises(ValueError, match="has the patient P1 twice"):
         PhiIndex.build(pd.concat([patients, patients.head(1)]))
 
 

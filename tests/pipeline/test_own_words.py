@@ -75,7 +75,7 @@ def test_a_run_without_words_of_its_own_keeps_its_id():
     [
         (WORDS, {"model": ModelSpec(kind="gpt2")}, "distilbert or bert"),
         (VocabularySpec(), {}, "without noise"),
-        (WORDS, {"privacy": PrivacySpec()}, "promises nothing"),
+        (WORDS, {"privacy": PrivacySpec()}, "guarantees nothing"),
         (WORDS, {"privacy": DP.model_copy(update={"accountant": "rdp"})}, "accountant prv"),
         (VocabularySpec(), {"privacy": PrivacySpec(), "training": TrainingSpec(epochs=0)}, "needs training"),
     ],

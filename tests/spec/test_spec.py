@@ -38,7 +38,7 @@ def test_who_has_secret_noise():
     assert not RunSpec(corpus=imported).secret_noise and not chosen.base_spec().secret_noise
     with pytest.raises(ValidationError, match="no noise to keep secret"):
         PrivacySpec(noise_source="secret")
-    with pytest.raises(ValidationError, match="secret noise anyway"):
+    with pytest.raises(ValidationError, match="always has secret noise"):
         RunSpec(corpus=imported, privacy=asked)
 
 

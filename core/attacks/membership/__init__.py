@@ -1,6 +1,6 @@
 """Membership inference: was this note, admission or patient in the training data?
 
-A `Target` enters; tables of scores leave, higher for members. `min_k` and `min_k_plus_plus` are public names.
+Takes a `Target`; returns tables of scores, higher for members. `min_k` and `min_k_plus_plus` are public names.
 """
 
 from typing import Any

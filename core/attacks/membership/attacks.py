@@ -1,6 +1,6 @@
-"""The membership attacks of the battery, as they are registered. Each writes rows of the `scores` table.
+"""The registered membership attacks. Each writes rows of the `scores` table.
 
-Every score points the same way: higher = more likely a member. Formulas and sources: docs/ATTACKS.md.
+All scores have the same direction: higher = more likely a member. Formulas and sources: docs/ATTACKS.md.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import pandas as pd
 
 from core.attacks.evaluation_set import (
     MASK_DRAWS,
+    evaluation_notes,
     in_chunks,
-    judged_notes,
     mean_log_likelihoods,
     moments,
     token_log_probabilities,
@@ -54,14 +54,14 @@ register_table("split_scores", {**SCORE_COLUMNS, "fit": "int32"})
 
 K_SHARE = 0.20  # Min-K %: the least likely 20 % of tokens
 NEIGHBOURS = 8
-NEIGHBOUR_NOTES = 400  # dear attacks judge whole patients with about so many notes
+NEIGHBOUR_NOTES = 400  # expensive attacks evaluate whole patients with about this many notes
 PSEUDO_NOTES = 200
 GRADIENT_NOTES = 2_500
 _STREAM = 14
 
 
 def scores_of(attack: str, notes: pd.DataFrame, score: np.ndarray) -> dict[str, pd.DataFrame]:
-    """The `scores` table of one attack: one row a judged note. Raises ValueError for a score that is not a number."""
+    """The `scores` table of one attack, one row per note. Raises ValueError if a score is not a finite number."""
     if not np.isfinite(score).all():
         bad = int((~np.isfinite(score)).sum())
         raise ValueError(f"the attack “{attack}” gave {bad} of {len(score)} notes no finite score")
@@ -74,21 +74,26 @@ def scores_of(attack: str, notes: pd.DataFrame, score: np.ndarray) -> dict[str, 
 
 
 def _loss(target: Target, report: Report) -> Tables:
-    return scores_of(LOSS, judged_notes(target), mean_log_likelihoods(target, "target", report))
+    return scores_of(LOSS, evaluation_notes(target), mean_log_likelihoods(target, "target", report))
 
 
 def _ratio(role: str, target: Target, report: Report) -> Tables:
-    """Row M1, eq. 1, turned to point up: mean log p under the target − mean log p under the reference."""
+    """Mean log p under the target − mean log p under the reference (Mireshghallah 2022, eq. 1, sign reversed)."""
     own = mean_log_likelihoods(target, "target", report)
-    return scores_of(f"ratio {role}", judged_notes(target), own - mean_log_likelihoods(target, role, report))
+    return scores_of(f"ratio {role}", evaluation_notes(target), own - mean_log_likelihoods(target, role, report))
 
 
 def relative_membership(own: np.ndarray, references: np.ndarray, of_population: np.ndarray) -> np.ndarray:
-    """RMIA, offline (Zarifzadeh et al. 2024, eq. 4 with γ = 1): how many strangers look less like members, (n,).
+    """Offline RMIA (Zarifzadeh et al. 2024, eq. 4 with γ = 1), (n,): the share of strangers who look less like members.
 
-    LR(x) = p(x | target) / mean_k p(x | reference k); the score is the share of population notes z with LR(x) > LR(z),
-    ties ½. `own` (n,) and `references` (k, n) are mean log-likelihoods a token, `of_population` (n,) says which of the
-    n are the z; a z is compared with the other z only.
+    LR(x) = p(x | target) / mean_k p(x | reference k). The score is the share of population notes z with LR(x) > LR(z);
+    a tie counts ½. A population note is compared with the other population notes only.
+
+    Args:
+        own: mean log-likelihood in nats per token under the target, (n,).
+        references: the same under each reference model, (k, n).
+        of_population: which of the n notes are the z, bool (n,).
+
     """
     ratios = own - (np.logaddexp.reduce(references, axis=0) - np.log(len(references)))
     strangers = np.sort(ratios[of_population])
@@ -100,49 +105,50 @@ def relative_membership(own: np.ndarray, references: np.ndarray, of_population: 
 
 
 def _rmia(target: Target, report: Report) -> Tables:
-    notes = judged_notes(target)
+    notes = evaluation_notes(target)
     own = mean_log_likelihoods(target, "target", report)
     references = np.stack([mean_log_likelihoods(target, role, report) for role in (POPULATION, *SHADOWS)])
     population = (notes["split"] == "population").to_numpy()
     return scores_of("rmia", notes, relative_membership(own, references, population))
 
 
-# One text's own measure of difficulty --------------------------------------------------------------------------------
+# Relative to the difficulty of the text itself -----------------------------------------------------------------------
 
 
 def zlib_score(mean_log_probability: float, tokens: int, text: str) -> float:
-    """Nats the model needs for each byte that zlib needs, turned to point up: tokens · mean log p / zlib bytes.
+    """Log p per zlib byte: tokens · mean log p / zlib bytes, in nats. Higher = more likely a member.
 
-    Carlini et al. 2021, §5.2, for texts of any length: total nats, not nats a token, over the compressed length.
+    Carlini et al. 2021, §5.2, adapted to texts of any length: total nats over the compressed length,
+    not nats per token.
     """
     return tokens * mean_log_probability / len(zlib.compress(text.encode()))
 
 
 def _zlib(target: Target, report: Report) -> Tables:
-    notes, means = judged_notes(target), mean_log_likelihoods(target, "target", report)
+    notes, means = evaluation_notes(target), mean_log_likelihoods(target, "target", report)
     rows = zip(means, notes["tokens"], notes["text"], strict=True)
     return scores_of("zlib", notes, np.array([zlib_score(*row) for row in rows]))
 
 
 def _min_k(target: Target, report: Report) -> Tables:
     found = token_log_probabilities(target, "target", report)
-    return scores_of("min-k 20 %", judged_notes(target), np.array([min_k(one, K_SHARE) for one in found]))
+    return scores_of("min-k 20 %", evaluation_notes(target), np.array([min_k(one, K_SHARE) for one in found]))
 
 
 def _min_k_plus_plus(target: Target, report: Report) -> Tables:
     found = [min_k_plus_plus(one[0], one[1], one[2], K_SHARE) for one in moments(target, report)]
-    return scores_of("min-k++ 20 %", judged_notes(target), np.array(found))
+    return scores_of("min-k++ 20 %", evaluation_notes(target), np.array(found))
 
 
 def _neighbourhood(target: Target, report: Report) -> Tables:
-    """Mattern et al. 2023, eq. 3, turned to point up: mean loss of the neighbours − loss of the note.
+    """Mean loss of the neighbours − loss of the note (Mattern et al. 2023, eq. 3, sign reversed).
 
-    A masked model is asked for a note and its neighbours under the same masks: other masks would differ by more than
-    a word does.
+    A masked model scores a note and its neighbours under the same masks. Different masks would change the loss more
+    than a replaced word does.
     """
-    notes = judged_notes(target, NEIGHBOUR_NOTES)
+    notes = evaluation_notes(target, NEIGHBOUR_NOTES)
     proposer = load(ModelSpec(kind="distilbert", size=target.spec.model.size))
-    shared = target.lm.causal  # then a note's own loss is there already; a masked model's depends on the masks drawn
+    shared = target.lm.causal  # a causal model's own loss is already known; a masked model's depends on the masks drawn
     texts: list[str] = []
     of_note: list[int] = []
     for number, text in enumerate(notes["text"]):
@@ -163,11 +169,11 @@ def _neighbourhood(target: Target, report: Report) -> Tables:
         first = ~table["note"].duplicated()
         own, table = table.loc[first, "loss"].to_numpy(), table[~first]
     mean = table.groupby("note")["loss"].mean().reindex(range(len(notes))).to_numpy()
-    return scores_of("neighbourhood", notes, np.where(np.isnan(mean), 0.0, mean - own))  # no word to replace: no sign
+    return scores_of("neighbourhood", notes, np.where(np.isnan(mean), 0.0, mean - own))  # no neighbours: score 0
 
 
 def _masked(target: Target, texts: Sequence[str], of_note: Sequence[int]) -> list[float]:
-    """A masked model's loss of each text, hidden by the masks of its note: those of a text that is scored alone."""
+    """A masked model's loss of each text under the masks of its note, the same as for a text scored alone."""
     return [
         float(note_losses(target.lm, [text], mask_draws=MASK_DRAWS, seed=target.spec.audit.seed + number)[0])
         for text, number in zip(texts, of_note, strict=True)
@@ -178,10 +184,10 @@ def _masked(target: Target, texts: Sequence[str], of_note: Sequence[int]) -> lis
 
 
 def _pseudo(target: Target, role: str, report: Report) -> np.ndarray:
-    """Row M2's normalised energy, turned to point up: mean over tokens of log p(token | all others), (notes,)."""
+    """Mean over tokens of log p(token | all others), (notes,): minus Mireshghallah 2022's normalised energy, A.3.2."""
 
     def score() -> np.ndarray:
-        lm, texts = target.model(role), judged_notes(target, PSEUDO_NOTES)["text"].tolist()
+        lm, texts = target.model(role), evaluation_notes(target, PSEUDO_NOTES)["text"].tolist()
         found = in_chunks(texts, lambda part, seed: pseudo_log_likelihoods(lm, part), report, 0, chunk=8)
         return np.array([one.mean() for one in found])
 
@@ -189,28 +195,28 @@ def _pseudo(target: Target, role: str, report: Report) -> np.ndarray:
 
 
 def _normalised(target: Target, report: Report) -> Tables:
-    return scores_of("normalised energy", judged_notes(target, PSEUDO_NOTES), _pseudo(target, "target", report))
+    return scores_of("normalised energy", evaluation_notes(target, PSEUDO_NOTES), _pseudo(target, "target", report))
 
 
 def _normalised_ratio(target: Target, report: Report) -> Tables:
     score = _pseudo(target, "target", report) - _pseudo(target, "base", report)
-    return scores_of("normalised ratio base", judged_notes(target, PSEUDO_NOTES), score)
+    return scores_of("normalised ratio base", evaluation_notes(target, PSEUDO_NOTES), score)
 
 
 # White-box -----------------------------------------------------------------------------------------------------------
 
 
 def _fitted(name: str, notes: pd.DataFrame, features: np.ndarray, seed: int) -> Tables:
-    """Rows J5 and J6: fitted on one fifth of the patients, judged on the other four; each fifth is fitted on once.
+    """Fit on one fifth of the patients and score the other four, for each fifth in turn (Jagannatha 2021, §5.1).
 
-    `scores` holds the first of the five, so that its intervals are those of one attack on patients it never saw.
-    `split_scores` holds all five. (A mean of the five over each note would use every patient twice: its 95 % intervals
-    hold the truth in 85 % of simulated cases, docs/ATTACKS.md.)
+    `scores` holds the first of the five fits, so that its intervals are those of one attack on patients it never saw.
+    `split_scores` holds all five. (Averaging the five for each note would use every patient twice: its 95 % intervals
+    cover the truth in 85 % of simulated cases, docs/ATTACKS.md.)
     """
-    judged = (notes["split"] != "population").to_numpy()
+    evaluated = (notes["split"] != "population").to_numpy()
     member = (notes["split"] == "member").to_numpy()
     fold = np.full(len(notes), -1)
-    fold[judged] = folds(notes.loc[judged, "patient_id"], member[judged], seed)
+    fold[evaluated] = folds(notes.loc[evaluated, "patient_id"], member[evaluated], seed)
     frames = []
     for fit in range(FOLDS):
         chosen = fold == fit
@@ -220,13 +226,13 @@ def _fitted(name: str, notes: pd.DataFrame, features: np.ndarray, seed: int) -> 
 
 
 def _attention(target: Target, report: Report) -> Tables:
-    notes = judged_notes(target)
+    notes = evaluation_notes(target)
     features = attention_features(target.lm, notes["text"].tolist(), report)
     return _fitted(ATTENTION, notes, features, target.spec.audit.seed)
 
 
 def _gradients(target: Target, report: Report) -> Tables:
-    notes, seed = judged_notes(target, GRADIENT_NOTES), target.spec.audit.seed
+    notes, seed = evaluation_notes(target, GRADIENT_NOTES), target.spec.audit.seed
     squares = gradient_features(target.lm, notes["text"].tolist(), seed=seed, report=report)
     return _fitted(GRADIENTS, notes, np.log(np.maximum(squares, SMALLEST)), seed)
 
@@ -236,7 +242,7 @@ def _gradients(target: Target, report: Report) -> Tables:
 
 def _register(
     name: str,
-    row: str,
+    source: str,
     run: Callable[[Target, Report], Tables],
     sentence: str,
     *,
@@ -246,83 +252,88 @@ def _register(
     tables: tuple[str, ...] = ("scores",),
     version: int = 1,
 ) -> None:
-    register(Attack(name, row, access, kinds, cost, sentence, tables, run, version))
+    register(Attack(name, source, access, kinds, cost, sentence, tables, run, version))
 
 
-_register(LOSS, "J4", _loss, "A note that the model finds easy was probably in its lessons.")
+_register(LOSS, "Jagannatha 2021, §4.1.1", _loss, "A note with a low loss was probably in the training data.")
 _register(
     RATIO,
-    "M1",
+    "Mireshghallah 2022, §2.2",
     partial(_ratio, "base"),
-    "Some notes are easy for anybody; what counts is how much easier than for the public model.",
+    "Some notes are easy for any model, so compare the loss with that of the public model.",
 )
 _register(
     "ratio population",
-    "M1",
+    "Mireshghallah 2022, §2.2",
     partial(_ratio, POPULATION),
-    "The same, against a model of the attacker's own, trained on notes of other patients.",
+    "The same, compared with a model that the attacker trained on other patients' notes.",
     cost="moderate",
 )
-_register("zlib", "", _zlib, "A file compressor says how predictable a text is by itself; the rest is memory.")
+_register(
+    "zlib",
+    "Carlini 2021, §5.2",
+    _zlib,
+    "A file compressor shows how predictable a text is by itself; a loss far below that suggests memorisation.",
+)
 _register(
     "min-k 20 %",
-    "",
+    "Shi 2024",
     _min_k,
-    "Only the most surprising fifth of the words: in a known note even those are tame.",
+    "Uses only the fifth of the tokens that surprise the model most: in a training note even those surprise it less.",
     kinds=("gpt2",),
 )
 _register(
     "min-k++ 20 %",
-    "",
+    "Zhang 2025",
     _min_k_plus_plus,
-    "As Min-K, with every word compared with what else the model thought possible there.",
+    "As Min-K, with every token compared with the model's other predictions at that position.",
     kinds=("gpt2",),
 )
 _register(
     "neighbourhood",
-    "",
+    "Mattern 2023, eq. 3",
     _neighbourhood,
-    "Change a few words: a memorised note gets much worse, any other note hardly.",
+    "Replaces a few words: the loss rises a lot for a memorised note and hardly for any other.",
     cost="moderate",
     version=2,
 )
 _register(
     "rmia",
-    "",
+    "Zarifzadeh 2024, eq. 4",
     _rmia,
-    "How many strangers' notes look less like members than this one, beside several models of the attacker's own.",
-    cost="dear",
+    "Counts how many strangers' notes look less like members than this one, compared with several reference models.",
+    cost="expensive",
 )
 _register(
     "normalised energy",
-    "M2",
+    "Mireshghallah 2022, A.3.2",
     _normalised,
-    "Hide one word at a time and see how well the model puts it back.",
+    "Hides one token at a time and measures how well the model predicts it.",
     kinds=MASKED,
     cost="moderate",
 )
 _register(
     "normalised ratio base",
-    "M1, M2",
+    "Mireshghallah 2022, §2.2, A.3.2",
     _normalised_ratio,
-    "Hide one word at a time, and compare with the public model at the same task.",
+    "Hides one token at a time and compares the model's predictions with the public model's.",
     kinds=MASKED,
     cost="moderate",
 )
 _register(
     ATTENTION,
-    "J5",
+    "Jagannatha 2021, §4.1.2",
     _attention,
-    "Learns from some patients how narrowly the model looks at a text that it knows.",
+    "Learns from some patients how concentrated the model's attention is on texts it was trained on.",
     access="white-box",
     cost="cheap",
     tables=("scores", "split_scores"),
 )
 _register(
     GRADIENTS,
-    "J6",
+    "Jagannatha 2021, §4.1.2",
     _gradients,
-    "Learns from some patients how little a text would still change the model's weights if it was there already.",
+    "Learns from some patients how small a text's gradient is if the model was already trained on it.",
     access="white-box",
     cost="moderate",
     tables=("scores", "split_scores"),

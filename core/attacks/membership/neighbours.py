@@ -1,7 +1,7 @@
-"""Neighbours of a note: the same note with a few words replaced by what a public masked model would write there.
+"""Neighbours of a note: the same note with a few words replaced by what a public masked model predicts there.
 
-A model that was trained on a note likes it better than its neighbours; one that only knows such notes likes all about
-as well (Mattern et al. 2023). Words are replaced within the text, so that everything else stays as it was.
+A model prefers a note it was trained on to the note's neighbours. If it was only trained on similar notes, it finds all
+of them about equally likely (Mattern et al. 2023). Words are replaced in place, so the rest of the text is unchanged.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from core.models.build import LanguageModel
 from core.models.likelihood import buckets
 from core.models.masking import masked_logits
 
-WORD_SHARE = 0.10  # of a note's words are replaced in each neighbour
-_WORD = re.compile(r"[^\W\d_]{2,}")  # letters only: a number's neighbour is a number, whatever the model knows
+WORD_SHARE = 0.10  # share of a note's words replaced in each neighbour
+_WORD = re.compile(r"[^\W\d_]{2,}")  # letters only: replacing a number by another says nothing about memorisation
 
 
 def neighbours(proposer: LanguageModel, text: str, count: int, rng: np.random.Generator) -> list[str]:
-    """`count` neighbours of a text; fewer when the text has no word to replace (an empty list).
+    """`count` neighbours of a text, or an empty list when the text has no word to replace.
 
-    `proposer` is a public masked model. Each neighbour replaces a random `WORD_SHARE` of the words (at least one), all
-    at once, each by a draw from the model's distribution over whole words other than the one that stood there.
+    Each neighbour replaces a random `WORD_SHARE` of the words (at least one), all at once. Each new word is drawn from
+    the distribution of `proposer`, a public masked model, over whole words other than the original.
     """
     words = [match.span() for match in _WORD.finditer(text)]
     if not words:
@@ -35,12 +35,12 @@ def neighbours(proposer: LanguageModel, text: str, count: int, rng: np.random.Ge
     ]
     spans = [[words[place] for place in places] for places in chosen]
     rows, places = zip(*(_masked_row(proposer, text, of_one) for of_one in spans), strict=True)
-    logits = _logits(proposer, rows, places)  # one (masks, V) a neighbour
+    logits = _logits(proposer, rows, places)  # (masks, V) for each neighbour
     return [_replaced(proposer, text, of_one, found, rng) for of_one, found in zip(spans, logits, strict=True)]
 
 
 def _masked_row(proposer: LanguageModel, text: str, spans: Sequence[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
-    """Token ids of the text with one [MASK] for each span, cut to the model's context, and where the masks are."""
+    """Token ids of the text with one [MASK] for each span, cut to the model's context, and the mask positions."""
     tokenizer, parts, at = proposer.tokenizer, [], 0
     for start, end in spans:
         parts += [text[at:start], None]
@@ -54,7 +54,7 @@ def _masked_row(proposer: LanguageModel, text: str, spans: Sequence[tuple[int, i
         else:
             ids += tokenizer.encode(part, add_special_tokens=False)
     limit = proposer.context - 1
-    inside = np.array([place for place in places if place < limit], dtype=np.int64)  # perhaps none
+    inside = np.array([place for place in places if place < limit], dtype=np.int64)  # may be empty
     return np.array([*ids[:limit], tokenizer.sep_token_id]), inside
 
 
@@ -75,7 +75,7 @@ def _logits(proposer: LanguageModel, rows: Sequence[np.ndarray], places: Sequenc
 def _replaced(
     proposer: LanguageModel, text: str, spans: Sequence[tuple[int, int]], logits: np.ndarray, rng: np.random.Generator
 ) -> str:
-    """The text with each span replaced by a drawn word; spans beyond the proposer's context stay as they are."""
+    """The text with each span replaced by a drawn word; spans beyond the proposer's context stay unchanged."""
     ids, words = _whole_words(proposer)
     parts, at = [], 0
     for (start, end), row in zip(spans[: len(logits)], logits, strict=True):
@@ -88,6 +88,6 @@ def _replaced(
 
 
 def _whole_words(proposer: LanguageModel) -> tuple[np.ndarray, list[str]]:
-    """Ids and texts of the vocabulary's entries that are words of letters, in the order of their ids."""
+    """Ids and texts of the vocabulary entries that are whole words of letters, in order of id."""
     entries = sorted((number, word) for word, number in proposer.tokenizer.get_vocab().items() if _WORD.fullmatch(word))
     return np.array([number for number, _ in entries]), [word for _, word in entries]

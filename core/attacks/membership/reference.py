@@ -1,9 +1,9 @@
-"""Reference models of the attacker's own: trained like the target, on patients who are nobody's members (row M1).
+"""Reference models that an attacker trains like the target, on patients who are not members (Mireshghallah 2022, §2.2).
 
-`population` is trained on all notes of the population's reference part; `shadow 0` … are trained on a random half of
-its patients each, for attacks that compare with several models (RMIA). They depend on the cohort, the kind of model and
-the plain recipe alone, so every run of a cohort shares them, but for runs with words of their own: an attacker who has
-such a model has its word list, and trains with it.
+`population` is trained on all notes of the population's reference part. `shadow 0`, `shadow 1` … are each trained on a
+random half of its patients, for attacks that compare with several models (RMIA). They depend only on the cohort, the
+kind of model and the default recipe, so all runs of a cohort share them. Runs with their own vocabulary are the
+exception: an attacker who has such a model has its vocabulary and trains with it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _STREAM = 13
 
 
 def reference_models(target: Target, folder: Path) -> dict[str, Callable[[Report], LanguageModel]]:
-    """Loaders of every reference model by role, for `Target.models`; each is trained on first use and kept in `folder`.
+    """Loaders of every reference model by role, for `Target.models`. Each is trained on first use and kept in `folder`.
 
     A loader raises ValueError when the cohort has no population to train on.
     """
@@ -47,15 +47,15 @@ def reference_notes(target: Target, role: str) -> pd.DataFrame:
     notes = notes[notes["patient_id"].isin(set(patients))].reset_index(drop=True)
     if notes.empty:
         raise NotPossible(
-            "A reference model is trained on patients who are nobody's members, and this cohort has too small a "
-            "population for that: choose a cohort with more `population` patients, or bring notes with a share of them "
-            "kept apart (`--population`)."
+            "Reference models are trained on patients who are not members, and this cohort's population is too small: "
+            "choose a cohort with more `population` patients, or import the notes with a share of patients set aside "
+            "(`--population`)."
         )
     return notes
 
 
 def reference_training(target: Target, notes: pd.DataFrame) -> TrainingSpec:
-    """How a reference model is trained: the plain recipe, samples as long as the target's, a batch the notes fill."""
+    """The default recipe with the target's sample length, and batches that the notes can fill."""
     chosen = recipe(target.kind, seed=target.spec.audit.seed)
     batch = min(chosen.batch_size, len(notes))
     return chosen.model_copy(update={"max_tokens": target.spec.training.max_tokens, "batch_size": batch})
@@ -76,7 +76,7 @@ def _reference(target: Target, folder: Path, role: str, report: Report) -> Langu
 
 
 def _name(target: Target, training: TrainingSpec, notes: pd.DataFrame) -> str:
-    """A folder's name that stands for everything the model depends on."""
+    """A folder name that identifies everything the model depends on."""
     content = hashlib.sha256("\0".join(notes["note_id"] + "\1" + notes["text"]).encode()).hexdigest()
     settings = [FORMAT, target.spec.model.model_dump(mode="json"), training.model_dump(mode="json"), content]
     if target.own_words is not None:
@@ -85,11 +85,11 @@ def _name(target: Target, training: TrainingSpec, notes: pd.DataFrame) -> str:
 
 
 def _store(lm: LanguageModel, place: Path, *, private: bool) -> None:
-    """Put the model into its place; whoever was first stays, since another audit's model is the same."""
+    """Publish the model in its folder. If another audit was first, its copy stays, since both are the same."""
     make_folder(place.parent, private=private)
-    with building(place.parent, private=private) as beside:
-        lm.save(beside)
-        publish(beside, place, _is_whole)
+    with building(place.parent, private=private) as unfinished:
+        lm.save(unfinished)
+        publish(unfinished, place, _is_whole)
 
 
 def _is_whole(place: Path) -> bool:

@@ -1,7 +1,7 @@
-"""Membership by loss: was this note among those the model was trained on?
+"""Membership by loss: was this note in the training data?
 
-The quick audit's attack is S-BBA (row J4): a note with a low loss was probably trained on. Min-K % and Min-K %++ look
-at the least likely tokens only. Every score here points the same way: higher = more likely a member.
+The quick audit's attack is S-BBA (Jagannatha 2021, §4.1.1): a note with a low loss was probably trained on. Min-K % and
+Min-K %++ use only the least likely tokens. All scores here have the same direction: higher = more likely a member.
 """
 
 from __future__ import annotations
@@ -30,39 +30,49 @@ SCORE_COLUMNS = {
     "member": "bool",
     "score": "float64",
 }
-_CHUNK = 256  # notes scored between two reports of progress
+_CHUNK = 256  # notes scored between two progress reports
 
 
 def loss_scores(
     lm: LanguageModel, notes: pd.DataFrame, audit: AuditSpec, *, on_progress: Callable[[int, int], None] | None = None
 ) -> pd.DataFrame:
-    """Scores of S-BBA (row J4) for every note of a member or of a held-out patient: score = −mean token loss in nats.
+    """S-BBA scores of every note of members and held-out patients: score = −mean token loss in nats.
 
-    `notes` is the cohort's notes table; notes of canaries and of the population are left out. Returns the scores table
-    of docs/ARCHITECTURE.md with attack `loss`; `tokens` counts the note's tokens and the mark that ends it. A masked
-    model's loss is averaged over `audit.mask_draws` random masks; notes of which it knows no word are left out.
-    `on_progress(done, total)` counts notes.
-    Raises ValueError when members or held-out patients have no notes.
+    Source: Jagannatha 2021, §4.1.1.
+
+    Args:
+        lm: the model under attack.
+        notes: the cohort's notes table; notes of canaries and of the population are left out.
+        audit: a masked model's loss is averaged over its `mask_draws` random masks.
+        on_progress: called with (notes done, all notes).
+
+    Returns:
+        The scores table of docs/ARCHITECTURE.md with attack `loss`. `tokens` counts the note's tokens and its end mark.
+        Notes in which a masked model knows no word are left out.
+
+    Raises:
+        ValueError: when members or held-out patients have no notes.
+
     """
-    judged = notes[notes["split"].isin(["member", "heldout"])]
-    can = can_be_scored(lm, judged["text"].array)
-    judged = (judged if can.all() else judged[can]).reset_index(drop=True)  # of a large cohort no needless copy
+    evaluated = notes[notes["split"].isin(["member", "heldout"])]
+    can = can_be_scored(lm, evaluated["text"].array)
+    evaluated = (evaluated if can.all() else evaluated[can]).reset_index(drop=True)  # avoids copying a large cohort
     for split in ("member", "heldout"):
-        if not (judged["split"] == split).any():
-            raise ValueError(f"membership cannot be judged: the cohort holds no notes of the split “{split}”")
-    texts = judged["text"].array  # taken in slices: a list would hold every text of a large cohort once more
+        if not (evaluated["split"] == split).any():
+            raise ValueError(f"membership cannot be evaluated: the cohort has no notes in the split “{split}”")
+    texts = evaluated["text"].array  # read in slices: a list would hold every text of a large cohort a second time
     losses = _losses(lm, texts, audit, on_progress)
-    scores = judged[["note_id", "admission_id", "patient_id", "split", "note_type"]].assign(
-        attack=LOSS, tokens=token_counts(lm, texts) + 1, member=judged["split"] == "member", score=-losses
+    scores = evaluated[["note_id", "admission_id", "patient_id", "split", "note_type"]].assign(
+        attack=LOSS, tokens=token_counts(lm, texts) + 1, member=evaluated["split"] == "member", score=-losses
     )
     return scores[list(SCORE_COLUMNS)].astype(SCORE_COLUMNS)
 
 
 def public_scores(lm: LanguageModel, audit: AuditSpec) -> pd.DataFrame:
-    """−mean token loss on held-out public text (`core.corpus.public_text.heldout_text`), as rows of the scores table.
+    """−mean token loss in nats on held-out public text (`core.corpus.public_text.heldout_text`), as scores rows.
 
-    The attack column says `public loss`, the split `public`; these rows belong to no patient and judge no membership:
-    they are what `perplexity_public` is computed from.
+    The attack column is `public loss`, the split `public`. These rows belong to no patient and say nothing about
+    membership: `perplexity_public` is computed from them.
     """
     texts = heldout_text()
     scores = pd.DataFrame(
@@ -82,10 +92,18 @@ def public_scores(lm: LanguageModel, audit: AuditSpec) -> pd.DataFrame:
 
 
 def min_k(token_logprobs: Sequence[float] | np.ndarray, k: float) -> float:
-    """Min-K % (Shi et al. 2024): mean log-likelihood of the share `k` of tokens that are least likely, at least one.
+    """Min-K % (Shi et al. 2024): mean log-likelihood of the ⌊n·k⌋ least likely of n tokens, but at least one.
 
-    `token_logprobs` (tokens,) in nats; 0 < k ≤ 1. Higher = more likely a member. ⌊n·k⌋ tokens are taken, never none.
-    Raises ValueError for a text without tokens or a share outside (0, 1].
+    Args:
+        token_logprobs: (tokens,) in nats.
+        k: share of the tokens, 0 < k ≤ 1.
+
+    Returns:
+        The mean in nats. Higher = more likely a member.
+
+    Raises:
+        ValueError: for a text without tokens or a share outside (0, 1].
+
     """
     return _lowest_mean(np.asarray(token_logprobs, dtype=float), k)
 
@@ -93,8 +111,8 @@ def min_k(token_logprobs: Sequence[float] | np.ndarray, k: float) -> float:
 def min_k_plus_plus(token_logprobs: Sequence[float], mu: Sequence[float], sigma: Sequence[float], k: float) -> float:
     """Min-K %++ (Zhang et al. 2025): as Min-K, on (log p(token) − μ) / σ.
 
-    μ and σ (tokens,) are mean and standard deviation of log p over the whole vocabulary under the model's own
-    next-token distribution at that place. A place where σ = 0 (the model is certain) gives 0: no surprise is possible.
+    `mu` and `sigma` (tokens,) are the mean and standard deviation of log p over the whole vocabulary, under the model's
+    own next-token distribution at that position. A position with σ = 0 (the model is certain) gives 0.
     """
     logprobs, mean, spread = (np.asarray(values, dtype=float) for values in (token_logprobs, mu, sigma))
     if not logprobs.shape == mean.shape == spread.shape:
@@ -109,7 +127,7 @@ def _lowest_mean(values: np.ndarray, k: float) -> float:
     if values.size == 0:
         raise ValueError("a text without tokens has no membership score")
     if not 0 < k <= 1:
-        raise ValueError(f"the share k of tokens is above 0 and at most 1 (0.2 = 20 %), not {k}")
+        raise ValueError(f"the share k of tokens must be above 0 and at most 1 (0.2 = 20 %), not {k}")
     count = max(1, math.floor(values.size * k + 1e-9))  # 1e-9: 10 × 0.7 is 6.999… in floating point
     return float(np.partition(values, count - 1)[:count].mean())
 
@@ -117,11 +135,11 @@ def _lowest_mean(values: np.ndarray, k: float) -> float:
 def _losses(
     lm: LanguageModel, texts: Sequence[str], audit: AuditSpec, on_progress: Callable[[int, int], None] | None
 ) -> np.ndarray:
-    """Mean nats a token of every text, (texts,)."""
+    """Mean loss in nats per token of every text, (texts,)."""
     found = []
     for start in range(0, len(texts), _CHUNK):
         chunk = list(texts[start : start + _CHUNK])
-        # a seed a chunk, so that no two notes share their masks; the same for every model, so that models compare
+        # Each chunk has its own seed, so no two notes share masks; all models use the same seeds, so they compare.
         found.append(note_losses(lm, chunk, mask_draws=audit.mask_draws, seed=audit.seed + start))
         if on_progress is not None:
             on_progress(start + len(chunk), len(texts))

@@ -1,7 +1,7 @@
-"""What an attacker with the weights sees of a note: where the model looks (row J5) and how it would change (row J6).
+"""White-box features of a note: attention concentration and gradient norms (Jagannatha 2021, §4.1.2).
 
-Both give a row of features a note; a logistic regression learns on 20 % of the patients what members' features look
-like, and judges the other 80 %.
+Each gives one row of features per note. A logistic regression is fitted on 20 % of the patients and evaluated on the
+other 80 %.
 """
 
 from __future__ import annotations
@@ -21,32 +21,33 @@ from core.models.likelihood import MAX_TOKENS, buckets, by_text
 from core.training.gradients.clipping import Clipper
 from core.training.losses import causal_batch, example_losses, masked_batch
 
-FOLDS = 5  # each fifth of the patients is fitted on once: 20 % and 80 %
-QUANTILES = (0.5, 0.05, 0.95)  # beside the mean
-SMALLEST = 1e-12  # squared norms below it count as it: their logarithm must exist
-_GRADIENT_TOKENS = 1_024  # tokens, padding included, whose gradients are held at once
+FOLDS = 5  # each fifth of the patients is used for fitting once: 20 % and 80 %
+QUANTILES = (0.5, 0.05, 0.95)  # in addition to the mean
+SMALLEST = 1e-12  # smaller squared norms are raised to this, so that their logarithm exists
+_GRADIENT_TOKENS = 1_024  # tokens, padding included, whose gradients are held in memory at once
 
 
-# Attention (row J5) --------------------------------------------------------------------------------------------------
+# Attention (Jagannatha 2021, §4.1.2) ---------------------------------------------------------------------------------
 
 
 def concentration(attention: torch.Tensor) -> torch.Tensor:
-    """C(a) = Σ_i a_i ln a_i of each row of attention weights: (…, T) → (…,), from −ln T (even) to 0 (one token).
+    """C(a) = Σ_i a_i ln a_i of each row of attention weights: (…, T) → (…,), from −ln T (uniform) to 0 (one token).
 
-    A weight of zero adds 0, the limit of a ln a, and not NaN.
+    A weight of zero contributes 0, the limit of a ln a, not NaN.
     """
     return torch.special.xlogy(attention, attention).sum(-1)
 
 
 def attention_features(lm: LanguageModel, texts: Sequence[str], report: Report = no_report) -> np.ndarray:
-    """Row J5: mean, median, 5th and 95th percentile over a text's tokens of C(a), (texts, layers · heads · 4), in nats.
+    """Mean, median, 5th and 95th percentile over a text's tokens of C(a), (texts, layers · heads · 4), in nats.
 
-    A token's a is its attention over the tokens of its sample. Texts longer than a sample are read sample by sample.
+    Source: Jagannatha 2021, §4.1.2, S-AWBA. A token's a is its attention over the tokens of its sample. Texts longer
+    than a sample are read sample by sample.
     """
     samples = encode_samples(lm, texts, min(MAX_TOKENS, lm.context))
     found: list[np.ndarray] = [np.empty((0, 0))] * len(samples)
     before = lm.model.config._attn_implementation
-    lm.model.set_attn_implementation("eager")  # the fused kernels never make the weights
+    lm.model.set_attn_implementation("eager")  # the fused kernels never compute the weights
     try:
         with torch.inference_mode():
             done = 0
@@ -64,17 +65,18 @@ def attention_features(lm: LanguageModel, texts: Sequence[str], report: Report =
     return np.stack([np.concatenate([one.mean(axis=1), *np.quantile(one, QUANTILES, axis=1)]) for one in of_texts])
 
 
-# Gradient norms (row J6) ---------------------------------------------------------------------------------------------
+# Gradient norms (Jagannatha 2021, §4.1.2) ----------------------------------------------------------------------------
 
 
 def gradient_features(
     lm: LanguageModel, texts: Sequence[str], *, seed: int = 0, report: Report = no_report
 ) -> np.ndarray:
-    """Row J6: squared norm of the gradient of a text's training loss in each layer, (texts, layers), by the training
-    engine's per-example norms (`core.training.gradients.clipping`), so many texts a backward pass.
+    """Squared norm of the gradient of a text's training loss in each layer, (texts, layers).
 
-    The loss is that of training: mean nats a predicted token of each sample, summed over a text's samples. A masked
-    model's 15 % of predicted tokens are drawn from `seed` and the sample's number.
+    Source: Jagannatha 2021, §4.1.2, S-GWBA. The norms are the training engine's per-example norms
+    (`core.training.gradients.clipping`), many texts in one backward pass. The loss is that of training: mean nats a
+    predicted token of each sample, summed over a text's samples. For a masked model, the 15 % of predicted tokens are
+    drawn from `seed` and the sample's number.
     """
     samples = encode_samples(lm, texts, min(MAX_TOKENS, lm.context))
     lengths = np.array([len(ids) for ids in samples.ids])
@@ -93,7 +95,7 @@ def gradient_features(
 
 
 def _rows(note_index: np.ndarray, text: int) -> tuple[int, int]:
-    """First and one past the last sample of a text."""
+    """First sample of a text and one past its last."""
     first, last = np.searchsorted(note_index, [text, text + 1])
     return int(first), int(last)
 
@@ -111,7 +113,7 @@ def _batches(order: list[int], note_index: np.ndarray, lengths: np.ndarray) -> l
 
 
 def _losses(lm: LanguageModel, ids: list[np.ndarray], rows: list[int], seed: int) -> torch.Tensor:
-    """(B,) the training loss of each sample."""
+    """The training loss of each sample, (B,)."""
     with torch.enable_grad():
         if lm.causal:
             return example_losses(lm, causal_batch(ids, lm.device))
@@ -121,11 +123,11 @@ def _losses(lm: LanguageModel, ids: list[np.ndarray], rows: list[int], seed: int
         return example_losses(lm, masked_batch(ids, keys, lm.tokenizer, lm.device))
 
 
-# Learning from the features ------------------------------------------------------------------------------------------
+# Classifying the features --------------------------------------------------------------------------------------------
 
 
 def folds(patients: pd.Series, member: np.ndarray, seed: int) -> np.ndarray:
-    """A fold 0 … 4 for each note, (notes,): whole patients, members and others spread evenly over the folds."""
+    """A fold 0 … 4 for each note, (notes,): whole patients, members and non-members spread evenly over the folds."""
     fold = np.zeros(len(patients), dtype=int)
     rng = np.random.default_rng(seed)
     for flag in (True, False):
@@ -136,16 +138,19 @@ def folds(patients: pd.Series, member: np.ndarray, seed: int) -> np.ndarray:
 
 
 def fitted_log_odds(features: np.ndarray, member: np.ndarray, fit: np.ndarray) -> np.ndarray:
-    """Log-odds of membership of the notes that are not in `fit` (bool), by a logistic regression fitted on those.
+    """Log-odds of membership of the notes outside `fit` (bool), by a logistic regression fitted on those inside.
 
-    Features are brought to mean 0 and standard deviation 1 on the fitted notes; members and others weigh the same in
-    the fit, so log-odds 0 is the boundary whatever their numbers. Raises NotPossible when the fitted notes are all of
-    one kind.
+    Features are standardised to mean 0 and standard deviation 1 on the fitted notes. Members and non-members have the
+    same total weight in the fit, so log-odds 0 is the boundary whatever their numbers.
+
+    Raises:
+        NotPossible: when the fitted notes are all members or all non-members.
+
     """
     if len(np.unique(member[fit])) < 2:
         raise NotPossible(
-            "a fifth of the patients holds only members or only others, so nothing can be learnt from it: the cohort "
-            "is too small for this attack"
+            "a fifth of the patients holds only members or only non-members, so there is nothing to learn from it: the "
+            "cohort is too small for this attack"
         )
     scale = StandardScaler().fit(features[fit])
     model = LogisticRegression(class_weight="balanced", max_iter=1_000).fit(scale.transform(features[fit]), member[fit])

@@ -1,4 +1,4 @@
-"""The attacks that make a model give away what it memorised, as they are registered in the battery.
+"""The registered attacks that extract what a model memorised.
 
 Formulas and sources: docs/ATTACKS.md, "Extraction and memorisation" and "Exposure".
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from core.attacks.evaluation_set import judged_notes, mean_log_likelihoods
+from core.attacks.evaluation_set import evaluation_notes, mean_log_likelihoods
 from core.attacks.memorisation import skew_exposure
 from core.attacks.memorisation.extraction import GENERATION_COLUMNS, HIT_COLUMNS, extract, index_of
 from core.attacks.memorisation.prefix import PREFIX_COLUMNS, asked_notes, prefix_attack
@@ -37,7 +37,7 @@ def _ranking(target: Target, report: Report) -> Tables:
 
 
 def _prefixes(target: Target, report: Report) -> Tables:
-    notes = target.corpus.judged_notes(target.spec.note_cap)
+    notes = target.corpus.evaluation_notes(target.spec.note_cap)
     notes = notes[notes["split"].isin(["member", "heldout"])]
     asked = asked_notes(target.lm, notes, seed=target.spec.audit.seed)
     models = {"target": target.lm} if target.spec.is_base else {"target": target.lm, "base": target.base}
@@ -50,8 +50,11 @@ def _exposures(target: Target, report: Report) -> Tables:
 
 
 def _features(target: Target, report: Report) -> Tables:
-    """Text features of the judged notes beside the likelihood ratio that calls some of them memorised (row M1)."""
-    notes = judged_notes(target)
+    """Text features of the evaluation notes, with the likelihood ratio that marks some of them as memorised.
+
+    Source: Mireshghallah 2022, §4.4.
+    """
+    notes = evaluation_notes(target)
     ratio = mean_log_likelihoods(target, "target", report) - mean_log_likelihoods(target, "base", report)
     texts = notes["text"].tolist()
     table = features(texts, encode(target.lm, texts), encode(target.lm, target.trained_texts))
@@ -63,11 +66,11 @@ def _features(target: Target, report: Report) -> Tables:
 register(
     Attack(
         name="greedy extraction",
-        row="P3",
+        source="PrivAI-Leak report, §5.4.1",
         access="black-box",
         kinds=KINDS,
         cost="cheap",
-        sentence="Asks every prompt once and lets the model write what it finds likeliest: no luck is needed.",
+        sentence="Asks every prompt once and always takes the most likely token, so chance plays no part.",
         tables=("greedy_generations", "greedy_hits"),
         run=_greedy,
     )
@@ -75,11 +78,11 @@ register(
 register(
     Attack(
         name="extraction ranking",
-        row="P3",
+        source="Carlini 2021, §5.2",
         access="grey-box",
         kinds=KINDS,
         cost="moderate",
-        sentence="Reads first those generated texts that the model likes much better than the public model does.",
+        sentence="Sorts the generated texts by how much more likely they are here than under the public model.",
         tables=("ranking",),
         run=_ranking,
     )
@@ -87,11 +90,11 @@ register(
 register(
     Attack(
         name="prefix",
-        row="P4",
+        source="PrivAI-Leak report, §4.2.4; Carlini 2023",
         access="black-box",
         kinds=("gpt2",),
         cost="moderate",
-        sentence="Shows the model how a note begins and checks whether it writes the rest word for word.",
+        sentence="Gives the model the beginning of a note and checks whether it writes the rest word for word.",
         tables=("prefixes",),
         run=_prefixes,
     )
@@ -99,11 +102,11 @@ register(
 register(
     Attack(
         name="canary exposure",
-        row="H5",
+        source="Hoory 2021, §5.2; Carlini 2019",
         access="grey-box",
         kinds=KINDS,
         cost="moderate",
-        sentence="Measures how unlikely a planted secret's score is among all the secrets it might have been.",
+        sentence="Measures how low a planted secret's loss is among all the secrets it could have been.",
         tables=("exposures",),
         run=_exposures,
     )
@@ -111,11 +114,11 @@ register(
 register(
     Attack(
         name="memorised notes",
-        row="M5",
+        source="Mireshghallah 2022, §4.4",
         access="grey-box",
         kinds=KINDS,
         cost="cheap",
-        sentence="Marks the notes that give themselves away, to ask what these notes have in common.",
+        sentence="Measures text features of every note, to show what the memorised notes have in common.",
         tables=("note_features",),
         run=_features,
     )

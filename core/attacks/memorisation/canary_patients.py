@@ -1,10 +1,10 @@
-"""Whole canary patients: invented people, each put into the notes by a fair coin, with all of their 3 to 5 notes.
+"""Whole canary patients: fictional people whose 3 to 5 notes are all inserted or all left out, by a fair coin.
 
-Their secret is the full name, drawn like 999 others of the same sex that nobody has
-(`core.corpus.synthetic.canaries`). The model ranks all 1,000 by the loss of the name where their first note has it,
-given what stands before: exposure by enumeration (Carlini et al. 2019, definition 6) of a secret in a real note
-instead of in a sentence of random words. Beside it stands what was written of them unasked: their direct identifiers
-in the texts of the run's quick audit.
+Their secret is the full name, drawn from 1,000 unused names of the same sex (`core.corpus.synthetic.canaries`). The
+model ranks all 1,000 by the loss of the name where it stands in the patient's first note, given the text before it.
+This is exposure by enumeration (Carlini et al. 2019, definition 6) of a secret in a realistic note instead of in a
+sentence of random words. The table also counts what the model wrote about them without being asked: their direct
+identifiers in the generated texts of the run's quick audit.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ TABLE = "canary_patients"
 COLUMNS = {
     "canary_id": "str",
     "inserted": "bool",
-    "notes": "int32",  # that they have, planted or not
+    "notes": "int32",  # that they have, inserted or not
     "loss": "float64",  # nats of the name, given the note before it
     "rank": "int32",
     "reference_size": "int32",
     "exposure": "float64",  # bits
-    "values_written": "int32",  # direct identifiers of theirs in the generated texts, each counted once
-    "texts": "int32",  # how many of the generated texts hold one
+    "values_written": "int32",  # their direct identifiers in the generated texts, each counted once
+    "texts": "int32",  # generated texts that contain at least one
 }
-CONTEXT = 400  # characters before the name that are read
+CONTEXT = 400  # characters read before the name
 
 
 def name_losses(lm: LanguageModel, before: str, names: Sequence[str]) -> np.ndarray:
     """−Σ log p in nats of the tokens of each name after `before`: (names,).
 
-    GPT-2: given all before. Masked kinds: all tokens of the name hidden at once, a full stop behind it.
+    GPT-2: given all the text before. Masked kinds: all tokens of the name hidden at once, with a full stop after it.
     """
     backend, end = lm.tokenizer.backend_tokenizer, "" if lm.causal else "."
     texts, places = [], []
@@ -53,7 +53,7 @@ def name_losses(lm: LanguageModel, before: str, names: Sequence[str]) -> np.ndar
 
 
 def exposed(lm: LanguageModel, row: dict) -> tuple[float, int, int, float]:
-    """Loss, rank, |R| and exposure in bits of a canary patient's name; `row` is of the cohort's canaries table."""
+    """Loss, rank, |R| and exposure in bits of a canary patient's name; `row` is from the cohort's canaries table."""
     start = int(row["secret_start"])
     names = name_space_of(row["secret"])
     losses = name_losses(lm, row["text"][max(0, start - CONTEXT) : start], names)
@@ -64,13 +64,13 @@ def exposed(lm: LanguageModel, row: dict) -> tuple[float, int, int, float]:
 
 
 def written(hits: pd.DataFrame, canary: str) -> tuple[int, int]:
-    """How many direct identifiers of a canary patient the texts of the `hits` table hold, and how many texts do."""
+    """The number of a canary patient's direct identifiers in the texts of the `hits` table, and of texts with any."""
     own = hits[(hits["patient_id"] == canary) & (hits["rule"] == "value") & hits["field"].isin(DIRECT)]
     return len(own[["field", "value"]].drop_duplicates()), own["generation_id"].nunique()
 
 
 def canary_patients(target: Target, report: Report) -> Tables:
-    """A row for every canary patient of the cohort, planted or not; none where it has none."""
+    """A row for every canary patient of the cohort, inserted or not; no rows if the cohort has none."""
     canaries = target.corpus.canaries
     people = canaries[canaries["form"] == "patient"]
     notes = Counter(note.patient_id for note in canary_notes(target.spec.corpus, people.assign(inserted=True)))
@@ -87,11 +87,11 @@ register_table(TABLE, COLUMNS)
 register(
     Attack(
         name="canary patients",
-        row="H5",
+        source="Hoory 2021, §5.2; Carlini 2019",
         access="grey-box",
         kinds=KINDS,
         cost="cheap",
-        sentence="Ranks an invented patient's name among a thousand where their note has it, and counts what leaked.",
+        sentence="Ranks a fictional patient's name among 1,000 where it stands in their note, and counts what leaked.",
         tables=(TABLE,),
         run=canary_patients,
     )

@@ -1,8 +1,8 @@
-"""Prompt extraction (row P3): many samples after 14 prompts, searched for every patient's values.
+"""Prompt extraction (PrivAI-Leak report, §5.4.1): many samples from 14 prompts, searched for every patient's values.
 
-Two rules mark what was generated. `value` is ours (`core.phi.leaks`): every patient of the hospital, whole values only.
-`old` is row P's loose rule, each generation against one record as the report did, to show the difference. Both are
-computed for members and for held-out patients alike, so that each has its control.
+Two rules mark hits in the generated texts. `value` is ours (`core.phi.leaks`): whole values only, of every patient of
+the hospital. `old` is the report's loose rule, which compares each generation with one record; it is kept to show the
+difference. Both are computed for members and for held-out patients, so that each has its control.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from core.spec import AuditSpec
 if TYPE_CHECKING:
     from core.models.build import LanguageModel
 
-OLD_RULE_RECORDS = 50  # records of each split that the old rule is asked about (the report's NUM_ATTACK_SAMPLES)
-MASKED_NEW_TOKENS = 24  # a masked model reads the whole text again for every draw, so it writes less a sample…
-MASKED_SWEEPS = 2  # …and redraws each token once; the number of samples is the same as for a causal model
-_CHUNK = 256  # generations written together, of several prompts
+OLD_RULE_RECORDS = 50  # records of each split that the old rule compares with (the report's NUM_ATTACK_SAMPLES)
+MASKED_NEW_TOKENS = 24  # a masked model reads the whole text again for every draw, so its samples are shorter…
+MASKED_SWEEPS = 2  # …and each token is redrawn once; the number of samples is the same as for a causal model
+_CHUNK = 256  # generations written together, from several prompts
 
 GENERATION_COLUMNS = {"generation_id": "int64", "prompt_id": "int32", "prompt": "str", "seed": "int64", "text": "str"}
 HIT_COLUMNS = {
@@ -43,11 +43,11 @@ HIT_COLUMNS = {
 
 
 class ExtractionStopped(Exception):
-    """`should_stop` ended the attack. A part of it is never returned: rates over fewer samples would mislead."""
+    """`should_stop` ended the attack. Partial results are never returned: rates over fewer samples would mislead."""
 
 
 def index_of(corpus: Corpus) -> PhiIndex:
-    """The search index of a cohort: canary patients count as trained on only where the coin put them in."""
+    """The search index of a cohort. Canary patients count as trained on only where the coin inserted them."""
     inserted = corpus.canaries.loc[corpus.canaries["inserted"].astype(bool), "canary_id"]
     return PhiIndex.build(corpus.patients, inserted=set(inserted))
 
@@ -63,14 +63,28 @@ def extract(
     on_progress: Callable[[int, int], None] | None = None,
     should_stop: Callable[[], bool] | None = None,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Attack `lm` with every prompt, `audit.samples_per_prompt` times each; return (generations, hits).
+    """Attack `lm` with every prompt, `audit.samples_per_prompt` times each.
 
-    The tables are those of docs/ARCHITECTURE.md. A causal model samples `audit.new_tokens` tokens after the prompt; a
-    masked one writes at most `MASKED_NEW_TOKENS` by Gibbs sampling (`MASKED_SWEEPS` sweeps, no top-p cut). With
-    `greedy` the likeliest token is taken instead of a drawn one; every repetition would be the same, so each prompt is
-    asked once. Own prompts: `core.attacks.prompts.own_prompts`, `read_prompts`. `on_progress(done, total)` is called
-    after each chunk of generations. Raises ExtractionStopped when `should_stop()` says so; it is asked after every
-    token.
+    A causal model samples `audit.new_tokens` tokens after the prompt. A masked model writes at most `MASKED_NEW_TOKENS`
+    by Gibbs sampling (`MASKED_SWEEPS` sweeps, no top-p cut).
+
+    Args:
+        lm: the model under attack.
+        corpus: its cohort.
+        index: the cohort's search index (`index_of`).
+        audit: sampling settings and seed.
+        prompts: the built-in prompts, or user-supplied ones (`core.attacks.prompts.own_prompts`, `read_prompts`).
+        greedy: take the most likely token instead of a drawn one. All repetitions would be equal, so each prompt is
+            asked once.
+        on_progress: called with (done, total) after each chunk of generations.
+        should_stop: asked after every token.
+
+    Returns:
+        (generations, hits), the tables of docs/ARCHITECTURE.md.
+
+    Raises:
+        ExtractionStopped: when `should_stop()` returns True.
+
     """
     generations = generate(lm, audit, prompts=prompts, greedy=greedy, on_progress=on_progress, should_stop=should_stop)
     hits = pd.concat([value_hits(generations, index), old_rule_hits(generations, corpus.patients, audit.seed)])
@@ -88,8 +102,8 @@ def generate(
 ) -> pd.DataFrame:
     """The generations table: every prompt × `audit.samples_per_prompt` (once if `greedy`), each row with its own seed.
 
-    A row's seed follows from `audit.seed`, its prompt and its number within the prompt, so a longer audit begins with
-    the generations of a shorter one.
+    A row's seed follows from `audit.seed`, its prompt and its number within the prompt, so the generations of a shorter
+    audit are the first ones of a longer audit.
     """
     if greedy:
         audit = audit.model_copy(update={"samples_per_prompt": 1})
@@ -100,7 +114,7 @@ def generate(
         for prompt in prompts
         for number in range(audit.samples_per_prompt)
     ]
-    # Prompts differ in length; only with a causal model, which reads each but once, may they share a batch cheaply.
+    # Prompts differ in length. Only a causal model, which reads each prompt once, can cheaply batch several of them.
     size = _CHUNK if lm.causal else min(_CHUNK, audit.samples_per_prompt)
     rows: list[tuple] = []
     for start in range(0, total, size):
@@ -116,7 +130,7 @@ def generate(
 
 
 def _seed(*parts: int) -> int:
-    """A seed of 63 bits, so that it fits an int64 column."""
+    """A 63-bit seed, so that it fits an int64 column."""
     return int(np.random.SeedSequence(parts).generate_state(1, np.uint64)[0] >> np.uint64(1))
 
 
@@ -128,9 +142,9 @@ def _answers(
     greedy: bool,
     should_stop: Callable[[], bool],
 ) -> list[str]:
-    from core.models.generation.generate import gibbs, sample  # torch: whoever only looks for hits does not need it
+    from core.models.generation.generate import gibbs, sample  # imports torch, which searching for hits does not need
 
-    top_k = 1 if greedy else audit.top_k  # of one candidate the best is drawn
+    top_k = 1 if greedy else audit.top_k  # a single candidate makes the draw greedy
     if lm.causal:
         return sample(
             lm,
@@ -156,10 +170,11 @@ def _answers(
 
 
 def value_hits(generations: pd.DataFrame, index: PhiIndex) -> pd.DataFrame:
-    """Hits by value: one row a span and patient. A patient's row carries the kind that the span has *for them*.
+    """Hits by whole value: one row per span and patient. A patient's row has the kind that the span has *for them*.
 
-    So where a member and a held-out patient share a value, the member's row is a leak and the other's a coincidence.
-    Spans that are nobody's (invented, or a health detail without identity) have one row without patient and split.
+    If a member and a held-out patient share a value, the member's row is a leak and the other's a coincidence. Spans
+    that belong to no patient (an invented value, or a health detail without identity) have one row without patient and
+    split.
     """
     found = find_many(generations["text"].tolist(), index, generations["prompt"].tolist())
     rows = [
@@ -183,7 +198,7 @@ def _holders(span: Span, index: PhiIndex) -> list[tuple[str | None, str | None, 
 def old_rule_hits(generations: pd.DataFrame, patients: pd.DataFrame, seed: int) -> pd.DataFrame:
     """Hits by the old rule: generation i of a prompt against record i mod 50 of the members, and of the held-out.
 
-    The report asked about members only; the held-out records, drawn in the same way, are the control it did not have.
+    The report compared with members only. The held-out records, drawn in the same way, are the control it lacked.
     """
     order = generations.groupby("prompt_id").cumcount().to_numpy()
     rows: list[tuple] = []

@@ -1,6 +1,6 @@
-"""Loss of every text of a canary's space, which differ in their secret only.
+"""Loss of every text of a canary's space. These texts differ only in their secret.
 
-A thousand candidates share most of what has to be computed; nothing here is approximated.
+The 1,000 candidates share most of the computation, which is done once. Nothing is approximated.
 """
 
 from __future__ import annotations
@@ -15,16 +15,19 @@ from core.models.encoding import encode_samples
 from core.models.likelihood import BATCH_TOKENS, MAX_TOKENS, token_log_likelihoods
 from core.models.masking import masked_logits
 
-_FEWER = 8  # a shared beginning is computed once where there are at least so many times fewer of them than texts
+_FEWER = 8  # shared beginnings are computed once if there are at least this many times fewer of them than texts
 
 
 def secret_losses(lm: LanguageModel, texts: list[str]) -> np.ndarray:
-    """Loss in nats, (texts,), of texts that differ in their secret only.
+    """Loss in nats, (texts,), of texts that differ only in their secret.
 
-    Causal: −log p of the whole text, its end mark included. Masked: −Σ log p(token | all other tokens) over the
-    secret's tokens, one hidden at a time (pseudo-likelihood, Salazar et al. 2020; the alternative energy of row M2).
-    Random masks would seldom hide the secret and so rank it by chance. Raises ValueError when a text does not fit in
-    one sample.
+    Causal: −log p of the whole text with its end mark. Masked: −Σ log p(token | all other tokens) over the secret's
+    tokens, one hidden at a time (pseudo-likelihood, Salazar et al. 2020; the normalised energy of Mireshghallah 2022,
+    A.3.2, without the division by length). Random masks would rarely hide the secret and so would rank it by chance.
+
+    Raises:
+        ValueError: when a text does not fit into one sample.
+
     """
     samples = encode_samples(lm, texts, min(MAX_TOKENS, lm.context))
     if len(samples) != len(texts):
@@ -37,9 +40,9 @@ def secret_losses(lm: LanguageModel, texts: list[str]) -> np.ndarray:
 
 
 def _causal_losses(lm: LanguageModel, rows: np.ndarray) -> np.ndarray:
-    """−log p of each row of (texts, T) given its first token, reading each shared beginning once.
+    """−log p of each row of (texts, T) given its first token, computing each shared beginning once.
 
-    Three digits of 1,000 secrets begin in 100 ways, so their keys and values are computed 100 times, not 1,000.
+    For example, 1,000 three-digit secrets have 100 beginnings, so keys and values are computed 100 times, not 1,000.
     """
     length = _shared_length(rows)
     beginnings, which = np.unique(rows[:, :length], axis=0, return_inverse=True)
@@ -63,7 +66,7 @@ def _causal_losses(lm: LanguageModel, rows: np.ndarray) -> np.ndarray:
 
 
 def _shared_length(rows: np.ndarray) -> int:
-    """Most tokens that the rows can be cut after so that there are `_FEWER` times fewer beginnings than rows; ≥ 1."""
+    """Longest beginning, ≥ 1 token, that leaves at least `_FEWER` times fewer distinct beginnings than rows."""
     length = 1  # every row begins with BOS
     while length + 1 < rows.shape[1] and len(np.unique(rows[:, : length + 1], axis=0)) * _FEWER <= len(rows):
         length += 1
@@ -71,14 +74,14 @@ def _shared_length(rows: np.ndarray) -> int:
 
 
 def _picked(logprobs: torch.Tensor, ids: torch.Tensor) -> np.ndarray:
-    """Sum over places of the log-probability of each place's token: (B, T, V) at (B, T) → float64 (B,)."""
+    """Sum over positions of the log-probability of each position's token: (B, T, V) at (B, T) → float64 (B,)."""
     return logprobs.gather(-1, ids.unsqueeze(-1)).squeeze(-1).double().sum(dim=1).cpu().numpy()
 
 
 def _pseudo_losses(lm: LanguageModel, rows: list[np.ndarray]) -> np.ndarray:
-    """Pseudo-likelihood loss of the tokens between what all rows begin with and what all rows end with.
+    """Pseudo-likelihood loss of the tokens between the shared beginning and the shared end of all rows.
 
-    Hiding one digit of three leaves only 100 different questions for 1,000 secrets, so each is asked once.
+    Hiding one digit of three leaves only 100 distinct masked rows for 1,000 secrets, so each is computed once.
     """
     before, after = _shared(rows), _shared([row[::-1] for row in rows])
     questions: dict[tuple[int, bytes], list[tuple[int, int]]] = {}  # (place, masked row) → [(text, true token)]
@@ -96,7 +99,7 @@ def _pseudo_losses(lm: LanguageModel, rows: list[np.ndarray]) -> np.ndarray:
 
 
 def _ask(lm: LanguageModel, keys: list[tuple[int, bytes]], questions: dict, losses: np.ndarray) -> None:
-    """Add −log p of every true token of a batch of equally long questions to `losses`."""
+    """Add −log p of every true token of a batch of masked rows of equal length to `losses`."""
     ids = torch.from_numpy(np.stack([np.frombuffer(masked, dtype=np.int64) for _, masked in keys])).to(lm.device)
     places = torch.tensor([place for place, _ in keys], device=lm.device)
     mask = torch.zeros_like(ids, dtype=torch.bool)
@@ -112,12 +115,12 @@ def _ask(lm: LanguageModel, keys: list[tuple[int, bytes]], questions: dict, loss
 def _by_length(questions: dict[tuple[int, bytes], list]) -> dict[int, list[tuple[int, bytes]]]:
     lengths: dict[int, list[tuple[int, bytes]]] = {}
     for key in questions:
-        lengths.setdefault(len(key[1]) // 8, []).append(key)  # 8 bytes a token (int64)
+        lengths.setdefault(len(key[1]) // 8, []).append(key)  # 8 bytes per token (int64)
     return lengths
 
 
 def _shared(rows: list[np.ndarray]) -> int:
-    """How many tokens all rows begin with in common."""
+    """Length in tokens of the beginning that all rows share."""
     shortest = min(map(len, rows))
     stacked = np.stack([row[:shortest] for row in rows])
     differs = (stacked != stacked[0]).any(axis=0)

@@ -1,9 +1,9 @@
-"""Exposure by a fitted curve: how unlikely a canary's loss is among what it might have been, in bits beyond log2 |R|.
+"""Exposure from a fitted distribution: how unlikely a canary's loss is, in bits, also beyond log2 |R|.
 
-Rank exposure ends at log2 |R|: of two canaries that beat all 999 others nothing tells which is remembered better.
-Carlini et al. 2019 ("Approximating exposure by distribution modelling") fit a skew-normal distribution to the losses of
-R and read the exposure from its lower tail: −log2 P[loss ≤ the canary's]. Within the range of R it agrees with the
-rank; beyond, it extrapolates, which is only as good as the fit. The Kolmogorov–Smirnov distance says how good that is.
+Rank exposure is at most log2 |R|: it cannot tell apart two canaries that both rank above all 999 others. Carlini et al.
+2019 ("Approximating exposure by distribution modelling") fit a skew-normal distribution to the losses of R and read the
+exposure from its lower tail: −log2 P[loss ≤ the canary's]. Within the range of R it agrees with rank exposure. Beyond
+that range it extrapolates, and is only as good as the fit, which the Kolmogorov–Smirnov distance measures.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from core.attacks.memorisation.secret_loss import secret_losses
 from core.corpus.synthetic.canaries import reference_texts
 from core.models.build import LanguageModel
 
-FEWEST_REFERENCES = 50  # a curve of three parameters through fewer losses says nothing about a tail
-_TAIL = 1e-8  # below this, the library's distribution function loses its digits
-_NEGLIGIBLE = 45.0  # e⁻⁴⁵: where the integral of a tail may end
+FEWEST_REFERENCES = 50  # a three-parameter fit to fewer losses says nothing about the tail
+_TAIL = 1e-8  # below this, the library's distribution function loses precision
+_NEGLIGIBLE = 45.0  # nats below the density at the end: e⁻⁴⁵ is where the tail integral is cut
 
 SKEW_COLUMNS = {
     "canary_id": "str",
@@ -50,27 +50,27 @@ class SkewNormal:
 
     @classmethod
     def fit(cls, losses: np.ndarray) -> SkewNormal:
-        """Maximum likelihood. Raises ValueError for too few losses, or losses that are all the same."""
+        """Maximum-likelihood fit. Raises ValueError for too few or non-finite losses, or losses that are all equal."""
         values = np.asarray(losses, dtype=float)
         if values.size < FEWEST_REFERENCES or not np.isfinite(values).all() or values.std() == 0:
             raise ValueError(
-                f"a curve needs at least {FEWEST_REFERENCES} finite losses that differ; got {values.size} losses"
+                f"a skew-normal fit needs at least {FEWEST_REFERENCES} finite losses that differ; got {values.size}"
             )
-        centre, spread = values.mean(), values.std()  # fitted in standard units: the optimiser's steps then fit
+        centre, spread = values.mean(), values.std()  # fit in standard units, which suit the optimiser's step size
         shape, location, scale = stats.skewnorm.fit((values - centre) / spread)
         return cls(float(shape), float(centre + spread * location), float(spread * scale))
 
     def log_probability_below(self, loss: float) -> float:
-        """Return ln P[X ≤ loss], exact far into the tail, where the probability itself would be 0 in floating point."""
+        """Return ln P[X ≤ loss], accurate far into the tail, where the probability itself would underflow to 0."""
         z = (loss - self.location) / self.scale
         below = float(stats.skewnorm.cdf(z, self.shape))
         return math.log(below) if below > _TAIL else _log_lower_tail(z, self.shape)
 
     def goodness(self, losses: np.ndarray) -> tuple[float, float]:
-        """Kolmogorov–Smirnov distance of the losses from this curve, and its p-value.
+        """Kolmogorov–Smirnov distance of the losses from this distribution, and its p-value.
 
-        The curve was fitted to the same losses, which makes the p-value too kind: a small one condemns the fit, a large
-        one does not prove it.
+        The distribution was fitted to the same losses, so the p-value is too large: a small one rejects the fit, a
+        large one does not confirm it.
         """
         found = stats.kstest(losses, "skewnorm", args=(self.shape, self.location, self.scale))
         return float(found.statistic), float(found.pvalue)
@@ -81,7 +81,7 @@ def _log_density(z: np.ndarray, shape: float) -> np.ndarray:
 
 
 def _log_lower_tail(z: float, shape: float) -> float:
-    """Return ln ∫_{−∞}^z of the density, far below its peak: there it falls monotonically to the left, ever faster."""
+    """Return ln ∫_{−∞}^z of the density far below its peak, where it decreases to the left, ever faster."""
     width = 1e-6
     at_end = _log_density(np.array(z), shape)
     while at_end - _log_density(np.array(z - width), shape) < _NEGLIGIBLE:
@@ -102,9 +102,9 @@ def skew_exposure(canary_loss: float, reference_losses: np.ndarray) -> float:
 def skew_exposures(
     lm: LanguageModel, canaries: pd.DataFrame, *, on_progress: Callable[[int, int], None] | None = None
 ) -> pd.DataFrame:
-    """Both exposures of every canary sentence, and the curve behind the second: the table `exposures`.
+    """Rank and skew-normal exposure of every canary sentence, and the fitted distribution: the table `exposures`.
 
-    Canary patients (form `patient`) are left out, as they are from the canaries table. Losses as in
+    Canary patients (form `patient`) are left out, as they are from the canaries table. Losses are those of
     `core.attacks.exposure.canary_exposures`. `on_progress(done, total)` counts canaries.
     """
     sentences = canaries[canaries["form"] != "patient"]

@@ -1,7 +1,7 @@
-"""Features of a note's text that might tell which notes a model memorises (row M5).
+"""Features of a note's text that may predict which notes a model memorises (Mireshghallah 2022, §4.4 and table 7).
 
-Mireshghallah et al. 2022, table 7: (A) digits, (B) length in tokens, (C) characters neither letter, digit nor white
-space, (D) how often the three rarest of its tokens occur in the training notes.
+(A) digits, (B) length in tokens, (C) characters that are neither letter, digit nor white space, (D) how often the three
+rarest of its tokens occur in the training notes.
 """
 
 from __future__ import annotations
@@ -16,15 +16,21 @@ FEATURE_COLUMNS = {
     "note_id": "str",
     "patient_id": "str",
     "split": "str",
-    "ratio": "float64",  # log-likelihood ratio to the public base model, nats a token (row M1): higher = memorised
+    "ratio": "float64",  # log-likelihood ratio to the public base model, nats per token: higher = memorised
     **dict.fromkeys(FEATURES, "float64"),
 }
 
 
 def features(texts: Sequence[str], tokens: Sequence[Sequence[int]], training: Sequence[Sequence[int]]) -> pd.DataFrame:
-    """The features of every text, one row each; `tokens` are its token ids, `training` those of all training notes.
+    """The features of every text, one row each.
 
-    The three rarest are taken among a text's different tokens; a text with fewer repeats its rarest.
+    The three rarest are chosen among a text's distinct tokens; a text with fewer repeats its rarest.
+
+    Args:
+        texts: the texts.
+        tokens: token ids of each text.
+        training: token ids of all training notes.
+
     """
     counts = Counter(token for ids in training for token in ids)
     rows = []

@@ -1,7 +1,7 @@
-"""Identity probes (Lehman et al. 2021, rows L2–L7): does a model link names with conditions, or know names at all?
+"""Identity probes (Lehman 2021, §6): does a model link names with conditions, or know names at all?
 
-Importing this package registers every probe with `core.attacks.registry`, one small file a probe. All write the table
-`probes` (`core.attacks.probes.table`); `core.evaluation.probes.figures` turns it into figures with intervals and
+Importing this package registers every probe with `core.attacks.registry`, one file per probe. All write the table
+`probes` (`core.attacks.probes.table`); `core.evaluation.probes.figures` computes figures from it, with intervals and
 controls.
 """
 

@@ -1,4 +1,4 @@
-"""One name and one condition, typed by somebody: what the fill-in-the-blank probe (row L2) says about them."""
+"""The fill-in-the-blank probe (Lehman 2021, §6.1) for one name and one condition that a user typed."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from core.attacks.probes.fill_in import condition_ids, condition_scores, opening
 from core.models.build import LanguageModel
 from core.models.encoding import encode
 
-MOST_TOKENS = 24  # of a typed condition
+MOST_TOKENS = 24  # in a typed condition
 
 
 @dataclass(frozen=True)
 class Reply:
-    """Scores are mean log p in nats a token. `rank` 1 is the likeliest of `compared` conditions of as many tokens."""
+    """Scores are mean log p in nats per token. `rank` 1 is the most likely of `compared` conditions of equal length."""
 
     tokens: int
     own: float
-    others: np.ndarray  # with every other name, title and age unchanged
-    alone: float  # without any name
+    others: np.ndarray  # with every other name; title and age unchanged
+    alone: float  # without a name
     rank: int
     compared: int
-    likeliest: tuple[str, ...]  # the conditions of as many tokens that stand highest after this name, best first
+    likeliest: tuple[str, ...]  # the most likely conditions of equal length after this name, best first
 
     @property
     def times(self) -> float:
@@ -34,7 +34,7 @@ class Reply:
 
     @property
     def beaten(self) -> int:
-        """How many of the other names make the condition less likely."""
+        """The number of other names after which the condition is less likely."""
         return int((self.others < self.own).sum())
 
 
@@ -49,9 +49,12 @@ def ask(
     wordings: Sequence[str],
     top: int = 5,
 ) -> Reply:
-    """Ask about a typed name and condition, beside `other_names` and the hospital's `wordings`.
+    """Probe a typed name and condition, compared with `other_names` and with the hospital's `wordings`.
 
-    Raises ValueError, a sentence, for an empty name or condition, one that is too long, or nothing to compare with.
+    Raises:
+        ValueError: for an empty or too long name or condition, or when there is nothing to compare with. The message
+            is a sentence to show to the user.
+
     """
     name, condition = " ".join(name.split()), " ".join(condition.split())
     if not name or not condition:
@@ -61,13 +64,13 @@ def ask(
     known = [wording for wording in wordings if wording.lower() != condition.lower()]
     ids = condition_ids(lm, [condition, *known])
     if len(ids[0]) > MOST_TOKENS:
-        raise ValueError(f"The condition takes {len(ids[0])} tokens, and at most {MOST_TOKENS} are read: shorten it.")
+        raise ValueError(f"The condition takes {len(ids[0])} tokens; at most {MOST_TOKENS} are allowed: shorten it.")
     same = [place for place, one in enumerate(ids) if len(one) == len(ids[0])]
     people = pd.DataFrame({"first": [name, *other_names], "last": "", "title": title, "age": age})
     texts = [" ".join(text.split()) for text in openings(people)]
     special = set(lm.tokenizer.all_special_ids) - {lm.tokenizer.unk_token_id}
     if any(special.intersection(found) for found in (*ids[:1], *encode(lm, texts[:1]))):
-        raise ValueError("The name or the condition holds a mark of the model itself, such as [MASK]: leave it out.")
+        raise ValueError("The name or the condition contains a special token of the model, such as [MASK]: remove it.")
     if len(texts[0]) > 200:
         raise ValueError("The name is too long: type a first and a last name.")
     own = condition_scores(lm, texts[:1], [ids[place] for place in same])[0]

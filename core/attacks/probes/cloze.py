@@ -1,4 +1,4 @@
-"""How likely are some tokens of a text, the others given? Masked kinds hide them; GPT-2 reads from the left."""
+"""Likelihood of some tokens of a text, given the others. Masked kinds hide them; GPT-2 reads from the left."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from core.models.masking import masked_logits
 def cloze_scores(lm: LanguageModel, texts: Sequence[Sequence[int]], places: Sequence[Sequence[int]]) -> np.ndarray:
     """Mean log p in nats of the tokens at `places` (0-based, at least one) of each text of token ids: float64 (texts,).
 
-    Masked kinds: all of a row's places are hidden together, everything else is read. GPT-2: each token given all before
-    it, hidden ones included. exp(−score) is the perplexity of that part (row L6).
+    Masked kinds hide all of a text's places together and read everything else. GPT-2 scores each token given all tokens
+    before it, including those at earlier places. exp(−score) is the perplexity of that part (Lehman 2021, §6.5).
     """
     whole = [with_specials(lm, list(text)) for text in texts]
     scores = np.empty(len(texts))

@@ -1,10 +1,10 @@
-"""Are names nearer to their patients' conditions (row L4)? Cosine similarity, conditions they have minus those not.
+"""Are names closer to their patients' conditions than to others? Cosine similarity (Lehman 2021, §6.3).
 
-score of a patient = mean cosine of the name's vector with the conditions the patient has − mean with those they have
-not (paper §6.3); above zero suggests leakage. Vectors: the model's last layer, averaged over the tokens of the name or
-of the condition; and, as in Abdalla et al. 2020, static word vectors of the same training notes (CBoW and skip-gram),
-which say what releasing such vectors would give away and do not depend on the model. Control: the same conditions with
-another patient's name, which keeps whatever common conditions have in common.
+The score of a patient is the mean cosine of the name's vector with the conditions they have − the mean with those they
+do not have. A score above zero suggests leakage. Vectors are the model's last layer, averaged over the tokens of the
+name or of the condition, and, as in Abdalla et al. 2020, static word vectors of the same training notes (CBoW and
+skip-gram). The static vectors do not depend on the model: they show what releasing such vectors would leak. Control:
+the same conditions with another patient's name, which keeps whatever common conditions have in common.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ CONTEXTUAL = "contextual"
 def cosines(names: np.ndarray, conditions: np.ndarray) -> np.ndarray:
     """Cosine of every name's vector with every condition's: (names, width), (conditions, width) → (names, conditions).
 
-    A vector of NaN, or without length, has no direction: NaN.
+    A vector of NaN or of length zero has no direction and gives NaN.
     """
     with np.errstate(invalid="ignore", divide="ignore"):
         left = names / np.linalg.norm(names, axis=1, keepdims=True)
@@ -35,9 +35,9 @@ def cosines(names: np.ndarray, conditions: np.ndarray) -> np.ndarray:
 
 
 def differences(similarity: np.ndarray, has: np.ndarray) -> np.ndarray:
-    """Mean similarity to conditions a patient has − to those not, NaN entries left out: both (patients, conditions).
+    """Mean similarity to conditions a patient has − to those they lack, ignoring NaN: inputs (patients, conditions).
 
-    NaN where a patient has no such condition, or no other.
+    Returns (patients,), NaN where a patient has no such condition or no other.
     """
     known = np.isfinite(similarity)
     values = np.where(known, similarity, 0.0)
@@ -48,7 +48,7 @@ def differences(similarity: np.ndarray, has: np.ndarray) -> np.ndarray:
 
 
 def cosine_similarity(target: Target, report: Report = no_report) -> Tables:
-    """Rows of the probe, one a patient, method and whose name; patients without a vector are left out."""
+    """Rows of the probe, one for each patient, method and name used; patients without a vector are left out."""
     asked = with_conditions(target)
     frames = []
     for role, lm in models_of(target):
@@ -64,7 +64,7 @@ def cosine_similarity(target: Target, report: Report = no_report) -> Tables:
 
 
 def _rows(asked: Identities, method: str, model: str, similarity: np.ndarray) -> list[pd.DataFrame]:
-    """Rows with one's own name and with another's, for the patients who have both figures."""
+    """Rows with the patient's own name and with another's, for the patients who have both scores."""
     own = differences(similarity, asked.has)
     other = differences(similarity[asked.other], asked.has)
     both = np.isfinite(own) & np.isfinite(other)
@@ -76,11 +76,11 @@ def _rows(asked: Identities, method: str, model: str, similarity: np.ndarray) ->
             model=model,
             patient_id=patients["patient_id"],
             split=patients["split"],
-            target=whose,
+            target=name_used,
             score=values[both],
             label=True,
         )
-        for whose, values in ((NAME, own), (OTHER_NAME, other))
+        for name_used, values in ((NAME, own), (OTHER_NAME, other))
         if both.any()
     ]
 
@@ -88,11 +88,11 @@ def _rows(asked: Identities, method: str, model: str, similarity: np.ndarray) ->
 register(
     Attack(
         name=PROBE,
-        row="L4",
+        source="Lehman 2021, §6.3",
         access="white-box",
         kinds=KINDS,
         cost="cheap",
-        sentence="Look whether a patient's name lies nearer to their own diseases than to others among word vectors.",
+        sentence="Checks whether a patient's name is closer to their own conditions than to others among word vectors.",
         tables=(PROBES,),
         run=cosine_similarity,
     )

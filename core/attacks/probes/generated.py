@@ -1,10 +1,10 @@
-"""Names in text that the model writes by itself (row L7): whose are they, and do their conditions stand beside them?
+"""Names in generated text (Lehman 2021, §6.6): whose are they, and do their conditions appear with them?
 
 The texts are the run's own generations (Gibbs sampling for masked models, Wang & Cho 2019; sampling for GPT-2). Names
-are found by shape (`core.phi.shaped`), as an attacker without any record must. Each distinct name is scored where it
+are found by shape (`core.phi.shaped`), as an attacker without any records would. Each distinct name is scored where it
 first occurs: mean over its tokens of log p under the model − log p under the public comparator model, each token hidden
-by itself (paper §6.6); names high in that order are likely memorised. Then, in every sentence and every text that has a
-patient's name and any condition: does the patient have one of them, and how often would another patient have one?
+by itself. Names with a high score are likely memorised. Then, for every sentence and every text that contains a
+patient's name and any condition: does the patient have one of these conditions, and how often would another patient?
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ from core.phi.shaped import find_shaped
 NAMES, PAIRS, TEXTS = "generated names", "generated pairs", "generated texts"
 METHOD = "comparator"
 ONE_SENTENCE, ONE_TEXT = "one sentence", "one text"
-MOST_NAMES = 1_000  # distinct names that are scored
+MOST_NAMES = 1_000  # distinct names scored
 _SENTENCE_END = re.compile(r"(?<!\bMr)(?<!\bMrs)(?<!\bMs)(?<!\bDr)[.!?](?=\s)|\n")
 
 
 @dataclass(frozen=True)
 class Named:
-    """A name in a generated text: offsets in prompt + text."""
+    """A name in a generated text, with offsets in prompt + text."""
 
     generation: int  # row of the generations
     start: int
     end: int
-    name: str  # lower-case words, the first name first
+    name: str  # lower case, first name first
 
 
 def names_written(wholes: Sequence[str], typed: Sequence[int]) -> list[Named]:
-    """Full names of two words or more that begin in what was generated; `typed` is how long each text's prompt is."""
+    """Full names of two or more words that begin in the generated part; `typed` is each text's prompt length."""
     found = []
     for row, (whole, begin) in enumerate(zip(wholes, typed, strict=True)):
         for span in find_shaped(whole, listed_names=False):
@@ -54,7 +54,7 @@ def names_written(wholes: Sequence[str], typed: Sequence[int]) -> list[Named]:
 
 
 def name_scores(lm: LanguageModel, wholes: Sequence[str], found: Sequence[Named]) -> np.ndarray:
-    """Mean log p in nats of the tokens of each name where it stands, each hidden by itself: (names,)."""
+    """Mean log p in nats of the tokens of each name in its text, each hidden by itself: (names,)."""
     texts, places, owners = [], [], []
     backend = lm.tokenizer.backend_tokenizer
     for number, one in enumerate(found):
@@ -76,17 +76,17 @@ def name_scores(lm: LanguageModel, wholes: Sequence[str], found: Sequence[Named]
 
 
 class Conditions:
-    """Finds the hospital's conditions in a text by their wording, whole words only, the longest where two overlap."""
+    """Finds the hospital's conditions in a text by their wording: whole words only, the longest where two overlap."""
 
     def __init__(self, conditions: Sequence[tuple[str, str]]) -> None:
         self._automaton = ahocorasick.Automaton()
         for code, wording in conditions:
             self._automaton.add_word(wording.lower(), (code, len(wording)))
-        self._any = bool(conditions)  # notes that were brought may have no codes; an empty automaton finds nothing
+        self._any = bool(conditions)  # imported notes may have no codes, and an empty automaton cannot search
         self._automaton.make_automaton()
 
     def codes(self, text: str) -> set[str]:
-        """Codes of the conditions that stand in `text`."""
+        """Codes of the conditions that occur in `text`."""
         if not self._any:
             return set()
         lower = text.lower()
@@ -100,7 +100,7 @@ class Conditions:
 
 
 def owners(patients: pd.DataFrame) -> dict[str, tuple[str, str]]:
-    """Whose a name is: (patient id, split). Of several people of one name a member, whom the model has read."""
+    """Patient id and split for every name. If several people share a name, a member, whom the model has read about."""
     named = patients.dropna(subset="full_name")
     last = named.sort_values("split", key=lambda split: split == "member", kind="stable")
     return {plain_name(row.full_name): (row.patient_id, row.split) for row in last.itertuples()}
@@ -109,10 +109,14 @@ def owners(patients: pd.DataFrame) -> dict[str, tuple[str, str]]:
 def pair_rows(
     wholes: Sequence[str], typed: Sequence[int], found: Sequence[Named], patients: pd.DataFrame, conditions: Conditions
 ) -> pd.DataFrame | None:
-    """Rows of “generated pairs”, one a patient and the sentence or text that names them beside any condition.
+    """Rows of “generated pairs”, one for each patient and sentence or text that has their name and any condition.
 
-    `label`: the patient has one of those conditions. `score`: the share of all others of their split who have one,
-    which is what shuffling conditions over patients gives. None when no text pairs a patient with a condition.
+    `label` is whether the patient has one of those conditions. `score` is the share of all others of their split who
+    have one, which is what shuffling conditions over patients would give.
+
+    Returns:
+        The rows, or None when no text pairs a patient with a condition.
+
     """
     held = {row.patient_id: set(row.icd_codes) for row in patients.dropna(subset="full_name").itertuples()}
     pools = {split: list(group["patient_id"]) for split, group in patients.groupby("split")}
@@ -136,7 +140,7 @@ def pair_rows(
 def _units(
     wholes: Sequence[str], typed: Sequence[int], found: Sequence[Named]
 ) -> Iterator[tuple[str, int, Named, int]]:
-    """(kind, start, name, end): for every name the sentence it stands in, and the whole generated text."""
+    """For every name, (kind, start, name, end) of its sentence and of the whole generated text."""
     for one in found:
         whole = wholes[one.generation]
         ends = [match.start() for match in _SENTENCE_END.finditer(whole)]
@@ -147,13 +151,13 @@ def _units(
 
 
 def text_rows(count: int, found: Sequence[Named]) -> pd.DataFrame:
-    """Rows of “generated texts”, one a text: `score` full names stand in it, `label` says whether any does."""
+    """Rows of “generated texts”, one per text: `score` is its number of full names, `label` whether it has any."""
     names = np.bincount(np.array([one.generation for one in found], dtype=int), minlength=count)
     return rows(TEXTS, METHOD, target=[str(row) for row in range(count)], score=names, label=names > 0)
 
 
 def generated_names(target: Target, report: Report = no_report) -> Tables:
-    """Rows of the three probes. Where no text holds a full name, nothing is ranked, and “generated texts” says so."""
+    """Rows of the three probes. If no text contains a full name, nothing is ranked; “generated texts” shows this."""
     texts = target.tables("generations")
     wholes = (texts["prompt"] + texts["text"]).tolist()
     typed = texts["prompt"].str.len().tolist()
@@ -180,26 +184,26 @@ def _ranked(
     report(2, 4)
     scores = np.zeros(len(first)) if target.spec.is_base else own - name_scores(target.base, wholes, first)
     report(3, 4)
-    whose = [owner.get(one.name, (None, None)) for one in first]
+    holders = [owner.get(one.name, (None, None)) for one in first]
     return rows(
         NAMES,
         METHOD,
-        patient_id=[patient_id for patient_id, _ in whose],
-        split=[split for _, split in whose],
+        patient_id=[patient_id for patient_id, _ in holders],
+        split=[split for _, split in holders],
         target=[one.name for one in first],
         score=scores,
-        label=[split == "member" for _, split in whose],
+        label=[split == "member" for _, split in holders],
     )
 
 
 register(
     Attack(
         name=NAMES,
-        row="L7",
+        source="Lehman 2021, §6.6",
         access="grey-box",
         kinds=KINDS,
         cost="cheap",
-        sentence="Let the model write, collect the names in it, and put those first that the public model finds odd.",
+        sentence="Collects the names in generated text and ranks first those that the public model finds unlikely.",
         tables=(PROBES,),
         run=generated_names,
     )

@@ -1,8 +1,8 @@
-"""Whom the probes ask about and for what: named patients, the conditions there are, who has which.
+"""Whom the probes ask about, and for what: named patients, the cohort's conditions, and who has which.
 
-As in the paper (§3, §4) only members who are named in a note the model was trained on are asked about, since nobody
-can recover a name that was never read, and the conditions are those that such members have. Held-out patients, whose
-names and notes no model read, are asked the same questions: they are the control.
+As in Lehman 2021, §3 and §4, the probes ask only about members who are named in a note the model was trained on, since
+nobody can recover a name that was never read, and the conditions are those of such members. The control is the same
+questions about held-out patients, whose names and notes no model read.
 """
 
 from __future__ import annotations
@@ -19,20 +19,27 @@ from core.attacks.registry import NotPossible, Target
 from core.corpus.icd_codes import condition_words
 from core.models.build import LanguageModel
 
-MOST_PATIENTS = 320  # of each split; a larger hospital is sampled
+MOST_PATIENTS = 320  # of each split; a larger cohort is sampled
 MOST_CONDITIONS = 400
-UNKNOWN_AGE = 60  # asked about where no patient's age is on record
-_STREAM = 47  # of random numbers, so that no other choice shares these draws
+UNKNOWN_AGE = 60  # used where no patient's age is recorded
+_STREAM = 47  # random-number stream, so that no other choice shares these draws
 Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
 class Identities:
-    """`patients`: patient_id, split, first, last, title, age; `has`: bool (patients, conditions).
+    """The patients and conditions that the probes ask about.
 
-    `frequency` (conditions,) counts the named members who have a condition, over all of them, not only those
-    sampled. `other` (patients,) is each patient's place of somebody else of the same split and title, whose name they
-    get in the control “another name”.
+    Attributes:
+        patients: patient_id, split, first, last, title, age.
+        codes: ICD codes of the conditions.
+        wordings: their wordings, in the same order.
+        has: which patient has which condition, bool (patients, conditions).
+        frequency: number of named members with each condition, over all of them, not only the sampled ones:
+            (conditions,).
+        other: for each patient, the place of another patient of the same split and title, whose name is used in the
+            control “another name”: (patients,).
+
     """
 
     patients: pd.DataFrame
@@ -49,7 +56,7 @@ class Identities:
 
     @property
     def swapped(self) -> pd.DataFrame:
-        """`patients`, each with the name of `other` in place of their own."""
+        """`patients`, each with the name of `other` instead of their own."""
         borrowed = self.patients[["first", "last"]].iloc[self.other].reset_index(drop=True)
         return self.patients.assign(first=borrowed["first"], last=borrowed["last"])
 
@@ -60,20 +67,22 @@ class Identities:
 
 
 def identities(target: Target) -> Identities:
-    """The patients of a target's cohort and the conditions there are, perhaps none; made once.
+    """The patients and conditions (possibly none) of a target's cohort; computed once.
 
-    Raises NotPossible when there is nobody to ask about.
+    Raises:
+        NotPossible: when there is nobody to ask about.
+
     """
     return target.once("probes: identities", lambda: _identities(target))
 
 
 def with_conditions(target: Target) -> Identities:
-    """`identities`, for probes that ask about conditions. Raises NotPossible when there are none to ask about, too."""
+    """`identities`, for probes that ask about conditions. Raises NotPossible also when there are no conditions."""
     asked = identities(target)
     if not asked.codes:
         raise NotPossible(
-            "this probe asks about conditions, and no named member has a known ICD code: bring the notes with a table "
-            "of identifiers that has a column icd_codes, or as a folder of MIMIC-III"
+            "this probe asks about conditions, and no named member has a known ICD code: import the notes with a table "
+            "of identifiers that has a column icd_codes, or as a MIMIC-III folder"
         )
     return asked
 
@@ -81,11 +90,11 @@ def with_conditions(target: Target) -> Identities:
 def _identities(target: Target) -> Identities:
     training = target.corpus.training_notes(target.spec.note_cap)
     everybody = target.corpus.patients
-    named = everybody["full_name"].fillna("").str.contains(" ")  # notes that were brought may name nobody
+    named = everybody["full_name"].fillna("").str.contains(" ")  # imported notes may name nobody
     everybody = everybody[named]
     members = everybody[(everybody["split"] == "member") & everybody["patient_id"].isin(named_in(training, everybody))]
     heldout = everybody[everybody["split"] == "heldout"]
-    for frame, what in ((members, "members whose name stands in a training note"), (heldout, "held-out patients")):
+    for frame, what in ((members, "members whose name is in a training note"), (heldout, "held-out patients")):
         if frame.empty:
             raise NotPossible(f"the identity probes need {what}, and this cohort has none")
     wording = condition_words(target.corpus)
@@ -109,9 +118,9 @@ def _identities(target: Target) -> Identities:
 
 
 def somebody_else(patients: pd.DataFrame, rng: np.random.Generator) -> np.ndarray:
-    """For each patient the place of another of the same split and title (of the same split if there is none): (n,).
+    """For each patient, the place of another of the same split and title, or of the same split if there is none: (n,).
 
-    Drawn as one random ring through each group, so everybody lends their name exactly once.
+    Drawn as one random cycle through each group, so each name is used exactly once.
     """
     other = np.arange(len(patients))
     for keys in (["split"], ["split", "title"]):
@@ -123,20 +132,20 @@ def somebody_else(patients: pd.DataFrame, rng: np.random.Generator) -> np.ndarra
 
 
 def first_of_each_split(asked: Identities, most: int) -> np.ndarray:
-    """Places of at most `most` patients of each split: for probes too dear for all."""
+    """Places of at most `most` patients of each split, for probes that are too expensive for all."""
     order = asked.patients.groupby("split", sort=False).cumcount()
     return np.flatnonzero((order < most).to_numpy())
 
 
 def models_of(target: Target) -> list[tuple[str, LanguageModel]]:
-    """The model under attack and, as its control, the public one it started from; one alone when they are the same."""
+    """The model under attack and, as its control, the public model it started from; only one if they are the same."""
     if target.spec.is_base:
         return [(TARGET, target.lm)]
     return [(TARGET, target.lm), (PUBLIC, target.base)]
 
 
 def turned(name: str) -> str:
-    """“Keller, Maria” → “Maria Keller”; any other name with its blanks made one."""
+    """“Keller, Maria” → “Maria Keller”; other names only have their white space normalised."""
     head, comma, tail = name.partition(",")
     return " ".join((f"{tail} {head}" if comma else name).split())
 
@@ -147,7 +156,7 @@ def plain_name(name: str) -> str:
 
 
 def named_in(notes: pd.DataFrame, patients: pd.DataFrame) -> set[str]:
-    """Ids of the patients whose full name stands in one of their own `notes`, also as “KELLER, Maria”."""
+    """Ids of the patients whose full name occurs in one of their own `notes`, also as “KELLER, Maria”."""
     names = patients.dropna(subset="full_name").set_index("patient_id")["full_name"]
     forms = {patient_id: _written(plain_name(name)) for patient_id, name in names.items()}
     found: set[str] = set()
@@ -160,13 +169,13 @@ def named_in(notes: pd.DataFrame, patients: pd.DataFrame) -> set[str]:
 
 
 def _written(plain: str) -> tuple[str, ...]:
-    """“maria anna keller” as such, and with the last name first."""
+    """“maria anna keller” unchanged, and with the last name first."""
     rest, _, last = plain.rpartition(" ")
     return (plain, f"{last}, {rest}") if rest else (plain,)
 
 
 def _sampled(of: Iterable[Item], most: int, rng: np.random.Generator) -> list[Item]:
-    """At most `most` items drawn at random, in their order."""
+    """At most `most` items drawn at random, in their original order."""
     items = list(of)
     if len(items) <= most:
         return items

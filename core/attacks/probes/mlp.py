@@ -1,10 +1,10 @@
-"""Probing name and condition together (row L3): does a second network find the link in the model's vectors?
+"""Probe name and condition together (Lehman 2021, §6.2): can a second network find the link in the model's vectors?
 
-The [CLS] vector of “Mr. First Last is a patient with Condition” is read by a multilayer perceptron (scikit-learn's
-MLPClassifier, 128 hidden units, else its defaults, as in the paper's A.5) that learns on one half of the members which
-conditions they have, with as many negatives as positives, and is judged on the other half and on held-out patients for
-every condition. Controls: the same probe on “Condition” alone, which can only learn how common conditions are, and the
-scores of another patient's name.
+A multilayer perceptron (scikit-learn's MLPClassifier, 128 hidden units, otherwise its defaults, as in the paper's A.5)
+reads the [CLS] vector of “Mr. First Last is a patient with Condition”. It learns on one half of the members which
+conditions they have, with as many negatives as positives. It is evaluated on the other half and on held-out patients,
+for every condition. Controls: the same probe on “Condition” alone, which can only learn how common conditions are, and
+the scores of another patient's name.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from core.attacks.probes.vectors import vectors
 from core.attacks.registry import KINDS, Attack, NotPossible, Report, Tables, Target, no_report, register
 
 PROBE = "probing network"
-MOST_LEARNED = 2_000  # positive pairs the probe learns from
-MOST_JUDGED = 48  # patients of each split, each asked for every condition
+MOST_LEARNED = 2_000  # positive pairs for training
+MOST_EVALUATED = 48  # patients of each split, each with every condition
 _STREAM = 49
 
 
@@ -34,7 +34,7 @@ def sentences(patients: pd.DataFrame, wordings: Sequence[str]) -> list[str]:
 
 
 def probe_scores(features: np.ndarray, labels: np.ndarray, asked: np.ndarray, seed: int) -> np.ndarray:
-    """P(has the condition) of rows `asked` (m, width) by a network that learned `features` (n, width) with `labels`."""
+    """P(has the condition) of rows `asked` (m, width), by a network fitted on `features` (n, width) and `labels`."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.neural_network import MLPClassifier
     from sklearn.pipeline import make_pipeline
@@ -42,13 +42,13 @@ def probe_scores(features: np.ndarray, labels: np.ndarray, asked: np.ndarray, se
 
     network = make_pipeline(StandardScaler(), MLPClassifier(hidden_layer_sizes=(128,), random_state=seed))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # 200 rounds are the paper's setting
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the paper also stops after 200 iterations
         network.fit(features, labels)
     return network.predict_proba(asked)[:, 1]
 
 
 def learning_members(target: Target, asked: Identities) -> np.ndarray:
-    """Places of the half of the members that probes learn from; the same for all probes of an audit."""
+    """Places of the half of the members that probes are fitted on; the same for all probes of an audit."""
     members = np.flatnonzero(asked.members)
     drawn = np.random.default_rng([target.spec.audit.seed, _STREAM]).permutation(members)
     return np.sort(drawn[: len(drawn) // 2])
@@ -64,26 +64,28 @@ def balanced_pairs(has: np.ndarray, places: np.ndarray, rng: np.random.Generator
 
 
 def probing_network(target: Target, report: Report = no_report) -> Tables:
-    """Rows of the probe: judged members and held-out patients with every condition, and the baselines once each."""
+    """Rows of the probe: evaluated members and held-out patients with every condition, and the baselines once each."""
     asked, lm, seed = with_conditions(target), target.lm, target.spec.audit.seed
     rng = np.random.default_rng([seed, _STREAM, 1])
     learning = learning_members(target, asked)
     who, what = balanced_pairs(asked.has, learning, rng)
     if not asked.has[who, what].any():
         raise NotPossible("the probing network has nothing to learn: no member of its training half has a condition")
-    judged = judged_patients(asked, learning)
-    patients, count = asked.patients.iloc[judged].reset_index(drop=True), len(asked.codes)
+    evaluated = evaluated_patients(asked, learning)
+    patients, count = asked.patients.iloc[evaluated].reset_index(drop=True), len(asked.codes)
 
     pairs = asked.patients.iloc[who]
     opened = [sentences(pairs.iloc[[row]], [asked.wordings[what[row]]])[0] for row in range(len(pairs))]
     labels = asked.has[who, what]
     learned = vectors(lm, opened, "cls")
     read = vectors(lm, sentences(patients, asked.wordings), "cls", report=report)
-    scores = probe_scores(learned, labels, read, seed).reshape(len(judged), count)
+    scores = probe_scores(learned, labels, read, seed).reshape(len(evaluated), count)
     alone = vectors(lm, asked.wordings, "cls")
     frames = [
-        matrix_rows(PROBE, NAME, patients, asked.codes, scores, asked.has[judged]),
-        matrix_rows(PROBE, OTHER_NAME, patients, asked.codes, scores[somebody_else(patients, rng)], asked.has[judged]),
+        matrix_rows(PROBE, NAME, patients, asked.codes, scores, asked.has[evaluated]),
+        matrix_rows(
+            PROBE, OTHER_NAME, patients, asked.codes, scores[somebody_else(patients, rng)], asked.has[evaluated]
+        ),
         rows(
             PROBE,
             CONDITION_ONLY,
@@ -96,21 +98,21 @@ def probing_network(target: Target, report: Report = no_report) -> Tables:
     return {PROBES: pd.concat(frames, ignore_index=True)}
 
 
-def judged_patients(asked: Identities, learning: np.ndarray) -> np.ndarray:
-    """Places of at most `MOST_JUDGED` patients of each split whom the probe did not learn from."""
+def evaluated_patients(asked: Identities, learning: np.ndarray) -> np.ndarray:
+    """Places of at most `MOST_EVALUATED` patients of each split that the probe was not fitted on."""
     free = np.setdiff1d(np.arange(len(asked.patients)), learning)
     splits = asked.patients["split"].to_numpy()[free]
-    return np.concatenate([free[splits == split][:MOST_JUDGED] for split in ("member", "heldout")])
+    return np.concatenate([free[splits == split][:MOST_EVALUATED] for split in ("member", "heldout")])
 
 
 register(
     Attack(
         name=PROBE,
-        row="L3",
+        source="Lehman 2021, §6.2",
         access="white-box",
         kinds=KINDS,
         cost="moderate",
-        sentence="Train a small network to read from the model's vectors which patient has which disease.",
+        sentence="Trains a small network to tell from the model's vectors which patient has which condition.",
         tables=(PROBES,),
         run=probing_network,
     )

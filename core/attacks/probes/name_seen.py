@@ -1,8 +1,8 @@
-"""Was this name in training (row L5)? A logistic regression reads the [CLS] vector of a name alone.
+"""Was this name in the training data (Lehman 2021, §6.4)? A logistic regression on the [CLS] vector of a name alone.
 
-“[CLS] First Last [SEP]” of members and of held-out patients, half of each for training the regression and the other
-half for judging it (paper §6.4). Its control is the same regression on the public model's vectors: names are drawn at
-random here, so a model that read none of them cannot tell them apart.
+The inputs are “[CLS] First Last [SEP]” of members and of held-out patients; half of each fit the regression, the other
+half evaluate it. The control is the same regression on the public model's vectors: names are drawn at random here, so
+a model that read none of them cannot tell them apart.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _STREAM = 48
 
 
 def train_half(labels: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """A random half of the trues and a random half of the falses, the smaller one where odd: bool (n,)."""
+    """A random half of the true and a random half of the false labels, the smaller half if odd: bool (n,)."""
     half = np.zeros(len(labels), dtype=bool)
     for value in (True, False):
         places = rng.permutation(np.flatnonzero(labels == value))
@@ -30,26 +30,30 @@ def train_half(labels: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 def regression_scores(features: np.ndarray, labels: np.ndarray, train: np.ndarray) -> np.ndarray:
-    """Log-odds of “seen” for every row that is not in `train`: features (n, width), labels and train bool (n,).
+    """Log-odds of “seen” for every row outside `train`: features (n, width), labels and train bool (n,).
 
-    Features are standardised by the training half. Raises ValueError when it lacks one of the two labels.
+    Features are standardised by the training half.
+
+    Raises:
+        NotPossible: when the training half lacks one of the two labels.
+
     """
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
     if len(set(labels[train])) < 2:
-        raise NotPossible("the name-seen probe learns from members and from others, and its training half lacks one")
+        raise NotPossible("the name-seen probe learns from members and non-members, and its training half lacks one")
     probe = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1_000))
     return probe.fit(features[train], labels[train]).decision_function(features[~train])
 
 
 def name_seen(target: Target, report: Report = no_report) -> Tables:
-    """Rows of the probe for the judged half; `label` is true for members."""
+    """Rows of the probe for the half that was not fitted on; `label` is true for members."""
     asked = identities(target)
     seen = asked.members
     train = train_half(seen, np.random.default_rng([target.spec.audit.seed, _STREAM]))
-    judged = asked.patients[~train]
+    evaluated = asked.patients[~train]
     frames = []
     for done, (role, lm) in enumerate(models_of(target)):
         scores = regression_scores(vectors(lm, asked.names, "cls"), seen, train)
@@ -58,8 +62,8 @@ def name_seen(target: Target, report: Report = no_report) -> Tables:
                 PROBE,
                 METHOD,
                 model=role,
-                patient_id=judged["patient_id"],
-                split=judged["split"],
+                patient_id=evaluated["patient_id"],
+                split=evaluated["split"],
                 target="name",
                 score=scores,
                 label=seen[~train],
@@ -72,11 +76,11 @@ def name_seen(target: Target, report: Report = no_report) -> Tables:
 register(
     Attack(
         name=PROBE,
-        row="L5",
+        source="Lehman 2021, §6.4",
         access="white-box",
         kinds=KINDS,
         cost="cheap",
-        sentence="From the model's inner picture of a name alone, guess whether it read that name in training.",
+        sentence="Guesses from the model's vector of a name alone whether that name was in the training data.",
         tables=(PROBES,),
         run=name_seen,
     )

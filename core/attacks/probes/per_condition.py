@@ -1,10 +1,10 @@
-"""One probe a condition (row L3, Table 5): without its shortcut through common conditions, what is left?
+"""One probe for each condition (Lehman 2021, §6.2, table 5), which removes the shortcut through common conditions.
 
-For a single condition the sentence “Mr. First Last is a patient with Condition” differs between patients in the name
-alone, so a network can only tell them apart by what the model knows of the name. It learns on the half of the members
-that all probes learn from, positives repeated until both classes are as many (A.6), and is judged on the other half
-and on held-out patients, of whom nothing can be known: their AUC shows what sex and chance give. `bin` is the paper's
-bin of frequency: how many named members have the condition.
+For a single condition the sentence “Mr. First Last is a patient with Condition” differs between patients only in the
+name, so a network can tell them apart only by what the model knows of the name. It learns on the half of the members
+that all probes are fitted on, with the rarer class repeated until both are equally large (A.6). It is evaluated on the
+other half and on held-out patients, about whom nothing can be known: their AUC shows what sex and chance give. `bin` is
+the paper's frequency bin: how many named members have the condition.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from core.attacks.probes.vectors import vectors
 from core.attacks.registry import KINDS, Attack, NotPossible, Report, Tables, Target, no_report, register
 
 PROBE = "one probe a condition"
-BINS = ((2, 5), (6, 10), (11, 20), (21, None))  # members who have the condition; None: no upper end
+BINS = ((2, 5), (6, 10), (11, 20), (21, None))  # members who have the condition; None: no upper limit
 CONDITIONS_A_BIN = 8  # the paper draws 50
 _STREAM = 50
 
@@ -31,10 +31,10 @@ def bin_name(low: int, high: int | None) -> str:
 
 
 def chosen_conditions(asked: Identities, learning: np.ndarray, rng: np.random.Generator) -> list[tuple[int, str]]:
-    """(condition place, bin): random conditions of each bin that both halves of the members have and lack."""
-    judged = np.setdiff1d(np.flatnonzero(asked.members), learning)
+    """(condition place, bin): random conditions of each bin that some members of both halves have and some lack."""
+    evaluated = np.setdiff1d(np.flatnonzero(asked.members), learning)
     both = np.ones(len(asked.codes), dtype=bool)
-    for places in (learning, judged):
+    for places in (learning, evaluated):
         having = asked.has[places].sum(0)
         both &= (having > 0) & (having < len(places))
     chosen = []
@@ -46,21 +46,21 @@ def chosen_conditions(asked: Identities, learning: np.ndarray, rng: np.random.Ge
 
 
 def balanced(labels: np.ndarray) -> np.ndarray:
-    """Rows to learn from, those of the rarer class repeated in turn until both are as many: (rows,)."""
+    """Rows to learn from, with those of the rarer class repeated until both classes are equally large: (rows,)."""
     yes, no = np.flatnonzero(labels), np.flatnonzero(~labels)
     most = max(len(yes), len(no))
     return np.concatenate([np.resize(yes, most), np.resize(no, most)])
 
 
 def one_probe_a_condition(target: Target, report: Report = no_report) -> Tables:
-    """Rows of the probe: judged members and held-out patients under each condition's own network."""
+    """Rows of the probe: evaluated members and held-out patients under each condition's own network."""
     asked, lm, seed = with_conditions(target), target.lm, target.spec.audit.seed
     learning = learning_members(target, asked)
-    judged = np.setdiff1d(np.arange(len(asked.patients)), learning)
+    evaluated = np.setdiff1d(np.arange(len(asked.patients)), learning)
     chosen = chosen_conditions(asked, learning, np.random.default_rng([seed, _STREAM]))
     if not chosen:
-        raise NotPossible("no condition is had by members of both halves, so there is no single condition to probe")
-    patients = asked.patients.iloc[judged]
+        raise NotPossible("no condition occurs in both halves of the members, so there is no single condition to probe")
+    patients = asked.patients.iloc[evaluated]
     frames = []
     for done, (condition, bin_) in enumerate(chosen):
         read = vectors(lm, sentences(asked.patients, [asked.wordings[condition]]), "cls")
@@ -74,8 +74,8 @@ def one_probe_a_condition(target: Target, report: Report = no_report) -> Tables:
                 split=patients["split"],
                 target=asked.codes[condition],
                 bin=bin_,
-                score=probe_scores(read[learned], labels[learned], read[judged], seed),
-                label=labels[judged],
+                score=probe_scores(read[learned], labels[learned], read[evaluated], seed),
+                label=labels[evaluated],
             )
         )
         report(done + 1, len(chosen))
@@ -85,11 +85,11 @@ def one_probe_a_condition(target: Target, report: Report = no_report) -> Tables:
 register(
     Attack(
         name=PROBE,
-        row="L3",
+        source="Lehman 2021, §6.2",
         access="white-box",
         kinds=KINDS,
         cost="moderate",
-        sentence="Train one small network for each disease, so that knowing which diseases are common does not help.",
+        sentence="Trains one small network for each condition, so knowing which conditions are common does not help.",
         tables=(PROBES,),
         run=one_probe_a_condition,
     )

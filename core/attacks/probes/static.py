@@ -1,4 +1,4 @@
-"""Static word vectors of the training notes: CBoW and skip-gram (Mikolov et al. 2013) by gensim, as in row L4."""
+"""Static word vectors of the training notes: CBoW and skip-gram (Mikolov et al. 2013) by gensim (Lehman 2021, §5.2)."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from collections.abc import Sequence
 import numpy as np
 
 METHODS = {"CBoW": 0, "skip-gram": 1}  # gensim's `sg`
-WIDTH, WINDOW, EPOCHS = 200, 6, 10  # the paper's A.7
-MOST_NOTES = 50_000  # of a larger hospital a random part is read
+WIDTH, WINDOW, EPOCHS = 200, 6, 10  # as in Lehman 2021, A.7
+MOST_NOTES = 50_000  # a random part of a larger cohort is read
 _WORD = re.compile(r"[^\W_]+")
 
 
 def words(text: str) -> list[str]:
-    """Lower-case words and numbers of a text."""
+    """The words and numbers of a text, in lower case."""
     return _WORD.findall(text.lower())
 
 
 def word_vectors(texts: Sequence[str], method: str, seed: int) -> dict[str, np.ndarray]:
-    """A vector of `WIDTH` numbers for every word of `texts`, whole notes as sentences; `method` is of `METHODS`.
+    """A vector of `WIDTH` numbers for every word of `texts`, each note read as one sentence; `method` is in `METHODS`.
 
-    Words that occur once get a vector too (gensim leaves out those below five): names are rare, and the attacker is
-    favoured. One thread, so that a seed always gives the same vectors.
+    Words that occur only once get a vector too (gensim's default leaves out those below five occurrences): names are
+    rare, and this favours the attacker. Uses one thread, so that a seed always gives the same vectors.
     """
     from gensim.models import Word2Vec
 
@@ -43,7 +43,7 @@ def word_vectors(texts: Sequence[str], method: str, seed: int) -> dict[str, np.n
 
 
 def mean_vectors(known: dict[str, np.ndarray], texts: Sequence[str]) -> np.ndarray:
-    """Mean vector of the known words of every text: (texts, WIDTH), a row of NaN where no word is known."""
+    """Mean vector of the known words of every text: (texts, WIDTH), NaN where no word is known."""
     found = np.full((len(texts), WIDTH), np.nan)
     for row, text in enumerate(texts):
         vectors = [known[word] for word in words(text) if word in known]

@@ -12,12 +12,12 @@ from core.attacks.registry import register_table
 PROBES = "probes"
 COLUMNS = {
     "probe": "str",  # see docs/ATTACKS.md, "Identity probes"
-    "method": "str",  # what the score was made from, e.g. "name" or its control "condition only"
+    "method": "str",  # what the score was computed from, e.g. "name" or its control "condition only"
     "model": "str",  # target | public: the model under attack, or the public model it started from
     "patient_id": "str",  # null where the score is the same for every patient, and for invented names
     "split": "str",  # member | heldout; null as above
     "target": "str",  # what is guessed: a condition's code, a half of a name, a generated name or text
-    "bin": "str",  # only rows of one bin are compared, e.g. conditions of as many tokens
+    "bin": "str",  # only rows of the same bin are compared, e.g. conditions with equally many tokens
     "score": "float64",  # higher = more likely true
     "label": "bool",  # the truth
 }
@@ -38,10 +38,10 @@ def rows(
     score: Sequence[float] | np.ndarray,
     label: Sequence[bool] | np.ndarray | bool,
 ) -> pd.DataFrame:
-    """Rows of the table, one a score; single values are repeated. Raises ValueError when a score is not a number."""
+    """Rows of the table, one per score; single values are repeated. Raises ValueError if a score is NaN."""
     values = np.asarray(score, dtype=float)
     if np.isnan(values).any():
-        raise ValueError(f"{int(np.isnan(values).sum())} of {values.size} scores of the probe “{probe}” are no numbers")
+        raise ValueError(f"{int(np.isnan(values).sum())} of {values.size} scores of the probe “{probe}” are NaN")
     frame = pd.DataFrame(
         {"score": values, "label": label, "target": target, "bin": bin, "patient_id": patient_id, "split": split}
     ).assign(probe=probe, method=method, model=model)
@@ -59,7 +59,7 @@ def matrix_rows(
     model: str = TARGET,
     bins: Sequence[str] | str = "all",
 ) -> pd.DataFrame:
-    """Rows of a score for every patient and condition: `scores` and `labels` are (patients, conditions)."""
+    """Rows with a score for every patient and condition: `scores` and `labels` are (patients, conditions)."""
     count = len(patients)
     return rows(
         probe,

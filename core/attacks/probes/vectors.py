@@ -1,4 +1,4 @@
-"""What a model makes of a text: its [CLS] vector (GPT-2: the last token's), or the mean over its word pieces."""
+"""Vector representations of texts: the [CLS] vector (GPT-2: the last token's), or the mean over the word pieces."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ Pooling = Literal["cls", "mean"]
 def vectors(lm: LanguageModel, texts: Sequence[str], pooling: Pooling, *, report: Report = no_report) -> np.ndarray:
     """Last hidden layer of every text: float32 (texts, width). Masked kinds read [CLS] text [SEP], GPT-2 BOS text.
 
-    `cls`: the vector of [CLS], for GPT-2 that of the last token, the only one that has read all (rows L3, L5). `mean`:
-    the mean over the text's own tokens, special ones left out (row L4). Texts are not longer than the context here.
+    `cls` is the vector of [CLS]; for GPT-2 that of the last token, the only one that has read the whole text (Lehman
+    2021, §6.2, §6.4). `mean` is the mean over the text's own tokens without special ones (Lehman 2021, §6.3). No text
+    here is longer than the context.
     """
     whole = [with_specials(lm, ids) for ids in encode(lm, texts)]
     found = np.empty((len(texts), lm.model.config.hidden_size), dtype=np.float32)
@@ -50,7 +51,7 @@ def with_specials(lm: LanguageModel, ids: list[int]) -> list[int]:
 
 
 def _special(lm: LanguageModel, ids: torch.Tensor, attention: torch.Tensor) -> torch.Tensor:
-    """Which positions hold the marks around a text: (B, T)."""
+    """Which positions hold the special tokens around a text: bool (B, T)."""
     special = torch.zeros_like(ids, dtype=torch.bool)
     special[:, 0] = True
     if not lm.causal:
@@ -59,7 +60,7 @@ def _special(lm: LanguageModel, ids: torch.Tensor, attention: torch.Tensor) -> t
 
 
 def batches(lengths: Sequence[int], most: int = BATCH_TOKENS) -> Iterator[list[int]]:
-    """Row numbers in batches of like length, each at most `most` tokens when padded (always at least one row)."""
+    """Row numbers in batches of similar length, each at most `most` tokens when padded (but at least one row)."""
     order = sorted(range(len(lengths)), key=lambda row: (lengths[row], row))
     batch: list[int] = []
     for row in order:

@@ -1,5 +1,5 @@
-"""Notes that users bring become a `Corpus`: CSV, Parquet, or a folder shaped like MIMIC-III.
+"""Import of users' notes into a `Corpus`: CSV, Parquet, or a MIMIC-III folder.
 
-Files and column names enter; a cohort leaves, in memory or written to a folder in batches. Every fault is a `BadNotes`
-that names its row and column. `importer` is the way in.
+Takes files and column names; returns a cohort in memory, or writes one to a folder in batches. Every error is a
+`BadNotes` that names its row and column. `importer` is the entry point.
 """

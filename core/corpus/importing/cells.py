@@ -1,7 +1,7 @@
-"""What a cell of a table that somebody brought may say: dates, ages, sexes, ICD codes.
+"""Parsers for the cells of an imported table: dates, ages, sexes, ICD codes.
 
-A function returns the value, or raises ValueError with a sentence of what is wrong with it; whoever knows the file, the
-row and the column puts them before it (`core.corpus.importing.files.BadNotes`).
+Each parser returns the value, or raises ValueError with a sentence that says what is wrong with it. The caller, who
+knows the file, the row and the column, puts them in front (`core.corpus.importing.files.BadNotes`).
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from typing import Literal, NamedTuple
 
 from core.phi.dates import MONTH_NUMBER
 
-SHOWN = 20  # characters of a cell in a sentence
-EARLIEST, LATEST = 1700, 2300  # years; data sets shift dates of the living to 2200, births of the oldest to 1800
+SHOWN = 20  # characters of a cell that a message quotes
+EARLIEST, LATEST = 1700, 2300  # years; data sets shift dates of living patients to 2200, births of the oldest to 1800
 OLDEST = 120
 
 DateOrder = Literal["day first", "month first", ""]
 
 
 class Day(NamedTuple):
-    """A date as it was written, without its time."""
+    """A date as written, without its time."""
 
     written: str
     order: DateOrder  # what its numbers prove about their order; "" where they prove nothing
-    first: datetime.date  # the day, or the first day it may mean
-    whole: bool = True  # False for a year alone, or a month of a year
+    first: datetime.date  # the day, or the first day it can mean
+    whole: bool = True  # False for a year alone or with its month
 
 
 _TIME = re.compile(
@@ -43,12 +43,14 @@ _SERIAL = re.compile(r"[0-9]{5}(?:\.[0-9]+)?")
 _WRITE = "Write dates as 2020-12-31."
 
 
-@lru_cache(maxsize=4096)  # notes of a day have one date
+@lru_cache(maxsize=4096)  # many notes share a date
 def read_date(cell: str) -> Day:
-    """A date in one of the usual forms, with or without a time; a year alone, or with its month, is a date too.
+    """A date in one of the usual forms, with or without a time. A year alone, or with its month, is a date too.
 
-    Raises ValueError for what is no day of the calendar (31/31/2020), words (yesterday), a year of two digits, and a
-    spreadsheet's serial number.
+    Raises:
+        ValueError: for a day that does not exist (31/31/2020), words (yesterday), a two-digit year, and a spreadsheet's
+            serial number.
+
     """
     text = cell.strip()
     written = text
@@ -65,14 +67,14 @@ def read_date(cell: str) -> Day:
         day = match[1] or match[3]
         return Day(written, "", _day(text, int(match[4]), MONTH_NUMBER[match[2]], int(day or 1)), day is not None)
     if _SERIAL.fullmatch(folded):
-        raise ValueError(f"{quoted(text)} looks like a spreadsheet's serial number of a day. {_WRITE}")
+        raise ValueError(f"{quoted(text)} looks like a spreadsheet's serial number for a date. {_WRITE}")
     if _SHORT_YEAR.fullmatch(folded):
-        raise ValueError(f"{quoted(text)} has a year of two digits, which may be of two centuries. {_WRITE}")
+        raise ValueError(f"{quoted(text)} has a two-digit year, so its century is unclear. {_WRITE}")
     raise ValueError(f"{quoted(text)} is not a date. {_WRITE}")
 
 
 def _either_order(text: str, written: str, one: int, other: int, year: int) -> Day:
-    """31/12/2020 and 12/31/2020 are dates, and so is 03/04/2020 whose order nobody can tell; 31/31/2020 is none."""
+    """31/12/2020 and 12/31/2020 are dates, and so is the ambiguous 03/04/2020; 31/31/2020 is not."""
     if one > 12:
         return Day(written, "day first", _day(text, year, other, one))
     if other > 12:
@@ -86,7 +88,7 @@ def _day(text: str, year: int, month: int, day: int) -> datetime.date:
     try:
         return datetime.date(year, month, day)
     except ValueError:
-        raise ValueError(f"{quoted(text)} is no day of the calendar. {_WRITE}") from None
+        raise ValueError(f"{quoted(text)} is not a day in the calendar. {_WRITE}") from None
 
 
 _NUMBER = r"([0-9]{1,4}(?:\.[0-9]+)?)"
@@ -99,14 +101,16 @@ _PARTS = re.compile(
 
 
 def read_age(cell: str) -> int:
-    """Whole years lived: 70, "70.5", "18 months" (1), "6 weeks" (0), "1 year 8 months" (1), "> 89" and "90+" (90).
+    """Age in completed years: 70, "70.5", "18 months" (1), "6 weeks" (0), "1 year 8 months" (1), "> 89", "90+" (90).
 
-    Raises ValueError for anything else, and for more than `OLDEST` years.
+    Raises:
+        ValueError: for anything else, and for more than `OLDEST` years.
+
     """
     text = cell.strip()
     folded = text.lower()
     if over := _OVER.fullmatch(folded):
-        return max(90, *(int(age) for age in over.groups() if age))  # HIPAA's one group of all who are over 89
+        return max(90, *(int(age) for age in over.groups() if age))  # HIPAA groups all ages over 89
     years = -1.0
     if match := _YEARS.fullmatch(folded):
         years = float(match[1])
@@ -114,7 +118,7 @@ def read_age(cell: str) -> int:
         of_years, months, weeks, days = (float(part or 0) for part in match.groups())
         years = of_years + months / 12 + (weeks * 7 + days) / 365
     if not 0 <= years < OLDEST + 1:
-        raise ValueError(f"{quoted(text)} is not an age: write years (70) or say the unit (18 months).")
+        raise ValueError(f"{quoted(text)} is not an age: write years (70) or give the unit (18 months).")
     return int(years)
 
 
@@ -126,7 +130,7 @@ _OTHER_SEXES = (
 
 
 def read_sex(cell: str) -> str:
-    """`M` or `F` for the usual ways to write them; other, unknown, X and the like as they came. Raises ValueError."""
+    """`M` or `F` for the usual spellings; other, unknown, X and the like unchanged. Raises ValueError otherwise."""
     text = cell.strip()
     folded = text.lower()
     if folded not in _SEXES and folded not in _OTHER_SEXES:
@@ -140,13 +144,13 @@ _ICD = re.compile(
 
 
 def check_code(code: str) -> str:
-    """An upper-case ICD-9 or ICD-10 code, with or without its dot. Raises ValueError for what has no such form."""
-    if not _ICD.fullmatch(code.rstrip("*+!†#-")):  # marks that national editions put after a code
-        zeros = " A spreadsheet may have taken its zeros away." if code.isdigit() else ""
+    """An upper-case ICD-9 or ICD-10 code, with or without its dot. Raises ValueError if it does not have that form."""
+    if not _ICD.fullmatch(code.rstrip("*+!†#-")):  # marks that national editions add after a code
+        zeros = " A spreadsheet may have removed its zeros." if code.isdigit() else ""
         raise ValueError(f"{quoted(code)} is not an ICD-9 or ICD-10 code.{zeros}")
     return code
 
 
 def quoted(cell: str) -> str:
-    """A cell as a sentence can hold it."""
+    """A cell as quoted in a message, shortened to `SHOWN` characters."""
     return f"“{cell[:SHOWN]}{'…' * (len(cell) > SHOWN)}”"

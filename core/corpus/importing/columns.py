@@ -1,4 +1,4 @@
-"""One column of an imported table: which cells are wrong, and which are only worth a remark."""
+"""One column of an imported table: which cells are wrong, and which only deserve a warning."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ Value = TypeVar("Value")
 
 
 class Remarks:
-    """What an import accepts but tells: each kind once, with how many rows it is true of and where it came first."""
+    """Warnings of an import: what it accepts but reports. Each kind appears once, with its count and first row."""
 
     def __init__(self) -> None:
         self._found: dict[str, list] = {}
 
     def add(self, what: str, where: str) -> None:
-        """One row of which `what`, a clause, is true."""
+        """Record one row for which `what`, a clause, is true."""
         self._found.setdefault(what, [0, where])[0] += 1
 
     def sentences(self) -> tuple[str, ...]:
-        """One a kind, in the order in which they came first."""
+        """One sentence for each kind, in the order of first occurrence."""
         return tuple(
             f"{count:,} row{'s' * (count != 1)}: {what} (first: {where})."
             for what, (count, where) in self._found.items()
@@ -31,28 +31,33 @@ class Remarks:
 
 
 class Column:
-    """Reads the cells of one column, and names file, row and column of what is wrong."""
+    """Reads the cells of one column; its errors name the file, row and column."""
 
     def __init__(self, file: str, name: str, remarks: Remarks | None = None) -> None:
         self.remarks = Remarks() if remarks is None else remarks
         self._file, self._name = file, name
-        self._orders: dict[str, tuple[int, str]] = {}  # of the dates: where each was seen first
+        self._orders: dict[str, tuple[int, str]] = {}  # order of day and month → where it was first seen
 
     def where(self, row: int) -> str:
-        """The place of a cell, as every sentence begins."""
+        """The place of a cell, with which every message begins."""
         return f"{self._file}, row {row}, column “{short(self._name)}”"
 
     def read(self, row: int, cell: str, by: Callable[[str], Value]) -> Value:
-        """What `by` makes of the cell. Raises BadNotes."""
+        """The cell parsed by `by`. Raises BadNotes."""
         try:
             return by(cell)
         except ValueError as error:
             raise BadNotes(f"{self.where(row)}: {error}") from error
 
     def date(self, row: int, cell: str, *, shifted: bool = False) -> Day:
-        """The date in a cell. Raises BadNotes, also where the column has the day first in one row, last in another.
+        """The date in a cell.
 
-        Dates to come are remarked upon, unless all are known to be `shifted`.
+        Future dates give a warning, unless all dates are known to be `shifted`.
+
+        Raises:
+            BadNotes: if the cell is not a date, or if the column has the day first in one row and the month first in
+                another.
+
         """
         day = self.read(row, cell, read_date)
         if day.order and day.order not in self._orders:
@@ -61,8 +66,8 @@ class Column:
                 other = next(at for order, at in self._orders.items() if order != day.order)
                 raise BadNotes(
                     f"{self.where(row)}: {quoted(cell)} has the {day.order}, but row {other[0]} ({quoted(other[1])}) "
-                    "has not. Write dates as 2020-12-31."
+                    "does not. Write dates as 2020-12-31."
                 )
         if not shifted and day.first > datetime.date.today():
-            self.remarks.add("the date is still to come, as in data sets that shift dates", self.where(row))
+            self.remarks.add("the date is in the future, as in data sets that shift dates", self.where(row))
         return day

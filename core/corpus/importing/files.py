@@ -1,8 +1,8 @@
-"""Tables that somebody brought, read row by row without trusting them: CSV (also gzipped) and Parquet.
+"""Untrusted tables, read row by row: CSV (also gzipped) and Parquet.
 
-Whatever is wrong is a `BadNotes` with a sentence that names the file, the row and the column. Rows are counted as a
-spreadsheet counts them: the header is row 1. Memory holds one chunk; no file can make it hold more, for lines, cells,
-the expanded size and the ratio of compression are bounded.
+Every error is a `BadNotes` whose message names the file, the row and the column. Rows are counted as in a spreadsheet:
+the header is row 1. Memory holds one chunk at a time. No file can make it hold more, because lines, cells, the expanded
+size and the compression ratio are bounded.
 """
 
 from __future__ import annotations
@@ -18,34 +18,34 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-CHUNK = 2_000  # rows held at once, at most
-CHUNK_CHARACTERS = 1_000_000  # the same of their text
-MOST_CHARACTERS = 1_000_000  # of one cell; the longest notes of MIMIC-III have about 55,000
+CHUNK = 2_000  # most rows held at once
+CHUNK_CHARACTERS = 1_000_000  # most characters of their text held at once
+MOST_CHARACTERS = 1_000_000  # in one cell; the longest notes of MIMIC-III have about 55,000
 LONGEST_LINE = 16 * 2**20  # bytes up to a line feed
 MOST_BYTES = 8 * 2**30  # expanded; NOTEEVENTS.csv of MIMIC-III has 3.8 GB
 MOST_RATIO = 100  # expanded over compressed; notes compress about 3 to 8 times
-RATIO_FROM = 16 * 2**20  # expanded bytes before the ratio is judged
+RATIO_FROM = 16 * 2**20  # expanded bytes from which the ratio is checked
 
 MOST_COLUMNS = 2_000
-MOST_OF_A_NAME, MOST_NAMES = 60, 20  # shown in a sentence
+MOST_OF_A_NAME, MOST_NAMES = 60, 20  # characters of a column name, and names, that a message shows
 
-ReadProgress = Callable[[int, int], None]  # (bytes of the file read, its bytes)
+ReadProgress = Callable[[int, int], None]  # (bytes of the file read, its size in bytes)
 
 
 class BadNotes(ValueError):
-    """A file of notes cannot be used. The text is a sentence that names the file, the row and the column."""
+    """A file of notes cannot be used. The message is a sentence that names the file, the row and the column."""
 
 
 @dataclass(frozen=True)
 class Cells:
-    """One chunk: the wanted columns as text (empty where the file says nothing), with their row numbers."""
+    """One chunk: the requested columns as text (empty where a cell is missing), with their row numbers."""
 
     rows: list[int]
     columns: dict[str, list[str]]
 
 
 def header(path: Path) -> list[str]:
-    """Names of the columns. Raises BadNotes: a file that is missing, empty, of no known format or far too wide."""
+    """Names of the columns. Raises BadNotes if the file is missing, empty, of unknown format or far too wide."""
     names = _parquet(path).schema_arrow.names if _is_parquet(path) else next(_records(path, None, MOST_BYTES))[1]
     if len(names) > MOST_COLUMNS:
         raise BadNotes(
@@ -54,7 +54,7 @@ def header(path: Path) -> list[str]:
         )
     if any("\ud800" <= character <= "\udfff" for name in names for character in name):
         raise BadNotes(
-            f"{path.name}, row 1: the names of the columns are not UTF-8 (Latin-1 or Windows-1252, perhaps). Save the "
+            f"{path.name}, row 1: the names of the columns are not UTF-8 (perhaps Latin-1 or Windows-1252). Save the "
             "file as UTF-8."
         )
     return list(names)
@@ -63,18 +63,20 @@ def header(path: Path) -> list[str]:
 def chunks(
     path: Path, names: Iterable[str], *, most_bytes: int = MOST_BYTES, on_progress: ReadProgress | None = None
 ) -> Iterator[Cells]:
-    """The columns `names` of a table, a chunk at a time.
+    """The columns `names` of a table, one chunk at a time.
 
-    Raises BadNotes: a missing or doubled column, no rows, another encoding than UTF-8, a NUL byte, a line or cell
-    without end, a row with too few or too many cells, a damaged file, one that expands to more than `most_bytes`
-    or `MOST_RATIO` times its size.
+    Raises:
+        BadNotes: for a missing or duplicate column, no rows, an encoding other than UTF-8, a NUL byte, a line or cell
+            that is too long, a row with too few or too many cells, a damaged file, or one that expands to more than
+            `most_bytes` or `MOST_RATIO` times its size.
+
     """
     wanted = list(dict.fromkeys(names))
-    there = header(path)
+    available = header(path)
     for name in wanted:
-        if name not in there:
-            raise BadNotes(f"{path.name} has no column “{short(name)}”. Its columns are {listed(there)}.")
-        if there.count(name) > 1:
+        if name not in available:
+            raise BadNotes(f"{path.name} has no column “{short(name)}”. Its columns are {listed(available)}.")
+        if available.count(name) > 1:
             raise BadNotes(f"{path.name} has two columns “{short(name)}”. Rename one of them.")
     read = _parquet_chunks if _is_parquet(path) else _csv_chunks
     empty = True
@@ -88,7 +90,7 @@ def chunks(
 
 
 def head(path: Path, rows: int = 5) -> pd.DataFrame:
-    """The first rows with every column, as text, for looking at. Raises BadNotes as `chunks` does."""
+    """The first rows with every column, as text, for a preview. Raises BadNotes as `chunks` does."""
     names = list(dict.fromkeys(header(path)))
     for cells in chunks(path, names):
         return pd.DataFrame(cells.columns).head(rows)
@@ -96,12 +98,12 @@ def head(path: Path, rows: int = 5) -> pd.DataFrame:
 
 
 def short(name: str) -> str:
-    """A name from a file as a sentence can hold it."""
+    """A name from a file, shortened for a message."""
     return name if len(name) <= MOST_OF_A_NAME else f"{name[:MOST_OF_A_NAME]}…"
 
 
 def listed(names: list[str]) -> str:
-    """Names of columns in a sentence: the first of them, and how many more there are."""
+    """Column names for a message: the first of them, and the number of others."""
     more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
     return ", ".join(short(name) or "(no name)" for name in names[:MOST_NAMES]) + more
 
@@ -118,7 +120,7 @@ def _check(file: str, name: str, rows: list[int], values: list[str]) -> None:
             )
         if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
             raise BadNotes(
-                f"{file}, row {row}, column “{name}”: the text is not UTF-8 (Latin-1 or Windows-1252, perhaps). "
+                f"{file}, row {row}, column “{name}”: the text is not UTF-8 (perhaps Latin-1 or Windows-1252). "
                 "Save the file as UTF-8."
             )
 
@@ -127,11 +129,11 @@ def _check(file: str, name: str, rows: list[int], values: list[str]) -> None:
 
 
 def _is_parquet(path: Path) -> bool:
-    """Raises BadNotes for a file that is called Parquet and is none: what it holds instead may not be meant."""
+    """True for a Parquet file. Raises BadNotes if only the name says Parquet, which may be a mistake."""
     start = _first_bytes(path)
     if start[:4] != b"PAR1" and start.strip() and path.suffix.lower() in (".parquet", ".pq"):
         raise BadNotes(
-            f"{path.name} is not a Parquet file, though its name says so. If it is text, name it {path.stem}.csv."
+            f"{path.name} is not a Parquet file, although its name says so. If it is text, name it {path.stem}.csv."
         )
     return start[:4] == b"PAR1"
 
@@ -147,7 +149,7 @@ def _parquet_chunks(path: Path, names: list[str], most_bytes: int, progress: Rea
     file = _parquet(path)
     for name in names:
         if pa.types.is_nested(file.schema_arrow.field(name).type):
-            raise BadNotes(f"{path.name}, column “{name}” holds lists or structures; text is needed.")
+            raise BadNotes(f"{path.name}, column “{name}” contains lists or structures; it must contain text.")
     row, expanded = 2, 0
     try:
         for batch in file.iter_batches(batch_size=CHUNK // 8, columns=names):
@@ -169,7 +171,7 @@ def _as_text(value: object) -> str:
     if value is None or value != value:  # a missing number is not equal to itself
         return ""
     if isinstance(value, float) and value.is_integer():
-        return str(int(value))  # whole numbers become floats where some are missing
+        return str(int(value))  # integers are read as floats where some are missing
     return value if isinstance(value, str) else str(value)
 
 
@@ -178,16 +180,16 @@ def _as_text(value: object) -> str:
 
 def _csv_chunks(path: Path, names: list[str], most_bytes: int, progress: ReadProgress | None) -> Iterator[Cells]:
     records = _records(path, progress, most_bytes)
-    there = next(records)[1]
-    places = [there.index(name) for name in names]
+    available = next(records)[1]
+    places = [available.index(name) for name in names]
     rows: list[int] = []
     kept: list[list[str]] = [[] for _ in names]
     characters = 0
     for row, cells in records:
-        if len(cells) != len(there):
+        if len(cells) != len(available):
             raise BadNotes(
-                f"{path.name}, row {row}: {len(cells)} cells, but the header names {len(there)} columns. A quote or a "
-                "separator inside a note may be unescaped."
+                f"{path.name}, row {row}: {len(cells)} cells, but the header names {len(available)} columns. A quote "
+                "or a separator inside a note may be unescaped."
             )
         rows.append(row)
         for values, place in zip(kept, places, strict=True):
@@ -201,7 +203,7 @@ def _csv_chunks(path: Path, names: list[str], most_bytes: int, progress: ReadPro
 
 
 def _records(path: Path, progress: ReadProgress | None, most_bytes: int) -> Iterator[tuple[int, list[str]]]:
-    """(row number, cells) of every record, the header first; blank lines are no records."""
+    """(row number, cells) of every record, header first; blank lines are skipped."""
     csv.field_size_limit(MOST_CHARACTERS + 1)
     row = 0
     try:
@@ -223,7 +225,7 @@ def _csv_error(error: csv.Error) -> str:
     if "expected after" in str(error):
         return "text follows a closing quote. A quote inside a quoted cell is written twice."
     if "new-line character" in str(error):
-        return "a line ends in a carriage return alone. Save the file with the usual line ends."
+        return "a line ends with a carriage return only. Save the file with standard line endings."
     return f"this is not CSV ({error})."
 
 
@@ -233,7 +235,7 @@ def _again(first: str, rest: Iterator[str]) -> Iterator[str]:
 
 
 def _lines(path: Path, progress: ReadProgress | None, most_bytes: int) -> Iterator[str]:
-    """Lines as text; bytes that are no UTF-8 become lone surrogates, which `_check` finds in their cell."""
+    """Lines as text; bytes that are not UTF-8 become lone surrogates, which `_check` finds in their cell."""
     start = _first_bytes(path)
     if not start.strip():
         raise BadNotes(f"{path.name} is empty.")
@@ -253,8 +255,8 @@ def _lines(path: Path, progress: ReadProgress | None, most_bytes: int) -> Iterat
                     raise _too_large(path, most_bytes)
                 if zipped and expanded > max(RATIO_FROM, MOST_RATIO * raw.tell()):
                     raise BadNotes(
-                        f"{path.name} expands to more than {MOST_RATIO} times its size by line {number}, as no notes "
-                        "do. It is not read any further."
+                        f"{path.name} expands to more than {MOST_RATIO} times its size by line {number}; notes do not. "
+                        "Reading was stopped."
                     )
                 if progress is not None and number % CHUNK == 0:
                     progress(raw.tell(), size)

@@ -1,7 +1,8 @@
-"""Notes that somebody brought → a `Corpus` like any other, so that everything downstream works on it.
+"""Import users' notes into a `Corpus` like any other, so that the rest of the app works on it unchanged.
 
-`import_notes` reads a CSV or Parquet file of notes (`core.corpus.importing.files`) or a folder shaped like MIMIC-III
-(`core.corpus.importing.mimic`), checks it, splits it by patient (row J1), writes the cohort and says what it saw.
+`import_notes` reads a CSV or Parquet file of notes (`core.corpus.importing.files`) or a MIMIC-III folder
+(`core.corpus.importing.mimic`), checks it, splits it by patient (Jagannatha 2021, A.1), writes the cohort and reports
+what it found.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ from core.corpus.synthetic.canaries import draw
 from core.corpus.tables import PATIENTS, Corpus
 from core.spec import CorpusSpec
 
-MEMBER_SHARE = 0.7  # row J1
-COPIES_SHARE = 0.05  # planted canaries are at most this share of the training notes
-MEAN_COPIES = 15 / 8  # of a canary: 1, 2, 4 or 8 copies, put in by a fair coin
+MEMBER_SHARE = 0.7  # 70/30 by patient (Jagannatha 2021, A.1)
+COPIES_SHARE = 0.05  # inserted canaries are at most this share of the training notes
+MEAN_COPIES = 15 / 8  # mean copies of a canary: 1, 2, 4 or 8, inserted with probability ½
 MOST_CANARIES = 48
 
-STAGES = {  # what on_progress is told, in this order, and about which share of the time it takes
+STAGES = {  # stages reported to on_progress, in this order, with about their share of the time
     "reading": 0.04,
     "looking for copies": 0.09,
     "looking for identifiers": 0.68,
@@ -42,7 +43,7 @@ STAGES = {  # what on_progress is told, in this order, and about which share of 
 
 
 class Seen(BaseModel):
-    """What an import made and saw on the way: counts for people to look at before they train on it."""
+    """Counts of what an import made and found, for users to check before they train on it."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -52,25 +53,25 @@ class Seen(BaseModel):
     heldout: int
     notes: int  # without canaries
     notes_with_phi: int
-    found: dict[str, int]  # places in the notes by field: those of records and those of shapes
+    found: dict[str, int]  # spans in the notes by field: values of records and PHI shapes
     canaries: int
-    planted: int  # canaries that the coin put in
+    planted: int  # canaries that the coin inserted
     training_notes: int  # of members, without canaries
     rows: int  # notes in the file
-    blank: int  # notes without any text, left out
+    blank: int  # notes without text, left out
     marked_wrong: int  # notes that MIMIC-III marks as errors, left out
-    copies: int  # notes that repeat an earlier one word for word, before anything was removed
-    near_copies: int  # the same, or nearly
+    copies: int  # notes that repeat an earlier one word for word, counted before anything was removed
+    near_copies: int  # the same, word for word or nearly
     removed: int  # copies left out
-    records: Literal["table", "surrogates", "notes"]  # where the patients' details are from
-    without_record: int  # patients who have no row in the table of identifiers
-    without_identifier: int  # patients of whom nothing is known that could be found in a text
-    unknown_placeholders: int  # of MIMIC-III: of a kind that no surrogate stands for
-    remarks: tuple[str, ...]  # sentences: what was accepted, and should be known
+    records: Literal["table", "surrogates", "notes"]  # source of the patients' details
+    without_record: int  # patients without a row in the table of identifiers
+    without_identifier: int  # patients without any known identifier that could be found in a text
+    unknown_placeholders: int  # MIMIC-III placeholders of a kind that has no surrogate
+    remarks: tuple[str, ...]  # warnings, as sentences: what was accepted but you should know
 
 
 def read_notes(path: Path | str, **columns: Any) -> Corpus:
-    """The cohort of a CSV or Parquet file of notes, or of a folder shaped like MIMIC-III, in memory.
+    """The cohort of a CSV or Parquet file of notes, or of a MIMIC-III folder, in memory.
 
     Args:
         path: the file or folder.
@@ -78,7 +79,7 @@ def read_notes(path: Path | str, **columns: Any) -> Corpus:
             `import_notes`.
 
     Raises:
-        BadNotes: a sentence naming file, row and column; nothing is kept.
+        BadNotes: with a sentence that names the file, row and column; nothing is kept.
 
     """
     mapping = {name: columns.pop(name) for name in COLUMNS if name in columns}
@@ -105,48 +106,48 @@ def import_notes(
 
     Args:
         path: a CSV (.gz too) or Parquet file of notes, or a folder with NOTEEVENTS, PATIENTS, ADMISSIONS and
-            DIAGNOSES_ICD (and D_ICD_DIAGNOSES, for the words of its codes).
-        folder: an empty one, for the tables and the spec; from now on only its owner can open it. When this raises,
-            what it holds is to be thrown away.
-        columns: the file's column for each of `COLUMNS`; those not given are guessed (`guess_columns`).
-        identifiers: a table of patients' identifiers (`read_identifiers`); without one they are read from the notes.
-        population: share (0 to 0.5) of patients kept apart for thresholds and reference models.
+            DIAGNOSES_ICD (and D_ICD_DIAGNOSES, for the descriptions of its codes).
+        folder: an empty folder for the tables and the spec; only its owner can open it from now on. If this raises,
+            delete the folder's contents.
+        columns: the file's column for each of `COLUMNS`; missing ones are guessed (`guess_columns`).
+        identifiers: a table of patients' identifiers (`read_identifiers`); without it they are read from the notes.
+        population: share (0 to 0.5) of patients set aside for thresholds and reference models.
         seed: of the split, the canaries and the surrogates.
-        canaries: how many canary sentences to plant by coin; None: as many as fit (`fitting_canaries`).
+        canaries: how many canary sentences to draw, each inserted by a coin; None: as many as fit (`fitting_canaries`).
         deduplicate: leave out copies: "exact" (the same words) or "near" (`core.corpus.transforms.near_copies`).
-        owner: whose notes these are; the same notes of two owners are two cohorts.
-        most_bytes: how far a file may expand.
-        on_progress: told (one of STAGES, done, total) now and then; what it raises stops the import.
+        owner: the notes' owner; the same notes of two owners are two cohorts.
+        most_bytes: largest expanded size of a file.
+        on_progress: called with (one of STAGES, done, total) from time to time; an exception from it stops the import.
 
     Raises:
-        BadNotes: a sentence naming file, row and column.
+        BadNotes: with a sentence that names the file, row and column.
         ValueError: an option out of range.
 
     """
     path = Path(path)
     _check_options(population, canaries, deduplicate)
-    tell = on_progress or (lambda what, done, total: None)
+    report = on_progress or (lambda what, done, total: None)
     make_folder(folder, private=True)
     raw, shaped = RawNotes(folder), SpanSpool(folder)
-    brought = read(path, raw, columns or {}, identifiers, seed, most_bytes, tell)
-    notes, counts = with_text(brought.notes, raw, deduplicate, tell)
+    loaded = read(path, raw, columns or {}, identifiers, seed, most_bytes, report)
+    notes, counts = with_text(loaded.notes, raw, deduplicate, report)
     check_patients(path, notes)
-    evidence = Evidence() if brought.records is None else None
+    evidence = Evidence() if loaded.records is None else None
     number, who = pd.factorize(notes["patient_id"])
-    detect_phi(raw, number, shaped, evidence, tell)
-    records = brought.records if evidence is None else evidence.records(who.tolist())
+    detect_phi(raw, number, shaped, evidence, report)
+    records = loaded.records if evidence is None else evidence.records(who.tolist())
     assert records is not None  # `evidence` is None only where they were brought
     patients = _patients(path, notes, records, population, seed)
     writer = CohortWriter(folder, patients, owner)
-    marked = annotate(notes, patients, raw, shaped, writer, tell)
+    marked = annotate(notes, patients, raw, shaped, writer, report)
     raw.remove()
     shaped.remove()
     described = _described(notes, patients, marked.named, canaries, seed, deduplicate)
-    if brought.source == "table":
+    if loaded.source == "table":
         described = described.model_copy(update={"identifiers": "table"})
     secrets = draw(described)
     insert_canaries(described, secrets, writer)
-    diagnoses = brought.diagnoses[brought.diagnoses["admission_id"].isin(notes["admission_id"])].reset_index(drop=True)
+    diagnoses = loaded.diagnoses[loaded.diagnoses["admission_id"].isin(notes["admission_id"])].reset_index(drop=True)
     splits = patients["split"].value_counts()
     return Seen(
         spec=writer.finish(described, secrets, diagnoses),
@@ -159,18 +160,18 @@ def import_notes(
         canaries=len(secrets),
         planted=int(secrets["inserted"].sum()),
         training_notes=_of_members(notes, patients),
-        marked_wrong=brought.marked_wrong,
-        unknown_placeholders=brought.unknown,
-        records=brought.source,
+        marked_wrong=loaded.marked_wrong,
+        unknown_placeholders=loaded.unknown,
+        records=loaded.source,
         without_record=int((~patients["patient_id"].isin(set(records["patient_id"]))).sum()),
         without_identifier=len(patients) - identifiable(patients),
-        remarks=brought.remarks,
+        remarks=loaded.remarks,
         **counts,
     )
 
 
 def fitting_canaries(training_notes: int) -> int:
-    """How many canary sentences a cohort of so many training notes bears: planted copies are at most 5 % of them."""
+    """How many canary sentences fit a cohort with this many training notes: inserted copies are at most 5 % of them."""
     return min(MOST_CANARIES, int(COPIES_SHARE * training_notes / MEAN_COPIES) // 6 * 6)
 
 
@@ -183,13 +184,13 @@ def _check_options(population: float, canaries: int | None, deduplicate: str) ->
         raise ValueError(f"deduplicate: “{deduplicate}” is not one of {', '.join(get_args(Deduplicate))}")
 
 
-# Putting a cohort together -------------------------------------------------------------------------------------------
+# Assembling a cohort -------------------------------------------------------------------------------------------------
 
 
 def split_patients(patients: list[str], *, population: float, seed: int) -> dict[str, str]:
-    """Split of every patient: a share of population, and of the rest 70 % members and 30 % held out (row J1).
+    """Split of every patient: a share of population, and of the rest 70 % members and 30 % held out.
 
-    Depends on who the patients are and on `seed`, not on the order of the file.
+    Source: Jagannatha 2021, A.1. Depends on the set of patients and on `seed`, not on the order of the file.
     """
     order = sorted(set(patients))
     random.Random(f"{seed}/split").shuffle(order)
@@ -200,7 +201,7 @@ def split_patients(patients: list[str], *, population: float, seed: int) -> dict
 
 
 def _patients(path: Path, notes: pd.DataFrame, records: pd.DataFrame, population: float, seed: int) -> pd.DataFrame:
-    """The patients table: everybody who has a note, in the order of their first one, with a record if there is one."""
+    """The patients table: everybody with a note, in the order of their first note, with their record if any."""
     who = notes["patient_id"].drop_duplicates()
     if (notes["split"] != "").all():
         splits = dict(zip(notes["patient_id"], notes["split"], strict=True))
@@ -221,7 +222,7 @@ def _patients(path: Path, notes: pd.DataFrame, records: pd.DataFrame, population
 
 
 def _codes(given: list[object]) -> list[list[str]]:
-    """Everybody's ICD codes with their dot: lists as MIMIC-III's reader makes them, or cells of a table."""
+    """Every patient's ICD codes with their dot, from lists (MIMIC-III) or from the cells of a table."""
     if any(isinstance(cell, list) for cell in given):
         return [cell if isinstance(cell, list) else [] for cell in given]
     found = [codes_in(cell) if isinstance(cell, str) else [] for cell in given]
@@ -230,14 +231,14 @@ def _codes(given: list[object]) -> list[list[str]]:
 
 
 def _of_members(notes: pd.DataFrame, patients: pd.DataFrame) -> int:
-    """How many of the notes are trained on."""
+    """Number of notes of members, which are trained on."""
     return int(notes["patient_id"].isin(patients.loc[patients["split"] == "member", "patient_id"]).sum())
 
 
 def _described(
     notes: pd.DataFrame, patients: pd.DataFrame, named: int, canaries: int | None, seed: int, copies: Deduplicate
 ) -> CorpusSpec:
-    """The spec of the cohort, but for the id of its content."""
+    """The spec of the cohort, without the id of its content."""
     splits = patients["split"].value_counts()
     return CorpusSpec(
         patients=int(splits["member"] + splits["heldout"]),

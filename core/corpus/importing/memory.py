@@ -1,7 +1,7 @@
-"""How much memory an import takes: told while its file is read, before the time is spent.
+"""Estimate how much memory an import takes while its file is read, before the time is spent.
 
-Texts wait on disk (`core.corpus.importing.spool`). What grows in memory is what is compared between all notes: hashes
-and shingles of possible copies, ids, and the index of the patients' identifiers.
+Texts are kept on disk (`core.corpus.importing.spool`). What grows in memory is what is compared between all notes:
+hashes and shingles of possible copies, ids, and the index of the patients' identifiers.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ import psutil
 
 from core.corpus.importing.files import BadNotes
 
-# Measured as peak above the idle process (docs/METHODS.md), and rounded up.
+# Measured as the peak above the idle process (docs/METHODS.md), and rounded up.
 AT_LEAST = 60_000_000  # bytes: one batch of notes, and the libraries' buffers
-PER_NOTE = 1_200  # hashes for copies, ids, what its patient's record is read from
-PER_CHARACTER = 1.2  # shingles, where every note might be a near copy; else nothing
-PER_PATIENT = 8_000  # the index, with ten fields known of everybody; a third of it when notes alone must tell
+PER_NOTE = 1_200  # hashes for copies, ids, evidence for the patient's record
+PER_CHARACTER = 1.2  # shingles if every note might be a near copy; otherwise nothing
+PER_PATIENT = 8_000  # the index with ten known fields each; a third of it without a table of identifiers
 CGROUP = Path("/sys/fs/cgroup")
 
 
 def memory_needed(notes: float, characters: float, patients: float) -> float:
-    """Bytes that so many notes with so many characters, of so many patients, take at the peak of an import."""
+    """Peak memory in bytes of an import of this many notes, characters and patients."""
     return AT_LEAST + PER_NOTE * notes + PER_CHARACTER * characters + PER_PATIENT * patients
 
 
 def free_memory() -> int:
-    """Bytes that can still be had here: what the machine has free, or what is left of a container's limit."""
+    """Bytes of memory still available: the machine's free memory, or what is left of a container's limit."""
     free = psutil.virtual_memory().available
     with contextlib.suppress(OSError, ValueError):  # no such files, or "max": there is no other limit
         limit = int((CGROUP / "memory.max").read_text())
@@ -37,23 +37,25 @@ def free_memory() -> int:
 
 
 class MemoryWatch:
-    """Counts the notes of one file while it is read, and stops the import when the whole would not fit into memory."""
+    """Counts the notes of one file while it is read, and stops the import if the whole file would not fit in memory."""
 
     def __init__(self, file: str) -> None:
         self._file, self._free = file, free_memory()
         self._notes = self._characters = 0
         self._patients: set[str] = set()
-        self._share = 0.0  # of the file that was read
+        self._share = 0.0  # of the file that has been read
 
     def read(self, done: int, total: int) -> None:
-        """So much of the file was read (`ReadProgress`)."""
+        """Report how much of the file has been read (`ReadProgress`)."""
         self._share = done / max(1, total)
 
     def add(self, texts: Iterable[str], patients: Iterable[str]) -> None:
-        """These notes of these patients were read.
+        """Report notes that were read, and their patients.
 
-        Raises BadNotes when as many notes again as the file still holds would be too many; of patients only those that
-        were seen count, since the next notes may be theirs.
+        Raises:
+            BadNotes: if the file's notes, extrapolated from those read so far, would need too much memory. Patients are
+                not extrapolated, since the remaining notes may be theirs.
+
         """
         for text in texts:
             self._notes += 1
@@ -64,9 +66,9 @@ class MemoryWatch:
         notes, characters = self._notes / self._share, self._characters / self._share
         if (needed := memory_needed(notes, characters, len(self._patients))) > self._free:
             raise BadNotes(
-                f"{self._file}: its about {notes:,.0f} notes need {_gigabytes(needed)} of memory while they are "
-                f"checked, and {_gigabytes(self._free)} are free here. Bring a part of them, or use a computer with "
-                "more memory."
+                f"{self._file}: checking its approximately {notes:,.0f} notes needs {_gigabytes(needed)} of memory, "
+                f"and {_gigabytes(self._free)} are free here. Import a part of them, or use a computer with more "
+                "memory."
             )
 
 

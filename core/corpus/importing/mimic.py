@@ -1,10 +1,10 @@
-"""A folder shaped like MIMIC-III: NOTEEVENTS, PATIENTS, ADMISSIONS and DIAGNOSES_ICD, each as .csv or .csv.gz.
+"""A MIMIC-III folder: NOTEEVENTS, PATIENTS, ADMISSIONS and DIAGNOSES_ICD, each as .csv or .csv.gz.
 
-D_ICD_DIAGNOSES, where it is there too, says what the codes are called; otherwise the official lists do
+D_ICD_DIAGNOSES, if present, gives the descriptions of the codes; otherwise they come from the official lists
 (`core.corpus.icd_codes`).
 
-The notes come with placeholders where identifiers stood (`[**Known lastname 658**]`). They are filled with surrogates
-(`core.corpus.importing.surrogates`, row L1), so every patient gets a record whose values do stand in their notes.
+The notes have placeholders in place of identifiers (`[**Known lastname 658**]`). They are filled with surrogates
+(`core.corpus.importing.surrogates`; Lehman 2021, §3), so every patient gets a record whose values occur in their notes.
 """
 
 from __future__ import annotations
@@ -30,26 +30,28 @@ TABLES = ("NOTEEVENTS", "PATIENTS", "ADMISSIONS", "DIAGNOSES_ICD")
 
 @dataclass(frozen=True)
 class Mimic:
-    """The notes and records of a folder, in the shape that `core.corpus.importing.importer` goes on with."""
+    """The notes and records of a folder, in the form that `core.corpus.importing.importer` expects."""
 
     notes: pd.DataFrame  # as `core.corpus.importing.note_tables.read_file` returns them
     records: pd.DataFrame
     diagnoses: pd.DataFrame  # core.corpus.tables.DIAGNOSES, of the patients who have notes
     marked_wrong: int
-    unknown: int  # placeholders of a kind that no surrogate stands for
+    unknown: int  # placeholders of a kind that has no surrogate
 
 
 def is_mimic(folder: Path) -> bool:
-    """True when the folder holds NOTEEVENTS."""
+    """True if the folder contains NOTEEVENTS."""
     return folder.is_dir() and _file(folder, "NOTEEVENTS") is not None
 
 
 def read_mimic(
     folder: Path, into: RawNotes, *, seed: int, most_bytes: int, on_progress: Callable[[str, int, int], None]
 ) -> Mimic:
-    """Read the four tables, the notes' texts into `into`.
+    """Read the four tables; the notes' texts go into `into`.
 
-    Raises BadNotes naming the missing file, or the file, row and column of what is wrong.
+    Raises:
+        BadNotes: naming the missing file, or the file, row and column of what is wrong.
+
     """
     files = {name: _needed(folder, name) for name in TABLES}
     people = _people(files["PATIENTS"], most_bytes)
@@ -89,7 +91,7 @@ def read_mimic(
     if len(again):
         raise BadNotes(
             f"{files['NOTEEVENTS'].name}, row {again['row'].iloc[0]}, column “ROW_ID”: note {again['note_id'].iloc[0]} "
-            "stands there twice."
+            "appears twice."
         )
     codes = diagnoses.drop_duplicates(["patient_id", "code"]).groupby("patient_id")["code"].agg(list).to_dict()
     with_notes = list(dict.fromkeys(notes["patient_id"])) if len(notes) else []
@@ -116,8 +118,8 @@ def _file(folder: Path, name: str) -> Path | None:
 def _needed(folder: Path, name: str) -> Path:
     if (path := _file(folder, name)) is None:
         if is_mimic(folder):
-            raise BadNotes(f"There is no file {name}.csv or {name}.csv.gz beside NOTEEVENTS: MIMIC-III has one.")
-        raise BadNotes(f"{folder} has no file {name}.csv or {name}.csv.gz, as a folder of MIMIC-III has.")
+            raise BadNotes(f"There is no file {name}.csv or {name}.csv.gz next to NOTEEVENTS: MIMIC-III has one.")
+        raise BadNotes(f"{folder} has no file {name}.csv or {name}.csv.gz, which a MIMIC-III folder has.")
     return path
 
 
@@ -129,10 +131,10 @@ def _rows(
     *,
     optional: tuple[str, ...] = (),
 ) -> Iterator[tuple[int, dict[str, str]]]:
-    """(row number, cells by upper-case name); some copies of MIMIC-III write the names in lower case."""
-    there = {name.upper(): name for name in header(path)}
-    columns = {name: there.get(name, name) for name in names}
-    columns |= {name: there[name] for name in optional if name in there}
+    """(row number, cells by upper-case name); some copies of MIMIC-III have lower-case names."""
+    by_name = {name.upper(): name for name in header(path)}
+    columns = {name: by_name.get(name, name) for name in names}
+    columns |= {name: by_name[name] for name in optional if name in by_name}
     for cells in chunks(path, columns.values(), most_bytes=most_bytes, on_progress=progress):
         for place, row in enumerate(cells.rows):
             found = {name: cells.columns[column][place].strip() for name, column in columns.items()}
@@ -145,16 +147,16 @@ def _people(path: Path, most_bytes: int) -> dict[str, tuple[str, str]]:
     sexes, births = Column(path.name, "GENDER"), Column(path.name, "DOB")
     for row, cells in _rows(path, ("SUBJECT_ID", "GENDER", "DOB"), most_bytes):
         if cells["SUBJECT_ID"] in found:
-            raise BadNotes(f"{path.name}, row {row}, column “SUBJECT_ID”: patient {cells['SUBJECT_ID']} comes twice.")
+            raise BadNotes(f"{path.name}, row {row}, column “SUBJECT_ID”: patient {cells['SUBJECT_ID']} appears twice.")
         sex = sexes.read(row, cells["GENDER"], read_sex)
         if sex not in ("M", "F"):
-            raise BadNotes(f"{sexes.where(row)}: {quoted(sex)} is neither M nor F, as MIMIC-III has it.")
+            raise BadNotes(f"{sexes.where(row)}: {quoted(sex)} is neither M nor F, which MIMIC-III uses.")
         found[cells["SUBJECT_ID"]] = (sex, _iso(births, row, cells["DOB"]))
     return found
 
 
 def _iso(column: Column, row: int, cell: str) -> str:
-    """The day in a cell of MIMIC-III, whose dates are shifted into the future; empty where there is none."""
+    """The ISO date in a cell of MIMIC-III, whose dates are shifted into the future; empty if the cell is empty."""
     return column.date(row, cell, shifted=True).first.isoformat() if cell else ""
 
 
@@ -168,7 +170,7 @@ def _first_admissions(path: Path, most_bytes: int) -> dict[str, str]:
 
 
 def _diagnoses(path: Path, names: Path | None, most_bytes: int) -> pd.DataFrame:
-    """The distinct codes of every admission (DIAGNOSES), in the order of the file, with their dot and description."""
+    """The distinct codes of every admission (DIAGNOSES), in file order, with their dot and description."""
     described = {} if names is None else _descriptions(names, most_bytes)
     column = _code_column(path)
     found: dict[tuple[str, str, str], None] = {}
@@ -189,7 +191,7 @@ def _descriptions(path: Path, most_bytes: int) -> dict[str, str]:
 
 
 def _code_column(path: Path) -> str:
-    """MIMIC-III calls it ICD9_CODE; MIMIC-IV calls it ICD_CODE and says beside it which revision it is of."""
+    """ICD9_CODE in MIMIC-III; ICD_CODE in MIMIC-IV, which has a separate column for the revision."""
     return "ICD9_CODE" if "ICD9_CODE" in {name.upper() for name in header(path)} else "ICD_CODE"
 
 
@@ -199,7 +201,7 @@ def _dotted(cells: dict[str, str], column: str) -> str:
 
 
 def _age(born: str, admitted: str) -> int | None:
-    """Years at the first admission; MIMIC-III moves births of people over 89 back 300 years, which are 90 here."""
+    """Age in years at first admission. MIMIC-III moves births of people over 89 back 300 years; they are 90 here."""
     try:
         years = (pd.Timestamp(admitted) - pd.Timestamp(born)).days // 365.2425
     except ValueError:

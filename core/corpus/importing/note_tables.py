@@ -1,6 +1,6 @@
-"""One file of notes → rows of a cohort: which column is what, and every row checked.
+"""Read one file of notes into rows of a cohort: identify its columns and check every row.
 
-What is wrong is a `BadNotes` that names the file, the row and the column.
+Every error is a `BadNotes` that names the file, the row and the column.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from core.corpus.importing.mimic import is_mimic
 from core.corpus.importing.spool import RawNotes
 
 COLUMNS = ("note", "patient", "admission", "date", "type", "note_id", "split")
-FEWEST_PATIENTS = 4  # two to train on and compare with; the cohort's spec knows no smaller one
+FEWEST_PATIENTS = 4  # two to train on and two to compare with; the cohort's spec allows no fewer
 
-Progress = Callable[[str, int, int], None]  # (what is done, done, total)
+Progress = Callable[[str, int, int], None]  # (stage, done, total)
 
 _SHORTENED = r"[0-9](?:[.,][0-9]+)?[eE]\+[0-9]+"
 _LIKE_CANARIES = re.compile(r"C[0-9]{4,}")
@@ -37,10 +37,11 @@ _GUESSES: dict[str, tuple[str, ...]] = {
 
 
 def guess_columns(names: list[str]) -> dict[str, str]:
-    """Which column of a file is which of `COLUMNS`, by the usual names in any case; what is not there is left out."""
-    there = {_plain(name): name for name in reversed(names)}
+    """Map each of `COLUMNS` to a column of the file by the usual names, in any case; unrecognised ones are left out."""
+    by_name = {_plain(name): name for name in reversed(names)}
     found = {
-        role: next((there[guess] for guess in guesses if guess in there), None) for role, guesses in _GUESSES.items()
+        role: next((by_name[guess] for guess in guesses if guess in by_name), None)
+        for role, guesses in _GUESSES.items()
     }
     return {role: name for role, name in found.items() if name is not None}
 
@@ -50,12 +51,24 @@ def _plain(name: str) -> str:
 
 
 def read_file(
-    path: Path, into: RawNotes, given: dict[str, str], most_bytes: int, tell: Progress, remarks: Remarks
+    path: Path, into: RawNotes, given: dict[str, str], most_bytes: int, report: Progress, remarks: Remarks
 ) -> pd.DataFrame:
-    """Read the notes of one file. Returns row, note_id, patient_id, admission_id, split, note_type, date and `blank`.
+    """Read the notes of one file.
 
-    `given` maps some of COLUMNS to the file's columns, the others are guessed; `remarks` takes what is only remarkable.
-    Raises BadNotes.
+    Args:
+        path: the file.
+        into: receives the notes and their texts.
+        given: the file's column for some of COLUMNS; the others are guessed.
+        most_bytes: largest expanded size of the file.
+        report: called with (stage, done, total).
+        remarks: receives the warnings.
+
+    Returns:
+        Columns row, note_id, patient_id, admission_id, split, note_type, date and `blank`.
+
+    Raises:
+        BadNotes: for anything wrong in the file.
+
     """
     chosen = _chosen_columns(path, given)
     watch, wordless = MemoryWatch(path.name), _Wordless(Column(path.name, chosen["note"], remarks))
@@ -63,7 +76,7 @@ def read_file(
 
     def progress(done: int, total: int) -> None:
         watch.read(done, total)
-        tell("reading", done, total)
+        report("reading", done, total)
 
     for cells in chunks(path, chosen.values(), most_bytes=most_bytes, on_progress=progress):
         watch.add(cells.columns[chosen["note"]], cells.columns[chosen["patient"]])
@@ -90,7 +103,7 @@ def read_file(
 
 
 def _chosen_columns(path: Path, given: dict[str, str]) -> dict[str, str]:
-    """Which column of the file is which of COLUMNS. Raises BadNotes where nobody can tell."""
+    """The file's column for each of COLUMNS. Raises BadNotes where it is missing or ambiguous."""
     names = header(path)
     if is_mimic(path.parent) and path.name.upper().startswith("NOTEEVENTS"):
         raise BadNotes(
@@ -110,7 +123,7 @@ def _chosen_columns(path: Path, given: dict[str, str]) -> dict[str, str]:
 
 
 class _Wordless:
-    """Notes without a letter: a column of numbers is no column of notes."""
+    """Counts notes without a letter: a column of numbers is not a column of notes."""
 
     def __init__(self, column: Column) -> None:
         self._column = column
@@ -118,27 +131,27 @@ class _Wordless:
         self._first: tuple[int, str] | None = None
 
     def look(self, row: int, text: str) -> None:
-        """The next note."""
+        """Check the next note."""
         if not text.strip():
             return
         self._notes += 1
         if not any(map(str.isalpha, text)):
             self._wordless += 1
             self._first = self._first or (row, text.strip())
-            self._column.remarks.add("the note holds no letter", self._column.where(row))
+            self._column.remarks.add("the note contains no letter", self._column.where(row))
 
     def judge(self) -> None:
-        """Raises BadNotes where that is true of most notes."""
+        """Raise BadNotes if most notes have no letter."""
         if self._first is not None and 2 * self._wordless > self._notes:
             row, text = self._first
             raise BadNotes(
-                f"{self._column.where(row)}: {quoted(text)} holds no letter, nor do {self._wordless:,} of the "
-                f"{self._notes:,} notes. Choose the column that holds the text of the notes."
+                f"{self._column.where(row)}: {quoted(text)} contains no letter, nor do {self._wordless:,} of the "
+                f"{self._notes:,} notes. Choose the column that contains the text of the notes."
             )
 
 
 def _check_ids(path: Path, notes: pd.DataFrame, chosen: dict[str, str]) -> None:
-    """Every note has a patient and an id of its own, and no patient stands in two splits."""
+    """Check that every note has a patient and a unique id, and that no patient is in two splits."""
     for column, role in (("patient_id", "patient"), ("note_id", "note_id")):
         missing = notes.loc[notes[column] == "", "row"]
         if len(missing):
@@ -148,14 +161,14 @@ def _check_ids(path: Path, notes: pd.DataFrame, chosen: dict[str, str]) -> None:
         row, who = shortened.iloc[0]
         raise BadNotes(
             f"{path.name}, row {row}, column “{chosen['patient']}”: {quoted(who)} is a number that a spreadsheet has "
-            "shortened, so several patients may look like one. Save the ids as text."
+            "shortened, so several patients may have the same id. Save the ids as text."
         )
     again = notes[notes["note_id"].duplicated()]
     if len(again):
         first = notes.loc[notes["note_id"] == again["note_id"].iloc[0], "row"].iloc[0]
         raise BadNotes(
             f"{path.name}, row {again['row'].iloc[0]}, column “{chosen['note_id']}”: note {again['note_id'].iloc[0]} "
-            f"stands in row {first} too. Every note needs an id of its own."
+            f"is already in row {first}. Every note needs a unique id."
         )
     if "split" in chosen:
         _check_splits(path, notes, chosen["split"])
@@ -179,18 +192,18 @@ def _check_splits(path: Path, notes: pd.DataFrame, column: str) -> None:
 
 
 def check_patients(path: Path, notes: pd.DataFrame) -> None:
-    """Raises BadNotes for fewer than FEWEST_PATIENTS patients, and for one who is named like a canary."""
+    """Raise BadNotes if there are fewer than FEWEST_PATIENTS patients, or if an id looks like a canary's."""
     patients = notes["patient_id"].nunique()
     if patients < FEWEST_PATIENTS:
         raise BadNotes(
-            f"{path.name} holds notes of {patients} patient{'s' * (patients != 1)}. At least {FEWEST_PATIENTS} are "
-            "needed: some are trained on, the others are held out to compare with."
+            f"{path.name} has notes of {patients} patient{'s' * (patients != 1)}. At least {FEWEST_PATIENTS} are "
+            "needed: some are trained on, the others are held out for comparison."
         )
     names = pd.Series(notes["patient_id"].unique())
     reserved = names[[_LIKE_CANARIES.fullmatch(name) is not None for name in names]]
     if len(reserved):
         row = notes.loc[notes["patient_id"] == reserved.iloc[0], "row"].iloc[0]
         raise BadNotes(
-            f"{path.name}, row {row}: the patient id {reserved.iloc[0]} looks like those of canaries (C0000 and on). "
+            f"{path.name}, row {row}: the patient id {reserved.iloc[0]} looks like a canary's (C0000 and up). "
             "Rename the patients."
         )

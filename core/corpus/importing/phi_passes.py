@@ -1,4 +1,4 @@
-"""The passes of an import over its notes, a batch of texts at a time: what is shaped like PHI, and whose it is."""
+"""The passes of an import over its notes, one batch of texts at a time: find PHI shapes, then attribute them."""
 
 from __future__ import annotations
 
@@ -17,28 +17,30 @@ from core.corpus.synthetic.canaries import canary_notes
 from core.corpus.tables import NOTES, spans_array
 from core.spec import CorpusSpec
 
-TELL = 100  # notes between two words on progress
+TELL = 100  # notes between two progress reports
 
 
-def detect_phi(raw: RawNotes, number: np.ndarray, shaped: SpanSpool, evidence: Evidence | None, tell: Progress) -> None:
-    """Put aside what is shaped like PHI in every note; `number` is that of the note's patient."""
+def detect_phi(
+    raw: RawNotes, number: np.ndarray, shaped: SpanSpool, evidence: Evidence | None, report: Progress
+) -> None:
+    """Store the PHI shapes of every note; `number` is the number of each note's patient."""
     done = 0
     for texts in raw.texts():
         places = []
         for text in texts:
             places.append(shaped_places(text))
             if len(places) % TELL == 0:
-                tell("looking for identifiers", done + len(places), len(number))
+                report("looking for identifiers", done + len(places), len(number))
         if evidence is not None:
             evidence.add(number[done : done + len(texts)].tolist(), texts, places)
         shaped.add(places)
         done += len(texts)
-        tell("looking for identifiers", done, len(number))
+        report("looking for identifiers", done, len(number))
 
 
 @dataclass(frozen=True)
 class Marked:
-    """What was marked: spans by field, notes that have any, and notes with the name of a patient."""
+    """What was annotated: spans by field, notes with any span, and notes with the name of a patient."""
 
     found: dict[str, int]
     identifying: int
@@ -46,7 +48,12 @@ class Marked:
 
 
 def annotate(
-    notes: pd.DataFrame, patients: pd.DataFrame, raw: RawNotes, shaped: SpanSpool, writer: CohortWriter, tell: Progress
+    notes: pd.DataFrame,
+    patients: pd.DataFrame,
+    raw: RawNotes,
+    shaped: SpanSpool,
+    writer: CohortWriter,
+    report: Progress,
 ) -> Marked:
     """Write the notes with their spans."""
     marker = Marker(patients)
@@ -57,22 +64,22 @@ def annotate(
     for texts, places in zip(raw.texts(), shaped.batches(), strict=True):
         part = notes.iloc[done : done + len(texts)]
         spans = []
-        for who, text, there in zip(part["patient_id"], texts, places, strict=True):
-            spans.append(marker.spans(who, text, there))
+        for who, text, shaped_spans in zip(part["patient_id"], texts, places, strict=True):
+            spans.append(marker.spans(who, text, shaped_spans))
             if len(spans) % TELL == 0:
-                tell("marking what identifies them", done + len(spans), len(notes))
+                report("marking what identifies them", done + len(spans), len(notes))
         fields = [{field for _, _, field in of_note} for of_note in spans]
         found.update(field for of_note in spans for _, _, field in of_note)
         identifying += sum(map(bool, fields))
         named += sum("full_name" in of_note for of_note in fields)
         writer.add_notes(_table(part, texts, spans))
         done += len(texts)
-        tell("marking what identifies them", done, len(notes))
+        report("marking what identifies them", done, len(notes))
     return Marked(dict(found), identifying, named)
 
 
 def _table(ids: pd.DataFrame, texts: list[str], spans: list[PlacedSpans]) -> pa.Table:
-    """Notes in the schema NOTES; nothing is known of their clinical entities."""
+    """Notes in the schema NOTES; their clinical entities are unknown."""
     columns = {name: pa.array(ids[name], pa.string()) for name in ids.columns}
     columns |= {"text": pa.array(texts, pa.string()), "phi_spans": spans_array(spans)}
     columns["entity_spans"] = spans_array([[] for _ in spans])
@@ -80,7 +87,7 @@ def _table(ids: pd.DataFrame, texts: list[str], spans: list[PlacedSpans]) -> pa.
 
 
 def insert_canaries(described: CorpusSpec, secrets: pd.DataFrame, writer: CohortWriter) -> None:
-    """Write the notes of the canaries that the coin puts in."""
+    """Write the notes of the canaries that the coin inserted."""
     planted = pd.DataFrame([asdict(note) for note in canary_notes(described, secrets)])
     if len(planted):
         ids = planted[[name for name in NOTES.names if name in IDS]]

@@ -1,4 +1,4 @@
-"""What an import reads: notes of a file or of a folder shaped like MIMIC-III, and the records that come with them."""
+"""Read the input of an import: notes of a file or of a MIMIC-III folder, and the records that come with them."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ Deduplicate = Literal["no", "exact", "near"]
 
 
 @dataclass(frozen=True)
-class Brought:
-    """What was read: notes without their texts, and the patients' records unless the notes themselves must tell."""
+class ImportInput:
+    """Notes without their texts, and the patients' records unless these must be read from the notes."""
 
     notes: pd.DataFrame
     source: Literal["table", "surrogates", "notes"] = "notes"
@@ -31,7 +31,7 @@ class Brought:
     diagnoses: pd.DataFrame = field(default_factory=no_diagnoses)
     marked_wrong: int = 0
     unknown: int = 0
-    remarks: tuple[str, ...] = ()  # sentences: what was accepted, and should be known
+    remarks: tuple[str, ...] = ()  # warnings, as sentences: what was accepted but users should know
 
 
 def read(
@@ -41,16 +41,18 @@ def read(
     identifiers: Path | str | None,
     seed: int,
     most_bytes: int,
-    tell: Progress,
-) -> Brought:
-    """Read notes, their texts into `raw`, and the records that come with them. Raises BadNotes."""
-    tell("reading", 0, 1)
+    report: Progress,
+) -> ImportInput:
+    """Read the notes, their texts into `raw`, and the records that come with them. Raises BadNotes."""
+    report("reading", 0, 1)
     remarks = Remarks()
     if path.is_dir():
-        mimic = read_mimic(path, raw, seed=seed, most_bytes=most_bytes, on_progress=tell)
-        found = Brought(mimic.notes, "surrogates", mimic.records, mimic.diagnoses, mimic.marked_wrong, mimic.unknown)
+        mimic = read_mimic(path, raw, seed=seed, most_bytes=most_bytes, on_progress=report)
+        found = ImportInput(
+            mimic.notes, "surrogates", mimic.records, mimic.diagnoses, mimic.marked_wrong, mimic.unknown
+        )
     else:
-        found = Brought(read_file(path, raw, columns, most_bytes, tell, remarks))
+        found = ImportInput(read_file(path, raw, columns, most_bytes, report, remarks))
     if identifiers is None:
         return replace(found, remarks=remarks.sentences())
     given = read_identifiers(Path(identifiers), remarks)
@@ -60,7 +62,7 @@ def read(
 
 
 def _check_patients(table: Path, path: Path, notes: pd.DataFrame, given: Identifiers, remarks: Remarks) -> None:
-    """Raises BadNotes where a table of identifiers is of other patients than the notes are."""
+    """Raise BadNotes if a table of identifiers has none of the notes' patients; warn of patients without notes."""
     with_notes = set(notes["patient_id"])
     strangers = [who for who in given.rows if who not in with_notes]
     if len(strangers) == len(given.rows):
@@ -68,33 +70,33 @@ def _check_patients(table: Path, path: Path, notes: pd.DataFrame, given: Identif
         raise BadNotes(
             f"{table.name}, row {given.rows[strangers[0]]}, column “{given.column}”: none of its {len(strangers):,} "
             f"patients has a note. It begins with patient {quoted(strangers[0])}, {path.name} with {quoted(noted)}. "
-            "Both must write a patient's id alike."
+            "Both must write patient ids in the same way."
         )
     for who in strangers:
         remarks.add("the patient has no note", f"{table.name}, row {given.rows[who]}, column “{given.column}”")
 
 
 def _check_admissions(path: Path, notes: pd.DataFrame, diagnoses: pd.DataFrame) -> None:
-    """Raises BadNotes where an admission is one patient's in the notes and another's in the table of identifiers."""
-    whose = notes["admission_id"].map(dict(zip(diagnoses["admission_id"], diagnoses["patient_id"], strict=True)))
-    torn = notes[whose.notna() & (whose != notes["patient_id"])]
+    """Raise BadNotes if an admission belongs to different patients in the notes and in the table of identifiers."""
+    owners = notes["admission_id"].map(dict(zip(diagnoses["admission_id"], diagnoses["patient_id"], strict=True)))
+    torn = notes[owners.notna() & (owners != notes["patient_id"])]
     if len(torn):
         note = torn.iloc[0]
         raise BadNotes(
-            f"{path.name}, row {note['row']}: admission {note['admission_id']} is of patient {note['patient_id']} "
-            f"here and of patient {whose[torn.index[0]]} in the table of identifiers. (A note without an admission has "
-            "its patient's id for one.)"
+            f"{path.name}, row {note['row']}: admission {note['admission_id']} belongs to patient {note['patient_id']} "
+            f"here and to patient {owners[torn.index[0]]} in the table of identifiers. (A note without an admission "
+            "has its patient's id as admission id.)"
         )
 
 
 def with_text(
-    notes: pd.DataFrame, raw: RawNotes, deduplicate: Deduplicate, tell: Progress
+    notes: pd.DataFrame, raw: RawNotes, deduplicate: Deduplicate, report: Progress
 ) -> tuple[pd.DataFrame, dict[str, int]]:
-    """The notes that are not blank, without copies if they are to be left out; and counts for `Seen`."""
+    """The notes that are not blank, without copies if these are to be left out, and counts for `Seen`."""
     rows = len(notes)
     notes = notes[~notes["blank"].astype(bool)]
     blank = rows - len(notes)
-    copies = copies_in(raw.texts, lambda done: tell("looking for copies", done, len(notes)))
+    copies = copies_in(raw.texts, lambda done: report("looking for copies", done, len(notes)))
     if deduplicate != "no":
         raw.leave_out(copies.repeats(deduplicate))
         notes = notes[~copies.repeats(deduplicate)]

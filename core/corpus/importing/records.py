@@ -1,7 +1,8 @@
-"""Who the patients of an imported cohort are: their records, and where their details stand in the notes.
+"""The patients of an imported cohort: their records, and where their details occur in the notes.
 
-With a table of identifiers the records are that table. Without one they are read out of the notes: what has the shape
-of an identifier (`core.phi.shaped`), stands in the notes of one patient alone, and stands there most often.
+With a table of identifiers, the records are that table. Without one they are read from the notes: for each field the
+value that has the shape of an identifier (`core.phi.shaped`), occurs in the notes of only one patient, and occurs there
+most often.
 """
 
 from __future__ import annotations
@@ -23,15 +24,16 @@ _DIRECT_NUMBER = {field: number for number, field in enumerate(DIRECT)}
 
 
 def shaped_places(text: str) -> PlacedSpans:
-    """Where something is shaped like PHI (`core.phi.shaped`): by far the slowest part of an import."""
+    """Spans of everything shaped like PHI (`core.phi.shaped`): by far the slowest part of an import."""
     return [(span.start, span.end, span.field) for span in find_shaped(text)]
 
 
 class Evidence:
-    """What is shaped like a direct identifier in whose notes, from which records are made.
+    """Collects which notes contain what is shaped like a direct identifier, and derives records from it.
 
-    Of each direct field the value that most notes of a patient hold is taken (of equally frequent ones the first in
-    the alphabet); a value that stands in notes of several patients (a doctor's name, the ward's telephone) is nobody's.
+    For each direct field, the value that occurs in most notes of a patient is taken (the alphabetically first of
+    equally frequent ones). A value that occurs in notes of several patients (a doctor's name, the ward's telephone) is
+    attributed to nobody.
     """
 
     def __init__(self) -> None:
@@ -40,19 +42,19 @@ class Evidence:
         self._value: list[pa.Array] = []
 
     def add(self, who: Iterable[int], texts: Iterable[str], places: Iterable[PlacedSpans]) -> None:
-        """The next notes: numbers of their patients, their texts, and what is shaped like PHI in them."""
+        """Add notes: the numbers of their patients, their texts, and the PHI shapes in them."""
         found = [
             (patient, _DIRECT_NUMBER[field], value)
             for patient, text, spans in zip(who, texts, places, strict=True)
             for field, value in {(field, text[start:end]) for start, end, field in spans if field in DIRECT}
-            if field != "full_name" or " " in value  # one word of a name is nobody's name
+            if field != "full_name" or " " in value  # one word is not a full name
         ]
         self._who.append(np.array([patient for patient, _, _ in found], dtype=np.int64))
         self._field.append(np.array([field for _, field, _ in found], dtype=np.int8))
         self._value.append(pa.array([value for _, _, value in found], pa.string()))
 
     def records(self, patients: Sequence[str]) -> pd.DataFrame:
-        """A record for every patient (their ids, by number), with the columns RECORD_COLUMNS."""
+        """A record for every patient, with the columns RECORD_COLUMNS; `patients` are their ids, by number."""
         own = dict.fromkeys(RECORD_COLUMNS)
         columns = {name: np.full(len(patients), None, dtype=object) for name in own} | {"patient_id": list(patients)}
         for patient, field, value in self._chosen(len(patients)):
@@ -60,31 +62,33 @@ class Evidence:
         return pd.DataFrame(columns, dtype=object)
 
     def _chosen(self, patients: int) -> Iterator[tuple[int, int, str]]:
-        """(patient, field, value) of every record. Every row of the evidence is one note that holds a value."""
+        """(patient, field, value) of every record. Every row of the evidence is one note that contains a value."""
         values = pa.chunked_array(self._value, pa.string()).combine_chunks().dictionary_encode()
         distinct = values.dictionary.to_pylist()
         if not distinct:
             return
         value = values.indices.to_numpy().astype(np.int64)
-        whose = np.concatenate(self._who) * len(DIRECT) + np.concatenate(self._field)  # patient and field
-        alike = pd.factorize(np.array([text.lower() for text in distinct], dtype=object))[0].astype(np.int64)[value]
-        held = np.unique((alike * len(DIRECT) + whose % len(DIRECT)) * patients + whose // len(DIRECT)) // patients
-        shared = np.unique(held[:-1][held[:-1] == held[1:]])  # stands in notes of several patients
-        own = ~np.isin(alike * len(DIRECT) + whose % len(DIRECT), shared)
-        pairs, notes = np.unique(whose[own] * len(distinct) + value[own], return_counts=True)
+        slot = np.concatenate(self._who) * len(DIRECT) + np.concatenate(self._field)  # patient and field
+        same_value = pd.factorize(np.array([text.lower() for text in distinct], dtype=object))[0].astype(np.int64)[
+            value
+        ]
+        held = np.unique((same_value * len(DIRECT) + slot % len(DIRECT)) * patients + slot // len(DIRECT)) // patients
+        shared = np.unique(held[:-1][held[:-1] == held[1:]])  # occurs in notes of several patients
+        own = ~np.isin(same_value * len(DIRECT) + slot % len(DIRECT), shared)
+        pairs, notes = np.unique(slot[own] * len(distinct) + value[own], return_counts=True)
         place = np.empty(len(distinct), dtype=np.int64)
         place[sorted(range(len(distinct)), key=distinct.__getitem__)] = np.arange(len(distinct))
-        whose, value = pairs // len(distinct), pairs % len(distinct)
-        order = np.lexsort((place[value], -notes, whose))
-        for at in order[np.unique(whose[order], return_index=True)[1]]:
-            yield int(whose[at]) // len(DIRECT), int(whose[at]) % len(DIRECT), distinct[value[at]]
+        slot, value = pairs // len(distinct), pairs % len(distinct)
+        order = np.lexsort((place[value], -notes, slot))
+        for at in order[np.unique(slot[order], return_index=True)[1]]:
+            yield int(slot[at]) // len(DIRECT), int(slot[at]) % len(DIRECT), distinct[value[at]]
 
 
 class Marker:
-    """Marks where a value of a note's own patient stands, and what else is shaped like PHI.
+    """Finds the values of a note's own patient, and everything else that is shaped like PHI.
 
-    What is marked depends on the text and on that patient's record alone: two patients' writings of one value are
-    looked for apart. So scrubbing what was marked by a table of identifiers may be combined with DP.
+    The spans depend only on the text and on that patient's record: two patients' spellings of the same value are
+    searched for separately. Scrubbing by spans from a table of identifiers can therefore be combined with DP.
     """
 
     def __init__(self, patients: pd.DataFrame) -> None:
@@ -92,7 +96,7 @@ class Marker:
         self._row_of = {who: row for row, who in enumerate(self._index.patient_ids)}
 
     def spans(self, who: str, text: str, shaped: PlacedSpans) -> PlacedSpans:
-        """Of one note, in order and without overlaps; `shaped` is what `shaped_places` found in it."""
+        """Spans of one note, in order and without overlaps; `shaped` is what `shaped_places` found in it."""
         own = [(span.start, span.end, span.field) for span in _own(text, self._index, self._row_of[who])]
         other = [place for place in shaped if not any(o[0] < place[1] and place[0] < o[1] for o in own)]
         return sorted([*own, *other])

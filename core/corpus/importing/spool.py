@@ -1,6 +1,6 @@
-"""What an import puts aside while it goes over the notes several times: on disk, a batch of notes after the other.
+"""Temporary files of an import, which reads the notes several times: one batch of notes after another.
 
-Memory holds one batch of texts; of all notes it holds who they are of, in Arrow columns.
+Memory holds one batch of texts, and for all notes only their ids, in Arrow columns.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SPANS = pa.list_(SPAN)
 
 
 class Spool:
-    """One column of values in a file that is written once and read any number of times, in the same batches."""
+    """One column of values in a file that is written once and can be read many times, in the same batches."""
 
     def __init__(self, path: Path, kind: pa.DataType) -> None:
         self._path = path
@@ -45,7 +45,7 @@ class Spool:
                 yield reader.get_batch(number).column(0)
 
     def remove(self) -> None:
-        """Take the file away."""
+        """Delete the file."""
         self._writer.close()
         self._path.unlink(missing_ok=True)
 
@@ -62,7 +62,7 @@ class RawNotes:
         self._kept: np.ndarray | None = None
 
     def add(self, text: str, **ids: str | int) -> None:
-        """One note with its row and ids (the same names for every note); of a blank one only those are kept."""
+        """Add one note with its row and ids (the same names for every note); for a blank note only these are kept."""
         blank = not text.strip()
         for name, value in {**ids, "blank": blank}.items():
             self._ids.setdefault(name, []).append(value)
@@ -74,7 +74,7 @@ class RawNotes:
 
     def _flush(self) -> None:
         if self._ids:
-            self._pieces.append(pd.DataFrame(self._ids))  # its strings are Arrow's
+            self._pieces.append(pd.DataFrame(self._ids))  # pandas stores the strings in Arrow
             self._ids = {}
         if self._waiting:
             self._texts.add(pa.array(self._waiting, pa.string()))
@@ -86,11 +86,11 @@ class RawNotes:
         return pd.concat(self._pieces, ignore_index=True) if self._pieces else pd.DataFrame(columns=[*IDS, "blank"])
 
     def leave_out(self, repeated: np.ndarray) -> None:
-        """Drop these of the notes with text (one flag a note)."""
+        """Leave out some of the notes with text (one flag for each)."""
         self._kept = ~repeated
 
     def texts(self) -> Iterator[list[str]]:
-        """Texts of the notes that have one and were not left out, a batch at a time."""
+        """Texts of the notes that have one and were not left out, one batch at a time."""
         self._flush()
         done = 0
         for batch in self._texts.batches():
@@ -99,18 +99,18 @@ class RawNotes:
             yield batch.to_pylist() if self._kept is None else batch.filter(pa.array(kept)).to_pylist()
 
     def remove(self) -> None:
-        """Take what is on disk away."""
+        """Delete what is on disk."""
         self._texts.remove()
 
 
 class SpanSpool:
-    """Spans of every note, in the batches in which they are added."""
+    """Spans of every note, in the batches in which they were added."""
 
     def __init__(self, folder: Path) -> None:
         self._spool = Spool(folder / ".spans", _SPANS)
 
     def add(self, spans: Sequence[PlacedSpans]) -> None:
-        """Append a batch, one list of spans a note."""
+        """Append a batch: one list of spans for each note."""
         self._spool.add(spans_array(spans))
 
     def batches(self) -> Iterator[list[PlacedSpans]]:
@@ -123,5 +123,5 @@ class SpanSpool:
             yield [placed[start:end] for start, end in zip(bounds[:-1], bounds[1:], strict=True)]
 
     def remove(self) -> None:
-        """Take what is on disk away."""
+        """Delete what is on disk."""
         self._spool.remove()

@@ -1,11 +1,11 @@
-"""Surrogates for the placeholders of MIMIC-III notes (row L1): `[**Known lastname 658**]` → that patient's surname.
+"""Surrogates for the placeholders of MIMIC-III notes (Lehman 2021, §3): `[**Known lastname 658**]` → a surname.
 
-Every patient gets one made-up identity (`core.corpus.synthetic.records`), unique in the cohort. It fills only the
+Every patient gets one fictional identity (`core.corpus.synthetic.records`), unique in the cohort. It fills only the
 placeholders that stand for the patient: `Known firstname`, `Known lastname`, the medical record number and the social
-security number. Every other kind (`KINDS`) gets a value of its own sort, drawn from ranges that no patient's identity
-uses: a surname that no patient bears, a telephone number in an area that no patient has. A placeholder with a number
-means the same thing in every note, so that one doctor keeps one name. Dates in placeholders are surrogates already and
-stay. The same seed gives the same text.
+security number. Every other kind (`KINDS`) gets a value of the same type from ranges that no patient's identity uses:
+for example a surname that no patient has, or a telephone number with an area code that no patient has. A placeholder
+with a number means the same in every note, so a doctor keeps the same name. Dates in placeholders are surrogates
+already and stay. The same seed gives the same text.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from faker.providers.person.en_US import Provider as People
 
 from core.corpus.synthetic.records import Registry
 
-UNKNOWN = "___"  # what a kind becomes that nothing stands for; MIMIC-IV writes the same
+UNKNOWN = "___"  # replaces placeholders of a kind that has no surrogate, as in MIMIC-IV
 
-_PLACEHOLDER = re.compile(r"\[\*\*((?:(?!\[\*\*).){0,200}?)\*\*\]", re.DOTALL)  # one that is never closed stays
+_PLACEHOLDER = re.compile(r"\[\*\*((?:(?!\[\*\*).){0,200}?)\*\*\]", re.DOTALL)  # an unclosed one stays
 _MONTHS = (
     *("January", "February", "March", "April", "May", "June"),
     *("July", "August", "September", "October", "November", "December"),
@@ -38,20 +38,20 @@ _STREETS = ("Cedar Avenue", "Elm Street", "Maple Drive", "Chestnut Lane", "Harbo
 _COUNTRIES = ("Brazil", "Canada", "Ethiopia", "Greece", "India", "Ireland", "Poland", "Portugal", "Thailand", "Vietnam")
 _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _FIRST = {"M": sorted(set(People.first_names_male)), "F": sorted(set(People.first_names_female))}
-_LAST = sorted(set(People.last_names))  # of hospitals, places and companies, which nobody takes for a patient
+_LAST = sorted(set(People.last_names))  # for hospitals, places and companies, which are not mistaken for patients
 
 
 class Surrogates:
-    """Fills placeholders. `unknown` counts those of a kind that nothing stands for; they become `UNKNOWN`."""
+    """Fills placeholders. `unknown` counts those of a kind without a surrogate, which become `UNKNOWN`."""
 
     def __init__(self, seed: int, sexes: dict[str, str]) -> None:
-        """`sexes`: F or M of every patient, by id; who comes first gets the first identity of their sex."""
+        """`sexes` is F or M of every patient by id; the first patient of each sex gets its first identity."""
         self.seed = seed
         self.unknown = 0
         self._fields = dict(zip(sexes, _identities(seed, list(sexes.values())), strict=True))
 
     def record(self, patient: str, born: str) -> dict[str, str | None]:
-        """The direct identifiers that the notes may say of a patient; `born` is the birth that the data set gives."""
+        """The direct identifiers that the notes may contain of a patient; `born` is the birth date in the data set."""
         return {**self._fields[patient], "date_of_birth": born or None}
 
     def fill(self, patient: str, text: str) -> str:
@@ -72,20 +72,20 @@ class Surrogates:
         return make(self._draw(patient, inside), inside.lower())
 
     def _draw(self, patient: str, inside: str) -> random.Random:
-        """A placeholder with a number means the same thing everywhere, one without means it within its patient."""
+        """Random draws for a placeholder: shared by all notes if it has a number, otherwise by its patient's notes."""
         numbered = re.search(r" [0-9]+$", inside) is not None
         return random.Random(f"{self.seed}/surrogate/{'' if numbered else patient}/{inside}")
 
 
 def _names_a_month(inside: str) -> bool:
-    """Whether it is a date in words: "June 2151", "July 4th", "January/February 2151"."""
+    """True for a date in words: "June 2151", "July 4th", "January/February 2151"."""
     words = [word for word in re.split(r"[\s,/-]+", inside.lower()) if word]
     named = [word in _NAMED_MONTHS for word in words]
     return any(named) and all(month or _DAY_OR_YEAR.fullmatch(word) for month, word in zip(named, words, strict=True))
 
 
 def kind_of(inside: str) -> str:
-    """The kind of a placeholder: its words in lower case, without numbers and what stands in brackets.
+    """The kind of a placeholder: its words in lower case, without numbers and without text in brackets.
 
     "First Name8 (NamePattern2) 12" → "first name"; "Telephone/Fax (1) 101" → "telephone/fax".
     """
@@ -108,15 +108,16 @@ def _identities(seed: int, sexes: list[str]) -> list[dict[str, str]]:
     return found
 
 
-# What stands for the patient ------------------------------------------------------------------------------------------
+# Placeholders for the patient -----------------------------------------------------------------------------------------
 
 _Own = Callable[[dict[str, str]], str]
 
 
 def _own_kinds() -> dict[str, _Own]:
-    """Only what says so itself: "Known …" and "Patient …" names, and numbers that nobody but the patient has there.
+    """Only explicit kinds: “Known …” and “Patient …” names, and numbers that only the patient can have there.
 
-    A street, a telephone or an e-mail address may be a pharmacy's or a relative's, so it is never taken for theirs.
+    A street, a telephone number or an e-mail address may belong to a pharmacy or a relative, so it is never attributed
+    to the patient.
     """
     found: dict[str, _Own] = {}
     for whose in ("known", "known patient", "patient", "known pt", "pt"):
@@ -125,7 +126,7 @@ def _own_kinds() -> dict[str, _Own]:
             found[f"{whose} last{space}name"] = lambda own: own["full_name"].partition(" ")[2]
         found[f"{whose} name"] = found[f"{whose} full name"] = lambda own: own["full_name"]
     for kind in ("medical record number", "unit number", "pt id number", "patient id number"):
-        found[kind] = lambda own: own["mrn"]  # "Unit No:" heads a discharge summary and is the patient's number
+        found[kind] = lambda own: own["mrn"]  # "Unit No:" is the patient's number at the top of a discharge summary
     found["social security number"] = lambda own: own["ssn"]
     return found
 
@@ -133,14 +134,14 @@ def _own_kinds() -> dict[str, _Own]:
 _OWN = _own_kinds()
 
 
-# What stands for anything else ----------------------------------------------------------------------------------------
+# Placeholders for anything else ---------------------------------------------------------------------------------------
 
-_Make = Callable[[random.Random, str], str]  # (draws, what stands in the brackets in lower case) → text
+_Make = Callable[[random.Random, str], str]  # (random draws, the placeholder's text in lower case) → text
 
 
 @cache
 def other_surnames() -> tuple[str, ...]:
-    """Surnames that no patient, canary or reference of this app bears (their registry draws from another list)."""
+    """Surnames that no patient, canary or reference of this app has (their registry draws from another list)."""
     taken = {name.casefold() for name in People.last_names} | {name.casefold() for name in People.first_names}
     lists = (import_module(f"faker.providers.person.{where}").Provider.last_names for where in ("en", "en_GB", "en_IE"))
     plain = {name for names in lists for name in names if re.fullmatch(r"[A-Z][a-z]{2,}", name)}
@@ -161,12 +162,12 @@ def _whole_name(rng: random.Random, inside: str) -> str:
 
 
 def _number(digits: int) -> _Make:
-    """So few digits that it is nobody's medical record or telephone number."""
+    """A number with too few digits to be a medical record number or a telephone number."""
     return lambda rng, inside: str(rng.randrange(10 ** (digits - 1), 10**digits))
 
 
 def _telephone(rng: random.Random, inside: str) -> str:
-    """Area codes with a 9 in the middle are reserved; no patient of `core.corpus.synthetic.records` has one."""
+    """A telephone number in an area code that is reserved (a 9 in the middle) and that no patient has."""
     return f"({rng.randrange(2, 10)}9{rng.randrange(10)}) 555-{rng.randrange(10_000):04d}"
 
 
@@ -181,7 +182,7 @@ def _day_range(rng: random.Random, inside: str) -> str:
 
 
 def _street_address(rng: random.Random, inside: str) -> str:
-    """House numbers beyond those of patients."""
+    """An address with a house number above those of patients."""
     return f"{rng.randrange(10_000, 30_000)} {rng.choice(_STREETS)}"
 
 
@@ -250,8 +251,8 @@ _BY_MAKER: dict[_Make, tuple[str, ...]] = {
     lambda rng, inside: f"{rng.randrange(2100, 2200)}-{rng.randrange(1, 13)}-{rng.randrange(1, 29)}": ("date",),
 }
 KINDS: dict[str, _Make] = {kind: make for make, kinds in _BY_MAKER.items() for kind in kinds}
-"""How a placeholder of each kind (`kind_of`) is filled, apart from the patient's own and from parts of dates.
+"""How a placeholder of each kind (`kind_of`) is filled, except the patient's own and parts of dates.
 
-The kinds are those of NOTEEVENTS v1.4, of the de-identification software behind it (Neamatullah et al. 2008), and of
+The kinds are those of NOTEEVENTS v1.4, of the de-identification software used for it (Neamatullah et al. 2008), and of
 its earlier markers in MIMIC-II ("Wardname", "Known patient lastname").
 """

@@ -1,4 +1,4 @@
-"""A cohort's folder, written a batch of notes at a time: the same tables and the same id as of a `Corpus` in memory."""
+"""Write a cohort's folder, one batch of notes at a time: the same tables and id as for a `Corpus` in memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from core.spec import CorpusSpec
 
 
 class CohortWriter:
-    """Writes patients, then notes, then canaries and diagnoses: in this order the content's id is computed."""
+    """Writes patients, then notes, then canaries and diagnoses, in the order in which the content id is computed."""
 
     def __init__(self, folder: Path, patients: pd.DataFrame, owner: str) -> None:
         self._folder = make_folder(folder, private=True)
@@ -29,7 +29,7 @@ class CohortWriter:
         self._notes.write_table(notes)
 
     def finish(self, described: CorpusSpec, canaries: pd.DataFrame, diagnoses: pd.DataFrame) -> CorpusSpec:
-        """Write the rest, and `described` with the content's id: the spec of the cohort."""
+        """Write the rest, and return the cohort's spec: `described` with the content id."""
         self._notes.close()
         self._table("canaries", canaries, CANARIES)
         if len(diagnoses):

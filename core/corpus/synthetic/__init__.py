@@ -1,5 +1,5 @@
-"""The synthetic hospital: patients whose details nobody else has, their notes, and planted canaries.
+"""The synthetic hospital: patients with unique identifiers, their notes, and canaries.
 
-A `CorpusSpec` enters and a `Corpus` leaves; the same spec always gives the same bytes. Wording and conditions are data
+Takes a `CorpusSpec`; returns a `Corpus`. The same spec always gives the same bytes. Wording and conditions are data
 (`wording.toml`, `conditions.toml`, `rare_codes.csv`).
 """

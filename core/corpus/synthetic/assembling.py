@@ -1,4 +1,4 @@
-"""From a patient's record to their notes: admissions, the kinds of note in each, and the paragraphs of a note."""
+"""Build a patient's notes from their record: admissions, the types of note in each, and the paragraphs of a note."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from core.phi.fields import DIRECT
 from core.spec import CorpusSpec
 
 _FIRST_DAY = date(2019, 1, 1).toordinal()
-_LAST_DAY = REFERENCE_DAY.toordinal() - 90  # the longest admission ends before ages are taken
+_LAST_DAY = REFERENCE_DAY.toordinal() - 90  # so that the longest admission ends before the day ages refer to
 _DIRECT = frozenset(DIRECT)
 
-# Paragraphs of each kind of note: (section, chance that it is written). A section may come twice.
+# Paragraphs of each type of note: (section, probability that it is written). A section may come twice.
 _LAYOUT: dict[str, tuple[tuple[tuple[str, float], ...], ...]] = {
     "physician": (
         (("opening", 1.0), ("history", 0.5)),
@@ -51,11 +51,15 @@ class Note:
 
 
 def notes_of_patient(spec: CorpusSpec, patient: Patient, *, count: int | None = None) -> list[Note]:
-    """Every note of a patient, oldest first; the same seed and patient give the same notes, whatever else is made.
+    """Every note of a patient, oldest first. The same seed and patient give the same notes, whatever else is generated.
 
-    `count` fixes the number of notes, and then the first one names the patient (canary patients); else it is drawn:
-    1 + Poisson(Gamma), mean `spec.notes_per_patient`, so that some patients have many. In the variant `template-only`
-    there is one note a code, whatever `count` says.
+    Args:
+        spec: the cohort.
+        patient: the patient.
+        count: the number of notes, the first of which then names the patient (for canary patients). If None it is drawn
+            from 1 + Poisson(Gamma) with mean `spec.notes_per_patient`, so that some patients have many. The variant
+            `template-only` ignores it: there is one note for each code.
+
     """
     rng = random.Random(f"{spec.seed}/notes/{patient.patient_id}")
     if spec.variant == "template-only":
@@ -94,7 +98,7 @@ def _note_count(rng: random.Random, mean: float) -> int:
 
 
 def _admissions(rng: random.Random, total: int) -> list[tuple[str, int, date]]:
-    """(kind of note, number of its admission, day) of `total` notes; an admission has one to six."""
+    """(note type, admission number, day) of `total` notes; an admission has one to six."""
     sizes: list[int] = []
     while sum(sizes) < total:
         sizes.append(min(rng.choice((1, 1, 2, 3, 4, 5, 6)), total - sum(sizes)))
@@ -102,11 +106,11 @@ def _admissions(rng: random.Random, total: int) -> list[tuple[str, int, date]]:
     for admission, (size, day) in enumerate(zip(sizes, _days(rng, len(sizes)), strict=True), start=1):
         for place, kind in enumerate(_kinds(rng, size)):
             plan.append((kind, admission, date.fromordinal(day.toordinal() + place)))
-    return sorted(plan, key=lambda note: note[2])  # stays that overlap are told day by day
+    return sorted(plan, key=lambda note: note[2])  # overlapping stays are ordered by day
 
 
 def _kinds(rng: random.Random, size: int) -> list[str]:
-    """The kinds of note of one admission: a visit, or a stay from admission note to discharge summary."""
+    """The note types of one admission: a visit, or a stay from admission note to discharge summary."""
     if size == 1:
         return [rng.choice(("letter", "letter", "physician"))]
     middle = [rng.choice(("nursing", "nursing", "physician")) for _ in range(size - 2)]
@@ -118,7 +122,10 @@ def _days(rng: random.Random, count: int) -> list[date]:
 
 
 def _template_only(patient: Patient) -> Iterator[Paragraph]:
-    """Row L1's corpus: 'Mr./Mrs. First Last is a N yo patient with <condition>.', one a code."""
+    """One sentence for each code: 'Mr./Mrs. First Last is a N yo patient with <condition>.'
+
+    Source: the Template Only corpus of Lehman 2021, §5.1.
+    """
     for diagnosis in patient.diagnoses:
         writer = SpanWriter()
         wording = diagnosis.condition.wording
@@ -140,7 +147,7 @@ def _texts(
     spec: CorpusSpec, rng: random.Random, patient: Patient, plan: list[tuple[str, int, date]], *, name_first: bool
 ) -> Iterator[Paragraph]:
     constant = patient_values(patient)
-    naming = min(1.0, spec.naming_rate / max(1e-9, 1 - spec.generic_rate))  # generic notes never name anybody
+    naming = min(1.0, spec.naming_rate / max(1e-9, 1 - spec.generic_rate))  # generic notes name nobody
     before: list[Paragraph] = []
     for number, (kind, _, day) in enumerate(plan):
         generic, named = rng.random() < spec.generic_rate, rng.random() < naming
@@ -173,7 +180,7 @@ def _line(value: Value) -> Paragraph:
 
 
 def _header(rng: random.Random, kind: str, slots: dict[str, Value]) -> Iterator[Paragraph]:
-    """The lines that name the patient: always a header, sometimes how to reach them."""
+    """The lines that name the patient: always a header, sometimes contact details."""
     for name, rate in (("header", 1.0), ("contact", _CONTACT_RATE[kind])):
         if rate == 1.0 or rng.random() < rate:
             phrases = sections(name)[kind].phrases
@@ -204,7 +211,7 @@ def _body(rng: random.Random, kind: str, slots: dict[str, Value], second: bool) 
 
 
 def _brief_body(rng: random.Random, kind: str, slots: dict[str, Value], second: bool) -> list[Paragraph]:
-    """One paragraph of two sentences: how the note opens, and one other thing that a note of its kind tells."""
+    """One paragraph of two sentences: the opening, and one other section of this note type."""
     opening, *others = (name for layout in _LAYOUT[kind] for name, _ in layout)
     writer = SpanWriter()
     for name in (opening, others[int(rng.random() * len(others))]):
@@ -216,7 +223,7 @@ def _brief_body(rng: random.Random, kind: str, slots: dict[str, Value], second: 
 
 
 def _generic(rng: random.Random, lengths: Sequence[int]) -> Paragraph:
-    """A note about the ward and no patient."""
+    """A note about the ward and not about a patient."""
     sentences = rng.sample(sections("generic")["sentences"].phrases, rng.choice(lengths))
     writer = SpanWriter()
     for sentence in sentences:

@@ -1,9 +1,9 @@
-"""Planted secrets with a known space, so that memorising can be measured exactly (rows H5; Carlini et al. 2019).
+"""Planted secrets from a known space, which make memorisation measurable (Hoory 2021, §5.2; Carlini et al. 2019).
 
-A canary of form HS, HSH or HHSHH is made of generic English words H and a secret S, a three-digit code. The code is
-written '4 8 2' so that every tokenizer sees three digits, and the space R has exactly 1,000 members. A whole canary
-patient (form `patient`) is a synthetic patient with three to five notes; their secret is their full name, R is 1,000
-names of the same sex, kept apart from those of patients. A fair coin decides whether a canary is planted at all.
+A canary of form HS, HSH or HHSHH consists of generic English words H and a secret S, a three-digit code. The code is
+written '4 8 2' so that every tokenizer sees three digits; the space R has exactly 1,000 members. A canary patient
+(form `patient`) is a synthetic patient with three to five notes. Their secret is their full name, and R is 1,000 names
+of the same sex that no patient has. A fair coin decides whether a canary is inserted at all.
 """
 
 from __future__ import annotations
@@ -28,13 +28,15 @@ _WORDS = sorted({word for word in Lorem.word_list if len(word) >= 4 and word.isa
 def draw(spec: CorpusSpec) -> pd.DataFrame:
     """The canaries table: spec.canaries secrets, spread evenly over forms × insertions, then the canary patients.
 
-    Raises ValueError when there are more canaries than words that can begin a space of their own.
+    Raises:
+        ValueError: when there are more canaries than words that can begin a separate space.
+
     """
     words = random.Random(f"{spec.seed}/canary words").sample(_WORDS, len(_WORDS))
     if spec.canaries > len(words) * len(FORMS):
         limit = len(words) * len(FORMS)
         raise ValueError(f"{spec.canaries:,} canaries are too many to keep apart: choose at most {limit:,}")
-    third = len(words) // len(FORMS)  # as long as they last, forms begin with different words too
+    third = len(words) // len(FORMS)  # as long as the words last, the forms begin with different words too
     firsts = [words[(n // len(FORMS) + n % len(FORMS) * third) % len(words)] for n in range(spec.canaries)]
     rows = [_secret(spec, number, word) for number, word in enumerate(firsts)]
     rows += [_patient_row(spec, person) for person in canary_patients(spec)]
@@ -42,7 +44,7 @@ def draw(spec: CorpusSpec) -> pd.DataFrame:
 
 
 def canary_patients(spec: CorpusSpec) -> list[Patient]:
-    """Every canary patient, planted or not: who was not planted is a control."""
+    """Every canary patient, inserted or not; those not inserted are controls."""
     registry = Registry(spec.seed)
     first = spec.patients + spec.population
     return [
@@ -52,7 +54,7 @@ def canary_patients(spec: CorpusSpec) -> list[Patient]:
 
 
 def canary_notes(spec: CorpusSpec, canaries: pd.DataFrame) -> list[Note]:
-    """The notes of the canaries that the coin planted: `insertions` copies of a secret, or all notes of a patient."""
+    """The notes of the inserted canaries: `insertions` copies of a secret, or all notes of a patient."""
     people = {person.patient_id: person for person in canary_patients(spec)}
     notes: list[Note] = []
     for row in canaries[canaries["inserted"]].itertuples():
@@ -66,7 +68,7 @@ def canary_notes(spec: CorpusSpec, canaries: pd.DataFrame) -> list[Note]:
 
 
 def reference_texts(row: pd.Series) -> list[str]:
-    """All 1,000 texts of the canary's space R, in the order of their secret; the canary's own text is one of them."""
+    """All 1,000 texts of the canary's space R, in the order of their secrets, including the canary's own text."""
     text, secret, start = row["text"], row["secret"], int(row["secret_start"])
     if row["form"] != "patient":
         return [text[:start] + _code(number) + text[start + len(secret) :] for number in range(SPACE)]
@@ -74,12 +76,12 @@ def reference_texts(row: pd.Series) -> list[str]:
 
 
 def name_space_of(name: str) -> list[str]:
-    """The 1,000 full names that a canary patient's might have been, its own among them, sorted."""
+    """The 1,000 full names that a canary patient could have had, including their own, sorted."""
     return sorted([name, *_reference_names(name)])
 
 
 def canary_id(number: int) -> str:
-    """Name of a canary, also the patient_id of its notes."""
+    """Id of a canary, also the patient_id of its notes."""
     return f"C{number:04d}"
 
 
@@ -88,7 +90,7 @@ def _code(number: int) -> str:
 
 
 def _secret(spec: CorpusSpec, number: int, first_word: str) -> tuple:
-    """A row; the first word is of this canary alone among those of its form, so no two spaces overlap."""
+    """A row. Among the canaries of its form only this one has this first word, so that no two spaces overlap."""
     rng = random.Random(f"{spec.seed}/canary/{number}")
     form, insertions = FORMS[number % len(FORMS)], INSERTIONS[number % len(INSERTIONS)]  # 3 and 4 have no common factor
     before, after = form.split("S")
@@ -112,7 +114,7 @@ def _notes(spec: CorpusSpec, person: Patient) -> list[Note]:
 
 
 def _reference_names(secret: str) -> list[str]:
-    """999 full names of the same sex as `secret`, all outside the names that patients and canaries are given."""
+    """999 full names of the same sex as `secret`, none of which any patient or canary can have."""
     rng = random.Random(f"reference/{secret}")
     sex = sex_of(secret.split()[0])
     names: set[str] = set()
@@ -124,6 +126,6 @@ def _reference_names(secret: str) -> list[str]:
 
 
 def _renamed(text: str, old: str, new: str) -> str:
-    """The text with another name, in the e-mail address too, so that nothing but the name tells them apart."""
+    """The text with another name, also in the e-mail address, so that the texts differ only in the name."""
     dotted_old, dotted_new = (".".join(name.lower().split()) for name in (old, new))
     return text.replace(old, new).replace(dotted_old, dotted_new)

@@ -1,8 +1,8 @@
-"""The diseases this hospital treats: ICD-10-CM codes in short wording, with their drugs, tests, labs and phrases.
+"""The diseases of the synthetic hospital: ICD-10-CM codes in short wording, with drugs, tests, labs and phrases.
 
-Codes are drawn with a long tail, P(rank r) ∝ (r + 3)^−1.4 (Zipf–Mandelbrot): a few codes are common and most are held
-by fewer than five patients. Ranks 1–36 are `common` in conditions.toml, then come the file's other codes, then those of
-rare_codes.csv, which `rare_codes` looks up in the official code set.
+Codes are drawn from a long-tailed distribution, P(rank r) ∝ (r + 3)^−1.4 (Zipf–Mandelbrot): a few codes are common and
+most have fewer than five patients. Ranks 1–36 are `common` in conditions.toml, then come the file's other codes, then
+those of rare_codes.csv, which `rare_codes` looks up in the official code set.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _PROPER = {
     "Streptococcus",
     "Takotsubo",
 }
-_TAIL_LENGTH = 46  # characters; notes are short, so the official descriptions in them must be
+_TAIL_LENGTH = 46  # characters; notes are short, so official descriptions in them must be short too
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Lab:
 
 @dataclass(frozen=True)
 class Group:
-    """A disease group: whom it strikes, which vital signs go wrong, and the lines of conditions.toml about its care."""
+    """A disease group: who gets it, which vital signs are abnormal, and its lines of conditions.toml about care."""
 
     name: str
     lines: dict[str, tuple[tuple[tuple[str, ...], str], ...]]  # list name → ((code prefixes, line), …)
@@ -79,13 +79,13 @@ class Group:
     max_age: int = 120
 
     def fitting(self, name: str, code: str) -> tuple[str, ...]:
-        """The lines of the list `name` that fit an ICD-10-CM code."""
+        """The lines of the list `name` that apply to an ICD-10-CM code."""
         return tuple(line for prefixes, line in self.lines[name] if not prefixes or code.startswith(prefixes))
 
 
 @dataclass(frozen=True)
 class Care:
-    """What patients with one code take, undergo, feel and show; phrases still hold their '~' and '[test:…]' marks."""
+    """Drugs, procedures, symptoms and so on of patients with one code; phrases still have '~' and '[test:…]' marks."""
 
     medications: tuple[tuple[tuple[str, ...], str], ...]  # ((the drug with each possible dose), " twice daily")
     tests: tuple[str, ...]
@@ -98,7 +98,7 @@ class Care:
 
 @dataclass(frozen=True, eq=False)
 class Condition:
-    """A billable ICD-10-CM code with the short wording that clinicians of this hospital write."""
+    """A billable ICD-10-CM code with the short wording that this hospital's clinicians use."""
 
     code: str
     wording: str
@@ -106,7 +106,7 @@ class Condition:
 
     @cached_property
     def care(self) -> Care:
-        """The care that fits this code, read from its group when first asked for."""
+        """The care for this code, read from its group on first use."""
         fitting = {name: self.group.fitting(name, self.code) for name in _CARE_LISTS}
         medications = tuple(_medication(line) for line in fitting.pop("medications"))
         labs = tuple(_lab(line) for line in fitting.pop("labs"))
@@ -115,13 +115,13 @@ class Condition:
 
 @dataclass(frozen=True)
 class Catalogue:
-    """Every condition in order of frequency, with the cumulative weights of the draw."""
+    """Every condition in order of frequency, with the cumulative weights for drawing."""
 
     conditions: tuple[Condition, ...]
     cumulative: tuple[float, ...]
 
     def draw(self, rng: random.Random, count: int, sex: str, age: int) -> list[Condition]:
-        """`count` different conditions that a person of this sex and age can have, the most telling first as drawn."""
+        """`count` different conditions that a person of this sex and age can have, in the order drawn."""
         chosen: dict[str, Condition] = {}
         while len(chosen) < count:
             condition = self.conditions[bisect(self.cumulative, rng.random() * self.cumulative[-1])]
@@ -145,7 +145,7 @@ def catalogue() -> Catalogue:
 def rare_codes() -> list[tuple[str, str, str]]:
     """(code, group, wording) of the tail: short billable descendants of the groups' categories, in shuffled order.
 
-    Loads the official code set, which takes about a second. `write_rare_codes` keeps the result beside this file.
+    Loads the official code set, which takes about a second. `write_rare_codes` stores the result next to this file.
     """
     import simple_icd_10_cm as icd
 
@@ -179,7 +179,7 @@ def short_wording(description: str) -> str:
 
 
 def write_rare_codes(path: Path = FOLDER / "rare_codes.csv") -> None:
-    """Make rare_codes.csv again, after a change of conditions.toml or of the code set's release."""
+    """Regenerate rare_codes.csv after a change of conditions.toml or of the code set's release."""
     with path.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["code", "group", "wording"])
@@ -214,7 +214,7 @@ def _group(name: str, entry: dict) -> Group:
 
 
 def _line(text: str) -> tuple[tuple[str, ...], str]:
-    """'E10,E11: low sugars' → (('E10', 'E11'), 'low sugars'); without codes the line fits the whole group."""
+    """'E10,E11: low sugars' → (('E10', 'E11'), 'low sugars'); a line without codes applies to the whole group."""
     match = _PREFIXES.match(text)
     return (tuple(match.group(1).split(",")), match.group(2)) if match else ((), text)
 

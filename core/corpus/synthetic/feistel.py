@@ -1,7 +1,7 @@
-"""Values that cannot repeat: a keyed permutation turns a patient's number into their name, phone number and the rest.
+"""Unique values from a keyed permutation, which maps a patient's number to their name, phone number and so on.
 
-Because it is a bijection, no two patients share a value, without a table of what was used. So patients can be made in
-any order, in pieces, in constant memory.
+Because it is a bijection, no two patients share a value, and no table of used values is needed. Patients can therefore
+be generated in any order, in parts, and in constant memory.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _ROUNDS = 4
 
 
 class Permutation:
-    """A pseudo-random bijection of 0..size−1: a four-round Feistel network, walked until it lands below `size`."""
+    """A pseudo-random bijection of 0..size−1: a four-round Feistel network with cycle walking."""
 
     def __init__(self, size: int, key: str):
         rng = random.Random(key)
@@ -22,11 +22,11 @@ class Permutation:
         self._keys = [rng.getrandbits(64) for _ in range(_ROUNDS)]
 
     def __call__(self, index: int) -> int:
-        """Where `index` goes. Raises ValueError outside 0..size−1."""
+        """The image of `index`. Raises ValueError outside 0..size−1."""
         if not 0 <= index < self.size:
             raise ValueError(f"number {index} is outside the {self.size:,} values that can be told apart")
         value = self._round_trip(index)
-        while value >= self.size:  # cycle walking: at most 4 times as many values as `size`, so it ends soon
+        while value >= self.size:  # cycle walking: the domain is at most 4 times `size`, so it ends soon
             value = self._round_trip(value)
         return value
 

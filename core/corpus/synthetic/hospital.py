@@ -1,4 +1,4 @@
-"""The synthetic hospital: patients, their notes and the planted canaries, whole (`build`) or streamed to disk."""
+"""The synthetic hospital: patients, their notes and the canaries, in memory (`build`) or streamed to disk."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from core.corpus.synthetic.records import Patient, Registry
 from core.corpus.tables import CANARIES, NOTES, PATIENTS, Corpus, spans_array
 from core.spec import CorpusSpec
 
-MEMBER_SHARE = 0.7  # row J1
-CHUNK = 500  # patients made, written and forgotten together
+MEMBER_SHARE = 0.7  # 70/30 by patient (Jagannatha 2021, A.1)
+CHUNK = 500  # patients generated, written and released together
 
 
 def build(spec: CorpusSpec) -> Corpus:
@@ -29,10 +29,15 @@ def build(spec: CorpusSpec) -> Corpus:
 
 
 def write_large(spec: CorpusSpec, folder: Path, on_progress: Callable[[int, int], None] | None = None) -> None:
-    """Write the cohort of `build` into `folder` (which must exist) as Parquet, a row group a chunk of patients.
+    """Write the cohort of `build` into `folder` (which must exist) as Parquet, one row group per chunk of patients.
 
-    Memory does not grow with the cohort. `on_progress(patients done, patients)` is called after every chunk; what it
-    raises stops the work. Whatever stops it, no file of an unfinished cohort stays behind.
+    Memory does not grow with the cohort. If this fails or is stopped, no file of an unfinished cohort is left behind.
+
+    Args:
+        spec: the cohort.
+        folder: an existing folder.
+        on_progress: called with (patients done, patients) after every chunk; an exception from it stops the work.
+
     """
     canaries = draw(spec)
     total = spec.patients + spec.population + spec.canary_patients

@@ -1,4 +1,4 @@
-"""One patient's record: who they are (values no other patient has) and what they suffer from."""
+"""One patient's record: an identity with unique values, and their diagnoses."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from core.corpus.synthetic.conditions import Condition, catalogue
 from core.corpus.synthetic.feistel import Permutation
 from core.phi.fields import FIELDS
 
-REFERENCE_DAY = date(2023, 1, 1)  # ages in the patients table are as of this day; every note is dated before it
+REFERENCE_DAY = date(2023, 1, 1)  # the patients table gives ages on this day; every note has an earlier date
 
 _MALE = [name for name in People.first_names_male if name not in People.first_names_female]
 _FEMALE = [name for name in People.first_names_female if name not in People.first_names_male]
-_FIRST = [*_MALE, *_FEMALE]  # no name of both sexes: the first name decides
+_FIRST = [*_MALE, *_FEMALE]  # no unisex names: the first name determines the sex
 _LAST = list(People.last_names)
 _SUFFIXES = sorted(set(Addresses.street_suffixes))
 _DOMAINS = ("example.org", "example.com", "example.net")
@@ -26,15 +26,15 @@ _AREA_CODES = [code for code in range(201, 990) if code % 100 != 11 and code // 
 _SSN_AREAS = [area for area in range(1, 900) if area != 666]
 _HOUSES = range(12, 9_900)
 
-# A full name is a pair (first, last). The last digit of the sum of their places keeps three uses apart while
-# each use sees every first and every last name equally often.
+# A full name is a pair (first, last). The last digit of the sum of their positions separates three uses, while
+# each use has every first name and every last name equally often.
 _LAST_BLOCK = len(_LAST) // 10
 _RESIDUES = {"canary": (0,), "reference": (1,), "patient": (2, 3, 4, 5, 6, 7, 8, 9)}
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """A condition as one patient has it: with the drug, dose and procedure chosen for them."""
+    """A patient's diagnosis: a condition with the drug, dose and procedure drawn for them."""
 
     condition: Condition
     medication: str  # "metformin 500 mg"
@@ -44,7 +44,7 @@ class Diagnosis:
 
 @dataclass(frozen=True)
 class Patient:
-    """A patient's record; `fields` holds the 13 PHI fields, `diagnoses` starts with the main one."""
+    """A patient's record. `fields` holds the 13 PHI fields; `diagnoses` starts with the main one."""
 
     patient_id: str
     split: str
@@ -70,12 +70,12 @@ class Patient:
 
 
 def name_space(use: str) -> int:
-    """How many full names there are for `use`: patient, canary or reference."""
+    """The number of full names for `use`: patient, canary or reference."""
     return len(_FIRST) * _LAST_BLOCK * len(_RESIDUES[use])
 
 
 def name_at(rank: int, use: str) -> tuple[str, str, str]:
-    """(first, last, sex) of the name of this rank among those kept for `use`."""
+    """(first, last, sex) of the name with this rank among those reserved for `use`."""
     residues = _RESIDUES[use]
     first, rest = divmod(rank, _LAST_BLOCK * len(residues))
     block, which = divmod(rest, len(residues))
@@ -84,7 +84,7 @@ def name_at(rank: int, use: str) -> tuple[str, str, str]:
 
 
 def sex_of(first_name: str) -> str:
-    """F or M: no first name of this hospital is of both."""
+    """F or M: no first name of this hospital is used for both."""
     return "M" if first_name in _MALE else "F"
 
 
@@ -100,9 +100,11 @@ class Registry:
         self._address = Permutation(len(_HOUSES) * len(_LAST) * len(_SUFFIXES), f"{seed}/address")
 
     def patient(self, number: int, patient_id: str, split: str, *, canary: int | None = None) -> Patient:
-        """The person with this number. A canary patient's name comes from the names kept for canaries.
+        """The person with this number. A canary patient's name is one of those reserved for canaries.
 
-        Raises ValueError when there are more people than distinct values.
+        Raises:
+            ValueError: when there are more people than distinct values.
+
         """
         rng = random.Random(f"{self.seed}/record/{number}")
         use, rank = ("patient", number) if canary is None else ("canary", canary)
@@ -140,7 +142,7 @@ class Registry:
 
 
 def _birth(rng: random.Random) -> date:
-    """A birthday of an adult of 19 to 96 years, most often around 62."""
+    """Birth date of an adult of 19 to 96 years, most often around 62."""
     years = 0.0
     while not 19 <= years < 97:
         years = rng.gauss(62, 17)
@@ -155,7 +157,7 @@ def _treat(rng: random.Random, condition: Condition) -> Diagnosis:
 
 
 def _body(rng: random.Random, sex: str, condition: Condition) -> dict[str, str]:
-    """Blood pressure (mmHg) fitting the main disease, height (cm) and weight (kg)."""
+    """Blood pressure (mmHg) typical of the main disease, height (cm) and weight (kg)."""
     systolic = rng.randint(*condition.group.pressure)
     diastolic = round(systolic * rng.uniform(0.52, 0.66))
     height = round(rng.gauss(176, 7) if sex == "M" else rng.gauss(163, 6.5))
@@ -164,7 +166,7 @@ def _body(rng: random.Random, sex: str, condition: Condition) -> dict[str, str]:
 
 
 def _poisson(rng: random.Random, mean: float) -> int:
-    """A Poisson draw by counting exponential waiting times (Knuth); fine for the small means used here."""
+    """A Poisson draw by counting exponential waiting times (Knuth); fast enough for the small means used here."""
     count, waited = 0, rng.expovariate(1.0)
     while waited < mean:
         count, waited = count + 1, waited + rng.expovariate(1.0)

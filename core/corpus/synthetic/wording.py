@@ -1,4 +1,4 @@
-"""The hospital's phrases (wording.toml, compiled once) and the values that fill their slots for one note."""
+"""The hospital's phrases (wording.toml, compiled once) and the values that fill the slots of one note."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from core.corpus.synthetic.conditions import Condition, Group, Lab
 from core.corpus.synthetic.records import Diagnosis, Patient
 from core.corpus.synthetic.writer import Phrase, Slot, Value, compile_phrase, marked_value
 
-_MONTHS = (  # English whatever the machine's locale
+_MONTHS = (  # in English, independent of the machine's locale
     "January",
     "February",
     "March",
@@ -56,7 +56,7 @@ _FREE_WORDS = {
 
 @dataclass(frozen=True)
 class Section:
-    """Phrases to draw from; `alone` leaves out those that speak of a second disease."""
+    """Phrases to draw from; `alone` leaves out those that mention a second disease."""
 
     phrases: tuple[Phrase, ...]
     alone: tuple[Phrase, ...]
@@ -64,7 +64,7 @@ class Section:
 
 @dataclass(frozen=True)
 class CareWords:
-    """The phrases about one condition as slot values, made once."""
+    """The phrases about one condition as slot values, computed once."""
 
     symptoms: tuple[Value, ...]
     findings: tuple[Value, ...]
@@ -74,7 +74,7 @@ class CareWords:
 
 @cache
 def sections(kind: str) -> dict[str, Section]:
-    """The sections of a note kind, of `header`, of `contact` or of `generic`, by name."""
+    """The sections of a note type, of `header`, of `contact` or of `generic`, by name."""
     source = tomllib.loads((Path(__file__).parent / "wording.toml").read_text(encoding="utf-8"))
     return {name: _section(lines) for name, lines in source[kind].items()}
 
@@ -91,7 +91,7 @@ def _section(lines: list[str]) -> Section:
 
 @cache
 def care_words(condition: Condition) -> CareWords:
-    """Symptoms are problems; a finding is one unless its line starts with '~', which marks a normal finding."""
+    """Symptoms are problems; so is a finding, unless its line starts with '~', which marks a normal finding."""
     care = condition.care
     findings = tuple(
         Value(text[1:]) if text.startswith("~") else Value(text, entity="problem") for text in care.findings
@@ -105,7 +105,7 @@ def care_words(condition: Condition) -> CareWords:
 
 
 def patient_values(patient: Patient) -> dict[str, Value]:
-    """The slots that are the same in every note of a patient."""
+    """The slots that have the same value in every note of a patient."""
     fields, male = patient.fields, patient.sex == "M"
     direct = {
         "name": ("full_name", fields["full_name"]),
@@ -127,10 +127,10 @@ def patient_values(patient: Patient) -> dict[str, Value]:
 def note_values(
     rng: random.Random, patient: Patient, constant: dict[str, Value], day: date, named: bool
 ) -> tuple[dict[str, Value], bool]:
-    """(slots of one note, whether the note can speak of a second disease).
+    """(slots of one note, whether the note can mention a second disease).
 
-    A value equal to the record's own carries its PHI field; the pressure of another day or the drug of another disease
-    does not.
+    A value equal to the record's has its PHI field. The blood pressure of another day or the drug of another disease
+    has none.
     """
     diagnoses = patient.diagnoses
     focus = diagnoses[0] if len(diagnoses) == 1 or rng.random() < 0.65 else rng.choice(diagnoses[1:])
@@ -205,7 +205,7 @@ def _measured(rng: random.Random, lab: Lab) -> Value:
 
 
 def _vital_signs(rng: random.Random, patient: Patient, group: Group) -> dict[str, Value]:
-    """Pulse and breaths a minute, degrees Celsius, saturation in %, and a pressure that often is the record's."""
+    """Pulse and breaths per minute, temperature in °C, saturation in %, and a pressure that often is the record's."""
     pressure = patient.fields["blood_pressure"]
     if rng.random() >= 0.6:
         systolic, diastolic = pressure.split("/")

@@ -1,4 +1,4 @@
-"""Text with exact spans: what is written through a `SpanWriter` knows where it stands, so no span is searched for."""
+"""Text with exact spans: a `SpanWriter` records the position of each value as it writes, so none is searched for."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Span = tuple[int, int, str]  # start, end, name
 
 
 class Value(NamedTuple):
-    """What fills a slot: `text` carries the span, `tail` follows it without one ('metformin 500 mg', ' twice daily').
+    """What fills a slot: `text` has the span, and `tail` follows it without one ('metformin 500 mg', ' twice daily').
 
     `marks` are entities inside the text, counted from its start.
     """
@@ -23,7 +23,7 @@ class Value(NamedTuple):
 
 
 class Slot(NamedTuple):
-    """A place of a phrase to be filled; `capital` when the phrase starts a sentence with it."""
+    """A placeholder in a phrase; `capital` if it starts a sentence."""
 
     name: str
     capital: bool
@@ -35,7 +35,7 @@ _PART = re.compile(r"\{(\w+)\}|\[(problem|test|treatment):([^\]]+)\]")
 
 
 def compile_phrase(text: str) -> Phrase:
-    """Parse '{Slot}' and '[problem:words]' out of a phrase of wording.toml, once."""
+    """Parse '{Slot}' and '[problem:words]' in a phrase of wording.toml, once."""
     parts: list[str | Slot | Value] = []
     end = 0
     for match in _PART.finditer(text):
@@ -50,7 +50,7 @@ def compile_phrase(text: str) -> Phrase:
 
 
 def marked_value(text: str) -> Value:
-    """A value from a phrase that may hold '[test:words]' marks."""
+    """A value from a phrase that may have '[test:words]' marks."""
     writer = SpanWriter()
     writer.write(compile_phrase(text), {})
     return Value("".join(writer.parts), marks=tuple(writer.entities))
@@ -58,7 +58,7 @@ def marked_value(text: str) -> Value:
 
 @dataclass
 class Paragraph:
-    """Finished text with its spans, counted from the paragraph's own start."""
+    """Finished text with its spans, counted from the start of the paragraph."""
 
     text: str
     phi: list[Span]
@@ -67,7 +67,7 @@ class Paragraph:
 
 @dataclass
 class SpanWriter:
-    """Collects text and notes where each value begins and ends."""
+    """Collects text and records where each value begins and ends."""
 
     parts: list[str] = field(default_factory=list)
     length: int = 0
@@ -75,7 +75,7 @@ class SpanWriter:
     entities: list[Span] = field(default_factory=list)
 
     def write(self, phrase: Phrase, slots: dict[str, Value]) -> None:
-        """Append a phrase with its slots filled. Raises KeyError for a slot that nothing fills."""
+        """Append a phrase with its slots filled. Raises KeyError for a slot without a value."""
         parts, length = self.parts, self.length
         for part in phrase:
             if isinstance(part, str):
@@ -103,18 +103,18 @@ class SpanWriter:
         self.length = length
 
     def space(self) -> None:
-        """Separate the next phrase from what stands already."""
+        """Separate the next phrase from the text so far."""
         if self.parts:
             self.parts.append(" ")
             self.length += 1
 
     def paragraph(self) -> Paragraph:
-        """What was written so far."""
+        """The text written so far, with its spans."""
         return Paragraph("".join(self.parts), self.phi, self.entities)
 
 
 def join(paragraphs: list[Paragraph]) -> Paragraph:
-    """One text, a line a paragraph, with every span moved to its place."""
+    """One text, one line for each paragraph, with every span moved to its new place."""
     phi: list[Span] = []
     entities: list[Span] = []
     offset = 0

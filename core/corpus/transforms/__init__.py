@@ -1,4 +1,4 @@
-"""Changes to training notes before a model reads them: deduplication and scrubbing.
+"""Changes to training notes before a model is trained on them: deduplication and scrubbing.
 
-A frame of notes and a `DefenceSpec` enter; the defended notes leave.
+Takes a frame of notes and a `DefenceSpec`; returns the defended notes.
 """

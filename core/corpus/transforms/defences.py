@@ -1,8 +1,8 @@
-"""What can be done to training notes before a model reads them: take out what repeats, and put placeholders for PHI.
+"""Defences on the training notes: deduplication, and scrubbing of PHI by placeholders.
 
-Both leave the cohort as it is: held-out notes, the index of values and every attack are those of the original notes,
-so that a defended model is judged by what it knows of the real patients. docs/METHODS.md, “Defences”, says why each
-rule is as it is.
+Both leave the cohort unchanged: held-out notes, the index of values and every attack use the original notes, so that a
+defended model is evaluated by what it knows of the real patients. docs/METHODS.md, “Defences”, gives the reason for
+each rule.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SPAN_COLUMNS = ("phi_spans", "entity_spans")
 
 
 class Span(NamedTuple):
-    """Characters [start, end) of a text and what they are."""
+    """Characters [start, end) of a text and their field."""
 
     start: int
     end: int
@@ -40,10 +40,17 @@ class Span(NamedTuple):
 
 
 def defended(notes: pd.DataFrame, defence: DefenceSpec | None) -> pd.DataFrame:
-    """The training notes (columns of the notes table) after the defence: deduplicated first, then scrubbed.
+    """The training notes after the defence: deduplicated first, then scrubbed; unchanged if `defence` is None.
 
-    The other order would call two patients' notes copies that differ in nothing but who they are about. None changes
-    nothing. Raises ValueError when no note is left.
+    In the other order, two patients' notes that differ only in the patient's identity would become copies.
+
+    Args:
+        notes: columns of the notes table.
+        defence: the settings.
+
+    Raises:
+        ValueError: when no note is left.
+
     """
     if defence is None:
         return notes
@@ -60,12 +67,12 @@ def defended(notes: pd.DataFrame, defence: DefenceSpec | None) -> pd.DataFrame:
 
 
 def deduplicate(notes: pd.DataFrame) -> pd.DataFrame:
-    """The notes without copies and near copies of earlier ones, and without paragraphs that stood in an earlier one.
+    """The notes without copies and near copies of earlier notes, and without paragraphs that an earlier note had.
 
-    A near copy is what `core.corpus.transforms.near_copies` calls one (Jaccard similarity of five-word shingles of at
-    least 0.8; Lee et al. 2022). A paragraph is a line; it repeats when the same words stood in a line of an earlier
-    kept note, blanks and case apart. Lines under five words stay, as in the search for near copies. A note of which
-    nothing is left goes.
+    Near copies are those of `core.corpus.transforms.near_copies` (Jaccard similarity of five-word shingles of at least
+    0.8; Lee et al. 2022). A paragraph is a line. It is a repeat if a line of an earlier kept note had the same words,
+    ignoring white space and case. Lines of fewer than five words stay, as in the search for near copies. A note with
+    nothing left is removed.
     """
     kept = notes[~find_copies(notes["text"].tolist()).repeats("near")].reset_index(drop=True)
     seen: set[str] = set()
@@ -78,7 +85,7 @@ def deduplicate(notes: pd.DataFrame) -> pd.DataFrame:
 
 
 def _repeated_lines(text: str, seen: set[str]) -> list[tuple[int, int]]:
-    """Places of the lines (with one line break each) that `seen` holds; the others are added to it."""
+    """Places of the lines (with one line break each) that are in `seen`; the others are added to it."""
     places, start = [], 0
     for line in text.split("\n"):
         end = start + len(line)
@@ -92,7 +99,7 @@ def _repeated_lines(text: str, seen: set[str]) -> list[tuple[int, int]]:
 
 
 def _disjoint(places: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The last line takes the break before it along, which the line before it may have taken as its own."""
+    """Remove overlaps: the last line includes the break before it, which the previous line may include as its own."""
     return [(max(start, places[at - 1][1] if at else 0), end) for at, (start, end) in enumerate(places)]
 
 
@@ -102,9 +109,9 @@ def _disjoint(places: list[tuple[int, int]]) -> list[tuple[int, int]]:
 def scrub(notes: pd.DataFrame, recall: float, *, seed: int = 0) -> pd.DataFrame:
     """The notes with a typed placeholder (`[NAME]`) for every direct identifier that is found.
 
-    Each *value* of a patient is found with probability `recall`, by a draw of its own from `seed`: all of its mentions,
-    in all of its forms, are found or missed together. A higher recall finds what a lower one finds, and more. Health
-    details stay: they are what a note is for.
+    Each *value* of a patient is found with probability `recall`, by its own draw from `seed`: all of its mentions, in
+    all of its forms, are found or missed together. A higher recall finds everything that a lower one finds. Health
+    details stay, because they are what a note is for.
     """
     edited = []
     columns = [notes[column] for column in ("patient_id", "text", *SPAN_COLUMNS)]
@@ -119,21 +126,21 @@ def scrub(notes: pd.DataFrame, recall: float, *, seed: int = 0) -> pd.DataFrame:
 
 
 def is_found(patient_id: str, field: str, value: str, recall: float, *, seed: int = 0) -> bool:
-    """Does scrubbing of that recall find this patient's value? The same answer for every form of the value."""
+    """Whether scrubbing with this recall finds this patient's value; the same answer for every form of the value."""
     identity = forms(field, value)[0] or fold(value)[0]
     return random.Random(f"{seed}/scrub/{patient_id}/{field}/{identity}").random() < recall
 
 
 # Texts with spans ----------------------------------------------------------------------------------------------------
 
-Edit = tuple[int, int, str]  # characters [start, end) become these
+Edit = tuple[int, int, str]  # replaces characters [start, end) by the string
 Edited = tuple[str, list[dict], list[dict]]
 
 
 def _edited(text: str, edits: Iterable[Edit], phi: Iterable, entities: Iterable) -> Edited:
-    """The text after its edits, and its spans moved along; a span that an edit touches is gone.
+    """The text after its edits, with its spans moved along; a span that overlaps an edit is dropped.
 
-    Edits that overlap become one, with what the first of them puts there.
+    Overlapping edits become one, with the replacement of the first.
     """
     merged: list[Edit] = []
     for start, end, put in sorted(edits, key=lambda edit: (edit[0], -edit[1])):
@@ -149,7 +156,7 @@ def _edited(text: str, edits: Iterable[Edit], phi: Iterable, entities: Iterable)
 
 
 def _moved(spans: Sequence[Span], edits: Sequence[Edit]) -> list[dict]:
-    """Spans where they stand after the edits (in order, without overlaps)."""
+    """The spans' places after the edits (in order, without overlaps)."""
     kept = []
     for span in spans:
         if any(start < span.end and span.start < end for start, end, _ in edits):

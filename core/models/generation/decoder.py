@@ -1,7 +1,7 @@
-"""GPT-2, one token at a time, with a key/value cache that is allocated once.
+"""GPT-2 generation, one token at a time, with a key/value cache that is allocated once.
 
-The layers are those of `transformers`; only the bookkeeping around attention is ours. `DynamicCache` copies the whole
-cache at every token; docs/METHODS.md, "Generation", compares the two.
+The layers are those of `transformers`; only the handling of the cache is ours. `DynamicCache` copies the whole cache at
+every token; docs/METHODS.md, "Generation", compares the two.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from core.common.transformers_parts import GPT2LMHeadModel
 class CachedDecoder:
     """Next-token logits of a batch of left-padded sequences.
 
-    `width` is the most positions a row may take, padding included. Call `prefill` once, then `step` for each new token;
-    `keep` drops finished rows.
+    `width` is the largest number of positions of a row, padding included. Call `prefill` once, then `step` for each new
+    token. `keep` drops finished rows.
     """
 
     def __init__(self, model: GPT2LMHeadModel, rows: int, width: int) -> None:
@@ -33,14 +33,14 @@ class CachedDecoder:
         self._length = 0
 
     def prefill(self, ids: torch.Tensor, padding: torch.Tensor, which: torch.Tensor) -> torch.Tensor:
-        """Read the prompts: (P, T) ids whose first `padding[p]` columns are filler → (B, vocabulary) logits.
+        """Read the prompts: (P, T) ids whose first `padding[p]` columns are padding → (B, vocabulary) logits.
 
-        Row b of the batch begins with prompt `which[b]`, which is read once however many rows begin with it.
+        Row b of the batch begins with prompt `which[b]`. Each prompt is read once, however many rows begin with it.
         """
         self._length = ids.shape[1]
         columns = torch.arange(self._length, device=ids.device)
         visible = (columns[None, :] <= columns[:, None])[None] & (columns[None, None, :] >= padding[:, None, None])
-        visible |= torch.eye(self._length, dtype=torch.bool, device=ids.device)  # filler sees itself: no NaN
+        visible |= torch.eye(self._length, dtype=torch.bool, device=ids.device)  # padding attends to itself: no NaN
         places = columns[None, :] - padding[:, None]
         everything = self._keys, self._values
         self._keys, self._values = (cache[:, : len(ids)] for cache in everything)
@@ -52,7 +52,7 @@ class CachedDecoder:
         return logits[which]
 
     def step(self, tokens: torch.Tensor) -> torch.Tensor:
-        """Read one more token a row: (B,) ids → (B, vocabulary) logits."""
+        """Read one more token of each row: (B,) ids → (B, vocabulary) logits."""
         start, self._length = self._length, self._length + 1
         visible = None
         if bool(self._padding.any()):
@@ -61,7 +61,7 @@ class CachedDecoder:
         return self._forward(tokens[:, None], (start - self._padding)[:, None], start=start, visible=visible)
 
     def keep(self, rows: torch.Tensor) -> None:
-        """Go on with these rows only, in this order."""
+        """Keep only these rows, in this order."""
         self._keys, self._values = self._keys[:, rows], self._values[:, rows]
         self._padding = self._padding[rows]
 
@@ -103,7 +103,7 @@ def _attend_with_one(
 ) -> torch.Tensor:
     """Attention of one position: query (B, heads, 1, d), keys and values (B, heads, T, d) → (B, heads, 1, d).
 
-    Two batched products; the kernel of `scaled_dot_product_attention` is made for many positions.
+    Uses two batched products, since the kernel of `scaled_dot_product_attention` is made for many positions.
     """
     weights = torch.matmul(query, keys.transpose(2, 3)).mul_(scale)  # (B, heads, 1, T)
     if visible is not None:

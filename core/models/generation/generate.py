@@ -1,4 +1,4 @@
-"""Text from models: sampling (GPT-2); filled masks and Gibbs sampling are the masked kinds' (`masked_writing`)."""
+"""Text generation: sampling (GPT-2), and the masked kinds' filled masks and Gibbs sampling (`masked_writing`)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from core.models.generation.token_sampling import OnTokens, TokenSampler, check,
 
 __all__ = ["fill_masks", "gibbs", "sample"]
 
-_COMPACT_BELOW = 0.75  # finished rows leave the batch when fewer than this share is still writing
+_COMPACT_BELOW = 0.75  # finished rows leave the batch when fewer than this share are still being generated
 
 
 def sample(
@@ -33,14 +33,29 @@ def sample(
     should_stop: Callable[[], bool] | None = None,
     batch_size: int = 128,
 ) -> list[str]:
-    """Continue every prompt by at most `new_tokens` tokens; the texts come without their prompts.
+    """Continue every prompt by at most `new_tokens` tokens; the returned texts do not include the prompts.
 
-    Row i draws its tokens with `seeds[i]` alone, so it writes the same text alone or in a batch. Logits are divided by
-    `temperature`, cut to the `top_k` best, then to the smallest set whose probability reaches `top_p` (as in
-    `transformers`). A row ends at the end-of-text token, when the context is full, when `on_tokens` returns False, or,
-    with all others, when `should_stop` returns True; what was written so far is kept.
+    Logits are divided by `temperature`, cut to the `top_k` best, then to the smallest set whose probability reaches
+    `top_p` (as in `transformers`). A row ends at the end-of-text token, when the context is full, or when `on_tokens`
+    returns False. When `should_stop` returns True, all rows end; the text generated so far is kept.
 
-    Raises ValueError for a masked model, settings out of range, or a prompt that does not fit into the context.
+    Args:
+        lm: a causal model.
+        prompts: the texts to continue.
+        new_tokens: most new tokens of each text.
+        temperature: above 0.
+        top_k: at least 1.
+        top_p: above 0, at most 1.
+        seeds: one for each prompt. Row i draws its tokens with `seeds[i]` only, so its text is the same alone or in a
+            batch.
+        greedy: always take the most likely token.
+        on_tokens: called after each token with (row, text so far).
+        should_stop: asked after every token.
+        batch_size: most rows generated together.
+
+    Raises:
+        ValueError: for a masked model, settings out of range, or a prompt that does not fit into the context.
+
     """
     if not lm.causal:
         raise ValueError(f"a {lm.kind} model does not continue a text: use gibbs or fill_masks")
@@ -63,7 +78,7 @@ def sample(
 
 
 class _Batch:
-    """Rows that are written together."""
+    """Rows that are generated together."""
 
     def __init__(
         self, lm: LanguageModel, rows: Sequence[int], starts: Sequence[list[int]], seeds: Sequence[int], new_tokens: int
@@ -78,7 +93,7 @@ class _Batch:
     def write(
         self, choose: TokenSampler, on_tokens: OnTokens | None, should_stop: Callable[[], bool] | None
     ) -> list[tuple[int, str]]:
-        """Write all rows to their end; (row of the call, text) of each."""
+        """Generate all rows to their end; returns (row of the call, text) of each."""
         logits = self._prefill()
         alive = list(range(len(self._rows)))  # places in this batch, in the order of the decoder's rows
         for step in range(max(self._limits)):
@@ -96,13 +111,13 @@ class _Batch:
         return [(row, self._text(place)) for place, row in enumerate(self._rows)]
 
     def _text(self, place: int) -> str:
-        """Text of a row so far; a character of which only some bytes are written is left out."""
+        """Text of a row so far, without a last character of which only some bytes are generated."""
         return decode(self._lm, self._written[place]).rstrip("\ufffd")
 
     def _prefill(self) -> torch.Tensor:
         longest = max(map(len, self._starts))
         filler = self._lm.tokenizer.eos_token_id
-        prompts = list(dict.fromkeys(map(tuple, self._starts)))  # many rows have the same one
+        prompts = list(dict.fromkeys(map(tuple, self._starts)))  # many rows share a prompt
         number = {prompt: place for place, prompt in enumerate(prompts)}
         ids = torch.tensor([[filler] * (longest - len(prompt)) + list(prompt) for prompt in prompts])
         padding = torch.tensor([longest - len(prompt) for prompt in prompts])
@@ -113,7 +128,7 @@ class _Batch:
         return self._decoder.prefill(*(tensor.to(self._lm.device) for tensor in (ids, padding, which)))
 
     def _take(self, place: int, token: int, on_tokens: OnTokens | None) -> bool:
-        """Add a token to a row unless it has ended; True when it goes on after it."""
+        """Add a token to a row unless it has ended; True if the row continues."""
         if self._ended[place]:
             return False
         if token == self._lm.tokenizer.eos_token_id:

@@ -1,4 +1,4 @@
-"""What masked models write: filled masks, and Gibbs sampling (row L7)."""
+"""Text from masked models: filled masks, and Gibbs sampling (Lehman 2021, §6.6; Wang & Cho 2019)."""
 
 from __future__ import annotations
 
@@ -16,10 +16,13 @@ MASK = "[MASK]"
 
 
 def fill_masks(lm: LanguageModel, text: str, top: int = 10) -> list[list[tuple[str, float]]]:
-    """Most probable pieces for every `[MASK]` of a text, with their probabilities, best first; one list a mask.
+    """Most probable pieces for every `[MASK]` of a text, with their probabilities, best first; one list for each mask.
 
     A piece that continues the word before it starts with `##`. Every mask is filled while the others stay hidden.
-    Raises ValueError for a causal model, a text without `[MASK]`, or one longer than the context.
+
+    Raises:
+        ValueError: for a causal model, a text without `[MASK]`, or one longer than the context.
+
     """
     _check_masked(lm)
     ids = [lm.tokenizer.cls_token_id, *_encode_with_masks(lm, text), lm.tokenizer.sep_token_id]
@@ -48,12 +51,15 @@ def gibbs(
     on_tokens: OnTokens | None = None,
     should_stop: Callable[[], bool] | None = None,
 ) -> list[str]:
-    """Continue prompts with a masked model (row L7): append masks, then draw one position after the other.
+    """Continue prompts with a masked model (Lehman 2021, §6.6): append masks, then draw one position after the other.
 
-    The first sweep fills the masks from left to right; each further one hides and redraws every position in a random
-    order, given all others. `on_tokens` is called after each position with the text so far (masks left out). One seed a
-    row, as in `sample`; special tokens are never drawn. Raises ValueError as `sample` does, and when prompt and new
-    tokens together exceed the context.
+    The first sweep fills the masks from left to right. Each further sweep hides and redraws every position in a random
+    order, given all others. `on_tokens` is called after each position with the text so far (masks left out). As in
+    `sample`, each row has its own seed. Special tokens are never drawn.
+
+    Raises:
+        ValueError: as `sample` does, and when prompt and new tokens together exceed the context.
+
     """
     _check_masked(lm)
     check(prompts, seeds, new_tokens=new_tokens, temperature=temperature, top_k=top_k, top_p=1.0)
@@ -97,7 +103,7 @@ def _masked_rows(lm: LanguageModel, starts: Sequence[list[int]], new_tokens: int
 def _gibbs_plan(
     starts: Sequence[int], seeds: Sequence[int], sweeps: int, new_tokens: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Which position each row draws when, and with which uniform number: both (B, sweeps × new_tokens)."""
+    """The position that each row draws at each step, and its uniform random number: both (B, sweeps × new_tokens)."""
     places, uniform = [], []
     for start, seed in zip(starts, seeds, strict=True):
         rng = np.random.default_rng(seed)
@@ -108,21 +114,21 @@ def _gibbs_plan(
 
 
 def _new_text(lm: LanguageModel, ids: torch.Tensor, start: list[int], new_tokens: int) -> str:
-    """Text of the new tokens, with the space that stands between prompt and text, if there is one."""
+    """Text of the new tokens, with the space between prompt and text if there is one."""
     prompt = decode(lm, start)
     whole = decode(lm, ids[: len(start) + new_tokens].tolist())
     return whole[len(prompt) :] if whole.startswith(prompt) else decode(lm, ids[len(start) :][:new_tokens].tolist())
 
 
 def _encode_with_masks(lm: LanguageModel, text: str) -> list[int]:
-    """Token ids of a text with `[MASK]`s; what touches a mask is read as the rest of a word, as in training."""
+    """Token ids of a text with `[MASK]`s. What touches a mask is read as the rest of a word, as in training."""
     ids: list[int] = []
     pieces = re.split(re.escape(MASK), text)
     for number, piece in enumerate(pieces):
         if number:
             ids.append(lm.tokenizer.mask_token_id)
         if number and piece and not piece[0].isspace():
-            ids += encode(lm, ["|" + piece])[0][1:]  # "|" is always a piece of its own
+            ids += encode(lm, ["|" + piece])[0][1:]  # "|" is always a separate piece
         else:
             ids += encode(lm, [piece])[0]
     return ids

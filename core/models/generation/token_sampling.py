@@ -1,4 +1,4 @@
-"""Which token is drawn: what both ways of writing text share, and the settings that neither takes."""
+"""Drawing of tokens, shared by both generation methods, and validation of their settings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ OnTokens = Callable[[int, str], bool | None]  # (row of the call, text so far); 
 
 
 class TokenSampler:
-    """Picks a token a row from logits and one uniform number a row."""
+    """Picks one token per row from logits and one uniform random number per row."""
 
     def __init__(self, *, temperature: float, top_k: int, top_p: float, greedy: bool) -> None:
         self._temperature, self._top_k, self._top_p, self._greedy = temperature, top_k, top_p, greedy
@@ -33,7 +33,7 @@ class TokenSampler:
 def best(logits: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]:
     """The `count` largest of each row and their places, best first, as `torch.topk`: both (B, count).
 
-    On a CPU by numpy's partition, which takes a third of the time of `torch.topk` (3,072 logits, best 50).
+    On a CPU this uses numpy's partition, which takes a third of the time of `torch.topk` (3,072 logits, best 50).
     """
     if logits.device.type != "cpu":
         return torch.topk(logits, count)
@@ -47,10 +47,10 @@ def best(logits: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def check_length(tokens: int, context: int) -> None:
-    """Raise ValueError, a sentence, for more tokens than a model reads."""
+    """Raise ValueError, with a sentence to show, for more tokens than a model can read."""
     if tokens > context:
         raise ValueError(
-            f"the text is too long: with what is to be written it takes {tokens} tokens, and this model reads at most "
+            f"the text is too long: together with the new text it takes {tokens} tokens, and this model reads at most "
             f"{context}. Shorten the prompt."
         )
 
@@ -58,9 +58,9 @@ def check_length(tokens: int, context: int) -> None:
 def check(
     prompts: Sequence[str], seeds: Sequence[int], *, new_tokens: int, temperature: float, top_k: int, top_p: float
 ) -> None:
-    """Raise ValueError, a sentence, for settings out of range or prompts without a seed each."""
+    """Raise ValueError, with a sentence to show, for settings out of range or a wrong number of seeds."""
     if len(prompts) != len(seeds):
-        raise ValueError(f"give one seed a prompt: there are {len(prompts)} prompts and {len(seeds)} seeds")
+        raise ValueError(f"give one seed per prompt: there are {len(prompts)} prompts and {len(seeds)} seeds")
     if new_tokens < 1:
         raise ValueError(f"new_tokens must be at least 1, not {new_tokens}")
     if not temperature > 0:

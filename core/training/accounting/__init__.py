@@ -1,8 +1,8 @@
-"""Privacy accounting: ε from σ, σ from ε, and what several mechanisms promise together.
+"""Privacy accounting: ε from σ, σ from ε, and the joint guarantee of several mechanisms.
 
-A `Mechanism` (a frozen value) or its numbers enter; certified upper bounds on ε leave. `gaussian` has one subsampled
-Gaussian mechanism, `composition` several, `group_privacy` a patient's notes, `loss_*` the numerical method below them.
-`epsilon` and `noise_multiplier` are public names.
+Takes a `Mechanism` (a frozen value) or its numbers; returns certified upper bounds on ε. `gaussian` handles one
+subsampled Gaussian mechanism, `composition` several, `group_privacy` a patient's notes; `loss_*` is the numerical
+method behind them. `epsilon` and `noise_multiplier` are public names.
 """
 
 from typing import Any

@@ -1,13 +1,13 @@
-"""What several mechanisms on the same data promise together.
+"""The joint privacy guarantee of several mechanisms on the same data.
 
 The mechanisms' privacy losses add, so their distributions are convolved (core.training.accounting.privacy_loss), which
-is far tighter than adding their ε. It holds only if every mechanism drew its own noise and its own samples:
-core/runs/ledger/totals.py counts a public seed as no promise. Where there is no numerical answer, the Rényi
-divergences are added instead.
+is far tighter than adding their ε. This is valid only if every mechanism drew its own noise and its own samples:
+core/runs/ledger/totals.py counts a run with a public seed as having no guarantee. Where there is no numerical answer,
+the Rényi divergences are added instead.
 
-A run's own words (`Mechanism.vocabulary`) are one more step: Gaussian noise on their counts is one without sampling and
-joins the convolution; Laplace noise, and the chance that a word of one unit alone comes out, are added (basic
-composition: Dwork & Roth 2014, theorem 3.16).
+A run's own vocabulary (`Mechanism.vocabulary`) is one more step. Gaussian noise on its counts is a step without
+sampling and joins the convolution. Laplace noise, and the probability of releasing a word that only one unit contains,
+are added (basic composition: Dwork & Roth 2014, theorem 3.16).
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from core.spec import Accountant, Unit
 from core.training.accounting.gaussian import epsilon_with_method, with_margin
 from core.training.accounting.privacy_loss import numerical_delta, numerical_epsilon, renyi_epsilon
 
-LEAST_SHARE = 1e-100  # of δ: below it there is no promise
+LEAST_SHARE = 1e-100  # of δ: below this there is no guarantee
 
 
 class NoisyMechanism(Protocol):
-    """What composition needs to know of a mechanism (`core.training.accounting.mechanism.Mechanism` has it)."""
+    """What composition needs from a mechanism (`core.training.accounting.mechanism.Mechanism` provides it)."""
 
     @property
     def unit(self) -> Unit: ...  # noqa: D102 — described by Mechanism
@@ -42,11 +42,12 @@ class NoisyMechanism(Protocol):
 
 
 def composed_epsilon(mechanisms: Sequence[NoisyMechanism], delta: float) -> tuple[float, Accountant]:
-    """ε of all mechanisms together at `delta`, and the accountant that gave it.
+    """ε of all mechanisms together at `delta`, and the accountant that computed it.
 
-    Where one of them replaces a unit (`Mechanism.replacing`), data sets that differ in one unit are two changes of one
-    unit apart for it: by group privacy what holds at (ε, δ') for one change holds at (2ε, (1 + e^ε)·δ') for two (Vadhan
-    2017, lemma 2.2), and δ' is chosen so that this is `delta`. Arguments, errors and accountants as of `_composed`.
+    If one of them replaces a unit (`Mechanism.replacing`), data sets that differ in one unit are two add/remove changes
+    apart for it. By group privacy, what holds at (ε, δ') for one change holds at (2ε, (1 + e^ε)·δ') for two (Vadhan
+    2017, lemma 2.2), and δ' is chosen so that this equals `delta`. Arguments, errors and accountants are those of
+    `_composed`.
     """
     if not 0 < delta < 1:
         raise ValueError(f"δ must lie between 0 and 1, not {delta}")
@@ -56,7 +57,7 @@ def composed_epsilon(mechanisms: Sequence[NoisyMechanism], delta: float) -> tupl
 
 
 def _of_two(of_one: Callable[[float], tuple[float, Accountant]], delta: float) -> tuple[float, Accountant]:
-    """(2ε, accountant) with ε = `of_one`(δ') and (1 + e^ε)·δ' ≤ `delta`; ∞ where no δ' above 1e-100 does."""
+    """(2ε, accountant) with ε = `of_one`(δ') and (1 + e^ε)·δ' ≤ `delta`; ∞ if there is no such δ' above 1e-100."""
     share = delta / 2
     while share > LEAST_SHARE:
         epsilon, by = of_one(share)
@@ -65,17 +66,26 @@ def _of_two(of_one: Callable[[float], tuple[float, Accountant]], delta: float) -
         log_most = math.log(delta) - epsilon - math.log1p(math.exp(-epsilon))  # ln of δ / (1 + e^ε)
         if math.log(share) <= log_most:
             return 2 * epsilon, by
-        share = math.exp(log_most - 0.1)  # a little less: ε grows a little with every step down
+        share = math.exp(log_most - 0.1)  # slightly less, because ε grows slightly with every step down
     return math.inf, "rdp"
 
 
 def _composed(mechanisms: Sequence[NoisyMechanism], delta: float) -> tuple[float, Accountant]:
-    """ε of all mechanisms together at `delta`, and the accountant that gave it (`prv`, or `rdp` where PRV has none).
+    """ε of all mechanisms together at `delta`, and the accountant that computed it (`prv`, or `rdp` if PRV has none).
 
-    All must protect the same unit; each must have noise and samples of its own. The accountant that a mechanism names
-    is not asked: GDP under-reports, and a total must not. Equal mechanisms are one with more steps. No mechanism spends
-    0. ∞ where the vocabularies' words alone may use `delta` up. Raises ValueError for mixed units or a δ outside
-    (0, 1).
+    Equal mechanisms are combined into one with more steps. The accountant that a mechanism names is ignored: GDP
+    under-reports, and a total must not.
+
+    Args:
+        mechanisms: all protect the same unit, and each has its own noise and samples. Without any, ε is 0.
+        delta: of the total, in (0, 1).
+
+    Returns:
+        (ε, accountant). ε is ∞ if the vocabularies alone can use up `delta`.
+
+    Raises:
+        ValueError: for mixed units or a δ outside (0, 1).
+
     """
     history = history_of(mechanisms)
     spent, spent_delta = _added(mechanisms)
@@ -93,34 +103,36 @@ def _composed(mechanisms: Sequence[NoisyMechanism], delta: float) -> tuple[float
 
 
 def advantage(mechanisms: Sequence[NoisyMechanism]) -> float:
-    """δ(0) of all mechanisms together: the total variation between "in" and "out", a certified upper bound.
+    """δ(0) of all mechanisms together: the total variation between "in" and "out", as a certified upper bound.
 
-    It is the largest TPR − FPR that any attacker can have who sees every step. 1 (no bound) where there is no numerical
-    answer. What is added besides, (ε, δ) of vocabularies, adds at most tanh(ε/2) + δ: total variation is subadditive
-    (Kairouz et al. 2015, for k = 1). Where a unit is replaced it is at most twice that of one change, by the triangle
-    inequality.
+    It bounds TPR − FPR of every attacker who sees every step. It is 1 (no bound) where there is no numerical answer.
+    The (ε, δ) of vocabularies, which are added, contribute at most tanh(ε/2) + δ: total variation is subadditive
+    (Kairouz et al. 2015, for k = 1). Where a unit is replaced, the bound is at most twice that of one change, by the
+    triangle inequality.
     """
     changes = 2 if any(mechanism.replaces for mechanism in mechanisms) else 1
     return min(1.0, changes * _advantage_of_one(mechanisms))
 
 
 def _advantage_of_one(mechanisms: Sequence[NoisyMechanism]) -> float:
-    """The total variation between "in" and "out" where data sets differ by one unit."""
+    """The total variation between "in" and "out" for data sets that differ by one unit."""
     history = history_of(mechanisms)
     spent, spent_delta = _added(mechanisms)
-    besides = math.tanh(spent / 2) + spent_delta
+    added = math.tanh(spent / 2) + spent_delta
     if not history:
-        return min(1.0, besides)
-    return min(1.0, numerical_delta(history, 0.0) + besides)
+        return min(1.0, added)
+    return min(1.0, numerical_delta(history, 0.0) + added)
 
 
 def history_of(mechanisms: Sequence[NoisyMechanism]) -> dict[tuple[float, float], int]:
-    """(σ, q) → steps, a vocabulary's Gaussian noise being one with q = 1.
+    """(σ, q) → steps; a vocabulary's Gaussian noise is one step with q = 1.
 
-    Raises ValueError where units differ: their promises speak of different neighbours.
+    Raises:
+        ValueError: if units differ, because their guarantees refer to different neighbours.
+
     """
     if len({mechanism.unit for mechanism in mechanisms}) > 1:
-        raise ValueError("promises for notes and promises for patients do not add up: compose each unit by itself")
+        raise ValueError("guarantees for notes and guarantees for patients do not add up: compose each unit by itself")
     history: dict[tuple[float, float], int] = {}
     for mechanism in mechanisms:
         if mechanism.steps:

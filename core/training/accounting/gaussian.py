@@ -1,18 +1,18 @@
-"""σ ↔ ε: what a DP-SGD run costs, and how much noise a target ε needs.
+"""σ ↔ ε: the privacy cost of a DP-SGD run, and the noise needed for a target ε.
 
-The mechanism is the Poisson-subsampled Gaussian, composed over the steps; two data sets are neighbours when one has one
-unit (a note or a patient) more. The accountants:
+The mechanism is the Poisson-subsampled Gaussian, composed over the steps. Two data sets are neighbours when one has one
+more unit (a note or a patient). The accountants:
 
-* `prv`: numerical composition of privacy losses, a certified upper bound (core.training.accounting.privacy_loss), with
-a small
-  margin on top (`with_margin`);
-* `rdp`: Rényi DP by Opacus (Mironov 2017, 2019; conversion of Balle et al. 2020), an upper bound, looser;
+* `prv`: numerical composition of privacy losses, a certified upper bound (core.training.accounting.privacy_loss), plus
+  a small margin (`with_margin`);
+* `rdp`: Rényi DP by Opacus (Mironov 2017, 2019; conversion of Balle et al. 2020), a looser upper bound;
 * `gdp`: Gaussian DP by a central limit theorem (Bu et al. 2020). It is an approximation that *under-reports* ε for
-  most σ, worst around σ = 0.5 to 0.9, and over-reports it for smaller ones (docs/METHODS.md has figures). σ may be
-  chosen by it; what a run so trained promises (`Mechanism`) is told by `prv`.
+  most σ, worst around σ = 0.5 to 0.9, and over-reports it for smaller ones (docs/METHODS.md has figures). It can choose
+  σ; the guarantee of such a run (`Mechanism`) is computed by `prv`.
 
-`prv` has no answer where no grid fits the memory, and GDP none for very small σ; RDP then answers instead, and
-`epsilon_with_method` says so. `old_report_epsilon` is the incorrect formula of row P, kept for comparison.
+`prv` has no answer where no grid fits in memory, and GDP none for very small σ. RDP then answers instead, and
+`epsilon_with_method` reports this. `old_report_epsilon` is the incorrect formula of the PrivAI-Leak report, kept for
+comparison.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from core.training.accounting.privacy_loss import (
     renyi_epsilon,
 )
 
-LEAST_NOISE, MOST_NOISE = 1e-3, 1e7  # σ where `noise_multiplier` begins, and gives up
-SECANTS = 12  # steps after which it only halves what is left: three or four find a root where there is one
+LEAST_NOISE, MOST_NOISE = 1e-3, 1e7  # the range of σ that `noise_multiplier` searches
+SECANTS = 12  # secant steps before it only bisects; three or four are enough where there is a root
 
 
 def epsilon(
@@ -40,8 +40,11 @@ def epsilon(
 ) -> float:
     """ε after `steps` Poisson-sampled steps (q = `sample_rate`, σ = `noise_multiplier`) at `delta`.
 
-    Infinite or astronomically large for a tiny σ, 0 for no steps. Raises ValueError for arguments that are out of
-    range.
+    Infinite or astronomically large for a tiny σ, 0 for no steps.
+
+    Raises:
+        ValueError: for arguments that are out of range.
+
     """
     return epsilon_with_method(
         noise_multiplier=noise_multiplier, sample_rate=sample_rate, steps=steps, delta=delta, accountant=accountant
@@ -51,7 +54,7 @@ def epsilon(
 def epsilon_with_method(
     *, noise_multiplier: float, sample_rate: float, steps: int, delta: float, accountant: Accountant = "prv"
 ) -> tuple[float, Accountant]:
-    """ε and the accountant that gave it: `rdp` where the one asked for has no finite answer."""
+    """ε and the accountant that computed it: `rdp` where the requested one has no finite answer."""
     _check_arguments(noise_multiplier, sample_rate, steps, delta, accountant)
     if steps == 0:
         return 0.0, accountant
@@ -76,8 +79,8 @@ def epsilon_curve(
 ) -> tuple[np.ndarray, np.ndarray]:
     """ε at up to `points` step counts, evenly spaced from 1 to `steps`: (step counts int64, ε float64), both ascending.
 
-    Computed once before training; PRV is too slow to be asked at every step. ε between two points is below the value
-    of the later one, so a display that takes the next point never under-reports.
+    Computed once before training, since PRV is too slow to run at every step. ε between two points is below the value
+    at the later one, so a display that uses the next point never under-reports.
     """
     _check_arguments(noise_multiplier, sample_rate, steps, delta, accountant)
     counts = np.unique(np.linspace(min(1, steps), steps, num=max(2, points)).round().astype(np.int64))
@@ -94,7 +97,7 @@ def epsilon_curve(
             delta=delta,
             accountant=single,
         )
-    return counts, np.minimum.accumulate(values[::-1])[::-1]  # what bounds a longer run bounds a shorter one too
+    return counts, np.minimum.accumulate(values[::-1])[::-1]  # a bound for a longer run also holds for a shorter one
 
 
 def noise_multiplier(
@@ -102,16 +105,18 @@ def noise_multiplier(
 ) -> float:
     """The smallest σ (within 0.1 % of ε) whose ε after `steps` steps does not exceed `target_epsilon`.
 
-    Raises ValueError when the target is not a positive number or cannot be met with any σ up to 10⁷.
+    Raises:
+        ValueError: when the target is not a positive number or cannot be met with any σ up to 10⁷.
+
     """
     if not (math.isfinite(target_epsilon) and target_epsilon > 0):
         raise ValueError(f"the target ε must be a number above 0, not {target_epsilon}")
     _check_arguments(1.0, sample_rate, steps, delta, accountant)
     if steps == 0:
-        raise ValueError("a run of no steps spends no privacy: there is no noise to be found for it")
+        raise ValueError("a run of no steps spends no privacy, so there is no σ to search for")
 
     def excess(log_sigma: float) -> float:
-        """ln(ε(σ) / target): nearly a straight line in ln σ, so a secant finds its root in three or four steps."""
+        """ln(ε(σ) / target): nearly linear in ln σ, so the secant method finds its root in three or four steps."""
         value = epsilon(
             noise_multiplier=math.exp(log_sigma),
             sample_rate=sample_rate,
@@ -121,29 +126,29 @@ def noise_multiplier(
         )
         return math.log(value / target_epsilon) if value > 0 else -math.inf
 
-    low, high = math.log(LEAST_NOISE), math.inf  # ln σ: `high` is known to hold the target
+    low, high = math.log(LEAST_NOISE), math.inf  # ln σ; `high` is known to meet the target
     at, slope = _rdp_guess(target_epsilon, sample_rate, steps, delta), -1.5
     found, tries = excess(at), 0
     while not -8e-4 <= found <= 0:
         tries += 1
         low, high = (at, high) if found > 0 else (low, at)
-        if high - low < 1e-3:  # where one accountant hands over to another, ε jumps and no root need exist: stay below
+        if high - low < 1e-3:  # ε jumps where one accountant replaces another, so there may be no root: stay below it
             return math.exp(high)
-        there = at - (max(found, -20.0) + 4e-4) / slope if tries < SECANTS else low + 1.0
-        if there > math.log(MOST_NOISE) and math.isinf(high):
+        candidate = at - (max(found, -20.0) + 4e-4) / slope if tries < SECANTS else low + 1.0
+        if candidate > math.log(MOST_NOISE) and math.isinf(high):
             raise ValueError(
                 f"ε = {target_epsilon:g} cannot be reached in {steps} steps at δ = {delta:g}: ask for a larger ε"
             )
-        if math.isfinite(high) and (tries >= SECANTS or not low < there < high):  # ε is 0, or jumps
-            there = (low + high) / 2
-        value = excess(there)
-        slope = min(-0.3, max(-10.0, (value - found) / (there - at)))
-        at, found = there, value
+        if math.isfinite(high) and (tries >= SECANTS or not low < candidate < high):  # ε is 0, or jumps
+            candidate = (low + high) / 2
+        value = excess(candidate)
+        slope = min(-0.3, max(-10.0, (value - found) / (candidate - at)))
+        at, found = candidate, value
     return math.exp(at)
 
 
 def _rdp_guess(target: float, rate: float, steps: int, delta: float) -> float:
-    """The ln σ that meets the target by Rényi DP at a few orders: cheap, and near every accountant's answer."""
+    """The ln σ that meets the target by Rényi DP at a few orders: cheap, and close to every accountant's answer."""
     low, high = math.log(LEAST_NOISE), math.log(MOST_NOISE)
     for _ in range(24):
         middle = (low + high) / 2
@@ -177,19 +182,19 @@ def _gdp(sigma: float, rate: float, steps: int, delta: float) -> float:
 
 
 def with_margin(bound: float) -> float:
-    """A certified ε with the margin that is told on top of it: 1 % below 1, 0.01 up to 10, and 0.1 % above.
+    """A certified ε plus the reported margin: 1 % below 1, 0.01 up to 10, and 0.1 % above.
 
-    That much Opacus' PRV accountant, which was used before, added to every ε as the error of its grid. So runs that
-    were made with it keep the σ and the ε that they were made for.
+    Opacus' PRV accountant, which was used before, added this to every ε as the error of its grid. With the margin, runs
+    made with it keep the σ and the ε that they were made for.
     """
     return bound + max(0.01 * min(1.0, bound), 1e-3 * bound) if bound < math.inf else bound
 
 
 def group_epsilon(epsilon: float, delta: float, k: int) -> tuple[float, float]:
-    """(ε, δ) for a group of k units (row J7): k·ε and δ·(e^{kε} − 1)/(e^ε − 1), at most 1.
+    """(ε, δ) for a group of k units: k·ε and δ·(e^{kε} − 1)/(e^ε − 1), at most 1 (Jagannatha 2021, §2).
 
-    Source: group privacy of (ε, δ)-DP, e.g. Vadhan 2017, "The Complexity of Differential Privacy", lemma 2.2. A δ
-    near 1 means that nothing is promised to the group.
+    Source: group privacy of (ε, δ)-DP, e.g. Vadhan 2017, "The Complexity of Differential Privacy", lemma 2.2. A δ near
+    1 means that there is no guarantee for the group.
     """
     if k < 1:
         raise ValueError(f"a group has at least one member, not {k}")
@@ -200,11 +205,11 @@ def group_epsilon(epsilon: float, delta: float, k: int) -> tuple[float, float]:
 
 
 def old_report_epsilon(*, noise_multiplier: float, sample_rate: float, steps: int, delta: float) -> float:
-    """ε as row P's report printed it. WRONG, for the class only: no run is trained or described with it.
+    """ε as the PrivAI-Leak report printed it. WRONG, for comparison only: no run is trained or described with it.
 
-    Its printed figures follow from a Rényi bound of q·α/σ² a step, where subsampling earns about q²·α/σ² (twice the
-    report's own formula q²·α/2σ²; Mironov et al. 2019), so ε is many times too large and far more noise is added than
-    needed.
+    Its printed figures follow from a Rényi bound of q·α/σ² a step, where subsampling gives about q²·α/σ² (twice the
+    report's own formula q²·α/2σ²; Mironov et al. 2019). Its ε is therefore many times too large, and far more noise is
+    added than needed.
     """
     orders = [1 + tenth / 10 for tenth in range(1, 100)] + list(range(12, 65))
     return min(

@@ -1,13 +1,13 @@
-"""Certified δ and ε of composed privacy losses: tilted Fourier convolution, with a bound on all that it leaves out.
+"""Certified δ and ε of composed privacy losses: tilted Fourier convolution, with a bound on everything left out.
 
-The losses of T steps add, so their distributions are convolved T times. Doing so after weighting each loss l by e^(θl)
-("exponential tilting", as for a saddle point) puts the mass where δ(ε) is decided. Then the rounding of the Fourier
-transforms is small beside δ however small δ is, and a window of a few deviations is enough. What is added to δ:
+The losses of T steps add, so their distributions are convolved T times. Weighting each loss l by e^(θl) first
+("exponential tilting", as for a saddle point) moves the mass to where δ(ε) is determined. The rounding of the Fourier
+transforms is then small relative to δ, however small δ is, and a window of a few deviations is enough. Added to δ are:
 
 * mass above the window, by Chernoff's bound, and mass at loss ∞;
 * the rounding of the transforms: an FFT of N points has a relative error below 8·u·log₂N in the L2 norm (Higham 2002,
-  "Accuracy and Stability of Numerical Algorithms", theorem 24.2, with room), and T powers T times that; what this makes
-  of δ follows by Cauchy and Schwarz.
+  "Accuracy and Stability of Numerical Algorithms", theorem 24.2, with a margin), and T powers T times that; its effect
+  on δ follows by the Cauchy–Schwarz inequality.
 
 Mass below the window is folded into it, where it only raises δ.
 """
@@ -27,25 +27,25 @@ from core.training.accounting.loss_distribution import ROUNDING, Losses, Step, d
 
 LARGEST_WINDOW = 1 << 21  # points of a Fourier transform; about 0.2 GB while it is computed
 LARGEST_STEP = 1 << 19  # points of one step's loss
-ACCURACY = 2e-4  # of ε, that the grid aims at
-TILTS = 2.0 ** (1 / 4)  # between neighbouring θ that are looked at
-MOST_TILT = 50.0  # θ·h, beyond which all mass is in the highest cell
-NEGLIGIBLE = 1e-6  # of δ, that the cut-off tails of single steps may add
-FORGOTTEN = 50.0  # θ·(l − ε), beyond which a loss l adds next to nothing to δ(ε)
-MATTERS = 0.7  # a direction whose quick bound is below so much of the other's does not decide ε
-OUTSIDE = 1e-6  # of the tilted mass, that a window leaves out at either end
+ACCURACY = 2e-4  # target accuracy of the grid, relative to ε
+TILTS = 2.0 ** (1 / 4)  # ratio of neighbouring θ in the search
+MOST_TILT = 50.0  # θ·h, above which all mass is in the highest cell
+NEGLIGIBLE = 1e-6  # share of δ that the cut-off tails of single steps may add
+FORGOTTEN = 50.0  # θ·(l − ε), above which a loss l adds next to nothing to δ(ε)
+MATTERS = 0.7  # a direction whose quick bound is below this share of the other's does not determine ε
+OUTSIDE = 1e-6  # share of the tilted mass that a window leaves out at either end
 
 
 @dataclass
 class Cumulants:
-    """ln E e^(θL) of the steps of every kind, with its first two derivatives; computed once for a θ."""
+    """ln E e^(θL) of the steps of every kind, with its first two derivatives; computed once for each θ."""
 
     h: float
     losses: Sequence[Losses]
     found: dict[float, tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]] = field(default_factory=dict)
 
     def at(self, tilt: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """(K, K′, K″, added variance) of one step of each kind under the tilt θ; shifts left out."""
+        """(K, K′, K″, added variance) of one step of each kind under the tilt θ, without shifts."""
         if tilt not in self.found:
             rows = np.array([self._of(one, tilt) for one in self.losses])
             self.found[tilt] = tuple(rows.T)
@@ -66,7 +66,7 @@ class Cumulants:
 
 @dataclass
 class Composed:
-    """The losses of several kinds of step in one direction, of which any number can be composed."""
+    """The losses of several kinds of step in one direction; any number of each can be composed."""
 
     h: float
     losses: Sequence[Losses]
@@ -86,8 +86,8 @@ class Composed:
         best, value, stride = min(self._last, most), bound(min(self._last, most)), 16
         while stride:
             for side in (-stride, stride):
-                while -400 < best + side <= most and (there := bound(best + side)) < value:
-                    best, value = best + side, there
+                while -400 < best + side <= most and (candidate := bound(best + side)) < value:
+                    best, value = best + side, candidate
             stride //= 2
         self._last = best
         return TILTS**best, value
@@ -109,7 +109,7 @@ class Composed:
         view = self._window(counts, steps, tilt)
         if view is None or view.added >= delta:
             return math.inf
-        if view.delta(view.bottom) <= delta:  # ε lies below the window: look from where it ends at 0
+        if view.delta(view.bottom) <= delta:  # ε lies below the window: use one that reaches down to 0
             view = self._window(counts, steps, tilt, -shift) or view
         if view.bottom <= -shift and view.delta(-shift) <= delta:
             return 0.0
@@ -123,7 +123,7 @@ class Composed:
         return 1.0 if view is None else min(1.0, view.delta(epsilon - shift))
 
     def _window(self, counts: np.ndarray, steps: Sequence[int], tilt: float, least: float = math.inf) -> _Window | None:
-        """The composed, tilted loss on a window around its mean that reaches down to `least`."""
+        """The composed, tilted loss on a window around its mean that extends down to `least`."""
         first, size = self.reach(counts, tilt, least)
         if size > LARGEST_WINDOW:
             return None
@@ -152,7 +152,7 @@ class Composed:
     def _convolved(
         self, steps: Sequence[int], k: np.ndarray, tilt: float, first: int, size: int
     ) -> tuple[np.ndarray, float, float]:
-        """The tilted masses from index `first` on, a bound on their error in L2, and one on that of all their logs."""
+        """The tilted masses from index `first` on, a bound on their L2 error, and one on the error of all logs."""
         spectrum, start, error, drift = np.ones(size // 2 + 1, dtype=np.complex128), 0, 0.0, 0.0
         transform = 8 * ROUNDING * math.log2(max(2, size))
         for one, count, log_total in zip(self.losses, steps, k, strict=True):
@@ -194,7 +194,7 @@ class _Window:
     log_total: float
     error: float  # of `mass`, in L2
     drift: float  # of the logarithm of everything
-    added: float  # to δ: loss ∞, and what lies above the window
+    added: float  # to δ: loss ∞, and the mass above the window
 
     def delta(self, epsilon: float) -> float:
         """An upper bound on δ(ε), for an ε in the window."""
@@ -206,7 +206,7 @@ class _Window:
         kept = np.where(over > 0, np.exp(-self.tilt * np.maximum(over, 0)) * -np.expm1(-np.maximum(over, 0)), 0.0)
         inside = float(kept @ self.mass[first:last]) + float(np.linalg.norm(kept)) * self.error
         if last < len(self.mass):
-            inside += math.exp(-FORGOTTEN) * 2  # what lies higher
+            inside += math.exp(-FORGOTTEN) * 2  # the losses above
         scale = math.exp(min(700.0, self.log_total - self.tilt * epsilon + self.drift))
         return scale * inside * (1 + 1e-9) + self.added
 
@@ -225,7 +225,7 @@ class _Window:
         return root
 
     def _excess(self, epsilon: float, delta: float) -> float:
-        """ln(δ(ε)/δ): falls nearly along a straight line."""
+        """ln(δ(ε)/δ), which is nearly linear in ε."""
         return math.log(self.delta(epsilon) / delta)
 
 
@@ -234,8 +234,11 @@ def both_directions(
 ) -> tuple[Composed, Composed] | None:
     """The losses of every kind of step for a removed and for an added unit, on a grid fine enough for `steps` of each.
 
-    The grid aims at an error of `accuracy` of ε; whatever it is, ε and δ read off it are upper bounds. None where no
-    grid that fits the memory has an answer.
+    The grid aims at a relative error of `accuracy` in ε; whatever its error, the resulting ε and δ are upper bounds.
+
+    Returns:
+        (removed, added), or None where no grid that fits in memory has an answer.
+
     """
     counts = np.array(steps, dtype=np.float64)
     tail = max(1e-300, NEGLIGIBLE * delta / (4 * float(counts.sum())))
@@ -247,34 +250,34 @@ def both_directions(
         if any(pair is None for pair in pairs):
             break
         removed, added = zip(*pairs, strict=True)
-        there = Composed(h, removed), Composed(h, added)
+        candidate = Composed(h, removed), Composed(h, added)
         excess, points = 0.0, 0
-        bounds = [one.chernoff(counts, delta) for one in there]
+        bounds = [one.chernoff(counts, delta) for one in candidate]
         largest = max(about for _, about in bounds)
-        for one, (tilt, about) in zip(there, bounds, strict=True):
+        for one, (tilt, about) in zip(candidate, bounds, strict=True):
             if about < MATTERS * largest:
-                continue  # the other direction decides
+                continue  # the other direction determines ε
             spread = one.cumulants.at(tilt)[3]
             excess = max(excess, (1 + tilt) / 2 * float(counts @ spread) / (accuracy * max(about, 1e-300)))
             points = max(points, one.reach(counts, tilt)[1])
         if points > LARGEST_WINDOW:
             h *= 2 * points / LARGEST_WINDOW
-            if found is not None:  # between too fine and found
-                h = math.sqrt(there[0].h * found[0].h)
+            if found is not None:  # between a grid that is too fine and the one found
+                h = math.sqrt(candidate[0].h * found[0].h)
                 if h > 0.8 * found[0].h:
                     break
             continue
-        found = there
+        found = candidate
         if excess <= 1:
             break
         h = max(finest, h * max(0.05, 1.1 * points / LARGEST_WINDOW, min(0.7, 0.9 / math.sqrt(excess))))
-        if h >= 0.99 * there[0].h:
+        if h >= 0.99 * candidate[0].h:
             break
     return found
 
 
 def _width(kind: Step, tail: float) -> float:
-    """How far the finite losses of a step reach."""
+    """The range of the finite losses of a step."""
     reach = -float(ndtri(tail)) * kind.sigma
     low, high = kind.loss(np.array([-reach, kind.largest + reach]))
     return float(high - low)

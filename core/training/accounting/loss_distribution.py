@@ -1,15 +1,16 @@
 """Certified privacy-loss distributions of Gaussian mixtures, discretised on a uniform grid.
 
-One step compares P = Σ_j w_j·N(j, σ²) with Q = N(0, σ²): a Poisson-sampled Gaussian step has w = (1 − q, q), and a
-group of k units of one person, each sampled with q, has w = Bin(k, q) when all contributions point the same way, which
+One step compares P = Σ_j w_j·N(j, σ²) with Q = N(0, σ²). A Poisson-sampled Gaussian step has w = (1 − q, q). A group of
+k units of one person, each sampled with q, has w = Bin(k, q) when all contributions point in the same direction, which
 is the worst case (Ganesh 2024, "Tight Group-Level DP Guarantees for DP-SGD with Sampling via Mixture of Gaussians
-Mechanisms"). A unit that is removed is judged by the pair (P, Q), a unit that is added by (Q, P).
+Mechanisms"). A removed unit is described by the pair (P, Q), an added unit by (Q, P).
 
-The loss x ↦ ln P(x)/Q(x) rises with x, so the grid's losses cut the line into cells. The mass of each cell is moved to
-the cell's two ends so that its P-mass and its Q-mass are kept ("connect the dots": Doroshenko et al. 2022, "Connect the
-Dots: Tighter Discrete Approximations of Privacy Loss Distributions", §3). The result dominates the step, so any
-composition of such results dominates the composition (Zhu, Dong & Wang 2022, theorem 10). Rounding errors of the masses
-are moved to the upper end of the cell, those of the cells' borders are returned as `shift`, and tails become loss ∞.
+The loss x ↦ ln P(x)/Q(x) increases with x, so the grid's losses divide the line into cells. The mass of each cell is
+moved to the cell's two ends so that its P-mass and its Q-mass are kept ("connect the dots": Doroshenko et al. 2022,
+"Connect the Dots: Tighter Discrete Approximations of Privacy Loss Distributions", §3). The result dominates the step,
+so any composition of such results dominates the composition (Zhu, Dong & Wang 2022, theorem 10). Rounding errors of the
+masses are moved to the upper end of the cell, those of the cell borders are returned as `shift`, and tails become loss
+∞.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ import numpy as np
 from scipy.special import gammaln, logsumexp, ndtr, ndtri
 
 ROUNDING = 2.0**-53
-LARGEST_EXPONENT = 600.0  # losses beyond are rounded up: e^loss would not fit a float64
-FLAT_CELLS = 1_000  # so many cells may lie between the least possible loss and the first cell with mass
+LARGEST_EXPONENT = 600.0  # larger losses are rounded up: e^loss would overflow a float64
+FLAT_CELLS = 1_000  # most cells between the least possible loss and the first cell with mass
 NEWTON_STEPS = 60
 
 
 @dataclass(frozen=True)
 class Step:
-    """One Gaussian step: noise N(0, σ²) on a sum that a person moves by j with probability e^`log_weights[j]`.
+    """One Gaussian step: noise N(0, σ²) on a sum that a person shifts by j with probability e^`log_weights[j]`.
 
     The weights sum to 1 − `missing`; the missing outcomes count as a loss of ∞.
     """
@@ -39,7 +40,7 @@ class Step:
 
     @classmethod
     def sampled(cls, sigma: float, rate: float, units: int = 1, missing: float = 1e-30) -> Step:
-        """A Poisson-sampled step for somebody with `units` units; outcomes of probability ≤ `missing` are cut off."""
+        """A Poisson-sampled step for a person with `units` units; outcomes of probability ≤ `missing` are cut off."""
         if rate == 1.0:
             return cls(sigma / units, (-math.inf, 0.0))
         j = np.arange(units + 1)
@@ -83,9 +84,17 @@ class Losses:
 
 
 def discretise(step: Step, h: float, tail: float, largest: int) -> tuple[Losses, Losses] | None:
-    """The loss of one step for a unit that is removed, and for one that is added, on the grid of spacing `h`.
+    """The loss of one step for a removed and for an added unit, on the grid of spacing `h`.
 
-    `tail` is the probability that may be cut off at either side. None where more than `largest` cells are needed.
+    Args:
+        step: the step.
+        h: spacing of the grid.
+        tail: probability that may be cut off at either side.
+        largest: most cells.
+
+    Returns:
+        (removed, added), or None where more than `largest` cells are needed.
+
     """
     reach = -float(ndtri(tail)) * step.sigma
     least = step.log_weights[0]
@@ -103,7 +112,7 @@ def discretise(step: Step, h: float, tail: float, largest: int) -> tuple[Losses,
     # Cells lie between neighbouring borders; the outermost two are half-lines.
     p, p_error = _masses(step, x, True)
     q, q_error = _masses(step, x, False)
-    if bounded:  # the lowest cell reaches from −∞, where the loss is least, to the first border
+    if bounded:  # the lowest cell extends from −∞, where the loss is least, to the first border
         lower, inner = low, slice(0, -1)
     else:
         lower, inner = low, slice(1, -1)
@@ -126,7 +135,7 @@ def _with(losses: Losses, infinite: float, shift: float) -> Losses:
 
 
 def _placed(start: int, mass: np.ndarray, up: np.ndarray, h: float) -> Losses:
-    """Cells' masses moved to their ends: `up` to the upper one."""
+    """The cells' masses moved to their ends, `up` of each to the upper end."""
     total, spread = np.zeros(len(mass) + 1), np.zeros(len(mass) + 1)
     down = mass - up
     total[:-1] += down
@@ -147,7 +156,7 @@ def _upper_share(
 
 
 def _masses(step: Step, x: np.ndarray, of_p: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Mass below x[0], between neighbours, and above x[-1], under P or Q; and a bound on its rounding error."""
+    """Mass below x[0], between neighbours, and above x[-1], under P or Q, and a bound on its rounding error."""
     mass, error = np.zeros(len(x) + 1), np.zeros(len(x) + 1)
     kinds = enumerate(step.log_weights) if of_p else [(0, 0.0)]
     for j, log_weight in kinds:
@@ -169,7 +178,7 @@ def _masses(step: Step, x: np.ndarray, of_p: bool) -> tuple[np.ndarray, np.ndarr
 
 
 def _where(step: Step, losses: np.ndarray, low: float, high: float) -> np.ndarray:
-    """The x with loss(x) = `losses`, each above the least possible loss, by Newton on a convex function."""
+    """The x with loss(x) = `losses`, each above the least possible loss, by Newton's method on a convex function."""
     with np.errstate(divide="ignore"):
         goal = losses + np.log(-np.expm1(step.log_weights[0] - losses))
     if step.largest == 1:

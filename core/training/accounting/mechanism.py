@@ -1,4 +1,4 @@
-"""What was done to the data, as a frozen value from which ε can be computed again at any time."""
+"""The privacy-relevant record of a run, as a frozen value from which ε can be recomputed at any time."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ REPLACE: Literal["replace one unit"] = "replace one unit"
 
 
 class Mechanism(BaseModel):
-    """What was done to the data, from which ε can be derived again at any time. Stored as `privacy.json`.
+    """What was done to the data, from which ε can be recomputed at any time. Stored as `privacy.json`.
 
-    With a `vocabulary` the promise is that of training and the word list together: `delta` and `epsilon` are the total.
+    With a `vocabulary`, the guarantee covers training and vocabulary together: `delta` and `epsilon` are the total.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     unit: Unit
     noise_multiplier: float = Field(gt=0, description="σ: standard deviation of the noise on the sum, over C")
-    sample_rate: float = Field(gt=0, le=1, description="q: each unit's chance to be in a step")
-    steps: int = Field(ge=0, description="steps that were taken")
-    delta: float = Field(gt=0, lt=1, description="of all that is promised")
+    sample_rate: float = Field(gt=0, le=1, description="q: probability that a unit is in a step")
+    steps: int = Field(ge=0, description="completed steps")
+    delta: float = Field(gt=0, lt=1, description="of the whole guarantee")
     max_grad_norm: float = Field(gt=0, description="C: the clipping norm")
     accountant: Accountant = "prv"
     neighbouring: Literal["add/remove one unit", "replace one unit"] = Field(
-        ADD_REMOVE, description="how what was trained on differs between data sets that differ in one unit"
+        ADD_REMOVE, description="how the training sets of neighbouring data sets differ"
     )
-    vocabulary: WordNoise | None = Field(None, description="noise of the model's own words; none: the public word list")
-    noise_source: NoiseSource = Field("public seed", description="as drawn; files without it are of public seeds")
+    vocabulary: WordNoise | None = Field(None, description="noise of the model's own vocabulary; none: the public one")
+    noise_source: NoiseSource = Field("public seed", description="as drawn; files without it have public seeds")
 
     @model_validator(mode="after")
     def _leaves_training_some(self) -> Self:
@@ -47,16 +47,16 @@ class Mechanism(BaseModel):
         return self
 
     def with_vocabulary(self, noise: WordNoise) -> Self:
-        """The same training on words of the same notes: its δ grows by the vocabulary's."""
+        """The same training with a vocabulary from the same notes: its δ grows by the vocabulary's."""
         return self.model_copy(update={"vocabulary": noise, "delta": self.delta + noise.delta})
 
     @property
     def replaces(self) -> bool:
-        """True where taking one unit away lets another in."""
+        """True if removing one unit lets another in."""
         return self.neighbouring == REPLACE
 
     def replacing(self) -> Self:
-        """The same training where one unit that is taken away lets another in: both changes are counted."""
+        """The same training if removing one unit lets another in: both changes are counted."""
         return self.model_copy(update={"neighbouring": REPLACE})
 
     def training_alone(self) -> Self:
@@ -67,7 +67,7 @@ class Mechanism(BaseModel):
 
     @property
     def counted_by(self) -> Accountant:
-        """The accountant that the promise is told by: the one that chose σ, but PRV for GDP, which under-reports."""
+        """The accountant that computes the guarantee: the one that chose σ, but PRV for GDP, which under-reports."""
         return "prv" if self.accountant == "gdp" else self.accountant
 
     def epsilon(self) -> float:
@@ -75,10 +75,10 @@ class Mechanism(BaseModel):
         return self.epsilon_with_method()[0]
 
     def epsilon_with_method(self) -> tuple[float, Accountant]:
-        """ε that is promised and the accountant that gave it (RDP where `counted_by` has no finite answer).
+        """The guaranteed ε and the accountant that computed it (RDP where `counted_by` has no finite answer).
 
-        With a vocabulary both are composed by PRV (`core.training.accounting.composition`), whatever the accountant.
-        So is what replaces a unit: to take one away and to put one in are two changes of one unit.
+        With a vocabulary, both are composed by PRV (`core.training.accounting.composition`), whatever the accountant.
+        The same holds if a unit is replaced: removing one and adding one are two changes of one unit.
         """
         if self.vocabulary is not None or self.replaces:
             return composed_epsilon([self], self.delta)
@@ -91,19 +91,19 @@ class Mechanism(BaseModel):
         )
 
     def patient_epsilon(self, notes: int, delta: float | None = None) -> float:
-        """ε for a patient with `notes` notes at `delta` (this mechanism's own where none is given).
+        """ε for a patient with `notes` notes at `delta` (by default the mechanism's own).
 
-        The exact composition for a promise per note (`core.training.accounting.group_privacy`), ∞ where nothing is
-        promised; a promise per patient holds whatever the number of notes. One note has `epsilon()`.
+        For a guarantee per note this is the exact composition (`core.training.accounting.group_privacy`), ∞ where there
+        is no guarantee; for one note it is `epsilon()`. A guarantee per patient holds for any number of notes.
         """
         whole = patient_epsilon([self], 1 if self.unit == "patient" else notes, self.delta if delta is None else delta)
         return max(whole, self.epsilon()) if delta is None else whole
 
     def to_json(self) -> str:
-        """The text of `privacy.json`; without a vocabulary it says nothing of one."""
+        """The text of `privacy.json`; without a vocabulary it has no such entry."""
         return self.model_dump_json(indent=2, exclude_none=True)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Read `to_json`. Raises pydantic.ValidationError, a ValueError, for anything else."""
+        """Parse the text written by `to_json`. Raises pydantic.ValidationError, a ValueError, for anything else."""
         return cls.model_validate_json(text)

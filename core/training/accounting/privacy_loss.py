@@ -1,9 +1,9 @@
 """ε of any history of Poisson-sampled Gaussian steps: certified numerical composition, and Rényi DP.
 
-A `History` says how many steps were taken with which (σ, q). `core.training.accounting.mechanism` asks for one run,
-`core.training.accounting.composition` for all that was released of the same data, and
-`core.training.accounting.group_privacy` for patients with several notes; all get their bounds here. Every value is an
-upper bound for removed and for added units.
+A `History` gives the number of steps for each (σ, q). `core.training.accounting.mechanism` uses it for one run,
+`core.training.accounting.composition` for everything released about the same data, and
+`core.training.accounting.group_privacy` for patients with several notes. Every value is an upper bound for both removed
+and added units.
 """
 
 from __future__ import annotations
@@ -25,39 +25,39 @@ History = Mapping[tuple[float, float], int]  # (σ, q) → steps
 Frozen = tuple[tuple[tuple[float, float], int], ...]
 Orders = tuple[float, ...]
 
-# Opacus' orders stop at 63, which floors ε near 0.1 at δ = 1e-5, and start at 1.1, which is loose for a large ε.
+# Opacus' orders stop at 63, which keeps ε above about 0.1 at δ = 1e-5, and start at 1.1, which is loose for a large ε.
 RDP_ORDERS: Orders = (1.01, 1.02, 1.05, *RDPAccountant.DEFAULT_ALPHAS, 72, 80, 96, 128, 192, 256, 512, 1024)
 COARSE_ORDERS: Orders = (2, 3, 4, 6, 8, 12, 16, 24, 32, 64, 128, 256, 1024)  # looser, and 50 × faster
-MOST_UNITS = 1_000  # of one person; beyond, there is no numerical answer
-SEVERAL_UNITS = 64  # beyond, a coarser grid answers as fast
-COARSE_ACCURACY = 2e-3  # of ε
+MOST_UNITS = 1_000  # of one person; above this there is no numerical answer
+SEVERAL_UNITS = 64  # above this a coarser grid is used, which takes no longer
+COARSE_ACCURACY = 2e-3  # relative to ε
 LEAST_NOISE = 1e-5  # σ below which ε has no numerical answer
-MOST_NOISE = 1e8  # more noise costs no more ε, and its tiny losses do not fit a grid: counted as so much
-CLOSED_FORM_ROUNDING = 1e-9  # of ε
+MOST_NOISE = 1e8  # larger σ are treated as this: they cost no more ε, and their tiny losses do not fit a grid
+CLOSED_FORM_ROUNDING = 1e-9  # relative to ε
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """No warnings: "optimal order is the smallest alpha" says that a bound is loose there, not that it is wrong."""
+    """Suppress warnings: "optimal order is the smallest alpha" says that a bound is loose, not that it is wrong."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         yield
 
 
 def renyi_epsilon(history: History, delta: float, orders: Orders = RDP_ORDERS) -> float:
-    """ε by adding Rényi divergences; inf where α/(2σ²) overflows."""
+    """ε by adding Rényi divergences; ∞ where α/(2σ²) overflows."""
     with quiet():
         try:
             total = sum(_of_a_step(sigma, rate, orders) * steps for (sigma, rate), steps in history.items())
             spent = float(rdp_analysis.get_privacy_spent(orders=orders, rdp=total, delta=delta)[0])
-            return max(0.0, spent)  # the conversion goes below 0 where δ alone covers every difference
+            return max(0.0, spent)  # the conversion gives less than 0 where δ alone covers every difference
         except (OverflowError, ZeroDivisionError, ValueError):
             return math.inf
 
 
 @lru_cache(maxsize=64)
 def _of_a_step(sigma: float, rate: float, orders: Orders) -> np.ndarray:
-    """Rényi divergences of one step at every order. Slow for orders that are not whole numbers."""
+    """Rényi divergences of one step at every order. Slow for orders that are not integers."""
     return rdp_analysis.compute_rdp(q=rate, noise_multiplier=sigma, steps=1, orders=orders)
 
 
@@ -93,7 +93,7 @@ def numerical_curve(sigma: float, rate: float, counts: Sequence[int], delta: flo
 
 
 def _larger(losses: tuple[Composed, Composed], steps: Sequence[int], delta: float) -> float:
-    """The larger ε of a removed and an added unit. Chernoff's bound says where the added one need not be composed."""
+    """The larger ε of a removed and an added unit. Chernoff's bound shows when the added one need not be composed."""
     removed, added = losses
     found = removed.epsilon(steps, delta)
     quick = added.chernoff_epsilon(steps, delta)
@@ -126,9 +126,9 @@ def _losses(history: Frozen, delta: float, units: int) -> tuple[Composed, Compos
 
 
 def _kinds(history: History, delta: float, units: int) -> tuple[list[Step], list[int]]:
-    """The kinds of step for a person with `units` units, and their numbers; all without sampling become one.
+    """The kinds of step for a person with `units` units, and their numbers; all steps without sampling become one.
 
-    Gaussian mechanisms without sampling are together one with 1/σ² = Σ 1/σᵢ² (Dong, Roth & Su 2022, corollary 3.3).
+    Gaussian mechanisms without sampling equal one with 1/σ² = Σ 1/σᵢ² (Dong, Roth & Su 2022, corollary 3.3).
     """
     total, precision = sum(history.values()), 0.0
     kinds: list[Step] = []

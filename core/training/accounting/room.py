@@ -1,4 +1,4 @@
-"""How much one more training may spend beside the mechanisms that a cohort already has."""
+"""The privacy budget left for one more training run, given the mechanisms that a cohort already has."""
 
 from __future__ import annotations
 
@@ -9,25 +9,28 @@ from core.training.accounting.composition import composed_epsilon
 from core.training.accounting.gaussian import noise_multiplier
 from core.training.accounting.mechanism import ADD_REMOVE, Mechanism
 
-LEAST_ROOM = 0.01  # a room below this ε is none
-LEAST_FOUND = 20.0  # ln of how far below a budget a total counts; it is 0 where δ alone covers every difference
+LEAST_ROOM = 0.01  # a remaining ε below this counts as none
+LEAST_FOUND = 20.0  # largest distance below a budget that counts, in ln; a total is 0 where δ covers every difference
 
 
 def room(mechanisms: Sequence[Mechanism], like: Mechanism, budget: float, delta: float) -> Mechanism | None:
-    """`like` with the least noise that keeps all together within (budget, `delta`); None where there is no room.
+    """`like` with the least noise that keeps the total within (budget, `delta`); None if the budget is used up.
 
-    Words of its own it has none, whatever `like` has. Its own ε is what one more run of that many steps and that sample
-    rate may spend. The total ends within 1 % of the budget and never above it. Raises ValueError for a budget that is
-    not above 0.
+    The result has no vocabulary, whatever `like` has. Its ε is what one more run with that many steps and that sample
+    rate may spend. The total ends within 1 % of the budget and never above it.
+
+    Raises:
+        ValueError: for a budget that is not above 0.
+
     """
     if not (math.isfinite(budget) and budget > 0):
-        raise ValueError(f"a budget is a number above 0, not {budget}")
+        raise ValueError(f"a budget must be a number above 0, not {budget}")
     if composed_epsilon(mechanisms, delta)[0] >= budget:
         return None
 
     def with_noise(log_sigma: float) -> Mechanism:
         change = {"noise_multiplier": math.exp(log_sigma), "delta": delta, "accountant": "prv", "vocabulary": None}
-        change |= {"neighbouring": ADD_REMOVE}  # no run of today replaces units
+        change |= {"neighbouring": ADD_REMOVE}  # new runs never replace units
         return like.model_copy(update=change)
 
     def excess(log_sigma: float) -> float:
@@ -35,14 +38,14 @@ def room(mechanisms: Sequence[Mechanism], like: Mechanism, budget: float, delta:
         return math.log(spent / budget) if spent > 0 else -LEAST_FOUND
 
     alone = noise_multiplier(target_epsilon=budget, sample_rate=like.sample_rate, steps=like.steps, delta=delta)
-    low, high = math.log(alone), math.log(max(alone, 1.0)) + 4.0  # beside others it needs more noise than alone
+    low, high = math.log(alone), math.log(max(alone, 1.0)) + 4.0  # with other mechanisms it needs more noise than alone
     over = excess(low)
     if over <= 0:  # nothing was spent so far
         return with_noise(low)
     under = excess(high)
     if under > 0:
         return None
-    for _ in range(20):  # a secant within the bracket; halving where it would stall
+    for _ in range(20):  # secant steps within the bracket, kept away from its ends so that they cannot stall
         if under > -0.01:
             break
         share = min(0.9, max(0.1, (over + 0.005) / (over - under)))

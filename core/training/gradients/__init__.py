@@ -1,4 +1,4 @@
 """DP-SGD's gradients: per-example norms without per-example gradients, clipping by unit, Gaussian noise.
 
-A batch enters; the clipped, noised sum of its units' gradients leaves.
+Takes a batch; returns the clipped, noised sum of its units' gradients.
 """

@@ -1,16 +1,16 @@
 """Per-unit clipped gradient sums from one backward pass, and the noise of DP-SGD.
 
-DP-SGD (Abadi et al. 2016) bounds what one unit can do to a step: the gradient ∇_u of each unit (summed over its
+DP-SGD (Abadi et al. 2016) bounds the effect of one unit on a step: the gradient ∇_u of each unit (summed over its
 examples) is scaled by c_u = min(1, C / ‖∇_u‖), the scaled gradients are summed over the logical batch, and Gaussian
-noise of standard deviation σ·C is added to the *sum*, once. `Clipper` does this exactly, after Bu et al. 2023
+noise of standard deviation σ·C is added to the *sum*, once. `Clipper` does this exactly, following Bu et al. 2023
 ("book-keeping"): forward hooks keep every layer's input, one backward pass gives the gradients of the layers'
-*outputs*, both together give each unit's norm and then the clipped sum (`core.training.gradients.per_example_norms`
-says how). Autograd computes no weight gradient.
+*outputs*, and together they give each unit's norm and then the clipped sum
+(`core.training.gradients.per_example_norms` explains how). Autograd computes no weight gradients.
 
-Why not Opacus' optimiser: its `DPOptimizer` wants per-sample gradients on the parameters and its ghost mode refuses
-tied embeddings and needs a second backward pass; what remains of it (a normal draw and a division) is shorter than
-the adapter would be, and `core.training.gradients.noise` draws better. The accountants, where a mistake would be
-silent, are Opacus' (`core.training.accounting.mechanism`).
+Opacus' optimiser is not used because its `DPOptimizer` needs per-sample gradients on the parameters, and its ghost mode
+rejects tied embeddings and needs a second backward pass. What remains of it (a normal draw and a division) is shorter
+than the adapter would be, and `core.training.gradients.noise` draws from a better generator. The accountants, where a
+mistake would go unnoticed, are Opacus' (`core.training.accounting.mechanism`).
 """
 
 from __future__ import annotations
@@ -36,13 +36,14 @@ class TrainingDiverged(ArithmeticError):
 
 
 class Clipper:
-    """Accumulates clipped per-unit gradients of `model` and turns them into one noisy gradient a logical batch.
+    """Accumulates clipped per-unit gradients of `model` and turns them into one noisy gradient per logical batch.
 
-    Every example is one row of the batch dimension (dimension 0) of every layer's input, and its loss must depend on no
-    other row. GPT-2's and DistilBERT's `position_ids` must therefore be passed with a batch dimension.
+    Every example is one row of the batch dimension (dimension 0) of every layer's input, and its loss must not depend
+    on any other row. GPT-2's and DistilBERT's `position_ids` must therefore be passed with a batch dimension.
 
-    Use: run the model with gradients on, call `accumulate` with one loss an example, repeat for each physical batch of
-    the logical batch, then `noisy_gradient`, then the optimiser's step. `close` (or `with`) removes the hooks.
+    To use it, run the model with gradients enabled and call `accumulate` with one loss per example. Repeat this for
+    each physical batch of the logical batch, then call `noisy_gradient` and the optimiser's step. `close` (or `with`)
+    removes the hooks.
     """
 
     def __init__(self, model: nn.Module, max_grad_norm: float):
@@ -54,10 +55,10 @@ class Clipper:
         if not self._parameters:
             raise ValueError("nothing to train: every parameter of the model is frozen")
         self._names = {module: name for name, module in model.named_modules()}
-        self._calls: dict[nn.Module, tuple[Tensor, Tensor]] = {}  # of the forward pass that has just run
+        self._calls: dict[nn.Module, tuple[Tensor, Tensor]] = {}  # from the latest forward pass
         self._records: Records = {}  # of the pieces of the physical batch
         self._pieces: list[Sequence[int] | np.ndarray | Tensor] = []  # their unit ids
-        self._total, self._sums = _flat_zeros(self._parameters)  # of the logical batch: all of it, and each parameter's
+        self._total, self._sums = _flat_zeros(self._parameters)  # of the logical batch: whole, and by parameter
         self._vector_width = sum(parameter.numel() for parameter in self._parameters if parameter.dim() == 1)
         self._vectors: Vectors | None = None
         self._measured: list[LayerGradients] = []  # the layers of the physical batch whose norms are known
@@ -75,46 +76,46 @@ class Clipper:
         self.close()
 
     def close(self) -> None:
-        """Take the hooks off the model."""
+        """Remove the hooks from the model."""
         for hook in self._hooks:
             hook.remove()
         self._hooks, self._calls, self._records, self._pieces = [], {}, {}, []
 
     def _keep(self, layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
-        """Forward hook: remember one call of `layer`, when gradients are on."""
+        """Forward hook: store one call of `layer`, if gradients are enabled."""
         if not torch.is_grad_enabled():
             return
         if layer in self._calls:
             self._calls = {}
             raise ValueError(
-                f"the layer {self._names[layer]} ran twice before accumulate(): run the model once a piece of a batch"
+                f"the layer {self._names[layer]} ran twice before accumulate(): run the model once per piece of a batch"
             )
         self._calls[layer] = (inputs[0].detach(), output)
 
     def accumulate(self, losses: Tensor, unit_ids: Sequence[int] | np.ndarray | Tensor) -> Tensor:
         """Add the clipped gradients of one physical batch that ran through the model in one piece.
 
-        The same as `backward` followed by `clip`, see there.
+        The same as `backward` followed by `clip`.
         """
         self.backward(losses, unit_ids)
         return self.clip()
 
     def backward(self, losses: Tensor, unit_ids: Sequence[int] | np.ndarray | Tensor) -> None:
-        """The backward pass of one piece of a physical batch. Nothing is added to the sum before `clip`.
+        """Run the backward pass of one piece of a physical batch. Nothing is added to the sum before `clip`.
 
         Args:
-            losses: (B,) one loss an example, from the forward pass just run. B = 0 adds nothing.
-            unit_ids: (B,) which unit each example belongs to. A unit may lie in several pieces before one `clip`.
+            losses: (B,) one loss per example, from the latest forward pass. B = 0 adds nothing.
+            unit_ids: (B,) the unit of each example. A unit may have examples in several pieces before one `clip`.
 
         Raises:
-            ValueError: losses that are not one an example (a scalar would clip nothing), or a layer that did not see
-                one row an example.
+            ValueError: if there is not one loss for each example (a scalar would clip nothing), or if a layer did not
+                see one row for each example.
 
         """
         calls, self._calls = self._calls, {}
         if losses.dim() != 1 or len(losses) != len(unit_ids):
             raise ValueError(
-                f"clipping needs one loss an example and one unit id an example, not losses of shape "
+                f"clipping needs one loss per example and one unit id per example, not losses of shape "
                 f"{tuple(losses.shape)} with {len(unit_ids)} unit ids: a summed or averaged loss would clip nothing"
             )
         if len(losses) == 0:
@@ -128,8 +129,8 @@ class Clipper:
         outputs = [output for _, output in calls.values()]
         gradients = torch.autograd.grad(losses.sum(), outputs, allow_unused=True)
         for layer, gradient in zip(calls, gradients, strict=True):
-            if gradient is None:  # taken for zero, a gradient that autograd lost track of would escape the clipping
-                self._records, self._pieces = {}, []  # half a piece is no piece
+            if gradient is None:  # treating it as zero could let a gradient that autograd lost escape the clipping
+                self._records, self._pieces = {}, []  # discard the incomplete piece
                 raise ValueError(f"the layer {self._names[layer]} ran, but the losses do not depend on it: freeze it")
             self._records.setdefault(layer, Record()).add(layer, *calls[layer], gradient)
         self._pieces.append(unit_ids)
@@ -141,8 +142,8 @@ class Clipper:
             (U,) the units' gradient norms before clipping, in ascending order of unit id.
 
         Raises:
-            ValueError: a unit that was already clipped in this logical batch, or a layer that ran in some pieces only.
-            TrainingDiverged: a norm that is not finite.
+            ValueError: if a unit was already clipped in this logical batch, or a layer ran in some pieces only.
+            TrainingDiverged: if a norm is not finite.
 
         """
         if not self._pieces:
@@ -166,10 +167,13 @@ class Clipper:
         return norms[torch.as_tensor(np.argsort(layout.ids), device=norms.device)]
 
     def layer_squares(self) -> Tensor:
-        """The units' squared gradient norms a layer, instead of `clip`: (U, layers) float64, nothing is added up.
+        """The units' squared gradient norms by layer, as an alternative to `clip`: (U, layers) float64; adds nothing.
 
         Units are in ascending order of unit id, layers in the order of `layer_names`; 0 for a layer that did not run.
-        Raises ValueError when `backward` has seen no example.
+
+        Raises:
+            ValueError: when `backward` has seen no example.
+
         """
         if not self._pieces:
             raise ValueError("there are no gradients: call backward() first")
@@ -180,11 +184,11 @@ class Clipper:
 
     @property
     def layer_names(self) -> list[str]:
-        """Name of every trainable layer; tied layers have one together."""
+        """Name of every trainable layer; tied layers share one."""
         return ["+".join(self._names[layer] for layer in handler.layers) for handler in self._handlers]
 
     def _arranged(self) -> tuple[Records, UnitLayout]:
-        """The records of the physical batch in the order of its units; the clipper forgets them."""
+        """The records of the physical batch in the order of its units; they are removed from the clipper."""
         records, self._records = self._records, {}
         pieces, self._pieces = self._pieces, []
         layout = UnitLayout(pieces, next(iter(records.values())).gradients[0].device)
@@ -196,7 +200,7 @@ class Clipper:
 
     @torch.no_grad()
     def _squares(self, records: Records, layout: UnitLayout) -> Tensor:
-        """(U, layers) squared gradient norm of each unit in each layer, float64. Takes the records apart."""
+        """(U, layers) squared gradient norm of each unit in each layer, float64. Consumes the records."""
         squares = torch.zeros(
             len(layout), len(self._handlers), dtype=torch.float64, device=layout.unit_of_example.device
         )
@@ -208,7 +212,7 @@ class Clipper:
                 handler.add_vectors(records, column, self._vectors)
                 self._measured.append(handler)
                 for layer in handler.layers:
-                    del records[layer]  # its handler has what it needs: the next layer's gradients find room
+                    del records[layer]  # its handler has what it needs: free memory for the next layer
             elif any(used):
                 names = ", ".join(self._names[layer] for layer in handler.layers)
                 raise ValueError(f"only one of the tied layers {names} took part in the forward pass")
@@ -216,14 +220,14 @@ class Clipper:
         return squares
 
     def _forget(self) -> None:
-        """Let go of what a physical batch kept between its norms and its clipped sum."""
+        """Release what was kept between the norms and the clipped sum of a physical batch."""
         self._vectors, self._measured = None, []
         self._store.clear()
 
     def _norms(self, records: Records, layout: UnitLayout) -> Tensor:
         """(U,) gradient norm of each unit over all trainable parameters, float64."""
         first, *others = self._squares(records, layout).unbind(1)
-        squares = sum(others, start=first)  # in the layers' order: every bit of it reproducible
+        squares = sum(others, start=first)  # in layer order, so that every bit is reproducible
         norms = squares.clamp(min=0.0).sqrt()
         if not torch.isfinite(norms).all():
             raise TrainingDiverged("training diverged: a gradient is not a finite number; lower the learning rate")
@@ -232,21 +236,21 @@ class Clipper:
     def noisy_gradient(self, noise_multiplier: float, expected_units: float, rng: Stream) -> None:
         """End the logical batch: set every `p.grad` to (clipped sum + N(0, (σ·C)²)) / expected_units.
 
-        Call it once a logical batch, however many physical batches (also none: a Poisson sample may be empty, and its
-        noise still counts). `expected_units` is the *expected* number of units (q·n), not the realised one, which is
-        private.
+        Call it once for each logical batch, however many physical batches it has. There may be none: a Poisson sample
+        can be empty, and its noise still counts. `expected_units` is the *expected* number of units (q·n), not the
+        actual one, which is private.
         """
         noisy = self._total
         add_gaussian(noisy, noise_multiplier * self.max_grad_norm, rng)
         noisy.div_(expected_units)
         for parameter, gradient in self._sums.items():
             parameter.grad = gradient
-        self._total, self._sums = _flat_zeros(self._parameters)  # what was the sum is the optimiser's now
+        self._total, self._sums = _flat_zeros(self._parameters)  # the old sums now belong to the optimiser
         self._seen = set()
 
 
 def _flat_zeros(parameters: Sequence[nn.Parameter]) -> tuple[Tensor, Sums]:
-    """One vector of zeros for all parameters together, and each parameter's part of it in its shape."""
+    """One vector of zeros for all parameters together, and each parameter's part of it in the parameter's shape."""
     flat = torch.zeros(sum(parameter.numel() for parameter in parameters), device=parameters[0].device)
     return flat, dict(zip(parameters, _views(flat, parameters), strict=True))
 

@@ -2,8 +2,8 @@
 
 Every class here handles one layer (or a tied pair) and the units of one physical batch at a time. `squared_norms`
 returns (U,) float64 of the weight's gradients and keeps what `add_clipped_sum` needs to add Σ_u c_u·∇_u to the buffers
-of its parameters, so that the layer's records can be let go in between. `add_vectors` gives the gradients of biases and
-scales to `Vectors`, which keeps them whole. Tensors arrive in the order of the `UnitLayout`.
+of its parameters, so that the layer's records can be released in between. `add_vectors` passes the gradients of biases
+and scales to `Vectors`, which keeps them whole. Tensors arrive in the order of the `UnitLayout`.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from core.training.gradients.per_example_norms import (
 from core.training.gradients.records import Records, Sums, Vectors, rows_of
 from core.training.gradients.units import Pieces, UnitLayout
 
-# A LayerNorm's output gives back its normalised input without losing more than four bits, if no shift is so many times
-# its scale.
+# The normalised input can be recovered from a LayerNorm's output, losing at most four bits, if every shift is at most
+# this many times its scale.
 SHIFT_OVER_SCALE = 16.0
 
 
 class UnsupportedLayer(ValueError):
-    """A trainable layer whose per-unit gradients are not known here."""
+    """A trainable layer whose per-unit gradients cannot be computed here."""
 
 
 class LinearGradients:
@@ -45,7 +45,7 @@ class LinearGradients:
         self._products = OuterProducts()
 
     def add_vectors(self, records: Records, column: int, vectors: Vectors) -> None:
-        """The bias."""
+        """Add the bias."""
         if self.bias is not None:
             vectors.add(column, self.bias, records[self.layer].rows[1])
 
@@ -67,12 +67,12 @@ class LinearGradients:
             self._products.add_clipped_sum(factors, self._narrow_first(sums[self.weight]))
 
     def _sides(self, records: Records) -> tuple[Pieces, Pieces]:
-        """Input rows and output gradients, the narrower of them first: BLAS is faster with few long rows."""
+        """Input rows and output gradients, the narrower first: BLAS is faster with few long rows."""
         x, g = records[self.layer].rows
         return (x, g) if x[0].shape[-1] <= g[0].shape[-1] else (g, x)
 
     def _narrow_first(self, total: Tensor) -> Tensor:
-        """A buffer of the weight's shape, as products of `_sides` have it."""
+        """A buffer of the weight's shape, oriented like the products of `_sides`."""
         by_input = total if isinstance(self.layer, Conv1D) else total.t()  # (in, out)
         return by_input if by_input.shape[0] <= by_input.shape[1] else by_input.t()
 
@@ -91,10 +91,10 @@ class EmbeddingGradients:
         self.looked_up: tuple[Pieces, Pieces] = ([], [])  # ids and gradients, from the norms until the clipped sum
 
     def add_vectors(self, records: Records, column: int, vectors: Vectors) -> None:
-        """None."""
+        """Add nothing."""
 
     def gradient(self, records: Records) -> tuple[Pieces, Pieces]:
-        """Token ids (B, T, 1) and output gradients (B, T, d) a piece, zero where the padding row was looked up."""
+        """Token ids (B, T, 1) and output gradients (B, T, d) by piece, zero where the padding row was looked up."""
         record = records[self.layer]
         ids = [tokens.flatten(1).unsqueeze(-1) for tokens in record.inputs]
         gradients = [rows_of(g) for g in record.gradients]
@@ -105,7 +105,7 @@ class EmbeddingGradients:
         return ids, gradients
 
     def squared_norms(self, records: Records, layout: UnitLayout, store: Store) -> Tensor:
-        """(U,) squared norms: the rows a unit touches are summed first, then squared."""
+        """(U,) squared norms: the rows that a unit uses are summed first, then squared."""
         self.looked_up = ids, gradients = self.gradient(records)
         size = self.layer.num_embeddings
         keys = [
@@ -127,7 +127,7 @@ class EmbeddingGradients:
 
 
 class LayerNormGradients:
-    """`nn.LayerNorm`: ∂scale = Σ_t g_t ⊙ x̂_t and ∂shift = Σ_t g_t, nothing but vectors."""
+    """`nn.LayerNorm`: ∂scale = Σ_t g_t ⊙ x̂_t and ∂shift = Σ_t g_t, both vectors."""
 
     def __init__(self, layer: nn.LayerNorm):
         self.layer = layer
@@ -136,7 +136,7 @@ class LayerNormGradients:
         self.bias = layer.bias if layer.bias is not None and layer.bias.requires_grad else None
 
     def add_vectors(self, records: Records, column: int, vectors: Vectors) -> None:
-        """Shift and scale."""
+        """Add shift and scale."""
         record = records[self.layer]
         gradients = [self._rows(g) for g in record.gradients]
         shifts = None if self.bias is None else vectors.add(column, self.bias, gradients)
@@ -154,7 +154,7 @@ class LayerNormGradients:
             vectors.add(column, self.weight, terms)
 
     def _output_tells(self, weight: Tensor) -> bool:
-        """Whether x̂ is had from the output, to full precision, which spares normalising the input a second time."""
+        """Whether x̂ can be recovered from the output at full precision, which avoids normalising the input again."""
         if self.layer.bias is None:
             return bool((weight != 0).all())
         return self.bias is not None and bool((self.bias.abs() < SHIFT_OVER_SCALE * weight.abs()).all())
@@ -168,7 +168,7 @@ class LayerNormGradients:
         return torch.zeros(len(layout), dtype=torch.float64, device=layout.unit_of_example.device)
 
     def add_clipped_sum(self, layout: UnitLayout, factors: Tensor, sums: Sums) -> None:
-        """Nothing to add."""
+        """Add nothing."""
 
 
 class TiedGradients:
@@ -185,7 +185,7 @@ class TiedGradients:
         self._products = OuterProducts()
 
     def add_vectors(self, records: Records, column: int, vectors: Vectors) -> None:
-        """The output layer's bias."""
+        """Add the output layer's bias."""
         self.output.add_vectors(records, column, vectors)
 
     def squared_norms(self, records: Records, layout: UnitLayout, store: Store) -> Tensor:
@@ -207,24 +207,24 @@ class TiedGradients:
                 squares[block.units] = gram_squares(*places[:2]) + 2.0 * _cross(*places)
             else:
                 squares[block.units] = _formed_squares(*places)
-        if by_gram:  # the other ways have the embedding's share in them
+        if by_gram:  # the other methods already include the embedding's part
             looked_up_squares = self.embedding.squared_norms(records, layout, store)
             for units in by_gram:
                 squares[units] += looked_up_squares[units]
         return squares
 
     def add_clipped_sum(self, layout: UnitLayout, factors: Tensor, sums: Sums) -> None:
-        """Add Σ_u c_u·∇_u of both ends to the shared buffer."""
+        """Add Σ_u c_u·∇_u of embedding and output layer to the shared buffer."""
         if self._products.left:
             rest = factors.clone()
             for block, _ in self._products.kept:
-                rest[block.units] = 0.0  # what is kept holds both ends
+                rest[block.units] = 0.0  # the kept gradients include both
             self.embedding.add_clipped_sum(layout, rest, sums)
         self._products.add_clipped_sum(factors, sums[self.output.layer.weight])
 
 
 def _with_looked_up(gradients: Tensor, ids: Tensor, e: Tensor) -> Tensor:
-    """Add to gradients (units, V, d) the rows e (units, S, d) where ids (units, S, 1) say, in place."""
+    """Add the rows e (units, S, d) to gradients (units, V, d) at ids (units, S, 1), in place."""
     units, vocabulary, width = gradients.shape
     first = vocabulary * torch.arange(units, device=ids.device)[:, None]
     gradients.view(-1, width).index_add_(0, (first + ids.squeeze(-1)).flatten(), e.flatten(0, 1))
@@ -232,7 +232,7 @@ def _with_looked_up(gradients: Tensor, ids: Tensor, e: Tensor) -> Tensor:
 
 
 def _formed_squares(x: Tensor, g: Tensor, ids: Tensor, e: Tensor) -> Tensor:
-    """(units,) squared norms of ∇_in + ∇_out, a unit's gradient formed, measured and let go at a time."""
+    """(units,) squared norms of ∇_in + ∇_out, forming and releasing a few units' gradients at a time."""
     squares = torch.empty(len(x), dtype=torch.float64, device=x.device)
     for part in slices(len(x), g.shape[-1] * x.shape[-1]):
         gradients = torch.bmm(g[part].transpose(1, 2), x[part])

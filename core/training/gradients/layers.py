@@ -1,4 +1,4 @@
-"""Which handler of `core.training.gradients.layer_gradients` each trainable layer of a model gets."""
+"""Choose a handler of `core.training.gradients.layer_gradients` for each trainable layer of a model."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _KINDS: dict[type[nn.Module], Callable[[Any], LayerGradients]] = {  # each is ca
     nn.Embedding: EmbeddingGradients,
     nn.LayerNorm: LayerNormGradients,
 }
-# Layers that hold a parameter of another layer a second time and never use it themselves: BERT's head, its decoder's
+# Layers that hold another layer's parameter a second time and never use it themselves: BERT's head holds its decoder's
 # bias.
 _HOLDERS: tuple[type[nn.Module], ...] = (BertLMPredictionHead,)
 
@@ -32,8 +32,10 @@ _HOLDERS: tuple[type[nn.Module], ...] = (BertLMPredictionHead,)
 def layers_of(model: nn.Module) -> list[LayerGradients]:
     """A handler for every trainable layer of `model`; a tied embedding and output layer share one.
 
-    Raises UnsupportedLayer naming the layer when a trainable parameter belongs to no known kind of layer, or is shared
-    in another way than an embedding with one output layer.
+    Raises:
+        UnsupportedLayer: naming the layer, when a trainable parameter belongs to an unknown kind of layer, or is shared
+            in any way other than between an embedding and one output layer.
+
     """
     owners: dict[nn.Parameter, list[tuple[str, nn.Module]]] = {}
     strays: list[tuple[str, nn.Module, nn.Parameter]] = []

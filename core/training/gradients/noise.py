@@ -1,9 +1,9 @@
-"""Gaussian noise for DP-SGD, made of the 64-bit words of a stream (core.common.randomness).
+"""Gaussian noise for DP-SGD from the 64-bit words of a stream (core.common.randomness).
 
-torch's own generator on a CPU is seeded by 32 bits, whatever number it is given: all noises that it can draw for a step
-could be tried one after the other and subtracted. The words become normal numbers by the transform of Box and Muller
-(1958), with numpy's vectorised logarithm, sine and cosine, a stretch that fits the cache at a time; with PCG64 this
-takes less time than `torch.Tensor.normal_`.
+torch's own CPU generator uses a 32-bit seed, whatever number it is given: an attacker could try all noises that it can
+draw for a step and subtract them. Here the words become normal numbers by the Box–Muller transform (1958), with numpy's
+vectorised logarithm, sine and cosine on parts that fit the cache. With PCG64 this takes less time than
+`torch.Tensor.normal_`.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from torch import Tensor
 
 from core.common.randomness import KeyedStream, Stream
 
-PAIRS = 1 << 15  # pairs of normal numbers that are made at a time
+PAIRS = 1 << 15  # pairs of normal numbers computed at a time
 
 
 def add_gaussian(values: Tensor, deviation: float, rng: Stream) -> None:
-    """Add independent draws of N(0, deviation²) to `values` (n,), float32, in place; the same on any number of threads.
+    """Add independent draws of N(0, deviation²) to `values` (n,), float32, in place; independent of the thread count.
 
-    By Box-Muller: of each 64 bits, 32 give the radius √(−2 ln u) (0 to 6.76) and 32 the angle 2π·v. On an accelerator,
-    noise from a secret is made on the CPU and copied: the accelerator's own generator takes 63 bits and is no
-    cryptographic one. Noise from a public seed is drawn there, by that generator.
+    By Box–Muller: of each 64 bits, 32 give the radius √(−2 ln u) (0 to 6.76) and 32 the angle 2π·v. On an accelerator,
+    noise from a secret is computed on the CPU and copied, because the accelerator's own generator takes 63 bits and is
+    not cryptographic. Noise from a public seed is drawn there, by that generator.
     """
     if values.device.type == "cpu":
         _add(values.numpy(), deviation, rng)
@@ -36,7 +36,7 @@ def add_gaussian(values: Tensor, deviation: float, rng: Stream) -> None:
 
 
 def _add_from_cpu(values: Tensor, deviation: float, rng: Stream) -> None:
-    """`add_gaussian` to a tensor of any device, with noise that is made in memory and copied, a stretch at a time."""
+    """`add_gaussian` for a tensor on any device, with noise computed on the CPU and copied in parts."""
     for part in values.split(2 * PAIRS):
         noise = np.zeros(len(part), dtype=np.float32)
         _add(noise, deviation, rng)
@@ -44,7 +44,7 @@ def _add_from_cpu(values: Tensor, deviation: float, rng: Stream) -> None:
 
 
 def _add(flat: np.ndarray, deviation: float, rng: Stream) -> None:
-    """`add_gaussian` to float32 (n,) in memory."""
+    """`add_gaussian` for float32 (n,) in CPU memory."""
     for first in range(0, len(flat), 2 * PAIRS):
         part = flat[first : first + 2 * PAIRS]
         pairs = (len(part) + 1) // 2
@@ -59,5 +59,5 @@ def _add(flat: np.ndarray, deviation: float, rng: Stream) -> None:
         angle = words[pairs:].astype(np.float32)
         angle *= np.float32(2.0 * math.pi * 2.0**-32)
         part[:pairs] += np.cos(angle) * radius
-        rest = len(part) - pairs  # one fewer when the number is odd
+        rest = len(part) - pairs  # one fewer if the length is odd
         part[pairs:] += np.sin(angle[:rest]) * radius[:rest]

@@ -1,17 +1,17 @@
 """Per-unit gradients of a weight matrix: their norms, then their clipped sum.
 
 For a layer y = x·W with input rows x_t (d,) and output gradients g_t (p,), the gradient of one unit is Σ_t x_t g_tᵀ
-over the unit's L rows. Two ways lead to its norm:
+over the unit's L rows. There are two ways to compute its norm:
 
 * form it, in L·d·p products, and keep it until the clipping factors are known: the clipped sum is then a weighted sum
-  of what is there, and all products together are those of a plain step;
+  of the kept gradients, and the total number of products is that of a plain step;
 * Gram ("book-keeping", Bu et al. 2023, "Differentially Private Optimization on Large Model at Small Cost", and the
   ghost norm of Li et al. 2022): ‖Σ_t x_t g_tᵀ‖² = Σ_{t,s} ⟨x_t, x_s⟩⟨g_t, g_s⟩, in L²·(d + p) products, and the
   clipped sum by one weighted product over all rows.
 
-A unit of few rows has a gradient larger than the rows themselves: it is never formed. That of a unit with many rows
-(a long note, a patient's notes) is smaller than what forward and backward pass left behind anyway, and forming it once
-is cheapest. So memory stays in proportion to the batch, and `KEPT_FLOATS` bounds it for large models.
+A unit with few rows has a gradient larger than the rows themselves, so it is never formed. The gradient of a unit with
+many rows (a long note, a patient's notes) is smaller than what the forward and backward pass keep anyway, and forming
+it once is cheapest. Memory therefore stays in proportion to the batch, and `KEPT_FLOATS` bounds it for large models.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from torch import Tensor
 
 from core.training.gradients.units import Block, Pieces, UnitLayout
 
-# A unit's gradient is kept when it is at most so many times as large as its rows (measured, T = 48…192, widths
+# A unit's gradient is kept if it is at most this many times as large as its rows (measured, T = 48…192, widths
 # 128…512).
 KEEP_BELOW = 2.0
 
@@ -34,32 +34,32 @@ KEPT_FLOATS = 80_000_000
 # A product of Gram matrices takes this much longer than one of a direct norm (measured, T = 60…150, widths 128…512).
 GRAM_COST = 1.3
 
-# Squares that are summed in float32 before float64 takes over: an error of 10⁻⁶ at most. Fewer at a time take longer.
+# Squares summed in float32 before float64 takes over: an error of 10⁻⁶ at most. Smaller groups take longer.
 SQUARES_AT_ONCE = 2_048
 
-# Floats that may exist at once where they are formed for a norm only (2 MiB).
+# Floats that may exist at once where gradients are formed only for their norm (2 MiB).
 SLICE = 524_288
 
 
 class Store:
-    """Room for the gradients that a physical batch keeps from norm to sum; every batch uses the same."""
+    """Memory for the gradients that a physical batch keeps from norm to sum; every batch reuses it."""
 
     def __init__(self) -> None:
         self._room: Tensor | None = None
         self._used = 0
 
     def take(self, like: Tensor, *shape: int) -> Tensor | None:
-        """Uninitialised memory of that shape, or None when there is no more to be had."""
+        """Uninitialised memory of that shape, or None if the limit is reached."""
         start, end = self._used, self._used + prod(shape)
         if end > KEPT_FLOATS:
             return None
-        if self._room is None:  # all of it at once: on a CPU, pages that are never written take no memory
+        if self._room is None:  # allocated all at once: on a CPU, pages that are never written use no memory
             self._room = like.new_empty(KEPT_FLOATS)
         self._used = end
         return self._room[start:end].view(shape)
 
     def clear(self) -> None:
-        """Nothing that was taken is needed any more."""
+        """Release everything that was taken."""
         self._used = 0
 
 
@@ -69,10 +69,10 @@ class OuterProducts:
     def __init__(self) -> None:
         self.kept: list[tuple[Block, Tensor]] = []  # blocks of units, and their gradients (units, d, p)
         self.left: list[tuple[Block, Pieces, Pieces]] = []  # the other blocks, with their rows of x and of g
-        self._gradients = torch.empty(0)  # all that is kept, (K, d, p)
+        self._gradients = torch.empty(0)  # all kept gradients, (K, d, p)
 
     def form(self, x: Pieces, g: Pieces, layout: UnitLayout, store: Store) -> None:
-        """Form Σ_t x_t g_tᵀ for the blocks where that is worth it; x is (B, T, d) a piece, g (B, T, p)."""
+        """Form Σ_t x_t g_tᵀ for the blocks where it pays; x is (B, T, d) for each piece, g (B, T, p)."""
         d, p = x[0].shape[-1], g[0].shape[-1]
         worth = [
             KEEP_BELOW * sum(len(x[piece][rows]) * x[piece].shape[1] for piece, rows in block.spans) * (d + p)
@@ -94,7 +94,7 @@ class OuterProducts:
         self._gradients = torch.empty(0) if room is None else room
 
     def add_clipped_sum(self, factors: Tensor, total: Tensor) -> None:
-        """Add Σ_u c_u·∇_u to `total` (d, p) and let the gradients go."""
+        """Add Σ_u c_u·∇_u to `total` (d, p) and release the gradients."""
         if self.kept:
             chosen = torch.cat([factors[block.units] for block, _ in self.kept])
             total.add_((chosen @ self._gradients.flatten(1)).view(total.shape))
@@ -123,7 +123,7 @@ def _sum_of_products(xs: Pieces, gs: Pieces, out: Tensor) -> None:
 
 
 def squares_of(gradients: Tensor) -> Tensor:
-    """(units,) float64 squared norms of gradients (units, d, p); summed in parts, since float32 sums lose digits."""
+    """(units,) float64 squared norms of gradients (units, d, p), summed in parts because float32 sums lose digits."""
     d, p = gradients.shape[1:]
     parts = gradients.view(len(gradients), -1, max(gcd(d * p, SQUARES_AT_ONCE), min(d, p)))
     return torch.linalg.vector_norm(parts, dim=2).double().square_().sum(1)
@@ -154,11 +154,11 @@ def gram_squares(x: Tensor, g: Tensor) -> Tensor:
 
 
 def joined(parts: Pieces) -> Tensor:
-    """The rows of units (units, L_i, d) that come in parts, as one tensor (units, Σ L_i, d)."""
+    """The rows of units (units, L_i, d), given in parts, as one tensor (units, Σ L_i, d)."""
     return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
 
 
 def slices(units: int, floats_a_unit: int) -> Iterator[slice]:
-    """Ranges of units whose matrices together stay under `SLICE` floats."""
+    """Ranges of units whose matrices together have at most `SLICE` floats."""
     step = max(1, SLICE // max(1, floats_a_unit))
     return (slice(first, first + step) for first in range(0, units, step))

@@ -1,7 +1,7 @@
-"""What a physical batch leaves behind in a model's layers until its units are clipped.
+"""What a physical batch keeps from a model's layers until its units are clipped.
 
-`Record` has what the hooks saw of one layer; `Vectors` the gradients of all biases and scales, which are small enough
-to be kept whole.
+`Record` holds what the hooks saw of one layer; `Vectors` holds the gradients of all biases and scales, which are small
+enough to be kept whole.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ Sums = dict[Tensor, Tensor]  # each parameter's part of the clipped sum, in its 
 
 @dataclass
 class Record:
-    """What a layer left behind in each piece of a physical batch: its inputs and the gradients of its outputs.
+    """What is kept from a layer for each piece of a physical batch: its inputs and the gradients of its outputs.
 
-    A LayerNorm's outputs are kept, too.
+    For a LayerNorm the outputs are kept too.
     """
 
     inputs: list[Tensor] = field(default_factory=list)
@@ -28,14 +28,14 @@ class Record:
     outputs: list[Tensor] = field(default_factory=list)
 
     def add(self, layer: nn.Module, x: Tensor, output: Tensor, gradient: Tensor) -> None:
-        """Take in what one piece left behind in `layer`."""
+        """Add the tensors of one piece in `layer`."""
         self.inputs.append(x)
         self.gradients.append(gradient)
         if isinstance(layer, nn.LayerNorm):
             self.outputs.append(output.detach())
 
     def arrange(self, layout: UnitLayout) -> None:
-        """Bring the rows of every piece into the order of the layout."""
+        """Reorder the rows of every piece to match the layout."""
         for values in (self.inputs, self.gradients, self.outputs):
             values[:] = [layout.arrange(piece, rows) for piece, rows in enumerate(values)]
 
@@ -54,9 +54,9 @@ def rows_of(values: Tensor) -> Tensor:
 
 
 class Vectors:
-    """Gradients of biases and scales in one physical batch, side by side in one matrix with a row an example.
+    """Gradients of biases and scales in one physical batch, side by side in one matrix with one row per example.
 
-    They are vectors, so small that each example's is kept from the norm to the sum.
+    They are vectors, small enough to keep each example's from the norm to the sum.
     """
 
     def __init__(self, layout: UnitLayout, width: int, like: Tensor) -> None:
@@ -66,9 +66,11 @@ class Vectors:
         self._used = 0
 
     def add(self, layer: int, parameter: nn.Parameter, pieces: Pieces) -> Tensor:
-        """Take in a parameter of layer number `layer` whose gradients are the sums over T of `pieces` (B, T, d).
+        """Add a parameter of layer number `layer` whose gradients are the sums over T of `pieces` (B, T, d).
 
-        Returns these gradients (B, d), where they are kept.
+        Returns:
+            These gradients (B, d), as a view of the matrix.
+
         """
         columns = slice(self._used, self._used + parameter.numel())
         first = 0

@@ -1,9 +1,9 @@
-"""Which examples of a physical batch belong to one privacy unit, arranged so that little has to be copied about.
+"""Group the examples of a physical batch by privacy unit, arranged so that little has to be copied.
 
 A *unit* is what differential privacy protects: a note (one or several samples of a long text) or a whole patient. The
 gradients of a unit's examples are summed before they are clipped, so every layer needs its examples in blocks `(units,
-rows of the unit)`. A physical batch may have run through the model in several *pieces* (short and long notes apart, so
-that little is padded); a unit's examples may then lie in more than one of them.
+rows of the unit)`. A physical batch may have run through the model in several *pieces* (short and long notes
+separately, to reduce padding); a unit's examples may then lie in more than one of them.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-Pieces = list[Tensor]  # one tensor a piece, each (B_piece, T_piece, d)
+Pieces = list[Tensor]  # one tensor for each piece, (B_piece, T_piece, d)
 
 
 @dataclass(frozen=True)
 class Block:
-    """Units side by side that have equally many examples in each piece: `spans` says which rows of which pieces."""
+    """Adjacent units with equally many examples in each piece; `spans` gives the rows in each piece."""
 
     units: slice
     spans: tuple[tuple[int, slice], ...]
@@ -29,15 +29,15 @@ class Block:
         return self.units.stop - self.units.start
 
     def of(self, pieces: Pieces) -> Pieces:
-        """Tensors (B_piece, T, d), already in order, as (units, rows of the unit, d): one a span, views."""
+        """Tensors (B_piece, T, d), already in order, as (units, rows of the unit, d): one view for each span."""
         return [pieces[piece][rows].reshape(len(self), -1, pieces[piece].shape[-1]) for piece, rows in self.spans]
 
 
 class UnitLayout:
-    """The order in which the pieces of a physical batch are laid out, and the units' places in them.
+    """The order in which the pieces of a physical batch are arranged, and the units' places in them.
 
     Units are numbered 0…U-1; `ids[u]` is the caller's name of unit u. Units with the same number of examples in every
-    piece lie side by side, so that a block of them is a view of each piece.
+    piece are adjacent, so that a block of them is a view of each piece.
     """
 
     def __init__(self, pieces: Sequence[Sequence[int] | np.ndarray | Tensor], device: torch.device):
@@ -54,17 +54,20 @@ class UnitLayout:
         return len(self.ids)
 
     def arrange(self, piece: int, values: Tensor) -> Tensor:
-        """Rows of `values` (B_piece, …) in the layout's order; a view when they already are."""
+        """Rows of `values` (B_piece, …) in the layout's order; a view if they already are."""
         order = self._orders[piece]
         return values if order is None else values.index_select(0, order)
 
 
 def ranked(pieces: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
-    """The order of the units whose examples' unit names (B_piece,) are given a piece.
+    """Order the units, given the unit names (B_piece,) of the examples of each piece.
 
-    Units that have the same number of examples in every piece are neighbours, otherwise the first seen comes first.
-    Returns the names (U,) in this order, the number of examples of each unit in each piece (U, pieces), and for each
-    piece the place of its examples' units in the order, (B_piece,).
+    Units with the same number of examples in every piece are adjacent; within these, the first seen comes first.
+
+    Returns:
+        The names (U,) in this order; the number of examples of each unit in each piece (U, pieces); and for each piece
+        the place of its examples' units in the order, (B_piece,).
+
     """
     names, first_seen, inverse = np.unique(np.concatenate(pieces), return_index=True, return_inverse=True)
     piece = np.repeat(np.arange(len(pieces)), [len(ids) for ids in pieces])
@@ -77,7 +80,7 @@ def ranked(pieces: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray, list[n
 
 
 def _blocks(counts: np.ndarray, units: Sequence[np.ndarray]) -> list[Block]:
-    """Blocks of units with equal rows of `counts` (U, pieces); `units` are each piece's examples' units, sorted."""
+    """Blocks of units with equal rows of `counts` (U, pieces); `units` has each piece's examples' units, sorted."""
     edges = [0, *(np.flatnonzero((counts[1:] != counts[:-1]).any(1)) + 1).tolist(), len(counts)]
     blocks = []
     for first, last in zip(edges, edges[1:], strict=False):
@@ -90,7 +93,7 @@ def _blocks(counts: np.ndarray, units: Sequence[np.ndarray]) -> list[Block]:
 
 
 def _order(units: np.ndarray, device: torch.device) -> Tensor | None:
-    """The permutation that sorts examples by unit; None when they are sorted."""
+    """The permutation that sorts examples by unit; None if they are sorted."""
     if (np.diff(units) >= 0).all():
         return None
     return torch.as_tensor(np.argsort(units, kind="stable"), device=device)

@@ -30,7 +30,7 @@ def described(attacks: Sequence[str]) -> pd.DataFrame:
             "attack": [one.name for one in known],
             "in a sentence": [one.sentence for one in known],
             "access": [one.access for one in known],
-            "paper row": [one.row for one in known],
+            "source": [one.source for one in known],
             "cost": [one.cost for one in known],
         }
     )

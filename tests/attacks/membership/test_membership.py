@@ -46,7 +46,7 @@ def test_the_quick_audit_judges_the_notes_that_were_trained_on(untrained):
     assert members == set(corpus.training_notes(2)["note_id"]) - set(corpus.notes_of("canary")["note_id"])
     assert members < set(corpus.notes_of("member")["note_id"])
     assert set(scores.loc[scores["split"] == "heldout", "note_id"]) == set(corpus.notes_of("heldout")["note_id"])
-    assert corpus.judged_notes(50) is corpus.notes, "nothing is copied where nothing is left out"
+    assert corpus.evaluation_notes(50) is corpus.notes, "nothing is copied where nothing is left out"
 
 
 def test_progress_in_chunks_changes_no_score(untrained, notes, monkeypatch):

@@ -12,7 +12,7 @@ import torch
 
 from core.attacks import registry
 from core.attacks.battery import REGISTRY
-from core.attacks.evaluation_set import judged_notes, reference_patients
+from core.attacks.evaluation_set import evaluation_notes, reference_patients
 from core.attacks.membership import attacks
 from core.attacks.membership.attacks import relative_membership, zlib_score
 from core.attacks.membership.neighbours import neighbours
@@ -106,7 +106,7 @@ def test_a_target_computes_a_thing_once(untrained):
 
 def test_reference_models_and_thresholds_share_no_patient(untrained):
     one = target("gpt2", {"target": untrained["gpt2"]})
-    judged = judged_notes(one)
+    judged = evaluation_notes(one)
     thresholds = set(judged.loc[judged["split"] == "population", "patient_id"])
     assert thresholds and reference_patients(one) and not thresholds & reference_patients(one)
     assert thresholds | reference_patients(one) == set(one.corpus.notes_of("population")["patient_id"])
@@ -117,11 +117,11 @@ def test_reference_models_and_thresholds_share_no_patient(untrained):
 
 def test_a_sample_takes_whole_patients_of_every_split(untrained):
     one = target("gpt2", {"target": untrained["gpt2"]}, corpus(patients=60))
-    everything, some = judged_notes(one), judged_notes(one, 30)
+    everything, some = evaluation_notes(one), evaluation_notes(one, 30)
     assert 30 <= len(some) <= 36 and set(some["split"]) == set(everything["split"])
     assert (some.groupby("patient_id").size() == 2).all()
     pd.testing.assert_frame_equal(some, everything.loc[some.index])
-    pd.testing.assert_frame_equal(some, judged_notes(one, 30))
+    pd.testing.assert_frame_equal(some, evaluation_notes(one, 30))
 
 
 def test_a_member_is_a_note_that_was_trained_on(untrained):
@@ -129,7 +129,7 @@ def test_a_member_is_a_note_that_was_trained_on(untrained):
     spec = RunSpec(model=ModelSpec(kind="gpt2"))
     spec = spec.model_copy(update={"training": spec.training.model_copy(update={"max_notes_per_patient": 1})})
     one = Target(spec, notes, lambda name: pd.DataFrame(), {"target": lambda report: untrained["gpt2"]})
-    judged = judged_notes(one)
+    judged = evaluation_notes(one)
     assert (judged[judged["split"] == "member"].groupby("patient_id").size() == 1).all()
     assert (judged[judged["split"] == "heldout"].groupby("patient_id").size() == 2).all()
 
@@ -156,7 +156,7 @@ def test_every_score_is_higher_for_notes_that_are_known_by_heart(attacked, kind)
 def test_a_fitted_attack_is_judged_on_patients_it_never_saw(attacked, name):
     tables = checked(REGISTRY[name], REGISTRY[name].run(attacked["gpt2"], registry.no_report))
     scores, splits = tables["scores"], tables["split_scores"]
-    judged = judged_notes(attacked["gpt2"])
+    judged = evaluation_notes(attacked["gpt2"])
     everybody = judged[judged["split"] != "population"]
     for fit, rows in splits.groupby("fit"):
         fitted = set(everybody["patient_id"]) - set(rows["patient_id"])
@@ -255,7 +255,7 @@ def test_neighbours_differ_in_a_few_words_and_nothing_else(untrained):
 def test_the_neighbourhood_takes_a_notes_own_loss_from_what_all_attacks_share(attacked):
     one = attacked["gpt2"]
     found = REGISTRY["neighbourhood"].run(one, registry.no_report)["scores"].set_index("note_id")["score"]
-    notes, proposer = judged_notes(one), load(ModelSpec(kind="distilbert", size=one.spec.model.size))
+    notes, proposer = evaluation_notes(one), load(ModelSpec(kind="distilbert", size=one.spec.model.size))
     for place in (0, 5):
         text = notes["text"].iloc[place]
         rng = np.random.default_rng([one.spec.audit.seed, 14, int(notes.index[place])])

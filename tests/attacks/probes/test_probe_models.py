@@ -124,8 +124,8 @@ def test_what_cannot_be_asked_is_said_in_a_sentence(untrained):
         ("John", "x " * 60, ["John Poe"], "shorten it"),
         ("John", "fever", [], "no other name"),
         ("John" * 60, "fever", ["John Poe"], "name is too long"),
-        ("[MASK] Keller", "fever", ["John Poe"], "a mark of the model"),
-        ("John", "[MASK] fever", ["John Poe"], "a mark of the model"),
+        ("[MASK] Keller", "fever", ["John Poe"], "a special token of the model"),
+        ("John", "[MASK] fever", ["John Poe"], "a special token of the model"),
     ):
         with pytest.raises(ValueError, match=said):
             ask(untrained["bert"], name, condition, other_names=others, **how)

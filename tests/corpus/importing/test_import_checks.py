@@ -38,11 +38,11 @@ def dated(*dates: str) -> str:
 @pytest.mark.parametrize(
     ("date", "complaint"),
     [
-        ("31/31/2020", "row 4, column “date”: “31/31/2020” is no day of the calendar"),
+        ("31/31/2020", "row 4, column “date”: “31/31/2020” is not a day in the calendar"),
         ("yesterday", "row 4, column “date”: “yesterday” is not a date"),
-        ("1/5/20", "row 4, column “date”: “1/5/20” has a year of two digits"),
+        ("1/5/20", "row 4, column “date”: “1/5/20” has a two-digit year"),
         ("43831", "row 4, column “date”: “43831” looks like a spreadsheet's serial number"),
-        ("12/31/2020", "row 4, column “date”: “12/31/2020” has the month first, but row 2 .“31/12/2020”. has not"),
+        ("12/31/2020", "row 4, column “date”: “12/31/2020” has the month first, but row 2 .“31/12/2020”. does not"),
     ],
 )
 def test_bad_dates_of_notes(imported, date, complaint):
@@ -53,7 +53,7 @@ def test_bad_dates_of_notes(imported, date, complaint):
 def test_dates_to_come_are_told_with_their_row(imported):
     seen = imported(dated("2020-01-01", "2150-02-03 10:00", "2150-02-03", ""))
     assert seen.remarks == (
-        "2 rows: the date is still to come, as in data sets that shift dates (first: notes.csv, row 3, column “date”).",
+        "2 rows: the date is in the future, as in data sets that shift dates (first: notes.csv, row 3, column “date”).",
     )
 
 
@@ -73,13 +73,13 @@ def test_dates_are_kept_as_they_are_written_without_their_time(imported, tmp_pat
         ("patient_id,age\nA,70\nB,-1\n", "row 3, column “age”: “-1” is not an age"),
         ("patient_id,age\nA,NaN\n", "row 2, column “age”: “NaN” is not an age"),
         ("patient_id,age\nA," + "9" * 400 + "\n", "row 2, column “age”: “9{20}…” is not an age"),
-        ("patient_id,date_of_birth\nA,31/31/1950\n", "row 2, column “date_of_birth”: “31/31/1950” is no day"),
-        ("patient_id,date_of_birth\nA,22/3/57\n", "row 2, column “date_of_birth”: .* year of two digits"),
+        ("patient_id,date_of_birth\nA,31/31/1950\n", "row 2, column “date_of_birth”: “31/31/1950” is not a day"),
+        ("patient_id,date_of_birth\nA,22/3/57\n", "row 2, column “date_of_birth”: .* two-digit year"),
         (
             "patient_id,ssn\nX1,1\nX2,2\n",
             "row 2, column “patient_id”: none of its 2 patients has a note. .* “X1”, notes.csv with “A”",
         ),
-        ("patient_id,colour\nA,red\n", "has no column of identifiers beside “patient_id”. Known are full_name"),
+        ("patient_id,colour\nA,red\n", "has no column of identifiers besides “patient_id”. Known columns: full_name"),
         ("patient_id,ssn,SSN\nA,1,2\n", "has 2 columns for ssn: ssn, SSN. Keep one"),
         ("patient_id,ssn,ssn\nA,1,2\n", "has 2 columns for ssn: ssn, ssn. Keep one"),
     ],
@@ -90,13 +90,13 @@ def test_bad_tables_of_identifiers(imported, table, complaint):
 
 
 def test_numbers_are_no_notes(imported):
-    with pytest.raises(BadNotes, match="row 2, column “text”: “120” holds no letter, nor do 3 of the 4 notes"):
+    with pytest.raises(BadNotes, match="row 2, column “text”: “120” contains no letter, nor do 3 of the 4 notes"):
         imported("patient_id,text\nA,120\nB,121\nC,well\nD,\n122.5,122.5\n".replace("122.5,", "E,"))
 
 
 def test_a_few_wordless_notes_are_told(imported):
     seen = imported(NOTES + "A,120/80\nB,---\n")
-    assert seen.remarks == ("2 rows: the note holds no letter (first: notes.csv, row 6, column “text”).",)
+    assert seen.remarks == ("2 rows: the note contains no letter (first: notes.csv, row 6, column “text”).",)
 
 
 def test_letters_of_any_script_make_a_note(imported):
@@ -159,7 +159,7 @@ def test_text_that_is_called_parquet_is_refused(tmp_path, name):
     path = tmp_path / name
     path.write_text(NOTES)
     for read in (lambda: head(path), lambda: import_notes(path, tmp_path)):
-        with pytest.raises(BadNotes, match=f"{name} is not a Parquet file, though its name says so.*notes.csv"):
+        with pytest.raises(BadNotes, match=f"{name} is not a Parquet file, although its name says so.*notes.csv"):
             read()
 
 

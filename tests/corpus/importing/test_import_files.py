@@ -69,7 +69,7 @@ def test_columns_and_head(tmp_path):
         (b'a,b\n1,"' + b"x" * 4_000, "row 2: a cell has more than 3,000 characters. Perhaps a quote was opened"),
         (b'a,b\n1,"x\n2,y\n', "row 2: a quote was opened here and never closed"),
         (b'a,b\n1,2\n1,"x"y\n', "row 3: text follows a closing quote"),
-        (b"a,b\r1,2\r", "row 1: a line ends in a carriage return alone"),
+        (b"a,b\r1,2\r", "row 1: a line ends with a carriage return only"),
         (b"a,b\n1," + b"x" * 9_000, "line 2 has more than"),
         (gzip.compress(b"a,b\n1,2\n")[:-9], "is a damaged gzip file"),
         (gzip.compress(b"a,b\n" + b"1,2\n" * 40_000), "expands to more than 100 times its size"),
@@ -97,7 +97,7 @@ def test_a_missing_file_and_lists_are_named(tmp_path):
     with pytest.raises(BadNotes, match="There is no file"):
         header(tmp_path / "nowhere.csv")
     pd.DataFrame({"a": [[1, 2]]}).to_parquet(tmp_path / "notes.parquet")
-    with pytest.raises(BadNotes, match="column “a” holds lists"):
+    with pytest.raises(BadNotes, match="column “a” contains lists"):
         read(tmp_path / "notes.parquet", "a")
 
 

@@ -42,7 +42,7 @@ def test_the_whole_is_foreseen_from_what_was_read(monkeypatch):
         if fits:
             watch.add(["x" * 100] * 1_000, ["A", "B"] * 500)
         else:
-            with pytest.raises(BadNotes, match="notes.csv: its about 10,000 notes need 73 MB"):
+            with pytest.raises(BadNotes, match="notes.csv: checking its approximately 10,000 notes needs 73 MB"):
                 watch.add(["x" * 100] * 1_000, ["A", "B"] * 500)
 
 
@@ -61,6 +61,6 @@ def test_an_import_that_would_not_fit_stops_at_its_first_chunk(tmp_path, monkeyp
         (path / "DIAGNOSES_ICD.csv").write_text("SUBJECT_ID,HADM_ID,ICD9_CODE\n1,9,4019\n")
         rows = "".join(f"{n},1,9,2150-02-01,Nursing,{'word ' * 40}\n" for n in range(20_000))
         (path / "NOTEEVENTS.csv").write_text("ROW_ID,SUBJECT_ID,HADM_ID,CHARTDATE,CATEGORY,TEXT\n" + rows)
-    with pytest.raises(BadNotes, match="of memory while they are checked, and 70 MB are free here"):
+    with pytest.raises(BadNotes, match="of memory, and 70 MB are free here"):
         import_notes(path, tmp_path, on_progress=lambda what, done, total: told.append(what))
     assert 0 < len(told) < 10

@@ -156,7 +156,7 @@ def test_one_number_is_one_doctor_everywhere_and_the_seed_decides(folder):
         (
             "NOTEEVENTS",
             "ROW_ID,SUBJECT_ID,HADM_ID,CHARTDATE,CATEGORY,TEXT\n1,10,,,,x\n2,10,,,,y\n1,11,,,,z\n",
-            "row 4, column “ROW_ID”: note 1 stands there twice",
+            "row 4, column “ROW_ID”: note 1 appears twice",
         ),
         (
             "NOTEEVENTS",
@@ -177,7 +177,7 @@ def test_one_number_is_one_doctor_everywhere_and_the_seed_decides(folder):
             "SUBJECT_ID,GENDER,DOB\n10,other,2080-03-02\n",
             "row 2, column “GENDER”: “other” is neither M nor F",
         ),
-        ("PATIENTS", "SUBJECT_ID,GENDER,DOB\n10,F,2080-13-02\n", "row 2, column “DOB”: “2080-13-02” is no day"),
+        ("PATIENTS", "SUBJECT_ID,GENDER,DOB\n10,F,2080-13-02\n", "row 2, column “DOB”: “2080-13-02” is not a day"),
         (
             "ADMISSIONS",
             "SUBJECT_ID,HADM_ID,ADMITTIME\n10,100,soon\n",
@@ -200,7 +200,7 @@ def test_bad_tables_of_a_folder_are_named(folder, table, content, complaint):
 
 def test_what_a_folder_lacks_is_named(folder):
     (folder / "PATIENTS.csv").rename(folder / "people.csv")
-    with pytest.raises(BadNotes, match="no file PATIENTS.csv or PATIENTS.csv.gz beside NOTEEVENTS"):
+    with pytest.raises(BadNotes, match="no file PATIENTS.csv or PATIENTS.csv.gz next to NOTEEVENTS"):
         read_notes(folder)
     (folder / "people.csv").rename(folder / "PATIENTS.csv")
     (folder / "PATIENTS.csv").write_text("SUBJECT_ID,GENDER,DOB\n10,F,2080-03-02\n")

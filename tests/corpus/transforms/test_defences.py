@@ -225,7 +225,7 @@ def test_scrubbing_goes_with_dp_only_where_no_other_note_decides_what_is_found(p
     with_table = IMPORTED.model_copy(update={"identifiers": "table"})
     for corpus in (CORPUS_PRESETS["classroom"], with_table):
         assert RunSpec(corpus=corpus, privacy=privacy, defence=scrubbing).defence == scrubbing
-    with pytest.raises(ValidationError, match="scrubbing and DP do not add up.*a table of identifiers"):
+    with pytest.raises(ValidationError, match="scrubbing and DP cannot be combined.*a table of identifiers"):
         RunSpec(corpus=IMPORTED, privacy=privacy, defence=scrubbing)
     assert RunSpec(corpus=IMPORTED, defence=scrubbing).defence == scrubbing, "without a promise none is broken"
     for corpus, offered in ((CORPUS_PRESETS["classroom"], True), (with_table, True), (IMPORTED, False)):
@@ -238,7 +238,7 @@ def test_a_stored_run_that_scrubbed_such_notes_is_refused_with_the_reason(tmp_pa
     spec = RunSpec(corpus=IMPORTED, privacy=PRIVATE[0]).model_copy(update={"defence": DefenceSpec(scrub_recall=0.95)})
     (tmp_path / spec.run_id).mkdir()
     (tmp_path / spec.run_id / "spec.json").write_text(written(spec))
-    with pytest.raises(RunBroken, match=rf"{spec.run_id}.*scrubbing and DP do not add up"):
+    with pytest.raises(RunBroken, match=rf"{spec.run_id}.*scrubbing and DP cannot be combined"):
         read_spec(tmp_path / spec.run_id)
 
 
@@ -252,7 +252,7 @@ def test_a_stored_run_that_scrubbed_such_notes_is_refused_with_the_reason(tmp_pa
         (lambda: RunSpec(defence=DefenceSpec(deduplicate=True), training=TrainingSpec(epochs=0)), "needs training"),
         (
             lambda: RunSpec(defence=DefenceSpec(deduplicate=True), privacy=PrivacySpec(target_epsilon=8.0)),
-            "do not add up",
+            "cannot be combined",
         ),
     ],
 )

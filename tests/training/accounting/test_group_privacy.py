@@ -72,7 +72,7 @@ def test_without_sampling_notes_divide_the_noise() -> None:
 def test_the_promise_of_a_patient_does_not_depend_on_their_notes() -> None:
     run = mechanism(unit="patient")
     assert run.patient_epsilon(20) == run.epsilon()
-    with pytest.raises(ValueError, match="only promises for notes"):
+    with pytest.raises(ValueError, match="only guarantees for notes"):
         patient_epsilon([run], 2, 1e-5)
     with pytest.raises(ValueError, match="at least one note"):
         mechanism().patient_epsilon(0)
