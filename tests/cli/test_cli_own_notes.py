@@ -92,8 +92,8 @@ def test_a_formula_in_the_notes_is_disarmed_in_what_is_exported(tmp_path):
     ("options", "complaint"),
     [
         (["--from", "NOTES", "--patients", "40"], "--patients describes a synthetic hospital"),
-        (["--identifiers", "NOTES"], "--identifiers is about notes of your own"),
-        (["--from", "NOTES", "--column", "Wording"], "is not ROLE=NAME"),
+        (["--identifiers", "NOTES"], "--identifiers is for your own notes"),
+        (["--from", "NOTES", "--column", "Wording"], "does not have the form ROLE=NAME"),
         (["--from", "NOTES", "--column", "body=Wording"], "no such column to map: body"),
         (["--from", "NOTES"], "say which column holds the note"),
         (["--from", "nowhere.csv"], "There is no file nowhere.csv"),
