@@ -155,7 +155,7 @@ class Work:
 
     @property
     def asked_to_stop(self) -> bool:
-        """Whether the worker on it is asked to stop."""
+        """Whether the worker has been asked to stop."""
         return (self.folder / CANCEL_FILE).exists()
 
     def clear_up(self) -> None:

@@ -244,9 +244,9 @@ def _is_done(one: Attack | Summary, outcome: Outcome | None) -> bool:
 
 def summaries() -> tuple[Summary, ...]:
     """The tables computed from the attacks' tables, in the order in which they are made."""
-    from core.evaluation.defences.filter_evasion import WALK_AROUND
+    from core.evaluation.defences.filter_evasion import FILTER_EVASION
     from core.evaluation.membership.summary import MEMBERSHIP
     from core.evaluation.memorisation.summary import MEMORISATION
     from core.evaluation.probes.figures import PROBE_FIGURES
 
-    return (MEMBERSHIP, *MEMORISATION, PROBE_FIGURES, *WALK_AROUND)
+    return (MEMBERSHIP, *MEMORISATION, PROBE_FIGURES, *FILTER_EVASION)

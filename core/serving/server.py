@@ -13,7 +13,15 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from core.serving.streams import LONGEST_PROMPT, USUAL, PromptError, Sampling, ServingError, Stream, clean_prompt
+from core.serving.streams import (
+    DEFAULT_SAMPLING,
+    LONGEST_PROMPT,
+    PromptError,
+    Sampling,
+    ServingError,
+    Stream,
+    clean_prompt,
+)
 
 if TYPE_CHECKING:
     from core.models.build import LanguageModel
@@ -45,7 +53,7 @@ class Server:
         self._worker: threading.Thread | None = None
         self._closed = False
 
-    def generate(self, run_id: str, prompt: str, *, seeds: Sequence[int] = (0,), sampling: Sampling = USUAL) -> Stream:
+    def generate(self, run_id: str, prompt: str, *, seeds: Sequence[int] = (0,), sampling: Sampling = DEFAULT_SAMPLING) -> Stream:
         """Start one text per seed after `prompt` and return at once; iterate over the Stream for the text so far.
 
         A masked model appends as many masks as new tokens and draws them one by one (Gibbs sampling).

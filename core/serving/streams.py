@@ -33,7 +33,7 @@ class Sampling:
     top_p: float = 0.95
 
 
-USUAL = Sampling()
+DEFAULT_SAMPLING = Sampling()
 
 
 def clean_prompt(prompt: str) -> tuple[str, int]:

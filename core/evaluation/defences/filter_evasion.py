@@ -82,7 +82,7 @@ def _alarms(audited: Audited) -> pd.DataFrame:
     return false_alarms(harmless_texts(audited.corpus), filters(audited.corpus.patients))
 
 
-WALK_AROUND: tuple[Summary, ...] = (
+FILTER_EVASION: tuple[Summary, ...] = (
     Summary("walk_around", COLUMNS, (REWORDED,), _filter_evasion),
     Summary("filter_alarms", ALARM_COLUMNS, (REWORDED,), _alarms),
 )

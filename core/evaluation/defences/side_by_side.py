@@ -204,15 +204,15 @@ def measured(lineup: Sequence[Defence], workspace: Workspace) -> pd.DataFrame:
     """`compare` for the runs in the workspace."""
     every = workspace.runs()
     described = queries.metrics(workspace)
-    metrics, seconds, gate = {}, {}, None
+    metrics, seconds, through = {}, {}, None
     for defence in lineup:
         runs = defence.runs(every)
         if not runs:
             continue
         seconds[defence.key] = fmean(float(run.table("history")["seconds"].iloc[-1]) for run in runs)
         if defence.filtered:
-            gate = gate or FilteredMetrics.of(workspace, defence.spec)
-            metrics[defence.key] = pd.concat([gate.metrics(run) for run in runs], ignore_index=True)
+            through = through or FilteredMetrics.of(workspace, defence.spec)
+            metrics[defence.key] = pd.concat([through.metrics(run) for run in runs], ignore_index=True)
         else:
             metrics[defence.key] = described[described["run_id"].isin([run.id for run in runs])]
     return compare(lineup, metrics, seconds)

@@ -199,7 +199,7 @@ def headline(attack: str, one: Trend) -> str:
     if one.obstacle:
         return f"Ceiling: “{attack}” recognises nearly every member and cannot tell whether rarer patients leak more."
     if one.corrected >= ALPHA:
-        return f"Whether rarer patients leak more or less cannot be told under “{attack}”."
+        return f"Under “{attack}”, it cannot be told whether rarer patients leak more or less."
     return f"Rarer patients leak {'more' if one.slope.value > 0 else 'less'} under “{attack}”."
 
 

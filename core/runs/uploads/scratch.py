@@ -1,4 +1,4 @@
-"""Temporary folders for notes under review: readable by their owner alone, and removed with whoever made them.
+"""Temporary folders for notes under review: readable by their owner alone, and removed with the object that made them.
 
 A scratch folder is removed when `cleanup` is called, when nobody needs it any more, with the object, or when its
 process exits normally. Folders of a killed process are recognised by their lock, which the operating system releases,
