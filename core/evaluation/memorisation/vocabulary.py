@@ -110,7 +110,7 @@ def names_by_epsilon(
         Empty if no names are known.
 
     Raises:
-        ValueError: The model's tokenizer cannot be extended (`core.models.dp_vocabulary.check_extensible`).
+        ValueError: As in `core.models.dp_vocabulary.own_words`, such as for a tokenizer that cannot be extended.
     """
     check_extensible(lm)
     notes = corpus.training_notes(None if unit == "note" else TrainingSpec().max_notes_per_patient)

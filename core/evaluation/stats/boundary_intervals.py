@@ -64,8 +64,9 @@ def difference_interval(found: Interval, above: Interval, below: Interval) -> In
 def bits_interval(bits: Sequence[float], most: float) -> Interval:
     """Mean exposure of several canaries, in bits, with its 95 % interval cut to 0 … `most` (`most` may be ∞).
 
-    Student's t. If all canaries reach `most`, there is no spread. The lower end is then Wilson's: at least that share
-    of such canaries reaches `most`, and the others have at least 0 bits. A single canary has no interval.
+    Student's t. If all canaries reach `most`, there is no spread. Then it is only known that a share of such canaries,
+    at least the lower end of Wilson's interval, reaches `most`, and that the others have at least 0 bits: the lower end
+    is this share of `most`. A single canary has no interval.
     """
     values = np.asarray(bits, dtype=float)
     mean, low, high = mean_interval(values)
