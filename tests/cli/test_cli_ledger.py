@@ -158,7 +158,7 @@ def test_what_a_release_does_is_shown_and_agreed_to_before_it_is_written(data, s
         assert "[y/N]" in told and "Nothing was entered" in told
     for nobody in (None, ""):
         answered(monkeypatch, nobody)
-        assert "no standard input" in refused(capsys, *arguments)
+        assert "standard input is closed" in refused(capsys, *arguments)
     assert not (data / "ledger").exists()
     answered(monkeypatch, "y\n")
     assert main(["ledger", *map(str, arguments)]) == 0

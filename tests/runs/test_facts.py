@@ -97,7 +97,7 @@ def test_a_promise_about_brought_notes_speaks_of_those_that_were_left(workspace,
     run = workspace.run(smoke_specs["dp"].run_id)
     brought = run.spec.corpus.model_copy(update={"imported": "0" * 16, "deduplicated": "near"})
     theirs = run_facts("x", run.spec.model_copy(update={"corpus": brought}), run.privacy, run.metrics)
-    assert "of the notes that were left when copies were taken out" in theirs.promise
+    assert "the notes that were left after copies had been removed" in theirs.promise
     assert "70 %" not in theirs.training, "they may have splits of their own"
     told = run_facts("x", run.spec, run.privacy, run.metrics)
     assert "copies" not in told.promise and "70 % of them members" in told.training

@@ -249,7 +249,7 @@ def _generated(look: Look) -> Card:
         row="L7",
         probe=NAMES,
         question=WRITE,
-        answer=f"Of the {top.n} names that the public model finds least likely, {share(top)} are members'. {paired}",
+        answer=f"Of the {top.n} names that rank highest against the public model, {share(top)} are members'. {paired}",
         controls=f"Held-out patients', if there were as many of them: {share(others)}. Before the ranking, members': "
         f"{share(everyone)} of {everyone.n} names.",
         verdict=verdict,

@@ -54,7 +54,7 @@ def report(workspace, smoke_specs):
 def test_the_verdict_tells_membership_by_patient_and_every_bound_with_its_ceiling(report):
     for one in report.facts["verdict"]:
         text = " ".join(one["sentences"])
-        assert "pairs of a patient who was trained on" in text and "a full audit may find a stronger one" in text
+        assert "pairs of one patient in the training data" in text and "a full audit may find a stronger one" in text
         assert "could show at most" in text
     private = " ".join(report.facts["verdict"][1]["sentences"])
     assert "on average at most" in private and "equally likely beforehand" in private
@@ -153,10 +153,10 @@ def test_it_says_what_must_be_said(report, smoke_specs):
     text = " ".join(seen(render(report)).text.split())
     mechanism_line = next(line for line in report.facts["verdict"][1]["sentences"] if line.startswith("Guarantee"))
     assert "for one note (neighbours: add/remove one note)" in mechanism_line and mechanism_line in text
-    assert "must be treated like the notes themselves" in text
+    assert "Treat it like the notes themselves" in text
     for identifier in HIPAA_IDENTIFIERS:
         assert identifier in text
-    assert "no statement about compliance" in text and "not that any law is complied with" in text
+    assert "not a statement about compliance" in text and "not that any law is complied with" in text
     assert "quick audit only" in text, "what was not attacked is named"
     assert f"For: {NASTY}" in text, "the use case stands beside what is recommended for it"
     assert "Everything released of this cohort so far promises ε = 8" in text
