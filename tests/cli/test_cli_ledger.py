@@ -201,7 +201,7 @@ def test_an_entry_that_came_meanwhile_is_not_agreed_to(data, smoke_specs, capsys
 
     monkeypatch.setattr("sys.stdin", Slow())
     told = refused(capsys, "--release", smoke_specs["dp"].run_id, "--reason", "x", "--data", data)
-    assert "another entry since" in told and [one.name for one in ledger.releases()] == ["words"]
+    assert "another entry after" in told and [one.name for one in ledger.releases()] == ["words"]
 
 
 def test_a_private_run_with_a_public_seed_is_not_released(smoke_workspace, smoke_specs, tmp_path, capsys):

@@ -73,7 +73,7 @@ def test_a_file_is_no_data_folder_for_commands_and_pages(
         (errno.EACCES, "permission denied. Choose another folder"),
         (errno.EPERM, "permission denied"),
         (errno.EISDIR, "is a folder, but a file is needed"),
-        (errno.ENOENT, "There is no"),
+        (errno.ENOENT, "does not exist"),
         (errno.ENAMETOOLONG, "too long"),
         (errno.ENOSPC, "disk is full"),
         (errno.EIO, "Input/output error"),

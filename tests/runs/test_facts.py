@@ -54,7 +54,7 @@ def test_a_promise_says_whom_it_leaves_out(workspace, smoke_specs, unit):
     run = workspace.run(smoke_specs["dp"].run_id)
     privacy = run.privacy.model_copy(update={"unit": unit})
     limits = " ".join(run_facts(run.id, run.spec, privacy, run.metrics).limits)
-    assert f"two trainings that differ in one {unit}" in limits and "relatives" in limits and "being the same" in limits
+    assert f"two trainings that differ in one {unit}" in limits and "relatives" in limits and "the same." in limits
     assert "relatives" in SPEAKS_OF[unit] and not any(
         sentence in run_facts(run.id, run.spec, None, run.metrics).limits for sentence in SPEAKS_OF.values()
     ), "without privacy there is no promise to limit"

@@ -122,7 +122,7 @@ def test_a_draft_writes_nothing_and_is_entered_only_into_the_ledger_it_was_made_
     assert not ledger.folder.exists() and ledger.releases() == [] and draft.seed is None
     ledger.enter(ledger.draft_vocabulary("words", vocabulary(), "meanwhile"))
     before = snapshot(ledger)
-    with pytest.raises(LedgerChanged, match="another entry since"):
+    with pytest.raises(LedgerChanged, match="another entry after"):
         ledger.enter(draft)
     assert snapshot(ledger) == before
     entered = ledger.enter(ledger.draft_run(run, "for a class"))
