@@ -148,22 +148,15 @@ class Engine:
     def submit(self, spec: RunSpec, user: User | None = None) -> Job:
         """Submit a run and return at once. Submitting it again changes nothing: no run is made or queued twice.
 
-        Without a `user` the request comes from the machine's owner, who has no limits.
-
-        Raises:
-            Refused: The job exceeds the user's limits.
-            DiskFull: There is no room even for the job's folder.
+        Without a `user` the request comes from the machine's owner, who has no limits. Raises Refused if the job exceeds
+        the user's limits, DiskFull if there is no room even for the job's folder.
         """
         return self._submit(Work(self.workspace, spec.run_id), spec, user)
 
     def submit_audit(self, run_id: str, user: User | None = None) -> Job:
         """Submit a full audit of a finished run and return at once. What is done or in progress is not repeated.
 
-        Raises:
-            RunNotFound: There is no such run.
-            ValueError: The run has no weights.
-            Refused: The job exceeds the user's limits.
-            DiskFull: There is no room even for the job's folder.
+        Raises RunNotFound if there is no such run, ValueError if it has no weights, and Refused and DiskFull as `submit`.
         """
         run = self.workspace.run(run_id)
         check_attackable(run)
@@ -282,8 +275,7 @@ class Engine:
     def cancel(self, job_id: str, user: User | None = None) -> Job:
         """Remove a job from the queue, stop it within about 2 s if it runs, or forget a failed or interrupted one.
 
-        Raises:
-            Refused: The job belongs to somebody else.
+        Raises Refused if the job belongs to somebody else.
         """
         with self._lock:
             job = self.status(job_id)
