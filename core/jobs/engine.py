@@ -148,15 +148,15 @@ class Engine:
     def submit(self, spec: RunSpec, user: User | None = None) -> Job:
         """Submit a run and return at once. Submitting it again changes nothing: no run is made or queued twice.
 
-        Without a `user` the request comes from the machine's owner, who has no limits. Raises Refused if the job exceeds
-        the user's limits, DiskFull if there is no room even for the job's folder.
+        Without a `user` the request comes from the machine's owner, who has no limits. Raises Refused if the job
+        exceeds the user's limits, DiskFull if there is no room even for the job's folder.
         """
         return self._submit(Work(self.workspace, spec.run_id), spec, user)
 
     def submit_audit(self, run_id: str, user: User | None = None) -> Job:
         """Submit a full audit of a finished run and return at once. What is done or in progress is not repeated.
 
-        Raises RunNotFound if there is no such run, ValueError if it has no weights, and Refused and DiskFull as `submit`.
+        Raises RunNotFound if there is no such run, ValueError if it has no weights, Refused and DiskFull as `submit`.
         """
         run = self.workspace.run(run_id)
         check_attackable(run)
