@@ -1,7 +1,7 @@
-"""The loops that one writes with PyTorch and transformers alone, with the libraries' defaults.
+"""Baseline loops in plain PyTorch and transformers, with the libraries' defaults.
 
 Default activation (`gelu_new`), default AdamW, batches in the order of the file, padded to the longest note, loss by
-`labels=`. Dropout is off on both sides, as it is in the shipped models.
+`labels=`. Dropout is off on both sides, as in the shipped models.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from core.models.build import LanguageModel
 
 
 def with_defaults(lm: LanguageModel) -> LanguageModel:
-    """The same weights in a model with GPT-2's own activation, as `from_pretrained` of a hub model gives it."""
+    """The same weights in a model with GPT-2's own activation, as `from_pretrained` loads a hub model."""
     config = copy.deepcopy(lm.model.config)
     config.activation_function = "gelu_new"
     model = GPT2LMHeadModel(config)
@@ -27,7 +27,7 @@ def with_defaults(lm: LanguageModel) -> LanguageModel:
 
 
 def epochs(lm: LanguageModel, texts: Sequence[str], *, count: int, batch_size: int, rate: float) -> Callable[[], None]:
-    """Plain training over `texts`, tokenized once, `count` times from the first to the last."""
+    """Plain training over `texts`, tokenized once, `count` times in the given order."""
 
     def run() -> None:
         rows = _tokenized(lm, texts)
@@ -41,13 +41,13 @@ def epochs(lm: LanguageModel, texts: Sequence[str], *, count: int, batch_size: i
                 loss.backward()
                 optimizer.step()
                 optimizer.zero_grad()
-                loss.item()  # what a loop prints
+                loss.item()  # such a loop usually prints the loss
 
     return run
 
 
 def scores(lm: LanguageModel, texts: Sequence[str], *, batch_size: int) -> Callable[[], Tensor]:
-    """Mean negative log-likelihood of every text, (texts,): batches in file order, padded to their longest."""
+    """Mean negative log-likelihood of every text, (texts,), with batches in file order, each padded to its longest."""
 
     @torch.no_grad()
     def run() -> Tensor:
@@ -64,7 +64,7 @@ def scores(lm: LanguageModel, texts: Sequence[str], *, batch_size: int) -> Calla
 
 
 def _tokenized(lm: LanguageModel, texts: Sequence[str]) -> list[list[int]]:
-    """Beginning mark, text and end mark, as ours has them."""
+    """Begin mark, text and end mark, in the same way as this project does it."""
     mark = lm.tokenizer.bos_token_id
     return [[mark, *ids, mark] for ids in lm.tokenizer(list(texts), add_special_tokens=False)["input_ids"]]
 

@@ -1,4 +1,4 @@
-"""Models with random weights for the benchmarks: a step takes the same time whatever the weights are."""
+"""Models with random weights for the benchmarks: the time of a step does not depend on the weights."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Shape:
 
 SHAPES = {
     "tiny": Shape(layers=4, width=128, heads=4, vocabulary=2_048),
-    "gpt2": Shape(layers=12, width=768, heads=12, vocabulary=50_257),  # 124 million parameters, as GPT-2's smallest
+    "gpt2": Shape(layers=12, width=768, heads=12, vocabulary=50_257),  # 124 million parameters, like the smallest GPT-2
 }
 
 
@@ -40,10 +40,12 @@ def _words(kind: ModelKind, size: int) -> PreTrainedTokenizerFast:
 def random_model(
     kind: ModelKind, shape: Shape, *, tied: bool = True, activation: str = ACTIVATION, device: str = "cpu"
 ) -> LanguageModel:
-    """A GPT-2 or DistilBERT of that shape without dropout, the same weights at every call.
+    """A GPT-2 or DistilBERT of that shape without dropout, with the same weights in every call.
 
-    Its tokenizer has at most 2,048 entries, also where the model's vocabulary is larger. Raises ValueError for another
-    kind.
+    Its tokenizer has at most 2,048 entries, even if the model's vocabulary is larger.
+
+    Raises:
+        ValueError: The kind is neither of the two.
     """
     words = _words(kind, min(shape.vocabulary, 2_048))
     shared = {
@@ -88,14 +90,14 @@ def random_model(
 
 
 def chosen(shape: str, device: str) -> Shape:
-    """The shape of that name. Raises ValueError for an unknown one, or a device that is not there."""
+    """The shape of that name. Raises ValueError for an unknown shape, or a device that this machine does not have."""
     if shape not in SHAPES:
-        raise ValueError(f"--shape: there is no model “{shape}”. There are: {', '.join(SHAPES)}.")
+        raise ValueError(f"--shape: there is no model “{shape}”. Choose {' or '.join(SHAPES)}.")
     check_device(device)
     return SHAPES[shape]
 
 
 def check_device(device: str) -> None:
-    """Raises ValueError for a device that is not there."""
+    """Raise ValueError for a device that this machine does not have."""
     if not (device == "cpu" or device.startswith("cuda") and torch.cuda.is_available()):
-        raise ValueError(f"--device: “{device}” is not on this machine. Choose cpu, or cuda where there is a GPU.")
+        raise ValueError(f"--device: this machine has no “{device}”. Choose cpu, or cuda on a machine with a GPU.")

@@ -1,8 +1,8 @@
-"""A private step by Opacus, used as its documentation does: `PrivacyEngine.make_private`, then an ordinary loop.
+"""A private step with Opacus, used as in its documentation: `PrivacyEngine.make_private`, then an ordinary loop.
 
-What is not in its documentation, and why: the batch is fixed (`poisson_sampling=False`), so that every side sees the
-same tensors, and `position_ids` are passed with a batch dimension, without which every mode of Opacus fails on GPT-2.
-HF's `Conv1D` has no sampler in Opacus 1.6; its documented fallback (functorch) takes it in hooks mode.
+There are two differences from the documentation. The batch is fixed (`poisson_sampling=False`), so that every side sees
+the same tensors, and `position_ids` are passed with a batch dimension, without which every mode of Opacus fails on
+GPT-2. Opacus 1.6 has no sampler for HF's `Conv1D`; its documented fallback (functorch) handles it in hooks mode.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def _made_private(model: nn.Module, ids: Tensor, noise: float, norm: float, rate
     loader = DataLoader(TensorDataset(ids), batch_size=len(ids))
     extra = {"criterion": nn.CrossEntropyLoss()} if mode == "ghost" else {}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that noise is not cryptographically safe, and how hooks will change
+        warnings.simplefilter("ignore")  # about noise that is not cryptographically safe, and future changes of hooks
         return PrivacyEngine().make_private(
             module=model.train(),
             optimizer=optimizer,
@@ -49,7 +49,7 @@ def hooks_step(model: nn.Module, ids: Tensor, noise: float, norm: float, rate: f
 
 
 def ghost_step(model: nn.Module, ids: Tensor, noise: float, norm: float, rate: float) -> Callable[[], None]:
-    """One step of fast gradient (ghost) clipping of a causal model, untied, on ids (B, T)."""
+    """One step of fast gradient (ghost) clipping of an untied causal model on ids (B, T)."""
     private, optimizer, criterion, _ = _made_private(model, ids, noise, norm, rate, "ghost")
     places, targets = _places(ids), ids[:, 1:].flatten()
 

@@ -1,7 +1,7 @@
-"""What every benchmark shares: both sides measured in turns, the ratio of their times, and what it is held to.
+"""Shared by all benchmarks: both sides measured in turns, the ratio of their times, and the target of each figure.
 
-A figure is a ratio of two times taken in one process, in turns, so that what the machine does beside it falls on both
-sides alike. Each round gives one ratio; the figure is their median, with the quartiles beside it.
+A figure is a ratio of two times taken in one process, in turns, so that other load on the machine affects both sides
+alike. Each round gives one ratio; the figure is their median, reported with the quartiles.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Figures = dict[str, dict[str, Any]]
 
 @dataclass(frozen=True)
 class Target:
-    """What a figure should be: `bar` must hold, `aim` is hoped for. A ratio of costs has both from above."""
+    """Target of a figure: `bar` must be met, `aim` is desirable. Both are upper limits if `largest`, else lower."""
 
     what: str
     bar: float
@@ -31,7 +31,7 @@ class Target:
     largest: bool = True  # True: at most `bar`; False: at least
 
     def reached(self, value: float) -> bool:
-        """Whether `value` holds the bar."""
+        """Whether `value` meets the bar."""
         return value <= self.bar if self.largest else value >= self.bar
 
 
@@ -65,10 +65,12 @@ TARGETS: dict[str, Target] = {
 
 
 def in_turns(sides: Mapping[str, Callable[[], Any]], rounds: int, *, warm_up: int = 1) -> dict[str, np.ndarray]:
-    """Wall-clock seconds of each side in each round, (rounds,); every second round goes through the sides backwards.
+    """Wall-clock seconds of each side in each round, (rounds,); every second round runs the sides in reverse order.
 
-    Every side runs `warm_up` times before the first round. Raises ValueError for an even number of rounds, whose median
-    would be no round's.
+    Every side runs `warm_up` times before the first round.
+
+    Raises:
+        ValueError: The number of rounds is even, so that the median would not be one of them.
     """
     check_rounds(rounds)
     names = list(sides)
@@ -83,9 +85,9 @@ def in_turns(sides: Mapping[str, Callable[[], Any]], rounds: int, *, warm_up: in
 
 
 def check_rounds(rounds: int) -> None:
-    """Raises ValueError unless `rounds` is a positive odd number."""
+    """Raise ValueError unless `rounds` is a positive odd number."""
     if rounds < 1 or rounds % 2 == 0:
-        raise ValueError(f"the number of rounds must be odd, so that a median is one of them, not {rounds}")
+        raise ValueError(f"the number of rounds must be odd, so that one round is the median, not {rounds}")
 
 
 def seconds_of(work: Callable[[], Any]) -> float:
@@ -103,7 +105,7 @@ def _wait_for_kernels() -> None:
 
 
 def peak_mib() -> float:
-    """Most memory that this program has held at once, MiB (Linux)."""
+    """Peak memory of this process in MiB (Linux)."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) / 1024
@@ -111,9 +113,10 @@ def peak_mib() -> float:
 
 
 def figure(key: str, above: np.ndarray, below: np.ndarray, **more: Any) -> Figures:
-    """`{key: {value, bar, aim, rounds, low, high, …}}`: the median round's above/below, and the quartiles.
+    """`{key: {value, bar, aim, rounds, low, high, …}}`: the median of above/below over the rounds, and the quartiles.
 
-    Raises ValueError when a ratio is not a finite number above 0.
+    Raises:
+        ValueError: A ratio is not a finite number above 0.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         ratios = np.asarray(above, dtype=float) / np.asarray(below, dtype=float)
@@ -127,14 +130,14 @@ def figure(key: str, above: np.ndarray, below: np.ndarray, **more: Any) -> Figur
 
 
 def _short(number: Any) -> Any:
-    """Four significant digits: more would pretend."""
+    """Four significant digits: the measurement is not more precise."""
     if isinstance(number, dict):
         return {name: _short(one) for name, one in number.items()}
     return number if isinstance(number, int) else float(f"{number:.4g}")
 
 
 def show(figures: Figures, *, json: bool) -> None:
-    """Print the figures as one JSON object, or as lines with their verdict."""
+    """Print the figures as one JSON object, or one line each with a verdict."""
     if json:
         print(json_format.dumps(figures, indent=2, ensure_ascii=False))
         return
@@ -143,7 +146,7 @@ def show(figures: Figures, *, json: bool) -> None:
 
 
 def line(key: str, found: Mapping[str, Any]) -> str:
-    """One figure in words: value, quartiles, what it is held to and whether it holds."""
+    """One figure in words: value, quartiles, target and whether it is met."""
     target = TARGETS[key]
     side = "at most" if target.largest else "at least"
     verdict = "holds" if target.reached(found["value"]) else "missed"

@@ -1,8 +1,8 @@
-"""Every figure of docs/PERFORMANCE.md: `python -m core bench all --write docs/PERFORMANCE.md`.
+"""All figures of docs/PERFORMANCE.md: `python -m core bench all --write docs/PERFORMANCE.md`.
 
-Each benchmark runs in a process of its own, one after the other.
-With `--write`, the table of the machine at hand replaces the one that the file has for this device and shape of model.
-`bench audit` is not among them: it takes longer than all of them together.
+Each benchmark runs in a separate process, one after the other. With `--write`, this machine's table replaces the one in
+the file for the same device and shape of model. `bench audit` is not included: it takes longer than all others
+together.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ BENCHMARKS = ("clipping", "training", "generation", "scoring", "serving", "scale
 def main(
     json: bool = False, rounds: int | None = None, device: str = "cpu", shape: str = "tiny", write: str | None = None
 ) -> None:
-    """Run all of them, print the figures, and write their table into the file `write`.
+    """Run all benchmarks, print the figures, and write their table to the file `write`.
 
-    On another device or with another shape than the usual only those run that know it.
+    With another device or shape than the default, only the benchmarks that support it are run.
     """
     file = None if write is None else Path(write)
     if file is not None and _begin(device, shape) not in file.read_text(encoding="utf-8"):
-        raise ValueError(f"{file} has no place for these figures: a line {_begin(device, shape)} and a line {END}")
+        raise ValueError(f"{file} has no place for these figures: add a line {_begin(device, shape)} and a line {END}")
     figures: Figures = {}
     for name in BENCHMARKS:
         options = {"device": device, "shape": shape}
@@ -52,7 +52,7 @@ def _run(name: str, options: dict[str, object]) -> Figures:
     given = [word for key, value in options.items() if value is not None for word in (f"--{key}", str(value))]
     print(f"bench {name} …", file=sys.stderr, flush=True)
     command = [sys.executable, "-m", "core", "bench", name, "--json", *given]
-    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)  # noqa: S603 — our own
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)  # noqa: S603 — this program
     if done.returncode:
         raise RuntimeError(f"the benchmark {name} failed: see above")
     return json_format.loads(done.stdout)
@@ -66,7 +66,7 @@ def _begin(device: str, shape: str) -> str:
 
 
 def with_table(text: str, figures: Figures, device: str, shape: str) -> str:
-    """`text` with the table between the marks of this device and shape replaced."""
+    """`text` with a new table between the marks of this device and shape."""
     before, _, rest = text.partition(_begin(device, shape))
     _, _, after = rest.partition(END)
     return f"{before}{_begin(device, shape)}\n{table(figures, device)}\n{END}{after}"

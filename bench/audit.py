@@ -1,8 +1,8 @@
-"""What the full suite of attacks costs beside the training it judges: `python -m core bench audit --json`.
+"""Cost of the full suite of attacks relative to the training it audits: `python -m core bench audit --json`.
 
-One `classroom` run without privacy a kind is trained, then audited with everything that applies to its kind, reference
-models included (another run of the same cohort finds those made). Both take minutes, so they cannot be taken in short
-turns; the ratio is one of processor times, on which other work on the machine falls less than on those of a clock.
+For each kind, one `classroom` run without privacy is trained, then audited with all attacks for its kind, including
+reference models (another run of the same cohort would reuse them). Both take minutes, too long for short turns; the
+ratio is one of processor times, which other work on the machine affects less than wall-clock times.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ KINDS: tuple[ModelKind, ...] = ("gpt2", "distilbert")
 
 
 def main(json: bool = False, rounds: int = 1) -> None:
-    """Print the ratio of each kind."""
+    """Print the ratio for each kind."""
     show(measure(rounds), json=json)
 
 
@@ -38,9 +38,10 @@ def measure(
     audit: AuditSpec | None = None,
     attacks: Sequence[str] | None = None,
 ) -> Figures:
-    """The figure of each kind; recipe and attacks default to those of the product.
+    """The figure for each kind; recipe and attacks default to those of the product.
 
-    Raises RuntimeError when an attack was not made: the audit would be cheaper than it is.
+    Raises:
+        RuntimeError: An attack was not completed, so the audit would seem cheaper than it is.
     """
     check_rounds(rounds)
     found: Figures = {}
@@ -54,13 +55,13 @@ def measure(
 
 
 def _seconds(spec: RunSpec, attacks: Sequence[str] | None) -> tuple[float, float]:
-    """Processor seconds of the full audit and of the training of one run, everything made anew.
+    """Processor seconds of the full audit and of the training of one run, with nothing reused.
 
-    Training is what the pipeline calls so, what it follows after each epoch included.
+    Training is the pipeline's stage of that name, including the evaluation after each epoch.
     """
     with tempfile.TemporaryDirectory(prefix="philab-bench-") as folder:
         workspace = Workspace(Path(folder), shared=())
-        execute(spec.base_spec(), workspace)  # the control exists already where the shipped runs are
+        execute(spec.base_spec(), workspace)  # not measured: with the shipped runs the control exists already
         stages: list[tuple[str, float]] = []
 
         def note(event: dict[str, Any]) -> None:
@@ -75,7 +76,7 @@ def _seconds(spec: RunSpec, attacks: Sequence[str] | None) -> tuple[float, float
         spent = time.process_time() - begun
         failed = [f"{one.attack} ({one.message})" for one in stored.outcomes().values() if one.state != "done"]
     if failed:
-        raise RuntimeError(f"attacks were not made, so the audit's time means nothing: {'; '.join(failed)}")
+        raise RuntimeError(f"attacks were not completed, so the audit's time is not valid: {'; '.join(failed)}")
     return spent, trained
 
 

@@ -1,9 +1,9 @@
-"""What privacy costs a training step, here and done in other ways: `python -m core bench clipping --json`.
+"""Cost of privacy in a training step, in this project and elsewhere: `python -m core bench clipping --json`.
 
 All sides of a figure see the same tensors: 32 random samples of 64 tokens (GPT-2 or DistilBERT, 4 layers × 128,
 vocabulary 2,048), forward, backward, clipping, noise and AdamW. A patient's notes differ in length, so for the unit
-patient both sides take 64 samples of 16 to 64 tokens, 8 a patient, in the pieces of equal length that training cuts
-them into.
+patient both sides take 64 samples of 16 to 64 tokens, 8 per patient, in the pieces of equal length into which training
+splits them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from core.training.sampling import pieces
 
 NOISE_MULTIPLIER, MAX_GRAD_NORM, LEARNING_RATE = 1.0, 1.0, 1e-3
 NOTES_A_PATIENT = 8
-REPORT_BATCH = 4  # row P, section 5.2.1
+REPORT_BATCH = 4  # PrivAI-Leak report, §5.2.1
 Piece = tuple[Batch, np.ndarray]  # a batch and the unit of each of its examples
 
 
@@ -42,7 +42,7 @@ def measure(
     steps: int = 4,
     device: str = "cpu",
 ) -> Figures:
-    """Every figure of this file: each side takes `steps` steps a round."""
+    """Every figure of this file; each side takes `steps` steps per round."""
     figures: Figures = {}
     for kind in ("gpt2", "distilbert"):
         figures |= _against_plain(kind, rounds, shape, samples, tokens, steps, device)
@@ -76,7 +76,7 @@ def _against_plain(
 
 
 def _against_others(rounds: int, shape: Shape, samples: int, tokens: int, steps: int, device: str) -> Figures:
-    """Opacus' two ways and the naive loop, on GPT-2."""
+    """Both modes of Opacus and the naive loop, on GPT-2."""
 
     def model(tied: bool = True) -> LanguageModel:
         return random_model("gpt2", shape, tied=tied, device=device)
@@ -108,7 +108,7 @@ def _repeated(step: Callable[[], None], steps: int) -> Callable[[], None]:
 
 
 def _pieces(lm: LanguageModel, lengths: list[int], a_unit: int) -> list[Piece]:
-    """Random samples of these lengths, `a_unit` of them each unit's, cut into pieces as training does."""
+    """Random samples of these lengths, `a_unit` of them per unit, split into pieces as in training."""
     rng = np.random.default_rng(0)
     ordinary = np.setdiff1d(np.arange(len(lm.tokenizer)), lm.tokenizer.all_special_ids)
     ids = [rng.choice(ordinary, length) for length in lengths]
@@ -129,7 +129,7 @@ def _optimizer(lm: LanguageModel) -> torch.optim.Optimizer:
 
 
 def plain_step(lm: LanguageModel, batches: list[Piece]) -> Callable[[], None]:
-    """A step without privacy, as `core.training.trainer` takes it."""
+    """A step without privacy, as in `core.training.trainer`."""
     optimizer, size = _optimizer(lm), sum(len(names) for _, names in batches)
 
     def step() -> None:
@@ -142,7 +142,7 @@ def plain_step(lm: LanguageModel, batches: list[Piece]) -> Callable[[], None]:
 
 
 def private_step(lm: LanguageModel, batches: list[Piece]) -> Callable[[], None]:
-    """A private step, as `core.training.trainer` takes it."""
+    """A private step, as in `core.training.trainer`."""
     optimizer, clipper = _optimizer(lm), Clipper(lm.model, MAX_GRAD_NORM)
     units = len(np.unique(np.concatenate([names for _, names in batches])))
     rng = np.random.default_rng(0)
@@ -159,11 +159,11 @@ def private_step(lm: LanguageModel, batches: list[Piece]) -> Callable[[], None]:
 
 
 def one_by_one_steps(lm: LanguageModel, ids: torch.Tensor) -> Callable[[], None]:
-    """Private steps over `ids` as the report of row P takes them (its section 5.3), in its batches of four.
+    """Private steps over `ids` as in the PrivAI-Leak report, §5.3, in its batches of four.
 
-    One example after the other: its loss, its gradient's norm, a clipped copy of the gradient; then the four copies
-    stacked, their mean and the noise. Its noise of σ·C on the *mean* is far too large; it takes the same time as the
-    right one.
+    It processes one example after the other: its loss, its gradient's norm, a clipped copy of the gradient. Then it
+    stacks the four copies, takes their mean and adds the noise. Its noise of σ·C on the *mean* is far too large, but
+    takes the same time as the correct noise.
     """
     model, named = lm.model, dict(lm.model.named_parameters())
     optimizer = torch.optim.AdamW(named.values(), lr=LEARNING_RATE)

@@ -1,8 +1,8 @@
 """Prompt attacks: `python -m core bench generation --json`.
 
-Row P3's attack is 14 prompts × 50 records × 2 samples = 1,400 attempts of 80 tokens. One side makes them as the report
-does, one `transformers.generate` call for two samples at a time. It is measured on one call a prompt (28 attempts) and
-scaled to 1,400, since every call is alike. The other side makes all 1,400 with
+The attack of the PrivAI-Leak report is 14 prompts × 50 records × 2 samples = 1,400 attempts of 80 tokens. One side
+makes them as the report does, with one `transformers.generate` call for two samples at a time. It is measured on one
+call per prompt (28 attempts) and scaled to 1,400, since all calls are alike. The other side makes all 1,400 with
 `core.attacks.memorisation.extraction.generate`.
 """
 
@@ -20,11 +20,11 @@ from core.attacks.prompts import PROMPTS
 from core.models.build import LanguageModel, load
 from core.spec import AuditSpec, ModelSpec
 
-TOGETHER = 2  # samples a call of the report's attack
+TOGETHER = 2  # samples per call in the report's attack
 
 
 def main(json: bool = False, rounds: int = 5, shape: str = "tiny", device: str = "cpu") -> None:
-    """Print the figure of generation: the shipped model, or one with random weights of another shape."""
+    """Print the figure of generation, for the shipped model or one with random weights of another shape."""
     size = chosen(shape, device)
     lm = load(ModelSpec()) if shape == "tiny" else random_model("gpt2", size, device=device)
     lm.model.to(device)
@@ -41,7 +41,7 @@ def measure(rounds: int, *, lm: LanguageModel, attempts: int = 1_400, new_tokens
 
 
 def _one_by_one(lm: LanguageModel, audit: AuditSpec) -> Callable[[], None]:
-    """One call of `generate` a prompt, two samples each."""
+    """One call of `generate` per prompt, with two samples each."""
 
     def run() -> None:
         set_seed(audit.seed)

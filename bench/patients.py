@@ -1,9 +1,9 @@
 """The Patients page over 1.2 million scored notes: `python -m core bench patients --json`.
 
-A hospital as large as MIMIC-III is written into a temporary folder: records, codes and notes of 48,520 patients, one
-run with a score a note. The page is opened and driven in a process of its own (`streamlit.testing`), each thing it does
-beside a bare DuckDB query that computes the same aggregate from the same Parquet files, in turns. The first view starts
-with empty caches. Every click asks something that was not asked before. Memory is the peak of that process (`VmHWM`).
+A hospital as large as MIMIC-III is written to a temporary folder: records, codes and notes of 48,520 patients, and one
+run with a score per note. The page is opened and driven in a separate process (`streamlit.testing`). Each of its steps
+is measured in turns with a bare DuckDB query that computes the same aggregate from the same Parquet files. The first
+view starts with empty caches. Every click requests something new. Memory is the peak of that process (`VmHWM`).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def main(json: bool = False, rounds: int = 5) -> None:
 
 
 def measure(rounds: int, *, patients: int = PATIENTS_MANY, notes: int = NOTES_MANY) -> Figures:
-    """The figures, for so many patients and notes."""
+    """The figures for this number of patients and notes."""
     check_rounds(rounds)
     with tempfile.TemporaryDirectory(prefix="phi-leak-lab-bench-") as folder:
         spec = write(Path(folder), patients, notes)
@@ -67,7 +67,7 @@ def measure(rounds: int, *, patients: int = PATIENTS_MANY, notes: int = NOTES_MA
 
 
 def write(folder: Path, patients: int, notes: int) -> RunSpec:
-    """A cohort and a run on it, as files that the page takes for a real one's. Scores differ a little by membership."""
+    """Write a cohort and a run on it, in files that the page accepts. Scores differ a little by membership."""
     spec = RunSpec(corpus=CORPUS_PRESETS["mimic-scale"].model_copy(update={"patients": max(4, patients)}))
     rng = np.random.default_rng(0)
     owner = np.sort(rng.integers(patients, size=notes))
@@ -134,7 +134,7 @@ def _run(folder: Path, spec: RunSpec, rng: np.random.Generator, split: np.ndarra
 
 
 def _keys(split: np.ndarray, owner: np.ndarray):
-    """The notes' keys, a chunk at a time."""
+    """The notes' keys, one chunk at a time."""
     for start in range(0, len(owner), CHUNK):
         part = owner[start : start + CHUNK]
         number = np.arange(start, start + len(part))
@@ -154,7 +154,7 @@ def _ids(numbers: np.ndarray) -> list[str]:
     return [f"P{number:06d}" for number in numbers]
 
 
-# The bare queries: the same aggregates, and nothing else -------------------------------------------------------------
+# The bare queries: the same aggregates and nothing else --------------------------------------------------------------
 
 _JUDGED = """
 judged AS (SELECT patient_id, first(member) AS member, avg(score) AS score, count(*) AS notes FROM '{scores}'
@@ -198,7 +198,7 @@ def _bare(step: str, files: dict[str, Path], **settings: Any) -> Callable[[], No
 
 
 def _steps(page: Any, buckets: list[str], number: int) -> list[tuple[str, Callable[[], Any], dict[str, Any]]]:
-    """What is done in a round: name, the act on the page, and what the bare query asks for."""
+    """The steps of a round: name, action on the page, and parameters of the bare query."""
     bucket = buckets[(len(buckets) // 2 + number) % len(buckets)]
     age, who = 20 + number, f"P{100 + number:06d}"
     return [
@@ -218,7 +218,7 @@ def drive(folder: Path, run_id: str, rounds: int) -> dict[str, Any]:
     corpus, tables = folder / "corpora" / spec.corpus.digest(), folder / "runs" / run_id / "tables"
     files = {name: corpus / f"{name}.parquet" for name in ("patients", "notes")} | {"scores": tables / "scores.parquet"}
     page = AppTest.from_file(str(ROOT / "app.py"), default_timeout=600).run()
-    page.switch_page("pages/patients.py").run()  # what a server imports on its first visit is not what is measured
+    page.switch_page("pages/patients.py").run()  # imports of a server's first visit are not measured
     buckets = page.selectbox(key="bucket").options[1:]
     found: dict[str, Any] = {step: {"page": [], "bare": []} for step in STEPS}
     for number in range(rounds):

@@ -1,10 +1,10 @@
 """Ten times the notes: `python -m core bench scale --json`.
 
-Each measurement is a process of its own that reads the notes of a cohort from Parquet, trains GPT-2 privately on them
-and scores all of them, and says what it took: its peak resident memory (`VmHWM`, which counts from the start of the
-program; `ru_maxrss` would count what the parent process had before), and seconds a note. Steps of a Poisson-sampled
-epoch are alike, so `STEPS` of them are timed: seconds a note = preparation / notes + steps / notes sampled + scoring /
-notes. Notes are like those of the preset `mimic-scale`; the accountant is RDP, whose constant cost is next to nothing.
+Each measurement is a separate process that reads the notes of a cohort from Parquet, trains GPT-2 privately on them and
+scores all of them. It reports its peak resident memory (`VmHWM`, which counts from the start of the program;
+`ru_maxrss` would include what the parent process had before), and seconds per note. Steps of a Poisson-sampled epoch
+are alike, so only `STEPS` of them are timed: seconds per note = preparation / notes + steps / notes sampled + scoring /
+notes. Notes are like those of the preset `mimic-scale`; the accountant is RDP, whose constant cost is negligible.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ COLUMNS = ["note_id", "admission_id", "patient_id", "split", "note_type", "text"
 
 
 def main(json: bool = False, rounds: int = 1) -> None:
-    """Print both figures of scale; a round takes minutes, over which passing disturbances even out."""
+    """Print both figures of scale. A round takes minutes, so short disturbances average out."""
     show(measure(rounds), json=json)
 
 
 def measure(rounds: int, *, few: int = FEW, many: int = MANY, steps: int = STEPS) -> Figures:
-    """Both figures: each round measures `few` and `many` notes, each in a fresh process."""
+    """Both figures; each round measures `few` and `many` notes, each in a new process."""
     check_rounds(rounds)
     found: dict[int, list[dict[str, float]]] = {few: [], many: []}
     with tempfile.TemporaryDirectory(prefix="phi-leak-lab-bench-") as folder:
@@ -54,7 +54,7 @@ def measure(rounds: int, *, few: int = FEW, many: int = MANY, steps: int = STEPS
 
 
 def _write(notes: int, folder: Path) -> None:
-    """A cohort of at least so many notes."""
+    """Write a cohort of at least `notes` notes."""
     folder.mkdir()
     like = CORPUS_PRESETS["mimic-scale"]
     patients = max(4, round(1.1 * notes / like.notes_per_patient) + 4)
@@ -64,7 +64,7 @@ def _write(notes: int, folder: Path) -> None:
 
 def _in_a_process(folder: Path, notes: int, steps: int) -> dict[str, float]:
     command = [sys.executable, "-m", "bench.scale", str(folder), str(notes), str(steps)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)  # noqa: S603 — our own module
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)  # noqa: S603 — a module of this program
     if done.returncode:
         raise RuntimeError(f"measuring {notes:,} notes failed: {done.stderr.strip().splitlines()[-1]}")
     return json_format.loads(done.stdout.splitlines()[-1])

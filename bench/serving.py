@@ -1,8 +1,8 @@
 """Thirty students at once: `python -m core bench serving --json`.
 
-One prompt through `core.serving.server.Server`, to its last token, against thirty different prompts submitted at once,
-to the end of the last. The shipped GPT-2 answers, with 60 new tokens and the Playground's sampling; both times hold the
-server's wait for company, and every token is streamed.
+Compares one prompt through `core.serving.server.Server`, to its last token, with thirty different prompts submitted at
+once, to the end of the last. The shipped GPT-2 answers with 60 new tokens and the Playground's sampling. Both times
+include the time for which the server gathers requests, and every token is streamed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from core.serving.server import Sampling, Server
 from core.spec import ModelSpec
 
 PROMPTS = 30
-RUN = "gpt2-000000000000"  # the name by which the server asks for its one model
+RUN = "gpt2-000000000000"  # run id of the server's only model
 OPENINGS = ("Patient name:", "Discharge summary:", "The patient was admitted with", "Date of birth:", "Address:")
 
 
@@ -31,21 +31,21 @@ def main(json: bool = False, rounds: int = 9, device: str = "cpu") -> None:
 
 @dataclass(frozen=True)
 class _OneModel:
-    """What the server needs of a workspace, with a single run whose model is loaded already."""
+    """The parts of a workspace that the server needs, with a single run whose model is loaded already."""
 
     lm: LanguageModel
 
     def run(self, run_id: str) -> _OneModel:
-        """The only run."""
+        """Return the only run."""
         return self
 
     def model(self) -> LanguageModel:
-        """Its model."""
+        """Return its model."""
         return self.lm
 
 
 def measure(rounds: int, *, lm: LanguageModel, prompts: int = PROMPTS, new_tokens: int = 60) -> Figures:
-    """The figure, for so many prompts."""
+    """The figure for this number of prompts."""
     server, sampling = Server(_OneModel(lm)), Sampling(new_tokens=new_tokens)
     try:
         sides = {"together": _asked(server, prompts, sampling), "alone": _asked(server, 1, sampling)}

@@ -1,7 +1,7 @@
-"""What the classroom sweep shows, as figures with their bars: `python -m core bench tradeoff --json`.
+"""Results of the classroom sweep, as figures with their targets: `python -m core bench tradeoff --json`.
 
-Reads the runs of the demonstration sweep that exist (one's own and the shipped ones) and trains none: `make demo` makes
-them. Figures are means over the seeds there are, with 95 % intervals.
+It reads the existing runs of the demonstration sweep (your own and the shipped ones) and trains none; `make demo` makes
+them. Figures are means over the existing seeds, with 95 % intervals.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from core.runs.store import Workspace
 
 
 def main(json: bool = False) -> None:
-    """Print `{kind: {key: {value, low, high, bar}}}`, or a readable table with the verdicts."""
+    """Print `{kind: {key: {value, low, high, bar}}}`, or a readable table with verdicts."""
     specs = demo_specs()
     wanted = {spec.run_id for spec in [*specs, *(spec.base_spec() for spec in specs)]}
     rows = metrics(Workspace())

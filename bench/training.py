@@ -1,9 +1,9 @@
 """Plain training, and a whole classroom run, against a bare loop: `python -m core bench training --json`.
 
-`plain_over_bare_loop`: one epoch over the classroom cohort's notes, tokenizing included, in the plain recipe's batches.
-`classroom_run_over_bare_loop`: from submitting a private classroom run to the running job engine until its metrics can
-be read; the other side is the bare loop over the same notes, of which one epoch is timed and counted as many times. The
-cohort and the base control are made beforehand, as they are where the shipped runs are.
+`plain_over_bare_loop`: one epoch over the classroom cohort's notes, including tokenization, in the plain recipe's
+batches. `classroom_run_over_bare_loop`: from submitting a private classroom run to the running job engine until its
+metrics can be read; the other side is the bare loop over the same notes, of which one epoch is timed and multiplied by
+the number of epochs. The cohort and the base control are made beforehand, as they exist with the shipped runs.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _plain(rounds: int, notes: pd.DataFrame, training: TrainingSpec) -> Figures:
         "ours": lambda: train(ours, notes, once, PrivacySpec()),
         "bare": _bare.epochs(bare, texts, count=1, batch_size=once.batch_size, rate=once.learning_rate),
     }
-    seconds = in_turns(sides, rounds, warm_up=0)  # an epoch is long enough to warm up in
+    seconds = in_turns(sides, rounds, warm_up=0)  # an epoch is long enough to need no warm-up
     return figure("plain_over_bare_loop", seconds["ours"], seconds["bare"])
 
 
@@ -67,9 +67,9 @@ def _classroom(
     private: TrainingSpec,
     audit: AuditSpec,
 ) -> Figures:
-    """The private run's epochs on both sides; the bare loop has the batch and the rate of the plain recipe.
+    """The private run's epochs on both sides; the bare loop has the batch size and the rate of the plain recipe.
 
-    Every epoch of the bare loop is alike, so one is timed and multiplied.
+    All epochs of the bare loop are alike, so one is timed and multiplied.
     """
     check_rounds(rounds)
     batch_size, rate = training.batch_size, training.learning_rate
@@ -81,7 +81,7 @@ def _classroom(
         spec = RunSpec(corpus=corpus, privacy=privacy, training=private, audit=audit)
         engine = Engine(workspace)
         try:
-            _submitted(engine, spec.base_spec())  # the control; it also starts the worker, as opening the app does
+            _submitted(engine, spec.base_spec())  # the control; this also starts the worker, as opening the app does
             for number in range(rounds):
                 seed = private.model_copy(update={"seed": number})
                 found = _submitted(engine, spec.model_copy(update={"training": seed}))
@@ -97,7 +97,7 @@ def _classroom(
 
 
 def _submitted(engine: Engine, spec: RunSpec) -> dict[str, float]:
-    """Seconds from the click until the first loss can be drawn and until the run's figures can."""
+    """Seconds from the submission until the first loss is available, and until the run's figures are."""
     begun, first = time.perf_counter(), math.nan
     engine.submit(spec)
     while (job := engine.status(spec.run_id)).active:

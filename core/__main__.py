@@ -1,7 +1,7 @@
-"""`python -m core`: everything the app can do, without the app.
+"""`python -m core`: everything the app can do, on the command line.
 
-Exit code 0; 2 for bad input (one line on standard error, nothing written); 1 for a failure. `--json` answers with one
-JSON document. Heavy modules are imported by the commands that need them, so that help comes at once.
+Exit code 0; 2 for bad input (one line on standard error, nothing written); 1 for a failure. `--json` prints one JSON
+document. Commands import heavy modules only when they need them, so that help is shown at once.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ for command in (
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one command and return its exit code. A wrong option is one line on standard error, like any bad input."""
+    """Run one command and return its exit code. A wrong option gives one line on standard error, like any bad input."""
     arguments = sys.argv[1:] if arguments is None else arguments
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper) and not utf8(stream):
-            stream.reconfigure(errors="backslashreplace")  # a terminal without ε gets \u03b5, not an error
+            stream.reconfigure(errors="backslashreplace")  # a terminal without ε shows \u03b5 instead of failing
     try:
         code = app(arguments or ["--help"], prog_name="python -m core", standalone_mode=False) or 0
         sys.stdout.flush()
         return code
-    except BrokenPipeError:  # `| head` has read enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left goes nowhere
+    except BrokenPipeError:  # the reader, such as `head`, has closed the pipe
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # discard the rest of the output
         return READER_GONE
     except (KeyboardInterrupt, typer.Abort):
         print("Error: Interrupted.", file=sys.stderr)
@@ -54,14 +54,14 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def as_a_worker() -> None:
-    """Start this program again with the environment of the job engine's worker, unless it has it: benchmarks need it.
+    """Restart this program with the environment of the job engine's workers, unless it has it already.
 
-    The allocator and OpenMP read theirs once, when a process starts.
+    Benchmarks need it, because the allocator and OpenMP read their settings only once, when a process starts.
     """
     from core.jobs.cluster import ENVIRONMENT
 
     if not ENVIRONMENT.keys() <= os.environ.keys():
-        os.execve(sys.executable, sys.orig_argv, {**ENVIRONMENT, **os.environ})  # noqa: S606 — the same program
+        os.execve(sys.executable, sys.orig_argv, {**ENVIRONMENT, **os.environ})  # noqa: S606 — this same program
 
 
 if __name__ == "__main__":

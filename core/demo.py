@@ -1,8 +1,8 @@
-"""The shipped demonstration: which runs it is made of, and how they get into `assets/demo`.
+"""The shipped demonstration: the runs it consists of, and how they get into `assets/demo`.
 
-`python -m core demo` trains what is missing (seed by seed, so that a part of it is already a whole sweep; then the runs
-that Defences compares), attacks the runs that keep their weights with the full battery, and then copies every finished
-run: its tables always, its weights and its full audit only for the runs that Home and the Playground open with.
+`python -m core demo` trains what is missing (seed by seed, so that the first part is already a whole sweep; then the
+runs that Defences compares) and runs the full audit on the runs that keep their weights. Then it copies every finished
+run: always its tables, and its weights and full audit only for the runs that Home and the Playground open with.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from core.spec import CORPUS_PRESETS, DefenceSpec, ModelKind, ModelSpec, Privacy
 KINDS: tuple[ModelKind, ...] = ("gpt2", "distilbert")
 EPSILONS: tuple[float | None, ...] = (None, 8.0, 1.0, 2.0, 5.0, 10.0, 0.5)  # None = no privacy; the first two open Home
 SEEDS = (0, 1, 2)
-UNDER_WAY = (STATUS_FILE, EVENTS_FILE, CANCEL_FILE)  # what tells how far an audit is, and not what it found
-_LONG = 500  # rows; in a shorter table a dictionary of floats is smaller
+UNDER_WAY = (STATUS_FILE, EVENTS_FILE, CANCEL_FILE)  # progress of an audit, not its results
+_LONG = 500  # rows; in a shorter table, dictionary encoding of floats takes less space
 WEIGHTS: tuple[tuple[ModelKind, float | None], ...] = (("gpt2", None), ("gpt2", 8.0), ("distilbert", None))
 
 
@@ -57,7 +57,7 @@ def weighted_specs() -> list[RunSpec]:
 
 
 def defended_specs() -> list[RunSpec]:
-    """What Defences compares beside the sweep: GPT-2 at the first seed, on changed notes and with the unit patient."""
+    """Runs that Defences compares besides the sweep: GPT-2 at the first seed, on changed notes and per patient."""
     plain, private = (demo_spec("gpt2", epsilon, SEEDS[0]) for epsilon in (None, 8.0))
     by_patient = private.privacy.model_copy(update={"unit": "patient"})
     return [
@@ -68,8 +68,8 @@ def defended_specs() -> list[RunSpec]:
 
 
 def main(data: Path | str | None = None, json: bool = False) -> None:
-    """Train and audit what is missing of the sweep, then write `assets/demo` anew."""
-    workspace = Workspace(data, shared=())  # the shipped runs themselves do not count as made
+    """Train and audit whatever is missing from the sweep, then rewrite `assets/demo`."""
+    workspace = Workspace(data, shared=())  # shipped runs do not count as trained
     specs = [*demo_specs(), *defended_specs()]
     for number, spec in enumerate(specs, start=1):
         run = execute(spec, workspace)
@@ -109,10 +109,10 @@ def export(workspace: Workspace, out: Path = DEMO) -> list[str]:
 
 
 def _copy_run(run: Run, folder: Path, *, weights: bool) -> None:
-    """A finished run's folder without its live progress, and without its weights, unless they are shipped.
+    """Copy a finished run's folder without its event log, and without its weights unless they are shipped.
 
-    Its checksums are left out, because its tables are packed again here. A private run with a public seed is exported
-    for lessons only: it is refused where its notes were imported, and its card says that ε is shown, not promised.
+    Checksums are left out because the tables are compressed again here. A private run with a public seed is exported
+    for teaching only: it is refused if its notes were imported, and its card says that ε is shown, not promised.
     """
     public = run.noise_source == "public seed"
     if public and run.spec.corpus.imported is not None:
@@ -121,11 +121,11 @@ def _copy_run(run: Run, folder: Path, *, weights: bool) -> None:
     left_out = [EVENTS_FILE, CHECKSUMS] if weights else [EVENTS_FILE, CHECKSUMS, "model"]
     shutil.copytree(run.folder, folder, ignore=shutil.ignore_patterns(*left_out))
     if public and REPRODUCIBLE not in (folder / CARD_FILE).read_text(encoding="utf-8").lower():
-        write_card(folder, run.spec, run.privacy, run.metrics, on_card())  # an older version wrote it
+        write_card(folder, run.spec, run.privacy, run.metrics, on_card())  # the card is from an older version
 
 
 def _pack(path: Path) -> None:
-    """Write a table again, as small as it gets without losing a bit: long columns of floats byte by byte, then zstd."""
+    """Compress a table again without losing a bit: byte-stream split for long columns of floats, then zstd."""
     table = pq.read_table(path)
     floats = [field.name for field in table.schema if pa.types.is_floating(field.type)]
     others = [name for name in table.schema.names if name not in floats]

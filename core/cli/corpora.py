@@ -1,4 +1,4 @@
-"""Commands that make cohorts and models, count privacy, and run benchmarks."""
+"""Commands for cohorts, base models, privacy accounting and benchmarks."""
 
 from __future__ import annotations
 
@@ -10,53 +10,61 @@ from typing import Annotated, Any
 
 import typer
 
-from core.cli.import_notes import bring, new_folder
+from core.cli.import_notes import new_folder, write_imported
 from core.cli.output import AsJson, BadInput, DataFolder, answer, errors_as_sentences, say
 from core.cli.settings import corpus_spec, model_spec
 from core.spec import CorpusSpec
 
-USUAL = {"device": "cpu", "shape": "tiny"}  # what benchmarks without these options run with
+DEFAULTS = {"device": "cpu", "shape": "tiny"}  # what benchmarks without these options run with
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def corpus(
-    out: Annotated[Path, typer.Option(metavar="DIR", help="A new folder for patients, notes and canaries (Parquet).")],
-    preset: Annotated[str, typer.Option(help="A preset, or a JSON file of a cohort's spec.")] = "classroom",
-    patients: Annotated[int | None, typer.Option(help="Instead of the preset's.")] = None,
-    notes_per_patient: Annotated[float | None, typer.Option(help="Instead of the preset's.")] = None,
-    naming_rate: Annotated[float | None, typer.Option(help="Instead of the preset's.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Instead of the preset's; of the split of notes brought.")] = None,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="New folder for patients, notes and canaries (Parquet).")],
+    preset: Annotated[str, typer.Option(help="A preset, or a JSON file with a cohort's spec.")] = "classroom",
+    patients: Annotated[int | None, typer.Option(help="Number of patients, instead of the preset's.")] = None,
+    notes_per_patient: Annotated[
+        float | None, typer.Option(help="Mean number of notes per patient, instead of the preset's.")
+    ] = None,
+    naming_rate: Annotated[
+        float | None, typer.Option(help="Share of notes that name the patient, instead of the preset's.")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Seed, instead of the preset's; with --from, seed of the split.")
+    ] = None,
     source: Annotated[
         Path | None,
         typer.Option(
-            "--from", metavar="PATH", help="Notes of your own: .csv, .csv.gz, .parquet, or a MIMIC-III folder."
+            "--from", metavar="PATH", help="Import your own notes: .csv, .csv.gz, .parquet, or a MIMIC-III folder."
         ),
     ] = None,
     identifiers: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="With --from: a table of the patients' identifiers.")
+        Path | None, typer.Option(metavar="FILE", help="With --from: table of the patients' identifiers.")
     ] = None,
     column: Annotated[
         list[str] | None,
         typer.Option(
-            "--column", metavar="ROLE=NAME", help="With --from: note=…, patient=…, admission=…, date=…, type=…"
+            "--column",
+            metavar="ROLE=NAME",
+            help="With --from: column for a role: note, patient, admission, date or type. Repeatable.",
         ),
     ] = None,
     population: Annotated[
-        float | None, typer.Option(help="With --from: share of patients kept apart for thresholds.")
+        float | None, typer.Option(help="With --from: share of patients kept apart to set thresholds.")
     ] = None,
     canaries: Annotated[
-        int | None, typer.Option(help="With --from: canary sentences to plant; default: as fit.")
+        int | None, typer.Option(help="With --from: number of canary sentences to plant. Default: as many as fit.")
     ] = None,
     deduplicate: Annotated[
-        str | None, typer.Option(help="With --from: leave out copies: no, exact or near. Default: no.")
+        str | None, typer.Option(help="With --from: copies to remove: no, exact or near. Default: no.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a synthetic hospital, or read notes of your own (--from), and write it as Parquet."""
+    """Generate a synthetic hospital, or import your own notes (--from), and write the cohort as Parquet."""
     with errors_as_sentences():
         if out.exists() and (not out.is_dir() or any(out.iterdir())):
             raise BadInput(f"--out: {out} exists and is not an empty folder. Choose another name.")
-        brought = {
+        importing = {
             "identifiers": identifiers,
             "columns": column,
             "population": population,
@@ -65,10 +73,10 @@ def corpus(
         }
         shaped = {"patients": patients, "notes_per_patient": notes_per_patient, "naming_rate": naming_rate}
         if source is not None:
-            _refuse(shaped, "describes a synthetic hospital and does not go with --from")
-            bring(source, out, seed=seed or 0, given=brought, as_json=as_json)
+            _refuse(shaped, "describes a synthetic hospital and cannot be used with --from")
+            write_imported(source, out, seed=seed or 0, given=importing, as_json=as_json)
             return
-        _refuse(brought, "is about notes of your own: give --from PATH too")
+        _refuse(importing, "is for your own notes: use it with --from PATH")
         chosen = corpus_spec(preset, "--preset")
         changes = {key: value for key, value in {**shaped, "seed": seed}.items() if value is not None}
         spec = type(chosen)(**{**chosen.model_dump(), **changes})
@@ -98,15 +106,15 @@ def _count(folder: Path) -> dict[str, int]:
 
 
 def account(
-    sample_rate: Annotated[float, typer.Option(help="q: each unit's chance to be in a step.")],
+    sample_rate: Annotated[float, typer.Option(help="q: probability of each unit to be in a step.")],
     steps: Annotated[int, typer.Option(help="Number of steps.")],
-    delta: Annotated[float, typer.Option(help="δ")] = 1e-5,
-    noise_multiplier: Annotated[float | None, typer.Option(help="σ; gives ε.")] = None,
-    epsilon: Annotated[float | None, typer.Option(help="Target ε; gives σ.")] = None,
+    delta: Annotated[float, typer.Option(help="δ of (ε, δ)-differential privacy.")] = 1e-5,
+    noise_multiplier: Annotated[float | None, typer.Option(help="σ, to compute ε.")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="Target ε, to compute σ.")] = None,
     accountant: Annotated[str, typer.Option(help="prv, rdp or gdp.")] = "prv",
     as_json: AsJson = False,
 ) -> None:
-    """ε of a mechanism (--noise-multiplier), or the noise that an ε needs (--epsilon)."""
+    """Compute the ε of a mechanism (--noise-multiplier), or the noise that an ε needs (--epsilon)."""
     with errors_as_sentences():
         from core.training.accounting import gaussian
 
@@ -130,19 +138,21 @@ def account(
 
 
 def pretrain(
-    text: Annotated[list[Path], typer.Option("--text", help="A file of public text; give the option once a file.")],
+    text: Annotated[list[Path], typer.Option("--text", help="File of public text. Repeatable.")],
     model: Annotated[str, typer.Option("--model", "--kind", help="gpt2, distilbert or bert.")] = "gpt2",
     size: Annotated[str, typer.Option(help="tiny or small.")] = "tiny",
-    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Default: assets/base/MODEL-SIZE.")] = None,
-    epochs: Annotated[int, typer.Option(min=1)] = 12,
-    seed: Annotated[int, typer.Option(min=0)] = 0,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder for the model. Default: assets/base/MODEL-SIZE.")
+    ] = None,
+    epochs: Annotated[int, typer.Option(min=1, help="Number of epochs.")] = 12,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the training.")] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Train a public base model on public text alone."""
+    """Train a public base model, on public text only."""
     with errors_as_sentences():
         missing = [str(path) for path in text if not path.is_file()]
         if missing:
-            raise BadInput(f"--text: there is no file {', '.join(missing)}.")
+            raise BadInput(f"--text: file not found: {', '.join(missing)}.")
         spec = model_spec(model, size, "assets")
         from core.models.build import BASE_MODELS
         from core.models.pretrain import pretrain as make
@@ -159,35 +169,37 @@ def pretrain(
 
 
 def bench(
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Which benchmark; none lists them.")] = None,
-    rounds: Annotated[int | None, typer.Option(min=1, help="How often each side is measured; an odd number.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="Benchmark to run; without a name, list them.")
+    ] = None,
+    rounds: Annotated[int | None, typer.Option(min=1, help="Number of measurements of each side; must be odd.")] = None,
     device: Annotated[str | None, typer.Option(help="cpu or cuda.")] = None,
     shape: Annotated[str | None, typer.Option(help="tiny, or gpt2 (124 million parameters).")] = None,
-    write: Annotated[str | None, typer.Option(metavar="FILE", help="With `all`: put the table into this file.")] = None,
+    write: Annotated[str | None, typer.Option(metavar="FILE", help="With `all`: write the table to this file.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run a benchmark of bench/ (or all) and print what it measured."""
+    """Run a benchmark from bench/ (or all of them) and print its measurements."""
     with errors_as_sentences():
         names = sorted(path.stem for path in (ROOT / "bench").glob("*.py") if not path.stem.startswith("_"))
         if name is None:
             answer(names, "\n".join(names) or "There are no benchmarks.", as_json=as_json)
             return
         if name not in names:
-            raise BadInput(f"There is no benchmark “{name}”. There are: {', '.join(names) or 'none'}.")
+            raise BadInput(f"There is no benchmark “{name}”. The benchmarks are: {', '.join(names) or 'none'}.")
         if rounds is not None and rounds % 2 == 0:
-            raise BadInput(f"--rounds must be odd, so that one of them is the median (given: {rounds}).")
+            raise BadInput(f"--rounds must be odd, so that one round is the median (given: {rounds}).")
         main = importlib.import_module(f"bench.{name}").main
         options = {"rounds": rounds, "device": device, "shape": shape, "write": write}
         given = {key: value for key, value in options.items() if value is not None}
         known = inspect.signature(main).parameters
-        given = {key: value for key, value in given.items() if key in known or value != USUAL.get(key)}
+        given = {key: value for key, value in given.items() if key in known or value != DEFAULTS.get(key)}
         if unknown := sorted(set(given) - set(known)):
             raise BadInput(f"The benchmark {name} has no option --{unknown[0]}.")
         main(json=as_json, **given)
 
 
 def demo(data: DataFolder = None, as_json: AsJson = False) -> None:
-    """Train the shipped demonstration again: the runs of assets/demo."""
+    """Train the shipped demonstration again: the runs in assets/demo."""
     with errors_as_sentences():
         from core.demo import main
 

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 def defences(
     model: Model = "gpt2",
     corpus: Cohort = "classroom",
-    epsilon: Annotated[float, typer.Option(help="ε of the private rows.")] = 8.0,
+    epsilon: Annotated[float, typer.Option(help="ε of the rows with DP.")] = 8.0,
     recall: Annotated[
         float, typer.Option(help="Share of identifiers that scrubbing finds, above 0 and at most 1.")
     ] = 0.95,
     train: Annotated[
-        bool, typer.Option("--train", help="First train what is missing: one run a defence, seed 0.")
+        bool, typer.Option("--train", help="First train what is missing: one run per defence, with seed 0.")
     ] = False,
     data: DataFolder = None,
     as_json: AsJson = False,
@@ -36,7 +36,7 @@ def defences(
         from core.runs.store import Workspace
 
         workspace = Workspace(data)
-        compared = lineup(_family(workspace, model, corpus), epsilon=epsilon, recall=recall)
+        compared = lineup(_sweep(workspace, model, corpus), epsilon=epsilon, recall=recall)
         if train:
             _train(compared, workspace)
         table = measured(compared, workspace)
@@ -46,8 +46,8 @@ def defences(
         answer({"table": rows, "runs": runs, "not_trained": missing}, _text(table, missing), as_json=as_json)
 
 
-def _family(workspace: Workspace, model: str, corpus: str) -> Sweep:
-    """The runs to compare with: those there are of this model and cohort, else what the measured recipe would make."""
+def _sweep(workspace: Workspace, model: str, corpus: str) -> Sweep:
+    """The sweep to compare within: existing runs of this model and cohort, else the measured recipe without runs."""
     from core.cli.settings import audit_spec, model_spec, stored_corpus
     from core.evaluation.defences.side_by_side import settings
     from core.evaluation.sweep.sweeps import Sweep, sweeps_of
@@ -61,7 +61,7 @@ def _family(workspace: Workspace, model: str, corpus: str) -> Sweep:
 
 
 def _train(compared: list[Defence], workspace: Workspace) -> None:
-    """Make every run that is missing; whatever cannot be trained is said before the first begins."""
+    """Train every missing run; anything that cannot be trained is reported before the first run starts."""
     from core.cli.training import checked
     from core.pipeline.training_run import execute
 
@@ -82,4 +82,4 @@ def _text(table: pd.DataFrame, missing: dict[str, str]) -> str:
         else "Nothing is trained yet."
     ]
     lines += [f"not trained yet: {key} ({run_id})" for key, run_id in missing.items()]
-    return "\n".join([*lines, *(["`--train` makes what is missing."] if missing else [])])
+    return "\n".join([*lines, *(["Use --train to train what is missing."] if missing else [])])

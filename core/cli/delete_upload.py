@@ -1,4 +1,4 @@
-"""The command `delete-upload`: an upload goes at once, with all that was made from it, by its deletion code."""
+"""The command `delete-upload`: deletes an upload, and everything made from it, by its deletion code."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from core.cli.output import AsJson, BadInput, DataFolder, answer, errors_as_sent
 
 def delete_upload(
     code: Annotated[
-        str | None, typer.Argument(help="The deletion code that was shown after the upload; asked for if left out.")
+        str | None, typer.Argument(help="The deletion code shown after the upload. Prompts for it if omitted.")
     ] = None,
     data: DataFolder = None,
     as_json: AsJson = False,
@@ -28,13 +28,13 @@ def delete_upload(
         found = with_code(workspace.root, code)
         if not found:
             raise BadInput(
-                f"No upload in {workspace.root} has this deletion code. Perhaps it is deleted already: uploads go an "
-                "hour after their browser is gone. Else check the code, and the folder (--data)."
+                f"No upload in {workspace.root} has this deletion code. It may be deleted already: uploads are deleted "
+                "an hour after their browser session ends. Otherwise check the code, and the folder (--data)."
             )
         runs = [run_id for one in found for run_id in made_from(workspace, one.digest)]
         finished = all([delete(workspace, one.digest) for one in found])
         text = f"Deleted: the notes, and {len(runs):,} run{'s' * (len(runs) != 1)} made from them."
         if not finished:
-            text += " A job is still working on them: it was asked to stop. Run this again in a minute, or leave the "
-            text += "rest to the server, which deletes it then."
+            text += " A job is still working on them and was asked to stop. Run this command again in a minute, or "
+            text += "leave the rest to the server, which deletes it when the job has stopped."
         answer({"deleted": len(found), "runs": runs, "finished": finished}, text, as_json=as_json)

@@ -1,4 +1,4 @@
-"""The command `extract`: prompt extraction with prompts of one's own, by sampling or greedily, with its controls."""
+"""The command `extract`: prompt extraction with your own prompts, by sampling or greedily, with its controls."""
 
 from __future__ import annotations
 
@@ -18,20 +18,18 @@ if TYPE_CHECKING:
 
 def extract(
     run: RunId,
-    prompt: Annotated[
-        list[str] | None, typer.Option("--prompt", help="A prompt of your own; may be given several times.")
-    ] = None,
+    prompt: Annotated[list[str] | None, typer.Option("--prompt", help="A prompt of your own. Repeatable.")] = None,
     prompts: Annotated[
-        Path | None, typer.Option("--prompts", metavar="FILE", help="A text file of prompts, one a line.")
+        Path | None, typer.Option("--prompts", metavar="FILE", help="Text file with one prompt per line.")
     ] = None,
-    samples: Annotated[int, typer.Option("--samples", min=1, max=10_000, help="Texts after each prompt.")] = 100,
+    samples: Annotated[int, typer.Option("--samples", min=1, max=10_000, help="Number of texts per prompt.")] = 100,
     greedy: Annotated[
-        bool, typer.Option("--greedy", help="The likeliest tokens instead of drawn ones; one text a prompt.")
+        bool, typer.Option("--greedy", help="Take the most likely tokens instead of sampling; one text per prompt.")
     ] = False,
     data: DataFolder = None,
     as_json: AsJson = False,
 ) -> None:
-    """Ask a run many times and count whose details it wrote, beside its controls. Nothing is stored."""
+    """Prompt a run many times and count whose details it writes, with controls. Nothing is stored."""
     with errors_as_sentences():
         from core.attacks.memorisation.extraction import extract as attack
         from core.attacks.memorisation.extraction import index_of
@@ -42,7 +40,7 @@ def extract(
         workspace = Workspace(data)
         found = workspace.run(run)
         if not found.has_model:
-            raise BadInput(f"Run {found.id} keeps no weights: it has tables and cannot be prompted.")
+            raise BadInput(f"Run {found.id} has tables but no weights, so it cannot be prompted.")
         corpus = workspace.corpus(found.spec.corpus, store=False)
         audit = found.spec.audit.model_copy(update={"samples_per_prompt": samples})
         models = {"run": found.model}
@@ -50,17 +48,17 @@ def extract(
             models["base"] = lambda: load(found.spec.model)
         index, tables = index_of(corpus), {}
         for arm, loaded in models.items():
-            say(f"{found.id}: asking {'the model' if arm == 'run' else 'the public base model, the control'}")
+            say(f"{found.id}: prompting {'the model' if arm == 'run' else 'the public base model, the control'}")
             tables[arm] = attack(loaded(), corpus, index, audit, prompts=chosen, greedy=greedy)
         _tell(found.id, corpus.patients, tables, as_json=as_json)
 
 
 def _prompts(texts: list[str] | None, path: Path | None) -> tuple[AttackPrompt, ...]:
-    """The prompts that were given, else the built-in ones. Raises BadInput when they came in two ways."""
+    """The given prompts, else the built-in ones. Raises BadInput if prompts were given in two ways."""
     from core.attacks.prompts import PROMPTS, own_prompts, read_prompts
 
     if texts and path:
-        raise BadInput("Give prompts by --prompt or by --prompts, not both.")
+        raise BadInput("Give prompts with --prompt or with --prompts, not both.")
     if path is not None:
         return read_prompts(path)
     return own_prompts(texts) if texts else PROMPTS
@@ -69,7 +67,7 @@ def _prompts(texts: list[str] | None, path: Path | None) -> tuple[AttackPrompt, 
 def _tell(
     run_id: str, patients: pd.DataFrame, tables: dict[str, tuple[pd.DataFrame, pd.DataFrame]], *, as_json: bool
 ) -> None:
-    """Shares of patients by field and arm, every value once, and when the first came."""
+    """Print shares of patients by field and arm; the JSON also has every value once, and when the first was found."""
     import pandas as pd
 
     from core.evaluation.memorisation.extraction import by_field, distinct_values, first_leaks

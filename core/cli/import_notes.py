@@ -1,4 +1,4 @@
-"""`python -m core corpus --from PATH`: notes of one's own, and what was seen in them."""
+"""`python -m core corpus --from PATH`: imports your own notes and reports what they contain."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 SAY_SECONDS = 2.0
 
 
-def bring(source: Path, out: Path, *, seed: int, given: dict[str, Any], as_json: bool) -> None:
-    """Import `source`, write it to the new folder `out`, and say what it holds. Nothing is written if it is bad."""
+def write_imported(source: Path, out: Path, *, seed: int, given: dict[str, Any], as_json: bool) -> None:
+    """Import `source` to the new folder `out` and print what it contains. Nothing is written if it cannot be used."""
     from core.corpus.importing.importer import import_notes
 
     options = {name: value for name, value in given.items() if value is not None}
@@ -30,12 +30,12 @@ def bring(source: Path, out: Path, *, seed: int, given: dict[str, Any], as_json:
 def _pair(given: str) -> tuple[str, str]:
     role, equals, name = given.partition("=")
     if not equals or not name:
-        raise BadInput(f"--column: “{given}” is not ROLE=NAME, for example note=TEXT.")
+        raise BadInput(f"--column: “{given}” does not have the form ROLE=NAME, for example note=TEXT.")
     return role.strip(), name.strip()
 
 
 def _teller() -> Callable[[str, int, int], None]:
-    """Says what is being done, every two seconds."""
+    """A callback that prints the progress every two seconds."""
     said = time.monotonic()
 
     def tell(what: str, done: int, total: int) -> None:
@@ -48,23 +48,23 @@ def _teller() -> Callable[[str, int, int], None]:
 
 
 def _text(out: Path, seen: Seen) -> str:
-    where = {"table": "from the table given", "surrogates": "surrogates", "notes": "read out of the notes by shape"}
+    where = {"table": "from the given table", "surrogates": "surrogates", "notes": "found in the notes by their shape"}
     lines = [
         f"{out}: {seen.patients:,} patients, {seen.notes:,} notes, {seen.canaries:,} canaries",
-        f"  copies: {seen.copies:,} word for word, {seen.near_copies:,} with near ones; {seen.removed:,} left out"
-        f"{'; the ε of a model speaks of the others' if seen.removed else ''}",
+        f"  copies: {seen.copies:,} exact, {seen.near_copies:,} including near copies; {seen.removed:,} removed"
+        f"{'; the ε of a model covers only the notes that are left' if seen.removed else ''}",
         f"  left out: {seen.blank:,} blank, {seen.marked_wrong:,} marked as errors",
         f"  identifiers: {where[seen.records]}; {seen.without_identifier:,} of {seen.patients:,} patients without any",
-        f"  {seen.notes_with_phi:,} notes hold something that identifies",
+        f"  {seen.notes_with_phi:,} notes contain identifying information",
         *(f"  {remark}" for remark in seen.remarks),
-        f"Train on it: python -m core train --corpus {out}",
+        f"To train on it: python -m core train --corpus {out}",
     ]
     return "\n".join(lines)
 
 
 @contextmanager
 def new_folder(out: Path, *, private: bool) -> Iterator[Path]:
-    """A folder to write into, renamed to `out` (absent or empty) at the end: what stands there is whole."""
+    """A folder to write to, renamed to `out` (absent or empty) at the end, so that `out` is always complete."""
     from core.common.files import settle
     from core.common.folders import building
     from core.runs.store import full_disk_as_sentence

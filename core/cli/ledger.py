@@ -1,4 +1,4 @@
-"""The command `ledger`: what has been promised about a cohort so far, and entering a release."""
+"""The command `ledger`: shows what has been promised about a cohort so far, and enters releases."""
 
 from __future__ import annotations
 
@@ -20,64 +20,71 @@ if TYPE_CHECKING:
 
 def ledger(
     release: Annotated[
-        str | None, typer.Option("--release", metavar="RUN", help="Enter that this run's model is given away.")
+        str | None, typer.Option("--release", metavar="RUN", help="Enter the release of this run's model.")
     ] = None,
     vocabulary: Annotated[
         Path | None,
-        typer.Option("--vocabulary", metavar="FILE", help="Make a noisy word histogram, enter it, and write it here."),
+        typer.Option("--vocabulary", metavar="FILE", help="Draw a noisy word histogram, enter it, and write it here."),
     ] = None,
-    reason: Annotated[str | None, typer.Option(help="Who gets it and what for; a release needs one.")] = None,
+    reason: Annotated[str | None, typer.Option(help="Who gets it, and what for. Required for a release.")] = None,
     corpus: Annotated[
-        str | None, typer.Option("--corpus", help="A cohort: a preset or a folder. Default: every cohort of a run.")
+        str | None, typer.Option("--corpus", help="A preset or a cohort's folder. Default: the cohorts of all runs.")
     ] = None,
-    epsilon: Annotated[float | None, typer.Option(help="ε of one word of the vocabulary.")] = None,
-    vocabulary_delta: Annotated[float, typer.Option(help="δ of one word of the vocabulary.")] = 1e-10,
-    words: Annotated[int | None, typer.Option(min=1, help="At most so many words of one unit are counted.")] = None,
-    unit: Annotated[str, typer.Option(help="What the vocabulary protects: note or patient.")] = "note",
-    delta: Annotated[float, typer.Option(help="δ at which totals are told.")] = 1e-5,
-    budget: Annotated[float | None, typer.Option(help="An ε that must not be exceeded: says what is left.")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="With --vocabulary: ε of one word.")] = None,
+    vocabulary_delta: Annotated[float, typer.Option(help="With --vocabulary: δ of one word.")] = 1e-10,
+    words: Annotated[
+        int | None, typer.Option(min=1, help="With --vocabulary: largest number of words counted per unit.")
+    ] = None,
+    unit: Annotated[str, typer.Option(help="With --vocabulary: what it protects, note or patient.")] = "note",
+    delta: Annotated[float, typer.Option(help="δ of the totals.")] = 1e-5,
+    budget: Annotated[
+        float | None, typer.Option(help="An ε that must not be exceeded; shows how much of it is left.")
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Enter the release without asking, for scripts.")] = False,
     over_budget: Annotated[
-        bool, typer.Option("--over-budget", help="With --yes: enter it even where it exceeds --budget.")
+        bool, typer.Option("--over-budget", help="With --yes: enter it even if it exceeds --budget.")
     ] = False,
     data: DataFolder = None,
     as_json: AsJson = False,
 ) -> None:
-    """What was released of each cohort, and what that promises together. A release cannot be undone.
+    """Show what was released of each cohort, and what that promises in total. A release cannot be undone.
 
-    What a release does to the totals is shown first, and asked; with --json and without --yes it is shown only.
+    Before a release is entered, its effect on the totals is shown and you are asked to confirm it. With --json and
+    without --yes, the effect is only shown.
     """
     with errors_as_sentences():
         from core.runs.store import Workspace
 
         workspace = Workspace(data)
         if release == "":
-            raise BadInput("--release: give the name of a run; `python -m core runs` lists them.")
+            raise BadInput("--release: give a run id; `python -m core runs` lists them.")
         if release and vocabulary:
             raise BadInput("Give --release or --vocabulary, not both: each is one entry.")
         if (release or vocabulary) and not (reason or "").strip():
-            raise BadInput("--reason: a release needs one. Who gets it, and what for?")
+            raise BadInput("--reason: a release needs a reason. Who gets it, and what for?")
         if budget is not None and not 0 < budget < float("inf"):
-            raise BadInput(f"--budget: an ε is a number above 0, not {budget}.")
+            raise BadInput(f"--budget: ε must be a number above 0, not {budget}.")
         terms = Terms(delta=delta, budget=budget, yes=yes, over_budget=over_budget, only_preview=as_json and not yes)
         preview = None
         if release and reason:
             preview = release_run(workspace, release, reason, terms)
         elif vocabulary and reason:
             if epsilon is None or words is None or corpus is None:
-                raise BadInput("--vocabulary needs --corpus, --epsilon (of one word) and --words (most words a unit).")
+                raise BadInput(
+                    "--vocabulary needs --corpus, --epsilon (of one word) and --words (largest number per unit)."
+                )
             promise = {"epsilon": epsilon, "delta": vocabulary_delta, "words": words, "unit": unit}
             preview = release_vocabulary(workspace, vocabulary, corpus, promise, reason, terms)
         elif yes or over_budget:
-            raise BadInput("--yes and --over-budget belong to --release or --vocabulary.")
+            raise BadInput("--yes and --over-budget can only be used with --release or --vocabulary.")
         elif epsilon is not None or words is not None or reason:
-            raise BadInput("--epsilon, --words and --reason belong to --release or --vocabulary.")
+            raise BadInput("--epsilon, --words and --reason can only be used with --release or --vocabulary.")
         chosen = [stored_corpus(corpus, workspace)] if corpus else _cohorts(workspace)
         _tell(workspace, chosen, delta, budget, preview, as_json=as_json)
 
 
 def _cohorts(workspace: Workspace) -> list:
-    """The cohorts of all runs, each once."""
+    """The cohorts of all runs, without repeats."""
     return list(dict.fromkeys(run.spec.corpus for run in workspace.runs()))
 
 
@@ -93,13 +100,15 @@ def _tell(
     from core.runs.ledger.entries import Ledger
 
     found = [described(workspace, Ledger.of(workspace, spec), delta, budget) for spec in cohorts]
-    text = "\n\n".join(map(_text, found)) or "There is no cohort with a run yet: `python -m core train`."
+    text = "\n\n".join(map(_text, found)) or "No cohort has a run yet. Train one with `python -m core train`."
     answer({"cohorts": found} | ({} if preview is None else {"release": preview}), text, as_json=as_json)
 
 
 def described(workspace: Workspace, ledger: Ledger, delta: float, budget: float | None) -> dict[str, Any]:
-    """A cohort's ledger as JSON: its releases, the total of each unit with what is left of a budget, and both units'
-    releases together for one patient and one note.
+    """A cohort's ledger as JSON.
+
+    It has the releases, the total of each unit with what is left of a budget, and both units' releases together for one
+    patient and for one note.
     """
     from core.runs.ledger.totals import mechanisms_of, promised, room_left, together
 
@@ -108,7 +117,7 @@ def described(workspace: Workspace, ledger: Ledger, delta: float, budget: float 
     found = {unit: promised(releases, unit, delta) for unit in units}
     totals = {}
     for unit, total in found.items():
-        silent = bool(releases) and not total.releases and not total.reasons  # the other unit's releases are no 0
+        silent = bool(releases) and not total.releases and not total.reasons  # the other unit's releases are not 0
         totals[unit] = {
             "releases": total.releases,
             "epsilon": None if silent else total.epsilon,
@@ -137,14 +146,14 @@ def described(workspace: Workspace, ledger: Ledger, delta: float, budget: float 
 
 
 def _entry(release: Release) -> dict[str, Any]:
-    told = release.model_dump(mode="json", exclude={"corpus", "previous"})
-    return {**told, "unit": release.unit, "epsilon": release.epsilon()}
+    entry = release.model_dump(mode="json", exclude={"corpus", "previous"})
+    return {**entry, "unit": release.unit, "epsilon": release.epsilon()}
 
 
 def _text(cohort: dict[str, Any]) -> str:
     lines = [f"Cohort {cohort['cohort']} ({cohort['patients']:,} patients): {len(cohort['releases'])} released"]
     for one in cohort["releases"]:
-        promise = f"ε = {one['epsilon']:.4g} a {one['unit']}" if one["unit"] else "no privacy: ε = ∞"
+        promise = f"ε = {one['epsilon']:.4g} per {one['unit']}" if one["unit"] else "no privacy: ε = ∞"
         lines.append(f"  {one['number']}. {one['kind']} {one['name']}, {promise}; {one['reason']}")
     both = all(total["releases"] for total in cohort["totals"].values())
     for unit, total in cohort["totals"].items():
@@ -153,11 +162,11 @@ def _text(cohort: dict[str, Any]) -> str:
         what = f"what was released per {unit}" if both else f"per {unit}"
         lines.append(
             f"  {what}, together: ε = {total['epsilon']:.4g} at δ = {total['delta']:g} "
-            f"(the single ones add up to {total['sum_of_epsilons']:.4g})"
+            f"(the sum of the single ε is {total['sum_of_epsilons']:.4g})"
         )
         lines += [f"    {reason}" for reason in total["reasons"]]
         if "left" in total:
-            lines.append(f"    a budget of {total['budget']:g} less that alone is {total['left']:.4g}")
+            lines.append(f"    of a budget of {total['budget']:g}, these leave {total['left']:.4g}")
         if "one_more_run_like_the_last" in total:
             within = f", for what is released per {unit}" if both else ""
             lines.append(

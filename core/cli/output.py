@@ -1,4 +1,4 @@
-"""What every command shares: answers as text or JSON, and errors as one line with the right exit code."""
+"""Shared by all commands: answers as text or JSON, and errors as one line with the right exit code."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ import typer
 from core.evaluation.report.json_export import plain
 
 BAD_INPUT, FAILURE = 2, 1
-INTERRUPTED, READER_GONE = 130, 141  # as shells count them: 128 and the number of the signal
-_OPTION_OF = {"target_epsilon": "epsilon", "scrub_recall": "recall"}  # settings that have another name as an option
+INTERRUPTED, READER_GONE = 130, 141  # as in shells: 128 plus the number of the signal
+_OPTION_OF = {"target_epsilon": "epsilon", "scrub_recall": "recall"}  # settings whose option has another name
 
 
 def _named(folder: str | None) -> str | None:
-    """An empty name is a variable of the shell that was not set, not the usual folder."""
+    """Refuse an empty name: it comes from a shell variable that was not set, and does not mean the default."""
     if folder is not None and not folder.strip():
-        raise typer.BadParameter("the name of the folder is empty; give one, or leave the option out")
+        raise typer.BadParameter("the name of the folder is empty; give a name, or omit the option")
     return folder
 
 
-AsJson = Annotated[bool, typer.Option("--json", help="Answer with one JSON document on standard output.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document to standard output.")]
 DataFolder = Annotated[
     str | None,
     typer.Option(
         "--data",
         metavar="DIR",
-        help="Where runs and cohorts live. Default: $PHILAB_DATA, or data/ beside the program.",
+        help="Folder of runs and cohorts. Default: $PHILAB_DATA, or data/ beside the program.",
         callback=_named,
     ),
 ]
 
 
 class BadInput(ValueError):
-    """Something the caller typed cannot be used. The text is a sentence."""
+    """An argument cannot be used. The message is a sentence."""
 
 
 @contextmanager
 def errors_as_sentences() -> Iterator[None]:
-    """Exit 2 for bad input and 1 for failures, each with one line on standard error and no traceback."""
+    """Exit with 2 for bad input and 1 for failures, each with one line on standard error and no traceback."""
     from pydantic import ValidationError
 
     try:
@@ -60,9 +60,9 @@ def errors_as_sentences() -> Iterator[None]:
         bad = isinstance(error, (FileNotFoundError, DataFolderUnusable))
         _leave(BAD_INPUT if bad else FAILURE, error_sentence(error))
     except KeyboardInterrupt:
-        _leave(INTERRUPTED, "Interrupted. What was done so far is kept: the same command goes on from there.")
+        _leave(INTERRUPTED, "Interrupted. Finished work is kept: run the same command again to resume.")
     except Exception as error:
-        if type(error).__name__ == "ModelNotFound":  # its class would import torch
+        if type(error).__name__ == "ModelNotFound":  # importing its class would import torch
             _leave(BAD_INPUT, str(error))
         _leave(FAILURE, str(error) or type(error).__name__)
 
@@ -73,7 +73,7 @@ def _leave(code: int, message: str) -> None:
 
 
 def _sentence(error: Any) -> str:
-    """The first complaint of a pydantic error in plain words, with the option it is about."""
+    """The first problem in a pydantic error, in words, with its option."""
     first = error.errors()[0]
     message = first["msg"].removeprefix("Value error, ")
     name = str(first["loc"][-1]) if first["loc"] else ""
@@ -84,16 +84,16 @@ def _sentence(error: Any) -> str:
 
 
 def utf8(stream: TextIO) -> bool:
-    """Can this stream take any character?"""
+    """Whether this stream can write any character."""
     return (getattr(stream, "encoding", None) or "utf-8").lower().replace("-", "") == "utf8"
 
 
 def answer(data: Any, text: str, *, as_json: bool) -> None:
     """Print `data` as JSON (∞ as "inf", NaN as null) or `text`."""
-    escaped = not utf8(sys.stdout)  # JSON has escapes of its own for what a terminal cannot write
+    escaped = not utf8(sys.stdout)  # JSON can escape what the terminal cannot write
     print(json.dumps(plain(data), ensure_ascii=escaped, indent=2) if as_json else text)
 
 
 def say(message: str) -> None:
-    """A word of progress for people; standard output stays clean for the answer."""
+    """Print progress to standard error; standard output contains only the answer."""
     print(message, file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""Entering a release: what it does to the totals is shown, agreed to, and only then written."""
+"""Entering a release: its effect on the totals is shown and confirmed before anything is written."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ YES = ("y", "yes")
 
 @dataclass(frozen=True)
 class Terms:
-    """The δ of the totals, the ε that must not be exceeded, and what was agreed to on the command line."""
+    """The δ of the totals, the ε that must not be exceeded, and what the command line confirms."""
 
     delta: float
     budget: float | None
@@ -32,7 +32,7 @@ class Terms:
 
 
 def release_run(workspace: Workspace, run_id: str, reason: str, terms: Terms) -> dict[str, Any]:
-    """Record the release of a run's model, once agreed. Returns what it does to the totals, as JSON."""
+    """Enter the release of a run's model after confirmation. Returns its effect on the totals, as JSON."""
     from core.runs.ledger.entries import Ledger
 
     run = workspace.run(run_id)
@@ -48,7 +48,10 @@ def release_run(workspace: Workspace, run_id: str, reason: str, terms: Terms) ->
 def release_vocabulary(
     workspace: Workspace, out: Path, corpus: str, promise: dict[str, Any], reason: str, terms: Terms
 ) -> dict[str, Any]:
-    """Draw a histogram, enter it and write it, once agreed. Entered first: an entry without a file is harmless."""
+    """Draw a histogram, enter it and write it, after confirmation.
+
+    It is entered before it is written: an entry without a file does no harm.
+    """
     from core.common.files import create, replace_text
     from core.common.randomness import SecretKey
     from core.models.dp_vocabulary import unit_counts
@@ -65,13 +68,13 @@ def release_vocabulary(
     agreed = _agreed(draft, found, terms)
     if agreed:
         notes = workspace.corpus(spec, store=False).training_notes()
-        key = SecretKey.fresh()  # kept nowhere: nobody draws this noise again
+        key = SecretKey.fresh()  # not stored: nobody can generate this noise again
         counts = unit_counts(str.split, notes, vocabulary.unit, vocabulary.words, key)
         of_a_word = VocabularySpec(noise="laplace", words=1, epsilon=vocabulary.epsilon, delta=vocabulary.delta)
         kept = WordNoise.planned(of_a_word).release(counts, key.stream(0))
         private = spec.imported is not None
         out.parent.mkdir(parents=True, exist_ok=True)
-        create(out, private=private)  # a place that cannot be written to is found before anything is entered
+        create(out, private=private)  # fails before anything is entered if the file cannot be written
         try:
             ledger.enter(draft)
         except Exception:
@@ -88,7 +91,7 @@ def _effect(workspace: Workspace, ledger: Ledger, draft: Release, terms: Terms) 
 
 
 def _agreed(draft: Release, found: Effect, terms: Terms) -> bool:
-    """Show what the entry does and ask. Raises BadInput for a refusal, or where nobody can be asked."""
+    """Show the effect of the entry and ask. Raises BadInput if it is refused, or if nobody can answer."""
     over = [] if terms.budget is None else found.over(terms.budget)
     exceeds = (
         f"the total for one {' and for one '.join(over)} would exceed the budget of {terms.budget:g}" if over else ""
@@ -100,14 +103,14 @@ def _agreed(draft: Release, found: Effect, terms: Terms) -> bool:
         say(f"  {sentence}")
     if terms.yes:
         if exceeds and not terms.over_budget:
-            raise BadInput(f"Nothing was entered: {exceeds}. Add --over-budget to enter it all the same.")
+            raise BadInput(f"Nothing was entered: {exceeds}. Add --over-budget to enter it anyway.")
         return True
     warning = f"{exceeds[0].upper()}{exceeds[1:]}. " if exceeds else ""
     print(f"{warning}A release cannot be undone. Enter it? [y/N] ", end="", file=sys.stderr, flush=True)
     given = sys.stdin.readline() if sys.stdin is not None else ""
     if not given:
-        say("")  # the question's line ends
-        raise BadInput("Nothing was entered: there is no standard input to answer on. Add --yes to enter it unasked.")
+        say("")  # end the line of the question
+        raise BadInput("Nothing was entered: standard input is closed. Add --yes to enter the release without asking.")
     if given.strip().lower() not in YES:
         raise BadInput("Nothing was entered: the answer was not “y”.")
     return True

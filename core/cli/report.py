@@ -1,4 +1,4 @@
-"""The command `report`: what a privacy board gets to read about some runs."""
+"""The command `report`: writes a report about some runs, for a privacy board."""
 
 from __future__ import annotations
 
@@ -18,26 +18,29 @@ if TYPE_CHECKING:
 
 SUFFIXES = (".html", ".json", ".zip")
 LIMIT_HELP = (
-    "A risk you accept at most, such as auc_strongest=0.6 (the strongest attack that was run, by patient); also "
-    f"{', '.join(name for name in limits('strongest', 'text') if name != 'auc_strongest')}, and of the loss attack by "
-    f"note {', '.join(limits('loss'))}."
+    "The highest risk you accept, such as auc_strongest=0.6 (the strongest attack that was run, by patient). Also "
+    f"{', '.join(name for name in limits('strongest', 'text') if name != 'auc_strongest')}, and for the loss attack by "
+    f"note: {', '.join(limits('loss'))}."
 )
 
 
 def report(
     runs: Annotated[list[str], typer.Argument(metavar="RUN…", help="Runs of one cohort; `runs` lists them.")],
     out: Annotated[
-        list[Path], typer.Option("--out", metavar="FILE", help=".html, .json, or .zip with a CSV a table; repeatable.")
+        list[Path],
+        typer.Option(
+            "--out", metavar="FILE", help="File to write: .html, .json, or .zip with one CSV per table. Repeatable."
+        ),
     ],
     limit: Annotated[list[str] | None, typer.Option("--limit", metavar="RISK=HIGHEST", help=LIMIT_HELP)] = None,
     utility: Annotated[
         float | None,
         typer.Option(
-            help="Least share of the gain of training without privacy, 0 to 1 (1 = that run, which overfits)."
+            help="Lowest share of the gain by training without privacy, 0 to 1 (1 = as that run, which overfits)."
         ),
     ] = None,
     use_case: Annotated[str, typer.Option(help="What the model is for, in your words.")] = "",
-    delta: Annotated[float, typer.Option(help="δ at which the ledger's total is told.")] = 1e-5,
+    delta: Annotated[float, typer.Option(help="δ of the ledger's total.")] = 1e-5,
     data: DataFolder = None,
     as_json: AsJson = False,
 ) -> None:
@@ -47,9 +50,9 @@ def report(
             if path.suffix not in SUFFIXES:
                 raise BadInput(f"--out: {path} must end with {', '.join(SUFFIXES)}.")
             if not path.resolve().parent.is_dir():
-                raise BadInput(f"--out: there is no folder {path.resolve().parent}.")
+                raise BadInput(f"--out: the folder {path.resolve().parent} does not exist.")
         if bool(limit) != (utility is not None):
-            raise BadInput("--limit and --utility belong together: a recommendation weighs risk against usefulness.")
+            raise BadInput("Give --limit and --utility together: a recommendation weighs risk against utility.")
         from core.evaluation.report.facts import build
         from core.evaluation.report.html import render
         from core.runs.store import Workspace
@@ -77,7 +80,7 @@ def report(
 def _recommendation(
     workspace: Workspace, runs: list[Run], limit: list[str], utility: float, use_case: str
 ) -> Recommendation:
-    """Over the family of the first private run that was asked about (or of the first run)."""
+    """The recommendation within the sweep of the first private run that was given (or of the first run)."""
     from core.evaluation.sweep.advice import advise, compared_runs
     from core.evaluation.sweep.limit_measures import measures
     from core.evaluation.sweep.limits import Limits
@@ -89,13 +92,15 @@ def _recommendation(
         try:
             risks[name] = float(value)
         except ValueError:
-            raise BadInput(f"--limit: “{given}” is not like auc_strongest=0.6.") from None
+            raise BadInput(
+                f"--limit: “{given}” does not have the form RISK=HIGHEST, such as auc_strongest=0.6."
+            ) from None
     wished = Limits(risks, utility, use_case)
     wanted = next((run for run in runs if run.spec.privacy.private), runs[0])
     known = sweeps_of(workspace.runs())
     sweep = next((one for one in known if wanted.id in one.run_ids), None)
     if sweep is None:
-        raise BadInput(f"Run {wanted.id} can be compared with no other, so nothing can be recommended.")
+        raise BadInput(f"Run {wanted.id} cannot be compared with any other run, so nothing can be recommended.")
     compared = [workspace.run(run_id) for run_id in compared_runs(sweep, known)]
     say(f"Comparing {len(compared)} runs that differ in ε, seed and unit.")
     audits = {run.id: workspace.audit(run.id) for run in compared}
@@ -103,6 +108,6 @@ def _recommendation(
 
 
 def _write(path: Path, content: bytes, *, private: bool) -> None:
-    """Write the whole report or nothing. Only the owner of the file can read one about uploaded notes."""
+    """Write the whole report or nothing. A report about uploaded notes is readable by the file's owner only."""
     with replaced(path, private=private) as beside:
         beside.write_bytes(content)

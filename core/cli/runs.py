@@ -1,4 +1,4 @@
-"""Commands that look at runs: `runs`, `audit` and `prompt`."""
+"""Commands for existing runs: `runs`, `audit` and `prompt`."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from core.runs.run import Run
     from core.runs.store import Workspace
 
-RunId = Annotated[str, typer.Argument(metavar="RUN", help="A run's name; `python -m core runs` lists them.")]
+RunId = Annotated[str, typer.Argument(metavar="RUN", help="A run id; `python -m core runs` lists them.")]
 
 
 def runs(data: DataFolder = None, as_json: AsJson = False) -> None:
-    """List the runs there are, newest first, and folders that cannot be used."""
+    """List all runs, newest first, and folders that cannot be used."""
     with errors_as_sentences():
         from core.runs.queries import settings
         from core.runs.store import Workspace
@@ -30,23 +30,23 @@ def runs(data: DataFolder = None, as_json: AsJson = False) -> None:
         problems = workspace.problems()
         columns = ["run_id", "kind", "epsilon", "unit", "noise_source", "epochs", "seed", "corpus", "shipped"]
         rows = frame[columns].fillna({"noise_source": "–"})
-        text = rows.to_string(index=False) if len(frame) else "There are no runs yet: `python -m core train`."
+        text = rows.to_string(index=False) if len(frame) else "No runs yet. Train one with `python -m core train`."
         answer({"runs": frame.to_dict("records"), "problems": problems}, "\n".join([text, *problems]), as_json=as_json)
 
 
 def audit(
     run: RunId,
     suite: Annotated[
-        str, typer.Option(help="quick: the run's own figures anew. full: every attack there is.")
+        str, typer.Option(help="quick: compute the run's own figures again. full: run every attack.")
     ] = "quick",
     attack: Annotated[
-        list[str] | None, typer.Option("--attack", help="Of the full suite only this one; may be given several times.")
+        list[str] | None, typer.Option("--attack", help="With --suite full: run only this attack. Repeatable.")
     ] = None,
-    again: Annotated[bool, typer.Option("--again", help="Repeat attacks of the full suite that are done.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="With --suite full: also repeat finished attacks.")] = False,
     data: DataFolder = None,
     as_json: AsJson = False,
 ) -> None:
-    """Attack a stored run and print the figures. The stored run is not changed; a full audit is kept beside it."""
+    """Attack a stored run and print the figures. The run itself is not changed; a full audit is stored beside it."""
     with errors_as_sentences():
         from core.runs.store import Workspace
 
@@ -54,7 +54,7 @@ def audit(
             raise BadInput(f"--suite: “{suite}” is not one of quick, full.")
         if suite == "quick" and (attack or again):
             raise BadInput(
-                "--attack and --again belong to --suite full: the quick audit is always made anew, as a whole."
+                "--attack and --again can only be used with --suite full: the quick audit always runs as a whole."
             )
         workspace = Workspace(data)
         found = workspace.run(run)
@@ -71,7 +71,7 @@ def audit(
 
 
 def _full(run: Run, workspace: Workspace, attacks: list[str] | None, again: bool, *, as_json: bool) -> None:
-    """The full suite: every attack's outcome, and the summary tables (not the scores of single notes)."""
+    """Run the full suite and print every attack's outcome and the summary tables (not the scores of single notes)."""
     from core.pipeline.full_audit import audit as attack_run
     from core.pipeline.full_audit import summaries
 
@@ -98,7 +98,7 @@ def _tell(event: dict[str, Any]) -> None:
 
 
 def audited(run: Run, workspace: Workspace) -> pd.DataFrame:
-    """The metrics of the quick audit of `run`, made anew from its weights and its control's tables."""
+    """The metrics of the quick audit of `run`, computed again from its weights and its control's tables."""
     from core.pipeline.quick_audit import attacks_of, figures
     from core.runs.tables import SCHEMAS
 
@@ -124,14 +124,14 @@ def _same(metrics: pd.DataFrame, stored: pd.DataFrame) -> bool:
 def prompt(
     run: RunId,
     text: Annotated[str, typer.Argument(metavar="PROMPT", help="The beginning of a text, or a text with [MASK]s.")],
-    n: Annotated[int, typer.Option("--n", min=1, max=128, help="How many answers, with seeds SEED, SEED + 1, …")] = 4,
-    seed: Annotated[int, typer.Option(min=0)] = 0,
-    new_tokens: Annotated[int, typer.Option(min=1, max=512)] = 60,
-    temperature: Annotated[float, typer.Option(min=1e-6)] = 0.8,
+    n: Annotated[int, typer.Option("--n", min=1, max=128, help="Number of answers, with seeds SEED, SEED + 1, …")] = 4,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the first answer.")] = 0,
+    new_tokens: Annotated[int, typer.Option(min=1, max=512, help="Tokens per answer.")] = 60,
+    temperature: Annotated[float, typer.Option(min=1e-6, help="Sampling temperature.")] = 0.8,
     data: DataFolder = None,
     as_json: AsJson = False,
 ) -> None:
-    """Ask a run's model, and mark what it gives away."""
+    """Prompt a run's model, and mark what its answers leak."""
     with errors_as_sentences():
         from core.runs.store import Workspace
         from core.serving.server import MASK, Sampling, Server, clean_prompt
@@ -139,7 +139,7 @@ def prompt(
         workspace = Workspace(data)
         found = workspace.run(run)
         if not found.has_model:
-            raise BadInput(f"Run {found.id} keeps no weights: it has tables and cannot be prompted.")
+            raise BadInput(f"Run {found.id} has tables but no weights, so it cannot be prompted.")
         cleaned, _ = clean_prompt(text)
         server = Server(workspace)
         try:

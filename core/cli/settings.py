@@ -1,4 +1,4 @@
-"""Options → specs. Checks everything before anything is written."""
+"""Turns options into specs, and checks everything before anything is written."""
 
 from __future__ import annotations
 
@@ -27,31 +27,32 @@ if TYPE_CHECKING:
 
 
 def stored_corpus(given: str, workspace: Workspace) -> CorpusSpec:
-    """`corpus_spec`; notes of a folder that `corpus --from` wrote are put among the workspace's cohorts first."""
+    """`corpus_spec`; notes in a folder that `corpus --from` wrote are first added to the workspace's cohorts."""
     from core.corpus.tables import Corpus
 
     spec = corpus_spec(given)
     if spec.imported is not None and workspace.corpus_folder(spec) is None:
         folder = Path(given)
         if not folder.is_dir():
-            raise BadInput(f"--corpus: “{given}” tells of notes that are not here; give the folder with the notes.")
+            raise BadInput(f"--corpus: “{given}” describes notes that are not here; give the folder with the notes.")
         corpus = Corpus.read(folder)
         if corpus.content_id() != spec.imported:
             raise BadInput(
-                f"--corpus: the notes in {folder} are not those its spec.json names (it says {spec.imported}). "
-                "Make it again with `python -m core corpus --from`."
+                f"--corpus: the notes in {folder} are not those that its spec.json names ({spec.imported}). "
+                "Import them again with `python -m core corpus --from`."
             )
         workspace.add(corpus)
     return spec
 
 
-ALSO_CALLED = {"tiny": "smoke"}  # what the app calls a preset
+ALSO_CALLED = {"tiny": "smoke"}  # the app's name of a preset → the preset
 
 
 def corpus_spec(given: str, option: str = "--corpus") -> CorpusSpec:
     """A preset's name, a folder that `python -m core corpus` wrote, or a JSON file of a CorpusSpec.
 
-    BadInput that names the `option` for anything else.
+    Raises:
+        BadInput: `given` is none of these; the message names the `option`.
     """
     name = given.strip().lower().replace(" ", "-")
     name = ALSO_CALLED.get(name, name)
@@ -67,19 +68,19 @@ def corpus_spec(given: str, option: str = "--corpus") -> CorpusSpec:
     try:
         return CorpusSpec.model_validate_json(file.read_text(encoding="utf-8"))
     except (ValidationError, UnicodeDecodeError) as error:
-        raise BadInput(f"{option}: {file} does not hold a cohort's spec ({_reason(error)}).") from None
+        raise BadInput(f"{option}: {file} does not contain a cohort's spec ({_reason(error)}).") from None
 
 
 def _reason(error: ValidationError | UnicodeDecodeError) -> str:
     if isinstance(error, UnicodeDecodeError):
-        return "it is no text in UTF-8"
+        return "it is not UTF-8 text"
     first = error.errors()[0]
     where = ".".join(map(str, first["loc"]))
     return f"{where}: {first['msg']}" if where else first["msg"]
 
 
 def epsilon_value(given: str | None, option: str = "--epsilon") -> float | None:
-    """`8` → 8.0; `inf`, `none` or nothing → None, no privacy. Anything else is BadInput that names the `option`."""
+    """`8` → 8.0; `inf`, `none` or None → None, no privacy. Raises BadInput, naming the `option`, for anything else."""
     if given is None or given.strip().lower() in ("inf", "infinity", "∞", "none"):
         return None
     try:
@@ -92,7 +93,7 @@ def epsilon_value(given: str | None, option: str = "--epsilon") -> float | None:
 
 
 def model_spec(kind: str, size: str, base: str) -> ModelSpec:
-    """The public model to start from. BadInput for a kind nobody knows."""
+    """The public model to start from. Raises BadInput for an unknown kind."""
     if kind not in get_args(ModelKind):
         raise BadInput(f"--model: there is no model “{kind}”. Choose {', '.join(get_args(ModelKind))}.")
     return ModelSpec(kind=kind, size=size, base=base)
@@ -101,7 +102,7 @@ def model_spec(kind: str, size: str, base: str) -> ModelSpec:
 def training_spec(
     kind: ModelKind, privacy: PrivacySpec, epochs: int | None, seed: int, **changes: object
 ) -> TrainingSpec:
-    """The measured recipe for this kind of model, with what the caller set instead."""
+    """The measured recipe for this kind of model, with the caller's changes."""
     chosen = recipe(kind, privacy, seed=seed)
     given = {"epochs": epochs, **changes}
     return TrainingSpec(
@@ -110,9 +111,10 @@ def training_spec(
 
 
 def vocabulary_spec(epsilon: str | None, **options: object) -> VocabularySpec | None:
-    """The model's own words: an ε, or `inf` for words without noise; nothing: the public word list alone.
+    """A vocabulary from the notes: an ε, or `inf` for one without noise; None: the public vocabulary only.
 
-    BadInput for further options without the first.
+    Raises:
+        BadInput: Further options were given without the first, or a value is wrong.
     """
     given = {name: value for name, value in options.items() if value is not None}
     if epsilon is None:
@@ -130,12 +132,12 @@ def vocabulary_spec(epsilon: str | None, **options: object) -> VocabularySpec | 
 
 
 def noise_source(secret: bool, corpus: CorpusSpec, *, private: bool) -> Literal["secret"] | None:
-    """What `--secret-noise` says of one run: nothing for training without privacy, or on imported notes."""
+    """The effect of `--secret-noise` on one run: none for training without privacy, or on imported notes."""
     return "secret" if secret and private and corpus.imported is None else None
 
 
 def fitting(spec: RunSpec, training_notes: int, batch_given: bool) -> RunSpec:
-    """The recipe's batch is for the classroom cohort: on a smaller one it shrinks, unless the caller chose it."""
+    """The spec with a smaller batch if the cohort is smaller than the recipe's batch, unless the caller chose it."""
     if batch_given or spec.training.batch_size <= training_notes:
         return spec
     smaller = spec.training.model_copy(update={"batch_size": max(1, training_notes // 4)})
@@ -143,5 +145,5 @@ def fitting(spec: RunSpec, training_notes: int, batch_given: bool) -> RunSpec:
 
 
 def audit_spec(samples_per_prompt: int | None) -> AuditSpec:
-    """The quick audit, as large as asked for."""
+    """The quick audit in the requested size."""
     return AuditSpec() if samples_per_prompt is None else AuditSpec(samples_per_prompt=samples_per_prompt)

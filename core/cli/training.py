@@ -1,4 +1,4 @@
-"""Commands that make runs: `train` and `sweep`."""
+"""Commands that train runs: `train` and `sweep`."""
 
 from __future__ import annotations
 
@@ -32,24 +32,30 @@ if TYPE_CHECKING:
 SAY_SECONDS = 2.0
 
 Model = Annotated[str, typer.Option("--model", help="gpt2, distilbert or bert.")]
-Size = Annotated[str, typer.Option(help="Size of the shipped base model.")]
-Base = Annotated[str, typer.Option(help="Where training starts: assets, a folder, or a hub name.")]
-Cohort = Annotated[str, typer.Option("--corpus", help="A preset (classroom, study, …), or a folder of `corpus --out`.")]
+Size = Annotated[str, typer.Option(help="Size of the shipped base model: tiny or small.")]
+Base = Annotated[str, typer.Option(help="Model to start from: assets (the shipped one), a folder, or a hub name.")]
+Cohort = Annotated[
+    str, typer.Option("--corpus", help="A preset (classroom, study, …), or a folder written by `corpus --out`.")
+]
 Delta = Annotated[float, typer.Option(help="δ of (ε, δ)-differential privacy.")]
 Unit = Annotated[str, typer.Option(help="What is protected: note or patient.")]
 Accountant = Annotated[str, typer.Option(help="prv, rdp or gdp.")]
-Norm = Annotated[float, typer.Option("--max-grad-norm", help="The clipping norm C.")]
-Epochs = Annotated[int | None, typer.Option(help="Default: the measured recipe's.")]
-Batch = Annotated[int | None, typer.Option("--batch-size", help="Expected notes a step. Default: the recipe's.")]
-Rate = Annotated[float | None, typer.Option("--learning-rate", help="Default: the recipe's.")]
+Norm = Annotated[float, typer.Option("--max-grad-norm", help="Clipping norm C.")]
+Epochs = Annotated[int | None, typer.Option(help="Number of epochs. Default: by the measured recipe.")]
+Batch = Annotated[
+    int | None, typer.Option("--batch-size", help="Expected number of notes per step. Default: by the recipe.")
+]
+Rate = Annotated[float | None, typer.Option("--learning-rate", help="Learning rate. Default: by the recipe.")]
 SecretNoise = Annotated[
     bool,
     typer.Option(
         "--secret-noise",
-        help="Noise and samples from a secret key that is destroyed, so that ε holds. Always so on imported notes.",
+        help="Noise and samples from a secret key that is destroyed, so that ε holds. Always on for imported notes.",
     ),
 ]
-Samples = Annotated[int | None, typer.Option("--samples-per-prompt", help="Size of the audit (14 prompts × this).")]
+Samples = Annotated[
+    int | None, typer.Option("--samples-per-prompt", help="Size of the quick audit (14 prompts × this).")
+]
 
 
 def train(
@@ -57,8 +63,8 @@ def train(
     size: Size = "tiny",
     base: Base = "assets",
     corpus: Cohort = "classroom",
-    epsilon: Annotated[str | None, typer.Option(help="Target ε; inf or nothing: no privacy.")] = None,
-    noise_multiplier: Annotated[float | None, typer.Option(help="σ instead of a target ε.")] = None,
+    epsilon: Annotated[str | None, typer.Option(help="Target ε; inf, or omitted: no privacy.")] = None,
+    noise_multiplier: Annotated[float | None, typer.Option(help="Noise multiplier σ, instead of a target ε.")] = None,
     unit: Unit = "note",
     delta: Delta = 1e-5,
     accountant: Accountant = "prv",
@@ -69,13 +75,13 @@ def train(
     seed: Annotated[int, typer.Option(help="Seed of the training.")] = 0,
     secret_noise: SecretNoise = False,
     vocabulary_epsilon: Annotated[
-        str | None, typer.Option(help="ε of words that the model gets from the notes; inf: without noise.")
+        str | None, typer.Option(help="ε of a vocabulary from the notes; inf: without noise.")
     ] = None,
-    vocabulary_delta: Annotated[float | None, typer.Option(help="δ of these words. Default: 1e-6.")] = None,
+    vocabulary_delta: Annotated[float | None, typer.Option(help="δ of this vocabulary. Default: 1e-6.")] = None,
     vocabulary_words: Annotated[
-        int | None, typer.Option(help="Different words counted of each note or patient. Default: 10.")
+        int | None, typer.Option(help="Different words counted per note or patient. Default: 10.")
     ] = None,
-    vocabulary_pieces: Annotated[int | None, typer.Option(help="Most new entries. Default: 512.")] = None,
+    vocabulary_pieces: Annotated[int | None, typer.Option(help="Maximum new entries. Default: 512.")] = None,
     vocabulary_noise: Annotated[str | None, typer.Option(help="gaussian (default) or laplace.")] = None,
     samples_per_prompt: Samples = None,
     data: DataFolder = None,
@@ -125,7 +131,7 @@ def sweep(
     size: Size = "tiny",
     base: Base = "assets",
     corpus: Cohort = "classroom",
-    seeds: Annotated[int, typer.Option(min=1, help="Runs of each ε, with seeds 0, 1, …")] = 1,
+    seeds: Annotated[int, typer.Option(min=1, help="Number of runs per ε, with seeds 0, 1, …")] = 1,
     unit: Unit = "note",
     delta: Delta = 1e-5,
     accountant: Accountant = "prv",
@@ -134,12 +140,12 @@ def sweep(
     batch_size: Batch = None,
     samples_per_prompt: Samples = None,
     scheduler: Annotated[
-        str | None, typer.Option(help="A dask scheduler (tcp://host:port) that shares the data folder.")
+        str | None, typer.Option(help="Address of a dask scheduler (tcp://host:port) that shares the data folder.")
     ] = None,
     data: DataFolder = None,
     as_json: AsJson = False,
 ) -> None:
-    """Train a model at several ε and seeds: what the trade-off page is drawn from."""
+    """Train a model at several values of ε and seeds, for the trade-off page."""
     with errors_as_sentences():
         from core.runs.store import Workspace
 
@@ -169,13 +175,13 @@ def sweep(
 
 
 def checked(workspace: Workspace, specs: list[RunSpec], *, batch_given: bool) -> list[RunSpec]:
-    """The specs, fitted to their cohort; raises ValueError for what cannot be trained, before anything is written."""
+    """The specs, fitted to their cohort. Raises ValueError for what cannot be trained, before anything is written."""
     from core.models.build import load
     from core.models.dp_vocabulary import check_extensible
     from core.training.plan import check
 
     corpus = workspace.corpus(specs[0].corpus, store=False)
-    lm = load(specs[0].model)  # ModelNotFound now, not after minutes
+    lm = load(specs[0].model)  # raises ModelNotFound now and not after minutes
     if specs[0].vocabulary is not None:
         check_extensible(lm)
     fitted = []
@@ -197,7 +203,7 @@ def _execute(spec: RunSpec, workspace: Workspace) -> Run:
 
 
 def _reporter(spec: RunSpec) -> Callable[[dict[str, Any]], None]:
-    """Says stages at once, and steps every two seconds."""
+    """A listener that prints stages at once, and steps every two seconds."""
     said = 0.0
 
     def report(event: dict[str, Any]) -> None:
@@ -214,7 +220,7 @@ def _reporter(spec: RunSpec) -> Callable[[dict[str, Any]], None]:
 
 
 def _by_scheduler(workspace: Workspace, address: str) -> Callable[[list[RunSpec]], list[Run]]:
-    """Makes runs on the workers of a dask scheduler and waits for them. BadInput for what is no address."""
+    """A function that makes runs on the workers of a dask scheduler. Raises BadInput for an invalid address."""
     from distributed.comm.addressing import get_address_host_port
 
     from core.jobs.engine import Engine
@@ -222,8 +228,8 @@ def _by_scheduler(workspace: Workspace, address: str) -> Callable[[list[RunSpec]
     try:
         get_address_host_port(address, strict=True)
     except (ValueError, TypeError):
-        raise BadInput(f"--scheduler: “{address}” is no address. Give one such as tcp://127.0.0.1:8786.") from None
-    for name in ("distributed", "tornado", "asyncio"):  # what they log of a lost scheduler is told in a sentence
+        raise BadInput(f"--scheduler: “{address}” is not an address such as tcp://127.0.0.1:8786.") from None
+    for name in ("distributed", "tornado", "asyncio"):  # a lost scheduler is reported in one sentence instead
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
 
     def make(specs: list[RunSpec]) -> list[Run]:

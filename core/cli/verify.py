@@ -1,4 +1,4 @@
-"""Commands that look after what is stored: `verify` (is it what was written?) and `refresh` (is it up to date?)."""
+"""Commands that maintain what is stored: `verify` checks and repairs files, `refresh` updates outdated figures."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 def verify(
     repair: Annotated[
-        bool, typer.Option("--repair", help="Rebuild what can be derived, and put the rest aside in `damaged/`.")
+        bool, typer.Option("--repair", help="Rebuild what can be derived, and move the rest to `damaged/`.")
     ] = False,
     data: DataFolder = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check runs, audits, cohorts, ledgers and records of uploads. Exit code 1 where something is damaged."""
+    """Check runs, audits, cohorts, ledgers and records of uploads. Exits with 1 if something is damaged."""
     with errors_as_sentences():
         from core.runs.integrity.upkeep import sweep_store, tighten_store
         from core.runs.integrity.verify import checked, damages
@@ -46,7 +46,7 @@ def _text(rows: list[dict[str, Any]], counts: dict[str, int], left: int) -> str:
     lines = [line for row in rows for line in (*row["found"], f"  {row['done']}") if line.strip()]
     names = {"corpora": "cohorts", "ledger": "ledgers"}
     total = ", ".join(f"{count} {names.get(name, name)}" for name, count in counts.items())
-    verdict = f"Damaged: {len(rows)}, and now: {left}." if rows else "Nothing is damaged."
+    verdict = f"Damaged: {len(rows)}; left: {left}." if rows else "Nothing is damaged."
     return "\n".join([*lines, f"Checked: {total}. {verdict}"])
 
 

@@ -1,4 +1,4 @@
-"""What a model's own words give away, and how well models with unlike word lists read: `words`."""
+"""The command `words`: names that vocabularies from notes leak, and a comparison of models with such vocabularies."""
 
 from __future__ import annotations
 
@@ -20,18 +20,22 @@ if TYPE_CHECKING:
 
 def words(
     run: Annotated[
-        list[str] | None, typer.Argument(help="Runs of masked models, to be compared. None: a cohort.")
+        list[str] | None, typer.Argument(help="Runs of masked models to compare. Without runs, uses --corpus.")
     ] = None,
-    corpus: Annotated[str, typer.Option("--corpus", help="A preset, or a folder of `corpus --out`.")] = "classroom",
-    model: Annotated[str, typer.Option("--model", help="distilbert or bert: whose public word list.")] = "distilbert",
+    corpus: Annotated[
+        str, typer.Option("--corpus", help="A preset, or a folder written by `corpus --out`.")
+    ] = "classroom",
+    model: Annotated[
+        str, typer.Option("--model", help="Model whose public vocabulary is extended: distilbert or bert.")
+    ] = "distilbert",
     unit: Annotated[str, typer.Option(help="What is protected: note or patient.")] = "note",
-    count: Annotated[int, typer.Option("--words", help="Different words counted of each unit.")] = 10,
-    pieces: Annotated[int, typer.Option(help="Most new entries.")] = 512,
+    count: Annotated[int, typer.Option("--words", help="Different words counted per unit.")] = 10,
+    pieces: Annotated[int, typer.Option(help="Maximum new entries.")] = 512,
     noise: Annotated[str, typer.Option(help="gaussian or laplace.")] = "gaussian",
     data: DataFolder = None,
     as_json: AsJson = False,
 ) -> None:
-    """Names in the word lists that a cohort's notes would give, for several ε; or how runs read held-out notes."""
+    """Show names in the vocabularies that notes would give, for several ε; or compare runs on held-out notes."""
     with errors_as_sentences():
         from core.runs.store import Workspace
 
@@ -59,19 +63,23 @@ def _cohort(workspace: Workspace, corpus: str, model: str, spec: VocabularySpec,
 
 
 def _runs(workspace: Workspace, runs: list[Run]) -> pd.DataFrame:
-    """One row a run: its ε, entries of its own, bits a character and tokens a note on the same held-out notes."""
+    """One row per run: its ε, new entries, bits per character and tokens per note on the same held-out notes."""
     import pandas as pd
 
     from core.attacks.word_likelihood import word_likelihoods
     from core.evaluation.memorisation.vocabulary import reading_figures
 
     if len({run.spec.corpus for run in runs}) > 1:
-        raise BadInput("These runs were trained on several cohorts: only figures on the same held-out notes compare.")
+        raise BadInput(
+            "These runs were trained on different cohorts. Give runs of one cohort, so that figures compare."
+        )
     if causal := [run.id for run in runs if run.spec.model.kind == "gpt2"]:
-        raise BadInput(f"{causal[0]} is a GPT-2 model, which hides no words: compare DistilBERT and BERT models.")
+        raise BadInput(
+            f"{causal[0]} is a GPT-2 model, which cannot fill in words. Give DistilBERT and BERT models only."
+        )
     cohort, rows = workspace.corpus(runs[0].spec.corpus, store=False), []
     for run in runs:
-        say(f"{run.id} reads held-out notes word by word")
+        say(f"{run.id}: scoring held-out notes word by word")
         promise = run.privacy.epsilon() if run.privacy else (0.0 if run.spec.is_base else math.inf)
         row = {"run": run.id, "epsilon": promise, "entries": len(run.vocabulary or ())}
         for figure in reading_figures(word_likelihoods({"run": run.model()}, cohort, AuditSpec()), AuditSpec()):

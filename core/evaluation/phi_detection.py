@@ -1,11 +1,12 @@
-"""How much PHI `core.phi.shaped` finds, and how much of what it finds is PHI: measured on text whose PHI is known.
+"""How much PHI `core.phi.shaped` finds, and how much of what it finds is PHI, measured on text with known PHI.
 
 A labelled identifier is *recalled* when all of its letters and digits lie in found places (a scrubber would leave
 nothing of it), whatever field was named. A found place is *right* when it overlaps a labelled identifier.
 
     recall = recalled / labelled        precision = right / found
 
-Both are shares of identifiers, with Wilson intervals; by field: recall by the label's, precision by the finder's.
+Both are shares of identifiers, with Wilson intervals. Recall is by the field of the label, precision by the field that
+the finder named.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ Label = tuple[int, int, str]  # start, end, field
 
 
 def labelled_lines() -> list[tuple[str, list[Label]]]:
-    """The hand-written set: every line without its marks, and where the marks were."""
+    """The hand-labelled set: every line without its marks, and where the marks were."""
     lines = LABELLED.read_text(encoding="utf-8").splitlines()
     return [unmarked(line) for line in lines if line and not line.startswith("#")]
 
@@ -61,9 +62,9 @@ def unmarked(line: str) -> tuple[str, list[Label]]:
 
 
 def measured(texts: Iterable[tuple[str, Sequence[Label]]], *, ignored: Sequence[str] = ()) -> pd.DataFrame:
-    """Recall and precision by field, `all` first, with the columns of `COLUMNS`; nan where there is nothing to count.
+    """Recall and precision by field, `all` first, with the columns of `COLUMNS`; NaN where there is nothing to count.
 
-    Found places of the fields in `ignored` do not count for precision: what the labels do not know.
+    Found places of the fields in `ignored` do not count for precision: the labels do not cover these fields.
     """
     labels: list[tuple[str, bool]] = []
     finds: list[tuple[str, bool]] = []
@@ -90,16 +91,16 @@ def _share(judged: list[tuple[str, bool]], field: str) -> tuple[int, int, float,
 
 @cache
 def on_labelled_set() -> pd.DataFrame:
-    """`measured` on the hand-written set. Not to be changed."""
+    """`measured` on the hand-labelled set. The table is cached: do not modify it."""
     return measured(labelled_lines())
 
 
 @cache
 def on_hospital(spec: CorpusSpec) -> pd.DataFrame:
-    """`measured` on the direct identifiers of a synthetic hospital's notes, whose places are exact. Not to be changed.
+    """`measured` on the direct identifiers of a synthetic hospital's notes, whose positions are exact.
 
-    Its labels do not say where an age stands, so found ages are left out. Its names are drawn from the very lists that
-    are searched: recall of names is higher here than on anybody's own notes.
+    Its labels do not mark ages, so found ages are left out. Its names come from the same lists that the search uses:
+    recall of names is higher here than on real notes. The table is cached: do not modify it.
     """
     notes = build(spec).notes
     texts = (

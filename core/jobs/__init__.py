@@ -1,4 +1,4 @@
-"""Training and audits in the background: a queue, worker processes, limits a user, and checks of uploads.
+"""Training and audits in the background: a queue, worker processes, limits per user, and checks of uploads.
 
-A spec or a run's id enters; a `Job` whose progress anybody may watch leaves.
+Input: a spec or a run's id. Output: a `Job` whose progress anyone may watch.
 """

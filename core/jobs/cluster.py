@@ -1,13 +1,13 @@
-"""`python -m core.jobs.cluster`: the local cluster, in a process of its own.
+"""`python -m core.jobs.cluster`: the local cluster, in a separate process.
 
-A web server must not fork workers: they would start its main script again. So the server starts this module, which
-holds a dask scheduler with one worker process, prints the scheduler's address with the credentials to use it, and ends
-when its standard input is closed, that is, when the server ends for whatever reason.
+A web server must not fork workers, since they would start its main script again. So the server starts this module. It
+runs a dask scheduler with one worker process, prints the scheduler's address with the credentials to use it, and ends
+when its standard input is closed, that is, when the server ends for any reason.
 
-A dask scheduler and its workers run any code they are sent, and every account of a computer can reach 127.0.0.1. So
-all connections use TLS with a certificate for both sides. Its key is made anew for each cluster and never written to a
-lasting file: it goes to the server through the pipe that is this process' standard output. The HTTP servers of dask
-(dashboard, Prometheus, JSON) know no certificates; they are not started.
+A dask scheduler and its workers run any code they are sent, and every account of a computer can connect to 127.0.0.1.
+So all connections use TLS with a certificate for both sides. Its key is created for each cluster and never written to a
+lasting file: the server gets it through the pipe that is this process's standard output. The HTTP servers of dask
+(dashboard, Prometheus, JSON) do not support certificates, so they are not started.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from dask.system import CPU_COUNT
 from distributed import Nanny, Scheduler, Security, SpecCluster, Worker
 from distributed.system import MEMORY_LIMIT
 
-MEMORY_SHARE = 0.7  # of the machine; beyond it the nanny restarts the worker, and the job goes on from its checkpoint
-DEATHS_ALLOWED = 5  # workers a job may outlive before it counts as failed
+MEMORY_SHARE = 0.7  # of the machine; above it the nanny restarts the worker, and the job resumes from its checkpoint
+DEATHS_ALLOWED = 5  # number of workers that may die during a job before it counts as failed
 
-# Large blocks stay with the allocator (3–19 % less time a step); threads that wait do not spin (beside a browser).
+# The allocator keeps large blocks (3–19 % less time per step); waiting threads do not spin (beside a browser).
 ENVIRONMENT = {
     "MALLOC_MMAP_THRESHOLD_": str(4 << 30),
     "MALLOC_TRIM_THRESHOLD_": str(4 << 30),
@@ -39,22 +39,22 @@ ENVIRONMENT = {
 
 
 class _WithoutHttp:
-    """Dask starts an HTTP server in every scheduler and worker, and has no setting against it."""
+    """Disables the HTTP server that dask starts in every scheduler and worker, for which it has no setting."""
 
     def start_http_server(self, *arguments: Any, **options: Any) -> None:
-        """Start none."""
+        """Start no server."""
 
 
 class LocalScheduler(_WithoutHttp, Scheduler):
-    """A scheduler that answers to certificates only."""
+    """A scheduler that accepts connections with a certificate only."""
 
 
 class LocalWorker(_WithoutHttp, Worker):
-    """A worker that answers to certificates only."""
+    """A worker that accepts connections with a certificate only."""
 
 
 def local_cluster(security: Security, folder: str) -> SpecCluster:
-    """A scheduler and one worker process on 127.0.0.1. Files of the worker stay in `folder`."""
+    """A scheduler and one worker process on 127.0.0.1. The worker keeps its files in `folder`."""
     place = {"host": "127.0.0.1", "protocol": "tls://", "security": security}
     worker = {
         "worker_class": LocalWorker,
@@ -78,7 +78,7 @@ def serve() -> None:
             "distributed.nanny.pre-spawn-environ": ENVIRONMENT,
             "distributed.scheduler.allowed-failures": DEATHS_ALLOWED,
             "distributed.worker.daemon": True,
-            "distributed.admin.tick.limit": "1 day",  # a training step holds the interpreter longer than a web request
+            "distributed.admin.tick.limit": "1 day",  # a training step blocks the interpreter longer than a web request
             "distributed.worker.memory.spill": False,
             "distributed.worker.memory.target": False,
             "distributed.worker.memory.pause": False,
@@ -86,16 +86,16 @@ def serve() -> None:
     )
     security = Security.temporary()
     with tempfile.TemporaryDirectory(prefix="phi-leak-lab-") as folder, local_cluster(security, folder) as cluster:
-        said = {
+        connection = {
             "scheduler": cluster.scheduler_address,
             "certificate": security.tls_client_cert,
             "key": security.tls_client_key,
         }
-        print(json.dumps(said), flush=True)
+        print(json.dumps(connection), flush=True)
         sys.stdin.read()
 
 
 if __name__ == "__main__":
-    from core.jobs import cluster as module  # its classes are found again in the worker process by this name
+    from core.jobs import cluster as module  # so that the worker process finds its classes under this name
 
     module.serve()

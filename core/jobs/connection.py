@@ -1,4 +1,4 @@
-"""The engine's scheduler: somebody else's by its address, else a local cluster in a process of its own."""
+"""The engine's scheduler: an existing one, by its address, or a local cluster in a separate process."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from core.jobs.task import get_ready
 from core.jobs.workers import MOST_NAMED, ROOT, Fit, fit_workers
 
 START_SECONDS, END_SECONDS = 60, 60
-CONNECTION_ENDED = (OSError, RuntimeError, AttributeError)  # dask's ways to say so: a closed client has lost its parts
-logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # a lost scheduler is told in a sentence, once
+CONNECTION_ENDED = (OSError, RuntimeError, AttributeError)  # what dask raises; a closed client has lost attributes
+logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # a lost scheduler is reported once, in a sentence
 
 log = logging.getLogger(__name__)
 
 
 class EngineFailed(RuntimeError):
-    """The worker process or the scheduler could not be reached. The text is a sentence."""
+    """The worker process or the scheduler could not be reached. The message is a sentence."""
 
 
 class Connection:
-    """A client, and the local cluster behind it where no address was given. One thread at a time opens or closes it."""
+    """A client, and a local cluster if no address was given. Only one thread at a time may open or close it."""
 
     def __init__(self, address: str | None) -> None:
         self.address = address
@@ -38,7 +38,7 @@ class Connection:
 
     @property
     def alive(self) -> bool:
-        """Is the local cluster's process there, or somebody else's scheduler still connected?"""
+        """Whether the local cluster's process is running, or the existing scheduler is still connected."""
         if self.client is None or self.client.status == "closed":
             return False
         return self._process is None or self._process.poll() is None
@@ -50,30 +50,31 @@ class Connection:
         return self.client
 
     def open(self) -> Client:
-        """Connect anew, to a cluster that is started where there is none. Raises EngineFailed."""
+        """Connect again, starting a local cluster if no address was given. Raises EngineFailed."""
         self._end_cluster()
-        # Without `security`, dask takes the certificates that its own configuration names (distributed.comm.tls).
+        # Without `security`, dask uses the certificates in its own configuration (distributed.comm.tls).
         address, security = (self.address, None) if self.address else self._start_cluster()
         try:
             if self.address is not None:
                 _knock(address)
             self.client = Client(address, security=security, set_as_default=False, timeout=START_SECONDS)
         except (OSError, TimeoutError, RuntimeError, ValueError, TypeError) as error:
-            # The last three: an address that cannot be read, or one of tls:// without certificates.
+            # The last three mean an address that cannot be parsed, or one with tls:// but without certificates.
             raise EngineFailed(
-                f"The job scheduler at {address} does not answer ({error}). Check its address, that it runs, and that "
-                "dask's configuration names its certificates where it uses TLS."
+                f"The job scheduler at {address} does not answer ({error}). Check its address, that it is running, "
+                "and, if it uses TLS, that dask's configuration names its certificates."
             ) from error
-        if self.address is None:  # others' workers are checked before they get anything
+        if self.address is None:  # workers of an existing cluster are checked before they get anything
             self._ready = self.client.submit(
                 get_ready, key="get-ready", priority=1_000_000
-            )  # dropped, it would not run
+            )  # keep a reference: dask drops tasks without one
         return self.client
 
     def fit(self, data: Path) -> Fit | None:
-        """The workers of somebody else's cluster that can take jobs; None for the local one, whose worker can.
+        """The workers of an existing cluster that can take jobs; None for the local one, whose worker always can.
 
-        Raises EngineFailed when there are none, with a sentence for each that cannot, and when they do not answer.
+        Raises:
+            EngineFailed: No worker can take jobs, with a sentence for each, or the workers do not answer.
         """
         if self.address is None:
             return None
@@ -99,40 +100,40 @@ class Connection:
         return found
 
     def lost(self) -> str:
-        """That the connection ended, in a sentence."""
+        """A sentence that says that the connection ended."""
         who = "its worker process" if self.address is None else f"the job scheduler at {self.address}"
-        return f"The connection to {who} was lost. Ask for the job again: it goes on from where it was."
+        return f"The connection to {who} was lost. Submit the job again: it resumes where it was."
 
     def close(self) -> None:
-        """End the client and the local cluster."""
+        """Close the client and end the local cluster."""
         if self.client is not None:
             self.client.close(timeout=5)
         self._end_cluster()
         self.client = self._ready = None
 
     def _start_cluster(self) -> tuple[str, Security]:
-        """Start the local cluster; returns its scheduler's address and the credentials for it."""
+        """Start the local cluster and return its scheduler's address and the credentials for it."""
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
-        self._process = subprocess.Popen(  # noqa: S603 — our own module
+        self._process = subprocess.Popen(  # noqa: S603 — a module of this program
             [sys.executable, "-m", "core.jobs.cluster"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=environment,
-            start_new_session=True,  # Ctrl-C in the terminal is for the server; the cluster ends with it, in order
+            start_new_session=True,  # Ctrl-C in the terminal is for the server, which ends the cluster in order
         )
         assert self._process.stdout is not None  # a pipe
         line = self._process.stdout.readline()
         if not line:
             raise EngineFailed("The job engine could not start its worker process; the server's log says why.")
-        said = json.loads(line)
-        certificate, key = said["certificate"], said["key"]
+        connection = json.loads(line)
+        certificate, key = connection["certificate"], connection["key"]
         security = Security(
             require_encryption=True, tls_ca_file=certificate, tls_client_cert=certificate, tls_client_key=key
         )
-        return said["scheduler"], security
+        return connection["scheduler"], security
 
     def _end_cluster(self) -> None:
-        """End the local cluster, if one was started, and let go of its pipes."""
+        """End the local cluster, if one was started, and close its pipes."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -147,6 +148,6 @@ class Connection:
 
 
 def _knock(address: str) -> None:
-    """Raise OSError or ValueError where nobody listens: a client that fails to start prints tracebacks as it ends."""
+    """Raise OSError or ValueError if nothing listens there: a dask client that fails to start prints tracebacks."""
     with socket.create_connection(get_address_host_port(address, strict=True), timeout=START_SECONDS):
         pass

@@ -1,7 +1,7 @@
-"""The job engine: runs are made and attacked one after another by a worker process that every browser session shares.
+"""The job engine: a worker process, shared by all browser sessions, trains and attacks runs one after another.
 
-What a job is and how far it has come is on disk (`core.jobs.work`), so another browser, a refreshed one, or a restarted
-server sees the same jobs. The engine knows which of them wait in its queue, and who asked for them.
+The definition and progress of every job are on disk (`core.jobs.work`), so another browser, a reloaded page, or a
+restarted server sees the same jobs. The engine knows which of them wait in its queue, and who submitted them.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from core.runs.run import Run, RunBroken, RunNotFound
 from core.runs.store import Workspace
 from core.spec import RunSpec
 
-LOOK_SECONDS = 5.0  # between two looks for further workers of somebody else's cluster while jobs wait
+LOOK_SECONDS = 5.0  # interval at which an existing cluster is checked for more workers while jobs wait
 ANSWER_SECONDS = 30.0
 
 
 class Engine:
-    """Submit, watch and cancel jobs. Threads may share one engine; `Engine.connect` gives all sessions the same one."""
+    """Submits, watches and cancels jobs. Threads may share it; `Engine.connect` gives all sessions the same engine."""
 
     _engines: dict[tuple[str | None, Path], Engine] = {}
     _engines_lock = threading.Lock()
@@ -39,21 +39,21 @@ class Engine:
         self.workspace = workspace
         self.scheduler_address = scheduler_address
         self.limits = Limits.of()
-        self._lock = threading.RLock()  # what follows below; never held while something is started
+        self._lock = threading.RLock()  # guards everything below; never held while something is started
         self._starting = threading.Lock()
         self._connection = Connection(scheduler_address)
         self._queue = Queue()
-        self._owners: dict[str, str] = {}  # who asked for a job last, also of those that have ended
+        self._owners: dict[str, str] = {}  # user who last submitted each job, including jobs that have ended
         self._accounts = Accounts()
         self._readers: dict[str, ProgressReader] = {}
-        self._ended: dict[str, Job] = {}  # cancelled ones: nothing of them is on disk
-        self._reasons: dict[str, str] = {}  # why a job is interrupted
+        self._ended: dict[str, Job] = {}  # cancelled jobs, which leave nothing on disk
+        self._reasons: dict[str, str] = {}  # why a job was interrupted
         self._submissions = 0
         self._look: threading.Timer | None = None
 
     @classmethod
     def connect(cls, scheduler_address: str | None = None, workspace: Workspace | None = None) -> Engine:
-        """The engine of this process for a scheduler (default: a local cluster of its own) and a data folder."""
+        """The engine of this process for a scheduler (default: a local cluster) and a data folder."""
         workspace = workspace or Workspace()
         key = (scheduler_address, workspace.root)
         with cls._engines_lock:
@@ -64,33 +64,33 @@ class Engine:
     # Starting and ending -----------------------------------------------------------------------------------------
 
     def warm(self) -> None:
-        """Start the worker in the background and let it import what training needs: a click is answered fast."""
+        """Start the worker in the background and import what training needs, so that a job starts quickly."""
         threading.Thread(target=self._hand_over, name="phi-leak-lab-engine", daemon=True).start()
 
     def _hand_over(self) -> None:
-        """Give the scheduler as many waiting jobs as workers are free; starts it where there is none."""
+        """Give the scheduler as many waiting jobs as there are free workers, starting it if necessary."""
         try:
             with self._starting:
                 self._start()
                 with self._lock:
                     self._drop_what_is_gone()
-                    asked = bool(self._queue.ready())
-                fit = self._connection.fit(self.workspace.root) if asked else None
+                    ready = bool(self._queue.ready())
+                fit = self._connection.fit(self.workspace.root) if ready else None
                 with self._lock:
                     self._send_ready(fit)
-        except (EngineFailed, OSError) as error:  # OSError: whatever goes wrong with a connection
+        except (EngineFailed, OSError) as error:  # OSError: any failure of a connection
             self._give_up(str(error))
 
     def _start(self) -> None:
-        """Connect to a living cluster; starts one where there is none. Raises EngineFailed."""
+        """Connect to a running cluster, starting one if necessary. Raises EngineFailed."""
         if self._connection.alive:
             return
-        with self._lock:  # the jobs of a cluster that died show as interrupted
+        with self._lock:  # jobs of a cluster that died are shown as interrupted
             self._queue.lose()
         self._connection.open()
 
     def _drop_what_is_gone(self) -> None:
-        """Take out jobs whose folder was deleted, damaged, or claimed by another server, while they waited here."""
+        """Remove jobs whose folder was deleted, damaged, or claimed by another server while they waited here."""
         for ticket in self._queue.waiting():
             status = self._work(ticket.job_id).status()
             if status is None or status.submitted != ticket.submitted:
@@ -127,14 +127,14 @@ class Engine:
         ticket.future.add_done_callback(lambda ended: self._note_end(ticket, ended))
 
     def _give_up(self, message: str) -> None:
-        """Fail what waits, with a sentence; what a worker has goes on."""
+        """Mark waiting jobs as failed, with a sentence; jobs that a worker has continue."""
         with self._lock:
             for ticket in self._queue.waiting():
                 self._queue.remove(ticket.job_id)
                 self._work(ticket.job_id).fail(message)
 
     def close(self) -> None:
-        """End the client and the local cluster. Running jobs show as interrupted afterwards."""
+        """Close the client and end the local cluster. Running jobs are shown as interrupted afterwards."""
         with self._starting, self._lock:
             self._queue.clear()
             if self._look is not None:
@@ -146,17 +146,17 @@ class Engine:
     # Jobs --------------------------------------------------------------------------------------------------------
 
     def submit(self, spec: RunSpec, user: User | None = None) -> Job:
-        """Ask for a run; returns at once. Asking again changes nothing: no run is made or queued twice.
+        """Submit a run and return at once. Submitting it again changes nothing: no run is made or queued twice.
 
-        Without a `user` the machine's owner asks, who has no limits. Raises Refused for what is beyond the user's
-        limits, DiskFull when not even the job's folder can be written.
+        Without a `user` the request comes from the machine's owner, who has no limits. Raises Refused if the job
+        exceeds the user's limits, DiskFull if there is no room even for the job's folder.
         """
         return self._submit(Work(self.workspace, spec.run_id), spec, user)
 
     def submit_audit(self, run_id: str, user: User | None = None) -> Job:
-        """Ask for the full battery on a finished run; returns at once. What is done or under way is not done again.
+        """Submit a full audit of a finished run and return at once. What is done or in progress is not repeated.
 
-        Raises RunNotFound for a run that is not there, ValueError for one that keeps no weights, Refused, DiskFull.
+        Raises RunNotFound if there is no such run, ValueError if it has no weights, Refused and DiskFull as `submit`.
         """
         run = self.workspace.run(run_id)
         check_attackable(run)
@@ -181,11 +181,11 @@ class Engine:
         return job
 
     def _check(self, request: Request, user: User | None) -> None:
-        """Raise Refused for a job that this user may not ask for now."""
+        """Raise Refused for a job that this user may not submit now."""
         if user is None or (self.limits.in_class and self.limits.instructs(user)):
             return
         if self._queue.closed:
-            raise Refused("The queue is closed: the instructor takes no new jobs now. What waits in it still runs.")
+            raise Refused("The queue is closed: the instructor accepts no new jobs now. Jobs already in it still run.")
         live = self._queue.live()
         check(
             self.limits,
@@ -197,7 +197,7 @@ class Engine:
         )
 
     def _note_end(self, ticket: Ticket, future: Future) -> None:
-        """Write down what no worker could, and go on with the next job."""
+        """Record the outcome if no worker could, and continue with the next job."""
         ended, why = _outcome(future)
         with self._lock:
             wanted = self._queue.end(ticket)
@@ -206,16 +206,16 @@ class Engine:
                 self._note_outcome(work, ticket, ended, why)
             elif (again := self._queue.get(ticket.job_id)) is None:
                 work.clear_up()
-            elif work.status() is None:  # the earlier submission took its folder away when it stopped
+            elif work.status() is None:  # the earlier submission removed the folder when it stopped
                 again.submitted = work.queue(again.spec)
             waiting = bool(self._queue.waiting())
         if waiting:
             self.warm()
 
     def _note_outcome(self, work: Work, ticket: Ticket, ended: str, why: str) -> None:
-        """`ended` and `why` as `_outcome` has them."""
+        """Record `ended` and `why`, which come from `_outcome`."""
         status = work.status()
-        if status is None or status.submitted != ticket.submitted:  # it is done, cancelled, or another server's by now
+        if status is None or status.submitted != ticket.submitted:  # done, cancelled, or claimed by another server
             return
         if ended == "error":
             work.fail(why)
@@ -224,11 +224,11 @@ class Engine:
         elif ended == "cancelled" and not work.asked_to_stop:
             work.fail(
                 f"The worker that took this job does not see the data folder {self.workspace.root}. Share the folder "
-                "with it under the same path, or end that worker, and start the job again."
+                "with it under the same path, or end that worker; then start the job again."
             )
 
     def jobs(self) -> list[Job]:
-        """Every job that is not done, running and queued ones first in their order, then the others, newest first."""
+        """Every job that is not done: running and queued ones first, in their order, then the others, newest first."""
         with self._lock:
             found = [self._from_disk(work) for work in Work.asked_for(self.workspace)]
             jobs = [job for job in found if job is not None and not self._is_a_part(job)]
@@ -239,15 +239,15 @@ class Engine:
         return active + others
 
     def _is_a_part(self, job: Job) -> bool:
-        """A base control that is being made within another run is no job of its own."""
+        """Whether the job is a base control that is being made as part of another run."""
         return job.spec.is_base and not job.is_audit and job.id not in self._queue
 
     def status(self, job_id: str) -> Job:
-        """The job of that run, or of that run's audit (`Job.id`). Raises RunNotFound when nobody asked for it."""
+        """The job of that run, or of that run's audit (`Job.id`). Raises RunNotFound if nobody submitted it."""
         with self._lock:
             job = self._find(self._work(job_id))
         if job is None:
-            raise RunNotFound(f"Nobody has asked for {self._in_words(job_id)}.")
+            raise RunNotFound(f"Nobody has submitted {self._in_words(job_id)}.")
         return job
 
     @staticmethod
@@ -255,11 +255,11 @@ class Engine:
         return f"a full audit of run {job_id.removeprefix(AUDIT)}" if job_id.startswith(AUDIT) else f"a run {job_id}"
 
     def run(self, run_id: str) -> Run:
-        """The finished run. Raises RunNotFound while it is not done."""
+        """The finished run. Raises RunNotFound if it is not done yet."""
         return self.workspace.run(run_id)
 
     def progress(self, job_id: str) -> Progress:
-        """Losses, ε, exposures, stage and time left of a job or of a finished run; of an audit, its attack."""
+        """Losses, ε, exposures, stage and remaining time of a job or a finished run; for an audit, its attack."""
         work = self._work(job_id)
         with self._lock:
             reader = self._readers.setdefault(job_id, ProgressReader(work.folder))
@@ -273,16 +273,16 @@ class Engine:
             return Progress()
 
     def cancel(self, job_id: str, user: User | None = None) -> Job:
-        """Take a job out of the queue, stop it within about 2 s while it runs, or forget a failed or broken-off one.
+        """Remove a job from the queue, stop it within about 2 s if it runs, or forget a failed or interrupted one.
 
-        Raises Refused when it is somebody else's.
+        Raises Refused if the job belongs to somebody else.
         """
         with self._lock:
             job = self.status(job_id)
             if job.state in ("done", "cancelled"):
                 return job
             if not self.may_cancel(job_id, user):
-                raise Refused("Only who asked for a job, or the instructor, can cancel it.")
+                raise Refused("Only the user who submitted a job, or the instructor, can cancel it.")
             ticket = self._queue.remove(job_id)
             if ticket is not None and ticket.user is not None and ticket.future is None:
                 self._accounts.give_back(ticket.user, job_id)
@@ -295,31 +295,31 @@ class Engine:
     # The queue ---------------------------------------------------------------------------------------------------
 
     def may_cancel(self, job_id: str, user: User | None) -> bool:
-        """Is this job the user's own, or may they change the whole queue?"""
+        """Whether the job is the user's own, or the user may change the whole queue."""
         return self.limits.instructs(user) or self.owns(job_id, user)
 
     def owns(self, job_id: str, user: User | None) -> bool:
-        """Did this user ask for the job?"""
+        """Whether this user submitted the job."""
         return user is not None and self._owners.get(job_id) == user.name
 
     def move(self, job_id: str, place: int, user: User | None = None) -> None:
-        """Give a waiting job another place in the queue (0 = next). Raises Refused."""
+        """Move a waiting job to another place in the queue (0 = next). Raises Refused."""
         self._only_instructors(user)
         with self._lock:
             try:
                 self._queue.move(job_id, place)
             except KeyError:
-                raise Refused("This job does not wait any more, so it has no place in the queue.") from None
+                raise Refused("This job is no longer waiting, so it has no place in the queue.") from None
 
     def close_queue(self, closed: bool, user: User | None = None) -> None:
-        """Take no new jobs of users, or take them again. Raises Refused."""
+        """Stop accepting new jobs from users, or accept them again. Raises Refused."""
         self._only_instructors(user)
         with self._lock:
             self._queue.closed = closed
 
     @property
     def queue_closed(self) -> bool:
-        """Does the queue take no new jobs of users?"""
+        """Whether the queue accepts no new jobs from users."""
         return self._queue.closed
 
     def _only_instructors(self, user: User | None) -> None:
@@ -344,7 +344,7 @@ class Engine:
         return Job(work.run_id, spec, state, status.message or reason, status.submitted, position, work.is_audit)
 
     def _from_queue(self, work: Work) -> Job | None:
-        """A job that waits, while an earlier submission of it, which was cancelled, takes its folder away."""
+        """A waiting job while an earlier, cancelled submission of it is still removing its folder."""
         ticket = self._queue.get(work.id)
         if ticket is None or ticket.future is not None or work.id not in {one.job_id for one in self._queue.leaving()}:
             return None
@@ -353,10 +353,10 @@ class Engine:
     def _state(self, work: Work, status: Status) -> JobState:
         if status.state in ("queued", "running") and not (self._waits(work.id) or work.in_hand):
             return "interrupted"
-        return "running" if status.state == "done" else status.state  # done, and about to be moved to its place
+        return "running" if status.state == "done" else status.state  # done, but not yet moved to its final place
 
     def _waits(self, job_id: str) -> bool:
-        """Is it in the queue of this engine, or in its worker's hands?"""
+        """Whether the job waits in this engine's queue or a worker of it has the job."""
         ticket = self._queue.get(job_id)
         return ticket is not None and ticket.live
 
@@ -366,9 +366,9 @@ class Engine:
 
 
 def _outcome(future: Future) -> tuple[str, str]:
-    """What `core.jobs.task` returned, `lost` without a scheduler, or `error` with the future's own exception in words.
+    """What `core.jobs.task` returned, `lost` without a scheduler, or `error` with the future's exception in words.
 
-    Asks the worker for its answer, so it must not be called under a lock.
+    This asks the worker for its result, so do not call it while holding a lock.
     """
     if future.status == "error":
         return "error", _why(future.exception())
@@ -376,20 +376,20 @@ def _outcome(future: Future) -> tuple[str, str]:
         return "lost", ""
     try:
         return future.result(timeout=ANSWER_SECONDS), ""
-    except Exception:  # the worker or the connection ended in this very moment; the job's files say how it went
+    except Exception:  # the worker or the connection ended at this moment; the job's files say how it ended
         return "done", ""
 
 
 def _why(error: BaseException | None) -> str:
-    """A future's own exception, as a sentence."""
+    """A future's exception, as a sentence."""
     if isinstance(error, KilledWorker):
         return (
-            "The worker process ended during this job, again and again. Often memory runs out: its log says whether it "
-            "did. With a smaller physical batch or model it needs less; started again, it goes on from where it was."
+            "The worker process died repeatedly during this job, often because memory runs out: its log says whether "
+            "it did. A smaller physical batch or model needs less memory; started again, the job resumes where it was."
         )
     if isinstance(error, ImportError):
         return (
             f"The worker that took this job cannot import what it needs ({error}). Start workers in this program's "
-            "folder and with its environment, and start the job again."
+            "folder and with its environment; then start the job again."
         )
     return f"The worker could not do this job ({type(error).__name__}: {error}). Its log says more."

@@ -1,7 +1,7 @@
-"""`python -m core.jobs.import_task FOLDER`: checks notes that somebody brought, in a process of its own.
+"""`python -m core.jobs.import_task FOLDER`: checks uploaded notes, in a separate process.
 
-Standard input tells in one line of JSON what to import and how; when it is closed, whoever asked is gone, and so is
-this process with what it wrote. FOLDER gets `progress.json` now and then, and in the end either `cohort/` with
+Standard input has one line of JSON with what to import and how. When it is closed, the parent process is gone, and this
+process ends and removes what it wrote. FOLDER regularly gets a `progress.json`, and at the end either `cohort/` with
 `seen.json` (`core.corpus.importing.importer.Seen`), or `failed.json` with a sentence.
 """
 
@@ -25,14 +25,14 @@ from core.runs.store import full_disk_as_sentence
 
 COHORT, SEEN_FILE, PROGRESS_FILE, FAILED_FILE = "cohort", "seen.json", "progress.json", "failed.json"
 TELL_SECONDS = 0.25
-NICE = 5  # pages that others look at come first
-NO_MEMORY = "The check ran out of memory and was ended. Bring a part of the notes, or use a computer with more memory."
+NICE = 5  # pages that users are viewing have priority
+NO_MEMORY = "The check ran out of memory and was ended. Upload part of the notes, or use a computer with more memory."
 
 log = logging.getLogger(__name__)
 
 
 def check(folder: Path, path: str, options: dict[str, Any]) -> None:
-    """Import `path` into `folder/cohort` and write there what was seen, or why it cannot be used. Never raises."""
+    """Import `path` into `folder/cohort` and write the findings, or why the notes cannot be used. Never raises."""
     try:
         (folder / COHORT).mkdir(mode=PRIVATE_FOLDER)
         with full_disk_as_sentence("the cohort", folder):
@@ -44,16 +44,16 @@ def check(folder: Path, path: str, options: dict[str, Any]) -> None:
         _fail(folder, str(error))
     except Exception as error:
         log.exception("a check of notes failed")
-        _fail(folder, f"The check stopped on an unexpected error ({type(error).__name__}); see the log.")
+        _fail(folder, f"The check stopped because of an unexpected error ({type(error).__name__}); see the log.")
 
 
 def _fail(folder: Path, message: str) -> None:
-    shutil.rmtree(folder / COHORT, ignore_errors=True)  # first: it may be what fills the disk
+    shutil.rmtree(folder / COHORT, ignore_errors=True)  # first, because it may be what fills the disk
     replace_text(folder / FAILED_FILE, json.dumps({"message": message}))
 
 
 def _teller(folder: Path) -> Progress:
-    """Writes progress down, a few times a second, and since when there is any."""
+    """A callback that writes progress to disk, at most a few times a second, with the time since the start."""
     begun = time.monotonic()
     last: tuple[float, str] = (0.0, "")
 
@@ -68,14 +68,14 @@ def _teller(folder: Path) -> Progress:
     return tell
 
 
-def _go_with_whoever_asked(folder: Path) -> None:
+def _end_with_parent(folder: Path) -> None:
     sys.stdin.read()
     shutil.rmtree(folder, ignore_errors=True)
     os._exit(1)
 
 
-def _be_modest() -> None:
-    """Let others go first, and be the first to go when memory runs out: not the server that everybody looks at."""
+def _lower_priority() -> None:
+    """Give way to other processes, and be killed before the server if memory runs out."""
     os.nice(NICE)
     with contextlib.suppress(OSError):  # other systems than Linux
         Path("/proc/self/oom_score_adj").write_text("1000")
@@ -84,6 +84,6 @@ def _be_modest() -> None:
 if __name__ == "__main__":
     place = Path(sys.argv[1])
     asked = json.loads(sys.stdin.readline())
-    threading.Thread(target=_go_with_whoever_asked, args=(place,), daemon=True).start()
-    _be_modest()
+    threading.Thread(target=_end_with_parent, args=(place,), daemon=True).start()
+    _lower_priority()
     check(place, asked["path"], asked["options"])

@@ -1,7 +1,7 @@
-"""Checks of notes that somebody brought, each in a process of its own, apart from the queue of runs.
+"""Checks of uploaded notes, each in a separate process, outside the queue of runs.
 
-The engine's one worker may train for an hour, and everybody sees its jobs; a check is short, and its existence is its
-owner's affair. So there is no list of checks: whoever starts one holds the only handle to it.
+The engine's only worker may train for an hour, and everybody sees its jobs. A check is short, and only its owner should
+know of it. So there is no list of checks: whoever starts one holds the only handle to it.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from core.jobs.import_task import COHORT, FAILED_FILE, NO_MEMORY, PROGRESS_FILE,
 from core.runs.uploads.scratch import Scratch
 
 ROOT = Path(__file__).resolve().parents[2]
-AT_ONCE = 2  # the others wait for their turn
+AT_ONCE = 2  # number of checks that run at the same time; the others wait
 LOOK_SECONDS = 0.2
-ETA_FROM = 0.05  # of the whole; earlier, nobody can tell how long the rest takes
+ETA_FROM = 0.05  # share of the whole from which the remaining time is estimated
 
 CheckState = Literal["queued", "running", "done", "failed", "ended"]
 
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class CheckProgress:
-    """How far a check is. `share` is that of the whole, `eta_seconds` None while nothing can be said."""
+    """Progress of a check. `share` is that of the whole; `eta_seconds` is None while there is no estimate."""
 
     what: str = ""
     done: int = 0
@@ -44,7 +44,7 @@ class CheckProgress:
 
 
 class Check:
-    """One check: started by `Checks.start`, and gone with everything it wrote after `end`."""
+    """One check: started by `Checks.start`, and removed with everything it wrote by `end`."""
 
     def __init__(self, root: Path, path: Path, options: dict[str, Any], alive: Callable[[], bool]) -> None:
         self.state: CheckState = "queued"
@@ -62,11 +62,11 @@ class Check:
 
     @property
     def active(self) -> bool:
-        """True while it waits or runs."""
+        """True while the check waits or runs."""
         return self.state in ("queued", "running")
 
     def progress(self) -> CheckProgress:
-        """How far it is, as it said last."""
+        """The progress that the check last reported."""
         said = _read(self._folder.path / PROGRESS_FILE)
         if said is None or said["what"] not in STAGES:
             return CheckProgress()
@@ -77,7 +77,7 @@ class Check:
         return CheckProgress(said["what"], said["done"], said["total"], share, eta)
 
     def end(self) -> None:
-        """Stop it, and remove what it wrote; at any time, any number of times."""
+        """Stop the check and remove what it wrote; safe at any time and more than once."""
         with self._lock:
             self._stop()
             self._folder.cleanup()
@@ -91,7 +91,7 @@ class Check:
             self._process.stdin.close()
 
     def begin(self) -> None:
-        """Start its process, when its turn has come."""
+        """Start the check's process when its turn has come."""
         with self._lock:
             if self.state != "queued":
                 return
@@ -103,21 +103,21 @@ class Check:
 
     def _started(self) -> subprocess.Popen:
         path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
-        process = subprocess.Popen(  # noqa: S603 — our own module
+        process = subprocess.Popen(  # noqa: S603 — a module of this program
             [sys.executable, "-m", "core.jobs.import_task", str(self._folder.path)],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
-            start_new_session=True,  # Ctrl-C is for the server; this ends with it
+            start_new_session=True,  # Ctrl-C is for the server, which ends this process
             text=True,
         )
         assert process.stdin is not None  # a pipe
-        process.stdin.write(json.dumps(self._asked) + "\n")  # not an argument: whose notes they are is in no list
+        process.stdin.write(json.dumps(self._asked) + "\n")  # not an argument: process lists must not show the path
         process.stdin.flush()
         return process
 
     def look(self) -> None:
-        """See whether its process has ended, and whether anybody is still there for whom it was started."""
+        """Check whether the process has ended, and whether anybody still needs the result."""
         with self._lock:
             if self._folder.gone:
                 self.end()
@@ -130,17 +130,17 @@ class Check:
         if seen is not None:
             self.seen, self.state = Seen.model_validate(seen), "done"
             return
-        broken = "The check's process ended in the middle of its work; the server's log may say why."
+        broken = "The check's process ended before it was done; the server's log may say why."
         self.fail(failed["message"] if failed else NO_MEMORY if returncode == -9 else broken)
 
     def fail(self, message: str) -> None:
-        """End it with a sentence of what went wrong, and remove what it wrote."""
+        """End the check with a sentence about what went wrong, and remove what it wrote."""
         with self._lock:
-            if self.state == "ended":  # somebody ended it between the fault and this
+            if self.state == "ended":  # it was ended after the error occurred
                 return
             self._stop()
             self._folder.cleanup()
-            self.message, self.state = message, "failed"  # last: whoever sees it finds nothing left
+            self.message, self.state = message, "failed"  # last: when this is visible, everything is removed
 
 
 class Checks:
@@ -152,10 +152,17 @@ class Checks:
         self._thread: threading.Thread | None = None
 
     def start(self, root: Path, path: Path, options: dict[str, Any], *, alive: Callable[[], bool]) -> Check:
-        """Check the notes of `path` with the `options` of `import_notes`; returns at once.
+        """Check the notes at `path` and return at once.
 
-        `root` is the data folder that may take the cohort over. `alive` tells whether anybody still waits for it: once
-        it has not for a while (`Scratch`), the check ends, and what it has written goes. Raises DiskFull.
+        Args:
+            root: The data folder that may take over the cohort.
+            path: The notes.
+            options: Options of `import_notes`.
+            alive: Whether anybody still waits for the check. After it has returned False for a while (`Scratch`), the
+                check ends, and what it has written is removed.
+
+        Raises:
+            DiskFull: There is no room for its folder.
         """
         check = Check(root, path, options, alive)
         with self._lock:
@@ -181,16 +188,16 @@ class Checks:
             time.sleep(LOOK_SECONDS)
 
 
-CHECKS = Checks()  # of this process
+CHECKS = Checks()  # the one of this process
 
 
 def _or_fail(check: Check, step: Callable[[], None]) -> None:
-    """Take a step with a check; whatever goes wrong is that check's own affair, and the others go on."""
+    """Perform a step of a check; an error fails that check only, and the others continue."""
     try:
         step()
     except Exception:
         log.exception("a check of notes failed")
-        check.fail("The check failed on an unexpected error; the server's log has it.")
+        check.fail("The check failed because of an unexpected error; see the server's log.")
 
 
 def _read(path: Path) -> dict[str, Any] | None:

@@ -1,8 +1,8 @@
-"""Who may do what with the queue: limits for each user, owners of jobs, and the instructor's key.
+"""Permissions for the queue: limits per user, owners of jobs, and the instructor's key.
 
-The command line is the owner's own and has no limits. On the pages a user is a browser session or a signed-in person.
-`make class` sets PHILAB_CLASS=1, for which the limits are strict and a user may cancel only their own jobs, and
-PHILAB_INSTRUCTOR_KEY: whoever knows the key may cancel and reorder all jobs, close the queue, and has no limits.
+Commands are run by the machine's owner and have no limits. On the pages, a user is a browser session or a signed-in
+person. `make class` sets PHILAB_CLASS=1, which makes the limits strict and lets users cancel only their own jobs, and
+PHILAB_INSTRUCTOR_KEY: anyone who knows the key can cancel and reorder all jobs, close the queue, and has no limits.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from core.spec import RunSpec
 log = logging.getLogger(__name__)
 
 DAY_SECONDS = 86_400.0
-MEMBERS = 0.7  # of a synthetic hospital's patients are trained on
-# Seconds on two slow cores, of the shipped (tiny) size; docs/PERFORMANCE.md has the measurements behind them.
+MEMBERS = 0.7  # share of a synthetic hospital's patients in the training data
+# Seconds on two slow cores for the shipped (tiny) size; docs/PERFORMANCE.md has the measurements behind them.
 NOTE_SECONDS = 0.0125  # of training, for one note in one epoch, with privacy
 SCORE_SECONDS = 0.0025  # for scoring one note
 START_SECONDS = 30.0  # quick audit, figures and saving
 AUDIT_SECONDS = 0.11  # of the full battery, for one training note of GPT-2
-SIZES = {"tiny": 1.0, "small": 8.0}  # times as long
-MASKED = 2.4  # times as long is the full battery on DistilBERT and BERT
+SIZES = {"tiny": 1.0, "small": 8.0}  # factor of time by size
+MASKED = 2.4  # factor of time for the full battery on DistilBERT and BERT
 
 
 class Refused(ValueError):
-    """A job, or a change of the queue, that a user may not ask for. The text is a sentence that says why."""
+    """A user may not submit a job or change the queue in this way. The message is a sentence that says why."""
 
 
 @dataclass(frozen=True)
 class User:
-    """Somebody at a page: `name` tells users apart and is known to nobody else; `key` is what they typed as the key."""
+    """A user of a page: `name` tells users apart and is not shown to others; `key` is what they typed as the key."""
 
     name: str
     key: str = field(default="", repr=False)
@@ -44,15 +44,14 @@ class User:
 
 @dataclass(frozen=True)
 class Limits:
-    """The most that one user may ask for, and of everybody together. None = no limit.
+    """The most that one user, and all users together, may submit. None = no limit.
 
     Attributes:
-        jobs: a user's jobs that wait or run.
-        minutes: the estimated minutes of one job.
-        day_minutes: the estimated minutes of all jobs that a user asked for in the last 24 hours.
-        queue: the jobs of all users that wait or run.
-        key: the instructor's key; with none, every user has an instructor's rights.
-
+        jobs: A user's waiting and running jobs.
+        minutes: The estimated minutes of one job.
+        day_minutes: The estimated minutes of all jobs that a user submitted in the last 24 hours.
+        queue: The waiting and running jobs of all users.
+        key: The instructor's key; if it is empty, every user has the instructor's rights.
     """
 
     jobs: int | None = 20
@@ -63,7 +62,7 @@ class Limits:
 
     @classmethod
     def of(cls, environment: Mapping[str, str] = os.environ) -> Limits:
-        """The limits that the environment names, by default those of one's own computer, or of a class."""
+        """The limits in the environment; the defaults are those for a personal computer, or for a class."""
         key = environment.get("PHILAB_INSTRUCTOR_KEY", "").strip()
         in_class = environment.get("PHILAB_CLASS") == "1" or bool(key)
         usual = CLASS if in_class else cls()
@@ -74,11 +73,11 @@ class Limits:
 
     @property
     def in_class(self) -> bool:
-        """Are users' jobs their own, because an instructor is set over the queue?"""
+        """Whether users may cancel only their own jobs, because an instructor manages the queue."""
         return bool(self.key)
 
     def instructs(self, user: User | None) -> bool:
-        """May this user change the whole queue? The machine's owner (None) may; so may all where there is no key."""
+        """Whether this user may change the whole queue: the machine's owner (None), or anyone if there is no key."""
         if user is None or not self.key:
             return True
         if self.key == NOBODY:
@@ -93,19 +92,19 @@ VARIABLES = {
     "day_minutes": "PHILAB_MINUTES_PER_DAY",
     "queue": "PHILAB_QUEUE",
 }
-NOBODY = "\0"  # in a class without a key nobody is the instructor: no typed text equals it
+NOBODY = "\0"  # key of a class without a key: no typed text equals it, so nobody is the instructor
 
 
 def _limit(environment: Mapping[str, str], variable: str, usual: float | None) -> float | None:
-    """A limit from a variable: a number from 0 on, or `none`. Anything else is logged, and the default holds."""
-    told = environment.get(variable, "").strip().lower()
-    if not told:
+    """A limit from a variable: a whole number from 0 up, or `none`. Otherwise logs a warning and uses the default."""
+    value = environment.get(variable, "").strip().lower()
+    if not value:
         return usual
-    if told == "none":
+    if value == "none":
         return None
-    if told.isascii() and told.isdigit() and len(told) < 10:
-        return int(told)
-    log.warning("%s is “%s”: it must be a whole number or “none”. The default, %s, holds.", variable, told, usual)
+    if value.isascii() and value.isdigit() and len(value) < 10:
+        return int(value)
+    log.warning("%s is “%s”: it must be a whole number or “none”. The default, %s, is used.", variable, value, usual)
     return usual
 
 
@@ -113,7 +112,7 @@ def _limit(environment: Mapping[str, str], variable: str, usual: float | None) -
 
 
 def training_notes(spec: RunSpec) -> float:
-    """The expected number of training notes of a run, from its spec alone: the cohort need not exist yet."""
+    """Expected number of training notes of a run, from its spec alone: the cohort need not exist yet."""
     corpus = spec.corpus
     per_patient = corpus.notes_per_patient
     if spec.note_cap is not None:
@@ -122,7 +121,7 @@ def training_notes(spec: RunSpec) -> float:
 
 
 def run_minutes(spec: RunSpec) -> float:
-    """A rough estimate of the minutes that a run takes, for limits; nothing is promised of it."""
+    """A rough estimate of the minutes that a run takes, for limits only."""
     notes, size = training_notes(spec), SIZES[spec.model.size]
     every = (spec.corpus.patients + spec.corpus.population) * spec.corpus.notes_per_patient
     training = notes * spec.training.epochs * NOTE_SECONDS
@@ -131,85 +130,84 @@ def run_minutes(spec: RunSpec) -> float:
 
 
 def audit_minutes(spec: RunSpec) -> float:
-    """A rough estimate of the minutes that the full battery on a run takes."""
+    """A rough estimate of the minutes that the full battery on a run takes, for limits only."""
     masked = 1.0 if spec.model.kind == "gpt2" else MASKED
     return SIZES[spec.model.size] * masked * (START_SECONDS + training_notes(spec) * AUDIT_SECONDS) / 60
 
 
-# What users asked for ------------------------------------------------------------------------------------------------
+# What users submitted ------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Request:
-    """A job that a user asked for. `size` says in words what it is estimated from."""
+    """A job that a user submits. `size` says in words what the estimate is based on."""
 
     minutes: float
     size: str
 
     @classmethod
     def run(cls, spec: RunSpec) -> Request:
-        """Making a run."""
+        """Training a run."""
         notes, epochs = f"{training_notes(spec):,.0f} notes", spec.training.epochs
         return cls(run_minutes(spec), f"{notes} × {epochs:,} epoch{'' if epochs == 1 else 's'}")
 
     @classmethod
     def full_audit(cls, spec: RunSpec) -> Request:
-        """Attacking one."""
+        """Attacking a run."""
         return cls(audit_minutes(spec), f"every attack on {training_notes(spec):,.0f} notes")
 
 
 class Accounts:
-    """What each user asked for in the last 24 hours. Not safe for threads by itself: the engine's lock guards it."""
+    """What each user submitted in the last 24 hours. Not thread-safe: the engine's lock guards it."""
 
     def __init__(self) -> None:
         self._asked: dict[str, dict[str, tuple[float, float]]] = {}  # user → job → (when, minutes)
 
     def minutes(self, user: User) -> float:
-        """The estimated minutes of all that a user asked for in the last 24 hours."""
+        """Estimated minutes of everything that a user submitted in the last 24 hours."""
         since = time.time() - DAY_SECONDS
         recent = {job: one for job, one in self._asked.get(user.name, {}).items() if one[0] > since}
         self._asked[user.name] = recent
         return sum(minutes for _, minutes in recent.values())
 
     def add(self, user: User, job_id: str, minutes: float) -> None:
-        """Count a job that was taken."""
+        """Count a job that was accepted."""
         self._asked.setdefault(user.name, {})[job_id] = (time.time(), minutes)
 
     def give_back(self, user_name: str, job_id: str) -> None:
-        """Count a job no more: it was cancelled before it began."""
+        """Stop counting a job that was cancelled before it began."""
         self._asked.get(user_name, {}).pop(job_id, None)
 
 
 def check(limits: Limits, user: User, request: Request, *, own: int, everybody: int, day_minutes: float) -> None:
-    """Raise Refused, a sentence, for a job beyond a user's limits.
+    """Raise Refused, with a sentence, for a job beyond a user's limits.
 
     Args:
-        limits: of this server.
-        user: who asks.
-        request: the job.
-        own: the user's jobs that wait or run.
-        everybody: all jobs that wait or run.
-        day_minutes: what the user asked for in the last 24 hours, in estimated minutes.
-
+        limits: Those of this server.
+        user: The user who submits the job.
+        request: The job.
+        own: Number of the user's waiting and running jobs.
+        everybody: Number of all waiting and running jobs.
+        day_minutes: Estimated minutes that the user submitted in the last 24 hours.
     """
     if limits.minutes is not None and request.minutes > limits.minutes:
         raise Refused(
-            f"This job would take about {_minutes(request.minutes)} ({request.size}); the most here is "
+            f"This job would take about {_minutes(request.minutes)} ({request.size}); the limit here is "
             f"{_minutes(limits.minutes)}. Choose fewer epochs or a smaller hospital."
         )
     if limits.jobs is not None and own >= limits.jobs:
         jobs = "1 job" if own == 1 else f"{own} jobs"
         raise Refused(
-            f"You have {jobs} waiting or running, and the most here is {limits.jobs}. Wait until one is done, or "
+            f"You have {jobs} waiting or running, and the limit here is {limits.jobs}. Wait until one is done, or "
             "cancel one on the page Train."
         )
     if limits.day_minutes is not None and day_minutes + request.minutes > limits.day_minutes:
         raise Refused(
-            f"This job would take about {_minutes(request.minutes)}. You have asked for {_minutes(day_minutes)} in the "
-            f"last 24 hours, and the most here is {_minutes(limits.day_minutes)}."
+            f"This job would take about {_minutes(request.minutes)}. You have submitted {_minutes(day_minutes)} in the "
+            f"last 24 hours, and the limit here is {_minutes(limits.day_minutes)}."
         )
     if limits.queue is not None and everybody >= limits.queue:
-        raise Refused(f"{everybody} jobs wait or run already, the most that this server takes. Try again later.")
+        raise Refused(f"{everybody} jobs are already waiting or running, the limit of this server. Try again later.")
 
 
 def _minutes(minutes: float) -> str:
@@ -222,14 +220,14 @@ def _minutes(minutes: float) -> str:
 
 
 def in_words(limits: Limits, instructs: bool) -> Sequence[str]:
-    """The limits of one user in words, for pages; empty for whoever has none."""
+    """The limits of one user in words, for pages; empty for a user without limits."""
     if instructs and limits.in_class:
         return ()
-    told = []
+    found = []
     if limits.jobs is not None:
-        told.append(f"{limits.jobs} jobs at a time")
+        found.append(f"{limits.jobs} jobs at a time")
     if limits.minutes is not None:
-        told.append(f"{_minutes(limits.minutes)} a job")
+        found.append(f"{_minutes(limits.minutes)} per job")
     if limits.day_minutes is not None:
-        told.append(f"{_minutes(limits.day_minutes)} in 24 hours")
-    return told
+        found.append(f"{_minutes(limits.day_minutes)} in 24 hours")
+    return found

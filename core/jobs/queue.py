@@ -1,7 +1,7 @@
-"""The queue of one engine, in memory: which jobs wait, in which order, and which a scheduler has.
+"""The queue of one engine, in memory: which jobs wait, in which order, and which of them a scheduler has.
 
-The engine hands a job over only when a worker is free for it. So a job that waits can be cancelled or moved without
-asking anybody, and a job that was handed over is on its way to a worker.
+The engine hands a job over only when a worker is free for it. So a waiting job can be cancelled or moved without the
+scheduler, and a job that was handed over is on its way to a worker.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from core.spec import RunSpec
 
 @dataclass(eq=False)
 class Ticket:
-    """One submission of a job. `future` is None while it waits, `submitted` its time as its status has it."""
+    """One submission of a job. `future` is None while it waits; `submitted` is the time in the job's status."""
 
     job_id: str
     spec: RunSpec
@@ -25,17 +25,17 @@ class Ticket:
 
     @property
     def live(self) -> bool:
-        """Does it wait, or is it in a worker's hands?"""
+        """Whether it waits, or a worker has it."""
         return self.future is None or not self.future.done()
 
 
 @dataclass
 class Queue:
-    """Tickets in the order in which they run. Not safe for threads by itself: the engine's lock guards it."""
+    """Tickets in the order in which they run. Not thread-safe: the engine's lock guards it."""
 
     closed: bool = False
     _tickets: dict[str, Ticket] = field(default_factory=dict)
-    _leaving: list[Ticket] = field(default_factory=list)  # cancelled, but a worker may be about to begin them
+    _leaving: list[Ticket] = field(default_factory=list)  # cancelled, but a worker may be about to start them
 
     def __contains__(self, job_id: str) -> bool:
         return job_id in self._tickets
@@ -50,35 +50,35 @@ class Queue:
         self._tickets[ticket.job_id] = ticket
 
     def waiting(self) -> list[Ticket]:
-        """Jobs that no scheduler has yet, next one first."""
+        """Jobs that no scheduler has yet, in order."""
         return [ticket for ticket in self._tickets.values() if ticket.future is None]
 
     def ready(self) -> list[Ticket]:
-        """Those of `waiting` that may be handed over: no earlier submission of the same job is still on its way."""
+        """Those of `waiting` that may be handed over: no earlier submission of the same job is still in progress."""
         leaving = {ticket.job_id for ticket in self._leaving}
         return [ticket for ticket in self.waiting() if ticket.job_id not in leaving]
 
     def live(self) -> list[Ticket]:
-        """Jobs that run or wait, in their order."""
+        """Jobs that run or wait, in order."""
         return [ticket for ticket in self._tickets.values() if ticket.live]
 
     def leaving(self) -> list[Ticket]:
-        """Jobs that were cancelled and that a worker has, or may be about to begin."""
+        """Cancelled jobs that a worker has, or may be about to start."""
         return list(self._leaving)
 
     def in_hand(self) -> int:
-        """How many jobs the scheduler has, with those that were cancelled and have not ended yet."""
+        """Number of jobs that the scheduler has, including cancelled ones that have not ended yet."""
         return sum(one.future is not None and one.live for one in (*self._tickets.values(), *self._leaving))
 
     def remove(self, job_id: str) -> Ticket | None:
-        """Take a job out. One that was handed over counts as in hand until its future is done."""
+        """Remove a job. If it was handed over, it counts as in hand until its future is done."""
         ticket = self._tickets.pop(job_id, None)
         if ticket is not None and ticket.future is not None and ticket.live:
             self._leaving.append(ticket)
         return ticket
 
     def end(self, ticket: Ticket) -> bool:
-        """Forget a ticket whose future is done. True when it was not cancelled."""
+        """Forget a ticket whose future is done. True if it was not cancelled."""
         if ticket in self._leaving:
             self._leaving.remove(ticket)
             return False
@@ -88,18 +88,18 @@ class Queue:
         return kept
 
     def lose(self) -> None:
-        """Forget what a scheduler had that is gone; what waits goes on waiting."""
+        """Forget the jobs of a scheduler that is gone; waiting jobs keep waiting."""
         self._tickets = {ticket.job_id: ticket for ticket in self.waiting()}
         self._leaving = []
 
     def clear(self) -> list[Ticket]:
-        """Empty it, and return what waited."""
+        """Empty the queue and return the waiting jobs."""
         waiting = self.waiting()
         self._tickets, self._leaving = {}, []
         return waiting
 
     def move(self, job_id: str, place: int) -> None:
-        """Give a waiting job another place among the waiting ones (0 = next). Raises KeyError for any other job."""
+        """Move a waiting job to another place among the waiting ones (0 = next). Raises KeyError for any other job."""
         waiting = self.waiting()
         moved = next((ticket for ticket in waiting if ticket.job_id == job_id), None)
         if moved is None:

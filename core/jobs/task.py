@@ -1,4 +1,4 @@
-"""What a worker process does: make one run, attack one, or get ready for the first."""
+"""The tasks of a worker process: train a run, attack a run, or prepare for the first task."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 def make_run(spec_json: str, root: str, shared: tuple[str, ...], submitted: float) -> Ended:
-    """Make the run of a spec and return how it ended; details are in the run's own files."""
+    """Make the run of a spec and return how it ended; the run's own files have the details."""
     workspace = Workspace(root, [Path(folder) for folder in shared])
     spec = RunSpec.model_validate_json(spec_json)
     stop = _asked_to_stop(workspace.work(spec.run_id), submitted)
@@ -30,9 +30,9 @@ def make_run(spec_json: str, root: str, shared: tuple[str, ...], submitted: floa
 
 
 def attack_run(run_id: str, root: str, shared: tuple[str, ...], submitted: float) -> Ended:
-    """Run the full battery on a run and return how it ended; details are beside what the audit leaves.
+    """Run the full battery on a run and return how it ended; the audit's folder has the details.
 
-    Attacks that are done are not done again, so a worker that takes over from one that died goes on after them.
+    Finished attacks are not repeated, so a worker that takes over from one that died continues after them.
     """
     workspace = Workspace(root, [Path(folder) for folder in shared])
     stop = _asked_to_stop(workspace.audit(run_id).folder, submitted)
@@ -41,9 +41,9 @@ def attack_run(run_id: str, root: str, shared: tuple[str, ...], submitted: float
 
 
 def _ended(what: str, workspace: Workspace, stop: Callable[[], bool], work: Callable[[], object]) -> Ended:
-    """Never raises: an exception would have the scheduler try again what will fail again.
+    """Do the work and return how it ended. Never raises: the scheduler would retry what will fail again.
 
-    Imported notes do not outlive the job in this process's memory: their owner may delete them while it waits.
+    Imported notes are dropped from this process's memory after the job: their owner may delete them at any time.
     """
     if stop():
         return "cancelled"
@@ -60,10 +60,10 @@ def _ended(what: str, workspace: Workspace, stop: Callable[[], bool], work: Call
 
 
 def _asked_to_stop(folder: Path, submitted: float) -> Callable[[], bool]:
-    """Whether a job was cancelled: its folder has a cancel file, or does not ask for this very submission any more.
+    """Whether a job was cancelled: its folder has a cancel file, or its status is of another submission, or gone.
 
-    A job that no worker has begun is cancelled by removing its status, so a worker that was about to begin it finds
-    none, or one with another time of submission. Looks at the disk at most five times a second.
+    A job that no worker has started is cancelled by removing its status, so a worker about to start it finds none, or
+    one with another time of submission. The disk is checked at most five times a second.
     """
     looked, found = 0.0, False
 
@@ -84,7 +84,7 @@ def _asks_for(folder: Path, submitted: float) -> bool:
 
 
 def get_ready() -> None:
-    """Import what training needs, so that the first click does not wait for it."""
+    """Import what training needs, so that the first job does not wait for it."""
     import core.attacks.exposure
     import core.attacks.membership.scores
     import core.attacks.memorisation.extraction

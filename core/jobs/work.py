@@ -1,7 +1,8 @@
-"""One job's place on disk: making a run, or attacking a finished one.
+"""The files of one job: training a run, or attacking a finished one.
 
-A job's folder holds `status.json` while somebody waits for it, the diary `events.jsonl`, and `cancel` once somebody
-asked it to stop; whoever is at it holds its lock. So every browser, and a restarted server, sees the same jobs.
+A job's folder contains `status.json` while somebody waits for it, the event log `events.jsonl`, and `cancel` after
+somebody asked it to stop. The process that works on it holds its lock. So every browser, and a restarted server, sees
+the same jobs.
 """
 
 from __future__ import annotations
@@ -21,16 +22,16 @@ from core.runs.store import Workspace
 from core.spec import RunSpec
 
 JobState = Literal["queued", "running", "done", "cancelled", "failed", "interrupted"]
-AUDIT = "audit-"  # in front of a run's name: the job of attacking it with the full battery
+AUDIT = "audit-"  # prefix of the job id for a run's full audit
 
 
 @dataclass(frozen=True)
 class Job:
-    """A run that somebody asked for, or its full audit (`is_audit`). `id` names the job.
+    """A run that somebody submitted, or its full audit (`is_audit`). `id` names the job.
 
-    `position` is how many jobs are before it in the queue (0 = next or running; None = not in the queue). `interrupted`
-    means that whoever was at it is gone (a server restart): asking again goes on from its checkpoint, or with the
-    attacks that are not done yet.
+    `position` is the number of jobs before it in the queue (0 = next or running; None = not in the queue).
+    `interrupted` means that the process working on it is gone (a server restart): submitting it again resumes from its
+    checkpoint, or with the attacks that are not done yet.
     """
 
     run_id: str
@@ -43,18 +44,18 @@ class Job:
 
     @property
     def id(self) -> str:
-        """The run's name, or that with `audit-` in front."""
+        """The run's id, or the run's id with the prefix `audit-`."""
         return AUDIT + self.run_id if self.is_audit else self.run_id
 
     @property
     def active(self) -> bool:
-        """True while it waits or runs."""
+        """True while the job waits or runs."""
         return self.state in ("queued", "running")
 
 
 @dataclass(frozen=True)
 class Work:
-    """A job as its files tell of it; which of them wait in a queue only the engine knows."""
+    """A job according to its files; only the engine knows which jobs wait in a queue."""
 
     workspace: Workspace
     run_id: str
@@ -62,12 +63,12 @@ class Work:
 
     @classmethod
     def of(cls, workspace: Workspace, job_id: str) -> Work:
-        """The job of that id, whether or not anybody asked for it."""
+        """The job of that id, whether or not anybody submitted it."""
         return cls(workspace, job_id.removeprefix(AUDIT), job_id.startswith(AUDIT))
 
     @classmethod
     def asked_for(cls, workspace: Workspace) -> list[Work]:
-        """Everything that somebody asked for and that is not done."""
+        """All jobs that somebody submitted and that are not done."""
         audits = (workspace.root / "audits").glob(f"*/{STATUS_FILE}")
         return [
             *(cls(workspace, folder.name) for folder in workspace.works()),
@@ -81,32 +82,32 @@ class Work:
 
     @property
     def folder(self) -> Path:
-        """Where its state and diary stand. Raises RunNotFound for what is no run's name."""
+        """The folder of its state and event log. Raises RunNotFound for anything that is not a run id."""
         return self.workspace.audit(self.run_id).folder if self.is_audit else self.workspace.work(self.run_id)
 
     @property
     def lock_file(self) -> Path:
-        """What whoever makes or attacks the run holds locked."""
+        """The lock file of the process that makes or attacks the run."""
         return (self.workspace.audit_lock_file if self.is_audit else self.workspace.lock_file)(self.run_id)
 
     @property
     def in_hand(self) -> bool:
-        """Is any living process at it?"""
+        """Whether a living process works on it."""
         return in_use(self.lock_file)
 
     def status(self) -> Status | None:
-        """What its files say; None when nobody waits for it."""
+        """The status in its files; None if nobody waits for it."""
         return read_status(self.folder)
 
     def spec(self) -> RunSpec | None:
-        """The spec of the run it is about; None when that cannot be read."""
+        """The spec of the run it is about; None if it cannot be read."""
         try:
             return self.workspace.run(self.run_id).spec if self.is_audit else read_spec(self.folder)
         except (RunNotFound, RunBroken, OSError):
             return None
 
     def finished(self) -> Job | None:
-        """The job as done: a complete run, or one of which the battery has no attack and no figure left to make."""
+        """The job as done: a complete run, or a run for which the battery has no attack and no figure left to make."""
         try:
             run = self.workspace.run(self.run_id)
         except (RunNotFound, RunBroken):
@@ -120,9 +121,10 @@ class Work:
         return Job(self.run_id, run.spec, "done", run.status.message, submitted, None, self.is_audit)
 
     def queue(self, spec: RunSpec) -> float:
-        """Write down that somebody waits for it; returns the time, by which a worker knows this very submission.
+        """Record that somebody waits for it, and return the time, which identifies this submission to a worker.
 
-        Raises DiskFull when not even that can be written.
+        Raises:
+            DiskFull: There is no room even for that.
         """
         if self.is_audit:
             with full_disk_as_sentence(f"the audit of run {self.run_id}", self.folder):
@@ -135,10 +137,10 @@ class Work:
         return submitted
 
     def withdraw(self) -> None:
-        """Nobody waits for it any more: a worker at it is asked to stop; else what asks for it is removed.
+        """Cancel the job: ask the worker on it to stop, or else remove its request.
 
-        Of a run nothing is left; of an audit the attacks that were done are kept. The lock is held meanwhile, so a
-        worker that is about to begin waits, and then finds that nobody asks for the job.
+        A run leaves nothing behind; an audit keeps its finished attacks. The lock is held meanwhile, so a worker about
+        to start the job waits, and then finds that nobody requests it.
         """
         if not self.folder.exists():
             return
@@ -153,15 +155,15 @@ class Work:
 
     @property
     def asked_to_stop(self) -> bool:
-        """Is a worker that is at it asked to stop?"""
+        """Whether the worker has been asked to stop."""
         return (self.folder / CANCEL_FILE).exists()
 
     def clear_up(self) -> None:
-        """Remove the request to stop, once whoever was asked has stopped."""
+        """Remove the request to stop after the worker has stopped."""
         (self.folder / CANCEL_FILE).unlink(missing_ok=True)
 
     def fail(self, message: str) -> None:
-        """Write down why it cannot be done, where somebody waits for it."""
+        """Record why it cannot be done, if somebody waits for it."""
         status = self.status()
         if status is not None:
             write_status(
@@ -170,7 +172,7 @@ class Work:
             append_event(self.folder, "failed", message=message)
 
     def task(self, submitted: float) -> tuple[str, str, str, tuple[str, ...], float]:
-        """The function of `core.jobs.task` that does it, and its arguments. Raises RunNotFound, RunBroken."""
+        """The function of `core.jobs.task` for it, and its arguments. Raises RunNotFound, RunBroken."""
         places = (str(self.workspace.root), tuple(map(str, self.workspace.shared)), submitted)
         if self.is_audit:
             self.workspace.run(self.run_id)

@@ -1,7 +1,7 @@
-"""What the workers of an existing cluster must have before a job is sent to one, and calls that any worker can read.
+"""Requirements on the workers of an existing cluster before they get a job, and calls that any worker can unpickle.
 
-A worker that is sent a function of a module that it cannot import closes itself while it reads the message. So what
-goes to such a cluster is defined inside another function: cloudpickle then sends its code, not its module's name.
+A worker that is sent a function from a module that it cannot import shuts down while it reads the message. So functions
+for such a cluster are defined inside another function: cloudpickle then sends their code, not their module's name.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from typing import Any
 from distributed import Client
 
 ROOT = Path(__file__).resolve().parents[2]
-MEMORY_NEEDED = 1 << 30  # bytes that must be left on a worker; a run of the shipped size takes about that
-MOST_NAMED = 3  # workers in one sentence
+MEMORY_NEEDED = 1 << 30  # bytes that must be free on a worker; a run of the shipped size takes about that
+MOST_NAMED = 3  # workers named in one error message
 Facts = dict[str, Any]
 
 
 def fact_finder() -> Callable[..., Facts]:
-    """A function without imports of its own: what a worker is, and what of this program and its data it sees."""
+    """A function with all imports inside: it reports what a worker is and what it sees of this program and its data."""
 
     def facts(data: str, token_file: str, dask_worker: Any = None) -> Facts:
         import hashlib
@@ -61,7 +61,7 @@ def fact_finder() -> Callable[..., Facts]:
 
 
 def task_caller() -> Callable[..., str]:
-    """A function that looks a task of `core.jobs.task` up where it runs; a worker without the package only fails it."""
+    """A function that looks up a task of `core.jobs.task` where it runs; a worker without the package just fails it."""
 
     def call(name: str, *arguments: Any) -> str:
         from importlib import import_module
@@ -101,11 +101,11 @@ def fit_workers(client: Client, data: Path) -> Fit:
 
 @contextlib.contextmanager
 def _token(data: Path) -> Any:
-    """A file with a random text in the data folder: only a worker that sees this very folder can read it."""
+    """A file with random text in the data folder: only a worker that sees this same folder can read it."""
     data.mkdir(parents=True, exist_ok=True)
     token = secrets.token_hex(16)
     with tempfile.NamedTemporaryFile("w", prefix=".seen-by-workers-", dir=data) as file:
-        Path(file.name).chmod(0o644)  # a worker may run as another user of the same group of machines
+        Path(file.name).chmod(0o644)  # a worker may run as another user
         file.write(token)
         file.flush()
         yield Path(file.name).name, token
@@ -125,13 +125,13 @@ def _other_pythons(client: Client) -> dict[str, str]:
 
 
 def _python(version: Any) -> str:
-    """`3.11` of what a node says about itself."""
+    """`3.11`, from what a node reports about itself."""
     full = dict(version["host"]).get("python", "?") if isinstance(version, Mapping) else "?"
     return ".".join(str(full).split(".")[:2])
 
 
 def _refusal(found: Facts | Exception, expected: Facts, data: Path) -> str | None:
-    """Why a worker cannot take a job and what to do, as the end of a sentence; None where it can."""
+    """Why a worker cannot take a job and what to do, as the end of a sentence; None if it can."""
     if isinstance(found, Exception):
         return f"could not be checked ({type(found).__name__}: {found}). Look into its log, then start it again."
     if found["package"] is None:
@@ -141,10 +141,10 @@ def _refusal(found: Facts | Exception, expected: Facts, data: Path) -> str | Non
     if found["token"] != expected["token"]:
         return f"does not see this data folder: share {data} with it under the same path."
     if not found["writable"]:
-        return f"may not write into the data folder {data}. Give its user the right to."
+        return f"may not write to the data folder {data}. Give its user permission to write there."
     if found["memory"] < MEMORY_NEEDED:
         left, needed = found["memory"] / (1 << 30), MEMORY_NEEDED / (1 << 30)
         return (
-            f"has {left:.1f} GiB of memory left, and a job needs about {needed:.0f} GiB. Free some, or raise its limit."
+            f"has {left:.1f} GiB of free memory, but a job needs about {needed:.0f} GiB. Free some, or raise its limit."
         )
     return None

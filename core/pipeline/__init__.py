@@ -1,4 +1,4 @@
-"""From a spec to a finished run, and from a run to its audit; figures made again from stored tables.
+"""From a spec to a finished run, and from a run to its audit; also figures computed again from stored tables.
 
-A `RunSpec` enters `training_run.execute`; a folder in the workspace leaves, whole or not at all.
+Input: a `RunSpec`, to `training_run.execute`. Output: a folder in the workspace, complete or not at all.
 """

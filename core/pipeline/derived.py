@@ -55,7 +55,7 @@ def rebuild(folder: Path, workspace: Workspace) -> None:
     spec = read_stored_spec(folder).spec
     broken = [name for name, _ in file_problems(folder, spec) if name not in DERIVED]
     if broken:
-        raise RunBroken(f"its file {broken[0]} is damaged, too")
+        raise RunBroken(f"its file {broken[0]} is damaged as well")
     control = None
     if not spec.is_base:
         base = workspace.run(spec.base_spec().run_id)
@@ -70,7 +70,7 @@ def rebuild(folder: Path, workspace: Workspace) -> None:
 
 def _trusted(name: str, problems: dict[str, str]) -> None:
     for file, problem in problems.items():
-        raise RunBroken(f"of {name}, which it is computed from, {file} {problem}")
+        raise RunBroken(f"it is computed from {name}, in which {file} {problem}")
 
 
 def differing(folder: Path) -> list[str] | None:

@@ -1,4 +1,4 @@
-"""What is looked at after every epoch while a model trains: how it reads held-out notes, and three canaries."""
+"""Evaluation after every epoch of training: the loss on held-out notes, and the exposure of three canaries."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from core.spec import RunSpec
 if TYPE_CHECKING:
     from core.models.build import LanguageModel
 
-EVALUATION_NOTES = 48  # held-out notes whose loss is followed
+EVALUATION_NOTES = 48  # held-out notes on which the loss is tracked
 
 
 def evaluator(corpus: Corpus, spec: RunSpec) -> Callable[[LanguageModel], dict[str, Any]]:
-    """What each epoch records: the loss on a fixed sample of held-out notes, and the exposure of three canaries."""
+    """Evaluation of each epoch: the loss on a fixed sample of held-out notes, and the exposure of three canaries."""
     from core.attacks.exposure import canary_exposures
     from core.models.likelihood import perplexity
 
@@ -37,7 +37,7 @@ def evaluator(corpus: Corpus, spec: RunSpec) -> Callable[[LanguageModel], dict[s
 
 
 def tracked_canaries(canaries: pd.DataFrame) -> pd.DataFrame:
-    """The canaries followed while a model trains: the most and the least often planted one, and one never planted."""
+    """The canaries to track during training: the most and the least often planted one, and one never planted."""
     sentences = canaries[canaries["form"] != "patient"].sort_values(["insertions", "canary_id"])
     planted, absent = sentences[sentences["inserted"]], sentences[~sentences["inserted"]]
     return pd.concat([planted.tail(1), planted.iloc[:-1].head(1), absent.head(1)]).reset_index(drop=True)

@@ -1,9 +1,9 @@
-"""The full audit of a run: every attack of the battery that makes sense for its model, each stored as soon as it ends.
+"""The full audit of a run: every attack of the battery that applies to its model, each stored as soon as it ends.
 
-One attack's failure is a line of the audit and costs nothing of the others. What is done is not done again. Attacks of
-one audit share what is costly (`core.attacks.registry.Target`): a note is read once by each model. How far an audit is
-stands beside its results, in a `status.json` that is there only while it is under way (or failed as a whole) and in the
-diary `events.jsonl`: whoever looks, in whichever process, sees it.
+A failed attack is recorded and does not affect the others. Finished attacks are not repeated. Attacks of one audit
+share expensive results (`core.attacks.registry.Target`): each model reads a note once. The progress of an audit is
+stored beside its results, in the event log `events.jsonl` and in a `status.json` that exists only while the audit is in
+progress (or has failed as a whole), so every process can read it.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from core.runs.store import Workspace
 if TYPE_CHECKING:
     from core.attacks.registry import Attack, Report, Target
 
-EVENT_SECONDS = 0.5  # at most so often is progress told
-SUMMARY = "summary: "  # in front of a summary's name, where attacks have theirs
+EVENT_SECONDS = 0.5  # shortest time between two reports of progress
+SUMMARY = "summary: "  # prefix of a summary's name among the names of attacks
 EventListener = Callable[[dict[str, Any]], None]
 
 
 def target_of(run: Run, workspace: Workspace) -> Target:
-    """The run as attacks see it, with its models loaded when an attack first asks for them."""
+    """The run as attacks see it; each of its models is loaded when an attack first needs it."""
     from core.attacks.membership.reference import reference_models
     from core.attacks.registry import Target
 
@@ -56,42 +56,41 @@ def audit(
     on_event: EventListener | None = None,
     should_stop: Callable[[], bool] | None = None,
 ) -> StoredAudit:
-    """Run the battery on a run, and return what is stored. Attacks that are done are left alone, unless `again`.
+    """Run the battery on a run and return what is stored. Finished attacks are not repeated, except with `again`.
 
     Args:
-        run: a complete run that keeps its weights.
-        workspace: where audits are stored, beside the runs.
-        attacks: names of the registry; all that apply to the run's kind of model by default.
-        again: repeat attacks that are done, too.
-        on_event: told every event that is appended to the audit's diary: `{"event": "attack", "attack", "number",
+        run: A complete run with its weights.
+        workspace: Where audits are stored, beside the runs.
+        attacks: Names from the registry; by default all that apply to the run's kind of model.
+        again: Also repeat finished attacks.
+        on_event: Called with every event that is appended to the audit's log: `{"event": "attack", "attack", "number",
             "of"}` before each attack, `{"event": "progress", "attack", "done", "total", "eta_seconds"}` within it and
             `{"event": "outcome", "attack", "state", "seconds", "message"}` after it; at the end `done`, `cancelled` or
             `failed`.
-        should_stop: polled between batches; True ends the audit, and what is done stays.
+        should_stop: Polled between batches; True ends the audit and keeps what is finished.
 
     Raises:
-        Cancelled: `should_stop` said so.
-        ValueError: an attack that does not exist or does not apply, or a run without weights.
-        DiskFull: what an attack found could not be stored; what was done before is kept.
-
+        Cancelled: `should_stop` returned True.
+        ValueError: An attack does not exist or does not apply, or the run has no weights.
+        DiskFull: An attack's results could not be stored; what was finished before is kept.
     """
     chosen = chosen_attacks(run, attacks)
     check_attackable(run)
     stop = should_stop or (lambda: False)
     with held(workspace.audit_lock_file(run.id), should_stop=stop) as holding:
         if not holding:
-            raise Cancelled(f"The audit of run {run.id} was cancelled while another process was at it.")
+            raise Cancelled(f"The audit of run {run.id} was cancelled while another process was working on it.")
         folder = workspace.audit(run.id).folder
         with full_disk_as_sentence(f"the audit of run {run.id}", folder):
             workspace.begin_audit(run.id, run.spec.corpus)
-            diary = EventLog(folder, on_event)
-            with _under_way(folder, diary):
-                diary.stage("notes", "Reading the hospital's notes and the model")
-                return _Battery(run, workspace, diary, stop).go(chosen, again)
+            log = EventLog(folder, on_event)
+            with _under_way(folder, log):
+                log.stage("notes", "Reading the hospital's notes and the model")
+                return _Battery(run, workspace, log, stop).go(chosen, again)
 
 
 @contextmanager
-def _under_way(folder: Path, diary: EventLog) -> Iterator[None]:
+def _under_way(folder: Path, log: EventLog) -> Iterator[None]:
     """Keep the audit's state on disk: `running`, then nothing when it ends or is stopped, `failed` with the reason."""
     submitted = (read_status(folder) or Status(state="running", submitted=time.time())).submitted
     started = time.time()
@@ -99,34 +98,36 @@ def _under_way(folder: Path, diary: EventLog) -> Iterator[None]:
     try:
         yield
     except Cancelled as cancelled:
-        diary.emit("cancelled", message=str(cancelled))
+        log.emit("cancelled", message=str(cancelled))
         (folder / STATUS_FILE).unlink(missing_ok=True)
         raise
     except Exception as error:
         failed = Status(state="failed", message=str(error), submitted=submitted, started=started, finished=time.time())
         write_status(folder, failed)
-        diary.emit("failed", message=str(error))
+        log.emit("failed", message=str(error))
         raise
-    diary.emit("done", message="The audit is complete.")
-    (folder / STATUS_FILE).unlink(missing_ok=True)  # last: without it, whoever looks takes the diary for whole
+    log.emit("done", message="The audit is complete.")
+    (folder / STATUS_FILE).unlink(missing_ok=True)  # last: without this file, readers take the log as complete
 
 
 def check_attackable(run: Run) -> None:
-    """Raise ValueError, a sentence, for a run without weights."""
+    """Raise ValueError, with a sentence, for a run without weights."""
     if not run.has_model:
-        raise ValueError(f"Run {run.id} keeps no weights, so it cannot be attacked: it has the quick audit's tables.")
+        raise ValueError(
+            f"Run {run.id} has no weights, so it cannot be attacked; only its quick audit's tables are available."
+        )
 
 
 def open_attacks(run: Run, workspace: Workspace) -> list[Attack]:
-    """The attacks that a full audit of the run would still run: those never run, failed, or made by older code."""
+    """The attacks left for a full audit of the run: those never run, failed, or run by older code."""
     before = workspace.audit(run.id).outcomes()
     return [attack for attack in chosen_attacks(run, None) if not _is_done(attack, before.get(attack.name))]
 
 
 def open_figures(run: Run, workspace: Workspace) -> list[Summary]:
-    """The figures that a full audit would still make of what attacks have found: never made, failed, or by older code.
+    """The figures left for a full audit to compute from the attacks' results: never made, failed, or by older code.
 
-    Also those older than an attack: the audit that ran it ended before its figures. None where no attack was run.
+    It includes figures older than an attack, after an audit that ended before its figures. Empty if no attack was run.
     """
     before = workspace.audit(run.id).outcomes()
     newest = max((one.finished for name, one in before.items() if not name.startswith(SUMMARY)), default=None)
@@ -180,7 +181,7 @@ def _not_under_way(run: Run, workspace: Workspace) -> Iterator[None]:
 
 
 def chosen_attacks(run: Run, names: Sequence[str] | None) -> list[Attack]:
-    """The attacks of those names that apply to a run (all without names). Raises ValueError with a sentence."""
+    """The attacks with those names that apply to a run; without names, all that apply. Raises ValueError."""
     from core.attacks.battery import REGISTRY, applicable
 
     possible = applicable(run.spec.model.kind)
@@ -188,7 +189,7 @@ def chosen_attacks(run: Run, names: Sequence[str] | None) -> list[Attack]:
         return possible
     for name in names:
         if name not in REGISTRY:
-            raise ValueError(f"There is no attack “{name}”. There are: {', '.join(REGISTRY)}.")
+            raise ValueError(f"There is no attack “{name}”. The attacks are: {', '.join(REGISTRY)}.")
         if REGISTRY[name] not in possible:
             kinds = ", ".join(REGISTRY[name].kinds)
             raise ValueError(f"The attack “{name}” is for {kinds}, and run {run.id} is a {run.spec.model.kind} model.")
@@ -197,11 +198,11 @@ def chosen_attacks(run: Run, names: Sequence[str] | None) -> list[Attack]:
 
 @dataclass(frozen=True)
 class _Battery:
-    """One audit on its way."""
+    """One audit in progress."""
 
     run: Run
     workspace: Workspace
-    diary: EventLog
+    log: EventLog
     stop: Callable[[], bool]
 
     def go(self, attacks: Sequence[Attack], again: bool) -> StoredAudit:
@@ -211,16 +212,16 @@ class _Battery:
         if open_ones:
             target = target_of(self.run, self.workspace)
             for number, attack in enumerate(open_ones, start=1):
-                self.diary.emit("attack", attack=attack.name, number=number, of=len(open_ones))
+                self.log.emit("attack", attack=attack.name, number=number, of=len(open_ones))
                 self._attack(stored, attack, target)
         self.figures(stored, open_figures(self.run, self.workspace))
         return stored
 
     def figures(self, stored: StoredAudit, left: Sequence[Summary]) -> None:
-        """Make these figures of what the attacks have stored."""
-        self.diary.stage("figures", "Computing figures and their intervals from what the attacks found")
+        """Compute these figures from what the attacks have stored."""
+        self.log.stage("figures", "Computing figures and their intervals from what the attacks found")
         for number, summary in enumerate(left, start=1):
-            self.diary.progress(number, len(left))
+            self.log.progress(number, len(left))
             name = SUMMARY + summary.name
             self._keep(stored, name, partial(self._summarised, stored, summary), summary.version)
 
@@ -236,7 +237,7 @@ class _Battery:
         return {} if frame is None else {summary.name: frame}
 
     def _keep(self, stored: StoredAudit, name: str, make: Callable[[], dict[str, pd.DataFrame]], version: int) -> None:
-        """Store what `make` returns, or that it failed, or cannot be done on this cohort, and why."""
+        """Store what `make` returns, or the reason why it failed or is not possible on this cohort."""
         from core.attacks.registry import NotPossible
 
         self._check_stop()
@@ -250,36 +251,36 @@ class _Battery:
             raise
         except NotPossible as error:
             state, message = "not possible", str(error)
-        except Exception as error:  # whatever went wrong in one attack is that attack's own affair
+        except Exception as error:  # a failure of any kind is recorded for this attack only
             state, message = "failed", f"{type(error).__name__}: {error}"
         seconds = time.monotonic() - begun
         stored.record(Outcome(name, state, round(seconds, 3), message, tuple(tables), version, time.time()), tables)
-        self.diary.emit("outcome", attack=name, state=state, seconds=seconds, message=message)
+        self.log.emit("outcome", attack=name, state=state, seconds=seconds, message=message)
 
     def _report(self, attack: str) -> Report:
-        """Progress of one attack with the time that is left, told now and then; raises when the audit is stopped.
+        """Report progress of one attack and its remaining time at intervals; raises when the audit is stopped.
 
-        An attack may count through several things one after the other (models, then notes): each count starts anew.
+        An attack may count through several things in turn (models, then notes): each count starts from 0 again.
         """
-        begun, told, last = time.monotonic(), 0.0, 0
+        begun, reported, last = time.monotonic(), 0.0, 0
 
         def report(done: int, total: int) -> None:
-            nonlocal begun, told, last
+            nonlocal begun, reported, last
             self._check_stop()
             now = time.monotonic()
             if done < last or done == 0:
                 begun = now
             last = done
-            if now - told >= EVENT_SECONDS or done == total:
-                told = now
+            if now - reported >= EVENT_SECONDS or done == total:
+                reported = now
                 left = (now - begun) / done * (total - done) if done else None
-                self.diary.emit("progress", attack=attack, done=done, total=total, eta_seconds=left)
+                self.log.emit("progress", attack=attack, done=done, total=total, eta_seconds=left)
 
         return report
 
     def _check_stop(self) -> None:
         if self.stop():
-            raise Cancelled(f"The audit of run {self.run.id} was cancelled; the attacks that were done are kept.")
+            raise Cancelled(f"The audit of run {self.run.id} was cancelled; finished attacks are kept.")
 
 
 def _is_done(one: Attack | Summary, outcome: Outcome | None) -> bool:
@@ -289,10 +290,10 @@ def _is_done(one: Attack | Summary, outcome: Outcome | None) -> bool:
 
 
 def summaries() -> tuple[Summary, ...]:
-    """The tables that are made of the attacks' tables, in the order in which they are made."""
-    from core.evaluation.defences.filter_evasion import WALK_AROUND
+    """The tables computed from the attacks' tables, in the order in which they are made."""
+    from core.evaluation.defences.filter_evasion import FILTER_EVASION
     from core.evaluation.membership.summary import MEMBERSHIP
     from core.evaluation.memorisation.summary import MEMORISATION
     from core.evaluation.probes.figures import PROBE_FIGURES
 
-    return (MEMBERSHIP, *MEMORISATION, PROBE_FIGURES, *WALK_AROUND)
+    return (MEMBERSHIP, *MEMORISATION, PROBE_FIGURES, *FILTER_EVASION)

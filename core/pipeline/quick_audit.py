@@ -1,4 +1,4 @@
-"""The quick audit: the attacks that every run has had when it is complete, and the metrics that are made of them."""
+"""The quick audit: the attacks that every complete run has had, and the metrics computed from them."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ Frames = tuple[pd.DataFrame, ...]
 
 @dataclass(frozen=True)
 class QuickAttack:
-    """One stage of the quick audit: `make(lm, corpus, spec, report, stop)` gives its `tables`, in that order.
+    """One stage of the quick audit: `make(lm, corpus, spec, report, stop)` returns its `tables`, in that order.
 
-    `report` is called between batches and may raise to stop the attack; where a batch takes long, `stop` is asked, too.
+    `report` is called between batches and may raise to stop the attack; long batches also poll `stop`.
     """
 
     stage: str
@@ -35,7 +35,7 @@ class QuickAttack:
 
 
 def attacks_of(spec: RunSpec) -> tuple[QuickAttack, ...]:
-    """What a run is attacked with: the same for all, and how it reads where it has words of its own (row H1)."""
+    """The attacks on a run: the same for all runs, plus word likelihoods if it has a vocabulary from its notes."""
     return ATTACKS if spec.vocabulary is None else (*ATTACKS, READS)
 
 
@@ -46,9 +46,9 @@ def figures(
     control: Mapping[str, pd.DataFrame] | None,
     entries: Sequence[str] | None,
 ) -> pd.DataFrame:
-    """The metrics table, a pure function of a run's other tables and of its control's (None: it is the control).
+    """The metrics table, computed from a run's other tables and its control's alone (None: it is the control).
 
-    `entries` are the new ones of a run's own words, None for a run with the public word list.
+    `entries` are the new entries of a vocabulary from the notes, None for a run with the public vocabulary.
     """
     from core.evaluation.memorisation.vocabulary import with_vocabulary_figures
     from core.evaluation.summary import summarise
@@ -69,7 +69,7 @@ def _extract(lm: LanguageModel, corpus: Corpus, spec: RunSpec, report: Progress,
 
 
 def _score(lm: LanguageModel, corpus: Corpus, spec: RunSpec, report: Progress, stop: Stop) -> Frames:
-    """Members' notes that were not trained on, being more than a patient may have, are none of a member."""
+    """Scores of members' notes and of others. Notes beyond the cap were not trained on and are left out."""
     from core.attacks.membership.scores import loss_scores, public_scores
 
     notes = corpus.evaluation_notes(spec.note_cap)
@@ -83,7 +83,7 @@ def _expose(lm: LanguageModel, corpus: Corpus, spec: RunSpec, report: Progress, 
 
 
 def _read(lm: LanguageModel, corpus: Corpus, spec: RunSpec, report: Progress, stop: Stop) -> Frames:
-    """How well this model and the public one read held-out notes, in figures that do not depend on word lists."""
+    """How well this model and the public one predict held-out notes, in figures that do not depend on vocabularies."""
     from core.attacks.word_likelihood import word_likelihoods
     from core.models.build import load
 
@@ -91,14 +91,19 @@ def _read(lm: LanguageModel, corpus: Corpus, spec: RunSpec, report: Progress, st
 
 
 ATTACKS = (
-    QuickAttack("audit: extraction", "Asking the model 14 prompts, many times each", ("generations", "hits"), _extract),
     QuickAttack(
-        "audit: membership", "Comparing its loss on members' and on other patients' notes", ("scores",), _score
+        "audit: extraction", "Prompting the model with 14 prompts, many times each", ("generations", "hits"), _extract
     ),
     QuickAttack(
-        "audit: exposure", "Ranking the planted canaries among all they might have been", ("canaries",), _expose
+        "audit: membership",
+        "Comparing the loss on members' notes with that on other patients' notes",
+        ("scores",),
+        _score,
+    ),
+    QuickAttack(
+        "audit: exposure", "Ranking the canaries among all sequences they could have been", ("canaries",), _expose
     ),
 )
 READS = QuickAttack(
-    "audit: reading", "Comparing with the public model word by word: their word lists differ", (READING,), _read
+    "audit: reading", "Comparing with the public model word by word, since their vocabularies differ", (READING,), _read
 )

@@ -1,7 +1,7 @@
-"""What `python -m core verify --repair` does: rebuild what can be derived, put aside what cannot, invent nothing.
+"""`python -m core verify --repair`: rebuild what can be derived, move away what cannot, and invent nothing.
 
-Metrics and card are computed from the other tables of a run; a synthetic cohort from its spec. Everything else that is
-damaged is moved into `damaged/` of the data folder, where it can be looked at, and made again when it is asked for.
+Metrics and model card are computed from the other tables of a run, a synthetic cohort from its spec. Everything else
+that is damaged is moved to `damaged/` in the data folder, where it can be inspected, and is made again on request.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from core.spec import CorpusSpec
 
 
 def repair(damage: Damage, workspace: Workspace) -> str:
-    """Repair one damage, or put it aside; a sentence about what was done, or why nothing could be."""
+    """Repair something damaged or move it away; returns a sentence about what was done, or why nothing could be."""
     if damage.shipped:
         return "Nothing was done: shipped files are read-only. Install the software again."
     match damage.kind:
@@ -33,31 +33,31 @@ def repair(damage: Damage, workspace: Workspace) -> str:
             return _cohort(damage, workspace)
         case "upload":
             moved = put_aside_damaged(workspace.root)
-            return f"Put aside: {len(moved)}. Their notes are shown to nobody and deleted when their time is over."
-    return "Nothing was done: a ledger is never changed. Put the file back from a copy."
+            return f"Moved away: {len(moved)}. Their notes are shown to nobody and deleted when their time is over."
+    return "Nothing was done: a ledger is never changed. Restore the file from a backup."
 
 
 def _run(damage: Damage, workspace: Workspace) -> str:
-    told = []
+    done = []
     left = set(damage.files)
-    if EVENTS_FILE in left:  # how the training went is shown from it, and nothing is computed
+    if EVENTS_FILE in left:  # the log only shows how training went, and nothing is computed from it
         if (damage.folder / EVENTS_FILE).exists():
             put_aside(workspace, damage.folder / EVENTS_FILE)
         left.discard(EVENTS_FILE)
-        told.append(f"{EVENTS_FILE} was put aside; the run works without it")
+        done.append(f"{EVENTS_FILE} was moved to damaged/; the run works without it")
     if CHECKSUMS in left:
         left = {name for name, _ in file_problems(damage.folder, read_spec(damage.folder))}
-        told.append("checksums were taken again: the files can be read, but there is nothing left to compare them with")
+        done.append("checksums were computed again: the files can be read, but nothing is left to compare them with")
     if left and left <= DERIVED:
         try:
             rebuild(damage.folder, workspace)
         except (RunBroken, ValueError, LookupError, OSError) as error:
             return f"{_aside(damage, workspace)} It could not be rebuilt: {error}"
-        told.append(_compared(damage.folder, left))
+        done.append(_compared(damage.folder, left))
     elif left:
-        return f"{_aside(damage, workspace)} Train it again to have it back."
+        return f"{_aside(damage, workspace)} To get the run back, train it again."
     take(damage.folder, read_spec(damage.folder).corpus)
-    return f"{'; '.join(told)}.".replace(".;", ";")
+    return f"{'; '.join(done)}.".replace(".;", ";")
 
 
 def _compared(folder: Path, files: set[str]) -> str:
@@ -67,10 +67,10 @@ def _compared(folder: Path, files: set[str]) -> str:
         return f"{named} was computed again from the run's other tables; there are no checksums to compare it with"
     if differ:
         return (
-            f"{named} was computed again from the run's other tables. Its bytes are not those that were written: "
+            f"{named} was computed again from the run's other tables. Its bytes differ from those that were written: "
             "another version of the software wrote them"
         )
-    return f"{named} was computed again from the run's other tables, byte for byte as it was"
+    return f"{named} was computed again from the run's other tables and is identical to what was written"
 
 
 def _audit(damage: Damage, workspace: Workspace) -> str:
@@ -86,11 +86,11 @@ def _cohort(damage: Damage, workspace: Workspace) -> str:
         return f"{_aside(damage, workspace)} A synthetic cohort is made again when it is needed."
     aside = _aside(damage, workspace)
     if spec.imported is not None:
-        return f"{aside} Bring the notes again."
+        return f"{aside} Import the notes again."
     workspace.forget(damage.name)
     made: Corpus = workspace.corpus(spec)
     return f"{aside} It was made again from its spec: {len(made.notes):,} notes."
 
 
 def _aside(damage: Damage, workspace: Workspace) -> str:
-    return f"Put aside as {put_aside(workspace, damage.folder)}."
+    return f"Moved to {put_aside(workspace, damage.folder)}."

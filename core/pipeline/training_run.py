@@ -1,7 +1,7 @@
-"""The straight line: spec → cohort → training → attacks → tables → metrics, and nothing else.
+"""The pipeline of a run: spec → cohort → training → attacks → tables → metrics.
 
-Every stage leaves its result in the run's work folder, so an interrupted run goes on where it was: training from its
-checkpoint, the attacks from the first table that is not there yet.
+Every stage stores its result in the run's work folder, so an interrupted run resumes where it was: training from its
+checkpoint, the attacks from the first missing table.
 """
 
 from __future__ import annotations
@@ -44,20 +44,20 @@ def execute(
     on_event: EventListener | None = None,
     should_stop: Callable[[], bool] | None = None,
 ) -> Run:
-    """Make the run of `spec`, or return it at once when it exists. Its base control is made too where there is none.
+    """Make the run of `spec`, or return it at once if it exists. Its base control is made as well if it is missing.
 
-    Goes on from the work folder of an interrupted run. If another process makes the same run right now, waits for it.
+    Resumes from the work folder of an interrupted run. If another process is making the same run, waits for it.
 
     Args:
-        spec: everything that decides the run.
-        workspace: where runs live.
-        on_event: told every event that is appended to the run's `events.jsonl` (docs/ARCHITECTURE.md).
-        should_stop: polled between batches; True cancels the run.
+        spec: Everything that determines the run.
+        workspace: Where runs are stored.
+        on_event: Called with every event that is appended to the run's `events.jsonl` (docs/ARCHITECTURE.md).
+        should_stop: Polled between batches; True cancels the run.
 
     Raises:
-        Cancelled: `should_stop` said so; nothing is left of the run.
-        DiskFull, ModelNotFound, ValueError: a sentence; the work folder stays, marked `failed`, to go on from.
-
+        Cancelled: `should_stop` returned True; nothing is left of the run.
+        DiskFull, ModelNotFound, ValueError: With a sentence; the work folder stays, marked `failed`, and can be
+            resumed.
     """
     stop = should_stop or (lambda: False)
     if (finished := workspace.find(spec)) is not None:
@@ -72,7 +72,7 @@ def execute(
 
 @dataclass(frozen=True)
 class RunBuilder:
-    """One run on its way through the stages."""
+    """Makes one run, stage by stage."""
 
     spec: RunSpec
     workspace: Workspace
@@ -80,39 +80,39 @@ class RunBuilder:
     stop: Stop
 
     def run(self) -> Run:
-        """All stages, with the run's state kept on disk whatever happens."""
+        """Run all stages, keeping the run's state on disk whatever happens."""
         work = self.workspace.begin(self.spec)
-        diary = EventLog(work, self.on_event)
+        log = EventLog(work, self.on_event)
         try:
             with full_disk_as_sentence(f"run {work.name}", work):
                 self._mark(work, "running")
-                self._stages(work, diary)
+                self._stages(work, log)
                 self._mark(work, "done")
-                diary.emit("done", message="The run is complete.")
+                log.emit("done", message="The run is complete.")
             return self.workspace.complete(work)
         except Cancelled as cancelled:
-            diary.emit("cancelled", message=str(cancelled))
+            log.emit("cancelled", message=str(cancelled))
             self.workspace.discard(work)
             raise
         except Exception as error:
-            self._failed(work, diary, error)
+            self._failed(work, log, error)
             raise
 
-    def _stages(self, work: Path, diary: EventLog) -> None:
-        diary.stage("corpus", "Reading the hospital's notes (they are made first where they are not there yet)")
+    def _stages(self, work: Path, log: EventLog) -> None:
+        log.stage("corpus", "Reading the hospital's notes (generating them first if necessary)")
         corpus = self.workspace.corpus(self.spec.corpus)
         self._check_stop()
-        lm = self._trained(work, corpus, diary)
-        base = None if self.spec.is_base else self._base_control(diary)
-        self._attacks(work, lm, corpus, diary)
-        diary.stage("saving", "Computing the figures and saving the run")
+        lm = self._trained(work, corpus, log)
+        base = None if self.spec.is_base else self._base_control(log)
+        self._attacks(work, lm, corpus, log)
+        log.stage("saving", "Computing the figures and saving the run")
         self._summary(work, corpus, base)
         shutil.rmtree(work / "checkpoint", ignore_errors=True)
 
     # Training ----------------------------------------------------------------------------------------------------
 
-    def _trained(self, work: Path, corpus: Corpus, diary: EventLog) -> LanguageModel:
-        """The trained model: read back when an interrupted run had finished training, else trained now."""
+    def _trained(self, work: Path, corpus: Corpus, log: EventLog) -> LanguageModel:
+        """The trained model: loaded if an interrupted run had finished training, else trained now."""
         from core.corpus.transforms.defences import defended
         from core.models.build import load, load_folder
 
@@ -125,29 +125,29 @@ class RunBuilder:
         lm = load(self.spec.model)
         randomness = noise_key.obtain(work) if self.spec.secret_noise else PublicSeed(self.spec.training.seed)
         notes = defended(corpus.training_notes(self.spec.note_cap), self.spec.defence)
-        words = self._own_words(lm, notes, randomness, work, diary)
-        diary.stage("training", _training_message(self.spec))
-        history = self._train(lm, notes, words, randomness, work, corpus, diary)
+        words = self._own_words(lm, notes, randomness, work, log)
+        log.stage("training", _training_message(self.spec))
+        history = self._train(lm, notes, words, randomness, work, corpus, log)
         self._save_model(lm, work)
-        write_table(work / "tables", "history", pd.DataFrame(history))  # last: it says that training is over
+        write_table(work / "tables", "history", pd.DataFrame(history))  # last: it marks the end of training
         noise_key.destroy(work)
         return lm
 
     def _own_words(
-        self, lm: LanguageModel, notes: pd.DataFrame, randomness: Randomness, work: Path, diary: EventLog
+        self, lm: LanguageModel, notes: pd.DataFrame, randomness: Randomness, work: Path, log: EventLog
     ) -> OwnWords | None:
-        """Words of the notes that the model's word list gets before it is trained (row H1); None: the public list."""
+        """New vocabulary entries from the notes, added before training (Hoory 2021, §3.2); None: public vocabulary."""
         from core.models.dp_vocabulary import extend, own_words
 
         asked = self.spec.vocabulary
         if asked is None:
             return None
         how = "without noise" if asked.epsilon is None else f"with noise, ε = {asked.epsilon:g}"
-        diary.stage("vocabulary", f"Counting the words of the notes {how}, and adding what is left to the word list")
+        log.stage("vocabulary", f"Counting the words of the notes {how}, and adding those kept to the vocabulary")
         words = own_words(lm, notes, asked, self.spec.privacy.unit, randomness)
-        diary.stage(
+        log.stage(
             "vocabulary",
-            f"{words.kept:,} of {words.counted:,} unknown words are left, for {len(words.entries):,} new entries",
+            f"{words.kept:,} of {words.counted:,} unknown words are kept and give {len(words.entries):,} new entries",
         )
         write_vocabulary(work, words.entries)
         extend(lm, words.entries)
@@ -161,7 +161,7 @@ class RunBuilder:
         randomness: Randomness,
         work: Path,
         corpus: Corpus,
-        diary: EventLog,
+        log: EventLog,
     ) -> list[dict[str, Any]]:
         from core.training.trainer import train
 
@@ -170,9 +170,9 @@ class RunBuilder:
             notes,
             self.spec.training,
             self.spec.privacy,
-            on_step=lambda event: diary.emit("step", **asdict(event)),
-            on_epoch=lambda event: diary.emit("epoch", **asdict(event)),
-            on_progress=lambda event: diary.emit("progress_in_step", **asdict(event)),
+            on_step=lambda event: log.emit("step", **asdict(event)),
+            on_epoch=lambda event: log.emit("epoch", **asdict(event)),
+            on_progress=lambda event: log.emit("progress_in_step", **asdict(event)),
             should_stop=self.stop,
             checkpoint=work / "checkpoint",
             evaluate=evaluator(corpus, self.spec),
@@ -190,42 +190,42 @@ class RunBuilder:
     def _save_model(lm: LanguageModel, work: Path) -> None:
         shutil.rmtree(work / "model", ignore_errors=True)
         lm.save(make_folder(work / "model"))
-        settle(work / "model")  # before the table that says that training is over
+        settle(work / "model")  # before the table that marks the end of training
 
     # The control, the attacks and the figures --------------------------------------------------------------------
 
-    def _base_control(self, diary: EventLog) -> Run:
-        """The public base model's run on the same cohort; its stages are told as progress of this one."""
-        diary.stage("base control", "The same attacks on the public base model, which saw none of the notes")
+    def _base_control(self, log: EventLog) -> Run:
+        """The public base model's run on the same cohort; its stages are reported as progress of this run."""
+        log.stage("base control", "Running the same attacks on the public base model, which read none of the notes")
 
         def tell(event: dict[str, Any]) -> None:
             if event["event"] == "stage":
-                diary.stage("base control", f"Control: {event['message']}")
+                log.stage("base control", f"Control: {event['message']}")
             elif event["event"] == "progress":
-                diary.progress(event["done"], event["total"])
+                log.progress(event["done"], event["total"])
 
         return execute(self.spec.base_spec(), self.workspace, on_event=tell, should_stop=self.stop)
 
-    def _attacks(self, work: Path, lm: LanguageModel, corpus: Corpus, diary: EventLog) -> None:
-        """The quick audit. A table that an interrupted run left is not made again."""
+    def _attacks(self, work: Path, lm: LanguageModel, corpus: Corpus, log: EventLog) -> None:
+        """The quick audit. Tables left by an interrupted run are not made again."""
         for attack in attacks_of(self.spec):
             if all((work / "tables" / f"{name}.parquet").exists() for name in attack.tables):
                 continue
-            diary.stage(attack.stage, attack.message)
-            frames = attack.make(lm, corpus, self.spec, self._progress(diary), self.stop)
+            log.stage(attack.stage, attack.message)
+            frames = attack.make(lm, corpus, self.spec, self._progress(log), self.stop)
             for name, frame in zip(attack.tables, frames, strict=True):
                 write_table(work / "tables", name, frame)
 
     def _summary(self, work: Path, corpus: Corpus, base: Run | None) -> None:
-        """The metrics table, and the model card."""
+        """Write the metrics table and the model card."""
         write_derived(work, corpus, None if base is None else control_tables(base))
 
     # State and stopping ------------------------------------------------------------------------------------------
 
-    def _progress(self, diary: EventLog) -> Progress:
+    def _progress(self, log: EventLog) -> Progress:
         def report(done: int, total: int) -> None:
             self._check_stop()
-            diary.progress(done, total)
+            log.progress(done, total)
 
         return report
 
@@ -238,7 +238,7 @@ class RunBuilder:
 
     @staticmethod
     def _mark(work: Path, state: State, message: str = "") -> None:
-        """Change the run's state on disk, keeping when it was submitted and started."""
+        """Change the run's state on disk, keeping the times of submission and start."""
         old = read_status(work) or Status(state="queued", submitted=time.time())
         now = time.time()
         started = old.started or now if state == "running" else old.started
@@ -247,12 +247,12 @@ class RunBuilder:
             work, Status(state=state, message=message, submitted=old.submitted, started=started, finished=finished)
         )
 
-    def _failed(self, work: Path, diary: EventLog, error: Exception) -> None:
-        """Record a failure; what was trained stays, so that starting the run again goes on from there."""
+    def _failed(self, work: Path, log: EventLog, error: Exception) -> None:
+        """Record a failure. What was trained stays, so starting the run again resumes from there."""
         try:
             self._mark(work, "failed", str(error))
-            diary.emit("failed", message=str(error))
-        except OSError:  # not even a line fits on the disk: leave nothing behind that looks like a run
+            log.emit("failed", message=str(error))
+        except OSError:  # the disk has no room even for that: leave nothing behind that looks like a run
             self.workspace.discard(work)
 
 
@@ -263,5 +263,5 @@ def _training_message(spec: RunSpec) -> str:
     elif spec.privacy.noise_multiplier is not None:
         how = f"with differential privacy, σ = {spec.privacy.noise_multiplier:g}"
     if spec.vocabulary is not None and spec.vocabulary.epsilon is not None:
-        how += f"; its words have spent ε = {spec.vocabulary.epsilon:g} besides"
+        how += f"; its vocabulary has spent another ε = {spec.vocabulary.epsilon:g}"
     return f"Training {spec.model.kind} {how}"

@@ -1,8 +1,8 @@
-"""What a full audit of a run left: one small table file an attack, and one line an attack about how it went.
+"""Results of a run's full audit: one small table file per attack, and a list of how each attack ended.
 
-A run is complete and never changes, and shipped runs are read-only, so audits stand beside the runs, in
+A run never changes once it is complete, and shipped runs are read-only, so audits are stored beside the runs, in
 `audits/<run id>/` of the data folder or of a shared one: `attacks.json` and `tables/<table>/<attack>.parquet`. Every
-file is replaced as a whole, so an audit that is stopped at any moment has lost only the attack it was at.
+file is replaced as a whole, so an audit that is stopped at any moment loses only the attack in progress.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from core.common.files import make_folder, replace_text, replaced
 from core.runs.integrity.whole import table_problem
 
 ATTACKS_FILE = "attacks.json"
-REMEDY = "`python -m core verify --repair` puts it aside; then audit the run again."
+REMEDY = "`python -m core verify --repair` moves it to damaged/; then audit the run again."
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How one attack went; `not possible`: its cohort lacks what the attack needs, as `message` says.
+    """How one attack ended; `not possible`: the cohort lacks something the attack needs, which `message` names.
 
     `version` is that of the attack's code, `finished` is in Unix seconds.
     """
@@ -42,15 +42,15 @@ class Outcome:
 
 
 class AuditBroken(ValueError):
-    """A file of a stored audit is damaged. The text is a sentence naming it."""
+    """A file of a stored audit is damaged. The message is a sentence that names the file."""
 
 
 @dataclass(frozen=True)
 class StoredAudit:
-    """The audit of one run: its own folder first, then those of shipped audits, which are only read.
+    """The audit of one run: results in its own folder first, then shipped ones, which are read-only.
 
-    An attack that was run here hides a shipped result of the same attack. A `lenient` one, for pages, leaves out
-    what is damaged (`problems` names it) instead of raising: an attack whose table cannot be read counts as failed.
+    An attack that was run here hides a shipped result of the same attack. A `lenient` audit, for pages, leaves out
+    damaged results (`problems` lists them) instead of raising: an attack whose table cannot be read counts as failed.
     """
 
     run_id: str
@@ -59,7 +59,7 @@ class StoredAudit:
     lenient: bool = False
 
     def outcomes(self) -> dict[str, Outcome]:
-        """How every attack went, by name, in the order in which they ended. Raises AuditBroken."""
+        """How every attack ended, by name, in the order in which they finished. Raises AuditBroken."""
         found: dict[str, Outcome] = {}
         for folder in (self.folder, *self.shared):
             for name, outcome in self._outcomes_in(folder).items():
@@ -68,7 +68,7 @@ class StoredAudit:
         return dict(sorted(found.items(), key=lambda item: item[1].finished))
 
     def problems(self) -> list[tuple[Path, str]]:
-        """(file, what is wrong with it) of every file that cannot be read."""
+        """(file, what is wrong with it) for every file that cannot be read."""
         found: list[tuple[Path, str]] = []
         for folder in (self.folder, *self.shared):
             try:
@@ -81,7 +81,7 @@ class StoredAudit:
         return found
 
     def problem_sentences(self) -> list[str]:
-        """`problems` in words, with the file's path in the audit's folder."""
+        """`problems` as sentences, with the file's path within the audit's folder."""
         sentences = []
         for path, problem in self.problems():
             folder = next(one for one in (self.folder, *self.shared) if path.is_relative_to(one))
@@ -89,7 +89,7 @@ class StoredAudit:
         return sentences
 
     def check(self) -> None:
-        """Raise AuditBroken for what a lenient audit leaves out: a report must not keep silent about an attack."""
+        """Raise AuditBroken for anything a lenient audit leaves out: a report must not omit an attack silently."""
         for sentence in self.problem_sentences():
             raise AuditBroken(f"The audit of run {self.run_id}: {sentence} {REMEDY}")
 
@@ -114,7 +114,7 @@ class StoredAudit:
             ) from None
 
     def table(self, name: str) -> pd.DataFrame:
-        """The rows that all attacks (or a summary) wrote to a table, in the attacks' order; empty when none did.
+        """The rows of all attacks (or summaries) in a table, in the attacks' order; an empty frame if there are none.
 
         An empty frame has no columns. Raises AuditBroken.
         """
@@ -125,7 +125,7 @@ class StoredAudit:
         return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
 
     def files(self, name: str) -> dict[str, Path]:
-        """The Parquet file that each attack (or summary) wrote to a table, for queries. Raises AuditBroken."""
+        """The Parquet file of each attack (or summary) for a table, for use in queries. Raises AuditBroken."""
         found: dict[str, Path | None] = {}
         for folder in (self.folder, *self.shared):
             for attack, outcome in self._outcomes_in(folder).items():
@@ -134,7 +134,7 @@ class StoredAudit:
         return {attack: path for attack, path in found.items() if path is not None and path.exists()}
 
     def table_of(self, attack: str, name: str) -> pd.DataFrame | None:
-        """The rows of one attack in a table; None when it wrote none. Raises AuditBroken."""
+        """The rows of one attack in a table; None if it wrote none. Raises AuditBroken."""
         for folder in (self.folder, *self.shared):
             outcome = self._outcomes_in(folder).get(attack)
             if outcome is None or outcome.state != "done":
@@ -151,7 +151,7 @@ class StoredAudit:
         return None
 
     def record(self, outcome: Outcome, tables: Mapping[str, pd.DataFrame]) -> None:
-        """Keep an attack's tables, then its line. Tables come first: a line that says `done` has all its files."""
+        """Store an attack's tables, then its entry. Tables come first, so an entry `done` always has all its files."""
         for name, frame in tables.items():
             _write(_path(self.folder, name, outcome.attack), frame)
         rows = [row for row in self._outcomes_in(self.folder).values() if row.attack != outcome.attack]
@@ -178,7 +178,7 @@ def _path(folder: Path, table: str, attack: str) -> Path:
 
 
 def file_name(attack: str) -> str:
-    """A file's name for an attack: `min-k++ 20 %` → `min-k-plus-plus-20`."""
+    """File name for an attack: `min-k++ 20 %` → `min-k-plus-plus-20`."""
     return re.sub(r"[^a-z0-9]+", "-", attack.lower().replace("+", "-plus")).strip("-")
 
 

@@ -1,4 +1,4 @@
-"""The model card of a run: `README.md` with the front matter that model hubs read, from core.runs.facts."""
+"""The model card of a run: `README.md`, with the front matter that model hubs read, written from core.runs.facts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def write_card(
     `shown` are the keys of the figures on the card (`core.evaluation.registry.on_card`).
     """
     facts = run_facts(folder.name, spec, mechanism, metrics)
-    held = " privacy.json holds the mechanism." if mechanism is not None else ""
+    held = " The file privacy.json describes the mechanism." if mechanism is not None else ""
     sections = [
         _front_matter(spec),
         f"# {facts.run_id}\n\n{facts.about}",
@@ -58,15 +58,15 @@ def _figures(metrics: pd.DataFrame) -> str:
 
 def _hipaa(facts: RunFacts) -> str:
     lines = [
-        "Share of member patients of whom the model wrote it, and of held-out patients, the control.",
+        "Share of member patients for whom the model wrote the identifier, and of held-out patients as the control.",
         "",
         "| | identifier | tested | members | held out | what |",
         "|---|---|---|---|---|---|",
     ]
     for row in facts.hipaa:
         found = [_interval(row, ""), _interval(row, "control_")]
-        told = f"| {row['tested']} | {found[0]} | {found[1]} | {row['note']} |"
-        lines.append(f"| {row['number']} | {row['identifier']} {told}")
+        cells = f"| {row['tested']} | {found[0]} | {found[1]} | {row['note']} |"
+        lines.append(f"| {row['number']} | {row['identifier']} {cells}")
     return "\n".join(lines)
 
 

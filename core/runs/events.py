@@ -1,4 +1,4 @@
-"""A run's diary: `events.jsonl` (append-only) and `status.json` (replaced as a whole), safe to read while written."""
+"""A run's event log `events.jsonl` (append-only) and `status.json` (replaced as a whole), safe to read at any time."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from core.common.files import file_mode, replace_text
 State = Literal["queued", "running", "done", "cancelled", "failed"]
 EVENTS_FILE = "events.jsonl"
 STATUS_FILE = "status.json"
-CANCEL_FILE = "cancel"  # put into a job's folder, it asks whoever is at the job to stop
+CANCEL_FILE = "cancel"  # a file of this name in a job's folder asks the process that works on the job to stop
 PROGRESS_SECONDS = 0.25
 
 
 class Cancelled(Exception):
-    """`should_stop` ended a run, of which nothing is left, or an audit, of which all attacks that were done are."""
+    """`should_stop` ended a run, which leaves nothing behind, or an audit, which keeps all finished attacks."""
 
 
 class Status(BaseModel):
-    """Where a run stands. Times are Unix seconds; None = not yet."""
+    """State of a run. Times are Unix seconds; None means not yet."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -37,7 +37,7 @@ class Status(BaseModel):
 
 
 def _finite(value: Any) -> Any:
-    """JSON has no infinity or NaN: they become null, as docs/ARCHITECTURE.md says for the ε of a non-private run."""
+    """Replace infinity and NaN by null: JSON has neither (docs/ARCHITECTURE.md: the ε of a non-private run is null)."""
     if isinstance(value, dict):
         return {key: _finite(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -48,7 +48,7 @@ def _finite(value: Any) -> Any:
 
 
 def append_event(folder: Path, event: str, **fields: Any) -> dict[str, Any]:
-    """Append one event to the folder's diary in a single write and return it as stored."""
+    """Append one event to the folder's log in a single write, and return it as stored."""
     record = {"time": time.time(), "event": event, **_finite(fields)}
     line = json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n"
     descriptor = os.open(folder / EVENTS_FILE, os.O_WRONLY | os.O_APPEND | os.O_CREAT, file_mode(folder))
@@ -60,15 +60,15 @@ def append_event(folder: Path, event: str, **fields: Any) -> dict[str, Any]:
 
 
 def read_events(folder: Path) -> list[dict[str, Any]]:
-    """All whole events of a folder, oldest first; none when there is no diary yet.
+    """All complete events of a folder, oldest first; an empty list if there is no log yet.
 
-    A line that is cut off (its writer was killed, or is writing right now) is left out.
+    An incomplete line (its writer was killed, or is writing at this moment) is skipped.
     """
     return read_events_from(folder, 0)[0]
 
 
 def read_events_from(folder: Path, offset: int) -> tuple[list[dict[str, Any]], int]:
-    """Events from a byte offset on, and the offset to go on from next time (the end of the last whole line)."""
+    """Events from a byte offset on, and the offset for the next call (the end of the last complete line)."""
     try:
         with (folder / EVENTS_FILE).open("rb") as file:
             file.seek(offset)
@@ -90,7 +90,7 @@ def _parsed(text: bytes) -> Iterator[dict[str, Any]]:
 
 
 class EventLog:
-    """Writes a run's events as they happen and passes each on to `listener`."""
+    """Writes a run's events as they happen and passes each one on to `listener`."""
 
     def __init__(self, folder: Path, listener: Callable[[dict[str, Any]], None] | None = None) -> None:
         self.folder = folder
@@ -99,18 +99,18 @@ class EventLog:
         self._last_progress = 0.0
 
     def emit(self, event: str, **fields: Any) -> None:
-        """Append an event (see docs/ARCHITECTURE.md for the fields of each)."""
+        """Append an event (docs/ARCHITECTURE.md lists the fields of each)."""
         record = append_event(self.folder, event, **fields)
         if self.listener is not None:
             self.listener(record)
 
     def stage(self, stage: str, message: str) -> None:
-        """Say what begins now."""
+        """Report the start of a stage."""
         self._stage_began, self._last_progress = time.monotonic(), 0.0
         self.emit("stage", stage=stage, message=message)
 
     def progress(self, done: int, total: int) -> None:
-        """Say how far the stage is, at most four times a second; the end is always said."""
+        """Report progress within the stage, at most four times a second; its end is always reported."""
         now = time.monotonic()
         if done < total and now - self._last_progress < PROGRESS_SECONDS:
             return
@@ -120,12 +120,12 @@ class EventLog:
 
 
 def write_status(folder: Path, status: Status) -> None:
-    """Replace `status.json` as a whole: a reader sees the old one or the new one."""
+    """Replace `status.json` as a whole: a reader sees either the old one or the new one."""
     replace_text(folder / STATUS_FILE, status.model_dump_json())
 
 
 def read_status(folder: Path) -> Status | None:
-    """The folder's status, or None when it has none that can be read."""
+    """The folder's status, or None if it has none that can be read."""
     try:
         return Status.model_validate_json((folder / STATUS_FILE).read_text())
     except (FileNotFoundError, ValidationError, UnicodeDecodeError):

@@ -1,6 +1,6 @@
-"""What is said about a run, wherever it is said: its model card and every report are written from these facts.
+"""Statements about a run. Its model card and every report are written from these facts.
 
-Sentences carry no markup. Figures are those of the run's metrics table, nothing is computed here.
+Sentences contain no markup. Figures come from the run's metrics table; nothing is computed here.
 """
 
 from __future__ import annotations
@@ -19,54 +19,54 @@ if TYPE_CHECKING:
     from core.training.accounting.mechanism import Mechanism
 
 SYNTHETIC = (
-    "Trained on the notes of a synthetic hospital for teaching and measurement: no patient in it exists. "
-    "It is no medical device and its text is no medical advice."
+    "Trained on the notes of a synthetic hospital, for teaching and measurement: none of its patients exist. "
+    "The model is not a medical device, and its text is not medical advice."
 )
 IMPORTED = (
-    "Trained on notes that somebody brought. It is no medical device, its text is no medical advice, and whoever "
-    "brought the notes must decide who may have it."
+    "Trained on imported notes. The model is not a medical device, and its text is not medical advice. The person who "
+    "imported the notes must decide who may have it."
 )
 DEDUPLICATED = (
-    "It speaks of the notes that were left when copies were taken out of those that were brought: which of two copies "
-    "stays depends on other people's notes."
+    "The guarantee covers the notes that were left after copies had been removed from the imported notes: which of two "
+    "copies stays depends on other people's notes."
 )
 PARTLY = {
     1: "the patient's full name only: a surname alone, and names of relatives, were not looked for",
     2: "street address only: other places were not looked for",
     3: "date of birth only: other dates and ages were not looked for",
 }
-CODES = 18  # any other unique number: the planted canaries stand for it
+CODES = 18  # any other unique number: the planted canaries represent it
 ABSENT = "not among the fields of a record: not tested"
 FOLLOWS_FROM_A_SEED = (
-    "Its noise follows from the training's seed, which its settings state: anyone can draw it again and subtract it. "
-    "Train with secret noise for a promise."
+    "Its noise follows from the training seed, which is among its settings: anyone can generate the noise again and "
+    "subtract it. Train with secret noise to get a promise."
 )
 RESTS_ON_A_KEY = (
-    "The guarantee holds against everyone who did not read the key of its noise while it was trained. The key was 128 "
+    "The guarantee holds against everyone who did not read the key of the noise during training. The key was 128 "
     "random bits, and it was destroyed when training ended."
 )
 LIMITS = (
-    "An attack that finds nothing proves nothing: others may find more. Only the guarantee speaks of all attacks.",
+    "An attack that finds nothing proves nothing: others may find more. Only the guarantee covers all attacks.",
     "The figures of the audit were measured on the private notes themselves and are not covered by ε.",
-    "Settings that were chosen by looking at results on the same notes are not covered by ε.",
-    "Only patients' own identifiers were looked for. HIPAA's list covers those of relatives, employers and household "
-    "members too.",
-    "This is a measurement and no statement about compliance with HIPAA or any other law.",
+    "Settings chosen by looking at results on the same notes are not covered by ε.",
+    "Only patients' own identifiers were searched for. HIPAA's list also covers those of relatives, employers and "
+    "household members.",
+    "This is a measurement, not a statement about compliance with HIPAA or any other law.",
 )
 
 
-SPEAKS_OF = {  # what a promise for one unit leaves out
-    "note": "The guarantee compares two trainings that differ in one note, all other notes being the same. It does not "
-    "cover what the patient's other notes tell about them, nor what notes of other people do, relatives for one.",
-    "patient": "The guarantee compares two trainings that differ in one patient's notes, those of all others being the "
-    "same. It does not cover what notes of other people tell about that patient: relatives with the same name, address "
-    "or family history, for one.",
+SPEAKS_OF = {  # what a promise for one unit does not cover
+    "note": "The guarantee compares two trainings that differ in one note, with all other notes the same. It does not "
+    "cover what the patient's other notes reveal about them, nor what notes of other people reveal, such as relatives.",
+    "patient": "The guarantee compares two trainings that differ in one patient's notes, with those of all other "
+    "patients the same. It does not cover what notes of other people reveal about that patient, such as relatives with "
+    "the same name, address or family history.",
 }
 
 
 @dataclass(frozen=True)
 class RunFacts:
-    """One run in words and rows. `guarantee` is None without a private training."""
+    """One run in sentences and rows. `guarantee` is None for a run trained without privacy."""
 
     run_id: str
     about: str
@@ -78,7 +78,7 @@ class RunFacts:
 
 
 def run_facts(run_id: str, spec: RunSpec, mechanism: Mechanism | None, metrics: pd.DataFrame) -> RunFacts:
-    """Everything that a card or a report says about a run, from its spec, its mechanism and its metrics table."""
+    """Everything that a card or report states about a run, from its spec, its mechanism and its metrics table."""
     return RunFacts(
         run_id=run_id,
         about=IMPORTED if spec.corpus.imported else SYNTHETIC,
@@ -91,7 +91,7 @@ def run_facts(run_id: str, spec: RunSpec, mechanism: Mechanism | None, metrics: 
 
 
 def limits(mechanism: Mechanism | None) -> tuple[str, ...]:
-    """What the audit and the guarantee do not say; for a private run with what its guarantee rests on."""
+    """What the audit and the guarantee do not cover; for a private run also what its guarantee depends on."""
     if mechanism is None:
         return LIMITS
     rests_on = RESTS_ON_A_KEY if mechanism.noise_source == "secret" else FOLLOWS_FROM_A_SEED
@@ -99,7 +99,7 @@ def limits(mechanism: Mechanism | None) -> tuple[str, ...]:
 
 
 def training_sentence(spec: RunSpec) -> str:
-    """Which model was trained how on what."""
+    """Which model was trained, how, and on what."""
     if spec.is_base:
         return f"None: this is the public base model ({spec.model.kind}, {spec.model.base}), the control of other runs."
     training = spec.training
@@ -114,7 +114,7 @@ def training_sentence(spec: RunSpec) -> str:
 
 
 def guarantee(mechanism: Mechanism) -> dict[str, Any]:
-    """The promise with all that it depends on."""
+    """The promise with everything it depends on."""
     epsilon, accountant = mechanism.epsilon_with_method()
     return {
         "epsilon": epsilon,
@@ -131,11 +131,11 @@ def guarantee(mechanism: Mechanism) -> dict[str, Any]:
 
 
 def promise_sentence(spec: RunSpec, mechanism: Mechanism | None) -> str:
-    """The guarantee, or that there is none, in one sentence; another one where it does not speak of all notes."""
+    """The guarantee, or that there is none, in one sentence; a second one if it does not cover all notes."""
     if spec.is_base:
-        return "It was never trained on the hospital's notes."
+        return "The model was never trained on the hospital's notes."
     if mechanism is None:
-        return "None: it was trained without differential privacy and must be treated like the notes themselves."
+        return "None: the model was trained without differential privacy. Treat it like the notes themselves."
     held = guarantee(mechanism)
     return (
         f"({promised_text(held['epsilon'])}, {delta_text(held['delta'])})-differential privacy for one {held['unit']} "
@@ -154,33 +154,33 @@ def neighbours(held: Mapping[str, Any]) -> str:
 
 
 def _words_sentence(mechanism: Mechanism) -> str:
-    """What of the promise the model's own words have spent (row H1)."""
+    """The part of the promise spent on the vocabulary from the notes (Hoory 2021, §3.2)."""
     words = mechanism.vocabulary
     if words is None:
         return ""
     return (
-        f"; counts of its own words with {words.noise.capitalize()} noise of scale {words.scale:.4g}, at most "
-        f"{words.words} words a {mechanism.unit}, none below {words.threshold:.4g} (ε = {words.epsilon():.3g} at "
-        f"δ = {delta_text(words.delta)} by themselves, {mechanism.training_alone().epsilon():.3g} for training)"
+        f"; counts for its vocabulary with {words.noise.capitalize()} noise of scale {words.scale:.4g}, at most "
+        f"{words.words} words per {mechanism.unit}, none below {words.threshold:.4g} (ε = {words.epsilon():.3g} at "
+        f"δ = {delta_text(words.delta)} for these alone, {mechanism.training_alone().epsilon():.3g} for training)"
     )
 
 
 def _cap_sentence(spec: RunSpec, mechanism: Mechanism) -> str:
-    """What became of the promise of a run whose cap on notes left some out (`core.runs.note_cap`)."""
+    """How the promise changes for a run whose cap on notes left some out (`core.runs.note_cap`)."""
     if not mechanism.replaces:
         return ""
     return (
-        f" An older version trained it on at most {spec.training.max_notes_per_patient} notes of a patient, so that "
-        "taking one of these away lets another in. This ε counts both changes and is larger than the one asked for. "
-        "Delete the run's folder and train it again to get that one."
+        f" An older version trained it on at most {spec.training.max_notes_per_patient} notes per patient, so that "
+        "removing one of these lets another in. This ε counts both changes and is larger than the one requested. "
+        "To get the requested ε, delete the run's folder and train it again."
     )
 
 
 def hipaa_rows(metrics: pd.DataFrame) -> list[dict[str, Any]]:
-    """HIPAA's 18 identifiers (row P7), each with what was tested and what was found.
+    """HIPAA's 18 identifiers (PrivAI-Leak report), each with what was tested and what was found.
 
-    `tested` is yes, partly or no. Where it was tested, `value`, `low` and `high` are the share of member patients of
-    whom the value was written, `control` (with its interval) the same for held-out patients.
+    `tested` is yes, partly or no. If it was tested, `value`, `low` and `high` are the share of member patients for whom
+    the value was written, and `control` (with its interval) is the same for held-out patients.
     """
     at = metrics.set_index(["metric", "arm"])
     rows: list[dict[str, Any]] = []

@@ -1,4 +1,4 @@
-"""One process makes a run at a time: an advisory lock that the operating system drops when its holder dies."""
+"""One process at a time works on a run: an advisory lock, which the operating system releases when its holder dies."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ POLL_SECONDS = 0.2
 
 
 def _try_lock(path: Path) -> int | None:
-    """Descriptor of the locked file, or None while somebody else holds it (or has just removed it)."""
+    """Descriptor of the locked file, or None while another process holds it (or has just removed it)."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE_FILE)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -30,7 +30,7 @@ def _try_lock(path: Path) -> int | None:
 
 @contextmanager
 def held(path: Path, *, should_stop: Callable[[], bool]) -> Iterator[bool]:
-    """Hold the lock file `path`; waits for its holder. Yields False (nothing held) when `should_stop()` came first."""
+    """Hold the lock file `path`, waiting for its holder. Yields False, holding nothing, if `should_stop()` says so."""
     path.parent.mkdir(parents=True, exist_ok=True)
     while (descriptor := _try_lock(path)) is None:
         if should_stop():
@@ -45,7 +45,7 @@ def held(path: Path, *, should_stop: Callable[[], bool]) -> Iterator[bool]:
 
 
 def in_use(path: Path) -> bool:
-    """True while a living process holds the lock file `path`."""
+    """Whether a living process holds the lock file `path`."""
     try:
         descriptor = os.open(path, os.O_RDWR)
     except FileNotFoundError:

@@ -1,7 +1,7 @@
-"""The secret key of a run's noise: a file in the run's work folder, readable by its owner alone, while it is trained.
+"""The secret key of a run's noise: a file in the run's work folder, readable by its owner alone, during training.
 
-The file is needed for one thing only, to go on after an interruption. It is destroyed as soon as training is over and
-when the work folder is discarded, so it never reaches the finished run.
+The file is needed only to resume training after an interruption. It is destroyed as soon as training ends and when the
+work folder is discarded, so it never reaches the finished run.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ FILE = "noise.key"
 
 
 def obtain(work: Path) -> SecretKey:
-    """The key of the run that is made in `work`; a new one, on the disk when this returns, where there is none.
+    """The key of the run that is made in `work`; a new one, already written to disk, if there is none.
 
-    A checkpoint that stands there without a whole key was drawn by other randomness: it is removed, and training starts
-    again. Raises OSError.
+    A checkpoint without a complete key belongs to other randomness: it is removed, and training starts again. Raises
+    OSError.
     """
     kept = _read(work)
     if kept is not None:
         return kept
-    destroy(work)  # what is too short was never used
+    destroy(work)  # a key that is too short was never used
     shutil.rmtree(work / "checkpoint", ignore_errors=True)
     key = new_key()
     descriptor = os.open(work / FILE, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
@@ -42,7 +42,7 @@ def obtain(work: Path) -> SecretKey:
 def destroy(work: Path) -> None:
     """Overwrite and remove the key in `work`, if there is one.
 
-    A disk may keep old blocks whatever a program overwrites: this is the most that a file system offers.
+    A disk may keep old blocks even after a program overwrites them; a file system offers no more than this.
     """
     path = work / FILE
     with suppress(OSError):

@@ -1,9 +1,10 @@
-"""Which runs with a promise per note read only the first notes of a patient: those of an older version (row J7).
+"""Finds runs with a promise per note that read only the first notes of a patient: those of an older version.
 
-Up to schema 1 (`core.spec.schema`) the cap on a patient's notes held for private training per note, too. There it
-breaks the promise: take away one of the notes that were read, and the next one is read instead, so the sum of clipped
-gradients moves by up to 2C where the noise was made for C. Such a run is found by its own table of scores, which has
-every member's note that was read; today there is no cap (`RunSpec.note_cap`), and nothing to be found.
+Up to schema 1 (`core.spec.schema`) the cap on a patient's notes (Jagannatha 2021) also applied to private training per
+note. There it breaks the promise: if one of the notes that were read is removed, the next one is read instead, so the
+sum of clipped gradients changes by up to 2C while the noise is scaled to C. Such a run is recognised by its own table
+of scores, which lists every note of a member that was read. Today there is no such cap (`RunSpec.note_cap`), so newer
+runs need no check.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ from core.spec.schema import ALL_NOTES_READ
 
 
 def was_capped(folder: Path, spec: RunSpec, schema: int) -> bool:
-    """Did the cap leave notes out that the promise of this run's folder speaks of?
+    """Whether the cap left out notes that the promise of this run's folder covers.
 
-    True where some member has exactly as many scored notes as the cap allows: whether there were more, the run's folder
-    does not say. True also where its scores cannot be read. A cap that no patient reached changed nothing.
+    True if some member has exactly as many scored notes as the cap allows: the run's folder does not say whether there
+    were more. Also True if the scores cannot be read. A cap that no patient reached changed nothing.
     """
     if schema >= ALL_NOTES_READ or not (spec.privacy.private and spec.privacy.unit == "note"):
         return False
@@ -38,7 +39,7 @@ def was_capped(folder: Path, spec: RunSpec, schema: int) -> bool:
 
 @lru_cache(maxsize=1_000)
 def _most_read(path: Path, changed: int, size: int) -> int | None:
-    """Most notes of one member in a table of scores; None where it has none or cannot be read."""
+    """Largest number of notes of one member in a table of scores; None if it has none or cannot be read."""
     try:
         scores = pq.read_table(path, columns=["patient_id", "note_id"], filters=[("split", "==", "member")])
     except (pa.ArrowInvalid, OSError):

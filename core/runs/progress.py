@@ -1,4 +1,4 @@
-"""What a run's diary says so far, in the shape a screen draws. Works for runs being made and for finished ones."""
+"""The progress in a run's event log, in the form that pages draw, for runs in progress and finished ones."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from core.runs.events import EVENTS_FILE, read_events_from
 
 @dataclass
 class Progress:
-    """Where a run stands. Lists run parallel: `steps_taken[i]` had the loss `loss[i]` and had spent `epsilon[i]`.
+    """Progress of a run. Lists are parallel: step `steps_taken[i]` had the loss `loss[i]` and had spent `epsilon[i]`.
 
-    `loss` holds None for a step whose Poisson sample was empty; `epsilon` holds None without privacy. At the step
-    `epoch_steps[i]`, `eval_loss[i]` (nats a token, held-out notes) and `exposure[canary_id][i]` (bits) were measured.
+    `loss` holds None for a step whose Poisson sample was empty; `epsilon` holds None without privacy. At step
+    `epoch_steps[i]`, `eval_loss[i]` (nats per token, held-out notes) and `exposure[canary_id][i]` (bits) were measured.
     """
 
     stage: str = ""
@@ -28,12 +28,12 @@ class Progress:
     epoch: int = 0
     epochs: int = 0
     tokens: int = 0
-    done: int = 0  # within an audit stage, or examples within the training step under way
+    done: int = 0  # within an audit stage, or examples within the current training step
     total: int = 0
-    step_loss: float | None = None  # mean over the `done` examples of the training step under way
-    part: int = 0  # which attack of a full audit is under way, counted from 1
+    step_loss: float | None = None  # mean over the `done` examples of the current training step
+    part: int = 0  # number of the current attack of a full audit, counted from 1
     parts: int = 0
-    eta_seconds: float | None = None  # of the stage that is under way
+    eta_seconds: float | None = None  # of the current stage
     updated: float | None = None  # Unix seconds of the last event
     steps_taken: list[int] = field(default_factory=list)
     loss: list[float | None] = field(default_factory=list)
@@ -44,7 +44,7 @@ class Progress:
 
     @property
     def share(self) -> float:
-        """Done share of the stage under way, 0 to 1; of a full audit, the share of its attacks."""
+        """Completed share of the current stage, 0 to 1; for a full audit, of its attacks."""
         within = self.done / self.total if self.total else 0.0
         if self.parts:
             return min(1.0, (self.part - 1 + within) / self.parts)
@@ -54,7 +54,7 @@ class Progress:
 
 
 def progress_of(events: Iterable[dict[str, Any]]) -> Progress:
-    """Read a diary from its start. Steps that were repeated after an interruption count once, as last taken."""
+    """Read an event log from its start. Steps repeated after an interruption count once, with their last values."""
     progress = Progress()
     for event in events:
         _read(progress, event)
@@ -62,7 +62,7 @@ def progress_of(events: Iterable[dict[str, Any]]) -> Progress:
 
 
 class ProgressReader:
-    """Follows a diary that grows: each look reads only what was added. Threads may share one."""
+    """Follows an event log that grows: each call reads only what was added. Threads may share a reader."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -71,21 +71,21 @@ class ProgressReader:
         self._offset, self._progress = 0, Progress()
 
     def read(self) -> Progress:
-        """The progress so far, as a copy of its own."""
+        """The progress so far, as an independent copy."""
         with self._lock:
-            diary, size = self._diary()
-            if diary != self._seen or size < self._offset:  # cancelled and begun anew
-                self._start_again(diary)
+            log, size = self._log()
+            if log != self._seen or size < self._offset:  # the run was cancelled and started again
+                self._start_again(log)
             events, self._offset = read_events_from(self.folder, self._offset)
             for event in events:
                 _read(self._progress, event)
             return copy.deepcopy(self._progress)
 
-    def _diary(self) -> tuple[tuple[int, bytes] | None, int]:
-        """What tells this diary from the next one under its name (None: there is none yet), and its size.
+    def _log(self) -> tuple[tuple[int, bytes] | None, int]:
+        """What distinguishes this log from the next one of the same name (None: there is none yet), and its size.
 
-        Its file's number does not suffice: file systems give that of a removed file to the next one. So the first line
-        is looked at, too, which has its time in it.
+        The inode number is not enough, since file systems reuse that of a removed file. So the first line, which
+        contains a time, is compared as well.
         """
         try:
             with (self.folder / EVENTS_FILE).open("rb") as file:
@@ -94,8 +94,8 @@ class ProgressReader:
         except FileNotFoundError:
             return None, 0
 
-    def _start_again(self, diary: tuple[int, bytes] | None) -> None:
-        self._seen, self._offset, self._progress = diary, 0, Progress()
+    def _start_again(self, log: tuple[int, bytes] | None) -> None:
+        self._seen, self._offset, self._progress = log, 0, Progress()
 
 
 def _read(progress: Progress, event: dict[str, Any]) -> None:

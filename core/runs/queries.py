@@ -1,4 +1,4 @@
-"""One question to every run at once: DuckDB over the runs' Parquet files, each row beside the settings of its run."""
+"""Queries over all runs at once: DuckDB over the runs' Parquet files, each row with the settings of its run."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ SETTINGS = (
 
 
 def settings(runs: list[Run]) -> pd.DataFrame:
-    """One row a run: the columns of SETTINGS.
+    """One row per run, with the columns of SETTINGS.
 
-    `epsilon` is the target ε, ∞ for training without privacy, 0 for the public base model (it holds nothing of the
-    notes), and missing (NaN) for a run that was given σ instead, or that spent more: on words of its own, or by a cap
-    on notes (`Run.capped`). `corpus` is the cohort's digest.
+    `epsilon` is the target ε: ∞ for training without privacy, 0 for the public base model (which contains nothing of
+    the notes). It is missing (NaN) for a run that was given σ instead, or that spent more: on a vocabulary from its
+    notes, or because of a cap on notes (`Run.capped`). `corpus` is the cohort's digest.
     """
     return pd.DataFrame([_row(run) for run in runs], columns=list(SETTINGS))
 
@@ -57,11 +57,17 @@ def _row(run: Run) -> tuple:
 
 
 def table(workspace: Workspace, name: str, where: str = "true", parameters: tuple = ()) -> pd.DataFrame:
-    """Table `name` of every usable run, with the run's settings in front of its columns.
+    """Table `name` of every usable run, with the run's settings before its columns.
 
-    `name` is one of core.runs.tables.SCHEMAS; `where` is a DuckDB condition over the columns of `t` (the table) and `s`
-    (the settings), with a `?` for each of `parameters`: it is written in the code, never typed by a user. With no run,
-    an empty frame with all columns.
+    Args:
+        workspace: Where the runs are.
+        name: One of core.runs.tables.SCHEMAS.
+        where: A DuckDB condition over the columns of `t` (the table) and `s` (the settings), with a `?` for each of
+            `parameters`. It must come from the code, never from a user.
+        parameters: Values for the condition.
+
+    Returns:
+        The rows; without runs, an empty frame with all columns.
     """
     schema = SCHEMAS[name]
     runs = workspace.runs()
@@ -72,7 +78,7 @@ def table(workspace: Workspace, name: str, where: str = "true", parameters: tupl
     columns = ", ".join(f't."{column}"' for column in schema.names)
     chosen = ", ".join(f's."{column}"' for column in SETTINGS)
     query = (
-        f"SELECT {chosen}, {columns} FROM read_parquet(?, filename = true) t "  # noqa: S608 — names are ours
+        f"SELECT {chosen}, {columns} FROM read_parquet(?, filename = true) t "  # noqa: S608 — names from our schemas
         f"JOIN settings_of_runs s ON s.file = t.filename WHERE {where}"
     )
     with duckdb.connect() as database:
@@ -86,7 +92,7 @@ def table(workspace: Workspace, name: str, where: str = "true", parameters: tupl
 
 
 def _whole(files: list[str], columns: list[str]) -> list[str]:
-    """The files that can be read to their end; the others are noted, so that their runs are left out and named."""
+    """The files that can be read to their end. The others are noted, so that their runs are left out and reported."""
     whole = []
     for file in files:
         problem = table_problem(Path(file), columns, to_the_end=True)
@@ -98,12 +104,12 @@ def _whole(files: list[str], columns: list[str]) -> list[str]:
 
 
 def metrics(workspace: Workspace) -> pd.DataFrame:
-    """Every run's metrics (metric, arm, value, low, high, n, note) beside its settings."""
+    """Every run's metrics (metric, arm, value, low, high, n, note) with its settings."""
     return table(workspace, "metrics")
 
 
 def hits(workspace: Workspace, *, patient_id: str | None = None) -> pd.DataFrame:
-    """Every run's finds by value, or those of one patient. The old rule's are left out: they are not finds."""
+    """Every run's hits by value, or those of one patient. Hits by the old rule are left out: they are not finds."""
     if patient_id is None:
         return table(workspace, "hits", "t.rule = 'value'")
     return table(workspace, "hits", "t.rule = 'value' AND t.patient_id = ?", (patient_id,))

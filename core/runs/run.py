@@ -31,47 +31,54 @@ RUN_ID = re.compile(r"(gpt2|distilbert|bert)-[0-9a-f]{12}")
 SPEC_FILE = "spec.json"
 PRIVACY_FILE = "privacy.json"
 VOCABULARY_FILE = "vocabulary.json"
-REMEDY = "`python -m core verify --repair` puts it aside or rebuilds what it can."
+REMEDY = "`python -m core verify --repair` moves it to damaged/ or rebuilds what it can."
 
 
 class RunNotFound(LookupError):
-    """No complete run has this id. The text is a sentence."""
+    """No complete run has this id. The message is a sentence."""
 
 
 class RunBroken(ValueError):
-    """A run's folder is missing a file or holds a damaged one. The text is a sentence naming both."""
+    """A run's folder has a missing or damaged file. The message is a sentence that names both."""
 
 
 def check_run_id(run_id: str) -> str:
-    """Return `run_id` if it is shaped like one (`gpt2-3f2a9c01d4e7`), else raise RunNotFound: no path gets through."""
+    """Return `run_id` if it has the form of a run id (`gpt2-3f2a9c01d4e7`), so that no path passes.
+
+    Raises:
+        RunNotFound: It does not.
+    """
     if not RUN_ID.fullmatch(run_id):
         raise RunNotFound(
-            f"“{run_id[:60]}” is not a run's name. Names look like gpt2-3f2a9c01d4e7; `python -m core runs` lists them."
+            f"“{run_id[:60]}” is not a run id. Run ids look like gpt2-3f2a9c01d4e7; `python -m core runs` lists them."
         )
     return run_id
 
 
 def read_spec(folder: Path) -> RunSpec:
-    """The spec of a run's folder, as it means today. Raises RunBroken as `read_stored_spec` does."""
+    """The spec in a run's folder, in its current meaning. Raises RunBroken as `read_stored_spec` does."""
     return read_stored_spec(folder).spec
 
 
 def read_stored_spec(folder: Path) -> StoredSpec[RunSpec]:
-    """The spec of a run's folder. Raises RunBroken when it is missing, damaged, of a newer version, or another run's.
+    """The spec in a run's folder.
 
-    The folder is named by the digest of the settings as they were stored, whichever version did that.
+    The folder's name is the digest of the settings as they were stored, by whichever version.
+
+    Raises:
+        RunBroken: The spec is missing, damaged, from a newer version, or that of another run.
     """
     try:
         stored = read_settings((folder / SPEC_FILE).read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise RunBroken(f"Run {folder.name} lacks its file {SPEC_FILE}. {REMEDY}") from None
+        raise RunBroken(f"Run {folder.name} has no file {SPEC_FILE}. {REMEDY}") from None
     except UnicodeDecodeError:
-        raise RunBroken(f"Run {folder.name}: its file {SPEC_FILE} is damaged: it is no text. {REMEDY}") from None
+        raise RunBroken(f"Run {folder.name}: its file {SPEC_FILE} is damaged (not text). {REMEDY}") from None
     except SpecUnreadable as error:
         remedy = "" if isinstance(error, SpecTooNew) else f" {REMEDY}"
         raise RunBroken(f"Run {folder.name}: its file {SPEC_FILE} {error}.{remedy}") from None
     if folder.name not in (stored.run_id, stored.spec.run_id):
-        raise RunBroken(f"The folder {folder.name} holds the {SPEC_FILE} of run {stored.run_id}. {REMEDY}")
+        raise RunBroken(f"The folder {folder.name} contains the {SPEC_FILE} of run {stored.run_id}. {REMEDY}")
     return stored
 
 
@@ -79,8 +86,8 @@ def read_stored_spec(folder: Path) -> StoredSpec[RunSpec]:
 class Run:
     """A complete run. `shipped` runs came with the software and are read-only.
 
-    `schema` is that of its stored spec (`core.spec.schema`). A run of an older one keeps its name, so for the name of
-    a run take `id`, never `spec.run_id`.
+    `schema` is that of its stored spec (`core.spec.schema`). A run with an older schema keeps its name, so use `id`,
+    never `spec.run_id`, for the name of a run.
     """
 
     folder: Path
@@ -98,7 +105,7 @@ class Run:
             raise RunBroken(f"Run {folder.name} cannot be used: its file status.json is missing or damaged. {REMEDY}")
         for name, problem in file_problems(folder, stored.spec):
             if problem == "is missing":
-                raise RunBroken(f"Run {folder.name} lacks its file {name}. {REMEDY}")
+                raise RunBroken(f"Run {folder.name} has no file {name}. {REMEDY}")
             raise RunBroken(f"Run {folder.name} cannot be used: its file {name} {problem}. {REMEDY}")
         return cls(folder=folder, spec=stored.spec, status=status, shipped=shipped, schema=stored.schema)
 
@@ -108,11 +115,11 @@ class Run:
         return self.folder.name
 
     def events(self) -> list[dict[str, Any]]:
-        """The run's diary, oldest first."""
+        """The run's event log, oldest event first."""
         return read_events(self.folder)
 
     def table(self, name: str) -> pd.DataFrame:
-        """One of the tables of core.runs.tables.SCHEMAS. Raises TableMissing, a sentence naming run and file."""
+        """One of the tables in core.runs.tables.SCHEMAS. Raises TableMissing, a sentence naming run and file."""
         return read_table(self.folder / "tables", name, self.id)
 
     @property
@@ -122,75 +129,75 @@ class Run:
 
     @property
     def privacy(self) -> Mechanism | None:
-        """The mechanism a private run was trained with; None for the others. Raises RunBroken when its file is bad."""
+        """The mechanism of a private run; None without privacy. Raises RunBroken if its file is damaged."""
         if not self.spec.privacy.private:
             return None
         return read_promise(self.folder, self.spec, self.schema)
 
     @property
     def capped(self) -> bool:
-        """True for a promise per note whose training may have left notes out by a cap (`core.runs.note_cap`)."""
+        """Whether a cap may have left notes out of a training with a promise per note (`core.runs.note_cap`)."""
         return was_capped(self.folder, self.spec, self.schema)
 
     @property
     def note_cap(self) -> int | None:
-        """Most notes of one patient that this run's training read; None: all."""
+        """Largest number of notes of one patient that this run's training read; None means all."""
         return self.spec.training.max_notes_per_patient if self.capped else self.spec.note_cap
 
     def as_read(self, corpus: Corpus) -> Corpus:
-        """The cohort without the members' notes that a cap kept from this run: what it may be judged on."""
+        """The cohort without the members' notes that a cap kept from this run: the notes to evaluate it on."""
         return replace(corpus, notes=corpus.evaluation_notes(self.note_cap)) if self.capped else corpus
 
     @property
     def noise_source(self) -> NoiseSource | None:
-        """Where a private run's noise came from, read without loading the accountants; None without privacy.
+        """Source of a private run's noise, read without loading the accountants; None without privacy.
 
-        A file that does not say is from a version that knew public seeds only. Raises RunBroken.
+        A file without the setting is from a version that had public seeds only. Raises RunBroken.
         """
         if not self.spec.privacy.private:
             return None
         try:
-            told = json.loads((self.folder / PRIVACY_FILE).read_text(encoding="utf-8"))
-            return "secret" if told.get("noise_source") == "secret" else "public seed"
+            stored = json.loads((self.folder / PRIVACY_FILE).read_text(encoding="utf-8"))
+            return "secret" if stored.get("noise_source") == "secret" else "public seed"
         except (OSError, ValueError, AttributeError):
             raise RunBroken(
-                f"Run {self.id}: its file {PRIVACY_FILE} is missing or damaged, so its ε cannot be derived. {REMEDY}"
+                f"Run {self.id}: its file {PRIVACY_FILE} is missing or damaged, so its ε cannot be computed. {REMEDY}"
             ) from None
 
     @property
     def vocabulary(self) -> tuple[str, ...] | None:
-        """Entries of the run's own words, in the order of their training; None: it has the public word list alone."""
+        """Vocabulary entries from the run's notes, in the order they were learned; None: public vocabulary only."""
         return None if self.spec.vocabulary is None else read_vocabulary(self.folder)
 
     @property
     def has_model(self) -> bool:
-        """True when the run can answer prompts: its weights are kept, or it is the public base model itself."""
+        """Whether the run can answer prompts: its weights are kept, or it is the public base model itself."""
         return self.spec.is_base or (self.folder / "model" / "model.safetensors").exists()
 
     def model(self) -> LanguageModel:
-        """Load the run's weights (a control run's are the public base model's). Raises RunBroken if none are kept."""
+        """Load the run's weights (for a control run, the public base model's). Raises RunBroken if none are kept."""
         from core.models.build import load, load_folder
 
         if self.spec.is_base:
             return load(self.spec.model)
         if not self.has_model:
             raise RunBroken(
-                f"Run {self.id} keeps no weights (model/model.safetensors): it has tables and cannot be prompted."
+                f"Run {self.id} has tables but no weights (model/model.safetensors), so it cannot be prompted."
             )
         return load_folder(self.folder / "model")
 
 
 def read_promise(folder: Path, spec: RunSpec, schema: int = SCHEMA) -> Mechanism:
-    """What a private run's folder promises: its mechanism, whose neighbours are those that its notes allow.
+    """The promise of a private run's folder: its mechanism, with the neighbours that its notes allow.
 
-    Raises RunBroken as `read_privacy`.
+    Raises RunBroken as `read_privacy` does.
     """
     mechanism = read_privacy(folder)
     return mechanism.replacing() if was_capped(folder, spec, schema) else mechanism
 
 
 def file_problems(folder: Path, spec: RunSpec) -> Iterator[tuple[str, str]]:
-    """(file, what is wrong with it) of a run's files that cannot be used, its spec and status aside."""
+    """(file, what is wrong with it) for a run's files that cannot be used, except its spec and status."""
     schemas = SCHEMAS if spec.vocabulary is None else SCHEMAS | OPTIONAL
     checks: list[tuple[str, Callable[[Path], str | None]]] = [
         (f"tables/{name}.parquet", partial(table_problem, columns=schema.names)) for name, schema in schemas.items()
@@ -199,7 +206,7 @@ def file_problems(folder: Path, spec: RunSpec) -> Iterator[tuple[str, str]]:
         checks.append((PRIVACY_FILE, partial(json_problem, keys=MECHANISM)))
     if spec.vocabulary is not None:
         checks.append((VOCABULARY_FILE, json_problem))
-    if (folder / "model").is_dir():  # most shipped runs have none
+    if (folder / "model").is_dir():  # most shipped runs have no weights
         checks += [(f"model/{path.name}", json_problem) for path in sorted((folder / "model").glob("*.json"))]
         checks += [(f"model/{path.name}", weights_problem) for path in sorted((folder / "model").glob("*.safetensors"))]
     for name, check in checks:
@@ -208,34 +215,34 @@ def file_problems(folder: Path, spec: RunSpec) -> Iterator[tuple[str, str]]:
 
 
 def read_privacy(folder: Path) -> Mechanism:
-    """The mechanism of a folder's `privacy.json`. Raises RunBroken."""
+    """The mechanism in a folder's `privacy.json`. Raises RunBroken."""
     from core.training.accounting.mechanism import Mechanism
 
     try:
         return Mechanism.from_json((folder / PRIVACY_FILE).read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise RunBroken(
-            f"Run {folder.name} lacks its file {PRIVACY_FILE}, so its ε cannot be derived. {REMEDY}"
+            f"Run {folder.name} has no file {PRIVACY_FILE}, so its ε cannot be computed. {REMEDY}"
         ) from None
     except ValueError:
         raise RunBroken(
-            f"Run {folder.name}: its file {PRIVACY_FILE} is damaged, so its ε cannot be derived. {REMEDY}"
+            f"Run {folder.name}: its file {PRIVACY_FILE} is damaged, so its ε cannot be computed. {REMEDY}"
         ) from None
 
 
 def write_vocabulary(folder: Path, entries: Sequence[str]) -> None:
-    """Write the new entries of a run's word list: `vocabulary.json`, a JSON list."""
+    """Write the new entries of a run's vocabulary to `vocabulary.json`, a JSON list."""
     replace_text(folder / VOCABULARY_FILE, json.dumps(list(entries), ensure_ascii=False, indent=0))
 
 
 def read_vocabulary(folder: Path) -> tuple[str, ...]:
-    """The entries of a folder's `vocabulary.json`. Raises RunBroken."""
+    """The entries in a folder's `vocabulary.json`. Raises RunBroken."""
     try:
         entries = json.loads((folder / VOCABULARY_FILE).read_text(encoding="utf-8"))
         if not isinstance(entries, list) or not all(isinstance(entry, str) for entry in entries):
             raise ValueError
     except FileNotFoundError:
-        raise RunBroken(f"Run {folder.name} lacks its file {VOCABULARY_FILE}. {REMEDY}") from None
+        raise RunBroken(f"Run {folder.name} has no file {VOCABULARY_FILE}. {REMEDY}") from None
     except ValueError:
         raise RunBroken(f"Run {folder.name}: its file {VOCABULARY_FILE} is damaged. {REMEDY}") from None
     return tuple(entries)

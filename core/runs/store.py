@@ -1,7 +1,7 @@
 """`Workspace`: where runs and cohorts live on disk.
 
-A run is made in `work/<id>/` and renamed to `runs/<id>/` only when complete and synced, so whatever stands under a
-final name is whole. Shipped runs and cohorts (assets/demo) are looked up too and never written.
+A run is made in `work/<id>/` and renamed to `runs/<id>/` only when it is complete and synced, so every folder under a
+final name is complete. Shipped runs and cohorts (assets/demo) are found as well and never written.
 """
 
 from __future__ import annotations
@@ -42,40 +42,41 @@ COHORT_TABLES = {"patients": PATIENTS, "notes": NOTES, "canaries": CANARIES}
 
 _corpora: OrderedDict[tuple[Path, str], Corpus] = OrderedDict()
 _corpora_making: dict[tuple[Path, str], threading.Lock] = {}
-_corpora_forgotten: dict[tuple[Path, str], int] = {}  # how often a cohort was deleted
+_corpora_forgotten: dict[tuple[Path, str], int] = {}  # number of times that each cohort was deleted
 _corpora_lock = threading.Lock()
 
 
 class DataFolderUnusable(OSError):
-    """The data folder is a file, or this account may not open it. The text is a sentence."""
+    """The data folder is a file, or this account may not open it. The message is a sentence."""
 
 
 def data_folder(given: Path | str | None = None) -> Path:
-    """Where runs and cohorts live: `given`, else $PHILAB_DATA, else data/ beside the program. Blank is not given.
+    """The folder of runs and cohorts: `given`, else $PHILAB_DATA, else data/ beside the program. Blank means not given.
 
-    Raises DataFolderUnusable for a path that is, or leads through, a file, and for a folder that cannot be opened.
+    Raises:
+        DataFolderUnusable: The path is a file or leads through one, or the folder cannot be opened.
     """
     asked = next((text for text in (given, os.environ.get("PHILAB_DATA")) if text and str(text).strip()), None)
     root = Path(asked or PROGRAM / "data").resolve()
     try:
         os.listdir(root)
     except FileNotFoundError:
-        pass  # it is made when something is stored
+        pass  # the folder is made when something is stored
     except OSError as error:
         raise DataFolderUnusable(f"The data folder cannot be used. {error_sentence(error)}") from None
     return root
 
 
 class CohortGone(ValueError):
-    """Notes that somebody brought are not here (any more), or are not the viewer's. The text is a sentence."""
+    """Imported notes are not (or no longer) here, or belong to somebody else. The message is a sentence."""
 
 
 class Workspace:
-    """Runs and cohorts under `root` (`data_folder`), and the read-only ones of `shared`.
+    """Runs and cohorts under `root` (see `data_folder`), and the read-only ones in `shared`.
 
-    `shared` defaults to the folder of $PHILAB_SHIPPED, else to assets/demo. With a `viewer` (a browser session or a
-    signed-in user) cohorts that others uploaded are not there, nor any run on them (core.runs.uploads.records);
-    without one, as for commands and the job engine, everything is.
+    `shared` defaults to the folder in $PHILAB_SHIPPED, else to assets/demo. For a `viewer` (a browser session or a
+    signed-in user), cohorts that others uploaded are hidden, and so are all runs on them (core.runs.uploads.records).
+    Without a viewer, as for commands and the job engine, everything is visible.
     """
 
     def __init__(
@@ -89,29 +90,31 @@ class Workspace:
         look_after(self.root)
 
     def shows(self, spec: CorpusSpec) -> bool:
-        """May the viewer see this cohort and the runs on it?"""
+        """Whether the viewer may see this cohort and the runs on it."""
         return self.viewer is None or may_see(self.root, spec, self.viewer)
 
     # Cohorts -----------------------------------------------------------------------------------------------------
 
     def corpus(self, spec: CorpusSpec, *, store: bool = True) -> Corpus:
-        """The cohort of `spec`: from memory, from disk, or built now and stored. Do not change its frames in place.
+        """The cohort of `spec`: from memory, from disk, or built now and stored. Do not modify its frames in place.
 
-        With `store=False` nothing is written: for looking at a cohort before anything is decided. Raises CohortGone for
-        notes that were brought and are not here.
+        With `store=False` nothing is written, for looking at a cohort before deciding on it.
+
+        Raises:
+            CohortGone: The spec is of imported notes, and they are not here.
         """
         key = (self.root, spec.digest())
         with _corpora_lock:
             making = _corpora_making.setdefault(key, threading.Lock())
             forgotten = _corpora_forgotten.get(key, 0)
-        with making:  # two sessions do not make one cohort twice, and nobody waits for another's
+        with making:  # two sessions do not build the same cohort twice, and different cohorts do not wait
             folder = self.corpus_folder(spec)
             if spec.imported is not None and (folder is None or not self.shows(spec)):
                 if folder is None:
                     self.forget(spec.digest())
                 raise CohortGone(
-                    "The notes of this cohort are not here: they were deleted, are damaged or somebody else's, or "
-                    f"belong to another data folder than {self.root}. Bring them again."
+                    "The notes of this cohort are not here: they were deleted, are damaged or belong to somebody else, "
+                    f"or are in another data folder than {self.root}. Import them again."
                 )
             corpus = _corpora.get(key) or (_read(folder) if folder else _build(spec))
             if folder is None and store:
@@ -120,23 +123,23 @@ class Workspace:
         return corpus
 
     def _remember(self, key: tuple[Path, str], corpus: Corpus, forgotten: int) -> None:
-        """Keep a cohort in memory, unless it was forgotten while it was read: it would outlive its deletion."""
+        """Keep a cohort in memory, unless it was deleted while it was being read."""
         with _corpora_lock:
             if _corpora_forgotten.get(key, 0) != forgotten:
-                raise CohortGone("The notes of this cohort were deleted a moment ago.")
+                raise CohortGone("The notes of this cohort have just been deleted.")
             _corpora[key] = corpus
             _corpora.move_to_end(key)
             while len(_corpora) > CORPORA_IN_MEMORY:
                 _corpora.popitem(last=False)
 
     def add(self, corpus: Corpus) -> None:
-        """Store a cohort that was imported, so that `corpus(spec)` finds it by its spec."""
+        """Store an imported cohort, so that `corpus(spec)` finds it by its spec."""
         assert corpus.spec is not None  # an import gives its cohort one
         if self.corpus_folder(corpus.spec) is None:
             self._store_corpus(corpus, corpus.spec)
 
     def adopt(self, made: Path, spec: CorpusSpec) -> None:
-        """Move a folder of this disk that holds a whole cohort to where `corpus(spec)` finds it."""
+        """Move a folder on this disk with a complete cohort to where `corpus(spec)` finds it."""
         if self.corpus_folder(spec) is None:
             final = self.root / "corpora" / spec.digest()
             with full_disk_as_sentence("the cohort", final.parent):
@@ -144,15 +147,15 @@ class Workspace:
                 publish(made, final, _is_whole_cohort)
 
     def forget(self, digest: str) -> None:
-        """Drop a cohort that was deleted from this process's memory too, also where it is being read this moment."""
+        """Drop a deleted cohort from this process's memory, also if it is being read at this moment."""
         with _corpora_lock:
             _corpora_forgotten[self.root, digest] = _corpora_forgotten.get((self.root, digest), 0) + 1
             _corpora.pop((self.root, digest), None)
 
     def forget_imported(self, *, gone: bool = False) -> None:
-        """Drop this data folder's imported cohorts from memory; with `gone` only those that are not on disk any more.
+        """Drop this data folder's imported cohorts from memory; with `gone`, only those no longer on disk.
 
-        Another process may delete them, and cannot reach into this one.
+        Another process may delete them and cannot change this one's memory.
         """
         with _corpora_lock:
             held = [corpus.spec for (root, _), corpus in _corpora.items() if root == self.root and corpus.spec]
@@ -161,7 +164,7 @@ class Workspace:
                 self.forget(spec.digest())
 
     def corpus_folder(self, spec: CorpusSpec) -> Path | None:
-        """The folder that holds the cohort of `spec` as Parquet, for queries; None while it is not on disk."""
+        """The folder that holds the cohort of `spec` as Parquet, for queries; None if it is not on disk."""
         for root in (self.root, *self.shared):
             folder = root / "corpora" / spec.digest()
             if _is_whole_cohort(folder):
@@ -179,7 +182,7 @@ class Workspace:
     # Complete runs -----------------------------------------------------------------------------------------------
 
     def _run_folders(self) -> Iterator[tuple[Path, bool]]:
-        """(folder, shipped) of every run; one's own hides a shipped one of the same id."""
+        """(folder, shipped) of every run; a run in the data folder hides a shipped one of the same id."""
         seen: set[str] = set()
         for root in (self.root, *self.shared):
             folders = sorted((root / "runs").glob("*/")) if (root / "runs").is_dir() else []
@@ -196,27 +199,27 @@ class Workspace:
                 yield folder, str(error)
 
     def runs(self) -> list[Run]:
-        """Every complete run, newest first. Broken folders are left to `problems`."""
+        """Every complete run, newest first. Broken folders are left out; `problems` reports them."""
         runs = [run for _, run in self._opened() if isinstance(run, Run) and self.shows(run.spec.corpus)]
         return sorted(runs, key=lambda run: run.status.finished or 0.0, reverse=True)
 
     def problems(self) -> list[str]:
         """One sentence for everything that cannot be used: runs, audits, cohorts, and records of uploads.
 
-        A viewer is told of what he or she may see, and of no folder that only looks like a run's.
+        A viewer sees only problems of what they may see, and none about folders that merely look like a run's.
         """
-        found = [told for folder, told in self._opened() if isinstance(told, str) and self._may_name(folder)]
+        found = [one for folder, one in self._opened() if isinstance(one, str) and self._may_name(folder)]
         for stored in self._audits():
-            found += [f"The audit of run {stored.run_id}: {told}" for told in stored.problem_sentences()]
+            found += [f"The audit of run {stored.run_id}: {one}" for one in stored.problem_sentences()]
         for folder in self._cohorts():
             found += [f"Cohort {folder.name}: its file {name} {what}." for name, what in cohort_problems(folder)]
         return found if self.viewer is not None else [*found, *damaged_records(self.root)]
 
     def _may_name(self, folder: Path) -> bool:
-        """May the viewer be told of a run's folder that cannot be used?
+        """Whether the viewer may learn of a run's folder that cannot be used.
 
-        Also where nobody can say which cohort it is about, unless it was an upload: the sentence holds the run's name
-        and the file's, and nothing of what the file says.
+        This includes folders whose cohort cannot be determined, unless it was an upload: the sentence contains the
+        run's name and the file's, and nothing of the file's content.
         """
         if self.viewer is None:
             return True
@@ -240,17 +243,17 @@ class Workspace:
                     yield folder
 
     def run(self, run_id: str) -> Run:
-        """The run of that id. Raises RunNotFound or RunBroken, each with a sentence."""
+        """The run with that id. Raises RunNotFound or RunBroken, each with a sentence."""
         check_run_id(run_id)
         for root in (self.root, *self.shared):
             folder = root / "runs" / run_id
             if folder.is_dir() and self.shows((run := Run.open(folder, shipped=root != self.root)).spec.corpus):
                 return run
-        raise RunNotFound(f"There is no run {run_id} in {self.root}. `python -m core runs` lists those there are.")
+        raise RunNotFound(f"There is no run {run_id} in {self.root}. `python -m core runs` lists the runs there are.")
 
     def find(self, spec: RunSpec) -> Run | None:
-        """The complete run of this spec, if there is a usable one; an older version may have named it otherwise."""
-        for run_id in chain([spec.run_id], self._renamed(spec)):  # a run of today's name spares reading all specs
+        """The complete run of this spec, if there is a usable one; an older version may have given it another name."""
+        for run_id in chain([spec.run_id], self._renamed(spec)):  # try today's name before reading every spec
             try:
                 return self.run(run_id)
             except (RunNotFound, RunBroken):
@@ -258,12 +261,12 @@ class Workspace:
         return None
 
     def control(self, spec: RunSpec) -> Run:
-        """The run that a run of this spec is compared with. Raises RunNotFound or RunBroken where it is not usable."""
+        """The run that a run of this spec is compared with. Raises RunNotFound or RunBroken if it cannot be used."""
         base = spec.base_spec()
         return self.find(base) or self.run(base.run_id)
 
     def _renamed(self, spec: RunSpec) -> Iterator[str]:
-        """Names under which older versions stored the run of this spec."""
+        """Names that older versions gave to the run of this spec."""
         for folder, _ in self._run_folders():
             try:
                 stored = read_stored_spec(folder)
@@ -275,23 +278,23 @@ class Workspace:
     # Audits ------------------------------------------------------------------------------------------------------
 
     def audit(self, run_id: str) -> StoredAudit:
-        """What audits of a run have left so far, here and among the shipped ones; nothing has to be there yet."""
+        """Results of a run's audits so far, here and among the shipped ones; there may be none yet."""
         check_run_id(run_id)
         folders = [root / "audits" / run_id for root in (self.root, *self.shared)]
         return StoredAudit(run_id, folders[0], tuple(folders[1:]), lenient=self.viewer is not None)
 
     def begin_audit(self, run_id: str, corpus: CorpusSpec) -> Path:
-        """Make the folder of the audit of a run on `corpus`, unless it is there: private for imported notes."""
+        """Make the folder for the audit of a run on `corpus`, if it does not exist; private for imported notes."""
         return make_folder(self.audit(run_id).folder, private=corpus.imported is not None)
 
     def audit_lock_file(self, run_id: str) -> Path:
-        """The file that whoever audits this run holds locked (core.runs.lock)."""
+        """The lock file that a process holds while it audits this run (core.runs.lock)."""
         return self.root / "audits" / f".{check_run_id(run_id)}.lock"
 
     def references(self, spec: CorpusSpec) -> Path:
-        """Where reference models of attacks are kept: they depend on the cohort and not on the run under attack.
+        """The folder of the attacks' reference models, which depend on the cohort and not on the run under attack.
 
-        Those trained on notes that somebody brought stand apart, to be deleted with the notes.
+        Those trained on imported notes have a separate folder, which is deleted with the notes.
         """
         folder = self.root / "references"
         return folder if spec.imported is None else folder / spec.digest()
@@ -299,15 +302,15 @@ class Workspace:
     # Runs being made ---------------------------------------------------------------------------------------------
 
     def work(self, run_id: str) -> Path:
-        """Where the run of that id is made (whether or not it exists)."""
+        """The folder in which the run with that id is made (whether or not it exists)."""
         return self.root / "work" / check_run_id(run_id)
 
     def lock_file(self, run_id: str) -> Path:
-        """The file that whoever makes this run holds locked (core.runs.lock)."""
+        """The lock file that a process holds while it makes this run (core.runs.lock)."""
         return self.root / "work" / f".{check_run_id(run_id)}.lock"
 
     def works(self) -> list[Path]:
-        """Folders of runs being made, queued, interrupted or failed, in the order they were submitted."""
+        """Folders of runs in progress, queued, interrupted or failed, in the order they were submitted."""
         folder = self.root / "work"
         found = [path for path in folder.glob("*/") if (path / SPEC_FILE).exists()] if folder.is_dir() else []
         return sorted(
@@ -315,7 +318,7 @@ class Workspace:
         )
 
     def begin(self, spec: RunSpec) -> Path:
-        """Make the work folder of `spec` with its spec and a `queued` status, or return the one a stopped run left."""
+        """Make the work folder of `spec` with its spec and a `queued` status, or return the one of a stopped run."""
         work = self.work(spec.run_id)
         new = not work.exists()
         try:
@@ -336,7 +339,7 @@ class Workspace:
     def complete(self, work: Path) -> Run:
         """Sync a finished work folder to disk and rename it to its place among the runs."""
         final = self.root / "runs" / work.name
-        noise_key.destroy(work)  # gone since training ended; here it could still be kept with the run
+        noise_key.destroy(work)  # training destroyed it at its end; make sure that no copy is kept with the run
         with full_disk_as_sentence(f"run {work.name}", final.parent):
             take_checksums(work, read_spec(work).corpus)
             if not publish(work, final, _is_whole_run):
@@ -344,13 +347,13 @@ class Workspace:
         return Run.open(final)
 
     def discard(self, work: Path) -> None:
-        """Remove a work folder and everything in it, the key of its noise first."""
+        """Remove a work folder and everything in it, starting with the key of its noise."""
         noise_key.destroy(work)
         shutil.rmtree(work, ignore_errors=True)
 
 
 def cohort_problems(folder: Path) -> Iterator[tuple[str, str]]:
-    """(file, what is wrong with it) of a cohort's tables that cannot be used."""
+    """(file, what is wrong with it) for a cohort's tables that cannot be used."""
     tables = dict(COHORT_TABLES)
     if (folder / "diagnoses.parquet").exists():
         tables["diagnoses"] = DIAGNOSES
@@ -372,7 +375,7 @@ def _is_whole_run(folder: Path) -> bool:
 
 
 def _read(folder: Path) -> Corpus:
-    """A cohort from its folder. Raises CohortGone for damage that is seen only now; the next look sees it too."""
+    """A cohort from its folder. Raises CohortGone for damage found only now, and notes it for the next call."""
     try:
         return Corpus.read(folder)
     except (OSError, pa.ArrowException) as error:

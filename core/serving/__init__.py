@@ -1,4 +1,4 @@
-"""Models that answer prompts for many sessions at once: batched, streamed token by token.
+"""Models that answer prompts for many sessions at once: batched, and streamed token by token.
 
-A prompt with seeds enters; a `Stream` that grows leaves.
+Input: a prompt with seeds. Output: a `Stream` that grows.
 """

@@ -1,7 +1,7 @@
-"""Loaded models that answer prompts of many browsers at once: gathered for a few milliseconds, answered in one batch.
+"""Serves prompts from many browsers at once: requests are gathered for a few milliseconds and answered in one batch.
 
-One worker thread a process does all the computing, so thirty students cost one forward pass a token, not thirty, and no
-page ever waits for another page's lock. A seed gives the same text alone or in a batch (`generate.sample`).
+One worker thread per process does all the computing, so thirty students cost one forward pass per token, not thirty,
+and no page ever waits for another page's lock. A seed gives the same text alone or in a batch (`generate.sample`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,15 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from core.serving.streams import LONGEST_PROMPT, USUAL, PromptError, Sampling, ServingError, Stream, clean_prompt
+from core.serving.streams import (
+    DEFAULT_SAMPLING,
+    LONGEST_PROMPT,
+    PromptError,
+    Sampling,
+    ServingError,
+    Stream,
+    clean_prompt,
+)
 
 if TYPE_CHECKING:
     from core.models.build import LanguageModel
@@ -22,41 +30,46 @@ if TYPE_CHECKING:
 __all__ = ["LONGEST_PROMPT", "MASK", "PromptError", "Sampling", "Server", "ServingError", "Stream", "clean_prompt"]
 
 MODELS_IN_MEMORY = 6
-MASKED_SWEEPS = 2  # as in the audit: redraw each token once, since a masked model reads all again for every draw
-GATHER_SECONDS = 0.03  # two columns of one page, or a class pressing Enter together, meet in this window
-MOST_ROWS = 128  # samples in one batch
+MASKED_SWEEPS = 2  # as in the audit; each sweep is expensive, since a masked model reads the whole text for every draw
+GATHER_SECONDS = 0.03  # long enough to batch two columns of one page, or a class that presses Enter together
+MOST_ROWS = 128  # most samples in one batch
 MASK = "[MASK]"
 
 
 class Server:
-    """Answers prompts with the models of a workspace's runs. Make one a process; threads may share it."""
+    """Answers prompts with the models of a workspace's runs. Create one per process; threads may share it."""
 
     def __init__(
         self, workspace: Workspace, *, models: int = MODELS_IN_MEMORY, gather_seconds: float = GATHER_SECONDS
     ) -> None:
         self.workspace = workspace
-        self.batches: deque[int] = deque(maxlen=100)  # rows of the latest batches, newest last
+        self.batches: deque[int] = deque(maxlen=100)  # rows in the most recent batches, newest last
         self._capacity = models
         self._gather_seconds = gather_seconds
         self._models: OrderedDict[str, LanguageModel] = OrderedDict()
-        self._forgotten: dict[str, int] = {}  # how often a run was deleted
+        self._forgotten: dict[str, int] = {}  # number of times that each run was deleted
         self._queue: list[Stream] = []
         self._wake = threading.Condition()
         self._worker: threading.Thread | None = None
         self._closed = False
 
-    def generate(self, run_id: str, prompt: str, *, seeds: Sequence[int] = (0,), sampling: Sampling = USUAL) -> Stream:
-        """Start one text a seed after `prompt` and return at once; iterate the Stream for what is written so far.
+    def generate(
+        self, run_id: str, prompt: str, *, seeds: Sequence[int] = (0,), sampling: Sampling = DEFAULT_SAMPLING
+    ) -> Stream:
+        """Start one text per seed after `prompt` and return at once; iterate over the Stream for the text so far.
 
         A masked model appends as many masks as new tokens and draws them one by one (Gibbs sampling).
-        Raises PromptError, RunNotFound or RunBroken for what can be known before the model is loaded.
+
+        Raises:
+            PromptError, RunNotFound, RunBroken: The request cannot be answered, as far as that is known before the
+                model is loaded.
         """
         if not 1 <= len(seeds) <= MOST_ROWS:
             raise PromptError(f"Ask for 1 to {MOST_ROWS} samples at a time, not {len(seeds)}.")
         return self._submit(run_id, prompt, tuple(int(seed) for seed in seeds), sampling, "write")
 
     def fill(self, run_id: str, text: str) -> Stream:
-        """Rank what could stand at each [MASK] of `text`; the answer is `Stream.ranked`. Only for masked models."""
+        """Rank candidates for each [MASK] in `text`; the result is `Stream.ranked`. Only for masked models."""
         if MASK not in text:
             raise PromptError(f"Put {MASK} where the model should fill in a word, for example “Patient name: {MASK}”.")
         return self._submit(run_id, text, (0,), Sampling(), "fill")
@@ -69,7 +82,7 @@ class Server:
             self._submit(run_id, "warm", (0,), Sampling(), "load")
 
     def forget(self, run_id: str) -> None:
-        """Let go of a run's weights, also where they are being loaded this moment: the run was deleted."""
+        """Drop the weights of a deleted run, also if they are being loaded at this moment."""
         with self._wake:
             self._forgotten[run_id] = self._forgotten.get(run_id, 0) + 1
             self._models.pop(run_id, None)
@@ -80,7 +93,7 @@ class Server:
             return list(self._models)
 
     def close(self) -> None:
-        """Stop the worker after its batch; what still waits ends with a sentence."""
+        """Stop the worker after its batch; waiting requests end with a sentence."""
         with self._wake:
             self._closed = True
             for stream in self._queue:
@@ -117,7 +130,7 @@ class Server:
                 self._answer(batch)
 
     def _take(self) -> list[Stream]:
-        """The oldest request and all that can share its batch: same model, same sampling, same task."""
+        """The oldest request and all requests that can share its batch: same model, same sampling, same task."""
         with self._wake:
             self._queue = [stream for stream in self._queue if not stream.done]
             if not self._queue:
@@ -134,7 +147,7 @@ class Server:
         return batch
 
     def _answer(self, batch: list[Stream]) -> None:
-        """Answer one batch; whatever goes wrong ends these streams with a sentence and leaves the worker alive."""
+        """Answer one batch; any error ends these streams with a sentence and leaves the worker alive."""
         try:
             lm = self._model(batch[0].run_id)
             ready = [stream for stream in batch if self._fits(lm, stream)]
@@ -143,7 +156,7 @@ class Server:
                 _TASKS[batch[0].task](lm, ready)
             for stream in batch:
                 stream.finish()
-        except Exception as error:  # the worker serves everybody: one bad request must not end it
+        except Exception as error:  # the worker serves all users: one bad request must not end it
             for stream in batch:
                 stream.finish(_sentence(error), refused=isinstance(error, PromptError))
 
@@ -155,23 +168,23 @@ class Server:
             lm.model.eval()
         with self._wake:
             if self._forgotten.get(run_id, 0) != forgotten:
-                raise ServingError(f"Run {run_id} was deleted a moment ago.")
-            self._models[run_id] = lm  # the newest is last
+                raise ServingError(f"Run {run_id} has just been deleted.")
+            self._models[run_id] = lm  # newest last
             while len(self._models) > self._capacity:
                 self._models.popitem(last=False)
         return lm
 
     def _fits(self, lm: LanguageModel, stream: Stream) -> bool:
-        """False, and the stream ended with a sentence, when prompt and answer do not fit into the model's context."""
+        """Whether prompt and answer fit into the model's context; if not, the stream ends with a sentence."""
         from core.models.encoding import encode
 
         answer = stream.sampling.new_tokens if stream.task == "write" else 0
-        used = len(encode(lm, [stream.prompt])[0]) + 2  # the two special tokens around it
+        used = len(encode(lm, [stream.prompt])[0]) + 2  # plus the two special tokens
         if used + answer <= lm.context:
             return True
         stream.finish(
-            f"The prompt is too long: it takes {used:,} tokens and the answer {answer}, and this model reads at most "
-            f"{lm.context:,} together. {'Shorten the prompt' if answer < lm.context else 'Ask for a shorter answer'}.",
+            f"The prompt is too long: it takes {used:,} tokens and the answer {answer}, but this model reads at most "
+            f"{lm.context:,} in total. {'Shorten the prompt' if answer < lm.context else 'Ask for a shorter answer'}.",
             refused=True,
         )
         return False
@@ -203,7 +216,7 @@ def _fill(lm: LanguageModel, batch: list[Stream]) -> None:
     from core.models.generation import generate
 
     if lm.causal:
-        raise PromptError("GPT-2 writes on from a prompt; only BERT models fill in masks.")
+        raise PromptError("GPT-2 can only continue a prompt; use a BERT model to fill in masks.")
     for stream in batch:
         if not stream.cancelled:
             stream.ranked = generate.fill_masks(lm, stream.prompt)
@@ -217,10 +230,10 @@ _TASKS: dict[str, Callable[[LanguageModel, list[Stream]], None]] = {
 
 
 def _sentence(error: Exception) -> str:
-    """What a user reads: the sentence of an exception that carries one, else its type, and where to look."""
+    """The message for the user: the sentence of an exception that has one, else its type and text."""
     from core.models.build import ModelNotFound
     from core.runs.run import RunNotFound
 
     if isinstance(error, ServingError | ModelNotFound | RunNotFound | ValueError):
         return str(error)
-    return f"The model stopped with an unexpected {type(error).__name__}: {error}"
+    return f"The model stopped because of an unexpected {type(error).__name__}: {error}"

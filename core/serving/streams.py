@@ -1,4 +1,4 @@
-"""One request's answer while it grows, and what may be asked: what a page and the model server say to each other."""
+"""The interface between a page and the model server: prompts, sampling, and an answer that grows."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-LOOK_SECONDS = 0.03  # between two looks at a stream that is iterated
-LONGEST_PROMPT = 20_000  # characters; nothing longer is worth tokenizing, contexts are some hundred tokens
+LOOK_SECONDS = 0.03  # interval at which an iterated stream is polled
+LONGEST_PROMPT = 20_000  # characters; longer prompts are not tokenized, since contexts hold a few hundred tokens
 
 
 class PromptError(ValueError):
-    """A prompt cannot be answered. The text is a sentence: what is wrong and what to do."""
+    """A prompt cannot be answered. The message is a sentence: what is wrong and what to do."""
 
 
 class ServingError(RuntimeError):
-    """The model could not be loaded or failed while writing. The text is a sentence."""
+    """The model could not be loaded or failed while writing. The message is a sentence."""
 
 
 class RequestRefused(ServingError, PromptError):
-    """What was asked fits no answer, which showed only once the model was there. The text is a sentence."""
+    """The request cannot be answered, which was known only after the model was loaded. The message is a sentence."""
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """How text is drawn; requests that share it share batches."""
+    """Sampling settings; requests with equal settings share batches."""
 
     new_tokens: int = 60
     temperature: float = 0.8
@@ -33,13 +33,14 @@ class Sampling:
     top_p: float = 0.95
 
 
-USUAL = Sampling()
+DEFAULT_SAMPLING = Sampling()
 
 
 def clean_prompt(prompt: str) -> tuple[str, int]:
-    """The prompt without control characters and lone surrogates, and how many were taken out. Newlines and tabs stay.
+    """The prompt without control characters and lone surrogates, and how many were removed. Newlines and tabs stay.
 
-    Raises PromptError when nothing is left, or when it is too long to be looked at.
+    Raises:
+        PromptError: The prompt is empty after that, or too long.
     """
     if len(prompt) > LONGEST_PROMPT:
         raise PromptError(
@@ -55,23 +56,23 @@ def clean_prompt(prompt: str) -> tuple[str, int]:
 
 @dataclass
 class Stream:
-    """One request's answer while it grows. Iterate it, or read `texts` at any time; `cancel()` keeps what is there."""
+    """One request's growing answer. Iterate over it, or read `texts` at any time; `cancel()` keeps the text so far."""
 
     run_id: str
     prompt: str
     seeds: tuple[int, ...]
     sampling: Sampling
-    texts: list[str] = field(default_factory=list)  # one a seed, without the prompt
+    texts: list[str] = field(default_factory=list)  # one per seed, without the prompt
     ranked: list[list[tuple[str, float]]] | None = None  # fill(): candidates for each mask, best first
     error: str | None = None
-    refused: bool = False  # the error is the request's, not the server's
+    refused: bool = False  # True if the error is in the request, not in the server
     cancelled: bool = False
-    task: str = "write"  # "write": continue the prompt; "fill": rank words for each mask; "load": nothing more
+    task: str = "write"  # "write": continue the prompt; "fill": rank words for each mask; "load": only load the model
     _finished: threading.Event = field(default_factory=threading.Event, repr=False)
 
     @classmethod
     def failed(cls, run_id: str, prompt: str, error: str) -> Stream:
-        """A stream that ended before it began, with the sentence that says why."""
+        """A stream that ended before it began, with a sentence that says why."""
         stream = cls(run_id, prompt, (), Sampling())
         stream.finish(error)
         return stream
@@ -82,20 +83,21 @@ class Stream:
         return self._finished.is_set()
 
     def cancel(self) -> None:
-        """Ask for no more text; what was written stays in `texts`. The batch goes on for the others in it."""
+        """Stop this answer; the text so far stays in `texts`. The batch continues for the other requests in it."""
         if not self.done:
             self.cancelled = True
             self._finished.set()
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Block until done, or for so many seconds. True when done."""
+        """Block until done, or for `seconds`. True when done."""
         return self._finished.wait(seconds)
 
     def result(self, seconds: float | None = None) -> list[str]:
-        """Wait for and return the texts.
+        """Wait for the texts and return them.
 
-        Raises ServingError with the server's sentence (RequestRefused where the request is at fault), TimeoutError when
-        not done.
+        Raises:
+            ServingError: The server failed, with its sentence (RequestRefused if the error is in the request).
+            TimeoutError: The answer is not complete after `seconds`.
         """
         if not self.wait(seconds):
             raise TimeoutError(f"no answer from {self.run_id} within {seconds} s")
@@ -104,7 +106,7 @@ class Stream:
         return self.texts
 
     def __iter__(self) -> Iterator[list[str]]:
-        """Snapshots of `texts`, each time they grew. Raises ServingError when the model fails."""
+        """Snapshots of `texts`, one each time they grow. Raises ServingError if the model fails."""
         shown: list[str] | None = None
         while True:
             finished, now = self.done, list(self.texts)
@@ -117,7 +119,7 @@ class Stream:
         self.result(0)
 
     def update(self, row: int, text: str) -> bool:
-        """Called by the server: sample `row` now reads `text`. False after a cancel: stop writing this one."""
+        """Called by the server: sample `row` now reads `text`. Returns False after a cancel: stop writing it."""
         if not self.done:
             self.texts[row] = text
         return not self.done

@@ -61,7 +61,7 @@ def test_audit() -> None:
     quick = AuditSpec(samples_per_prompt=1, new_tokens=2, mask_draws=1, bootstrap=10)
     found = audit.measure(1, corpus=HOSPITAL, training=recipe, audit=quick, attacks=["loss", "ratio base"])
     sound(found, "full_audit_over_training_gpt2", "full_audit_over_training_distilbert")
-    with pytest.raises(RuntimeError, match="attacks were not made.*population is too small"):
+    with pytest.raises(RuntimeError, match="attacks were not completed.*population is too small"):
         audit.measure(1, corpus=HOSPITAL, training=recipe, audit=quick, attacks=["ratio population"])
 
 

@@ -83,8 +83,8 @@ def test_releases_per_note_and_per_patient_are_told_together(data, capsys):
     assert main(["ledger", "--data", str(data)]) == 0
     told = capsys.readouterr().out
     assert "what was released per note, together: ε = 1 " in told and "what was released per patient" in told
-    assert "For one note all of it together promises ε = 3 at δ = 4.7·10⁻⁵." in told
-    assert f"For the patient with the most notes ({most}) all of it together promises " in told
+    assert "For one note, everything together promises ε = 3 at δ = 4.7·10⁻⁵." in told
+    assert f"For the patient with the most notes ({most}), everything together promises " in told
 
 
 def test_what_fits_into_a_budget_counts_the_vocabularies(data, smoke_specs, capsys):
@@ -158,7 +158,7 @@ def test_what_a_release_does_is_shown_and_agreed_to_before_it_is_written(data, s
         assert "[y/N]" in told and "Nothing was entered" in told
     for nobody in (None, ""):
         answered(monkeypatch, nobody)
-        assert "no standard input" in refused(capsys, *arguments)
+        assert "standard input is closed" in refused(capsys, *arguments)
     assert not (data / "ledger").exists()
     answered(monkeypatch, "y\n")
     assert main(["ledger", *map(str, arguments)]) == 0
@@ -201,7 +201,7 @@ def test_an_entry_that_came_meanwhile_is_not_agreed_to(data, smoke_specs, capsys
 
     monkeypatch.setattr("sys.stdin", Slow())
     told = refused(capsys, "--release", smoke_specs["dp"].run_id, "--reason", "x", "--data", data)
-    assert "another entry since" in told and [one.name for one in ledger.releases()] == ["words"]
+    assert "another entry after" in told and [one.name for one in ledger.releases()] == ["words"]
 
 
 def test_a_private_run_with_a_public_seed_is_not_released(smoke_workspace, smoke_specs, tmp_path, capsys):

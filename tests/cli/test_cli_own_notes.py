@@ -50,7 +50,7 @@ def test_notes_that_were_changed_afterwards_are_refused(notes_file, tmp_path, ca
     corpus.notes.loc[0, "text"] = "something else"
     corpus.write(out)
     assert main(["train", "--corpus", str(out), "--data", str(tmp_path / "data")]) == 2
-    assert "are not those its spec.json names" in capsys.readouterr().err
+    assert "are not those that its spec.json names" in capsys.readouterr().err
     assert not (tmp_path / "data").exists()
 
 
@@ -92,8 +92,8 @@ def test_a_formula_in_the_notes_is_disarmed_in_what_is_exported(tmp_path):
     ("options", "complaint"),
     [
         (["--from", "NOTES", "--patients", "40"], "--patients describes a synthetic hospital"),
-        (["--identifiers", "NOTES"], "--identifiers is about notes of your own"),
-        (["--from", "NOTES", "--column", "Wording"], "is not ROLE=NAME"),
+        (["--identifiers", "NOTES"], "--identifiers is for your own notes"),
+        (["--from", "NOTES", "--column", "Wording"], "does not have the form ROLE=NAME"),
         (["--from", "NOTES", "--column", "body=Wording"], "no such column to map: body"),
         (["--from", "NOTES"], "say which column holds the note"),
         (["--from", "nowhere.csv"], "There is no file nowhere.csv"),
@@ -119,5 +119,5 @@ def test_patients_without_an_identifier_are_counted_and_remarks_are_said(notes_f
     asked = ["--from", str(notes_file), "--identifiers", str(table), "--column", "note=Wording"]
     assert main(["corpus", *asked, "--out", str(tmp_path / "out")]) == 0
     said = capsys.readouterr().out
-    assert "identifiers: from the table given; 10 of 32 patients without any" in said
+    assert "identifiers: from the given table; 10 of 32 patients without any" in said
     assert "1 row: the patient has no note (first: ids.csv, row 33, column “patient_id”)" in said

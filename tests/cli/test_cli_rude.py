@@ -57,7 +57,7 @@ def test_a_file_is_no_data_folder_for_commands_and_pages(
     file = tmp_path / "notes.txt"
     file.write_text("not a folder")
     for folder in (file, file / "below"):
-        assert f"{file} is a file, and a folder is needed there" in line(capsys, 2, "runs", "--data", folder)
+        assert f"{file} is a file, but a folder is needed there" in line(capsys, 2, "runs", "--data", folder)
         with pytest.raises(DataFolderUnusable):
             data_folder(folder)
     assert "--data" in line(capsys, 2, "runs", "--data", "")
@@ -72,8 +72,8 @@ def test_a_file_is_no_data_folder_for_commands_and_pages(
         (errno.EROFS, "disk is read-only. Choose another folder"),
         (errno.EACCES, "permission denied. Choose another folder"),
         (errno.EPERM, "permission denied"),
-        (errno.EISDIR, "is a folder, and a file is needed"),
-        (errno.ENOENT, "There is no"),
+        (errno.EISDIR, "is a folder, but a file is needed"),
+        (errno.ENOENT, "does not exist"),
         (errno.ENAMETOOLONG, "too long"),
         (errno.ENOSPC, "disk is full"),
         (errno.EIO, "Input/output error"),

@@ -155,7 +155,7 @@ def test_what_cannot_be_attacked_is_refused_with_a_sentence(
     run_id = smoke_specs["dp"].run_id
     shutil.copytree(smoke_workspace / "runs" / run_id, tmp_path / "runs" / run_id)
     shutil.rmtree(tmp_path / "runs" / run_id / "model")
-    with pytest.raises(ValueError, match="keeps no weights"):
+    with pytest.raises(ValueError, match="has no weights"):
         Engine(Workspace(tmp_path, shared=())).submit_audit(run_id)
 
 

@@ -78,7 +78,7 @@ def test_what_a_class_is_for_fits_into_its_limits() -> None:
 def test_a_user_has_so_many_jobs_and_the_others_are_not_held_up(engine: Engine, smoke_spec: Callable) -> None:
     for seed in range(2):
         engine.submit(smoke_spec(seed=seed), ANNA)
-    with pytest.raises(Refused, match="You have 2 jobs waiting or running, and the most here is 2"):
+    with pytest.raises(Refused, match="You have 2 jobs waiting or running, and the limit here is 2"):
         engine.submit(smoke_spec(seed=2), ANNA)
     with pytest.raises(RunNotFound):
         engine.status(smoke_spec(seed=2).run_id)
@@ -100,7 +100,7 @@ def test_minutes_of_a_day_and_the_whole_queue(engine: Engine, smoke_spec: Callab
     engine.cancel(smoke_spec(seed=2).run_id, ANNA)
     engine.submit(smoke_spec(seed=3), ANNA)
     engine.submit(smoke_spec(seed=4), BEN)
-    with pytest.raises(Refused, match="3 jobs wait or run already"):
+    with pytest.raises(Refused, match="3 jobs are already waiting or running"):
         engine.submit(smoke_spec(seed=5), BEN)
     assert engine.submit(smoke_spec(seed=5)).active, "the command line is the owner's: no limits"
 
@@ -129,7 +129,7 @@ def test_the_instructor_moves_jobs_and_closes_the_queue(engine: Engine, smoke_sp
     engine.move(ids[2], 0, TEACHER)
     assert [job.id for job in engine.jobs()] == [ids[2], ids[0], ids[1]]
     assert [job.position for job in engine.jobs()] == [0, 1, 2]
-    with pytest.raises(Refused, match="does not wait any more"):
+    with pytest.raises(Refused, match="is no longer waiting"):
         engine.move("gpt2-000000000000", 0, TEACHER)
     engine.close_queue(True, TEACHER)
     with pytest.raises(Refused, match="The queue is closed"):

@@ -164,7 +164,7 @@ def test_a_worker_with_another_data_folder_is_refused(
         (refusal,) = found.refusals
         assert refusal.startswith(f"The worker {away} on ") and f"share {data} with it" in refusal
         monkeypatch.setattr(workers, "MEMORY_NEEDED", 1 << 60)
-        assert all("of memory left" in refusal for refusal in fit_workers(client, tmp_path / "here").refusals)
+        assert all("of free memory" in refusal for refusal in fit_workers(client, tmp_path / "here").refusals)
 
 
 def test_a_sweep_takes_the_worker_that_can(
@@ -192,7 +192,7 @@ def test_a_sweep_takes_the_worker_that_can(
         ({"code": "other"}, "another version of this program"),
         ({"token": None}, "does not see this data folder"),
         ({"writable": False}, "may not write"),
-        ({"memory": 1 << 20}, "0.0 GiB of memory left, and a job needs about 1 GiB"),
+        ({"memory": 1 << 20}, "0.0 GiB of free memory, but a job needs about 1 GiB"),
     ],
 )
 def test_every_fact_that_is_missing_has_its_sentence(tmp_path: Path, change: dict, sentence: str) -> None:
@@ -212,5 +212,5 @@ def test_a_futures_own_exception_is_told() -> None:
     ended, why = _outcome(failed(ModuleNotFoundError("No module named 'core'")))
     assert ended == "error" and "No module named 'core'" in why and "memory" not in why
     assert "TypeError: odd" in _outcome(failed(TypeError("odd")))[1]
-    assert "again and again" in _outcome(failed(KilledWorker("job", None, 3)))[1]
+    assert "died repeatedly" in _outcome(failed(KilledWorker("job", None, 3)))[1]
     assert _outcome(SimpleNamespace(status="cancelled")) == ("lost", "")

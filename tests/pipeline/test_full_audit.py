@@ -155,7 +155,7 @@ def test_stopping_keeps_what_is_done(workspace: Workspace, run: Run) -> None:
     def stop() -> bool:
         return "loss" in seen
 
-    with pytest.raises(Cancelled, match="are kept"):
+    with pytest.raises(Cancelled, match="finished attacks are kept"):
         audit(
             run,
             workspace,

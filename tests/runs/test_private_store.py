@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 from core.attacks.membership.reference import _store
-from core.cli.import_notes import bring
+from core.cli.import_notes import write_imported
 from core.corpus.synthetic.hospital import build
 from core.corpus.tables import Corpus
 from core.models.build import load
@@ -121,7 +121,7 @@ def test_notes_brought_by_command_are_private_too(folder: Path, capsys: pytest.C
     source = folder / "ward.csv"
     notes[notes["split"] != "canary"][["patient_id", "text"]].to_csv(source, index=False)
     source.chmod(0o600)
-    bring(source, folder / "out", seed=0, given={}, as_json=True)
+    write_imported(source, folder / "out", seed=0, given={}, as_json=True)
     assert readable(folder) == set() and loose(folder / "out") == []
     Workspace(folder / "data", shared=()).add(Corpus.read(folder / "out"))
     assert readable(folder) == set()

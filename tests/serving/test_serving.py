@@ -196,7 +196,7 @@ def test_masked_models_fill_blanks_and_write_on(server, tiny):
 def test_blanks_for_the_wrong_model_or_without_masks_are_explained(server):
     with pytest.raises(PromptError, match=r"Put \[MASK\]"):
         server.fill("distilbert", "Patient name:")
-    with pytest.raises(ServingError, match="GPT-2 writes on"):
+    with pytest.raises(ServingError, match="GPT-2 can only continue a prompt"):
         server.fill("gpt2", "Patient name: [MASK]").result(60)
 
 

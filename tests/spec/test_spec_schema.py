@@ -139,7 +139,7 @@ def test_a_folder_with_the_spec_of_another_run_is_not_that_run(tmp_path: Path) -
     folder = tmp_path / "bert-000000000000"
     folder.mkdir()
     shutil.copy(STORED, folder)
-    with pytest.raises(RunBroken, match=f"holds the spec.json of run {STORED.parent.name}"):
+    with pytest.raises(RunBroken, match=f"contains the spec.json of run {STORED.parent.name}"):
         read_stored_spec(folder)
 
 

@@ -1,4 +1,4 @@
 """Defences side by side: DP, deduplication, scrubbing, output filters, and prompts that evade filters.
 
-Runs and generations enter; one row a defence and risk leaves, with its control.
+Input: runs and generations. Output: one row per defence and risk, with its control.
 """

@@ -1,4 +1,4 @@
-"""How far output filters get, and how reworded prompts walk around them: tables made of what a full audit wrote."""
+"""How much output filters remove, and how reworded prompts evade them: tables from the generations of a full audit."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COLUMNS = {
     "wording": "str",  # the quick audit's prompts, or one of core.attacks.memorisation.filter_evasion.WORDINGS
     "filter": "str",  # no filter, or one of core.evaluation.defences.filtering.filters
     "arm": "str",  # run | heldout (scaled to as many patients) | base
-    "value": "float64",  # share of attempts with somebody's direct identifier, once the answer is put together again
+    "value": "float64",  # share of attempts with somebody's direct identifier, after the answer is restored
     "low": "float64",
     "high": "float64",
     "n": "int64",
@@ -32,9 +32,13 @@ ALARM_COLUMNS = {"filter": "str", "texts": "str", "value": "float64", "low": "fl
 def filter_evasion(reworded: pd.DataFrame, generations: pd.DataFrame, corpus: Corpus) -> pd.DataFrame:
     """Share of attempts that leak through each filter, by wording (`COLUMNS`), with Wilson's 95 % interval.
 
-    `reworded` is the attack's table, `generations` the run's own (which has no arm `base` here). An attempt leaks when
-    the filtered answer, as it is or put together again by the wording's `restore`, holds a direct identifier of a
-    patient of that arm that was not typed.
+    An attempt leaks if the filtered answer, as it is or restored by the wording's `restore`, contains a direct
+    identifier of a patient of that arm that was not in the prompt.
+
+    Args:
+        reworded: The attack's table.
+        generations: The run's own generations (which have no arm `base` here).
+        corpus: The cohort.
     """
     index = index_of(corpus)
     pool = {arm: int((corpus.patients["split"] == split).sum()) for arm, split in SPLIT_OF_ARM.items()}
@@ -52,7 +56,7 @@ def filter_evasion(reworded: pd.DataFrame, generations: pd.DataFrame, corpus: Co
 def _rows(
     answers: pd.DataFrame, model: str, through: OutputFilter | None, index: PhiIndex, pool: Mapping[str, int]
 ) -> Iterator[Row]:
-    """Arms run and heldout of the run's model; of the base model its figure for members, as arm base."""
+    """Arms run and heldout of the run's model; for the base model, its figure for members as arm base."""
     answers = answers.assign(generation_id=range(len(answers)))
     hits = _hits(filtered(answers, through), index)
     for row in attempts_with_leak(hits[hits["field"].isin(DIRECT)], len(answers), pool):
@@ -62,7 +66,7 @@ def _rows(
 
 
 def _hits(answers: pd.DataFrame, index: PhiIndex) -> pd.DataFrame:
-    """Hits in the answers of one wording, as they are and as the attacker reads them."""
+    """Hits in the answers of one wording, as they are and as the attacker restores them."""
     wording = WORDING.get(answers["wording"].iloc[0])
     restored = answers["text"] if wording is None else answers["text"].map(wording.restore)
     changed = restored != answers["text"]
@@ -78,7 +82,7 @@ def _alarms(audited: Audited) -> pd.DataFrame:
     return false_alarms(harmless_texts(audited.corpus), filters(audited.corpus.patients))
 
 
-WALK_AROUND: tuple[Summary, ...] = (
+FILTER_EVASION: tuple[Summary, ...] = (
     Summary("walk_around", COLUMNS, (REWORDED,), _filter_evasion),
     Summary("filter_alarms", ALARM_COLUMNS, (REWORDED,), _alarms),
 )

@@ -1,7 +1,7 @@
-"""What an output filter leaves of a run's leaks: the run's own generations, filtered, judged by the same rules again.
+"""What is left of a run's leaks behind an output filter: its generations, filtered and evaluated by the same rules.
 
-No model is needed: a filter changes what is read, not what is written. Everything else of a run (perplexity,
-membership, canaries) is measured on probabilities of tokens, which a filter of text never touches.
+This needs no model: a filter changes what is read, not what is written. Everything else about a run (perplexity,
+membership, canaries) is measured on token probabilities, which a text filter never changes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from core.phi.output_filter import BlockList, OutputFilter
 
 
 def filters(patients: pd.DataFrame) -> dict[str, OutputFilter]:
-    """The filters that are compared, by name. The last one is the weaker half of what many products do."""
+    """The filters that are compared, by name. The last one ignores the prompt, as many products do, and is weaker."""
     known = BlockList.of(patients)
     return {
         "shapes": OutputFilter(),
@@ -32,7 +32,7 @@ def filters(patients: pd.DataFrame) -> dict[str, OutputFilter]:
 
 
 def filtered(generations: pd.DataFrame, through: OutputFilter | None) -> pd.DataFrame:
-    """The generations as their reader sees them; None lets everything through."""
+    """The generations as a user sees them; None filters nothing."""
     if through is None:
         return generations
     pairs = zip(generations["text"], generations["prompt"], strict=True)
@@ -40,7 +40,7 @@ def filtered(generations: pd.DataFrame, through: OutputFilter | None) -> pd.Data
 
 
 def hits_after(generations: pd.DataFrame, hits: pd.DataFrame, through: OutputFilter, index: PhiIndex) -> pd.DataFrame:
-    """Hits by value in what passes the filter. A text that it leaves as it is keeps the hits it has in `hits`."""
+    """Hits by value in what passes the filter. A text that the filter does not change keeps its hits in `hits`."""
     seen = filtered(generations, through)
     changed = seen["text"] != generations["text"]
     kept = hits["generation_id"].isin(generations.loc[~changed, "generation_id"]) & (hits["rule"] == "value")
@@ -50,10 +50,10 @@ def hits_after(generations: pd.DataFrame, hits: pd.DataFrame, through: OutputFil
 def filtered_metrics(
     metrics: pd.DataFrame, generations: pd.DataFrame, hits: pd.DataFrame, base_hits: pd.DataFrame, *, corpus: Corpus
 ) -> pd.DataFrame:
-    """A run's metrics table with all that was extracted by value, and its controls, replaced by what passed a filter.
+    """A run's metrics with everything extracted by value, and its controls, replaced by what passes a filter.
 
-    `hits` and `base_hits` are those of `hits_after`, of the run and of its base control, which wrote as many texts.
-    Other rows stay as they are, but for the old rule's, which is left out.
+    `hits` and `base_hits` come from `hits_after`, for the run and for its base control, which wrote as many texts.
+    Other rows do not change, except that those by the old rule are left out.
     """
     rows = []
     for arm, found in (("run", hits), ("base", base_hits)):
@@ -68,7 +68,7 @@ def filtered_metrics(
 def false_alarms(texts: Mapping[str, Sequence[str]], through: Mapping[str, OutputFilter]) -> pd.DataFrame:
     """Share of texts without anybody's PHI in which a filter blacks something out, with Wilson's 95 % interval.
 
-    Columns filter, texts (the key of `texts`), value, low, high, n. A kind of text of which there is none has no row.
+    Columns: filter, texts (the key of `texts`), value, low, high, n. A kind without texts has no row.
     """
     rows = []
     for name, one in through.items():
@@ -80,7 +80,7 @@ def false_alarms(texts: Mapping[str, Sequence[str]], through: Mapping[str, Outpu
 
 
 def harmless_texts(corpus: Corpus) -> dict[str, list[str]]:
-    """Texts that hold nobody's PHI: held-out patients' notes without a direct identifier, and public health text."""
+    """Texts that contain nobody's PHI: held-out patients' notes without a direct identifier, and public health text."""
     from core.corpus.public_text import heldout_text, training_text
 
     notes = corpus.notes_of("heldout")

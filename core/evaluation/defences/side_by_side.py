@@ -1,8 +1,8 @@
-"""The same cohort and attacks under each defence, side by side: one row a defence and risk, with interval and controls.
+"""The same cohort and attacks under each defence: one row per defence and risk, with interval and controls.
 
-A defence is a way to make a run (its spec), or a filter in front of one, or both. Runs that differ in nothing but the
-training seed stand behind one row (`core.evaluation.sweep.tradeoff.points`); a defence that nobody trained yet has
-rows too, without values.
+A defence is a way to train a run (its spec), or a filter in front of a run, or both. Runs that differ only in the
+training seed share one row (`core.evaluation.sweep.tradeoff.points`); a defence that has not been trained yet has rows
+without values.
 """
 
 from __future__ import annotations
@@ -28,9 +28,7 @@ from core.spec import DefenceSpec, PrivacySpec, RunSpec
 
 RISKS = ("full_name_patients", "direct_patients", "attempts_with_leak", "auc_loss")
 FILTERED_RISKS = RISKS[:3]  # what a filter of text can change
-FILTER = (
-    "both"  # of `core.evaluation.defences.filtering.filters`: the strongest, so that nothing is blamed on a weak one
-)
+FILTER = "both"  # of `filters`: the strongest one, so that the comparison does not blame filters for a weak choice
 UTILITY, WORDS = "perplexity_heldout", "known_words"
 COLUMNS: dict[str, str] = {
     "defence": "str",
@@ -39,7 +37,7 @@ COLUMNS: dict[str, str] = {
     "value": "float64",
     "low": "float64",
     "high": "float64",
-    "control": "float64",  # the same figure on held-out patients (canaries never planted); NaN where there is none
+    "control": "float64",  # the same figure on held-out patients (for canaries: never planted); NaN if there is none
     "control_low": "float64",
     "control_high": "float64",
     "base": "float64",  # the same figure of the public base model
@@ -50,23 +48,23 @@ COLUMNS: dict[str, str] = {
     "perplexity_high": "float64",
     "base_perplexity": "float64",
     "known_words": "float64",
-    "training_seconds": "float64",  # mean over seeds, as recorded where it was trained
+    "training_seconds": "float64",  # mean over seeds, as recorded on the machine that trained them
     "seeds": "int64",  # 0: not trained yet
 }
 
 
 @dataclass(frozen=True)
 class Defence:
-    """One row of the comparison. `spec` is its run at seed 0; `filtered` puts the output filter before its answers."""
+    """One row of the comparison. `spec` is its run at seed 0; `filtered` adds the output filter in front of it."""
 
     key: str
     name: str
-    sentence: str  # what it does, for a student
+    sentence: str  # what it does, in words for students
     spec: RunSpec
     filtered: bool = False
 
     def runs(self, runs: Sequence[Run]) -> list[Run]:
-        """The runs that are this defence, one a training seed, lowest seed first."""
+        """The runs with this defence, one per training seed, lowest seed first."""
         wanted = _at_seed_zero(self.spec)
         same = [run for run in runs if _at_seed_zero(run.spec) == wanted]
         return sorted(same, key=lambda run: run.spec.training.seed)
@@ -79,7 +77,7 @@ def _at_seed_zero(spec: RunSpec) -> RunSpec:
 
 
 def settings(sweeps: Sequence[Sweep]) -> list[Sweep]:
-    """One family a cohort, model and audit, with the most runs, one per note first: what a line-up is made from."""
+    """For line-ups: of each cohort, model and audit the sweep per note if any, and of those the one with most runs."""
     chosen: dict[tuple, Sweep] = {}
     for sweep in sorted(sweeps, key=lambda one: one.privacy.unit != "note"):
         chosen.setdefault((sweep.corpus, sweep.model, sweep.audit), sweep)
@@ -87,20 +85,25 @@ def settings(sweeps: Sequence[Sweep]) -> list[Sweep]:
 
 
 def lineup(sweep: Sweep, *, epsilon: float = 8.0, recall: float = 0.95) -> list[Defence]:
-    """The defences of one cohort, model, audit and recipe, in the order in which they are told.
+    """The defences of one cohort, model, audit and recipe, in the order in which they are shown.
 
-    `epsilon` is that of every DP row; `recall` the share of identifiers that scrubbing finds. Raises ValueError as the
-    specs do.
+    Args:
+        sweep: Cohort, model, audit and recipe.
+        epsilon: ε of every DP row.
+        recall: Share of identifiers that scrubbing finds.
+
+    Raises:
+        ValueError: A spec cannot be made with these settings.
     """
     plain = sweep.spec(None)
     private = {unit: _per(sweep.spec(epsilon), unit) for unit in ("note", "patient")}
     by_note = f"DP per note, ε = {epsilon:g}"
     return [
-        Defence("nothing", "Nothing", "The model reads the notes as they are.", plain),
+        Defence("nothing", "Nothing", "The model trains on the notes as they are.", plain),
         Defence(
             "deduplication",
             "Deduplication",
-            "Copies, near copies and repeated paragraphs are taken out before training, so that each is read once.",
+            "Copies, near copies and repeated paragraphs are removed before training, so that each is read once.",
             _with(plain, DefenceSpec(deduplicate=True)),
         ),
         Defence(
@@ -112,7 +115,7 @@ def lineup(sweep: Sweep, *, epsilon: float = 8.0, recall: float = 0.95) -> list[
         Defence(
             "dp-note",
             by_note,
-            "Each note's influence on the model is clipped and covered by noise, as far as ε says.",
+            "Each note's influence on the model is clipped and covered by noise, to the extent that ε promises.",
             private["note"],
         ),
         Defence(
@@ -124,14 +127,14 @@ def lineup(sweep: Sweep, *, epsilon: float = 8.0, recall: float = 0.95) -> list[
         Defence(
             "dp-filter",
             f"{by_note} + filter",
-            "On top, what looks like PHI or is a known value is blacked out of every answer.",
+            "In addition, text that looks like PHI or matches a known value is blacked out of every answer.",
             private["note"],
             True,
         ),
         Defence(
             "filter",
             "Filter alone",
-            "The model reads the notes as they are and knows them; only its answers are blacked out.",
+            "The model trains on the notes as they are and knows them; only its answers are blacked out.",
             plain,
             True,
         ),
@@ -149,10 +152,13 @@ def _per(spec: RunSpec, unit: str) -> RunSpec:
 def compare(
     lineup: Sequence[Defence], metrics: Mapping[str, pd.DataFrame], seconds: Mapping[str, float]
 ) -> pd.DataFrame:
-    """The table: one row a defence and risk (`COLUMNS`), in the line-up's order; NaN and 0 seeds where there is no run.
+    """One row per defence and risk (`COLUMNS`), in the line-up's order; NaN and 0 seeds for a defence without runs.
 
-    `metrics` holds, by defence, the rows of `core.runs.queries.metrics` of its runs (for a filtered defence as
-    `core.evaluation.defences.filtering.filtered_metrics` leaves them), `seconds` the mean time of training.
+    Args:
+        lineup: The defences.
+        metrics: By defence, the rows of `core.runs.queries.metrics` for its runs (for a filtered defence as
+            `core.evaluation.defences.filtering.filtered_metrics` changes them).
+        seconds: By defence, the mean training time.
     """
     curves = {key: points(frame) for key, frame in metrics.items() if len(frame)}
     risks = [*RISKS, *_exposure(curves.values())]
@@ -166,7 +172,7 @@ def compare(
 
 
 def _exposure(curves: Iterable[pd.DataFrame]) -> list[str]:
-    """The exposure of the canaries that were planted most often, where any was measured."""
+    """The exposure of the canaries that were planted most often, if any was measured."""
     names = {name for curve in curves for name in curve["metric"] if name.startswith("exposure:")}
     copies = {int(name.partition(":")[2]) for name in names}
     return [f"exposure:{max(copies)}"] if copies else []
@@ -177,7 +183,7 @@ def _seeds(curve: pd.DataFrame | None) -> int:
 
 
 def _figures(curve: pd.DataFrame | None, risk: str) -> list[float]:
-    """Risk, control and base each with their interval, perplexity with its own and the base's, known words."""
+    """Risk, control and base with intervals, perplexity with its interval and the base's, and known words."""
     wanted = [(risk, arm) for arm in ("run", "heldout", "base")] + [(UTILITY, "run")]
     figures = [value for metric, arm in wanted for value in _at(curve, metric, arm)]
     return [*figures, _at(curve, UTILITY, "base")[0], _at(curve, WORDS, "run")[0]]
@@ -191,22 +197,22 @@ def _at(curve: pd.DataFrame | None, metric: str, arm: str) -> tuple[float, float
     return float(row["value"]), float(row["low"]), float(row["high"])
 
 
-# From the runs there are ---------------------------------------------------------------------------------------------
+# From existing runs --------------------------------------------------------------------------------------------------
 
 
 def measured(lineup: Sequence[Defence], workspace: Workspace) -> pd.DataFrame:
-    """`compare` for the runs that the workspace has."""
+    """`compare` for the runs in the workspace."""
     every = workspace.runs()
     described = queries.metrics(workspace)
-    metrics, seconds, gate = {}, {}, None
+    metrics, seconds, through = {}, {}, None
     for defence in lineup:
         runs = defence.runs(every)
         if not runs:
             continue
         seconds[defence.key] = fmean(float(run.table("history")["seconds"].iloc[-1]) for run in runs)
         if defence.filtered:
-            gate = gate or FilteredMetrics.of(workspace, defence.spec)
-            metrics[defence.key] = pd.concat([gate.metrics(run) for run in runs], ignore_index=True)
+            through = through or FilteredMetrics.of(workspace, defence.spec)
+            metrics[defence.key] = pd.concat([through.metrics(run) for run in runs], ignore_index=True)
         else:
             metrics[defence.key] = described[described["run_id"].isin([run.id for run in runs])]
     return compare(lineup, metrics, seconds)
@@ -214,7 +220,7 @@ def measured(lineup: Sequence[Defence], workspace: Workspace) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class FilteredMetrics:
-    """The output filter of a cohort, ready for its runs: both shapes and known values, the prompt read along."""
+    """The output filter of a cohort, ready for its runs: both shapes and known values, with the prompt in view."""
 
     corpus: Corpus
     index: PhiIndex
@@ -223,13 +229,13 @@ class FilteredMetrics:
 
     @classmethod
     def of(cls, workspace: Workspace, spec: RunSpec) -> FilteredMetrics:
-        """The filter for the cohort of `spec`, with what its base model writes through it."""
+        """The filter for the cohort of `spec`, with the hits that pass it in what the base model writes."""
         corpus, base = workspace.corpus(spec.corpus, store=False), workspace.control(spec)
         index, through = index_of(corpus), filters(corpus.patients)[FILTER]
         return cls(corpus, index, through, hits_after(base.table("generations"), base.table("hits"), through, index))
 
     def metrics(self, run: Run) -> pd.DataFrame:
-        """The run's filtered metrics beside its settings, as `core.runs.queries.metrics` puts them."""
+        """The run's filtered metrics with its settings, in the form of `core.runs.queries.metrics`."""
         generations = run.table("generations")
         hits = hits_after(generations, run.table("hits"), self.through, self.index)
         after = filtered_metrics(run.metrics, generations, hits, self.base_hits, corpus=self.corpus)

@@ -1,14 +1,14 @@
-"""Auditing the guarantee: what the attacks on one run prove about its ε, beside the ε that was promised.
+"""Auditing the guarantee: what the attacks on one run prove about its ε, beside the promised ε.
 
-Two kinds of evidence. *One run* (Steinke, Nasr & Jagielski 2023): every canary was planted by a fair coin of its own,
-the auditor guesses the coins from how the model ranks the canaries. Holds by theorem for a single training run.
-*Counts*: true and false positives with Clopper–Pearson bounds (Jagielski et al. 2020), which takes trials for
-independent; within one run that is an assumption.
+There are two kinds of evidence. *One run* (Steinke, Nasr & Jagielski 2023): every canary was planted or left out by its
+own fair coin, and the auditor guesses the coins from how the model ranks the canaries. By theorem this holds for a
+single training run. *Counts*: true and false positives with Clopper–Pearson bounds (Jagielski et al. 2020), which
+require independent trials; within one run independence is an assumption.
 
-The unit decides what a trial is worth. All copies of a canary belong to one invented patient, and a whole canary
-patient is one, too. Where a *patient* is
-protected, a canary is one unit. Where a *note* is protected, a canary planted k times is k units and proves something
-about k·ε only; the same holds for all notes of a patient. docs/ATTACKS.md, "Auditing the guarantee".
+The protected unit decides what a trial proves. All copies of a canary belong to one invented patient, and a whole
+canary patient is one patient, too. If a *patient* is protected, a canary is one unit. If a *note* is protected, a
+canary planted k times is k units and proves something about k·ε only; the same holds for all notes of a patient. See
+docs/ATTACKS.md, "Auditing the guarantee".
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from core.evaluation.stats.roc import roc
 from core.spec import Unit
 
 CONFIDENCE = 0.95
-GUESS_IN = 0.05  # guess "planted" when the canary is among the likeliest 5 % of what it might have been
-WEAK_GUESS_IN = 0.5  # …or in the likelier half: better where a model shows little
+GUESS_IN = 0.05  # guess "planted" when the canary ranks among the likeliest 5 % of its reference space
+WEAK_GUESS_IN = 0.5  # …or in the likelier half, which is the better guess where a model shows little
 ONE_RUN, COUNTS = "one run", "counts"
 
 BOUND_COLUMNS = {
     "audit": "str",
-    "evidence": "str",  # one run (by theorem) | counts (trials taken for independent)
+    "evidence": "str",  # one run (by theorem) | counts (assumes independent trials)
     "unit": "str",
-    "group": "int32",  # units that a trial changes at once
+    "group": "int32",  # units that one trial changes at once
     "trials": "int32",
     "correct": "int32",
     "tp": "int32",
@@ -39,9 +39,9 @@ BOUND_COLUMNS = {
     "fp": "int32",
     "tn": "int32",
     "confidence": "float64",
-    "looks": "int32",  # bounds that share an error of 5 %
+    "looks": "int32",  # number of bounds that share an error of 5 %
     "epsilon": "float64",  # proved: ε of one unit is at least this
-    "ceiling": "float64",  # what these trials could prove at most
+    "ceiling": "float64",  # the most that these trials could prove
     "promised": "float64",
     "alarm": "bool",
 }
@@ -64,12 +64,12 @@ class Counts:
 
     @property
     def trials(self) -> int:
-        """How many guesses."""
+        """Number of guesses."""
         return self.tp + self.fn + self.fp + self.tn
 
     @property
     def correct(self) -> int:
-        """How many were right."""
+        """Number of right guesses."""
         return self.tp + self.tn
 
 
@@ -86,14 +86,21 @@ def audit_guarantee(
 ) -> pd.DataFrame:
     """Lower bounds on the ε of one run, with `BOUND_COLUMNS`, from its canaries and its membership scores.
 
-    `canaries` and `scores` are the run's tables (docs/ARCHITECTURE.md); `promised` is the accountant's ε (∞ without
-    privacy) for one `unit`, at `delta`. The first row is the audit fixed beforehand, at 95 %: the canaries that are one
-    unit each. All further rows share another 5 % among them (Bonferroni), so that the highest of them may be read as it
-    stands. An alarm is a bound above the promise. Empty where no canary was ranked and no patient was scored.
+    The first row is the audit fixed beforehand, at 95 %: the canaries that are one unit each. All further rows share
+    another 5 % among them (Bonferroni), so the highest of them can be read without further correction. An alarm is a
+    bound above the promise. The table is empty if no canary was ranked and no patient was scored.
+
+    Args:
+        canaries: The run's table canaries (docs/ARCHITECTURE.md).
+        scores: The run's table of membership scores.
+        unit: What the promise protects.
+        delta: δ of the promise.
+        promised: The accountant's ε for one `unit` at `delta` (∞ without privacy).
+        seed: Seed of the split halves.
     """
     first, further = _canary_looks(canaries, unit)
     further += _patient_looks(scores, unit, seed)
-    further = [look for look in further if _ceiling(look, CONFIDENCE) > 0]  # too few trials, whatever the guesses
+    further = [look for look in further if _ceiling(look, CONFIDENCE) > 0]  # the others could prove nothing at all
     rows = [_bound(look, unit, delta, promised, 1) for look in first]
     rows += [_bound(look, unit, delta, promised, len(further)) for look in further]
     return pd.DataFrame(rows, columns=list(BOUND_COLUMNS)).astype(BOUND_COLUMNS)
@@ -149,8 +156,8 @@ def group_sizes(canaries: pd.DataFrame, unit: Unit) -> np.ndarray:
 def with_patients(canaries: pd.DataFrame, people: pd.DataFrame) -> pd.DataFrame:
     """The table canaries with the ranks of whole canary patients from an audit's table `canary_patients`.
 
-    Their `insertions` become their notes: so many units they are where a note is protected. Without such a table they
-    stay unranked, and so out of every look.
+    Their `insertions` become the number of their notes, which is how many units they are if a note is protected.
+    Without such a table they stay unranked, so no look includes them.
     """
     if people.empty:
         return canaries
@@ -166,9 +173,9 @@ def with_patients(canaries: pd.DataFrame, people: pd.DataFrame) -> pd.DataFrame:
 
 
 def guesses(canaries: pd.DataFrame, share: float = GUESS_IN) -> np.ndarray:
-    """Guess for each ranked canary, (canaries,) bool, whether it was planted: is it in the best `share` of its space?
+    """Guess for each ranked canary, (canaries,) bool, whether it was planted: does it rank in the best `share`?
 
-    Depends on the ranks alone, never on the coins, and was fixed without them.
+    The guess depends on the ranks alone, never on the coins, and its rule was fixed without them.
     """
     return canaries["rank"].to_numpy(dtype=float) <= share * canaries["reference_size"].to_numpy(dtype=float)
 
@@ -197,7 +204,7 @@ def _canary_looks(canaries: pd.DataFrame, unit: Unit) -> tuple[list[_Look], list
 
 
 def _patient_looks(scores: pd.DataFrame, unit: Unit, seed: int) -> list[_Look]:
-    """One look an attack of the scores table: patients by their mean score, threshold from the other half of them."""
+    """One look per attack in the scores table: patients by their mean score, threshold from the other half."""
     judged = scores[scores["split"].isin(["member", "heldout"])]
     looks = []
     for attack, rows in judged.groupby("attack", sort=True):
@@ -205,7 +212,7 @@ def _patient_looks(scores: pd.DataFrame, unit: Unit, seed: int) -> list[_Look]:
             score=("score", "mean"), member=("member", "first"), notes=("note_id", "size")
         )
         group = 1
-        if unit == "note":  # a patient is all of their notes at once: keep those who are few
+        if unit == "note":  # a patient is all of their notes at once: keep the patients with few notes
             group = max(1, int(patients["notes"].median()))
             patients = patients[patients["notes"] <= group]
         counts = split_half_counts(patients["score"].to_numpy(), patients["member"].to_numpy(dtype=bool), seed)
@@ -216,10 +223,10 @@ def _patient_looks(scores: pd.DataFrame, unit: Unit, seed: int) -> list[_Look]:
 
 
 def split_half_counts(scores: np.ndarray, member: np.ndarray, seed: int) -> Counts | None:
-    """Guesses on one half with the threshold that is best (largest TPR − FPR) on the other half.
+    """Guesses on one half of the units, with the threshold that is best (largest TPR − FPR) on the other half.
 
-    Halves are drawn at random within members and within non-members. Fitting and judging on the same scores would make
-    the best of many thresholds look like evidence. None where a half would have fewer than two of a kind.
+    Halves are drawn at random within members and within non-members. Fitting and evaluating on the same scores would
+    make the best of many thresholds look like evidence. None if a half would have fewer than two of either group.
     """
     rng = np.random.default_rng([seed, 3905])
     fitting = np.zeros(len(scores), dtype=bool)
@@ -234,23 +241,23 @@ def split_half_counts(scores: np.ndarray, member: np.ndarray, seed: int) -> Coun
 
 
 def headline(bounds: pd.DataFrame) -> pd.Series | None:
-    """The row of the audit fixed beforehand; None when there is none."""
+    """The row of the audit fixed beforehand; None if there is none."""
     rows = bounds[bounds["looks"] == 1]
     return None if rows.empty else rows.iloc[0]
 
 
 def further(bounds: pd.DataFrame) -> pd.DataFrame:
-    """All rows but that of the audit fixed beforehand: together they hold at 95 %, and so does their highest."""
+    """All rows except the audit fixed beforehand. Together they hold at 95 %, and so does the highest of them."""
     fixed = headline(bounds)
     return bounds if fixed is None else bounds.drop(index=fixed.name)
 
 
 def headline_bound(bounds: pd.DataFrame) -> pd.Series | None:
-    """The row that a single sentence about a run may rest on; None without rows.
+    """The row that a single sentence about a run may use; None without rows.
 
-    An alarming one where there is any, else the audit fixed beforehand, else the highest of the others. The highest of
-    *all* rows would be the better of two claims of 95 % each, and hold at 90 %. So may alarms: of runs that keep their
-    promise at most one in ten has a row above it by chance.
+    It is an alarming row if there is one, else the audit fixed beforehand, else the highest of the others. The highest
+    of *all* rows would be the better of two claims at 95 % each, and would hold at 90 %. The same applies to alarms: of
+    the runs that keep their promise, at most one in ten has a row above it by chance.
     """
     alarms = bounds[bounds["alarm"].astype(bool)]
     fixed = headline(bounds)

@@ -1,7 +1,8 @@
 """Empirical lower bounds on ε: what an attack proves about a mechanism, with a stated confidence.
 
-If a mechanism is (ε, δ)-DP, every membership attack obeys TPR ≤ e^ε · FPR + δ and TNR ≤ e^ε · FNR + δ. So rates that an
-attack really reached rule out every smaller ε. A bound above the promised ε is an alarm: a bug or a broken guarantee.
+If a mechanism is (ε, δ)-DP, every membership attack obeys TPR ≤ e^ε · FPR + δ and TNR ≤ e^ε · FNR + δ. So the rates
+that an attack actually reached rule out every smaller ε. A bound above the promised ε is an alarm: it means a bug or a
+broken guarantee.
 """
 
 from __future__ import annotations
@@ -21,11 +22,21 @@ def epsilon_lower_bound(
     """Largest ε that the counts of one fixed attack rule out, ≥ 0 (Jagielski et al. 2020; Nasr et al. 2021).
 
     max(0, ln((TPR − δ)/FPR), ln((TNR − δ)/FNR)) with TPR replaced by its lower and FPR by its upper Clopper–Pearson
-    bound, each one-sided at (1 + confidence)/2, so that both hold together with `confidence`. Counts are of independent
-    trials of members (tp, fn) and non-members (fp, tn). The threshold must have been fixed without these counts; the
-    best of m thresholds needs confidence 1 − (1 − confidence)/m. When being in or out changes `group` units at once,
-    the counts bound kε with δ_k (`group_delta`): the answer is the ε of one unit.
-    Raises ValueError for negative counts, a group without trials, or δ or a confidence outside [0, 1).
+    bound, each one-sided at (1 + confidence)/2, so that both hold together with `confidence`.
+
+    Args:
+        tp: Members called members. The counts are of independent trials, and the threshold must have been fixed without
+            them; the best of m thresholds needs confidence 1 − (1 − confidence)/m.
+        fn: Members called non-members.
+        fp: Non-members called members.
+        tn: Non-members called non-members.
+        delta: δ of one unit.
+        confidence: Probability with which the bound holds.
+        group: Units that being in or out changes at once. The counts then bound kε with δ_k (`group_delta`), and the
+            result is the ε of one unit.
+
+    Raises:
+        ValueError: A count is negative, a group has no trials, or δ or the confidence lies outside [0, 1).
     """
     if min(tp, fn, fp, tn) < 0 or tp + fn == 0 or fp + tn == 0:
         raise ValueError(f"an audit needs members and non-members: got tp={tp}, fn={fn}, fp={fp}, tn={tn}")
@@ -41,7 +52,7 @@ def epsilon_lower_bound(
 
     if group == 1:
         return of_whole_group(delta)
-    # The larger ε is supposed to be, the larger δ_k: the answer is where supposition and conclusion meet.
+    # δ_k grows with the ε that is assumed, so the answer is where the assumed ε equals the ε that follows from it.
     high = of_whole_group(0.0) / group
     return _meeting(lambda eps: of_whole_group(group_delta(delta, group, eps)) - group * eps, high)
 
@@ -51,23 +62,31 @@ def one_run_epsilon(
 ) -> float:
     """Lower bound on ε from one training run (Steinke, Nasr & Jagielski 2023, theorem 5.2), ≥ 0.
 
-    `canaries` examples were each put in by a fair coin; the auditor guessed the coins of `guesses` of them (leaving the
-    unsure ones out) and was right `correct` times. Under (ε, δ)-DP the number of right guesses is dominated by a
-    Binomial(guesses, e^ε/(1 + e^ε)), up to a term of δ; the answer is the smallest ε whose p-value reaches
-    1 − confidence. How many to guess must be fixed beforehand (or corrected for). A canary that is `group` units when
-    it is in (so many notes, where one note is protected) proves something about kε and δ_k (`group_delta`); the answer
-    is the ε of one unit.
-    Raises ValueError unless 0 ≤ correct ≤ guesses ≤ canaries, 1 ≤ canaries, and δ, confidence lie in [0, 1).
+    Under (ε, δ)-DP the number of right guesses is dominated by a Binomial(guesses, e^ε/(1 + e^ε)), up to a term in δ;
+    the result is the smallest ε whose p-value reaches 1 − confidence.
+
+    Args:
+        canaries: Number of examples, each put in or left out by a fair coin.
+        guesses: Number of coins that the auditor guessed, leaving out the uncertain ones. It must be fixed beforehand
+            (or corrected for).
+        correct: Number of right guesses.
+        delta: δ of one unit.
+        confidence: Probability with which the bound holds.
+        group: Units that a canary adds when it is in (its number of notes, where one note is protected). It then proves
+            something about kε and δ_k (`group_delta`), and the result is the ε of one unit.
+
+    Raises:
+        ValueError: Not 0 ≤ correct ≤ guesses ≤ canaries, no canaries, or δ or the confidence outside [0, 1).
     """
     if not 0 <= correct <= guesses <= canaries or canaries < 1:
         raise ValueError(
-            "an audit has 0 ≤ correct ≤ guesses ≤ canaries and at least one canary: "
-            f"got {correct}, {guesses}, {canaries}"
+            "an audit needs 0 ≤ correct ≤ guesses ≤ canaries and at least one canary: "
+            f"got correct={correct}, guesses={guesses}, canaries={canaries}"
         )
     _check(delta, confidence, group)
     if correct == 0:
         return 0.0
-    accuracy = float(stats.beta.ppf(1 - confidence, correct, guesses - correct + 1))  # where δ = 0 ends
+    accuracy = float(stats.beta.ppf(1 - confidence, correct, guesses - correct + 1))  # the solution at δ = 0
     if accuracy <= 0.5:
         return 0.0
     high = math.log(accuracy) - math.log1p(-accuracy) if accuracy < 1 else 700.0
@@ -80,7 +99,7 @@ def one_run_epsilon(
 
 
 def one_run_p_value(canaries: int, guesses: int, correct: int, epsilon: float, delta: float) -> float:
-    """Largest chance, over all (ε, δ)-DP mechanisms, of at least `correct` right guesses (theorem 5.2).
+    """Largest chance, over all (ε, δ)-DP mechanisms, of at least `correct` right guesses (Steinke 2023, theorem 5.2).
 
     P[W ≥ v] + 2·m·δ·max_{1≤i≤v} P[v > W ≥ v − i]/i with W ~ Binomial(guesses, e^ε/(1 + e^ε)), v = correct and
     m = canaries.
@@ -97,28 +116,28 @@ def one_run_p_value(canaries: int, guesses: int, correct: int, epsilon: float, d
 def one_run_ceiling(canaries: int, confidence: float = 0.95, group: int = 1) -> float:
     """The most that any audit of `canaries` canaries can prove, all guessed right: ln(t/(1 − t)), t = (1 − c)^(1/m).
 
-    Below 0 (nothing can be proved) for very few canaries is reported as 0. δ = 0; with δ > 0 it is lower still. Where a
-    canary is `group` units at once, it is that share of it.
+    Computed at δ = 0; with δ > 0 it is lower still. For very few canaries the formula is below 0 (nothing can be
+    proved), and the result is 0. If a canary is `group` units at once, the bound is divided by `group`.
     """
     if canaries < 1:
-        raise ValueError(f"an audit has at least one canary, not {canaries}")
+        raise ValueError(f"an audit needs at least one canary, not {canaries}")
     _check(0.0, confidence, group)
     log_t = math.log(1 - confidence) / canaries
     return max(0.0, log_t - math.log(-math.expm1(log_t))) / group
 
 
 def group_delta(delta: float, group: int, epsilon: float) -> float:
-    """δ of a group of k units under (ε, δ)-DP a unit: k·e^((k−1)ε)·δ (row J7), at most 1."""
+    """δ of a group of k units under (ε, δ)-DP per unit: k·e^((k−1)ε)·δ (Jagannatha 2021, §2), at most 1."""
     if delta == 0:
         return 0.0
     return min(1.0, math.exp(min(math.log(delta * group) + (group - 1) * epsilon, 0.0)))
 
 
 def _meeting(left: Callable[[float], float], high: float) -> float:
-    """The first ε in [0, high] where `left`, above 0 as long as ε is ruled out, comes down to 0; `high` at most.
+    """The first ε in [0, high] where `left`, positive as long as ε is ruled out, reaches 0; `high` if it never does.
 
-    Scanned before it is narrowed down: δ's part of a p-value need not grow with ε, and the first meeting is the one
-    that is safe to report.
+    A grid is scanned before the root is refined: the δ term of a p-value need not grow with ε, and the first root is
+    the one that is safe to report.
     """
     if left(0.0) <= 0:
         return 0.0
@@ -137,8 +156,8 @@ def _log_ratio(above: float, below: float) -> float:
 
 def _check(delta: float, confidence: float, group: int) -> None:
     if not 0 <= delta < 1:
-        raise ValueError(f"δ is at least 0 and below 1, not {delta}")
+        raise ValueError(f"δ must be at least 0 and below 1, not {delta}")
     if not 0 < confidence < 1:
-        raise ValueError(f"a confidence is between 0 and 1 (0.95 = 95 %), not {confidence}")
+        raise ValueError(f"a confidence must be between 0 and 1 (0.95 = 95 %), not {confidence}")
     if group < 1:
-        raise ValueError(f"an audit's trial changes at least one unit, not {group}")
+        raise ValueError(f"a trial of an audit must change at least one unit, not {group}")

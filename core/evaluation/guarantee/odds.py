@@ -1,10 +1,10 @@
-"""What a guarantee means as odds, which people understand better than ε.
+"""What a guarantee means as odds, which are easier to understand than ε.
 
-Two bounds on the same attacker, who guesses "in or out" for somebody whom a fair coin put in or left out. The *promise*
-(ε, δ) alone allows accuracy (e^ε + δ)/(1 + e^ε) (`core.evaluation.wording.most_right_guesses`). The *mechanism* behind
-it allows (1 + δ(0))/2, where δ(0) is the total variation between the two cases: the best test of two equally likely
-hypotheses errs with probability (1 − TV)/2 (Kairouz, Oh & Viswanath 2015). The second is far lower for the same
-training, since ε at a tiny δ describes the worst outcome and not the usual one.
+There are two bounds on the same attacker, who guesses "in or out" for somebody put in or left out by a fair coin. The
+*promise* (ε, δ) alone allows accuracy (e^ε + δ)/(1 + e^ε) (`core.evaluation.wording.most_right_guesses`). The
+*mechanism* behind it allows (1 + δ(0))/2, where δ(0) is the total variation between the two cases: the best test of two
+equally likely hypotheses errs with probability (1 − TV)/2 (Kairouz, Oh & Viswanath 2015). The second bound is far lower
+for the same training, since ε at a tiny δ describes the worst outcome and not the usual one.
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ from core.training.accounting.composition import advantage
 from core.training.accounting.gaussian import group_epsilon
 from core.training.accounting.mechanism import Mechanism
 
-PRIORS = (0.01, 0.1, 0.5)  # how likely somebody thought it beforehand
+PRIORS = (0.01, 0.1, 0.5)  # how likely somebody considered it beforehand
 ACCUSED = (0.01, 0.1)  # false-positive rates
 
 
 def mechanism_accuracy(mechanisms: Sequence[Mechanism]) -> float:
     """Largest chance that a guess "in or out", prior ½, is right against these mechanisms together: (1 + δ(0))/2.
 
-    The attacker may see every noisy step. An upper bound, within about 10⁻⁵; 1 where there is no numerical answer.
+    The attacker may see every noisy step. The result is an upper bound, tight to about 10⁻⁵; it is 1 if no numerical
+    answer can be computed.
     """
     return (1 + advantage(mechanisms)) / 2
 
@@ -38,18 +39,23 @@ def mechanism_sentence(mechanisms: Sequence[Mechanism], unit: Unit) -> str:
     """`mechanism_accuracy` as attackers out of 100."""
     right, of = right_of(mechanism_accuracy(mechanisms))
     if right == of:
-        return f"By this run's exact accounting no bound could be computed on how many rightly guess {IN_OR_OUT[unit]}."
+        return (
+            f"By this run's exact accounting no bound could be computed on how many correctly guess {IN_OR_OUT[unit]}."
+        )
     return f"By this run's exact accounting: {guesses_sentence(right, of, unit)}"
 
 
 def belief(prior: float, epsilon: float, delta: float = 0.0) -> float:
-    """How sure somebody may become that one unit was in the data, having thought it `prior` likely before.
+    """How certain somebody can become that one unit was in the data, if they considered it `prior` likely before.
 
     p·e^ε/(p·e^ε + 1 − p) by Bayes' rule, since the likelihood ratio is at most e^ε (Kasiviswanathan & Smith 2014); with
-    chance δ it may be more. 1 for ε = ∞, where nothing is promised. Raises ValueError for a prior outside (0, 1).
+    probability δ it may be higher. The result is 1 for ε = ∞, where nothing is promised.
+
+    Raises:
+        ValueError: The prior lies outside (0, 1), or ε is negative.
     """
     if not 0 < prior < 1:
-        raise ValueError(f"a prior lies between 0 and 1, not {prior}")
+        raise ValueError(f"a prior must be between 0 and 1, not {prior}")
     if not epsilon >= 0:
         raise ValueError(f"ε must be at least 0, not {epsilon}")
     if delta >= 1 or math.isinf(epsilon):
@@ -58,7 +64,7 @@ def belief(prior: float, epsilon: float, delta: float = 0.0) -> float:
 
 
 def odds_table(epsilon: float, delta: float) -> pd.DataFrame:
-    """What (ε, δ) allows at most, in plain rows: columns question, at most, without the model."""
+    """The most that (ε, δ) allows, one statement a row: columns question, at most, without the model."""
     rows = [("Right guesses “in or out”, on average, at even odds", most_right_guesses(epsilon, delta), 0.5)]
     for prior in PRIORS:
         rows.append(
@@ -71,15 +77,15 @@ def odds_table(epsilon: float, delta: float) -> pd.DataFrame:
 
 
 def patients_sentence(mechanism: Mechanism, median: int, most: int) -> str:
-    """What a promise for one note comes to for the patient with the median number of notes, and for the one with most.
+    """What a promise for one note means for the patient with the median number of notes and the one with the most.
 
-    ε at the promise's own δ by exact accounting of all of a patient's notes (`core.training.accounting.group_privacy`).
+    ε at the promise's own δ by exact accounting of all notes of a patient (`core.training.accounting.group_privacy`).
     """
-    told = f"the one with the most ({most:,}) {_promise_for(mechanism, most)}"
+    promises = f"the one with the most ({most:,}) {_promise_for(mechanism, most)}"
     if median < most:
         half = _promise_for(mechanism, median)
-        told = f"a patient with the median number of training notes ({median:,}) {half}; {told}"
-    return f"At the same δ = {delta_text(mechanism.delta)}, {told}."
+        promises = f"a patient with the median number of training notes ({median:,}) {half}; {promises}"
+    return f"At the same δ = {delta_text(mechanism.delta)}, {promises}."
 
 
 def _promise_for(mechanism: Mechanism, notes: int) -> str:
@@ -91,29 +97,29 @@ def _promise_for(mechanism: Mechanism, notes: int) -> str:
 
 
 def group_sentence(mechanism: Mechanism, notes: int) -> str:
-    """What a promise for one note says about a patient with so many notes (row J7), by exact accounting."""
+    """What a promise for one note means for a patient with `notes` notes (Jagannatha 2021, §2), by exact accounting."""
     if math.isinf(mechanism.epsilon()):
-        return f"Nothing is promised for one note, nor for a patient with {notes:,} of them."
+        return f"Nothing is promised for one note, and nothing for a patient with {notes:,} of them."
     epsilon, delta = mechanism.patient_epsilon(notes), mechanism.delta
     right, of = right_of(most_right_guesses(epsilon, delta))
     if math.isinf(epsilon) or right == of:
         at = f"ε = {promised_text(epsilon)} at the same δ" if math.isfinite(epsilon) else "no finite ε"
-        return f"For a patient with {notes:,} notes it comes to {at}: in practice nothing is promised to them."
+        return f"For a patient with {notes:,} notes this means {at}: in practice nothing is promised to them."
     return (
-        f"For a patient with {notes:,} notes it comes to ε = {promised_text(epsilon)} at the same δ = "
-        f"{delta_text(delta)}: on average at most {right:,} of {of:,} attackers are right about them, at even odds "
-        "beforehand."
+        f"For a patient with {notes:,} notes this means ε = {promised_text(epsilon)} at the same δ = "
+        f"{delta_text(delta)}: on average at most {right:,} of {of:,} attackers are right about them, if in and out "
+        "were equally likely beforehand."
     )
 
 
 def group_comparison(mechanism: Mechanism, notes: int) -> str:
-    """Exact accounting for a patient's notes beside the group formula that knows only (ε, δ) of one note."""
+    """Exact accounting for a patient's notes beside the group formula, which uses only (ε, δ) of one note."""
     exact = mechanism.patient_epsilon(notes)
     loose, loose_delta = group_epsilon(mechanism.epsilon(), mechanism.delta, notes)
-    told = f"ε = {promised_text(exact)} at δ = {delta_text(mechanism.delta)}" if math.isfinite(exact) else "no finite ε"
+    own = f"ε = {promised_text(exact)} at δ = {delta_text(mechanism.delta)}" if math.isfinite(exact) else "no finite ε"
     return (
-        f"For {notes:,} notes of one patient, exact accounting gives {told} (all notes counted in every step). The "
+        f"For {notes:,} notes of one patient, exact accounting gives {own} (all notes counted in every step). The "
         f"general formula for groups, k·ε and δ·(e^(kε) − 1)/(e^ε − 1), gives ε = {promised_text(loose)} at δ = "
-        f"{delta_text(loose_delta)}{', which promises nothing' if loose_delta >= 0.5 else ''}: it knows nothing of "
-        "this training but ε and δ of one note."
+        f"{delta_text(loose_delta)}{', which promises nothing' if loose_delta >= 0.5 else ''}: it uses nothing of "
+        "this training except ε and δ of one note."
     )

@@ -1,4 +1,4 @@
-"""How well membership attacks tell members from others, by note, admission and patient.
+"""How well membership attacks separate members from others, by note, admission and patient.
 
-Tables of scores enter; AUC, TPR at low FPR, curves and the strongest attack leave, each with its interval.
+Input: tables of scores. Output: AUC, TPR at low FPR, curves and the strongest attack, each with its interval.
 """

@@ -1,8 +1,9 @@
-"""What the best attack on some trainings really did, in the same game as the odds of a promise.
+"""What the best attack on some training runs achieved, in the same game as the odds that a promise allows.
 
-The promise (`core.evaluation.guarantee.odds`) limits how often anybody rightly guesses "in or out" at even odds. A
+The promise (`core.evaluation.guarantee.odds`) limits how often anyone can correctly guess "in or out" at even odds. A
 membership attack that accuses TPR of the members and FPR of the others is right with probability (1 + TPR − FPR)/2 in
-that game: its privacy leakage (row J3; the advantage of Yeom et al. 2018) halved around ½, and so is the interval.
+that game. This is ½ plus half its privacy leakage (Jagannatha 2021, eq. 2; the advantage of Yeom et al. 2018), and the
+interval is transformed in the same way.
 """
 
 from __future__ import annotations
@@ -20,29 +21,29 @@ from core.evaluation.stats.intervals import best_of
 from core.evaluation.wording import interval_text, pairs_of
 from core.spec import Unit
 
-LEVEL = {"note": "sample", "patient": "patient"}  # what must be told apart where this unit is protected
-RESAMPLES = 300  # behind an interval that no full audit has made
+LEVEL = {"note": "sample", "patient": "patient"}  # level of the attack that matches each protected unit
+RESAMPLES = 300  # for an interval that the full audit has not computed
 
 
 @dataclass(frozen=True)
 class BestAttack:
-    """Chance that a guess is right, its 95 % interval corrected for choosing, and what it was chosen from."""
+    """Chance that a guess is right, its 95 % interval corrected for the choice, and what was chosen from."""
 
     attack: str
     right: float
     low: float
     high: float
     judged: int  # notes or patients
-    attacks: int  # different ones
+    attacks: int  # number of different attacks
     trainings: int
-    attempts: int  # attacks on trainings, in all
+    attempts: int  # pairs of an attack and a training run, in total
 
 
 def decisions(membership: pd.DataFrame, scores: pd.DataFrame, unit: Unit, *, seed: int) -> pd.DataFrame:
-    """Privacy leakage of every attack on one training at the attack's own threshold: attack, value, low, high, n.
+    """Privacy leakage of every attack on one run at the attack's own threshold: attack, value, low, high, n.
 
-    From the full audit's table `membership`; where that is empty, of the loss attack in the quick audit's `scores`.
-    Thresholds that are read off a ROC curve know the answers and are left out.
+    Taken from the full audit's table `membership`; if that is empty, from the loss attack in the quick audit's
+    `scores`. Thresholds read off a ROC curve use the true labels and are left out.
     """
     if len(membership):
         found = membership[(membership["level"] == LEVEL[unit]) & (membership["length"] == "all")]
@@ -55,10 +56,10 @@ def decisions(membership: pd.DataFrame, scores: pd.DataFrame, unit: Unit, *, see
 
 
 def best_attack(trainings: Sequence[pd.DataFrame]) -> BestAttack | None:
-    """The attack with most right guesses over the `decisions` on some trainings; None where there are none.
+    """The attack with the most right guesses over the `decisions` on some training runs; None if there are none.
 
-    It is chosen by the figures that it is then described by, so its interval is corrected for choosing
-    (`statistics.best_of`).
+    The same figures choose the attack and describe it, so its interval is corrected for the choice
+    (`core.evaluation.stats.intervals.best_of`).
     """
     made = [found for found in trainings if len(found)]
     if not made:
@@ -74,14 +75,15 @@ def best_attack(trainings: Sequence[pd.DataFrame]) -> BestAttack | None:
 
 
 def best_attack_sentence(best: BestAttack, unit: Unit) -> str:
-    """`best_attack` as right guesses of 100, with what was judged and how it was chosen."""
+    """`best_attack` as right guesses out of 100, with what was evaluated and how the attack was chosen."""
     right, of = pairs_of(best.right)
     limits = interval_text(best.low, best.high, lambda share: f"{of * share:,.0f}")
-    trainings = "1 training" if best.trainings == 1 else f"{best.trainings} trainings"
+    trainings = "1 training run" if best.trainings == 1 else f"{best.trainings} training runs"
     attacks = "1 attack" if best.attacks == 1 else f"{best.attacks} attacks"
     chosen = f"It is the best of {best.attempts} attempts ({attacks}, {trainings}); the interval is corrected for that."
     return (
-        f"Of {of:,} guesses whether a {unit} was in the data, as often true as not, the attack “{best.attack}” got "
-        f"{right:,} right ({limits}; {of // 2:,} by tossing a coin; {best.judged:,} {unit}s judged). "
-        f"{chosen if best.attempts > 1 else 'It is the only attack that was made.'}"
+        f"Out of {of:,} guesses whether a {unit} was in the data, with “in” and “out” equally likely, the attack "
+        f"“{best.attack}” got {right:,} right ({limits}; {of // 2:,} by tossing a coin; evaluated on "
+        f"{best.judged:,} {unit}s). "
+        f"{chosen if best.attempts > 1 else 'It is the only attack that was run.'}"
     )

@@ -1,4 +1,4 @@
-"""What the Membership page draws: a ROC curve with its band, a guarantee's ceiling, who is caught at a threshold."""
+"""Data of the Membership page's charts: a ROC curve with its band, the ceiling by the guarantee, who is caught."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ GRID = np.unique(np.concatenate([[0.0], np.geomspace(1e-3, 1.0, 40), np.linspace
 def curve(units: Units, *, resamples: int, seed: int) -> pd.DataFrame:
     """The ROC curve on a grid of false-positive rates: columns fpr, tpr, low, high, threshold.
 
-    `tpr` is the most that is reached without exceeding `fpr` (no interpolation), `low` and `high` its 95 % interval
-    over patients, with the threshold chosen anew in each resample. ∞ = no score is high enough.
+    `tpr` is the highest that is reached without exceeding `fpr` (no interpolation), `low` and `high` its 95 % interval
+    over patients, with the threshold set anew in each resample. A threshold of ∞ means that no score is high enough.
     """
     weights = np.vstack(
         [np.ones(len(units.patient_member)), patient_weights(units.patient_member, resamples=resamples, seed=seed)]
@@ -35,14 +35,14 @@ def curve(units: Units, *, resamples: int, seed: int) -> pd.DataFrame:
         thresholds = rates.threshold_for(cumulated, float(fpr))
         tpr, _ = rates.at(cumulated, thresholds, strict=False)
         interval = percentile_interval(float(tpr[0]), tpr[1:], units.smallest_stratum)
-        if fpr < 1:  # where everybody may be accused everybody is caught, and nothing is uncertain
+        if fpr < 1:  # at FPR 1 everybody is accused, so everybody is caught and nothing is uncertain
             interval = share_interval(interval, units.patients[0])
         rows.append((fpr, interval.value, interval.low, interval.high, thresholds[0]))
     return pd.DataFrame(rows, columns=["fpr", "tpr", "low", "high", "threshold"])
 
 
 def steps(units: Units) -> pd.DataFrame:
-    """The exact ROC curve, every distinct score a corner: columns fpr, tpr, threshold."""
+    """The exact ROC curve, with a corner at every distinct score: columns fpr, tpr, threshold."""
     found = roc(units.score[units.member], units.score[~units.member])
     return pd.DataFrame({"fpr": found.fpr, "tpr": found.tpr, "threshold": found.thresholds})
 
@@ -50,7 +50,7 @@ def steps(units: Units) -> pd.DataFrame:
 def dp_ceiling(fpr: ArrayLike, epsilon: float, delta: float) -> np.ndarray:
     """Highest true-positive rate that (ε, δ)-differential privacy allows at each false-positive rate.
 
-    min(1, e^ε·FPR + δ, 1 − e^(−ε)·(1 − δ − FPR)) (Kairouz et al. 2015): the bound, and its mirror for non-members.
+    min(1, e^ε·FPR + δ, 1 − e^(−ε)·(1 − δ − FPR)) (Kairouz et al. 2015): the bound and its mirror for non-members.
     """
     fpr = np.asarray(fpr, dtype=float)
     if math.isinf(epsilon):
@@ -61,10 +61,10 @@ def dp_ceiling(fpr: ArrayLike, epsilon: float, delta: float) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Ceiling:
-    """The guarantee of a run for the units that are judged. `group` units of the promise make one judged unit.
+    """The guarantee of a run for the units that are evaluated; each of them is `group` units of the promise.
 
-    `per_note`: notes are judged under a promise for one note. Then the ceiling holds for one note more or less among
-    the same others; patients' notes are in or out together, so it is no bound on the curve that is measured here.
+    `per_note`: notes are evaluated under a promise for one note. The ceiling then holds for one note more or less among
+    the same others. A patient's notes are in or out together, so it is no bound on the curve that is measured here.
     """
 
     epsilon: float
@@ -74,12 +74,12 @@ class Ceiling:
 
 
 def ceiling_for(mechanism: Mechanism, units: Units, level: str) -> Ceiling:
-    """What a run's guarantee says about notes, admissions or patients (row J7).
+    """What a run's guarantee says about notes, admissions or patients (group privacy: Jagannatha 2021, §2).
 
-    A promise per patient covers everything of a patient. One per note covers k notes with the larger ε of
-    `Mechanism.patient_epsilon` at the same δ; k is here the most notes that any member patient was trained on (an
-    admission has no more). Bounds on ε from attacks (`core.evaluation.guarantee.epsilon_bounds.group_delta`) take the
-    loose group formula, with which they prove less.
+    A promise per patient covers all data of a patient. A promise per note covers k notes with the larger ε of
+    `Mechanism.patient_epsilon` at the same δ. Here k is the largest number of notes of any member patient in training
+    (an admission has no more). Bounds on ε from attacks (`core.evaluation.guarantee.epsilon_bounds.group_delta`) use
+    the looser group formula, with which they prove less.
     """
     epsilon, delta = mechanism.epsilon(), mechanism.delta
     if mechanism.unit == "patient" or level == "sample":
@@ -99,6 +99,6 @@ class Caught:
 
 
 def caught(units: Units, threshold: float) -> Caught:
-    """Members rightly and others wrongly called members by "score ≥ threshold"."""
+    """Members correctly and others wrongly called members by "score ≥ threshold"."""
     says = units.score >= threshold
     return Caught(int(says[units.member].sum()), units.members, int(says[~units.member].sum()), units.nonmembers)

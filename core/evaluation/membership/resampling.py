@@ -1,7 +1,7 @@
 """Figures of a membership attack in many resamples of patients at once.
 
-Each class is built from `Units` and maps weights (B, P), how often each patient was drawn, to (B,) values.
-All figures of an attack share their resamples. What can be added up per patient once is, so a resample costs little.
+Each class is built from `Units` and maps weights (B, P), how often each patient was drawn, to (B,) values. All figures
+of an attack share their resamples. Sums per patient are computed once, so each resample is cheap.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ import numpy as np
 from core.evaluation.membership.units import Units
 from core.evaluation.stats.bootstrap import patient_weights
 
-_POPULATION = 1  # the population's stream of draws beside that of members and others
+_POPULATION = 1  # second seed word of the population's draws, to keep them apart from those of members and others
 
 
 def ratio(above: np.ndarray, below: np.ndarray) -> np.ndarray:
-    """Quotient, NaN where there is nothing to divide by."""
+    """`above` / `below`, NaN where `below` is not above 0."""
     return np.divide(above, below, out=np.full(np.shape(above), np.nan), where=np.asarray(below) > 0)
 
 
 class Auc:
     """AUC = P[member's score > non-member's] + ½ P[equal] (Mann–Whitney), as a bilinear form in the patients' weights.
 
-    K[p, q] counts the pairs of a unit of member patient p and one of non-member patient q that the attack orders right
-    (ties ½); AUC = wᵀ K w / Σ pairs.
+    K[p, q] counts the pairs of a unit of member patient p and a unit of non-member patient q that the attack ranks
+    correctly (ties ½); AUC = wᵀ K w / Σ pairs.
     """
 
     def __init__(self, units: Units):
@@ -36,7 +36,7 @@ class Auc:
         below = np.searchsorted(theirs[order], ours, side="left")
         below_or_tied = np.searchsorted(theirs[order], ours, side="right")
         size = len(units.patient_member)
-        # row i of `counts`: how many units of each patient are among the first i non-members, read at 2 places a member
+        # counts[i]: how many units of each patient are among the first i non-members; each member reads two rows
         counts = np.zeros((len(theirs) + 1, size), dtype=np.float32)
         np.cumsum(np.eye(size, dtype=np.float32)[q[order]], axis=0, out=counts[1:])
         self.pairs = np.zeros((size, size))
@@ -61,7 +61,7 @@ class Rates:
         self.units = units
 
     def cumulated(self, weights: np.ndarray) -> list[np.ndarray]:
-        """Weight of the first i units in rising order, (B, n + 1), of members and of non-members."""
+        """Total weight of the first i units in rising order of score, (B, n + 1), for members and for non-members."""
         found = []
         for scores, patients in self.sides:
             total = np.zeros((len(weights), len(scores) + 1))
@@ -80,27 +80,27 @@ class Rates:
         return rates[0], rates[1]
 
     def threshold_for(self, cumulated: list[np.ndarray], fpr: float) -> np.ndarray:
-        """(B,) lowest score that at most a share `fpr` of the non-members reach in each resample; ∞ if none does."""
+        """(B,) lowest score that at most a share `fpr` of the non-members reach in each resample; ∞ if none is."""
         scores, total = self.sides[1][0], cumulated[1]
         candidates = np.unique(np.concatenate([scores, self.sides[0][0]]))
-        above = total[:, -1:] - total  # (B, n + 1): weight of non-members from place i on
+        above = total[:, -1:] - total  # (B, n + 1): weight of non-members from position i on
         allowed = above <= fpr * total[:, -1:] * (1 + 1e-12)
-        first = allowed.argmax(axis=1)  # the non-members from here on are few enough
+        first = allowed.argmax(axis=1)  # from this position on, few enough non-members are left
         last_refused = np.where(first > 0, scores[np.maximum(first - 1, 0)], -np.inf)
         place = np.searchsorted(candidates, last_refused, side="right")
         return np.where(place < len(candidates), candidates[np.minimum(place, len(candidates) - 1)], np.inf)
 
     def training_mean(self, weights: np.ndarray) -> np.ndarray:
-        """(B,) mean score of the members' notes: the threshold of S-BBA, A-BBA and P-BBA (row J4)."""
+        """(B,) mean score of the members' notes: the threshold of S-BBA, A-BBA and P-BBA (Jagannatha 2021, §4.1.1)."""
         return ratio(weights @ self.units.mean_sums, weights @ self.units.mean_counts)
 
 
 def population_thresholds(units: Units, alpha: float, *, resamples: int, seed: int) -> np.ndarray:
-    """Thresholds (1 + resamples,) that accuse at most a share `alpha` of the population: as it is, then resampled.
+    """Thresholds that accuse at most a share `alpha` of the population, (1 + resamples,): the actual one comes first.
 
     Each is the lowest score that at most `alpha` of the population's units reach. The population's patients are drawn
-    with replacement, so the thresholds vary as they would with other patients of the same kind. Where even the highest
-    score is reached by more than `alpha`, the threshold lies just above it.
+    with replacement, so the thresholds vary as they would with other patients of the same kind. Where more than `alpha`
+    reach even the highest score, the threshold is just above it.
     """
     scores, patients = units.population, units.population_patient
     stream = (seed, _POPULATION)
@@ -112,7 +112,7 @@ def population_thresholds(units: Units, alpha: float, *, resamples: int, seed: i
     counts = weights[:, patients] @ at  # (1 + B, distinct): units at each score
     reached = np.cumsum(counts[:, ::-1], axis=1)[:, ::-1]
     allowed = reached <= alpha * reached[:, :1] * (1 + 1e-12)
-    allowed &= counts > 0  # a score that nobody drawn has is no score of this resample
+    allowed &= counts > 0  # a score of patients who were not drawn does not occur in this resample
     lowest = distinct[allowed.argmax(axis=1)]
     above = np.nextafter(distinct[(counts > 0).shape[1] - 1 - (counts > 0)[:, ::-1].argmax(axis=1)], np.inf)
     return np.where(allowed.any(axis=1), lowest, above)

@@ -1,8 +1,8 @@
-"""The strongest of the membership attacks on a model, by patient, with an interval that allows for choosing it.
+"""The strongest of the membership attacks on a model, by patient, with an interval that accounts for choosing it.
 
-Whoever picks the best of N attacks by their scores picks luck, too: the value chosen is too high on average, and its
-own 95 % interval holds the truth less often than that. So the interval is widened for N choices
-(`core.evaluation.stats.intervals.best_of`). The value itself stays flattered.
+Picking the best of N attacks by their scores also picks luck: the chosen value is too high on average, and its own 95 %
+interval covers the true value less often than 95 %. So the interval is widened for N choices
+(`core.evaluation.stats.intervals.best_of`). The value itself stays biased upwards.
 """
 
 from __future__ import annotations
@@ -26,16 +26,17 @@ from core.runs.run import Run
 
 RESAMPLES = 1_000  # of patients
 CAUGHT_AT = 0.10  # false-positive rate of “members caught”
-_KEPT_CELLS = 4_000_000  # patients × resamples whose draws are kept for the next run (32 MB)
+_KEPT_CELLS = 4_000_000  # patients × resamples up to which draws are cached for the next run (32 MB)
 
-Statistic = Callable[[np.ndarray], tuple[np.ndarray, ...]]  # weights (B, P) → value (B,), and the shares it is made of
+Statistic = Callable[[np.ndarray], tuple[np.ndarray, ...]]  # weights (B, P) → value (B,) and the shares it consists of
 
 
 @dataclass(frozen=True)
 class Strongest:
-    """The attack with the highest value, its interval corrected for the choice among so many `attacks`.
+    """The attack with the highest value, its interval corrected for the choice among `attacks`.
 
-    `patients` are those that it was judged on, members and others. One attack is the quick audit's loss.
+    `patients` counts the patients it was evaluated on, members and others. With one attack, it is the quick audit's
+    loss attack.
     """
 
     attack: str
@@ -45,7 +46,7 @@ class Strongest:
 
 
 def scores_of(run: Run, audit: StoredAudit | None) -> pd.DataFrame:
-    """Scores of every attack of the run's full audit; without one, those of the loss attack of the quick audit."""
+    """Scores of every attack of the run's full audit; without one, those of the quick audit's loss attack."""
     scores = pd.DataFrame() if audit is None else audit.table("scores")
     if len(scores):
         return scores
@@ -54,14 +55,14 @@ def scores_of(run: Run, audit: StoredAudit | None) -> pd.DataFrame:
 
 
 def strongest_sentence(found: Strongest) -> str:
-    """A strongest attack's AUC as pairs of patients, with what was tried and how sure it is."""
+    """A strongest attack's AUC as pairs of patients, with what was tried and how certain it is."""
     right, of = pairs_of(found.interval.value)
     what = (
         f"the strongest of {found.attacks} attacks of the full audit, “{found.attack}”,"
         if found.attacks > 1
         else "the loss attack"
     )
-    told = (
+    note = (
         "the interval is widened for the choice"
         if found.attacks > 1
         else "the only attack run: a full audit may find a stronger one"
@@ -69,24 +70,24 @@ def strongest_sentence(found: Strongest) -> str:
     digits = 2 if f"{found.interval.low:.2f}" != f"{found.interval.high:.2f}" else 3
     ends = interval_text(found.interval.low, found.interval.high, f"{{:.{digits}f}}".format)
     return (
-        f"Shown {of:,} pairs of a patient who was trained on and one who was not, {what} picks the right one {right:,} "
-        f"times ({of // 2:,} by tossing a coin). AUC {found.interval.value:.3g}, {ends}, "
-        f"judged on {found.patients:,} patients; {told}."
+        f"Shown {of:,} pairs of one patient in the training data and one outside it, {what} picks the right one "
+        f"{right:,} times ({of // 2:,} by tossing a coin). AUC {found.interval.value:.3g}, {ends}, "
+        f"evaluated on {found.patients:,} patients; {note}."
     )
 
 
 def strongest(
     scores: pd.DataFrame, measure: str, *, resamples: int = RESAMPLES, seed: int = 0, level: str = "patient"
 ) -> Strongest | None:
-    """The attack of the `scores` table (one of an audit, or the loss alone) that does best by `measure` (of MEASURES).
+    """The attack with the highest `measure` (one of MEASURES) in a `scores` table of an audit, or of the loss alone.
 
-    Attacks that judge members alone, or others alone, are no candidates; None where there is no other.
+    Attacks with scores for members only, or for others only, are not considered; None if no attack is left.
     """
     return strongest_of(judged_by(scores, level), measure, resamples=resamples, seed=seed)
 
 
 def judged_by(scores: pd.DataFrame, level: str = "patient") -> dict[str, Units]:
-    """The units of every attack of the `scores` table that judges members and others, by the attack's name."""
+    """Units of every attack in the `scores` table that scores both members and others, by the attack's name."""
     found = {}
     for attack, rows in scores.groupby("attack", sort=True):
         try:
@@ -99,7 +100,7 @@ def judged_by(scores: pd.DataFrame, level: str = "patient") -> dict[str, Units]:
 def strongest_of(
     attacks: Mapping[str, Units], measure: str, *, resamples: int = RESAMPLES, seed: int = 0
 ) -> Strongest | None:
-    """The one of `judged_by`'s attacks that does best by `measure`; None where there is none."""
+    """The attack of `judged_by` with the highest `measure`; None if there is none."""
     values: dict[str, float] = {}
     for attack, judged in attacks.items():
         value = MEASURES[measure](judged, OWN_THRESHOLDS.get(attack))(np.ones((1, len(judged.patient_member))))
@@ -115,7 +116,7 @@ def strongest_of(
 
 
 def interval_of(judged: Units, measure: str, *, own: float | None = None, resamples: int, seed: int) -> Interval:
-    """A measure of one attack with its 95 % interval over patients; `own` is its own threshold, if it has one."""
+    """A measure of one attack with its 95 % interval over patients; `own` is the attack's own threshold, if any."""
     weights = _weights(judged.patient_member, resamples, seed)
     values = MEASURES[measure](judged, own)(weights)
     found, *shares = (percentile_interval(float(one[0]), one[1:], judged.smallest_stratum) for one in values)
@@ -129,12 +130,12 @@ def interval_of(judged: Units, measure: str, *, own: float | None = None, resamp
 
 
 def _weights(member: np.ndarray, resamples: int, seed: int) -> np.ndarray:
-    """Every patient once, then how often each was drawn, (1 + resamples, P); `member` is (P,)."""
+    """All patients once (first row), then how often each was drawn, (1 + resamples, P); `member` is (P,)."""
     small = len(member) * resamples <= _KEPT_CELLS
     return (_drawn if small else _drawn.__wrapped__)(member.tobytes(), resamples, seed)
 
 
-@lru_cache(maxsize=4)  # the runs of a cohort judge the same patients, so they share their resamples
+@lru_cache(maxsize=4)  # runs of a cohort are evaluated on the same patients, so they share their resamples
 def _drawn(member: bytes, resamples: int, seed: int) -> np.ndarray:
     drawn = patient_weights(np.frombuffer(member, dtype=bool), resamples=resamples, seed=seed)
     weights = np.vstack([np.ones(drawn.shape[1]), drawn])
@@ -148,7 +149,7 @@ def _auc(judged: Units, own: float | None) -> Statistic:
 
 
 def _caught(judged: Units, own: float | None) -> Statistic:
-    """Share of members at the lowest threshold that at most CAUGHT_AT of the others reach, chosen anew each time."""
+    """Share of members at the lowest threshold that at most CAUGHT_AT of the others reach, set anew each time."""
     rates = Rates(judged)
 
     def statistic(weights: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -159,7 +160,7 @@ def _caught(judged: Units, own: float | None) -> Statistic:
 
 
 def _leakage(judged: Units, own: float | None) -> Statistic:
-    """TPR − FPR (row J3) at the attack's own threshold, else at the mean score of the training notes; then both."""
+    """TPR − FPR (Jagannatha 2021, eq. 2) at the attack's own threshold or the mean training score; then TPR and FPR."""
     rates = Rates(judged)
 
     def statistic(weights: np.ndarray) -> tuple[np.ndarray, ...]:

@@ -1,4 +1,4 @@
-"""The `membership` table: how well each membership attack tells members from others, with intervals over patients.
+"""The `membership` table: how well each attack separates members from others, with intervals over patients.
 
 One row is one figure of one attack at one level (sample, admission, patient) for one length of notes. `rule` says how
 the attack's threshold was set:
@@ -6,12 +6,12 @@ the attack's threshold was set:
 | rule | threshold |
 |---|---|
 | (empty) | none: the area under the ROC curve |
-| own | the attack's own: log-odds 0 of a fitted attack, else the mean score of the training notes (row J4) |
-| population 10 %, population 1 % | that share of the disjoint population's units lies at or above it (row M3) |
-| ROC 10 %, ROC 1 %, ROC 0.1 % | the best the ROC curve offers at that false-positive rate; what is read off a ROC |
+| own | the attack's own: log-odds 0 of a fitted attack, else the mean training score (Jagannatha 2021, §4.1.1) |
+| population 10 %, population 1 % | that share of the disjoint population scores at least this (Mireshghallah 2022) |
+| ROC 10 %, ROC 1 %, ROC 0.1 % | the best threshold on the ROC curve at that false-positive rate |
 | splits | as own: mean over all the splits of a fitted attack, with its range in the note and no interval |
 
-docs/ATTACKS.md has the formulas. A figure that the data are too few for is NaN, and `note` says so.
+docs/ATTACKS.md has the formulas. A figure for which there are too few data is NaN, and `note` says so.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ COLUMNS = {
 }
 ROC_RATES = (0.10, 0.01, 0.001)
 POPULATION_RATES = (0.10, 0.01)
-LEAST_ABOVE = 5  # units of the population above a threshold: with fewer, resampling cannot show how uncertain it is
+LEAST_ABOVE = 5  # population units above a threshold; with fewer, resampling cannot show its uncertainty
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One row of the table but for attack, level and length. `n` counts members and non-members judged."""
+    """One row of the table without attack, level and length. `n` counts the members and non-members evaluated."""
 
     rule: str
     metric: str
@@ -63,9 +63,9 @@ class Figure:
 
 
 def membership(scores: pd.DataFrame, *, resamples: int, seed: int) -> pd.DataFrame:
-    """The `membership` table from the `scores` table of an audit, a pure function of it.
+    """The `membership` table, computed from an audit's `scores` table alone.
 
-    Every attack, level and length; a length of which members or others have no notes gives no rows.
+    It covers every attack, level and length. A length for which members or others have no notes gives no rows.
     """
     rows = []
     for attack, of_attack in scores.groupby("attack", sort=False):
@@ -82,7 +82,7 @@ def membership(scores: pd.DataFrame, *, resamples: int, seed: int) -> pd.DataFra
 
 
 def figures(units: Units, *, own: float | None, resamples: int, seed: int) -> list[Figure]:
-    """Every figure of an attack on `units`. `own` is its own threshold, None for the mean score of training notes."""
+    """Every figure of an attack on `units`. `own` is its own threshold; None means the mean training score."""
     weights = np.vstack(
         [np.ones(len(units.patient_member)), patient_weights(units.patient_member, resamples=resamples, seed=seed)]
     )  # the first row is the cohort as it is
@@ -107,14 +107,14 @@ def _auc(units: Units, weights: np.ndarray) -> Figure:
 def _decision(
     units: Units, rule: str, thresholds: np.ndarray, both: tuple[np.ndarray, np.ndarray], note: str
 ) -> Iterator[Figure]:
-    """TPR (recall), FPR, privacy leakage (row J3: TPR − FPR) and precision of a decision; the first of (B,) is real."""
+    """TPR (recall), FPR, PL (TPR − FPR; Jagannatha 2021, eq. 2) and precision; the first of (B,) is the actual one."""
     tpr, fpr = both
     right, wrong = tpr * units.members, fpr * units.nonmembers
     of_members, of_others = units.patients
     caught = share_interval(_interval(units, tpr), of_members)
     accused = share_interval(_interval(units, fpr), of_others)
     leaked = difference_interval(_interval(units, tpr - fpr), caught, accused)
-    called = len(np.unique(units.patient[units.score >= thresholds[0]]))  # patients of whom a unit is called a member
+    called = len(np.unique(units.patient[units.score >= thresholds[0]]))  # patients with a unit that is called a member
     true = share_interval(_interval(units, ratio(right, right + wrong)), called)
     for metric, found, remark in (
         ("true_positive_rate", caught, "recall"),
@@ -128,7 +128,7 @@ def _decision(
 def _by_population(
     units: Units, alpha: float, rates: Rates, cumulated: list[np.ndarray], seed: int
 ) -> Iterator[Figure]:
-    """The figures at a threshold of the population, which is resampled too: other patients would set another one."""
+    """The figures at a population threshold. The population is resampled as well: other patients set another one."""
     rule = f"population {100 * alpha:g} %"
     threshold, note = population_threshold(units.population, alpha)
     if np.isnan(threshold):
@@ -145,16 +145,17 @@ def _by_population(
 
 
 def population_threshold(population: np.ndarray, alpha: float) -> tuple[float, str]:
-    """The lowest score that at most a share `alpha` of the population's units reach (row M3), and a note about it.
+    """The lowest score that at most a share `alpha` of the population reaches (Mireshghallah 2022), and a note on it.
 
-    Says "member" when score ≥ threshold. With fewer than 1/α units no such rate can be set: NaN, and the note says so.
+    The attack says "member" when score ≥ threshold. With fewer than 1/α units no such rate can be set: the threshold is
+    NaN, and the note says so.
     """
     size = len(population)
     if size * alpha < 1:
         needed = int(np.ceil(1 / alpha))
         return np.nan, f"too few: a threshold at {100 * alpha:g} % needs {needed} of the population; there are {size}"
     distinct, counts = np.unique(population, return_counts=True)
-    reached = np.cumsum(counts[::-1])[::-1]  # how many score at least this
+    reached = np.cumsum(counts[::-1])[::-1]  # how many units score at least this
     allowed = np.flatnonzero(reached <= alpha * size * (1 + 1e-12))
     if allowed.size == 0:
         return np.nan, f"too many ties: more than {100 * alpha:g} % of the population share the highest score"
@@ -179,7 +180,7 @@ def _by_roc(units: Units, alpha: float, rates: Rates, cumulated: list[np.ndarray
 
 
 def _interval(units: Units, values: np.ndarray) -> Interval:
-    """A figure from its values in the cohort (first) and in the resamples (the rest)."""
+    """A figure from its values: the first in the cohort, the others in the resamples."""
     return percentile_interval(float(values[0]), values[1:], units.smallest_stratum)
 
 
@@ -196,9 +197,9 @@ def _n(units: Units) -> int:
 
 
 def over_splits(split_scores: pd.DataFrame) -> pd.DataFrame:
-    """Rows of the `membership` table with rule `splits`: AUC and PL of fitted attacks, repeated over patient splits.
+    """Rows of the `membership` table with rule `splits`: AUC and PL of fitted attacks over several patient splits.
 
-    The splits share patients, so their spread is no confidence interval: the note gives the range.
+    The splits share patients, so their spread is not a confidence interval; the note gives the range.
     """
     rows = []
     for attack, of_attack in split_scores.groupby("attack", sort=False):

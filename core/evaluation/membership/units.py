@@ -1,7 +1,7 @@
-"""What a membership attack is judged on: notes, admissions or patients, all or only the short or long notes.
+"""What a membership attack is evaluated on: notes, admissions or patients; all notes, or only short or long ones.
 
-An attack on a group takes the mean of its notes' scores (rows J4 and M4: A-BBA and P-BBA for the loss, and the same for
-every other attack).
+The score of a group is the mean of its notes' scores. For the loss these are A-BBA and P-BBA (Jagannatha 2021,
+§4.1.1). Every other attack is treated in the same way, as at patient level in Mireshghallah 2022.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ LENGTHS = ("all", "short", "long")
 
 @dataclass(frozen=True)
 class Units:
-    """Scored units of one attack, members and non-members, with the population that sets thresholds beside them.
+    """Scored units of one attack, members and non-members, with the population that sets thresholds.
 
-    `score`, `member`, `patient` are (units,); `patient` numbers the patients 0…P − 1, `patient_member` (P,) says which
-    of them are members. `population` (m,) holds the scores of the population's units, `population_patient` (m,) whose
-    they are, numbered from 0. `mean_sums` and `mean_counts` (P,) are the sum and number of each member patient's note
-    scores, of any length: their ratio is the mean score of the training notes, which S-BBA and its group versions take
+    `score`, `member`, `patient` are (units,); `patient` numbers the patients 0…P − 1, and `patient_member` (P,) says
+    which of them are members. `population` (m,) holds the scores of the population's units, `population_patient` (m,)
+    their patients, numbered from 0. `mean_sums` and `mean_counts` (P,) are the sum and the number of each member
+    patient's note scores, of any length. Their ratio is the mean training score, which S-BBA and its group versions use
     as threshold.
     """
 
@@ -47,25 +47,31 @@ class Units:
 
     @property
     def patients(self) -> tuple[int, int]:
-        """How many member patients, and how many others, have a unit here: the trials behind every interval."""
+        """Numbers of member patients and of others with a unit here: the trials behind every interval."""
         flags = self.patient_member[np.unique(self.patient)]
         return int(flags.sum()), int((~flags).sum())
 
     @property
     def smallest_stratum(self) -> int:
-        """Patients of the smaller of the two groups that have a unit here: what the width of intervals depends on."""
+        """Patients with a unit here in the smaller of the two groups; the width of intervals depends on it."""
         return min(self.patients)
 
 
 def long_notes(scores: pd.DataFrame) -> pd.Series:
-    """Which notes are long: more tokens than the median judged note has (row M4). Ties are short."""
+    """Which notes are long: more tokens than the median evaluated note (Mireshghallah 2022). Ties count as short."""
     return scores["tokens"] > scores["tokens"].median()
 
 
 def units(scores: pd.DataFrame, level: str = "sample", length: str = "all") -> Units:
-    """The units of one attack's rows of the `scores` table. Raises ValueError when members or others have none.
+    """The units of one attack's rows of the `scores` table.
 
-    `level` is one of LEVELS, `length` one of LENGTHS.
+    Args:
+        scores: Rows of one attack.
+        level: One of LEVELS.
+        length: One of LENGTHS.
+
+    Raises:
+        ValueError: Members or others have no units.
     """
     judged = scores["split"].isin(["member", "heldout"])
     kept = scores
@@ -77,7 +83,7 @@ def units(scores: pd.DataFrame, level: str = "sample", length: str = "all") -> U
     chosen, population = grouped[grouped["split"] != "population"], grouped[grouped["split"] == "population"]
     member = (chosen["split"] == "member").to_numpy()
     if member.all() or not member.any():
-        raise ValueError("an attack is judged on members and non-members, and one of the two groups is empty")
+        raise ValueError("an attack is evaluated on members and non-members, and one of the two groups is empty")
     notes = scores[judged]
     patients = pd.Index(np.sort(notes["patient_id"].unique()))
     code = patients.get_indexer(notes["patient_id"])

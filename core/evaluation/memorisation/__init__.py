@@ -1,4 +1,4 @@
 """What a model repeats: extracted identifiers, verbatim notes, canary exposure, and what predicts them.
 
-Tables of generations, hits, ranks and losses enter; rates with intervals and controls leave.
+Input: tables of generations, hits, ranks and losses. Output: rates with intervals and controls.
 """

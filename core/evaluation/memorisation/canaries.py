@@ -1,4 +1,4 @@
-"""What the pictures of the canaries are drawn from: exposure by copies with its control, and its race over epochs."""
+"""Data of the canary charts: exposure by number of copies with its control, and exposure over the epochs."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from core.evaluation.stats.boundary_intervals import bits_interval
 from core.evaluation.stats.intervals import proportion_interval
 
 FORMS = ("HS", "HSH", "HHSHH")
-BLIND = 1 / math.log(2)  # mean exposure of a canary that nobody read, in a large space (docs/METHODS.md, "Exposure")
+BLIND = 1 / math.log(2)  # mean exposure of a canary the model never saw, in a large space (docs/METHODS.md, "Exposure")
 
 EXPOSURE_COLUMNS = {
-    "arm": "str",  # run (planted so often) | heldout (left out by the coin, whatever its number of copies)
+    "arm": "str",  # run (planted, by number of copies) | heldout (left out by the coin, with any number of copies)
     "insertions": "int32",  # 0 for the control
     "exposure": "float64",
     "low": "float64",
@@ -28,7 +28,7 @@ PATIENT_COLUMNS = {
     "exposure": "float64",  # bits, mean over patients
     "low": "float64",
     "high": "float64",
-    "named": "int32",  # of whom a direct identifier was written unasked
+    "named": "int32",  # patients of whom the model wrote a direct identifier without being given it
     "share": "float64",
     "share_low": "float64",
     "share_high": "float64",
@@ -47,8 +47,15 @@ def exposure_by_copies(
 ) -> pd.DataFrame:
     """Mean exposure of planted canaries by number of copies, and of those left out, with EXPOSURE_COLUMNS.
 
-    `canaries` is a run's table canaries (column `exposure`) or an audit's table exposures (`skew_exposure`). Intervals
-    are Student's t over canaries, cut to 0 … `most`; a single canary has none (`extremes.bits_interval`).
+    Args:
+        canaries: A run's table canaries (column `exposure`) or an audit's table exposures (`skew_exposure`).
+        column: The column with the exposure, in bits.
+        forms: Forms of canaries to include.
+        most: Upper end of the range in bits; None for no upper end.
+
+    Returns:
+        One row per number of copies. Intervals are Student's t over canaries, cut to 0 … `most`; a single canary has
+        none (`core.evaluation.stats.boundary_intervals.bits_interval`).
     """
     ranked = canaries[canaries["form"].isin(forms) & canaries[column].notna()]
     planted = ranked["inserted"].astype(bool)
@@ -65,8 +72,8 @@ def exposure_by_copies(
 def whole_patients(people: pd.DataFrame) -> pd.DataFrame:
     """Mean exposure of whole canary patients and how many were named, planted and left out, with PATIENT_COLUMNS.
 
-    `people` is an audit's table `canary_patients`. Exposure: Student's t over patients, from 0 to log2 of the space;
-    shares: Wilson's interval.
+    `people` is an audit's table `canary_patients`. Intervals of the exposure are Student's t over patients, from 0 to
+    log2 of the reference space; those of shares are Wilson's.
     """
     rows = []
     for arm, inserted in (("run", True), ("heldout", False)):
@@ -80,9 +87,9 @@ def whole_patients(people: pd.DataFrame) -> pd.DataFrame:
 
 
 def race(history: pd.DataFrame, canaries: pd.DataFrame) -> pd.DataFrame:
-    """Exposure of the tracked canaries at the end of each epoch, with RACE_COLUMNS; from a run's history and canaries.
+    """Exposure of the tracked canaries at the end of each epoch, with RACE_COLUMNS, from a run's history and canaries.
 
-    Empty for a run without epochs.
+    The table is empty for a run without epochs.
     """
     copies = canaries.set_index("canary_id")
     rows = [

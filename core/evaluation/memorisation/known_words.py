@@ -1,7 +1,7 @@
-"""Does a model write language? Share of its words that exist: in public text or in the hospital's own vocabulary.
+"""Whether a model writes language: the share of its words found in public text or in the hospital's own vocabulary.
 
-Identifiers are no language. A name that a model copies from a patient's note is a leak, and must not count as a word
-well written; nor is an invented name a mistake in writing. So words of identifiers count neither way.
+Identifiers are not language. A name that a model copies from a patient's note is a leak and must not count as a word
+written well; an invented name is not a spelling mistake either. So words of identifiers are left out of the count.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from core.evaluation.stats.bootstrap import Interval, patient_bootstrap, weighte
 from core.phi.fields import DIRECT, FIELDS
 
 PUBLIC_WORDS = Path(__file__).resolve().parents[3] / "assets" / "base" / "public_words.txt"
-_WORD = re.compile(r"[^\W\d_]{2,}")  # letters only, at least two; "II-5b" holds one word, "x" none
+_WORD = re.compile(r"[^\W\d_]{2,}")  # at least two letters and nothing else: "II-5b" contains one word, "x" none
 
 
 class WordListMissing(FileNotFoundError):
-    """The public word list is not there; the text says where it was looked for and how to make it."""
+    """The public word list does not exist; the message says where it was expected and how to make it."""
 
 
 def words(text: str) -> list[str]:
@@ -34,7 +34,7 @@ def words(text: str) -> list[str]:
 
 
 def whole_words(generation: str) -> list[str]:
-    """Words that a model wrote to their end: a word that touches the end of the text may be cut by the length limit."""
+    """Words that a model finished writing: a word at the very end of the text may be cut off by the length limit."""
     found = words(generation)
     return found[:-1] if re.search(r"[^\W\d_]{2,}$", generation) else found
 
@@ -43,7 +43,8 @@ def whole_words(generation: str) -> list[str]:
 def public_words(path: Path = PUBLIC_WORDS) -> frozenset[str]:
     """Words of the public text that base models were trained on, one a line, plain or gzip-compressed (`.gz`).
 
-    Raises WordListMissing, a sentence, when neither file exists.
+    Raises:
+        WordListMissing: Neither file exists; the message is a sentence for the user.
     """
     packed = path.with_name(path.name + ".gz")
     if path.is_file():
@@ -52,16 +53,16 @@ def public_words(path: Path = PUBLIC_WORDS) -> frozenset[str]:
         content = gzip.decompress(packed.read_bytes()).decode("utf-8")
     else:
         raise WordListMissing(
-            f"The list of public words {path} does not exist, so words cannot be told from noise. Copy the folder "
-            "assets again, or make it with `python -m core pretrain`."
+            f"The list of public words {path} does not exist, so known words cannot be counted. Copy the folder "
+            "assets again, or make the list with `python -m core pretrain`."
         )
     return frozenset(word for line in content.splitlines() for word in words(line))
 
 
 def hospital_words(corpus: Corpus) -> frozenset[str]:
-    """Every word of the cohort but its identifiers: notes of all splits (canaries too), health details of all patients.
+    """All words of the cohort except identifiers: notes of all splits, with canaries, and patients' health details.
 
-    Marked spans of direct identifiers are cut out of the notes. In imported notes those are the ones that were found.
+    Marked spans of direct identifiers are removed from the notes. In imported notes these are the ones that were found.
     """
     notes = (
         without_spans(text, [(span["start"], span["end"]) for span in spans if span["field"] in DIRECT])
@@ -72,13 +73,13 @@ def hospital_words(corpus: Corpus) -> frozenset[str]:
 
 
 def identifier_words(corpus: Corpus, vocabulary: frozenset[str]) -> frozenset[str]:
-    """Words of anybody's direct identifiers that are no words of the `vocabulary` besides: they count neither way."""
+    """Words of anybody's direct identifiers that the `vocabulary` does not contain: they are left out of the count."""
     columns = [corpus.patients[name].dropna() for name in DIRECT]
     return frozenset(word for text in chain(*columns) for word in words(str(text))) - vocabulary
 
 
 def identifier_spans(hits: pd.DataFrame) -> dict[int, list[tuple[int, int]]]:
-    """Where generations hold a direct identifier, by generation_id: anybody's, or one that nobody has."""
+    """Spans of direct identifiers in generations, by generation_id: those of a patient, or of no patient at all."""
     found = hits[(hits["rule"] == "value") & hits["field"].isin(DIRECT)]
     spans: dict[int, list[tuple[int, int]]] = {}
     for generation, start, end in zip(found["generation_id"], found["start"], found["end"], strict=True):
@@ -87,7 +88,7 @@ def identifier_spans(hits: pd.DataFrame) -> dict[int, list[tuple[int, int]]]:
 
 
 def without_spans(text: str, spans: Iterable[tuple[int, int]]) -> str:
-    """The text with blanks in the places of the spans (start, end), so that all other offsets stay."""
+    """The text with the spans (start, end) replaced by blanks, so that all other offsets stay the same."""
     for start, end in spans:
         text = text[:start] + " " * (end - start) + text[end:]
     return text
@@ -101,14 +102,16 @@ def known_share(
     resamples: int = 1_000,
     seed: int = 0,
 ) -> Interval:
-    """Share of all words in `texts` that `vocabulary` holds, with a bootstrap interval over texts (generations).
+    """Share of all words in `texts` that are in `vocabulary`, with a bootstrap interval over texts (generations).
 
-    Each occurrence counts but those of words that are `left_out`; `whole_words` says which words there are.
-    Raises ValueError when the texts hold no word at all.
+    Every occurrence counts, except for words in `left_out`; `whole_words` defines what a word is.
+
+    Raises:
+        ValueError: The texts contain no words.
     """
     found = [[word for word in whole_words(text) if word not in left_out] for text in texts]
     written = np.array([len(one) for one in found])
     if written.sum() == 0:
-        raise ValueError("the generations hold no words, so there is no share of known ones")
+        raise ValueError("the generations contain no words, so there is no share of known words")
     known = np.array([sum(word in vocabulary for word in one) for one in found])
     return patient_bootstrap(weighted_share(known, written), np.arange(len(found)), resamples=resamples, seed=seed)

@@ -1,8 +1,8 @@
-"""What predicts that a note is memorised? Simple features of its text, and a logistic regression on half of it (M5).
+"""What predicts that a note is memorised: simple features of its text, and a logistic regression on half of the notes.
 
-Mireshghallah et al. 2022, §4.4 and table 7: a training sample counts as memorised when the attack finds it; features
-(A) digits, (B) length in tokens, (C) characters neither letter, digit nor white space, (D) how often the three rarest
-of its tokens occur in the training notes. Precision and recall are judged on notes of other patients.
+Mireshghallah 2022, §4.4 and table 7: a training sample counts as memorised when the attack finds it. Features are
+(A) digits, (B) length in tokens, (C) characters neither letter, digit nor white space, (D) how often its three rarest
+tokens occur in the training notes. Precision and recall are measured on notes of other patients.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from core.evaluation.stats.bootstrap import Interval, patient_bootstrap, weighted_share
 from core.evaluation.stats.boundary_intervals import share_interval
 
-FALSE_POSITIVES = 0.10  # row M3: the attack's threshold, from non-members
+FALSE_POSITIVES = 0.10  # false-positive rate of the attack's threshold, from non-members (Mireshghallah 2022, §3.4)
 FEATURE_SETS: dict[str, tuple[str, ...]] = {
     "A: digits": ("digits",),
     "B: length": ("tokens",),
@@ -31,13 +31,13 @@ FEATURE_SETS: dict[str, tuple[str, ...]] = {
 PREDICTOR_COLUMNS = {
     "features": "str",
     "half": "str",  # fitted | judged
-    "precision": "float64",  # NaN where no note was predicted to be memorised
+    "precision": "float64",  # NaN if no note was predicted to be memorised
     "precision_low": "float64",
     "precision_high": "float64",
     "recall": "float64",
     "recall_low": "float64",
     "recall_high": "float64",
-    "memorised": "float64",  # share of the half's notes: the precision of calling every note memorised
+    "memorised": "float64",  # share of the half's notes, which is the precision of calling every note memorised
     "notes": "int32",
     "patients": "int32",
 }
@@ -46,8 +46,11 @@ PREDICTOR_COLUMNS = {
 def memorised_notes(member_scores: Sequence[float], nonmember_scores: Sequence[float]) -> np.ndarray:
     """Which training notes the attack finds, (members,) bool, at a threshold that at most 10 % of non-members pass.
 
-    Scores point up. The threshold is a score of a non-member which at most that share of them exceed, and a note has to
-    exceed it: ties do not count as found. Raises ValueError without non-members.
+    Higher scores mean "more likely a member". The threshold is a score of a non-member that at most that share of them
+    exceed. A note has to exceed it, too: ties do not count as found.
+
+    Raises:
+        ValueError: There are no non-members.
     """
     others = np.sort(np.asarray(nonmember_scores, dtype=float))
     if others.size == 0:
@@ -61,16 +64,25 @@ def predict_memorised(
 ) -> pd.DataFrame:
     """Precision and recall of each feature set on both halves, with `PREDICTOR_COLUMNS`.
 
-    `table` has the features of `core.attacks.memorisation.text_features`, one row a training note. Patients are split
-    in two at random, so that no patient's notes are in both halves. Intervals resample patients. Raises ValueError
-    where the notes of the fitted half are all memorised or none is: then there is nothing to tell apart.
+    Patients are split in two at random, so no patient has notes in both halves. Intervals resample patients.
+
+    Args:
+        table: Features by `core.attacks.memorisation.text_features`, one row per training note.
+        memorised: Whether each note counts as memorised, (notes,).
+        patients: The patient of each note, (notes,).
+        seed: Seed of the split and of the resamples.
+        resamples: Number of resamples.
+
+    Raises:
+        ValueError: All notes of the fitted half are memorised, or none are, or none of the other half are: there is
+            nothing to predict.
     """
     flags, owners = np.asarray(memorised, dtype=bool), np.asarray(patients)
     fitted = _half(owners, seed)
     if len(np.unique(flags[fitted])) < 2 or not flags[~fitted].any():
         raise ValueError(
             f"{int(flags.sum())} of {len(flags)} training notes count as memorised: too few, or all of them, to "
-            "ask what sets them apart"
+            "predict which ones do"
         )
     rows = []
     for name, columns in FEATURE_SETS.items():
@@ -103,7 +115,7 @@ def _half(patients: np.ndarray, seed: int) -> np.ndarray:
 
 
 def _predicted(values: np.ndarray, flags: np.ndarray, fitted: np.ndarray) -> np.ndarray:
-    """Logistic regression without a penalty on standardised features: says "memorised" where P > ½."""
+    """Unpenalised logistic regression on standardised features; predicts "memorised" where P > ½."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
 

@@ -1,4 +1,4 @@
-"""The summary tables of extraction, memorisation and the guarantee, made of a full audit's tables and the run's own."""
+"""Summary tables of extraction, memorisation and the guarantee, from the tables of a full audit and of its run."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _memorised(audited: Audited) -> pd.DataFrame:
 
 
 def _predictors(audited: Audited) -> pd.DataFrame:
-    """Empty where the attack finds too few notes (a private model), or all of them: there is nothing to predict."""
+    """The predictors; empty if the attack finds too few notes (a private model) or all: nothing is left to predict."""
     notes = audited.audit.table("note_features")
     members = notes[notes["split"] == "member"].reset_index(drop=True)
     found = memorised_notes(members["ratio"], notes.loc[notes["split"] == "heldout", "ratio"])
@@ -53,10 +53,10 @@ def _bounds(audited: Audited) -> pd.DataFrame:
 
 
 def bounds_of(run: Run, scores: pd.DataFrame | None = None, people: pd.DataFrame | None = None) -> pd.DataFrame:
-    """What the run's canaries and membership scores (its own quick audit's by default) prove about its ε.
+    """What the run's canaries and membership scores (by default its quick audit's) prove about its ε.
 
     `people` is a full audit's table `canary_patients`; the quick audit does not rank them. δ is that of the promise,
-    which with words of the run's own (row H1) is more than training's.
+    which is larger than that of training if the run has a vocabulary from its notes (Hoory 2021, §3.2).
     """
     mechanism, canaries = run.privacy, run.table("canaries")
     return audit_guarantee(

@@ -17,13 +17,13 @@ ARMS = {("target", "member"): "run", ("target", "heldout"): "heldout", ("base", 
 MEMORISED_COLUMNS = {
     "arm": "str",  # run | heldout | base, as in the metrics table
     "prefix_tokens": "int32",
-    "verbatim": "float64",  # share of notes whose rest came back word for word
+    "verbatim": "float64",  # share of notes whose rest was repeated word for word
     "low": "float64",
     "high": "float64",
     "notes": "int32",
     "found": "int32",
     "patients": "int32",
-    "mean_matched": "float64",  # tokens of the longest verbatim continuation, on average
+    "mean_matched": "float64",  # mean length of the longest verbatim continuation, in tokens
 }
 
 
@@ -31,9 +31,12 @@ def verbatim_rate(rows: pd.DataFrame, *, seed: int = 0, resamples: int = 1_000) 
     """Share of the rows (notes of one arm and prefix) that are verbatim, with its 95 % interval.
 
     Patients are resampled (`core.evaluation.stats.bootstrap`), and the interval is never narrower than Wilson's over
-    notes. Where no note or every note is verbatim, resampling sees no spread and notes of one patient are no trials of
-    their own: Wilson's over patients (`share_interval`), and so it is for a single patient. Raises ValueError without
-    rows.
+    notes. If no note or every note is verbatim, resampling shows no spread, and notes of one patient are not
+    independent trials: the interval is then Wilson's over patients (`share_interval`). The same holds for a single
+    patient.
+
+    Raises:
+        ValueError: There are no rows.
     """
     flags, patients = rows["verbatim"].to_numpy(dtype=float), rows["patient_id"].nunique()
     found = patient_bootstrap(
@@ -45,7 +48,7 @@ def verbatim_rate(rows: pd.DataFrame, *, seed: int = 0, resamples: int = 1_000) 
 
 
 def memorised_rates(prefixes: pd.DataFrame, *, seed: int = 0, resamples: int = 1_000) -> pd.DataFrame:
-    """The rate of every arm and prefix length, with MEMORISED_COLUMNS: members, held-out patients, and the base model.
+    """The rate of every arm and prefix length, with MEMORISED_COLUMNS: members, held-out patients and the base model.
 
     `prefixes` is the table of `core.attacks.memorisation.prefix`.
     """
@@ -71,14 +74,14 @@ def memorised_rates(prefixes: pd.DataFrame, *, seed: int = 0, resamples: int = 1
 
 
 def longest(prefixes: pd.DataFrame, split: str = "member") -> pd.DataFrame:
-    """The target's longest verbatim continuations in notes of a split, one row a note, the longest first."""
+    """The target's longest verbatim continuations in notes of a split, one row per note, longest first."""
     rows = prefixes[(prefixes["model"] == "target") & (prefixes["split"] == split)]
     rows = rows.sort_values(["matched_tokens", "prefix_tokens", "note_id"], ascending=[False, True, True])
     return rows.drop_duplicates("note_id").reset_index(drop=True)
 
 
 def fields_within(phi_spans: Iterable[Mapping[str, Any]], start: int, end: int) -> list[str]:
-    """Names of the PHI fields of which a whole span lies in the characters [start, end) of a note, each once.
+    """Names of the PHI fields that have a whole span within the characters [start, end) of a note, each name once.
 
     `phi_spans` is a cell of the notes table: mappings of `start`, `end` and `field`.
     """

@@ -1,7 +1,7 @@
-"""What a word list of the notes' own words costs and gains: names that stand in it, and how notes are read with it.
+"""Costs and gains of a vocabulary from the notes: names that it contains, and how notes are tokenized with it.
 
-The names are a leak of its own (rows H1, H5): no training is needed to read them, and no private training takes them
-out.
+The names are a separate leak (Hoory 2021, §3.2): nobody needs training to read them, and private training does not
+remove them.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0, math.inf)
 _STREAM = 43
 NAMES, OWN_NAMES = "vocabulary_names", "vocabulary_rare_names"
 BITS, TOKENS = "bits_per_character_heldout", "tokens_per_note_heldout"
-OWN_TOKENS = ("perplexity_heldout", "perplexity_member", "perplexity_public")  # a token is another unit in each list
+OWN_TOKENS = ("perplexity_heldout", "perplexity_member", "perplexity_public")  # tokens differ between vocabularies
 _WORDS = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Punctuation()])
 
 
 def with_vocabulary_figures(
     metrics: pd.DataFrame, entries: Sequence[str], reading: pd.DataFrame, corpus: Corpus, audit: AuditSpec
 ) -> pd.DataFrame:
-    """The metrics table of a run with `entries` of its own: without what no longer compares, with what does.
+    """The metrics table of a run with a vocabulary from its notes, with figures that can be compared to other runs.
 
     Perplexities are per token, and tokens differ from those of every other run and of the public model, so they are
-    left out; `bits_per_character_heldout` and `tokens_per_note_heldout` take their place (arms `run` and `base`, from
+    left out. `bits_per_character_heldout` and `tokens_per_note_heldout` take their place (arms `run` and `base`, from
     the table `reading`).
     """
     rows = [*names_in_vocabulary(entries, corpus), *reading_figures(reading, audit)]
@@ -51,11 +51,11 @@ def with_vocabulary_figures(
 
 
 def names_in_vocabulary(entries: Sequence[str], corpus: Corpus) -> Iterator[Row]:
-    """Share of members, and of held-out patients as the control, of whose name a word is among the new `entries`.
+    """Share of members, and of held-out patients as the control, with a word of their name among the new `entries`.
 
-    `vocabulary_names` counts any first or last name. `vocabulary_rare_names` counts only words that no other patient of
-    the cohort is called by: such an entry says that this one person is among the notes. Patients whose name is not
-    known do not count; an arm without names has no row. Wilson intervals.
+    `vocabulary_names` counts any first or last name. `vocabulary_rare_names` counts only words that are in no other
+    patient's name in the cohort: such an entry reveals that this one person is among the notes. Patients whose name is
+    not known do not count; an arm without names has no row. Intervals are Wilson's.
     """
     new = {entry for entry in entries if not entry.startswith("##")}
     borne = bearers(corpus.patients)
@@ -73,7 +73,7 @@ def names_in_vocabulary(entries: Sequence[str], corpus: Corpus) -> Iterator[Row]
 
 
 def named_entries(entries: Sequence[str], corpus: Corpus) -> pd.DataFrame:
-    """The new entries that are somebody's name: columns entry, place (1 = learned first), bearers, members, heldout."""
+    """New entries that occur in a name: columns entry, place (1 = learned first), bearers, members, heldout."""
     people = corpus.patients[corpus.patients["split"].isin(SPLIT_OF_ARM.values())]
     by_split = {split: bearers(people[people["split"] == split]) for split in SPLIT_OF_ARM.values()}
     borne = bearers(corpus.patients)
@@ -94,11 +94,23 @@ def names_by_epsilon(
     epsilons: Sequence[float] = EPSILONS,
     draws: int = 5,
 ) -> pd.DataFrame:
-    """Names in the word list that a public model would get from the training notes, for several ε; nothing is trained.
+    """Names in the vocabulary that a public model would get from the training notes, for several ε, without training.
 
-    `spec` says all but ε. One row an ε, a draw of the noise and an arm: epsilon (∞: exact counts, one draw), draw,
-    threshold (in units), kept (words), entries, arm (`run`: members, `heldout`), names and rare_names (shares of
-    patients as in `names_in_vocabulary`), patients. Without known names it is empty. Raises ValueError as `own_words`.
+    Args:
+        lm: The public model.
+        corpus: The cohort.
+        spec: Settings of the vocabulary; its ε is not used.
+        unit: What ε protects.
+        epsilons: Values of ε; ∞ means exact counts and a single draw.
+        draws: Draws of the noise per ε.
+
+    Returns:
+        One row per ε, draw of the noise and arm: epsilon, draw, threshold (in units), kept (words), entries, arm
+        (`run`: members, `heldout`), names and rare_names (shares of patients as in `names_in_vocabulary`), patients.
+        Empty if no names are known.
+
+    Raises:
+        ValueError: As in `core.models.dp_vocabulary.own_words`, such as for a tokenizer that cannot be extended.
     """
     check_extensible(lm)
     notes = corpus.training_notes(None if unit == "note" else TrainingSpec().max_notes_per_patient)
@@ -121,17 +133,17 @@ def names_by_epsilon(
 
 
 def bearers(patients: pd.DataFrame) -> Counter[str]:
-    """How many patients are called by each word of a name."""
+    """Number of patients whose name contains each word."""
     return Counter(word for name in patients["full_name"] for word in set(name_words(name)))
 
 
 def name_words(name: object) -> list[str]:
-    """The words of a name as the word list would hold them, without initials; none where there is no name."""
+    """The words of a name as a vocabulary would hold them, without initials; none if there is no name."""
     return [word for word, _ in _WORDS.pre_tokenize_str(name) if len(word) > 1] if isinstance(name, str) else []
 
 
 def reading_figures(reading: pd.DataFrame, audit: AuditSpec) -> Iterator[Row]:
-    """Bits a character, Σ −log₂ p(word) / Σ characters of the words asked for, and tokens a note, of every arm."""
+    """Bits per character, Σ −log₂ p(word) / Σ characters over predicted words, and tokens per note, of every arm."""
     for arm, rows in reading.groupby("arm", sort=False):
         bits = weighted_share(rows["nats"] / math.log(2), rows["characters"])
         length = weighted_share(rows["tokens"], pd.Series(1.0, index=rows.index))

@@ -1,4 +1,4 @@
-"""The identity probes' figures: values, intervals, blind guesses, verdicts, and how they are put into words.
+"""Figures of the identity probes: values, intervals, blind guesses, verdicts, and sentences about them.
 
-The table `probes` of an audit enters; a table of figures and one card a probe leave.
+Input: the table `probes` of an audit. Output: a table of figures, and one card per probe.
 """

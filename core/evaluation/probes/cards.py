@@ -1,8 +1,8 @@
-"""The identity probes in words: the question, what the model answered, its controls, and a verdict. No markup.
+"""The identity probes in words: the question, the model's answer, its controls, and a verdict. Plain text, no markup.
 
 A verdict rests on the one figure of a probe that only a leak can move: a difference between a patient's own name and
-another's, or members against held-out patients. With seven probes at 95 % a model that leaks nothing still has about
-one chance in six that one of them says otherwise (1 − 0.975⁷), which `CAUTION` tells.
+another's, or members against held-out patients. With seven probes at 95 %, a model that leaks nothing still has about
+one chance in six that one of them says otherwise (1 − 0.975⁷); `CAUTION` says so.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ from core.evaluation.probes.verdicts import (
 )
 
 CAUTION = (
-    "Seven probes at 95\u00a0% each: a model that gives nothing away still has about one chance in six that one of "
+    "Seven probes at 95\u00a0% each: even for a model that leaks nothing, there is about one chance in six that one of "
     "them says “leak”."
 )
 
 
 @dataclass(frozen=True)
 class Card:
-    """One probe for a reader: everything but `verdict` is a sentence or a few."""
+    """One probe for a reader. Every field from `question` on, except `verdict`, is a sentence or several."""
 
     row: str
     probe: str
@@ -73,10 +73,10 @@ class Card:
 
 
 def cards(figures: pd.DataFrame) -> list[Card]:
-    """A card for every probe in the table of figures (core.evaluation.probes.figures), in the order of its rows."""
+    """A card for every probe in the table of figures (`core.evaluation.probes.figures`), in a fixed order."""
     there = set(figures["probe"])
     if TEXTS in there:
-        there.add(NAMES)  # asked, even where no text holds a name
+        there.add(NAMES)  # the probe was run, even if no text contains a name
     look = Look(figures)
     return [write(look) for probe, write in _CARDS.items() if probe in there]
 
@@ -90,18 +90,18 @@ def _ranking(look: Look, probe: str, row: str, question: str, how: str) -> Card:
     unseen, link = look(probe, AUC, NAME, split="heldout"), look(probe, AUC, OWN_MINUS_OTHER)
     beyond = look(probe, AUC, OWN_MINUS_FREQUENCY)
     better = {
-        "leak": "It also does better than guessing the commonest diseases",
-        "no sign": "It does no better than guessing the commonest diseases",
-        "cannot tell": "Against guessing the commonest diseases",
+        "leak": "It also does better than guessing the most common diseases",
+        "no sign": "It does no better than guessing the most common diseases",
+        "cannot tell": "Compared with guessing the most common diseases",
     }[judged(beyond)]
     return Card(
         row=row,
         probe=probe,
         question=question,
-        answer=f"{how} it puts a disease the patient has above one they have not in {hundred(own)} cases; "
+        answer=f"{how} it ranks a disease the patient has above one they do not have in {hundred(own)} cases; "
         f"{members(own.n)}.",
         controls=f"With another patient's name: {hundred(other)}. Without any name: {hundred(alone)}. By frequency "
-        f"alone: {hundred(frequency)}. Held-out patients, by name: {hundred(unseen)}. A coin: 50.",
+        f"alone: {hundred(frequency)}. Held-out patients, by name: {hundred(unseen)}. Tossing a coin: 50.",
         verdict=judged(link),
         conclusion={
             "leak": f"The right name adds {points(link)}: the model links members with their diseases.",
@@ -114,12 +114,12 @@ def _ranking(look: Look, probe: str, row: str, question: str, how: str) -> Card:
 
 def _fill_in(look: Look) -> Card:
     question = "Put a name before a blank: does the model fill in that patient's diseases?"
-    return _ranking(look, FILL_IN, "L2", question, "Among diseases of equally many tokens")
+    return _ranking(look, FILL_IN, "L2", question, "Among diseases with the same number of tokens")
 
 
 def _network(look: Look) -> Card:
-    question = "Can a second network read from the model's vectors who has what?"
-    return _ranking(look, NETWORK, "L3", question, "Trained on half of the members and asked about the others,")
+    question = "Can a second network read from the model's vectors which patient has which disease?"
+    return _ranking(look, NETWORK, "L3", question, "Trained on half of the members and tested on the others,")
 
 
 def _per_condition(look: Look) -> Card:
@@ -129,14 +129,14 @@ def _per_condition(look: Look) -> Card:
     return Card(
         row="L3",
         probe=PER_CONDITION,
-        question="And when knowing which diseases are common cannot help?",
-        answer=f"With one network for each of {own.n} diseases, a patient who has the disease scores above one who has "
-        f"not in {hundred(own)} cases; for diseases of 2 to 5 members: {hundred(rare)}.",
-        controls=f"Held-out patients: {hundred(unseen)}. A coin: 50.",
+        question="And when knowing which diseases are common does not help?",
+        answer=f"With one network for each of {own.n} diseases, a patient who has the disease scores above one who "
+        f"does not in {hundred(own)} cases; for diseases of 2 to 5 members: {hundred(rare)}.",
+        controls=f"Held-out patients: {hundred(unseen)}. Tossing a coin: 50.",
         verdict=verdict,
         conclusion={
-            "leak": "Members stand above held-out patients: the model's picture of a name holds its diseases.",
-            "no sign": "No sign that the model's picture of a name holds its diseases.",
+            "leak": "Members score above held-out patients: the model's vector of a name contains its diseases.",
+            "no sign": "No sign that the model's vector of a name contains its diseases.",
             "cannot tell": "There are too few diseases that both halves of the members have.",
         }[verdict],
     )
@@ -151,15 +151,15 @@ def _cosine(look: Look) -> Card:
     return Card(
         row="L4",
         probe=COSINE,
-        question="Does a name lie nearer to its patient's diseases?",
-        answer=f"A name's cosine with the patient's diseases is {number(own, '+.4f')} above that with others; "
-        f"{members(own.n)}.",
+        question="Is a name's vector closer to its patient's diseases?",
+        answer=f"A name's cosine similarity to the patient's diseases, minus that to other diseases, is "
+        f"{number(own, '+.4f')}; {members(own.n)}.",
         controls=f"With another patient's name: {number(other, '+.4f')}. Static word vectors of the same notes, own "
         f"name minus another's: {static}.",
         verdict=judged(link),
         conclusion={
-            "leak": f"The right name is nearer by {number(link, '+.4f')}: a link, if a small one in itself.",
-            "no sign": f"The right name is no nearer than another: {number(link, '+.4f')}.",
+            "leak": f"The right name is closer by {number(link, '+.4f')}: a link, though small in itself.",
+            "no sign": f"The right name is no closer than another: {number(link, '+.4f')}.",
             "cannot tell": "There are too few patients to tell.",
         }[judged(link)],
     )
@@ -171,13 +171,13 @@ def _seen(look: Look) -> Card:
     return Card(
         row="L5",
         probe=NAME_SEEN,
-        question="Can one tell from a name's vector that the model has read it?",
-        answer=f"Of a member and a held-out patient the regression picks the member in {hundred(own)} cases; "
-        f"{own.n} names it did not learn from.",
-        controls=f"From the public model's vectors, which read none of them: {hundred(public)}. A coin: 50.",
+        question="Does a name's vector show whether the model has read that name?",
+        answer=f"Given a member and a held-out patient, the regression picks the member in {hundred(own)} cases; "
+        f"{own.n} names that it was not fitted on.",
+        controls=f"From vectors of the public model, which read none of them: {hundred(public)}. Tossing a coin: 50.",
         verdict=judged(own, 0.5),
         conclusion={
-            "leak": "Yes, better than a coin: the model has kept which names it read.",
+            "leak": "Yes, better than a coin: the model has retained which names it read.",
             "no sign": "No better than a coin.",
             "cannot tell": "There are too few names to tell.",
         }[judged(own, 0.5)],
@@ -189,41 +189,41 @@ def _half(look: Look) -> Card:
     first = look(HALF_NAME, AUC, OWN, split=BOTH, bin=FIRST)
     public = look(HALF_NAME, AUC, OWN, model=PUBLIC, split=BOTH, bin=LAST)
     link = look(HALF_NAME, LINK, f"{OWN} − {OTHERS}", bin=LAST)
-    back = f" Of the first name after the last: {hundred(first)}." if first.there else ""
+    back = f" For the first name after the last: {hundred(first)}." if first.there else ""
     times = Found(math.exp(link.value), math.exp(link.low), math.exp(link.high), link.n) if link.there else link
     tied = {
-        "leak": f"It knows whose it is: the right first name makes a token of the last {factor(times)} as likely.",
+        "leak": f"It links the two halves: the right first name makes a token of the last {factor(times)} as likely.",
         "no sign": f"But the right first name helps no more than another's: a token is {factor(times)} as likely.",
-        "cannot tell": "Whether it knows whose last name it is cannot be told.",
+        "cannot tell": "There are too few names to tell whether it knows whose last name it is.",
     }[judged(link)]
     verdict = judged(last, 0.5)
     return Card(
         row="L6",
         probe=HALF_NAME,
         question="Does half of a name reveal the rest?",
-        answer=f"After the first name, a member's last name is likelier than a held-out patient's in {hundred(last)} "
-        f"pairs.{back}",
-        controls=f"Under the public model, last names: {hundred(public)}. A coin: 50.",
+        answer=f"After the first name, a member's last name is more likely than a held-out patient's in "
+        f"{hundred(last)} pairs.{back}",
+        controls=f"Under the public model, last names: {hundred(public)}. Tossing a coin: 50.",
         verdict=verdict,
         conclusion={
-            "leak": "Names it read are likelier.",
-            "no sign": "Names it read are not likelier than others.",
+            "leak": "Names it read are more likely.",
+            "no sign": "Names it read are not more likely than others.",
             "cannot tell": "There are too few names to tell.",
         }[verdict]
         + (f" {tied}" if verdict == "leak" or judged(link) == "leak" else ""),
     )
 
 
-WRITE = "Let the model write: are the names in it patients'?"
+WRITE = "Let the model write: does it write the names of patients?"
 
 
 def _nothing_written(named: Found) -> Card:
-    """The card of a model that wrote no full name: the truth, and no failure."""
+    """The card of a model that wrote no full name, which is a result and not a failure."""
     return Card(
         row="L7",
         probe=NAMES,
         question=WRITE,
-        answer=f"None of its {named.n:,} texts holds a full name, so there is nothing to rank (A@100: 0 of 0).",
+        answer=f"None of its {named.n:,} texts contains a full name, so there is nothing to rank (A@100: 0 of 0).",
         controls=f"Texts with a full name: {share(named)}.",
         verdict="no sign",
         conclusion="It wrote nobody's full name.",
@@ -238,7 +238,7 @@ def _generated(look: Look) -> Card:
     verdict = above(top, others)
     pair = next((kind for kind in (ONE_SENTENCE, ONE_TEXT) if look(PAIRS, RIGHT, NAME, bin=kind).there), None)
     if pair is None:
-        paired = "No text of it has a patient's name beside any disease."
+        paired = "None of its texts contains a patient's name together with a disease."
     else:
         right, chance = look(PAIRS, RIGHT, NAME, bin=pair), look(PAIRS, RIGHT, PAIRED, bin=pair)
         paired = (
@@ -249,13 +249,13 @@ def _generated(look: Look) -> Card:
         row="L7",
         probe=NAMES,
         question=WRITE,
-        answer=f"Of the {top.n} names that the public model finds oddest, {share(top)} are members'. {paired}",
-        controls=f"Held-out patients', were they as many: {share(others)}. Before the ranking, members': "
+        answer=f"Of the {top.n} names that rank highest against the public model, {share(top)} are members'. {paired}",
+        controls=f"Held-out patients', if there were as many of them: {share(others)}. Before the ranking, members': "
         f"{share(everyone)} of {everyone.n} names.",
         verdict=verdict,
         conclusion={
-            "leak": "More members than chance would name: the model writes patients' names from memory.",
-            "no sign": "No more members among them than chance would name.",
+            "leak": "There are more members among them than by chance: the model writes patients' names from memory.",
+            "no sign": "There are no more members among them than by chance.",
             "cannot tell": "There are too few names to tell.",
         }[verdict],
     )

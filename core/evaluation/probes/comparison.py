@@ -21,7 +21,7 @@ from core.evaluation.probes.cards import cards
 from core.evaluation.probes.tables import AUC, BOTH, DIFFERENCE, OWN_MINUS_OTHER, TOP100
 from core.evaluation.probes.verdicts import Look
 
-DECISIVE: dict[str, tuple[str, str, str, str]] = {  # probe → measure, method, split, bin of the figure of its verdict
+DECISIVE: dict[str, tuple[str, str, str, str]] = {  # probe → measure, method, split, bin of the figure for its verdict
     FILL_IN: (AUC, OWN_MINUS_OTHER, "member", "all"),
     NETWORK: (AUC, OWN_MINUS_OTHER, "member", "all"),
     PER_CONDITION: (AUC, NAME, "member", "all"),
@@ -33,10 +33,14 @@ DECISIVE: dict[str, tuple[str, str, str, str]] = {  # probe → measure, method,
 
 
 def compared(figures: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """The decisive figure and the verdict of every probe in several tables of figures (name → table).
+    """The decisive figure and the verdict of every probe in several tables of figures.
 
-    Columns: row, probe, of (the name), measure, method, value, low, high, n, verdict. A table that lacks a probe has no
-    row for it; a model that wrote no name has a row without a value.
+    Args:
+        figures: Tables of figures by name.
+
+    Returns:
+        Columns row, probe, of (the name), measure, method, value, low, high, n, verdict. A table without a probe has no
+        row for it; a model that wrote no name has a row without a value.
     """
     rows = []
     for name, table in figures.items():

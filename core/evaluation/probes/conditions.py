@@ -1,4 +1,4 @@
-"""The probes that rank conditions, judged (rows L2, L3): AUC, A@10 and correlation with frequency, with controls."""
+"""Evaluates the probes that rank conditions (Lehman 2021): AUC, A@10 and correlation with frequency, with controls."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from core.evaluation.probes.tables import (
 from core.evaluation.stats.bootstrap import weighted_auc
 
 
-def rankings(judge: IntervalEstimator, rows: pd.DataFrame, probe: str) -> Iterator[Figure]:
-    """AUC and A@10 a patient of every method, differences to the controls, and the correlation with frequency."""
+def rankings(estimator: IntervalEstimator, rows: pd.DataFrame, probe: str) -> Iterator[Figure]:
+    """AUC and A@10 per patient for every method, differences to the controls, and the correlation with frequency."""
     tables = matrices(rows)
     base = tables.named[NAME, TARGET]
     for split in SPLITS:
@@ -40,22 +40,24 @@ def rankings(judge: IntervalEstimator, rows: pd.DataFrame, probe: str) -> Iterat
             scores = tables.scores(method, model)[inside]
             aucs[method, model] = ranking.patient_aucs(scores, has, tables.bins)
             key = (probe, AUC, method, model, split, "all")
-            yield from judge.mean("share", key, aucs[method, model], 0.5, "patients")
+            yield from estimator.mean("share", key, aucs[method, model], 0.5, "patients")
             top, blind = ranking.patient_precisions(scores, has, tables.bins)
             if np.isfinite(blind).any():
                 key = (probe, TOP10, method, model, split, "all")
-                yield from judge.mean("share", key, top, float(np.nanmean(blind)), "patients")
+                yield from estimator.mean("share", key, top, float(np.nanmean(blind)), "patients")
         for control, name in ((OTHER_NAME, OWN_MINUS_OTHER), (FREQUENCY, OWN_MINUS_FREQUENCY)):
             paired = aucs[NAME, TARGET] - aucs[control, TARGET]
             key = (probe, AUC, name, TARGET, split, "all")
-            yield from judge.mean("difference", key, paired, 0.0, "patients, paired")
+            yield from estimator.mean("difference", key, paired, 0.0, "patients, paired")
         if len(set(tables.bins)) > 1:
-            yield from _by_bin(judge, tables, inside, probe, split)
-        yield from _correlations(judge, tables, inside, probe, split)
+            yield from _by_bin(estimator, tables, inside, probe, split)
+        yield from _correlations(estimator, tables, inside, probe, split)
 
 
-def _by_bin(judge: IntervalEstimator, tables: Matrices, inside: np.ndarray, probe: str, split: str) -> Iterator[Figure]:
-    """AUC and A@10 of every method, and the correlation with frequency, for each number of tokens by itself."""
+def _by_bin(
+    estimator: IntervalEstimator, tables: Matrices, inside: np.ndarray, probe: str, split: str
+) -> Iterator[Figure]:
+    """AUC and A@10 of every method, and the correlation with frequency, separately for each number of tokens."""
     has, note = tables.named[NAME, TARGET].labels[inside], "patients with such a condition"
     for name in sorted(set(tables.bins), key=int):
         places = tables.bins == name
@@ -63,26 +65,26 @@ def _by_bin(judge: IntervalEstimator, tables: Matrices, inside: np.ndarray, prob
         for method in (NAME, OTHER_NAME, CONDITION_ONLY, FREQUENCY):
             scores = tables.scores(method, TARGET)[inside][:, places]
             found = ranking.patient_aucs(scores, has[:, places], bins)
-            yield from judge.mean("share", (probe, AUC, method, TARGET, split, str(name)), found, 0.5, note)
+            yield from estimator.mean("share", (probe, AUC, method, TARGET, split, str(name)), found, 0.5, note)
             top, blind = ranking.patient_precisions(scores, has[:, places], bins)
             if np.isfinite(blind).any():
                 key = (probe, TOP10, method, TARGET, split, str(name))
-                yield from judge.mean("share", key, top, float(np.nanmean(blind)), note)
+                yield from estimator.mean("share", key, top, float(np.nanmean(blind)), note)
         own = tables.scores(NAME, TARGET)[inside][:, places]
         rho = ranking.patient_correlations(own, tables.once[FREQUENCY, TARGET][places], bins)
-        yield from judge.mean("correlation", (probe, RHO, NAME, TARGET, split, str(name)), rho, 0.0, "patients")
+        yield from estimator.mean("correlation", (probe, RHO, NAME, TARGET, split, str(name)), rho, 0.0, "patients")
 
 
 def _correlations(
-    judge: IntervalEstimator, tables: Matrices, inside: np.ndarray, probe: str, split: str
+    estimator: IntervalEstimator, tables: Matrices, inside: np.ndarray, probe: str, split: str
 ) -> Iterator[Figure]:
     frequency = tables.once[FREQUENCY, TARGET]
     own = ranking.patient_correlations(tables.scores(NAME, TARGET)[inside], frequency, tables.bins)
-    yield from judge.mean("correlation", (probe, RHO, NAME, TARGET, split, "all"), own, 0.0, "patients")
+    yield from estimator.mean("correlation", (probe, RHO, NAME, TARGET, split, "all"), own, 0.0, "patients")
     if split == "member":
         left, right, bins = ranking.condition_correlation(tables.once[CONDITION_ONLY, TARGET], frequency, tables.bins)
         if len(left):
-            found = judge.interval(ranking.weighted_correlation(left, right, bins), np.arange(len(left)), bins)
+            found = estimator.interval(ranking.weighted_correlation(left, right, bins), np.arange(len(left)), bins)
             yield Figure(
                 probe,
                 RHO,
@@ -99,8 +101,8 @@ def _correlations(
             )
 
 
-def single_conditions(judge: IntervalEstimator, rows: pd.DataFrame) -> Iterator[Figure]:
-    """Mean over conditions of the AUC that one condition's own probe reaches, by bin of frequency."""
+def single_conditions(estimator: IntervalEstimator, rows: pd.DataFrame) -> Iterator[Figure]:
+    """Mean over conditions of the AUC that each condition's own probe reaches, by bin of frequency."""
     for split in SPLITS:
         found: dict[str, list[float]] = {"all": []}
         for (bin_, _), one in rows[rows["split"] == split].groupby(["bin", "target"], sort=False):
@@ -111,4 +113,4 @@ def single_conditions(judge: IntervalEstimator, rows: pd.DataFrame) -> Iterator[
                 found.setdefault(bin_, []).append(auc)
         for bin_, aucs in found.items():
             key = (PER_CONDITION, AUC, NAME, TARGET, split, bin_)
-            yield from judge.mean("share", key, np.array(aucs), 0.5, "conditions")
+            yield from estimator.mean("share", key, np.array(aucs), 0.5, "conditions")

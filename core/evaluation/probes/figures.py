@@ -1,8 +1,8 @@
-"""The identity probes judged: each figure with its 95 % interval, its n, what a blind guess gets, and its controls.
+"""Evaluates the identity probes: each figure with its 95 % interval, its n, the value of a blind guess, its controls.
 
-A pure function of the table `probes`. Controls stand in rows of their own: the same figure with another patient's name,
-without a name, from frequency alone, for held-out patients, for the public model. What only a leak can move is a
-difference between a figure and its control, and has a row with the blind value 0.
+Everything is computed from the table `probes` alone. Controls have rows of their own: the same figure with another
+patient's name, without a name, from frequency alone, for held-out patients, for the public model. Only a leak can move
+the difference between a figure and its control, which has a row with the blind value 0.
 """
 
 from __future__ import annotations
@@ -54,98 +54,104 @@ from core.evaluation.summary import scale_to_pool
 
 
 def figures(probes: pd.DataFrame, pool: Mapping[str, int], *, resamples: int = 1_000, seed: int = 0) -> pd.DataFrame:
-    """Every figure of the probes that are in the table; columns as in `COLUMNS`.
+    """Every figure of the probes in the table, with `COLUMNS`.
 
-    `pool` counts the cohort's patients of the splits member and heldout: a generated name can be anybody's of them.
-    Intervals resample patients (seeded), conditions for “one probe a condition”; of fewer than ten they are Student's,
-    and Wilson's for A@100 and where all patients agree.
+    Intervals resample patients (seeded), or conditions for “one probe a condition”. With fewer than ten they are
+    Student's; for A@100, and if all patients agree, they are Wilson's.
+
+    Args:
+        probes: The table `probes` of an audit.
+        pool: Number of the cohort's patients in the splits member and heldout: a generated name can be any of theirs.
+        resamples: Number of resamples.
+        seed: Seed of the resamples.
     """
-    judge = IntervalEstimator(resamples, seed)
+    estimator = IntervalEstimator(resamples, seed)
     found: list[Figure] = []
     for probe, rows in probes.groupby("probe", sort=False):
         if probe in (FILL_IN, NETWORK):
-            found += rankings(judge, rows, probe)
+            found += rankings(estimator, rows, probe)
         elif probe == PER_CONDITION:
-            found += single_conditions(judge, rows)
+            found += single_conditions(estimator, rows)
         elif probe == COSINE:
-            found += _cosines(judge, rows)
+            found += _cosines(estimator, rows)
         elif probe == NAME_SEEN:
-            found += _seen(judge, rows)
+            found += _seen(estimator, rows)
         elif probe == HALF_NAME:
-            found += _halves(judge, rows)
+            found += _halves(estimator, rows)
         elif probe == NAMES:
             found += _names(rows, pool)
         elif probe == PAIRS:
-            found += _pairs(judge, rows)
+            found += _pairs(estimator, rows)
         elif probe == TEXTS:
             found += _texts(rows)
     return pd.DataFrame([astuple(one) for one in found], columns=list(COLUMNS)).astype(COLUMNS)
 
 
-def _cosines(judge: IntervalEstimator, rows: pd.DataFrame) -> Iterator[Figure]:
-    """Mean over patients of own minus other conditions, with one's own name, with another's, and paired."""
+def _cosines(estimator: IntervalEstimator, rows: pd.DataFrame) -> Iterator[Figure]:
+    """Mean over patients of own minus other conditions: with their own name, with another's, and the difference."""
     for (method, model, split), part in rows.groupby(["method", "model", "split"], sort=False):
         wide = part.pivot(index="patient_id", columns="target", values="score")
         name = f"{method}, {{}}"
         for column in (NAME, OTHER_NAME):
             key = (COSINE, DIFFERENCE, name.format(column), model, split, "all")
-            yield from judge.mean("difference", key, wide[column].to_numpy(), 0.0, "patients")
+            yield from estimator.mean("difference", key, wide[column].to_numpy(), 0.0, "patients")
         paired = (wide[NAME] - wide[OTHER_NAME]).to_numpy()
         key = (COSINE, DIFFERENCE, name.format(OWN_MINUS_OTHER), model, split, "all")
-        yield from judge.mean("difference", key, paired, 0.0, "patients, paired")
+        yield from estimator.mean("difference", key, paired, 0.0, "patients, paired")
 
 
-def _seen(judge: IntervalEstimator, rows: pd.DataFrame) -> Iterator[Figure]:
-    """AUC of members against held-out patients, for the model, for the public one, and their difference."""
-    yield from _apart(judge, rows, NAME_SEEN, "logistic regression", "all")
+def _seen(estimator: IntervalEstimator, rows: pd.DataFrame) -> Iterator[Figure]:
+    """AUC of members against held-out patients, for the model, for the public model, and the difference."""
+    yield from _apart(estimator, rows, NAME_SEEN, "logistic regression", "all")
 
 
-def _halves(judge: IntervalEstimator, rows: pd.DataFrame) -> Iterator[Figure]:
-    """For each hidden half: AUCs, perplexities, and how much one's own other half helps more than another's."""
+def _halves(estimator: IntervalEstimator, rows: pd.DataFrame) -> Iterator[Figure]:
+    """For each hidden half: AUCs, perplexities, and how much more the patient's own other half helps than another's."""
     for hidden, part in rows.groupby("target", sort=False):
         own = part[part["method"] == OWN]
-        yield from _apart(judge, own, HALF_NAME, OWN, hidden)
-        yield from _apart(judge, part[part["method"] == OTHERS], HALF_NAME, OTHERS, hidden)
+        yield from _apart(estimator, own, HALF_NAME, OWN, hidden)
+        yield from _apart(estimator, part[part["method"] == OTHERS], HALF_NAME, OTHERS, hidden)
         for (model, split), group in own.groupby(["model", "split"], sort=False):
-            found = judge.interval(weighted_perplexity(-group["score"], np.ones(len(group))), group["patient_id"])
+            found = estimator.interval(weighted_perplexity(-group["score"], np.ones(len(group))), group["patient_id"])
             key = (HALF_NAME, PERPLEXITY, OWN, model, split, hidden)
             yield Figure(*key, found.value, found.low, found.high, len(group), np.nan, "patients")
         for (model, split), group in part.groupby(["model", "split"], sort=False):
             wide = group.pivot(index="patient_id", columns="method", values="score")
             key = (HALF_NAME, LINK, f"{OWN} − {OTHERS}", model, split, hidden)
             paired = (wide[OWN] - wide[OTHERS]).to_numpy()
-            yield from judge.mean("difference", key, paired, 0.0, "patients, paired")
+            yield from estimator.mean("difference", key, paired, 0.0, "patients, paired")
 
 
-def _apart(judge: IntervalEstimator, rows: pd.DataFrame, probe: str, method: str, bin_: str) -> Iterator[Figure]:
+def _apart(estimator: IntervalEstimator, rows: pd.DataFrame, probe: str, method: str, bin_: str) -> Iterator[Figure]:
     """AUC of `label` by score for each model, and the target's minus the public model's on the same patients."""
     statistics = {}
     for model, part in rows.sort_values("patient_id").groupby("model", sort=False):
         label, units = part["label"].to_numpy(dtype=bool), part["patient_id"].to_numpy()
         statistics[model] = weighted_auc(part["score"], label)
-        found = auc_interval(judge.interval(statistics[model], units, label), int(label.sum()), int((~label).sum()))
+        found = estimator.interval(statistics[model], units, label)
+        found = auc_interval(found, int(label.sum()), int((~label).sum()))
         key = (probe, AUC, method, model, BOTH, bin_)
         yield Figure(*key, found.value, found.low, found.high, len(units), 0.5, "patients")
     if {TARGET, PUBLIC} <= set(statistics):
-        both = judge.interval(lambda w: statistics[TARGET](w) - statistics[PUBLIC](w), units, label)
+        both = estimator.interval(lambda w: statistics[TARGET](w) - statistics[PUBLIC](w), units, label)
         key = (probe, AUC, method, TARGET_MINUS_PUBLIC, BOTH, bin_)
         yield Figure(*key, both.value, both.low, both.high, len(units), 0.0, "patients, paired")
 
 
-def _pairs(judge: IntervalEstimator, rows: pd.DataFrame) -> Iterator[Figure]:
+def _pairs(estimator: IntervalEstimator, rows: pd.DataFrame) -> Iterator[Figure]:
     """Share of sentences (texts) whose patient has a condition in it, against others of that patient's split."""
     for (bin_, split), part in rows.groupby(["bin", "split"], sort=False):
         label, chance, units = part["label"].to_numpy(dtype=float), part["score"].to_numpy(), part["patient_id"]
         note = f"patients, in {len(part):,} {'sentences' if bin_ == 'one sentence' else 'texts'}"
         blind = float(chance.mean())
-        yield from judge.mean("share", (PAIRS, RIGHT, NAME, TARGET, split, bin_), label, blind, note, units)
-        yield from judge.mean("share", (PAIRS, RIGHT, SHUFFLED, TARGET, split, bin_), chance, blind, note, units)
+        yield from estimator.mean("share", (PAIRS, RIGHT, NAME, TARGET, split, bin_), label, blind, note, units)
+        yield from estimator.mean("share", (PAIRS, RIGHT, SHUFFLED, TARGET, split, bin_), chance, blind, note, units)
         key = (PAIRS, RIGHT, PAIRED, TARGET, split, bin_)
-        yield from judge.mean("difference", key, label - chance, 0.0, note, units)
+        yield from estimator.mean("difference", key, label - chance, 0.0, note, units)
 
 
 def _names(rows: pd.DataFrame, pool: Mapping[str, int]) -> Iterator[Figure]:
-    """Shares of the top 100 names, and of all names, that are members' and (scaled to as many) held-out patients'."""
+    """Shares of the top 100 names, and of all names, that belong to members and to held-out patients (scaled)."""
     values, count = rows["score"].to_numpy(), len(rows)
     for measure, k in ((TOP100, min(TOP_NAMES, count)), (ALL_NAMES, count)):
         for split in [split for split in SPLITS if pool.get(split)]:
@@ -158,7 +164,7 @@ def _names(rows: pd.DataFrame, pool: Mapping[str, int]) -> Iterator[Figure]:
 
 
 def _texts(rows: pd.DataFrame) -> Iterator[Figure]:
-    """Share of the generated texts that hold a full name at all. Texts are sampled independently: Wilson's interval."""
+    """Share of the generated texts that contain a full name. Texts are independent samples: Wilson's interval."""
     count, n = int(rows["label"].sum()), len(rows)
     low, high = proportion_interval(count, n)
     yield Figure(TEXTS, WITH_NAME, NAME, TARGET, "", "all", count / n, low, high, n, np.nan, "texts")

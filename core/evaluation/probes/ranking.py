@@ -1,7 +1,7 @@
-"""How well scores rank each patient's conditions: AUC, precision at 10, and what of it is mere frequency (row L2).
+"""How well scores rank each patient's conditions: AUC, precision at 10, and correlation with frequency (Lehman 2021).
 
-All take scores and truth as (patients, conditions) and a bin for each condition, within which alone it is compared, and
-give one number a patient, NaN where there is nothing to compare; patients are then averaged and resampled.
+Scores and truth are (patients, conditions). Each condition has a bin and is compared only within it. The functions
+return one number per patient, NaN if there is nothing to compare; patients are then averaged and resampled.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from scipy import stats
 from core.evaluation.stats.bootstrap import WeightedStatistic
 
 Bins = Sequence[str] | np.ndarray  # each condition's, (conditions,)
-FEWEST = 5  # conditions of one bin that a rank correlation is worth computing for
+FEWEST = 5  # smallest bin of conditions for which a rank correlation is computed
 
 
 def patient_aucs(scores: np.ndarray, has: np.ndarray, bins: Bins) -> np.ndarray:
-    """P[a condition the patient has scores above one of the same bin they have not], ties ½: (patients,).
+    """P[a condition the patient has scores above one of the same bin they do not have], ties ½: (patients,).
 
-    The mean over a patient's conditions of the share of their bin's other conditions that score lower. NaN where no
-    condition of the patient has another one in its bin.
+    The mean over a patient's conditions of the share of lower-scoring conditions among those of the bin that the
+    patient does not have. NaN if no bin holds both kinds of condition for the patient.
     """
     won, counted = np.zeros(len(scores)), np.zeros(len(scores))
     for places in _bins(bins):
@@ -37,8 +37,8 @@ def patient_aucs(scores: np.ndarray, has: np.ndarray, bins: Bins) -> np.ndarray:
 def patient_precisions(scores: np.ndarray, has: np.ndarray, bins: Bins, k: int = 10) -> tuple[np.ndarray, np.ndarray]:
     """A@k: the share of the k highest ranked conditions that the patient has, and what a blind ranking gets.
 
-    Both (patients,): means over the bins with more than k conditions in which the patient has any. Conditions that tie
-    for the last places count with the share of them that finds room.
+    Both are (patients,): means over the bins with more than k conditions in which the patient has any. Conditions tied
+    for the last places count in proportion to the places left.
     """
     found, blind, counted = (np.zeros(len(scores)) for _ in range(3))
     for places in _bins(bins):
@@ -53,7 +53,7 @@ def patient_precisions(scores: np.ndarray, has: np.ndarray, bins: Bins, k: int =
 
 
 def top_share(values: np.ndarray, truth: np.ndarray, k: int) -> float:
-    """Share of trues among the k highest values (n,), n ≥ k; those that tie at the cut count with their expectation."""
+    """Share of trues among the k highest values (n,), n ≥ k; values tied at the cut count with their expectation."""
     cut = np.partition(values, -k)[-k]
     above, level = values > cut, values == cut
     room = k - above.sum()
@@ -63,7 +63,7 @@ def top_share(values: np.ndarray, truth: np.ndarray, k: int) -> float:
 def patient_correlations(scores: np.ndarray, frequency: np.ndarray, bins: Bins) -> np.ndarray:
     """Spearman's ρ of each row of scores with `frequency` (conditions,), bins weighted by their size: (patients,).
 
-    Bins of fewer than `FEWEST` conditions, or in which all are as frequent, are left out; NaN where none is left.
+    Bins with fewer than `FEWEST` conditions, or with equal frequencies only, are left out; NaN if none is left.
     """
     total, weight = np.zeros(len(scores)), np.zeros(len(scores))
     for ranks, expected, places in _ranked(scores, frequency, bins):
@@ -79,7 +79,7 @@ def patient_correlations(scores: np.ndarray, frequency: np.ndarray, bins: Bins) 
 def condition_correlation(
     scores: np.ndarray, frequency: np.ndarray, bins: Bins
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """What resampling one score a condition needs: within-bin ranks of `scores` and of `frequency`, and their bins."""
+    """Input for resampling one score per condition: within-bin ranks of `scores` and `frequency`, and their bins."""
     kept = list(_ranked(scores[None], frequency, bins))
     if not kept:
         return np.empty(0), np.empty(0), np.empty(0, dtype=int)
@@ -88,7 +88,7 @@ def condition_correlation(
 
 
 def weighted_correlation(left: np.ndarray, right: np.ndarray, bins: np.ndarray) -> WeightedStatistic:
-    """Statistic for `patient_bootstrap` over conditions: correlation of ranks within bins, weighted by their draws."""
+    """Statistic for `patient_bootstrap` over conditions: correlation of ranks within bins, weighted by the draws."""
 
     def statistic(weights: np.ndarray) -> np.ndarray:
         total, size = np.zeros(len(weights)), np.zeros(len(weights))
@@ -115,7 +115,7 @@ def _ranked(
 
 
 def _bins(bins: Bins) -> Iterator[np.ndarray]:
-    """Places of the conditions of each bin."""
+    """Indices of the conditions of each bin."""
     names = np.asarray(bins, dtype=object)
     for name in dict.fromkeys(bins):
         yield np.flatnonzero(names == name)

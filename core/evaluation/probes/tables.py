@@ -1,4 +1,4 @@
-"""The table of the probes' figures, and a ranking probe's rows as matrices."""
+"""The table of the probes' figures, and the rows of a ranking probe as matrices."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Matrix:
-    """A score of every patient and condition, and the truth."""
+    """Scores and truth of every patient and condition."""
 
     scores: np.ndarray  # (patients, conditions)
     labels: np.ndarray  # (patients, conditions), bool
@@ -65,7 +65,7 @@ class Matrix:
 
 @dataclass(frozen=True)
 class Matrices:
-    """A ranking probe's rows as matrices over the same patients and conditions; `once` has one score a condition."""
+    """A ranking probe's rows as matrices over the same patients and conditions; `once` has one score per condition."""
 
     named: dict[tuple[str, str], Matrix]
     once: dict[tuple[str, str], np.ndarray]
@@ -76,7 +76,7 @@ class Matrices:
         return [*self.named, *self.once]
 
     def scores(self, method: str, model: str) -> np.ndarray:
-        """Scores (patients, conditions); those that are the same for everybody are repeated."""
+        """Scores (patients, conditions); scores that are the same for all patients are repeated."""
         if (method, model) in self.named:
             return self.named[method, model].scores
         return np.broadcast_to(self.once[method, model], self.named[NAME, TARGET].scores.shape)

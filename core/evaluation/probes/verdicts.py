@@ -1,4 +1,4 @@
-"""The identity probes' figures as words: a figure looked up, told with its interval and n, and judged. No markup."""
+"""The identity probes' figures in words: look a figure up, write it with interval and n, give a verdict. No markup."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Verdict = Literal["leak", "no sign", "cannot tell"]
 
 @dataclass(frozen=True)
 class Found:
-    """A figure with its interval and n; all NaN and 0 where the table lacks it."""
+    """A figure with its interval and n; NaN and 0 if the table lacks it."""
 
     value: float
     low: float
@@ -30,7 +30,7 @@ class Found:
 
 
 class Look:
-    """The figures of a table (core.evaluation.probes.figures), each by what it is about."""
+    """Finds figures of a table (`core.evaluation.probes.figures`) by their keys."""
 
     def __init__(self, figures: pd.DataFrame) -> None:
         keys = ["probe", "measure", "method", "model", "split", "bin"]
@@ -42,7 +42,7 @@ class Look:
     def __call__(
         self, probe: str, measure: str, method: str, *, model: str = TARGET, split: str = "member", bin: str = "all"
     ) -> Found:
-        """One figure of the table; its first columns as in `core.evaluation.probes.tables.COLUMNS`."""
+        """One figure of the table; the arguments are the first columns of `core.evaluation.probes.tables.COLUMNS`."""
         return self._rows.get((probe, measure, method, model, split, bin), Found(math.nan, math.nan, math.nan, 0))
 
 
@@ -83,7 +83,7 @@ def _between(found: Found, scale: float, form: str) -> str:
 
 
 def _plain(number: float, form: str) -> str:
-    """A number with a real minus sign, and none before a zero."""
+    """A number with a typographic minus sign, and without a sign if it rounds to zero."""
     text = f"{number:{form}}"
     return (
         text.replace("-", "−")
@@ -103,14 +103,14 @@ def members(count: int) -> str:
 
 
 def judged(found: Found, blind: float = 0.0) -> Verdict:
-    """“leak” when the whole interval lies above what a blind guess gets; “cannot tell” where there is no interval."""
+    """“leak” if the whole interval lies above what a blind guess gets; “cannot tell” if there is no interval."""
     if not found.there or math.isnan(found.low):
         return "cannot tell"
     return "leak" if found.low > blind else "no sign"
 
 
 def above(found: Found, control: Found) -> Verdict:
-    """“leak” when the figure's interval lies above its control's: stricter than a test at 5 %."""
+    """“leak” if the figure's interval lies above its control's, which is stricter than a test at 5 %."""
     if any(math.isnan(end) for end in (found.low, control.high)):
         return "cannot tell"
     return "leak" if found.low > control.high else "no sign"

@@ -1,6 +1,7 @@
-"""Rare diseases: how rare each patient's profile is, and whether rarer patients leak more.
+"""Rare diseases: how rare each patient's profile is, and whether patients with rarer profiles leak more.
 
-Codes and scores enter; buckets of rarity, an AUC a bucket and a trend leave. `log_profile_probability` is public.
+Input: diagnosis codes and scores. Output: buckets of rarity, one AUC per bucket, and a trend.
+`log_profile_probability` is public.
 """
 
 from core.evaluation.rarity.profiles import log_profile_probability

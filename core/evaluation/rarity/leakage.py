@@ -1,9 +1,9 @@
-"""How well an attack tells members from held-out patients of like rarity: an AUC a bucket, with its interval.
+"""How well an attack separates members from held-out patients of similar rarity: one AUC per bucket, with interval.
 
-Within a bucket a member is compared with held-out patients whose diagnoses are about as rare. What rarity, the number
-of codes and the length of the notes say of how predictable such notes are, trained on or not, is taken out of the
-scores first: within a bucket rarity still varies, and without that a test on 400 models without a trend claims one in
-up to 14 % (docs/METHODS.md).
+Within a bucket, a member is compared with held-out patients whose diagnoses are about as rare. Beforehand, the scores
+are corrected for what rarity, the number of codes and the length of the notes say about how predictable such notes are,
+whether trained on or not. Rarity still varies within a bucket: without the correction, a test on 400 models without a
+trend claims one in up to 14 % of them (docs/METHODS.md).
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Places:
-    """Each unit's place among the other side's units of its bucket, (units,), ties ½.
+    """Each unit's place among the other side's units in its bucket, (units,), ties ½.
 
-    Of a member: the share of held-out units that score less. Of a held-out unit: the share of members that score more.
-    In a bucket both have the same mean, the AUC; their spreads are its variance (DeLong et al. 1988). NaN where the
-    bucket holds too few of either side (`kept` (buckets,) is False).
+    For a member: the share of held-out units with a lower score. For a held-out unit: the share of members with a
+    higher score. In a bucket both have the same mean, the AUC, and their spreads give its variance (DeLong et al.
+    1988). NaN if the bucket holds too few of either side (`kept` (buckets,) is False).
     """
 
     place: np.ndarray
@@ -41,16 +41,16 @@ class Places:
     kept: np.ndarray
 
     def side(self, member: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Places, buckets and patients of one side's units in kept buckets."""
+        """Places, buckets and patients of one side's units in the buckets that are kept."""
         chosen = (self.member == member) & self.kept[self.bucket]
         return self.place[chosen], self.bucket[chosen], self.patient[chosen]
 
 
 def predictability_removed(units: pd.DataFrame) -> np.ndarray:
-    """Scores (units,) less what rarity, number of codes and length say of both sides alike.
+    """Scores (units,) without the part that rarity, number of codes and length explain for both sides alike.
 
     Least squares of the score on membership, ln p, (ln p)², number of codes and the logarithm of the notes' mean
-    length; all but membership's part is taken off. `units` has the columns of `PatientTables.judged`.
+    length; every part except membership's is subtracted. `units` has the columns of `PatientTables.judged`.
     """
     score = units["score"].to_numpy(dtype=float)
     about = np.column_stack([*covariates(units), standardised(units["log_probability"].to_numpy(dtype=float)) ** 2])
@@ -60,13 +60,13 @@ def predictability_removed(units: pd.DataFrame) -> np.ndarray:
 
 
 def covariates(units: pd.DataFrame) -> list[np.ndarray]:
-    """Rarity (−ln p), number of codes and log length of each unit, each with mean 0 and deviation 1."""
+    """Rarity (−ln p), number of codes and log length of each unit, each with mean 0 and standard deviation 1."""
     rarity, codes, tokens = (units[name].to_numpy(dtype=float) for name in ("log_probability", "codes", "tokens"))
     return [standardised(values) for values in (-rarity, codes, np.log(np.maximum(tokens, 1.0)))]
 
 
 def standardised(values: np.ndarray) -> np.ndarray:
-    """Mean 0 and deviation 1; all 0 where nothing varies."""
+    """Values with mean 0 and standard deviation 1; all 0 if nothing varies."""
     spread = values.std()
     return (values - values.mean()) / spread if spread > 0 else np.zeros_like(values)
 
@@ -94,13 +94,13 @@ def _share_below(values: np.ndarray, others: np.ndarray) -> np.ndarray:
 
 
 def leakage(units: pd.DataFrame, edges: np.ndarray) -> pd.DataFrame:
-    """One row a bucket between `edges`, rarest first: the columns of COLUMNS.
+    """One row per bucket between `edges`, rarest first, with the columns of COLUMNS.
 
-    `units` has the columns of `PatientTables.judged`; those that do not pass its filters set the share `rarer_than` (of
-    all judged units, how many are more common) and no other figure. `auc` is the chance that a member of the bucket
-    scores above a held-out unit of it; its interval takes patients as clusters. Both mean percentiles are among all
-    held-out units: how high the two sides score at this rarity. `kept` is False where fewer than LEAST members or
-    held-out patients are left: such a bucket has counts and no figures (NaN).
+    `units` has the columns of `PatientTables.judged`. Units that do not pass its filters count for `rarer_than` (the
+    share of all evaluated units that are more common) and for no other figure. `auc` is the chance that a member of the
+    bucket scores above a held-out unit in it; its interval treats patients as clusters. Both mean percentiles are among
+    all held-out units and show how high the two sides score at this rarity. `kept` is False if fewer than LEAST members
+    or held-out patients are left: such a bucket has counts and no figures (NaN).
     """
     shared = 1 - units["log_probability"].rank(pct=True)
     chosen = units[units["passes"]]
@@ -145,7 +145,7 @@ def _auc(found: Places, bucket: int, members: int, others: int) -> Interval:
 
 
 def clustered_variance(place: np.ndarray, patient: np.ndarray) -> float:
-    """Variance of the mean of places, patients as clusters (Obuchowski 1997); with one unit each it is DeLong's."""
+    """Variance of the mean place, with patients as clusters (Obuchowski 1997); DeLong's with one unit per patient."""
     codes = np.unique(patient, return_inverse=True)[1]
     away = np.bincount(codes, place - place.mean())
     return float(len(away) / (len(away) - 1) * (away**2).sum() / len(place) ** 2)

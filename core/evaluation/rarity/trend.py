@@ -1,9 +1,9 @@
-"""Whether rarer patients leak more: a test and a model at the patient, and what they say in words.
+"""Whether patients with rarer profiles leak more: a test and a model at patient level, and their result in words.
 
-The question is whether an attack tells members from held-out patients of like rarity better where profiles are rare.
-How high scores are says nothing of that: rare profiles may be easy or hard to predict for any model. So the test looks
-at each member's place among held-out patients of like rarity (`core.evaluation.rarity.leakage`), and the model at the
-interaction of membership and rarity.
+The question is whether an attack separates members from held-out patients of similar rarity better where profiles are
+rare. How high scores are does not answer it: rare profiles may be easy or hard to predict for any model. So the test
+uses each member's place among held-out patients of similar rarity (`core.evaluation.rarity.leakage`), and the model
+uses the interaction of membership and rarity.
 """
 
 from __future__ import annotations
@@ -22,21 +22,22 @@ from core.evaluation.stats.bootstrap import Interval, patient_weights, percentil
 from core.evaluation.wording import NBSP, p_value_text
 
 ALPHA = 0.05  # a trend is claimed where the corrected p-value is below this
-CEILING = 0.98  # an AUC above this leaves nothing to rise
+CEILING = 0.98  # above this AUC there is no room left to rise with rarity
 PERMUTATIONS, RESAMPLES = 999, 500
-CELLS = 20_000_000  # patients × permutations, at most: large cohorts get fewer
+CELLS = 20_000_000  # upper limit of patients × permutations: large cohorts get fewer permutations
 _CHUNK = 2_000_000
 
 
 @dataclass(frozen=True)
 class Trend:
-    """Leakage over rarity under one attack. Every sign: above 0, rarer patients leak (or score) more.
+    """Leakage over rarity under one attack. Every sign reads: above 0, rarer patients leak (or score) more.
 
-    `auc` is that over all patients. `slope` is the change of the AUC from the most common to the rarest bucket along
+    `auc` is the AUC over all patients. `slope` is the change of the AUC from the most common to the rarest bucket along
     the line through the buckets' AUCs. `p_value` is that of the permutation test, `corrected` Holm's over the `tested`
-    attacks. `adjusted`: how much more one standard deviation of rarity adds to a member's score than to a held-out
-    patient's, at the same number of codes and length, in deviations of the held-out patients' scores.
-    `members_rho`, `heldout_rho`: Spearman's ρ of rarity and score on each side. `obstacle`: "ceiling", "few" or "".
+    attacks. `adjusted` is how much more one standard deviation of rarity adds to a member's score than to a held-out
+    patient's, at the same number of codes and length, in standard deviations of the held-out patients' scores.
+    `members_rho` and `heldout_rho` are Spearman's ρ of rarity and score on each side. `obstacle` is "ceiling", "few" or
+    "".
     """
 
     members: int
@@ -59,8 +60,8 @@ NOTHING = Interval(math.nan, math.nan, math.nan)
 def trend(units: pd.DataFrame, edges: np.ndarray, *, seed: int = 0) -> Trend:
     """The trend of `units`, patients who pass (columns of `PatientTables.judged`), over the buckets between `edges`.
 
-    Not corrected yet (`corrected_over`). Where the AUC is above CEILING, or fewer than two buckets hold LEAST members
-    and LEAST held-out patients, nothing is tested.
+    The p-value is not corrected yet (see `corrected_over`). If the AUC is above CEILING, or fewer than two buckets hold
+    LEAST members and LEAST held-out patients, nothing is tested.
     """
     units = units[units["passes"]].reset_index(drop=True)
     member = units["member"].to_numpy(dtype=bool)
@@ -90,11 +91,11 @@ def _rho(rarity: np.ndarray, score: np.ndarray) -> float:
 def _tested(found: Places, seed: int) -> tuple[Interval, float]:
     """The slope with its interval, and the p-value of a two-sided permutation test over patients.
 
-    Each bucket's AUC is the mean place of its members, and also that of its held-out patients. Where leakage has
-    nothing to do with rarity, places are exchangeable between buckets on each side. So members exchange places among
-    themselves, and held-out patients among themselves; the sum of both sides' slopes varies as the slope of the AUCs
-    does, whose noise comes from both. Slopes are divided by their standard error each time (Janssen 1997), so that
-    sides and buckets may differ in spread.
+    Each bucket's AUC is the mean place of its members, and also that of its held-out patients. If leakage does not
+    depend on rarity, places are exchangeable between buckets on each side. So places are permuted among members and,
+    separately, among held-out patients; the sum of both sides' slopes varies as the slope of the AUCs does, whose noise
+    comes from both. Slopes are divided by their standard error each time (Janssen 1997), so that sides and buckets may
+    differ in spread.
     """
     sides = [_Side(*found.side(member)[:2], found.kept) for member in (True, False)]
     rng = np.random.default_rng(seed)
@@ -114,10 +115,10 @@ def _tested(found: Places, seed: int) -> tuple[Interval, float]:
 
 
 class _Side:
-    """The places of one side in kept buckets, and how slopes over the buckets are made of them."""
+    """The places of one side in the buckets that are kept, and the slopes over the buckets that they give."""
 
     def __init__(self, place: np.ndarray, bucket: np.ndarray, kept: np.ndarray):
-        at = np.cumsum(kept) - 1  # numbers of kept buckets
+        at = np.cumsum(kept) - 1  # column of each bucket that is kept
         self.place = place
         self.inside = np.zeros((len(place), int(kept.sum())))
         self.inside[np.arange(len(place)), at[bucket]] = 1.0
@@ -140,7 +141,8 @@ def adjusted_interaction(units: pd.DataFrame, *, seed: int = 0) -> Interval:
     """Member × rarity at the same number of codes and length, with a 95 % interval over resampled patients.
 
     score = a + b·member + Σ_x (c_x + d_x·member)·x over rarity (−ln p), number of codes and log length, by least
-    squares; the figure is d of rarity. All three have deviation 1, and the score that of the held-out patients' scores.
+    squares; the figure is d of rarity. All three have standard deviation 1; the score is in standard deviations of the
+    held-out patients' scores.
     """
     member, score = units["member"].to_numpy(dtype=bool), units["score"].to_numpy(dtype=float)
     if not score[~member].std() > 0:
@@ -161,7 +163,7 @@ def adjusted_interaction(units: pd.DataFrame, *, seed: int = 0) -> Interval:
 
 
 def corrected_over(trends: Mapping[str, Trend]) -> dict[str, Trend]:
-    """The trends of one run's attacks with Holm's (1979) p-values over all that were tested.
+    """The trends of one run's attacks with Holm's (1979) p-values over all attacks that were tested.
 
     The chance that any of them claims a trend where there is none is then at most ALPHA.
     """
@@ -192,13 +194,13 @@ def verdict_of(one: Trend) -> str:
 
 
 def headline(attack: str, one: Trend) -> str:
-    """The answer in one sentence, with the direction in words and without claiming what is not there."""
+    """The answer in one sentence, with the direction in words and no claim beyond the test's result."""
     if one.obstacle == "few":
-        return f"Too few patients to tell whether rarer ones leak more under “{attack}”."
+        return f"There are too few patients to tell whether rarer ones leak more under “{attack}”."
     if one.obstacle:
         return f"Ceiling: “{attack}” recognises nearly every member and cannot tell whether rarer patients leak more."
     if one.corrected >= ALPHA:
-        return f"Whether rarer patients leak more or less cannot be told under “{attack}”."
+        return f"Under “{attack}”, it cannot be told whether rarer patients leak more or less."
     return f"Rarer patients leak {'more' if one.slope.value > 0 else 'less'} under “{attack}”."
 
 
@@ -206,11 +208,11 @@ def figures_sentence(one: Trend) -> str:
     """The figures behind `headline`."""
     if one.obstacle == "few":
         return (
-            f"Two buckets of {LEAST} members and {LEAST} held-out patients are needed; {one.members:,} and "
-            f"{one.heldout:,} were judged."
+            f"The test needs two buckets with {LEAST} members and {LEAST} held-out patients each; {one.members:,} and "
+            f"{one.heldout:,} were evaluated."
         )
     if one.obstacle:
-        return f"AUC {one.auc:.3f} over all patients: above {CEILING} hardly anything is left to rise with rarity."
+        return f"AUC {one.auc:.3f} over all patients: above {CEILING} there is hardly any room to rise with rarity."
     over = f", corrected for {one.tested} attacks" if one.tested > 1 else ""
     return (
         f"From the most common to the rarest profiles the AUC changes by {signed(one.slope.value)} (95{NBSP}% interval "
@@ -220,27 +222,27 @@ def figures_sentence(one: Trend) -> str:
 
 
 def adjusted_sentence(one: Trend) -> str:
-    """The model's estimate beside it, at the same number of codes and length; empty where nothing was tested."""
+    """The model's estimate at the same number of codes and length; empty if nothing was tested."""
     found = one.adjusted
     if one.obstacle or math.isnan(found.low):
         return ""
     way = "more" if found.value > 0 else "less"
-    sure = "" if found.low > 0 or found.high < 0 else " The interval holds 0: it may as well be none."
+    sure = "" if found.low > 0 or found.high < 0 else " The interval contains 0: there may be no difference."
     return (
-        "Compared at the same number of codes and the same length of notes, a profile rarer by one standard deviation "
+        "At the same number of codes and the same length of notes, a profile rarer by one standard deviation "
         f"adds {abs(found.value):.2f} standard deviations {way} to a member's score than to a held-out patient's "
-        f"(95{NBSP}% interval {signed(found.low)} to {signed(found.high)}; not corrected over attacks, a hint at most)."
-        f"{sure}"
+        f"(95{NBSP}% interval {signed(found.low)} to {signed(found.high)}; not corrected over attacks, so a hint at "
+        f"most).{sure}"
     )
 
 
 def slopes_sentence(one: Trend) -> str:
-    """How scores go with rarity on each side, whoever was trained on; empty where too few were judged."""
+    """How scores vary with rarity on each side, trained on or not; empty if too few patients were evaluated."""
     if math.isnan(one.members_rho) or math.isnan(one.heldout_rho):
         return ""
     heldout = "higher" if one.heldout_rho > 0 else "lower"
     return (
         f"Held-out patients with rarer profiles tend to score {heldout} (Spearman's ρ {signed(one.heldout_rho)}; "
-        f"members: {signed(one.members_rho)}; above 0, rarer patients score higher). That is how predictable such "
+        f"members: {signed(one.members_rho)}; above 0, rarer patients score higher). This shows how predictable such "
         "notes are, not leakage."
     )

@@ -1,4 +1,4 @@
-"""How to make the runs of a report again, and with which versions the report was made."""
+"""The commands that reproduce the runs of a report, and the versions with which it was made."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PACKAGES = ("torch", "transformers", "opacus", "numpy", "pandas", "scipy", "duck
 
 
 def commands(specs: Sequence[RunSpec]) -> list[str]:
-    """One command a run, in order, each once; a cohort that has no preset's name is written to a file first."""
+    """One command per run, in order, without repeats; a cohort that is not a preset is written to a file first."""
     lines: list[str] = []
     for spec in specs:
         lines += _cohort_file(spec.corpus)
@@ -24,11 +24,10 @@ def commands(specs: Sequence[RunSpec]) -> list[str]:
 
 
 def command(spec: RunSpec) -> str:
-    """The command that trains this run; the public base model is made as another's control.
+    """The command that trains this run; the public base model is made as the control of another run.
 
-    A run with secret noise cannot be repeated: its command trains one with the same settings and noise of its own.
-
-    A spec with settings that the command line does not have is made from its run's spec.json.
+    A run with secret noise cannot be repeated: its command trains one with the same settings and new noise. A spec with
+    settings that the command line does not have is trained from its run's spec.json.
     """
     if spec.is_base:
         return f"# {spec.run_id} is the public base model: every run of this cohort makes it as its control"
@@ -63,12 +62,12 @@ def command(spec: RunSpec) -> str:
 
 
 def audit_command(run_id: str) -> str:
-    """The command of a full audit."""
+    """The command that runs a full audit."""
     return f"python -m core audit {run_id} --suite full"
 
 
 def report_command(run_ids: Sequence[str], limits: Limits | None, delta: float) -> str:
-    """The command that writes this very report, once its runs and audits are there."""
+    """The command that writes this report again, once its runs and audits exist."""
     words = ["python -m core report", *run_ids, "--out report.html"]
     if delta != DELTA:
         words.append(f"--delta {delta!r}")
@@ -81,7 +80,7 @@ def report_command(run_ids: Sequence[str], limits: Limits | None, delta: float) 
 
 
 def _has_options(spec: RunSpec) -> bool:
-    """Whether `python -m core train` can say all of it."""
+    """Whether the options of `python -m core train` can express the whole spec."""
     if spec.corpus.imported or (not spec.privacy.private and spec.privacy.delta != 1e-5):
         return False
     own = spec.training.model_dump(include={"epochs", "batch_size", "learning_rate", "seed"})
@@ -98,13 +97,13 @@ def _has_options(spec: RunSpec) -> bool:
 
 
 def _vocabulary(words: VocabularySpec | None) -> dict[str, object]:
-    """Options of a run with words of its own; what is usual is left out."""
+    """Options of a run with a vocabulary of its own; defaults are left out."""
     if words is None:
         return {}
     usual = VocabularySpec(epsilon=words.epsilon)
     changed = {name: value for name, value in words if value != getattr(usual, name)}
-    told = {f"--vocabulary-{name}": value for name, value in changed.items()}
-    return {"--vocabulary-epsilon": "inf" if words.epsilon is None else repr(words.epsilon), **told}
+    options = {f"--vocabulary-{name}": value for name, value in changed.items()}
+    return {"--vocabulary-epsilon": "inf" if words.epsilon is None else repr(words.epsilon), **options}
 
 
 def _corpus_name(corpus: CorpusSpec) -> str:
@@ -120,12 +119,12 @@ def _cohort_file(corpus: CorpusSpec) -> list[str]:
 
 
 def _quoted(text: str) -> str:
-    """For a POSIX shell."""
+    """Quote for a POSIX shell."""
     return "'" + text.replace("'", "'\\''") + "'"
 
 
 def versions() -> dict[str, str]:
-    """Python and the packages that decide numbers, as installed here; those that are not installed are left out."""
+    """Python and the packages that affect numbers, as installed here; packages that are not installed are left out."""
     found = {"Python": platform.python_version(), "platform": sys.platform}
     for name in PACKAGES:
         try:

@@ -119,4 +119,11 @@ _templates.globals |= {
         *(recommendation.attack_text, recommendation.epsilon_name, neighbours, signed, _figure_name),
         *(_rows_by, _row_at, _marks, _verdict, _main_bounds, _shared_bases),
     )
-} | {"inf": math.inf, "reproducible": formatting.REPRODUCIBLE, "caution": CAUTION, "least": LEAST, "utility": UTILITY}
+} | {
+    "inf": math.inf,
+    "reproducible": formatting.REPRODUCIBLE,
+    "caution": CAUTION,
+    "least": LEAST,
+    "utility": UTILITY,
+    "known_limits": registry.limits,
+}

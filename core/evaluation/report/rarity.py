@@ -1,6 +1,6 @@
-"""What a report says about rare diseases (row J10): how well members are recognised at each rarity, and the trend.
+"""The report's section on rare diseases (Jagannatha 2021, appendix A): leakage at each rarity, and the trend.
 
-Buckets, test and sentences are those of the Patients page (`core.evaluation.rarity.leakage`, `rarity_trend`).
+Buckets, test and sentences are those of the Patients page (`core.evaluation.rarity`).
 """
 
 from __future__ import annotations
@@ -43,18 +43,19 @@ TREND_COLUMNS = (
 
 
 def coded(corpus: Corpus) -> bool:
-    """Whether any patient has a diagnosis code: without one nobody is rarer than anybody."""
+    """Whether any patient has a diagnosis code; without codes no patient is rarer than another."""
     return bool((corpus.patients["icd_codes"].map(len) > 0).any())
 
 
 def rarity(
     workspace: Workspace, runs: Sequence[Run], audits: Mapping[str, StoredAudit], corpus: Corpus
 ) -> tuple[pd.DataFrame, pd.DataFrame, dict[str, list[str]]]:
-    """`BUCKET_COLUMNS`, `TREND_COLUMNS`, and what both say of each run by its id, a sentence or two an attack.
+    """Tables with `BUCKET_COLUMNS` and `TREND_COLUMNS`, and their sentences: a few per attack, by run id.
 
-    Buckets: a row a run and bucket (1 holds the rarest profiles) under the run's first attack, the ratio to the public
-    model where it can be had; `base_auc` is the loss attack on the public model. Trends: a row a run and attack, signs
-    above 0 where rarer patients leak (or score) more. Nothing is written; both are empty without codes.
+    Buckets: one row per run and bucket (1 holds the rarest profiles) under the run's first attack, which is the ratio
+    to the public model if it is available; `base_auc` is the loss attack on the public model. Trends: one row per run
+    and attack, with signs above 0 where rarer patients leak (or score) more. Nothing is written to disk; both tables
+    are empty without codes.
     """
     frames, rows = [], []
     said: dict[str, list[str]] = {run.id: [] for run in runs}
@@ -75,7 +76,7 @@ def rarity(
 
 
 def sentence(attack: str, one: Trend) -> str:
-    """All that is said of one attack: the answer, its figures, the model beside it, and the slopes of scores."""
+    """Everything the report says about one attack: the answer, its figures, the model's estimate, the slopes."""
     parts = (headline(attack, one), figures_sentence(one), adjusted_sentence(one), slopes_sentence(one))
     return " ".join(filter(None, parts))
 
@@ -89,7 +90,7 @@ def _judged(tables: PatientTables, scored: Scored) -> tuple[pd.DataFrame, Trend]
 
 
 def _patient_tables(workspace: Workspace, run: Run, corpus: Corpus, beside: Path) -> PatientTables:
-    """The cohort's files; one that is not on disk is written beside for the time being."""
+    """The cohort's files; a cohort that is not on disk is written to the folder `beside` for the time being."""
     folder = workspace.corpus_folder(run.spec.corpus)
     if folder is None:
         corpus.write(beside)
@@ -98,7 +99,7 @@ def _patient_tables(workspace: Workspace, run: Run, corpus: Corpus, beside: Path
 
 
 def _beside(tables: PatientTables, base: Run | None, found: pd.DataFrame) -> dict[str, pd.Series | float]:
-    """The loss attack on the public model for the same buckets; NaN without one, or where it judged other patients."""
+    """The loss attack on the public model in the same buckets; NaN without one, or if it scored other patients."""
     names = {"base_auc": "auc", "base_low": "low", "base_high": "high"}
     if base is not None:
         control, _ = _judged(tables, Scored(LOSS, base.folder / "tables" / "scores.parquet"))

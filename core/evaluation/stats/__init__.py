@@ -1,4 +1,4 @@
-"""Statistics that know nothing of models: ROC curves, intervals of proportions and means, bootstrap over patients.
+"""Statistics that do not depend on the model: ROC curves, intervals for proportions and means, patient bootstrap.
 
-Counts and scores enter; values with 95 % intervals leave.
+Input: counts and scores. Output: values with 95 % intervals.
 """

@@ -1,10 +1,10 @@
-"""Intervals by resampling patients.
+"""Confidence intervals by resampling patients (cluster bootstrap).
 
-Notes of one patient resemble each other, so notes are not independent trials: patients are. Every interval here draws
-patients with replacement, members and held-out patients each among themselves, and takes all notes of a drawn patient
-together (cluster bootstrap; Davison & Hinkley 1997, §3.8). The ends are the expanded percentiles of Hesterberg 2015,
-which widen the plain percentile interval as Student's t widens the normal one: with 80 patients of whom 56 are members
-plain 95 % intervals of an AUC hold the truth in 93.5 % of cases, expanded ones in 95.1 % (1,500 simulations).
+Notes of one patient resemble each other, so patients, not notes, are the independent trials. Every interval here draws
+patients with replacement, separately among members and among held-out patients, and takes all notes of a drawn patient
+together (Davison & Hinkley 1997, §3.8). The ends are the expanded percentiles of Hesterberg 2015, which widen the plain
+percentile interval as Student's t widens the normal one: with 80 patients of whom 56 are members, plain 95 % intervals
+of an AUC cover the true value in 93.5 % of cases, expanded ones in 95.1 % (1,500 simulations).
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
-_CELLS = 4_000_000  # weights held at once (32 MB of float64), whatever the cohort's size
+_CELLS = 4_000_000  # weights held in memory at once (32 MB of float64), whatever the size of the cohort
 
 
 @dataclass(frozen=True)
 class Interval:
-    """A figure with its interval; (nan, nan) where there is none."""
+    """A figure with its interval; both ends are NaN where there is no interval."""
 
     value: float
     low: float
     high: float
 
 
-# A weighted statistic: weights (B, n) of n notes in B resamples → (B,) values.
+# A weighted statistic maps the weights (B, n) of n notes in B resamples to values (B,).
 WeightedStatistic = Callable[[np.ndarray], np.ndarray]
 
 
@@ -41,12 +41,19 @@ def patient_bootstrap(
     confidence: float = 0.95,
     seed: int = 0,
 ) -> Interval:
-    """Value and interval of a statistic of notes, resampling patients within strata.
+    """Value and interval of a statistic over notes, resampling patients within strata.
 
-    `statistic` maps weights (B, n), how often each note was drawn, to values (B,). `patients` (n,) says whose each note
-    is, `strata` (n,) which group each patient is drawn within (default: one group). A patient lies in one stratum. A
-    stratum of a single patient shows no spread, so there is no interval then.
-    Raises ValueError when there are no notes or fewer than 10 resamples.
+    Args:
+        statistic: Maps weights (B, n), how often each note was drawn, to values (B,).
+        patients: The patient of each note, (n,).
+        strata: The group within which each patient is drawn, (n,); one group by default. All notes of a patient belong
+            to the same stratum. A stratum with a single patient has no spread, so there is no interval then.
+        resamples: Number of resamples, at least 10.
+        confidence: Coverage of the interval.
+        seed: Seed of the draws.
+
+    Raises:
+        ValueError: There are no notes, or fewer than 10 resamples.
     """
     codes = np.unique(np.asarray(patients), return_inverse=True)[1]
     if codes.size == 0:
@@ -65,20 +72,23 @@ def patient_bootstrap(
 
 
 def patient_weights(member: ArrayLike, *, resamples: int, seed: int | Sequence[int]) -> np.ndarray:
-    """How often each patient was drawn in each resample, (resamples, patients): members and others among themselves.
+    """How often each patient was drawn in each resample, (resamples, patients); members and others drawn separately.
 
-    For statistics that share their resamples; `percentile_interval` turns their values into intervals.
+    Use it for statistics that share their resamples; `percentile_interval` turns their values into intervals.
     """
     flags = np.asarray(member, dtype=bool).astype(int)
     return np.concatenate(list(_weights(np.arange(len(flags)), flags, resamples, seed)))
 
 
 def percentile_interval(value: float, drawn: np.ndarray, patients: int, confidence: float = 0.95) -> Interval:
-    """The expanded percentile interval of a statistic from its values in resamples, (resamples,).
+    """Expanded percentile interval of a statistic, from its values in the resamples.
 
-    `patients` is the number of patients in the smallest stratum: with fewer than 2 there is no spread and no interval.
-    Values that are not finite (a resample in which the statistic is not defined) are left out; where the figure itself
-    is not defined, it has no interval.
+    Args:
+        value: The statistic in the data as they are. If it is not finite, there is no interval.
+        drawn: Its values in the resamples, (resamples,). Values that are not finite (resamples in which the statistic
+            is undefined) are dropped.
+        patients: Number of patients in the smallest stratum; below 2 there is no spread and no interval.
+        confidence: Coverage of the interval.
     """
     drawn = drawn[np.isfinite(drawn)]
     if patients < 2 or drawn.size == 0 or not np.isfinite(value):
@@ -89,13 +99,13 @@ def percentile_interval(value: float, drawn: np.ndarray, patients: int, confiden
 
 
 def _expanded_tail(patients: int, confidence: float) -> float:
-    """Share of resamples beyond each end: Φ(−t·√(n/(n − 1))), t Student's, n the smallest stratum's patients."""
+    """Share of resamples beyond each end: Φ(−t·√(n/(n − 1))), t Student's, n the patients in the smallest stratum."""
     t = stats.t.isf((1 - confidence) / 2, patients - 1)
     return float(stats.norm.sf(np.sqrt(patients / (patients - 1)) * t))
 
 
 def _weights(codes: np.ndarray, groups: np.ndarray, resamples: int, seed: int | Sequence[int]) -> Iterator[np.ndarray]:
-    """Weights of notes (B, n), in chunks that fit in memory; the stream of draws does not depend on the chunk size."""
+    """Weights of notes (B, n), in chunks that fit in memory; the draws do not depend on the chunk size."""
     group_of_patient = np.zeros(codes.max() + 1, dtype=int)
     group_of_patient[codes] = groups
     pools = [np.flatnonzero(group_of_patient == group) for group in np.unique(groups)]
@@ -114,7 +124,9 @@ def weighted_auc(scores: Sequence[float], member: Sequence[bool]) -> WeightedSta
     """Statistic for `patient_bootstrap`: Mann–Whitney AUC, ties ½. Scores (n,) are sorted once for all resamples.
 
     AUC = Σ_members w · (weight of lower non-members + ½ weight of tied ones) / (Σ_members w · Σ_non-members w).
-    Raises ValueError when members or non-members are missing.
+
+    Raises:
+        ValueError: There are no members or no non-members, or a score is NaN.
     """
     values, flags = _both_groups(scores, member)
     order = np.argsort(values, kind="stable")
@@ -123,7 +135,7 @@ def weighted_auc(scores: Sequence[float], member: Sequence[bool]) -> WeightedSta
 
     def statistic(weights: np.ndarray) -> np.ndarray:
         ordered = weights[:, order]
-        below = np.zeros((len(ordered), len(order) + 1))  # below[:, i] = weight of non-members before place i
+        below = np.zeros((len(ordered), len(order) + 1))  # below[:, i] = weight of non-members before position i
         np.cumsum(np.where(flags, 0.0, ordered), axis=1, out=below[:, 1:])
         beaten = (below[:, first] + below[:, last]) / 2
         members = np.where(flags, ordered, 0.0)
@@ -133,7 +145,7 @@ def weighted_auc(scores: Sequence[float], member: Sequence[bool]) -> WeightedSta
 
 
 def weighted_leakage(scores: Sequence[float], member: Sequence[bool]) -> WeightedStatistic:
-    """Statistic for `patient_bootstrap`: PL of S-BBA, whose threshold (mean member score) moves with the resample.
+    """Statistic for `patient_bootstrap`: PL of S-BBA, whose threshold (mean member score) is set anew in each resample.
 
     A note is called a member when its score > the weighted mean score of the members (loss < mean training loss).
     """
@@ -157,14 +169,14 @@ def weighted_leakage(scores: Sequence[float], member: Sequence[bool]) -> Weighte
 
 
 def weighted_perplexity(losses: ArrayLike, tokens: ArrayLike) -> WeightedStatistic:
-    """Statistic for `patient_bootstrap`: exp of the mean nats a token, from mean losses (n,) and lengths (n,)."""
+    """Statistic for `patient_bootstrap`: exp of the mean nats per token, from mean losses (n,) and lengths (n,)."""
     lengths = np.asarray(tokens, dtype=float)
     nats = np.asarray(losses, dtype=float) * lengths
     return lambda weights: np.exp(_ratio(weights @ nats, weights @ lengths))
 
 
 def weighted_share(hits: ArrayLike, trials: ArrayLike) -> WeightedStatistic:
-    """Statistic for `patient_bootstrap`: Σ hits / Σ trials over what was drawn, for any kind of cluster."""
+    """Statistic for `patient_bootstrap`: Σ hits / Σ trials over what was drawn, for clusters of any kind."""
     counted, of = np.asarray(hits, dtype=float), np.asarray(trials, dtype=float)
     return lambda weights: _ratio(weights @ counted, weights @ of)
 
@@ -178,10 +190,10 @@ def _both_groups(scores: Sequence[float], member: Sequence[bool]) -> tuple[np.nd
     if np.isnan(values).any():
         raise ValueError(f"{int(np.isnan(values).sum())} of {values.size} scores are not numbers")
     if flags.all() or not flags.any():
-        raise ValueError("an attack is judged on members and non-members, and one of the two groups is empty")
+        raise ValueError("an attack is evaluated on members and non-members, and one of the two groups is empty")
     return values, flags
 
 
 def _tie_bounds(ordered: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """For each place of a sorted array: the first place and one past the last place with an equal value."""
+    """For each position in a sorted array: the first position with an equal value, and one past the last."""
     return np.searchsorted(ordered, ordered, side="left"), np.searchsorted(ordered, ordered, side="right")

@@ -1,8 +1,8 @@
-"""Intervals of figures at the end of their range, where resampling sees no spread.
+"""Intervals for figures at the end of their range, where resampling shows no spread.
 
-When an attack accuses none of 129 patients, every resample of them accuses none, and its interval would be 0 to 0, as
-if nobody ever could be. Patients are the trials then, and the interval is one that is honest at the ends: Wilson's for
-a share, Newcombe's for an AUC. Canaries that all rank first are alike.
+When an attack accuses none of 129 patients, every resample accuses none as well, and the interval would be 0 to 0, as
+if nobody could ever be accused. In these cases the patients are counted as trials, with an interval that stays valid at
+the ends: Wilson's for a share, Newcombe's for an AUC. Canaries that all rank first are treated in the same way.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from core.evaluation.stats.intervals import mean_interval, proportion_interval
 
 
 def share_interval(found: Interval, patients: int) -> Interval:
-    """A resampled share as it is, but no narrower than Wilson's interval over `patients` where it is 0 or 1 exactly.
+    """The resampled interval of a share, widened to at least Wilson's over `patients` if the share is exactly 0 or 1.
 
-    `patients` are those that the share is of. Resamples do vary at 0 or 1 when they set the threshold anew; the wider
-    end of the two intervals is taken. No interval (NaN) stays none.
+    `patients` is the number of patients behind the share. Resamples do vary at 0 or 1 when they set the threshold anew;
+    the wider end of the two intervals is taken. A missing interval (NaN) stays missing.
     """
     if found.value not in (0.0, 1.0) or math.isnan(found.low) or patients < 1:
         return found
@@ -31,10 +31,10 @@ def share_interval(found: Interval, patients: int) -> Interval:
 
 
 def auc_interval(found: Interval, members: int, others: int, *, confidence: float = 0.95) -> Interval:
-    """A resampled AUC as it is, but with Newcombe's interval over patients where it is 0 or 1 exactly.
+    """The resampled interval of an AUC, replaced by Newcombe's over patients if the AUC is exactly 0 or 1.
 
     Newcombe 2006 (method 5): all θ with (θ̂ − θ)² ≤ z²·θ(1 − θ)·[1 + N(1 − θ)/(2 − θ) + Nθ/(1 + θ)]/(members·others),
-    N = (members + others)/2 − 1, the variance of Hanley & McNeil 1982. No interval (NaN) stays none.
+    N = (members + others)/2 − 1, the variance of Hanley & McNeil 1982. A missing interval (NaN) stays missing.
     """
     if found.value not in (0.0, 1.0) or math.isnan(found.low):
         return found
@@ -49,10 +49,10 @@ def auc_interval(found: Interval, members: int, others: int, *, confidence: floa
 
 
 def difference_interval(found: Interval, above: Interval, below: Interval) -> Interval:
-    """A resampled difference of two shares as it is, but from the two intervals where a share is 0 or 1 exactly.
+    """The resampled interval of a difference of shares, widened by the shares' own intervals if one is exactly 0 or 1.
 
-    MOVER (Zou & Donner 2008), which for two Wilson intervals is Newcombe's (1998, method 10): a share without spread in
-    the resamples lends the difference none either, and its own interval has to.
+    MOVER (Zou & Donner 2008), which for two Wilson intervals is Newcombe's (1998, method 10). A share without spread in
+    the resamples adds none to the difference either, so its own interval has to.
     """
     if not {above.value, below.value} & {0.0, 1.0} or math.isnan(found.low):
         return found
@@ -62,10 +62,11 @@ def difference_interval(found: Interval, above: Interval, below: Interval) -> In
 
 
 def bits_interval(bits: Sequence[float], most: float) -> Interval:
-    """Mean exposure of some canaries with its 95 % interval, cut to 0 … `most` bits (`most` may be ∞).
+    """Mean exposure of several canaries, in bits, with its 95 % interval cut to 0 … `most` (`most` may be ∞).
 
-    Student's t. Where all reach `most`, which shows no spread, only so much is known: a share of such canaries that is
-    at least the lower end of Wilson's interval does, and others have at least 0 bits. One canary has no interval.
+    Student's t. If all canaries reach `most`, there is no spread. Then it is only known that a share of such canaries,
+    at least the lower end of Wilson's interval, reaches `most`, and that the others have at least 0 bits: the lower end
+    is this share of `most`. A single canary has no interval.
     """
     values = np.asarray(bits, dtype=float)
     mean, low, high = mean_interval(values)

@@ -15,40 +15,42 @@ from core.evaluation.stats.bootstrap import Interval
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two proportions compared: p1 − p2 and whether chance explains it."""
+    """Two proportions compared: their difference p1 − p2, and whether chance explains it."""
 
     p1: float
     p2: float
     difference: float
-    chi2: float  # Pearson, 1 degree of freedom, no continuity correction; 0 when both are all or nothing
+    chi2: float  # Pearson, 1 degree of freedom, no continuity correction; 0 when both are 0 or both are 1
     p_value: float  # of chi2
     cohens_h: float  # 2 asin √p1 − 2 asin √p2; .2 small, .5 medium, .8 large (Cohen 1988)
     exact_p_value: float  # Fisher's exact test, two-sided: the one to trust when counts are small
 
 
 def proportion_interval(successes: float, trials: int, confidence: float = 0.95) -> tuple[float, float]:
-    """Wilson's score interval of a proportion (Wilson 1927): honest also at 0 and at n of n.
+    """Wilson's score interval of a proportion (Wilson 1927), which stays valid at 0 and at n of n.
 
-    Raises ValueError when there are no trials or more successes than trials.
+    Raises:
+        ValueError: There are no trials, or more successes than trials.
     """
     _check_counts(successes, trials)
     return wilson(successes / trials, trials, confidence)
 
 
 def wilson(share: float, trials: float, confidence: float = 0.95) -> tuple[float, float]:
-    """Wilson's interval of a share of so many trials, which need not be whole: an effective number of them."""
+    """Wilson's interval of a share over `trials`, which may be an effective number of trials and need not be whole."""
     z = _normal_quantile(confidence)
     centre = (share + z**2 / (2 * trials)) / (1 + z**2 / trials)
     half = z * math.sqrt(share * (1 - share) / trials + z**2 / (4 * trials**2)) / (1 + z**2 / trials)
-    low = 0.0 if share == 0 else max(0.0, centre - half)  # exact ends, free of rounding
+    low = 0.0 if share == 0 else max(0.0, centre - half)  # exact at the ends, without rounding errors
     high = 1.0 if share == 1 else min(1.0, centre + half)
     return low, high
 
 
 def compare_proportions(k1: int, n1: int, k2: int, n2: int) -> Comparison:
-    """Compare k1 of n1 with k2 of n2: Pearson's χ², Cohen's h and Fisher's exact test (row P6).
+    """Compare k1 of n1 with k2 of n2: Pearson's χ², Cohen's h and Fisher's exact test (PrivAI-Leak report).
 
-    Raises ValueError when a group is empty or has more successes than trials.
+    Raises:
+        ValueError: A group is empty or has more successes than trials.
     """
     _check_counts(k1, n1)
     _check_counts(k2, n2)
@@ -70,7 +72,10 @@ def compare_proportions(k1: int, n1: int, k2: int, n2: int) -> Comparison:
 def mean_interval(values: ArrayLike, confidence: float = 0.95) -> tuple[float, float, float]:
     """Mean and Student's t interval of a few independent values, such as one per seed: (mean, low, high).
 
-    One value has no spread: its interval is (nan, nan). Raises ValueError when there are no values or one is no number.
+    A single value has no spread: its interval is (nan, nan).
+
+    Raises:
+        ValueError: There are no values, or one of them is not finite.
     """
     numbers = np.asarray(values, dtype=float).ravel()
     if numbers.size == 0:
@@ -86,10 +91,10 @@ def mean_interval(values: ArrayLike, confidence: float = 0.95) -> tuple[float, f
 
 
 def weighted_sum(weights: Sequence[float], parts: Sequence[Interval]) -> Interval:
-    """Σ wᵢθᵢ with its interval from those of the parts (MOVER; Zou & Donner 2008), the parts taken for independent.
+    """Σ wᵢθᵢ with an interval from those of the parts, taken as independent (MOVER; Zou & Donner 2008).
 
-    The lower end is θ − √Σ (wᵢ·(θᵢ − lᵢ))², with uᵢ in place of lᵢ where wᵢ < 0; the upper end alike. For a difference
-    of two shares with Wilson intervals this is Newcombe's interval (1998, method 10).
+    The lower end is θ − √Σ (wᵢ·(θᵢ − lᵢ))², with uᵢ in place of lᵢ where wᵢ < 0; the upper end likewise. For a
+    difference of two shares with Wilson intervals this is Newcombe's interval (1998, method 10).
     """
     value = sum(weight * part.value for weight, part in zip(weights, parts, strict=True))
     down = up = 0.0
@@ -102,20 +107,22 @@ def weighted_sum(weights: Sequence[float], parts: Sequence[Interval]) -> Interva
 
 
 def difference(one: Interval, other: Interval) -> Interval:
-    """The first less the other: `weighted_sum`, of two independent rates Newcombe's interval (1998, method 10)."""
+    """`one` − `other` by `weighted_sum`; for two independent rates this is Newcombe's interval (1998, method 10)."""
     return weighted_sum((1, -1), (one, other))
 
 
 def best_of(found: Interval, attempts: int, *, least: float, most: float) -> Interval:
-    """The 95 % interval of the best of several figures, widened because the best was chosen by these same figures.
+    """The 95 % interval of the best of several figures, widened because the same figures were used to choose it.
 
-    Bonferroni: each of `attempts` intervals is taken at 1 − 0.05/attempts, so all hold together in 95 % of cases and
-    with them the chosen one. Both half-widths grow by the ratio of the normal quantiles, which is exact for normal
-    figures; the ends are cut to [`least`, `most`]. The value itself stays: it is the highest seen, and flattered.
-    Raises ValueError for fewer than one attempt.
+    Bonferroni: each of `attempts` intervals is taken at 1 − 0.05/attempts, so in 95 % of cases all hold together, the
+    chosen one included. Both half-widths grow by the ratio of the normal quantiles, which is exact for normal figures;
+    the ends are cut to [`least`, `most`]. The value is not corrected: as the highest observed, it is biased upwards.
+
+    Raises:
+        ValueError: `attempts` is below 1.
     """
     if attempts < 1:
-        raise ValueError(f"the best of {attempts} attempts does not exist")
+        raise ValueError(f"the best of several attempts needs at least 1 attempt, not {attempts}")
     wider = _normal_quantile(1 - 0.05 / attempts) / _normal_quantile(0.95)
     low = max(least, found.value - wider * (found.value - found.low))
     high = min(most, found.value + wider * (found.high - found.value))

@@ -1,6 +1,6 @@
-"""How well an attack tells members from non-members: ROC curve, AUC, advantage, privacy leakage.
+"""How well an attack separates members from non-members: ROC curve, AUC, advantage, privacy leakage.
 
-Scores always point the same way: higher = more likely a member.
+A higher score always means "more likely a member".
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class OperatingPoint:
-    """One threshold of an attack: says "member" when score ≥ threshold. `fpr` is the rate that was really reached."""
+    """One threshold of an attack: "member" when score ≥ threshold. `fpr` is the rate that was actually reached."""
 
     tpr: float
     fpr: float
@@ -24,7 +24,7 @@ class OperatingPoint:
 class Roc:
     """A ROC curve over every distinct score: `fpr`, `tpr` of shape (points,), from (0, 0) to (1, 1).
 
-    Point i says "member" when score ≥ `thresholds[i]`; `thresholds[0]` is +∞. Scores that tie enter together.
+    Point i says "member" when score ≥ `thresholds[i]`; `thresholds[0]` is +∞. Tied scores enter at the same point.
     """
 
     fpr: np.ndarray
@@ -40,14 +40,16 @@ class Roc:
 
     @property
     def advantage(self) -> float:
-        """Largest TPR − FPR over all thresholds. The best of many: above 0 for a blind attack too."""
+        """Largest TPR − FPR over all thresholds. As the best of many it is above 0 even for a blind attack."""
         return float(np.max(self.tpr - self.fpr))
 
     def tpr_at(self, fpr: float) -> OperatingPoint:
-        """The most powerful threshold whose false-positive rate does not exceed `fpr` (no interpolation).
+        """The threshold with the highest TPR whose false-positive rate does not exceed `fpr` (no interpolation).
 
-        With n non-members the rates that exist are multiples of 1/n; `.fpr` of the answer says which one was reached.
-        Raises ValueError for a rate outside 0…1.
+        With n non-members the possible rates are multiples of 1/n; `.fpr` of the result is the rate actually reached.
+
+        Raises:
+            ValueError: `fpr` lies outside 0…1.
         """
         if not 0 <= fpr <= 1:
             raise ValueError(f"a false-positive rate is between 0 and 1, not {fpr}")
@@ -60,10 +62,11 @@ class Roc:
 def roc(member_scores: Sequence[float], nonmember_scores: Sequence[float]) -> Roc:
     """ROC curve of an attack from the scores of members (n,) and of non-members (m,); higher = member.
 
-    Raises ValueError when either group is empty or a score is not a number.
+    Raises:
+        ValueError: Either group is empty, or a score is not a number.
     """
     members, nonmembers = _checked(member_scores, "members"), _checked(nonmember_scores, "non-members")
-    thresholds = np.unique(np.concatenate([members, nonmembers]))[::-1]  # falling
+    thresholds = np.unique(np.concatenate([members, nonmembers]))[::-1]  # decreasing
     tpr = (len(members) - np.searchsorted(np.sort(members), thresholds, side="left")) / len(members)
     fpr = (len(nonmembers) - np.searchsorted(np.sort(nonmembers), thresholds, side="left")) / len(nonmembers)
     return Roc(
@@ -76,9 +79,14 @@ def roc(member_scores: Sequence[float], nonmember_scores: Sequence[float]) -> Ro
 
 
 def privacy_leakage(member_flags: Sequence[bool], nonmember_flags: Sequence[bool]) -> float:
-    """PL = P[says member | member] − P[says member | non-member] = TPR − FPR (row J3, eq. 2). 0 = no better than blind.
+    """PL = P[says member | member] − P[says member | non-member] = TPR − FPR (Jagannatha 2021, eq. 2); blind = 0.
 
-    Flags are what the attack said, True = "member". Raises ValueError when either group is empty.
+    Args:
+        member_flags: What the attack said of each member, True = "member".
+        nonmember_flags: The same for each non-member.
+
+    Raises:
+        ValueError: Either group is empty.
     """
     members, nonmembers = np.asarray(member_flags, dtype=bool), np.asarray(nonmember_flags, dtype=bool)
     for flags, name in ((members, "members"), (nonmembers, "non-members")):
@@ -88,7 +96,7 @@ def privacy_leakage(member_flags: Sequence[bool], nonmember_flags: Sequence[bool
 
 
 def says_member(scores: Sequence[float], training_scores: Sequence[float]) -> np.ndarray:
-    """S-BBA's decision (row J4): a member if loss < mean training loss, i.e. score > mean score of the training notes.
+    """S-BBA (Jagannatha 2021, §4.1.1): a member if loss < mean training loss, i.e. score > mean training score.
 
     `scores` (n,) and `training_scores` (m,) are minus the mean token loss. Returns bool (n,).
     """
@@ -98,7 +106,7 @@ def says_member(scores: Sequence[float], training_scores: Sequence[float]) -> np
 def _checked(scores: Sequence[float], name: str) -> np.ndarray:
     values = np.asarray(scores, dtype=float).ravel()
     if values.size == 0:
-        raise ValueError(f"there are no scores of {name}: an attack needs members and non-members to be judged")
+        raise ValueError(f"there are no scores of {name}: an attack is evaluated on both members and non-members")
     if np.isnan(values).any():
         raise ValueError(f"{int(np.isnan(values).sum())} of {values.size} scores of {name} are not numbers")
     return values

@@ -1,4 +1,4 @@
-"""Damage on disk: checksums, whole files, full disks, repair, and clearing out what a crash left.
+"""Damage on disk: checksums, complete files, full disks, repair, and removing what a crash left behind.
 
-Folders enter; sentences that name what is damaged leave.
+Input: folders. Output: sentences that name what is damaged.
 """

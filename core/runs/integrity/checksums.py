@@ -1,6 +1,6 @@
 """Checksums of every file of a run or a cohort, written when it is complete: `checksums.json` in its folder.
 
-`python -m core verify` compares. The file also says of which cohort a run is, for a run whose spec is damaged
+`python -m core verify` compares them. The file also names the cohort of a run, in case the run's spec gets damaged
 (`core.runs.uploads.ownership`).
 """
 
@@ -18,7 +18,7 @@ FILE = "checksums.json"
 
 
 class Checksums(BaseModel):
-    """SHA-256 of each file by its path in the folder, and the digest of the cohort that it is about."""
+    """SHA-256 of each file by its path in the folder, and the digest of the cohort it belongs to."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -28,18 +28,18 @@ class Checksums(BaseModel):
 
     @classmethod
     def read(cls, folder: Path) -> Checksums | None:
-        """What was written when the folder was complete; None where nothing (readable) was."""
+        """The checksums written when the folder was complete; None if there are none, or none that can be read."""
         try:
             return cls.model_validate_json((folder / FILE).read_bytes())
         except (OSError, ValidationError):
             return None
 
     def write(self, folder: Path) -> None:
-        """Write the file into the folder."""
+        """Write the checksums to the folder."""
         replace_text(folder / FILE, self.model_dump_json(indent=1))
 
     def damaged(self, folder: Path) -> dict[str, str]:
-        """Files that are missing or are not what they were, with the problem in words."""
+        """Files that are missing or have changed, each with the problem in words."""
         found = {}
         for name, expected in self.sha256.items():
             path = folder / name
@@ -54,7 +54,7 @@ class Checksums(BaseModel):
 
 
 def take(folder: Path, corpus: CorpusSpec) -> Checksums:
-    """Write the checksums of everything in `folder` (but hidden files) into it, and return them."""
+    """Write the checksums of everything in `folder`, except hidden files, to it, and return them."""
     files = sorted(path for path in folder.rglob("*") if path.is_file() and not _hidden(path.relative_to(folder)))
     sums = {str(path.relative_to(folder)): sha256(path) for path in files if path.name != FILE}
     taken = Checksums(corpus=corpus.digest(), imported=corpus.imported is not None, sha256=sums)
@@ -63,7 +63,7 @@ def take(folder: Path, corpus: CorpusSpec) -> Checksums:
 
 
 def sha256(path: Path) -> str:
-    """Of a file's content, in hex."""
+    """SHA-256 of a file's content, in hex."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

@@ -1,7 +1,7 @@
-"""Care for a data folder: everything in it that is about brought notes is its owner's alone, and no leftovers stay.
+"""Upkeep of a data folder: only its owner can read anything about imported notes, and leftovers are removed.
 
-A store may have been made by an earlier version, or copied with other permissions: it is tightened when a process
-first opens it. Synthetic cohorts, and what was made from them, keep the permissions they have.
+A store may have been made by an earlier version, or copied with other permissions. So its permissions are tightened
+when a process first opens it. Synthetic cohorts, and what was made from them, keep the permissions they have.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from core.common.folders import sweep
 log = logging.getLogger(__name__)
 
 DIGEST = re.compile(r"[0-9a-f]{12}")
-DAMAGED = "damaged"  # where `python -m core verify --repair` puts what cannot be used
+DAMAGED = "damaged"  # folder to which `python -m core verify --repair` moves what cannot be used
 _PLACES = ("corpora", "runs", "work", "audits", "references", DAMAGED)
 
 _cared_for: set[tuple[Path, int]] = set()
@@ -30,7 +30,7 @@ def look_after(root: Path) -> None:
     """Tighten a data folder and sweep it, the first time that this process opens it. Never raises."""
     try:
         key = (root, root.stat().st_ino)
-    except OSError:  # nothing is there yet
+    except OSError:  # the folder does not exist yet
         return
     with _lock:
         new = key not in _cared_for
@@ -41,17 +41,17 @@ def look_after(root: Path) -> None:
 
 
 def sweep_store(root: Path) -> None:
-    """Remove what processes that are gone have left half-made."""
+    """Remove unfinished folders of processes that have ended."""
     for place in _PLACES:
         sweep(root / place)
 
 
 def tighten_store(root: Path) -> None:
-    """Take other accounts' permissions from everything that is, or may be, about brought notes. Never raises."""
+    """Remove other accounts' permissions from everything that is, or may be, about imported notes. Never raises."""
     for path in _private(root):
         try:
             tighten(path)
-        except FileNotFoundError:  # it goes while it is looked at
+        except FileNotFoundError:  # it was removed in the meantime
             continue
         except OSError as error:
             log.warning("other accounts may be able to read %s, and its permissions cannot be changed: %s", path, error)
@@ -75,7 +75,7 @@ def _folders(place: Path) -> list[Path]:
 
 
 def _synthetic(folder: Path) -> bool:
-    """Whether the spec in a folder says that it is of a synthetic cohort; False, to be safe, where none can be read."""
+    """Whether the folder's spec says that it is of a synthetic cohort; False, to be safe, if it cannot be read."""
     try:
         spec = json.loads((folder / "spec.json").read_text(encoding="utf-8"))
         return spec.get("corpus", spec).get("imported") is None

@@ -1,7 +1,7 @@
-"""Every stored file held against what was written: `python -m core verify`.
+"""Compares every stored file with what was written: `python -m core verify`.
 
-Runs and cohorts that were made since checksums are taken are compared with theirs, byte by byte. For older ones, for
-shipped ones and for audits (which grow) every table is read to its end instead. Ledgers have their own chain.
+Runs and cohorts with checksums are compared byte by byte. For older ones without, for shipped ones and for audits
+(which grow), every table is read to its end instead. Ledgers have a hash chain of their own.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Kind = Literal["run", "audit", "cohort", "upload", "ledger"]
 
 @dataclass(frozen=True)
 class Damage:
-    """Something that cannot be trusted: `files` by their path in `folder`, each with what is wrong with it."""
+    """Something that cannot be trusted: `files` maps paths in `folder` to what is wrong with each file."""
 
     kind: Kind
     name: str
@@ -39,13 +39,13 @@ class Damage:
     shipped: bool = False
 
     def sentences(self) -> list[str]:
-        """One a file."""
+        """One sentence per file."""
         of = f"{'Shipped ' if self.shipped else ''}{self.kind} {self.name}"
         return [f"{of[0].upper()}{of[1:]}: {f'{file} {problem}'.strip()}." for file, problem in self.files.items()]
 
 
 def damages(workspace: Workspace) -> Iterator[Damage]:
-    """Everything in the data folder and among the shipped runs that is not what was written."""
+    """Everything in the data folder and among the shipped runs that differs from what was written."""
     for root in (workspace.root, *workspace.shared):
         shipped = root != workspace.root
         for folder in _folders(root / "runs"):
@@ -66,7 +66,7 @@ def damages(workspace: Workspace) -> Iterator[Damage]:
 
 
 def checked(workspace: Workspace) -> dict[str, int]:
-    """How many runs, audits, cohorts and ledgers there are to be checked, shipped ones among them."""
+    """Numbers of runs, audits, cohorts and ledgers to check, including shipped ones."""
     roots = (workspace.root, *workspace.shared)
     places = {"runs": RUN_ID, "audits": RUN_ID, "corpora": DIGEST, "ledger": DIGEST}
     return {
@@ -76,7 +76,7 @@ def checked(workspace: Workspace) -> dict[str, int]:
 
 
 def put_aside(workspace: Workspace, folder: Path) -> Path:
-    """Move a folder or file of the data folder into `damaged/`, under its path and the time. Returns its new place."""
+    """Move a folder or file of the data folder to `damaged/`, under its path and the time, and return the new path."""
     place = make_folder(workspace.root / DAMAGED, private=True)
     for part in folder.relative_to(workspace.root).parent.parts:
         place = make_folder(place / part, private=True)
@@ -92,7 +92,7 @@ def _folders(place: Path) -> list[Path]:
 
 
 def run_problems(folder: Path) -> dict[str, str]:
-    """What is wrong with which file of a run: by its checksums, or where it has none by reading everything."""
+    """What is wrong with which file of a run: by its checksums, or, without them, by reading everything."""
     taken = Checksums.read(folder)
     if taken is not None:
         return taken.damaged(folder)
@@ -122,7 +122,7 @@ def _of_audit(folder: Path) -> dict[str, str]:
 
 
 def cohort_problems(folder: Path) -> dict[str, str]:
-    """As `run_problems`, of a cohort."""
+    """As `run_problems`, for a cohort."""
     taken = Checksums.read(folder)
     if taken is not None:
         return taken.damaged(folder)
@@ -148,5 +148,5 @@ def _of_ledger(folder: Path) -> str | None:
     except LedgerBroken as error:
         return str(error).removesuffix(".")
     except (OSError, ValueError):
-        return f"The ledger's entry {entries[0]} is damaged. Put the file back from a copy"
+        return f"The ledger's entry {entries[0]} is damaged. Restore the file from a backup"
     return None

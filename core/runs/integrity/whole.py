@@ -1,9 +1,9 @@
-"""Is a stored file what it should be? Looked at once, and again when the file changes.
+"""Checks whether a stored file is complete, once, and again when the file changes.
 
-A damaged file must not break a page for everybody, so a run, a cohort or an audit is opened only when its files can be
-read: tables to their last row, JSON parsed, weights as long as their header says. What was found is kept by the file's
-identity, size and time of change, so that opening a run again costs a `stat` a file. These checks see truncated, empty
-and overwritten files; a changed bit that still reads as a number is seen by the checksums
+A damaged file must not break a page for all users, so a run, a cohort or an audit is opened only if its files can be
+read: tables to their last row, JSON parsed, weights as long as their header says. Results are cached by the file's
+identity, size and time of change, so opening a run again costs one `stat` per file. These checks detect truncated,
+empty and overwritten files; a changed bit that still reads as a number is detected by the checksums
 (`core.runs.integrity.checksums`).
 """
 
@@ -17,7 +17,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-MOST_BYTES = 8 << 20  # larger tables are not read to their end only to be opened; `verify` does
+MOST_BYTES = 8 << 20  # larger tables are not read to their end when they are opened; `verify` does that
 MECHANISM = {"unit", "noise_multiplier", "sample_rate", "steps", "delta", "max_grad_norm"}
 
 _seen: dict[tuple[Path, tuple[str, ...]], tuple[tuple[int, ...], str | None]] = {}
@@ -39,12 +39,12 @@ def json_problem(path: Path, keys: Iterable[str] = ()) -> str | None:
 
 
 def weights_problem(path: Path) -> str | None:
-    """Why a safetensors file cannot be used, or None: its header must parse and tell the file's length."""
+    """Why a safetensors file cannot be used, or None: its header must parse and match the file's length."""
     return _remembered(path, ("safetensors",), lambda: _weights(path))
 
 
 def note_damage(path: Path, columns: Iterable[str], problem: str) -> None:
-    """Keep what a reader found in a file that looked whole, until the file changes."""
+    """Remember a problem that a reader found in a file that had passed its check, until the file changes."""
     with _lock:
         _seen[path, tuple(columns)] = (_identity(path), problem)
 
@@ -82,7 +82,7 @@ def _table(path: Path, columns: tuple[str, ...], most_bytes: int | None) -> str 
     except (OSError, pa.ArrowException, ValueError) as error:
         return f"is damaged ({_first_line(error)})"
     lacking = [column for column in columns if column not in names]
-    return f"lacks the column {lacking[0]}" if lacking else None
+    return f"has no column {lacking[0]}" if lacking else None
 
 
 def _json(path: Path, keys: tuple[str, ...]) -> str | None:
@@ -91,7 +91,7 @@ def _json(path: Path, keys: tuple[str, ...]) -> str | None:
     except (OSError, ValueError) as error:
         return f"is damaged ({_first_line(error)})"
     if keys and not (isinstance(content, dict) and set(keys) <= content.keys()):
-        return "is damaged (it lacks settings)"
+        return "is damaged (settings are missing)"
     return None
 
 

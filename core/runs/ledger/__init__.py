@@ -1,4 +1,4 @@
-"""What was released of a cohort: an append-only ledger, its totals by unit, and what one more release would cost.
+"""Releases of a cohort: an append-only ledger, its totals by unit, and the cost of one more release.
 
-Runs enter as drafts; entries and composed ε leave.
+Input: runs, as drafts. Output: entries and composed ε.
 """

@@ -1,13 +1,14 @@
-"""What was released of a cohort: an append-only list of promises, one small file each.
+"""The ledger of a cohort: an append-only list of released promises, one small file each.
 
-`ledger/<cohort's digest>/0001.json`, `0002.json`, … in the data folder. A release cannot be undone: who has a model
-keeps it. So nothing here changes or removes an entry. Each carries the digest of the one before it, and the file `head`
-(core.runs.ledger.head) that of the newest: a gap, a missing, edited or damaged file is an error and never a smaller
-total. That is for accidents and careless hands. Whoever may write into the folder can make every file anew, or remove
-all of it, and no chain tells; only a copy kept elsewhere does.
+The files are `ledger/<cohort's digest>/0001.json`, `0002.json`, … in the data folder. A release cannot be undone:
+whoever has a model keeps it. So nothing here changes or removes an entry. Each entry contains the digest of the one
+before it, and the file `head` (core.runs.ledger.head) that of the newest. A gap, or a missing, edited or damaged file,
+is an error and never a smaller total. This protects against accidents and careless edits. Anyone who may write to the
+folder can recreate every file, or remove all of them, and no chain of digests shows that; only a copy kept elsewhere
+does.
 
-Entries hold the mechanism itself, so that deleting a run does not delete its promise. Runs may be shipped (read-only):
-the ledger is always the reader's own data folder. `core.runs.ledger.totals` adds them up.
+Entries contain the mechanism itself, so deleting a run does not delete its promise. Runs may be shipped (read-only);
+the ledger is always in the user's own data folder. `core.runs.ledger.totals` adds the entries up.
 """
 
 from __future__ import annotations
@@ -36,34 +37,34 @@ from core.spec import CorpusSpec, Unit
 from core.training.accounting.mechanism import Mechanism
 
 FIRST = "the first entry"
-MOST_LETTERS = 1_000  # of a reason: it stands in every report of the cohort
+MOST_LETTERS = 1_000  # of a reason, which appears in every report of the cohort
 
 
 class LedgerBroken(ValueError):
-    """An entry or the head is missing, damaged or was changed. The text is a sentence naming the file."""
+    """An entry or the head is missing, damaged or was changed. The message is a sentence naming the file."""
 
 
 class LedgerChanged(ValueError):
-    """The ledger got another entry after a release was drafted. The text is a sentence."""
+    """The ledger got another entry after a release was drafted. The message is a sentence."""
 
 
 class Vocabulary(BaseModel):
-    """A word histogram that was released with noise (row H1, `core.models.word_noise`)."""
+    """A word histogram that was released with noise (Hoory 2021, §3.2; `core.models.word_noise`)."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     epsilon: float = Field(gt=0, description="of the histogram, for one word")
     delta: float = Field(gt=0, lt=1, description="of the histogram, for one word")
-    words: int = Field(ge=1, description="k: at most so many words of one unit were counted")
+    words: int = Field(ge=1, description="k: the largest number of words counted for one unit")
     unit: Unit
 
     def guarantee(self) -> tuple[float, float]:
         """(ε, δ) for one unit: kε, and max(k, e^((k − 1)ε/2)/4)·δ, at most 1.
 
-        Row H1 gives kδ by basic composition over k words. That holds for k different words. A unit that says a new
-        word k times lifts its count at once: it survives the threshold with probability (δ/4)·e^((k − 1)ε/2), which can
-        be more. Where that chance δ' leaves no slack for renormalising (δ' > 1 − e^(−kε/2)) nothing is promised.
-        docs/METHODS.md, "The ledger".
+        Hoory 2021 gives kδ by basic composition over k words, which holds for k different words. A unit that contains
+        a new word k times raises its count at once: the word passes the threshold with probability
+        (δ/4)·e^((k − 1)ε/2), which can be more. If this probability δ' leaves no room for renormalising
+        (δ' > 1 − e^(−kε/2)), nothing is promised. See docs/METHODS.md, "The ledger".
         """
         per_word = math.log(self.delta) + max(math.log(self.words), (self.words - 1) * self.epsilon / 2 - math.log(4))
         delta = math.exp(min(0.0, per_word))
@@ -72,7 +73,7 @@ class Vocabulary(BaseModel):
 
 
 class Release(BaseModel):
-    """One entry: what left the house, why, and what was promised about it."""
+    """One entry: what was released, why, and what was promised about it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -83,66 +84,66 @@ class Release(BaseModel):
     kind: Literal["model", "vocabulary"]
     name: str = Field(min_length=1, description="the run's id, or the vocabulary's name")
     reason: str = Field(min_length=1)
-    mechanism: Mechanism | None = Field(None, description="a private run's; none: trained without privacy")
-    seed: int | None = Field(None, description="of a run's training; none where its noise came from a secret key")
-    most_notes: int | None = Field(None, ge=1, description="at most so many notes of a patient were read; none: all")
+    mechanism: Mechanism | None = Field(None, description="that of a private run; none: trained without privacy")
+    seed: int | None = Field(None, description="of a run's training; none if its noise came from a secret key")
+    most_notes: int | None = Field(None, ge=1, description="largest number of notes read of one patient; none: all")
     vocabulary: Vocabulary | None = None
-    headed: bool = Field(False, description="written where there is a head: without one something was removed")
-    previous: str = Field(description="SHA-256 of the entry before, or that there is none")
+    headed: bool = Field(False, description="written when there was a head: without one, something was removed")
+    previous: str = Field(description="SHA-256 of the entry before, or a note that there is none")
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
         if (self.kind == "vocabulary") != (self.vocabulary is not None):
-            raise ValueError("a vocabulary's entry holds its (ε, δ), and no other does")
+            raise ValueError("a vocabulary's entry has its (ε, δ), and no other entry does")
         if self.cohort != self.corpus.digest():
-            raise ValueError("an entry's cohort is that of its spec")
+            raise ValueError("an entry's cohort must be that of its spec")
         return self
 
     @property
     def unit(self) -> Unit | None:
-        """What the promise protects; None without one."""
+        """What the promise protects; None without a promise."""
         promise = self.mechanism or self.vocabulary
         return promise.unit if promise else None
 
     def epsilon(self) -> float:
-        """ε that this entry alone promises one unit, at its own δ; ∞ for a model that was trained without privacy."""
+        """ε that this entry alone promises for one unit, at its own δ; ∞ for a model trained without privacy."""
         if self.mechanism is not None:
             return self.mechanism.epsilon()
         return math.inf if self.vocabulary is None else self.vocabulary.guarantee()[0]
 
 
 def _unknown() -> float:
-    """Most notes of a patient where nobody can count them."""
+    """Largest number of notes of a patient, if nobody can count them."""
     return math.inf
 
 
 @dataclass(frozen=True)
 class Ledger:
-    """The entries of one cohort. Any process may append; readers see whole entries only."""
+    """The entries of one cohort. Any process may append; readers see complete entries only."""
 
     folder: Path
     corpus: CorpusSpec
-    notes_of_a_patient: Callable[[], float] = field(default=_unknown, compare=False, repr=False)  # the most there are
+    notes_of_a_patient: Callable[[], float] = field(default=_unknown, compare=False, repr=False)  # the largest number
 
     @classmethod
     def of(cls, workspace: Workspace, corpus: CorpusSpec) -> Ledger:
-        """The ledger of a cohort in the workspace's own data folder; nothing has to be there yet."""
+        """The ledger of a cohort in the workspace's own data folder; it may not exist yet."""
         return cls(workspace.root / "ledger" / corpus.digest(), corpus, partial(_most_notes, workspace, corpus))
 
     def releases(self) -> list[Release]:
         """Every entry, oldest first. Raises LedgerBroken: a total over part of a ledger would be too small.
 
-        Entries of older versions may speak of runs whose cap left notes out (`core.runs.note_cap`): their mechanism
-        says so here, whatever the file says.
+        Entries of older versions may be about runs whose cap left notes out (`core.runs.note_cap`). Their mechanism
+        accounts for that here, whatever the file says.
         """
         found, newest, head = self._whole()
-        if head is not None and newest != head:  # an append that was interrupted, or is not over
-            with suppress(OSError), appending(self.folder):  # a disk that is full or only read leaves it to the next
+        if head is not None and newest != head:  # an append was interrupted, or is in progress
+            with suppress(OSError), appending(self.folder):  # on a full or read-only disk, the next reader does it
                 self._bring_up()
         return self._with_caps(found)
 
     def _with_caps(self, releases: list[Release]) -> list[Release]:
-        """The entries, those as replacing units whose run read fewer notes of a patient than there are."""
+        """The entries, with replacing neighbours where the run read fewer notes of a patient than there are."""
         capped = [one for one in releases if one.unit == "note" and one.mechanism and one.most_notes]
         if not capped:
             return releases
@@ -155,22 +156,22 @@ class Ledger:
         return [changed.get(release.number, release) for release in releases]
 
     def _whole(self) -> tuple[list[Release], Head, Head | None]:
-        """The entries, what the head should be, and the head: held against each other as they were at one moment."""
+        """The entries, what the head should be, and the head, all checked against each other at one moment."""
         while True:
             head = self._head()
             found, heads = self._chain()
-            if head != self._head():  # somebody appends: look again
+            if head != self._head():  # another process is appending: read again
                 continue
             if head is None and any(release.headed for release in found):
                 raise LedgerBroken(
-                    f"The ledger {self.folder} lacks its file “head”, so that nobody can say whether its newest entry "
-                    "is there. Put the file back from a copy."
+                    f"The ledger {self.folder} has no file “head”, so it is unknown whether its newest entry is "
+                    "there. Restore the file from a backup."
                 )
             if head is not None and head not in heads[-2:]:
                 raise LedgerBroken(
-                    f"The ledger {self.folder} has {len(found)} entries, and its file “head” speaks of another entry "
-                    f"{head.number} as the newest: it is missing, or was changed after it was written. Put both back "
-                    "from a copy."
+                    f"The ledger {self.folder} has {len(found)} entries, but its file “head” names another entry "
+                    f"{head.number} as the newest: that entry is missing, or was changed after it was written. Restore "
+                    "both from a backup."
                 )
             return found, heads[-1], head
 
@@ -178,31 +179,31 @@ class Ledger:
         try:
             return Head.read(self.folder)
         except ValueError:
-            raise LedgerBroken(f"The ledger's file {self.folder}/head is damaged. Put it back from a copy.") from None
+            raise LedgerBroken(f"The ledger's file {self.folder}/head is damaged. Restore it from a backup.") from None
 
     def _chain(self) -> tuple[list[Release], list[Head]]:
-        """The entries, each fitting the one before; and what the head was before the first and after each of them."""
+        """The entries, each fitting the one before; and the head before the first and after each of them."""
         found, heads = [], [Head(number=0, sha256=FIRST)]
         for number, path in enumerate(self._files(), start=1):
             if path.name != _file_name(number):
                 raise LedgerBroken(
-                    f"The ledger {self.folder} lacks its entry {_file_name(number)}: something that was released is "
-                    "not counted. Put the file back from a copy."
+                    f"The ledger {self.folder} has no entry {_file_name(number)}: something that was released is "
+                    "not counted. Restore the file from a backup."
                 )
             content = path.read_bytes()
             release = self._read(path, content)
             before = heads[-1].sha256
             if release.previous != before or release.number != number or release.cohort != self.corpus.digest():
                 raise LedgerBroken(
-                    f"The entry {path}, or the one before it, was changed after it was written. Put both back from a "
-                    "copy."
+                    f"The entry {path}, or the one before it, was changed after it was written. Restore both from a "
+                    "backup."
                 )
             found.append(release)
             heads.append(Head(number=number, sha256=hashlib.sha256(content).hexdigest()))
         return found, heads
 
     def _bring_up(self) -> tuple[list[Release], Head]:
-        """The entries and their head, which is in its file afterwards; only while `appending`."""
+        """The entries and their head, which the file contains afterwards; call it only while `appending`."""
         found, newest, head = self._whole()
         if head != newest:
             newest.replace(self.folder)
@@ -215,19 +216,20 @@ class Ledger:
         try:
             return Release.model_validate_json(content)
         except ValidationError:
-            raise LedgerBroken(f"The ledger's entry {path} is damaged. Put the file back from a copy.") from None
+            raise LedgerBroken(f"The ledger's entry {path} is damaged. Restore the file from a backup.") from None
 
     def draft_run(self, run: Run, reason: str) -> Release:
-        """The entry which says that a run's model is given away, as `enter` would write it next. Writes nothing.
+        """The entry for the release of a run's model, as `enter` would write it next. Writes nothing.
 
-        Raises ValueError, a sentence, for an empty reason, the public base model (it holds nothing of the notes), a
-        run of another cohort, one that is entered already (giving the same model away again costs nothing more), or
-        a private run whose noise came from a public seed: its ε is no promise.
+        Raises:
+            ValueError: With a sentence, for an empty reason, the public base model (it contains nothing of the notes),
+                a run of another cohort, one that is entered already (releasing the same model again costs nothing
+                more), or a private run whose noise came from a public seed: its ε is not a promise.
         """
         if run.spec.is_base:
-            raise ValueError(f"{run.id} is the public base model: it read no notes, and giving it away costs nothing.")
+            raise ValueError(f"{run.id} is the public base model: it read no notes, so releasing it costs nothing.")
         if run.spec.corpus != self.corpus:
-            raise ValueError(f"Run {run.id} was trained on another cohort, which has a ledger of its own.")
+            raise ValueError(f"Run {run.id} was trained on another cohort, which has its own ledger.")
         mechanism = run.privacy
         if mechanism is not None:
             refuse_public_seed(run.id, mechanism)
@@ -235,7 +237,7 @@ class Ledger:
         return self._draft("model", run.id, reason, mechanism=mechanism, seed=seed, most_notes=run.note_cap)
 
     def draft_vocabulary(self, name: str, vocabulary: Vocabulary, reason: str) -> Release:
-        """The entry which says that a vocabulary is given away. Raises ValueError as `draft_run` does."""
+        """The entry for the release of a vocabulary. Raises ValueError as `draft_run` does."""
         return self._draft("vocabulary", name, reason, vocabulary=vocabulary)
 
     def _draft(self, kind: Literal["model", "vocabulary"], name: str, reason: str, **promise: object) -> Release:
@@ -243,12 +245,12 @@ class Ledger:
         if not reason:
             raise ValueError("a release needs a reason: who gets it, and what for?")
         if len(reason) > MOST_LETTERS:
-            raise ValueError(f"a release's reason has {MOST_LETTERS} letters at most, and this one {len(reason):,}")
+            raise ValueError(f"the reason of a release has at most {MOST_LETTERS:,} characters, not {len(reason):,}")
         releases, newest, _ = self._whole()
         for earlier in releases:
             if (earlier.kind, earlier.name) == (kind, name):
                 raise ValueError(
-                    f"{name} is in the ledger already, as entry {earlier.number}: giving the same thing away again "
+                    f"{name} is in the ledger already, as entry {earlier.number}: releasing the same thing again "
                     "promises nothing new."
                 )
         return Release(
@@ -265,10 +267,12 @@ class Ledger:
         )
 
     def enter(self, draft: Release) -> Release:
-        """Write a drafted entry, with the time of now. Cannot be undone.
+        """Write a drafted entry with the current time. This cannot be undone.
 
-        A draft fits the ledger that it was made from and no other, so what somebody was shown about it is what happens.
-        Raises LedgerChanged where the ledger has got another entry since.
+        A draft fits only the ledger it was made from, so its effect is exactly what the user was shown.
+
+        Raises:
+            LedgerChanged: The ledger got another entry in the meantime.
         """
         with full_disk_as_sentence("the release", self.folder):
             for folder in (self.folder.parent, self.folder):
@@ -277,20 +281,20 @@ class Ledger:
                 _, newest = self._bring_up()
                 if (draft.number, draft.previous) != (newest.number + 1, newest.sha256):
                     raise LedgerChanged(
-                        f"The ledger of cohort {self.corpus.digest()} has got another entry since this release was "
-                        "shown. Nothing was entered: look at what it means now, and confirm again."
+                        f"The ledger of cohort {self.corpus.digest()} got another entry after this release was "
+                        "shown. Nothing was entered: check what it means now, and confirm again."
                     )
                 release = draft.model_copy(update={"time": time.time()})
                 self._put(release)
         return release
 
     def _put(self, release: Release) -> None:
-        """Write an entry beside its place, sync it, link it there, and have the head speak of it."""
+        """Write an entry beside its place, sync it, link it there, and update the head."""
         beside = self.folder / f".{release.number}-{secrets.token_hex(4)}"
         content = release.model_dump_json(indent=1)
         try:
             written(beside, content)
-            os.link(beside, self.folder / _file_name(release.number))  # never over an entry
+            os.link(beside, self.folder / _file_name(release.number))  # fails instead of replacing an entry
         finally:
             beside.unlink(missing_ok=True)
         sync(self.folder)
@@ -298,7 +302,7 @@ class Ledger:
 
 
 def _most_notes(workspace: Workspace, corpus: CorpusSpec) -> float:
-    """Most training notes of one patient of a cohort; ∞ where it is gone, so that nobody knows."""
+    """Largest number of training notes of one patient in a cohort; ∞ if the cohort is gone and nobody knows."""
     try:
         notes = workspace.corpus(corpus, store=False).training_notes()
     except CohortGone:
@@ -307,12 +311,13 @@ def _most_notes(workspace: Workspace, corpus: CorpusSpec) -> float:
 
 
 def refuse_public_seed(run_id: str, mechanism: Mechanism) -> None:
-    """Raise ValueError, a sentence, for a private run whose noise came from a public seed."""
+    """Raise ValueError, with a sentence, for a private run whose noise came from a public seed."""
     if mechanism.noise_source != "secret":
         raise ValueError(
-            f"Run {run_id} took its noise from a public seed, so that anyone can draw it again: it is {REPRODUCIBLE}. "
+            f"Run {run_id} took its noise from a public seed, so anyone can generate it again: it is {REPRODUCIBLE}. "
             "To release a private model, train it with secret noise (`python -m core train --secret-noise`, or the "
-            "switch on the page Train). On imported notes every new run has it: delete this one and train it again."
+            "switch on the page Train). On imported notes every new run has secret noise: delete this run and train "
+            "it again."
         )
 
 

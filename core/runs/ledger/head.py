@@ -1,8 +1,9 @@
 """The head of a ledger: number and SHA-256 of its newest entry, which no later entry covers.
 
-The file `head` beside the entries. Who appends holds `appending`, and three things happen in turn: the head is brought
-up to the newest entry, the new entry is linked into place, the head is replaced. So a head is never more than one entry
-behind, whoever dies when, and one entry behind it is an interrupted append and nothing else.
+It is the file `head` beside the entries. A process that appends holds `appending` and does three things in turn: it
+brings the head up to the newest entry, links the new entry into place, and replaces the head. So a head is never more
+than one entry behind, whenever a process dies; if it is one behind, an append was interrupted and nothing else
+happened.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ NAME = "head"
 
 
 class Head(BaseModel):
-    """What the newest entry is. Number 0 stands in a ledger whose first entry is being written."""
+    """Number and digest of the newest entry. The number is 0 while the first entry of a ledger is being written."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -31,7 +32,7 @@ class Head(BaseModel):
 
     @classmethod
     def read(cls, folder: Path) -> Head | None:
-        """The head in `folder`; None where there is none. Raises ValueError, without a sentence, for a damaged one."""
+        """The head in `folder`; None if there is none. Raises ValueError, without a sentence, if it is damaged."""
         try:
             return cls.model_validate_json((folder / NAME).read_text(encoding="utf-8"))
         except FileNotFoundError:
@@ -40,9 +41,9 @@ class Head(BaseModel):
             raise ValueError(NAME) from error
 
     def replace(self, folder: Path) -> None:
-        """Put this head in the place of another, on the disk when this returns: any reader sees the one or the other.
+        """Replace the head by this one, on disk when this returns; any reader sees either the old or the new one.
 
-        To be called while `appending` only: a head that goes back would make whole ledgers look harmed.
+        Call this only while `appending`: a head that went back would make intact ledgers look damaged.
         """
         beside = folder / f".{NAME}-{secrets.token_hex(4)}"
         try:
@@ -55,16 +56,16 @@ class Head(BaseModel):
 
 @contextmanager
 def appending(folder: Path) -> Iterator[None]:
-    """Wait until nobody else, thread or process, appends to the ledger in `folder`, which is there; then keep it so.
+    """Wait until no other thread or process appends to the ledger in `folder`, which must exist; then keep it so.
 
-    The lock is the folder's own and ends with the process. Not to be entered twice by one thread.
+    The lock is on the folder itself and ends with the process. A thread must not enter it twice.
     """
     with locked(folder):
         yield
 
 
 def written(path: Path, text: str) -> None:
-    """Write a new file and have it on the disk."""
+    """Write a new file and sync it to disk."""
     with create(path, private=True).open("w", encoding="utf-8") as file:
         file.write(text)
         file.flush()

@@ -1,4 +1,4 @@
-"""What an entry does to a ledger's totals, to be shown and agreed to before it is written."""
+"""The effect of an entry on a ledger's totals, to be shown and confirmed before the entry is written."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ NO_RELEASE = "nothing released"
 
 @dataclass(frozen=True)
 class Change:
-    """One total before and after an entry, each (ε, δ), None where nothing is released that speaks of it.
+    """One total before and after an entry, each (ε, δ); None if nothing is released that concerns it.
 
-    `combined` marks what both units' releases come to together, for one patient or one note
+    `combined` marks what the releases of both units amount to together, for one patient or one note
     (`core.runs.ledger.totals`).
     """
 
@@ -37,13 +37,13 @@ class Change:
 
 @dataclass(frozen=True)
 class Effect:
-    """Every total that an entry changes or leaves, and why totals after it are infinite (sentences)."""
+    """Every total after an entry, changed or not, and why totals are infinite (sentences)."""
 
     changes: tuple[Change, ...]
     reasons: tuple[str, ...]
 
     def over(self, budget: float) -> list[Unit]:
-        """Units whose own total is above `budget` after the entry."""
+        """Units whose own total exceeds `budget` after the entry."""
         return [
             one.unit for one in self.changes if not one.combined and one.after is not None and one.after[0] > budget
         ]
@@ -54,7 +54,7 @@ class Effect:
 
 
 def effect(releases: Sequence[Release], draft: Release, corpus: Corpus, delta: float = DELTA) -> Effect:
-    """What the totals of `releases` at `delta` become once `draft` is among them; `corpus` is their cohort."""
+    """How `draft` changes the totals of `releases` at `delta`; `corpus` is their cohort."""
     before, after = _standing(releases, corpus, delta), _standing([*releases, draft], corpus, delta)
     changes = [
         Change(unit, f"one {unit}, by what is released per {unit}", _own(before[0][unit]), _own(after[0][unit]))
@@ -89,7 +89,7 @@ def _group(standing: _Standing, unit: Unit) -> Together | None:
 
 
 def total_text(total: tuple[float, float] | None) -> str:
-    """`ε = 2 at δ = 10⁻⁵`, `ε = ∞ (nothing is promised)`, or that nothing is released; a huge ε is called empty."""
+    """`ε = 2 at δ = 10⁻⁵`, `ε = ∞ (nothing is promised)`, or that nothing is released; marks a huge ε as empty."""
     if total is None:
         return NO_RELEASE
     epsilon, delta = total

@@ -1,10 +1,10 @@
-"""The sum of a ledger: what was promised so far to one note, and to one patient.
+"""The totals of a ledger: what was promised so far to one note, and to one patient.
 
-Promises for notes and for patients speak of different neighbours and do not add up, so each unit has its own total.
-What both come to for one patient and for one note, `together` says: the first by exact accounting for all notes of the
-patient (core.training.accounting.group_privacy), the second by group privacy.
-Runs compose by their privacy losses (core.training.accounting.composition), vocabularies by basic composition (ε and δ
-added). A total is infinite, and says why, where a release has no privacy or where its noise has a public seed.
+Promises for notes and for patients are about different neighbours and do not add up, so each unit has its own total.
+`together` says what both amount to for one patient and for one note: the first by exact accounting for all notes of the
+patient (core.training.accounting.group_privacy), the second by group privacy. Runs compose by their privacy losses
+(core.training.accounting.composition), vocabularies by basic composition (ε and δ added). A total is infinite, with the
+reason, if a release has no privacy or its noise has a public seed.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from core.training.accounting.group_privacy import patient_epsilon
 from core.training.accounting.mechanism import Mechanism
 from core.training.accounting.room import room
 
-DELTA = 1e-5  # at which totals are told unless another is asked for
-EMPTY = 100.0  # an ε beyond which a promise is told as none
-NOTHING = 0.5  # a promise that may fail as often as this is told as none
+DELTA = 1e-5  # δ of totals unless another is requested
+EMPTY = 100.0  # above this ε a promise is reported as none
+NOTHING = 0.5  # a promise that may fail with at least this probability is reported as none
 
 
 @dataclass(frozen=True)
 class Promised:
     """A unit's total at `delta`.
 
-    `epsilon` is ∞ where `reasons` (sentences) say why. `if_independent` is the composed ε whatever the reasons: what
-    would hold for the private releases alone, had each drawn secret noise. `added` is the plain sum of their ε.
-    `accountant` gave the composed part. With no `releases` of its own a unit's `epsilon` is 0, which speaks of nothing:
-    what the other unit's releases mean for it is `for_patient`'s and `for_note`'s to say, and `together` says it.
+    `epsilon` is ∞ if there are `reasons` (sentences). `if_independent` is the composed ε whatever the reasons: what
+    would hold for the private releases alone, had each used secret noise. `added` is the plain sum of their ε.
+    `accountant` computed the composed part. Without `releases` of its own, a unit's `epsilon` is 0, which says nothing:
+    `for_patient` and `for_note` compute what the other unit's releases mean for it, and `together` states it.
     """
 
     unit: Unit
@@ -49,10 +49,13 @@ class Promised:
 
 
 def promised(releases: Sequence[Release], unit: Unit, delta: float = DELTA) -> Promised:
-    """The total of one unit over a cohort's releases. Raises ValueError for a δ outside (0, 1).
+    """The total of one unit over a cohort's releases.
 
     Releases without privacy count for every unit; those that protect the other unit are left to `for_patient` and
     `for_note`.
+
+    Raises:
+        ValueError: δ lies outside (0, 1).
     """
     if not 0 < delta < 1:
         raise ValueError(f"δ must lie between 0 and 1, not {delta}")
@@ -86,15 +89,17 @@ def promised(releases: Sequence[Release], unit: Unit, delta: float = DELTA) -> P
 
 
 def room_left(releases: Sequence[Release], unit: Unit, budget: float, delta: float = DELTA) -> Mechanism | None:
-    """One more run like the unit's last that keeps `promised` within (budget, `delta`); None where nothing fits.
+    """One more run like the unit's last that keeps `promised` within (budget, `delta`); None if nothing fits.
 
-    Vocabularies have had their share of both (basic composition), so runs together may spend what is left. The answer's
-    own ε is told at the whole `delta`, as the other entries'. Speaks of the unit's own releases alone. Raises
-    ValueError where the unit has no run to be like, or has no finite total.
+    Vocabularies have used their share of both (basic composition), so runs together may spend what is left. The
+    result's own ε is given at the whole `delta`, like the other entries'. Only the unit's own releases are considered.
+
+    Raises:
+        ValueError: The unit has no run to take as a model, or no finite total.
     """
     mechanisms = mechanisms_of(releases, unit)
     if not mechanisms or promised(releases, unit, delta).reasons:
-        raise ValueError(f"there is room for one {unit} only where a run was released and the total is finite")
+        raise ValueError(f"room for one {unit} can be computed only after a run was released and with a finite total")
     words = _vocabularies([release for release in releases if release.unit == unit])
     left, left_delta = budget - sum(spent for spent, _ in words), delta - sum(share for _, share in words)
     if left <= 0 or left_delta <= 0:
@@ -115,16 +120,16 @@ def _vocabularies(releases: Sequence[Release]) -> list[tuple[float, float]]:
 
 def _without_privacy(releases: Sequence[Release]) -> list[str]:
     return [
-        f"{release.name} was trained without privacy: whoever has it may learn anything about anybody."
+        f"{release.name} was trained without privacy: anyone who has it may learn anything about anybody."
         for release in releases
         if release.unit is None
     ]
 
 
 def _public_noise(releases: Sequence[Release]) -> list[str]:
-    """Entries of older versions. Who has such a model draws its noise again, whatever unit it was to protect."""
+    """Entries of older versions: anyone with such a model can generate its noise again, whatever unit it protected."""
     return [
-        f"{release.name} took its noise from a public seed, so that anyone can draw it again ({REPRODUCIBLE}): nothing "
+        f"{release.name} took its noise from a public seed, so anyone can generate it again ({REPRODUCIBLE}): nothing "
         "is promised to anybody."
         for release in releases
         if release.mechanism is not None and release.mechanism.noise_source != "secret"
@@ -133,26 +138,26 @@ def _public_noise(releases: Sequence[Release]) -> list[str]:
 
 @dataclass(frozen=True)
 class Together:
-    """What the releases of both units promise to one: (ε, δ). A huge ε or a δ near 1 promises nothing."""
+    """What the releases of both units promise to one unit: (ε, δ). A huge ε or a δ near 1 promises nothing."""
 
     unit: Unit
     epsilon: float
     delta: float
-    notes: int | None  # of the patient with the most, who is spoken of
+    notes: int | None  # number of notes of the patient with the most, whom this is about
 
     def sentence(self) -> str:
-        """What it promises, in words."""
+        """The promise in words."""
         whom = "one note" if self.notes is None else f"the patient with the most notes ({self.notes:,})"
         nothing = self.epsilon > EMPTY or self.delta >= NOTHING
         promise = "nothing at all" if nothing else f"ε = {promised_text(self.epsilon)} at δ = {delta_text(self.delta)}"
-        return f"For {whom} all of it together promises {promise}."
+        return f"For {whom}, everything together promises {promise}."
 
 
 def together(releases: Sequence[Release], note: Promised, patient: Promised, corpus: Corpus) -> list[Together]:
-    """What everything released of `corpus` promises one patient and one note, from the units' totals.
+    """What everything released of `corpus` promises to one patient and to one note, from the units' totals.
 
-    Only of a unit whose own total leaves releases out: there that total is no answer. Nothing where both totals are
-    infinite anyway.
+    Only for a unit whose own total leaves releases out, and is therefore no answer. Empty if both totals are infinite
+    anyway.
     """
     found: list[Together] = []
     if note.reasons and patient.reasons:
@@ -166,9 +171,9 @@ def together(releases: Sequence[Release], note: Promised, patient: Promised, cor
 
 
 def most_notes(releases: Sequence[Release], corpus: Corpus) -> int:
-    """Most notes of one patient that any of the releases which protect notes may have read (row J7).
+    """Largest number of notes of one patient that any release protecting notes may have read (Jagannatha 2021).
 
-    A run reads at most so many of a patient; an entry that does not say how many may have read all.
+    A run may have a cap on the notes of a patient; an entry without one may have read all.
     """
     limits = [release.most_notes for release in releases if release.unit == "note"]
     known = [limit for limit in limits if limit is not None]
@@ -179,9 +184,8 @@ def most_notes(releases: Sequence[Release], corpus: Corpus) -> int:
 def for_patient(releases: Sequence[Release], note: Promised, patient: Promised, notes: int) -> tuple[float, float]:
     """(ε, δ) of everything together for a patient with at most `notes` notes.
 
-    The runs that protect notes are composed for `notes` of them (`core.training.accounting.group_privacy`);
-    vocabularies that were released by themselves are added by the group formula, and the patients' own total by basic
-    composition.
+    Runs that protect notes are composed for `notes` of them (`core.training.accounting.group_privacy`). Vocabularies
+    released by themselves are added by the group formula, and the patients' own total by basic composition.
     """
     group, group_delta = (0.0, 0.0) if note.releases == 0 else _of_notes(releases, note, notes)
     own = (patient.epsilon, patient.delta) if patient.releases else (0.0, 0.0)
@@ -192,8 +196,8 @@ def for_patient(releases: Sequence[Release], note: Promised, patient: Promised, 
 def for_note(note: Promised, patient: Promised) -> tuple[float, float]:
     """(ε, δ) of everything together for one note.
 
-    Two data sets that differ in a note differ in one patient's notes: take the patient out, put them back changed. That
-    is twice the promise for a patient (group privacy with k = 2), added to the notes' own total.
+    Two data sets that differ in a note differ in one patient's notes: remove the patient, then add them back changed.
+    That is twice the promise for a patient (group privacy with k = 2), added to the notes' own total.
     """
     group, group_delta = (0.0, 0.0) if patient.releases == 0 else _group(patient, 2)
     own = (note.epsilon, note.delta) if note.releases else (0.0, 0.0)

@@ -1,9 +1,9 @@
-"""How rare the diseases of patients and admissions are (row J10), as DuckDB queries over a cohort's Parquet files.
+"""Rarity of the diseases of patients and admissions (Jagannatha 2021, appendix A), by DuckDB over a cohort's Parquet.
 
-What is kept between questions is each patient's (or admission's) log probability and number of codes.
+Between queries, only the log probability and the number of codes of each patient (or admission) are kept.
 """
 
-# ruff: noqa: S608 — every query is written here; what users type is a parameter
+# ruff: noqa: S608 — every query is written in this file; user input is passed as parameters
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ import pandas as pd
 import pyarrow as pa
 
 Level = Literal["patient", "admission"]
-MEMORY = "384MB"  # what DuckDB may hold beside the app
+MEMORY = "384MB"  # memory limit for DuckDB, beside the app
 _PARAMETER = re.compile(r"\$(\w+)")
 
-# Equations 4–5 of Jagannatha et al. 2021 over a relation `held` (unit, code), a code once a unit, and `units` (unit):
-# log p(c) = Σ_all log(1 − p) + Σ_held (log p − log(1 − p)). A code that every unit holds says nothing of any of them.
+# Jagannatha 2021, eq. 4–5, over the relations `held` (unit, code), each code once per unit, and `units` (unit):
+# log p(c) = Σ_all log(1 − p) + Σ_held (log p − log(1 − p)). A code that every unit has says nothing about any of them.
 PROFILE = """
 WITH rates AS (
     SELECT code, count(*) / (SELECT count(*) FROM units) AS p FROM held GROUP BY code
@@ -35,10 +35,10 @@ SELECT units.unit, coalesce(sum(weight), 0) + (SELECT coalesce(sum(absent), 0) F
 FROM units LEFT JOIN held USING (unit) LEFT JOIN weights USING (code) GROUP BY units.unit
 """
 
-# A patient's codes, each once.
+# Each patient's codes, each code once.
 _CODED = "SELECT DISTINCT patient_id, unnest(icd_codes) AS code FROM read_parquet($patients) WHERE split <> 'canary'"
 
-# Codes of admissions: as the notes' own table says, or those of the patient that a note of the admission names.
+# Codes of admissions: by the table of diagnoses, or those codes of the patient that a note of the admission names.
 _DIAGNOSED = "SELECT DISTINCT admission_id AS unit, code FROM read_parquet($diagnoses)"
 _NAMED = f"""
 SELECT DISTINCT n.admission_id AS unit, w.code FROM (
@@ -51,9 +51,9 @@ JOIN ({_CODED}) c ON c.patient_id = n.patient_id AND c.code = w.code WHERE n.spa
 
 @dataclass(eq=False)
 class DiseaseProfiles:
-    """The patients of one cohort: `patients` and `notes` are its Parquet files; beside them there may be `diagnoses`.
+    """The patients of one cohort: `patients` and `notes` are its Parquet files, possibly with `diagnoses` beside them.
 
-    May be shared by threads: every question opens a DuckDB of its own, which may hold MEMORY.
+    Threads may share it: every query opens its own DuckDB, limited to MEMORY.
     """
 
     patients: Path
@@ -62,7 +62,7 @@ class DiseaseProfiles:
 
     @property
     def diagnoses(self) -> Path | None:
-        """The file that says which admission has which codes, if the cohort came with one."""
+        """The file with the codes of each admission, if the cohort came with one."""
         file = self.notes.with_name("diagnoses.parquet")
         return file if file.exists() else None
 
@@ -80,17 +80,17 @@ class DiseaseProfiles:
             yield database
 
     def ask(self, query: str, **parameters: Any) -> pd.DataFrame:
-        """The answer to a query with `$name` parameters, written in the code and never typed by a user."""
+        """The result of a query with `$name` parameters. Queries are written in the code, never by a user."""
         with self._database() as database:
             return database.execute(query, {name: parameters[name] for name in set(_PARAMETER.findall(query))}).df()
 
     def profile(self, level: Level, wordings: Mapping[str, str] | None = None) -> dict[str, np.ndarray]:
-        """Disease profiles of every judged unit: `patient` (whose it is, a number), `log_probability` and `codes`.
+        """Disease profiles of every evaluated unit: `patient` (a number), `log_probability` and `codes`.
 
-        Codes are counted over all patients but canaries, or over all admissions. Where the notes came with diagnoses
-        of admissions these count. The synthetic hospital codes patients alone: an admission has those codes of its
-        patient that one of its notes names, by `wordings` (code → words). One without codes has no profile. Made once,
-        then kept as `profile_<level>` (unit, patient_id, log_probability, codes).
+        Codes are counted over all patients except canaries, or over all admissions. If the notes came with diagnoses
+        per admission, these count. The synthetic hospital codes patients only: an admission has those codes of its
+        patient that one of its notes names, by `wordings` (code → words). An admission without codes has no profile.
+        Profiles are computed once, then kept as `profile_<level>` (unit, patient_id, log_probability, codes).
         """
         name = f"profile_{level}"
         with self._database() as database:
@@ -124,7 +124,7 @@ class DiseaseProfiles:
         return database.sql(query, params=used).to_arrow_table()
 
     def rates(self, codes: Sequence[str]) -> dict[str, float]:
-        """Share of the cohort's patients (canaries apart) who hold each of these codes."""
+        """Share of the cohort's patients (except canaries) with each of these codes."""
         query = """
             WITH held AS (SELECT DISTINCT patient_id, unnest(icd_codes) AS code FROM read_parquet($patients)
                           WHERE split <> 'canary')
@@ -134,13 +134,13 @@ class DiseaseProfiles:
         return dict(zip(found["code"], found["share"], strict=True))
 
     def codes(self) -> list[str]:
-        """Every code that somebody holds, canaries apart, in alphabetical order."""
+        """Every code that a patient other than a canary has, in alphabetical order."""
         return self.ask(f"SELECT DISTINCT code FROM ({_CODED}) ORDER BY code", patients=str(self.patients))[
             "code"
         ].tolist()
 
     def described(self) -> dict[str, str]:
-        """Code → description, of the codes that came with one."""
+        """Code → description, for the codes that came with one."""
         if self.diagnoses is None:
             return {}
         query = "SELECT code, first(wording) AS words FROM read_parquet($diagnoses) WHERE wording <> '' GROUP BY code"

@@ -1,10 +1,10 @@
-"""Questions about patients, as DuckDB queries over a cohort's and a run's Parquet files.
+"""Queries about patients, by DuckDB over a cohort's and a run's Parquet files.
 
-Nothing here reads a table whole: every answer is an aggregate, or the rows of one bucket or one patient. How rare a
-patient's diseases are comes from `core.runs.patients.disease_profiles`.
+Nothing here reads a whole table: every result is an aggregate, or the rows of one bucket or one patient. The rarity of
+a patient's diseases comes from `core.runs.patients.disease_profiles`.
 """
 
-# ruff: noqa: S608 — every query is written here; what users type is a parameter
+# ruff: noqa: S608 — every query is written in this file; user input is passed as parameters
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from core.runs.audits import StoredAudit
 from core.runs.patients.disease_profiles import DiseaseProfiles, Level
 from core.runs.run import Run
 
-# The values of a patient that prompts made the model write: leaks of members, coincidences with held-out patients.
+# Values of a patient that the model wrote after prompts: leaks of members, coincidences with held-out patients.
 _WRITTEN = "rule = 'value' AND ((split = 'member' AND kind IN ('leak', 'linked leak')) OR split = 'heldout')"
 
 
 @dataclass(frozen=True)
 class Scored:
-    """The scores of one attack on one run: their file, and the attack's own threshold (None: mean of the members').
+    """The scores of one attack on one run: their file, and the attack's own threshold (None: the members' mean).
 
-    `public` makes it a likelihood ratio: the loss scores in `file` less those of the public base model in `public`, for
-    the units of which both read the same number of notes.
+    With `public` it is a likelihood ratio: the loss scores in `file` minus those of the public base model in `public`,
+    for the units of which both scored the same number of notes.
     """
 
     attack: str
@@ -39,7 +39,7 @@ class Scored:
 
     @property
     def source(self) -> str:
-        """The attack whose rows of the files are read."""
+        """The attack whose rows are read from the files."""
         return self.attack if self.public is None else LOSS
 
     @property
@@ -49,10 +49,11 @@ class Scored:
 
 
 def judges(run: Run, audit: StoredAudit, base: Run | None) -> dict[str, Scored]:
-    """Every attack that judged patients of a run, by name: the ratio to the public model first, then the loss.
+    """Every attack that scored patients of a run, by name: the ratio to the public model first, then the loss.
 
     The ratio is that of the full audit; without one it is computed from the quick audits of the run and of `base`, the
-    public model's run. A word list of the run's own has other tokens than the public model's: no ratio is computed.
+    public model's run. A run with a vocabulary from its notes has other tokens than the public model, so it has no
+    computed ratio.
     """
     loss = run.folder / "tables" / "scores.parquet"
     found = {LOSS: Scored(LOSS, loss)}
@@ -65,10 +66,10 @@ def judges(run: Run, audit: StoredAudit, base: Run | None) -> dict[str, Scored]:
 
 @dataclass(frozen=True)
 class Filters:
-    """Which patients are looked at; an empty or None setting lets everybody pass.
+    """Which patients to include; an empty or None setting includes everybody.
 
-    `code` is the start of one of the patient's codes, `least_notes` and `most_notes` bound their scored notes, `field`
-    is a PHI field that prompts made the run write.
+    `code` is the start of one of the patient's codes, `least_notes` and `most_notes` bound the number of scored notes,
+    `field` is a PHI field that the run wrote after prompts.
     """
 
     code: str = ""
@@ -101,8 +102,8 @@ class Filters:
         return " AND ".join(parts) or "true", values
 
 
-# Units that an attack judges (patients or admissions): score = mean over their notes, caught = above the threshold,
-# percentile = share of held-out units that score less, ties ½, a held-out unit not compared with itself.
+# Units that an attack scores (patients or admissions): score = mean over their notes, caught = above the threshold,
+# percentile = share of held-out units that score less, ties ½; a held-out unit is not compared with itself.
 _READ = {
     False: """
 notes AS (
@@ -152,7 +153,7 @@ _UNIT = {"patient": "patient_id", "admission": "admission_id"}
 
 
 class PatientTables(DiseaseProfiles):
-    """The patients of one cohort, what attacks on a run say of them, and what prompts made it write of them."""
+    """The patients of one cohort, what attacks on a run say about them, and what the run wrote about them."""
 
     # Units -------------------------------------------------------------------------------------------------------
 
@@ -163,10 +164,10 @@ class PatientTables(DiseaseProfiles):
         filters: Filters = Filters(),  # noqa: B008
         hits: Path | None = None,
     ) -> pd.DataFrame:
-        """One row a unit that an attack judges and that has a profile: numbers alone, no text.
+        """One row per unit that an attack scores and that has a profile: numbers only, no text.
 
-        Columns: patient (a number), member, score, percentile, tokens (mean of a note), log_probability, codes (number
-        of different ones), passes (the filters). `profile(level)` must have been asked for.
+        Columns: patient (a number), member, score, percentile, tokens (mean per note), log_probability, codes (number
+        of different ones), passes (the filters). Call `profile(level)` first.
         """
         where, values = filters.conditions(hits)
         query = f"""
@@ -177,7 +178,7 @@ class PatientTables(DiseaseProfiles):
         return self.ask(query, **self._scores(scored), patients=str(self.patients), **values)
 
     def _patients_if(self, where: str) -> str:
-        """The patients' table is read only when a filter asks about it."""
+        """The join with the patients' table, only if a filter needs it."""
         return "JOIN read_parquet($patients) p ON p.patient_id = u.patient_id" if "p." in where else ""
 
     def _scores(self, scored: Scored) -> dict[str, Any]:
@@ -201,11 +202,11 @@ class PatientTables(DiseaseProfiles):
     ) -> pd.DataFrame:
         """The patients with low ≤ ln p(c) < high of `within` (None: all), highest score first; or one by id.
 
-        Columns: patient_id, split, age, sex, icd_codes, log_probability, percentile_rarity (share of judged patients
-        whose profile is rarer, ties ½), notes (scored ones), score, percentile, caught, attacks (that judged them),
-        catching (how many of those catch them, at their own thresholds), fields, texts (generations that wrote a value
-        of theirs) and `total`, the number of rows without `limit`. On the level `admission` those patients are listed
-        of whom an admission lies within. Profiles of both levels must have been asked for where they are used.
+        Columns: patient_id, split, age, sex, icd_codes, log_probability, percentile_rarity (share of scored patients
+        whose profile is rarer, ties ½), notes (scored ones), score, percentile, caught, attacks (number that scored
+        them), catching (number that catch them, at their own thresholds), fields, texts (generations that contain a
+        value of theirs) and `total`, the number of rows without `limit`. On the level `admission`, patients are listed
+        who have an admission within the range. Call `profile` first, for both levels if both are used.
         """
         where, values = filters.conditions(hits)
         chosen = f"{where} AND p.split IN ('member', 'heldout')"
@@ -244,13 +245,13 @@ class PatientTables(DiseaseProfiles):
         )
 
     def caught_by(self, attacks: Sequence[Scored], patient_ids: Sequence[str]) -> pd.DataFrame:
-        """How many attacks judge each of these patients and catch them: columns patient_id, attacks, catching."""
+        """Numbers of attacks that score and that catch each of these patients: patient_id, attacks, catching."""
         found = self.scores_of(attacks, patient_ids)
         grouped = found.groupby("patient_id")["caught"].agg(attacks="size", catching="sum")
         return grouped.reset_index()
 
     def scores_of(self, attacks: Sequence[Scored], patient_ids: Sequence[str]) -> pd.DataFrame:
-        """Every attack's judgement of these patients, a row each: patient_id, attack, score, threshold, caught."""
+        """Every attack's decision on these patients, one row each: patient_id, attack, score, threshold, caught."""
         wanted = pd.DataFrame(
             [
                 (one.attack, one.source, str(file), file == one.public, one.public is not None, one.threshold)
@@ -286,7 +287,7 @@ class PatientTables(DiseaseProfiles):
             return database.execute(query, {"files": sorted(set(wanted["file"])), "ids": list(patient_ids)}).df()
 
     def written(self, hits: Path, patient_ids: Sequence[str]) -> pd.DataFrame:
-        """What prompts made the run write of these patients: patient_id, `fields` (names, sorted), `texts` (number)."""
+        """What the run wrote about these patients: patient_id, `fields` (names, sorted), `texts` (number)."""
         query = f"""
             SELECT patient_id, list_sort(list(DISTINCT field)) AS fields, count(DISTINCT generation_id) AS texts
             FROM read_parquet($hits) WHERE {_WRITTEN} AND patient_id IN (SELECT unnest($ids)) GROUP BY patient_id"""
@@ -295,7 +296,7 @@ class PatientTables(DiseaseProfiles):
     # One patient -------------------------------------------------------------------------------------------------
 
     def record(self, patient_id: str) -> dict[str, Any] | None:
-        """The patient's row of the cohort; None for an id that nobody has."""
+        """The patient's row of the cohort; None if no patient has this id."""
         query = "SELECT * FROM read_parquet($patients) WHERE patient_id = $patient_id"
         found = self.ask(query, patients=str(self.patients), patient_id=patient_id)
         return None if found.empty else found.iloc[0].to_dict()
@@ -308,7 +309,7 @@ class PatientTables(DiseaseProfiles):
         return self.ask(query, notes=str(self.notes), patient_id=patient_id)
 
     def leaks_of(self, patient_id: str, hits: Path, generations: Path) -> pd.DataFrame:
-        """Every span of the texts that wrote a value of this patient, those of other patients too.
+        """Every span in the texts that contain a value of this patient, including spans of other patients.
 
         Columns: generation_id, prompt, text, start, end, field, kind, value, patient_id.
         """
@@ -324,5 +325,5 @@ class PatientTables(DiseaseProfiles):
 
 
 def _units(scored: Scored, level: Level) -> str:
-    """The common table expressions of the units that an attack judges on a level."""
+    """Common table expressions of the units that an attack scores on a level."""
     return (_READ[scored.public is not None] + _UNITS).format(unit=_UNIT[level])

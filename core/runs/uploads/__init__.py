@@ -1,1 +1,1 @@
-"""Uploaded cohorts: whose they are, until when they stay, and their deletion with everything made from them."""
+"""Uploaded cohorts: who owns them, when they expire, and their deletion with everything made from them."""

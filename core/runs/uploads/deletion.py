@@ -39,14 +39,24 @@ log = logging.getLogger(__name__)
 
 
 def keep(workspace: Workspace, made: Path, *, owner: str, name: str, code: str = "") -> Upload:
-    """Take over the cohort that an import wrote into the folder `made` (on the workspace's disk) as the owner's.
+    """Take over the cohort that an import wrote to the folder `made` (on the workspace's disk), for its owner.
 
-    The record is written first: the cohort is never there without one. Of `code`, a deletion code to show to the owner,
-    only the hash is stored. Raises ValueError for a cohort that was not imported, DiskFull when it does not fit.
+    The record is written first, so the cohort never exists without one.
+
+    Args:
+        workspace: Where the cohort is stored.
+        made: The folder of the import.
+        owner: The browser session or signed-in user who uploaded the notes.
+        name: The name of the cohort.
+        code: A deletion code, shown to the owner; only its hash is stored.
+
+    Raises:
+        ValueError: The cohort was not imported, or there is no owner.
+        DiskFull: The cohort does not fit on the disk.
     """
     spec = CorpusSpec.model_validate_json((made / "spec.json").read_text(encoding="utf-8"))
     if spec.imported is None or not owner:
-        raise ValueError("only notes that somebody brought can be kept as theirs")
+        raise ValueError("only imported notes with an owner can be kept as an upload")
     now = time.time()
     code_hash = hashed(code) if code else ""
     upload = Upload(spec.digest(), owner, name, spec, now, now + 3600 * hours_kept(), code_hash=code_hash)
@@ -63,8 +73,10 @@ def keep(workspace: Workspace, made: Path, *, owner: str, name: str, code: str =
 def delete(workspace: Workspace, digest: str) -> bool:
     """Remove an uploaded cohort and everything made from it. `workspace` must see every run (no `viewer`).
 
-    False while a run on it is still being made or attacked: that is asked to stop, nobody sees it any more, and the
-    upload stays `due`. A run that is being attacked stays until then, since it alone says whose notes its audit is of.
+    Returns:
+        False while a run on it is still being trained or attacked. That job is asked to stop, nobody sees the upload
+        any more, and it stays `due`. A run under attack stays until then, since only the run records which notes its
+        audit is about.
     """
     root = workspace.root
     if not _begin_deletion(root, digest):
@@ -86,7 +98,7 @@ def delete(workspace: Workspace, digest: str) -> bool:
 
 
 def _damaged_of(root: Path, digest: str, run_ids: list[str]) -> list[Path]:
-    """What `verify --repair` put aside of a cohort, of the runs on it, and of their audits."""
+    """What `verify --repair` moved away of a cohort, of the runs on it, and of their audits."""
     cohorts = list((root / DAMAGED / "corpora").glob(f"{digest}.*"))
     runs = [path for path in (root / DAMAGED / "runs").glob("*/") if _is_of(path, digest)]
     names = {*run_ids, *(path.name.split(".")[0] for path in runs)}
@@ -95,27 +107,27 @@ def _damaged_of(root: Path, digest: str, run_ids: list[str]) -> list[Path]:
 
 
 def delete_orphans(workspace: Workspace, now: float | None = None) -> list[Path]:
-    """Delete what was made from uploads, where nothing in it can be read that says from which.
+    """Delete folders made from uploads if nothing readable in them says which upload it was.
 
-    It cannot be used, and nobody could ask for its deletion. Each folder goes when it is as old as an upload may
-    become. What has no mark of an upload stays, however damaged: it may be of notes that a command brought, and those
-    are for whoever runs commands to delete (`verify` names it).
+    Such a folder cannot be used, and nobody could ask for its deletion. It is deleted when it is as old as an upload
+    may become. A folder without the mark of an upload stays, however damaged: it may be about notes imported by
+    command, which the person who runs commands has to delete (`verify` names it).
     """
     root, now = workspace.root, time.time() if now is None else now
     gone = []
     for folder in run_folders(root, *RUN_PLACES):
-        with contextlib.suppress(OSError):  # it goes while it is looked at
+        with contextlib.suppress(OSError):  # it was removed in the meantime
             if marked_cohort(folder) != "" or in_use(workspace.lock_file(folder.name.split(".")[0])):
                 continue
             if folder.stat().st_mtime + seconds_kept() <= now and cohort_of(folder) is None:
-                log.warning("%s is deleted: it is of an upload, and nothing in it says of which.", folder)
+                log.warning("%s is deleted: it was made from an upload, and nothing in it says from which.", folder)
                 remove(folder)
                 gone.append(folder)
     return gone
 
 
 def _begin_deletion(root: Path, digest: str) -> bool:
-    """Have the record say that the upload is leaving, so that nobody sees any of it. False where there is no upload."""
+    """Mark the upload's record as being deleted, so that nobody sees it any more. False if there is no upload."""
     try:
         upload = read_record(record_file(root, digest))
     except RecordBroken:
@@ -127,14 +139,14 @@ def _begin_deletion(root: Path, digest: str) -> bool:
         record = make_folder(root / FOLDER / ASIDE, private=True) / f"{digest}.json"
         _clear(record)
         create(record)
-        os.utime(record, (0, 0))  # it is due until all is gone
+        os.utime(record, (0, 0))  # the upload is due until everything is gone
     else:
         return False
     return True
 
 
 def _clear(record: Path) -> None:
-    """Remove a record, whatever it has become."""
+    """Remove a record, whether it is a file or a folder."""
     if record.is_dir():
         shutil.rmtree(record, ignore_errors=True)
     else:
@@ -142,9 +154,9 @@ def _clear(record: Path) -> None:
 
 
 def _stopped(lock: Path, job: Path, *others: Path) -> bool:
-    """Remove a job's folder, and others with it; while somebody is at the job, ask them to stop instead: False."""
+    """Remove a job's folder and the others. If a process works on the job, ask it to stop instead and return False."""
     if in_use(lock):
-        with contextlib.suppress(FileNotFoundError):  # it ended, and went, this moment
+        with contextlib.suppress(FileNotFoundError):  # the job ended and was removed at this moment
             (job / CANCEL_FILE).touch()
         return False
     noise_key.destroy(job)

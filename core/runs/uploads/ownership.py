@@ -1,8 +1,8 @@
-"""Of whose notes a folder is: the cohort that a run is about, and the mark of what was uploaded on a page.
+"""Which notes a folder is about: the cohort of a run, and the mark of cohorts uploaded on a page.
 
-Whatever was made from an upload is deleted with it, also when a file of it is damaged. So a run says in three places
-which cohort it is about: in its spec, in its checksums and, if the cohort was uploaded, in a mark. Notes that a command
-brought have no mark, and nothing that lacks one is ever deleted by age.
+Everything made from an upload is deleted with it, even if one of its files is damaged. So a run names its cohort in
+three places: in its spec, in its checksums and, if the cohort was uploaded, in a mark. Notes imported by command have
+no mark, and nothing without a mark is ever deleted because of its age.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from core.spec.parts import digest_of
 from core.spec.schema import SpecUnreadable
 from core.spec.schema import read as read_settings
 
-UPLOADED = "uploaded"  # the mark: empty in the folder of a cohort, the cohort's digest in that of a run on it
+UPLOADED = "uploaded"  # name of the mark: empty in a cohort's folder, the cohort's digest in the folder of a run on it
 
 
 def mark_cohort(folder: Path) -> None:
@@ -26,12 +26,12 @@ def mark_cohort(folder: Path) -> None:
 
 
 def mark_run(folder: Path, digest: str) -> None:
-    """Mark a run's folder as made from the upload of that digest."""
+    """Mark a run's folder as made from the upload with that digest."""
     replace_text(folder / UPLOADED, digest)
 
 
 def marked_cohort(folder: Path) -> str | None:
-    """The digest in the mark of a run's folder, empty where that cannot be read. None: it has no mark."""
+    """The digest in the mark of a run's folder, empty if it cannot be read. None if the folder has no mark."""
     try:
         marked = (folder / UPLOADED).read_bytes().decode("ascii", "replace")
     except FileNotFoundError:
@@ -42,10 +42,10 @@ def marked_cohort(folder: Path) -> str | None:
 
 
 def cohort_of(folder: Path) -> tuple[str, bool] | None:
-    """(digest, imported?) of the cohort that a run's folder is about. None: nobody can say.
+    """(digest, imported?) of the cohort of a run's folder; None if it cannot be determined.
 
-    Asked in this order: a spec whose digest the folder is named by, so that nothing in it has changed; the checksums;
-    the mark; and what can be read of a spec that is damaged or of a newer version.
+    The sources are, in this order: a spec whose digest is the folder's name, so that nothing in it has changed; the
+    checksums; the mark; and the readable part of a spec that is damaged or from a newer version.
     """
     by_spec, certain = _by_spec(folder)
     if certain:
@@ -58,7 +58,7 @@ def cohort_of(folder: Path) -> tuple[str, bool] | None:
 
 
 def _by_spec(folder: Path) -> tuple[tuple[str, bool] | None, bool]:
-    """The cohort that a run's spec names, and whether the spec is certainly the one that was written."""
+    """The cohort that a run's spec names, and whether the spec is certainly unchanged."""
     try:
         text = (folder / "spec.json").read_text(encoding="utf-8")
         stored = read_settings(text)
@@ -71,7 +71,7 @@ def _by_spec(folder: Path) -> tuple[tuple[str, bool] | None, bool]:
 
 
 def _by_settings(text: str) -> tuple[str, bool] | None:
-    """The cohort of settings that this version cannot use."""
+    """The cohort in settings that this version cannot use."""
     try:
         corpus = json.loads(text)["corpus"]
         return digest_of(corpus), corpus.get("imported") is not None

@@ -1,16 +1,16 @@
-"""Who brought which notes: cohorts that belong to one browser session or signed-in user, for a stated time only.
+"""Records of uploads: each cohort belongs to one browser session or signed-in user, for a limited time.
 
-A record in `uploads/<digest>.json` says whose the cohort of that digest is. It stays until everything made from the
-cohort is gone too: runs, half-made runs, audits, reference models. Notes that came by the command line have no record:
-they are for commands, and for the app only where `PHILAB_SHOW_IMPORTED=1` says so.
+A record in `uploads/<digest>.json` names the owner of the cohort with that digest. It stays until everything made from
+the cohort is gone as well: runs, unfinished runs, audits, reference models. Notes imported by command have no record:
+commands see them, and the app only with `PHILAB_SHOW_IMPORTED=1`.
 
-A record that cannot be read harms nobody else's: it is left out, named (`damaged_records`), and put aside in
+A record that cannot be read does not affect other uploads: it is left out, reported (`damaged_records`), and moved to
 `uploads/damaged/` under its name. Its cohort is then shown to nobody, and deleted when its folder is as old as an
-upload may become. So is an uploaded cohort whose record is gone altogether, and what was made from it: both are marked
-(`core.runs.uploads.ownership`).
+upload may become. The same happens to an uploaded cohort without any record, and to what was made from it: both are
+marked (`core.runs.uploads.ownership`).
 
-A browser session's uploads go an hour after the session was last there (`still_here`): nobody can reach them any more,
-but with their deletion code (`core.runs.uploads.deletion_codes`).
+A browser session's uploads are deleted an hour after the session was last active (`still_here`). After that, nobody
+could reach them except with their deletion code (`core.runs.uploads.deletion_codes`).
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ if TYPE_CHECKING:
     pass
 
 FOLDER = "uploads"
-ASIDE = "damaged"  # in it: records that cannot be read
-HOURS = 24.0  # how long notes that were uploaded are kept, unless PHILAB_UPLOAD_HOURS says otherwise
-HOURS_ALONE = 1.0  # …at most, when the browser session that brought them is gone
-OF_SESSION = "session-"  # how owners begin who are browser sessions
+ASIDE = "damaged"  # subfolder for records that cannot be read
+HOURS = 24.0  # how long uploaded notes are kept, unless PHILAB_UPLOAD_HOURS says otherwise
+HOURS_ALONE = 1.0  # …at most, once the browser session that uploaded them is gone
+OF_SESSION = "session-"  # prefix of owners that are browser sessions
 
 log = logging.getLogger(__name__)
 
 
 class RecordBroken(ValueError):
-    """A record of an upload cannot be read. The text is a sentence with the file and the reason, not its content."""
+    """A record of an upload cannot be read. The message is a sentence with the file and the reason, not its content."""
 
 
 @dataclass(frozen=True)
@@ -63,27 +63,27 @@ class Upload:
     uploaded: float
     expires: float
     leaving: bool = False
-    code_hash: str = ""  # core.runs.uploads.deletion_codes.hashed of the deletion code; older records have none
+    code_hash: str = ""  # hash of the deletion code (core.runs.uploads.deletion_codes.hashed); older records have none
 
 
 _RECORD = TypeAdapter(Upload)
-RUN_PLACES = ("runs", "work", f"{DAMAGED}/runs")  # where folders of runs are
+RUN_PLACES = ("runs", "work", f"{DAMAGED}/runs")  # places with folders of runs
 
 
 def hours_kept() -> float:
-    """For how many hours an upload is kept. Raises ValueError when PHILAB_UPLOAD_HOURS is not a number above 0."""
+    """Number of hours for which an upload is kept. Raises ValueError if PHILAB_UPLOAD_HOURS is not above 0."""
     given = os.environ.get("PHILAB_UPLOAD_HOURS", str(HOURS))
     try:
         hours = float(given)
     except ValueError:
         hours = 0.0
     if not 0 < hours < float("inf"):
-        raise ValueError(f"PHILAB_UPLOAD_HOURS is “{given}”, not a number of hours above 0.")
+        raise ValueError(f"PHILAB_UPLOAD_HOURS is “{given}”: set it to a number of hours above 0.")
     return hours
 
 
 def seconds_kept() -> float:
-    """As `hours_kept`, in seconds; the usual time where the setting is wrong, of which pages complain."""
+    """As `hours_kept`, in seconds; the default if the setting is wrong (pages report the wrong setting)."""
     try:
         return 3600 * hours_kept()
     except ValueError:
@@ -91,9 +91,9 @@ def seconds_kept() -> float:
 
 
 def uploads(root: Path, owner: str | None = None) -> list[Upload]:
-    """Every upload, or one owner's, oldest first; those that are being deleted only without `owner`.
+    """All uploads, or those of one owner, oldest first. Uploads being deleted are included only without `owner`.
 
-    Records that cannot be read are left out: `damaged_records` names them.
+    Records that cannot be read are left out: `damaged_records` reports them.
     """
     found = [one for one in records_of(root) if isinstance(one, Upload)]
     kept = [one for one in found if owner is None or (one.owner == owner and not one.leaving)]
@@ -101,36 +101,36 @@ def uploads(root: Path, owner: str | None = None) -> list[Upload]:
 
 
 def damaged_records(root: Path, *, aside: bool = True) -> list[str]:
-    """A sentence for every record that cannot be read and, with `aside`, for every one that was put aside."""
+    """A sentence for every record that cannot be read and, with `aside`, for every one that was moved away."""
     found = [str(one) for one in records_of(root) if isinstance(one, RecordBroken)]
     there = _aside(root) if aside else []
-    return found + [f"The upload's record {path} was put aside: it cannot be read." for path in there]
+    return found + [f"The upload's record {path} was moved here because it cannot be read." for path in there]
 
 
 def put_aside_damaged(root: Path) -> list[str]:
-    """Move records that cannot be read into `uploads/damaged/`, log each, and return the sentences about them.
+    """Move records that cannot be read to `uploads/damaged/`, log each, and return the sentences about them.
 
-    Cohorts of readable records are marked as uploaded, where an earlier version did not.
+    Cohorts with a readable record are marked as uploaded, if an earlier version did not mark them.
     """
-    told = []
+    problems = []
     for path in sorted((root / FOLDER).glob("*.json")):
         try:
             upload = read_record(path)
         except RecordBroken as error:
-            told.append(str(error))
-            log.warning("%s It is put aside, shown to nobody, and deleted when its time is over.", error)
-            with contextlib.suppress(OSError):  # a disk that is only read
+            problems.append(str(error))
+            log.warning("%s It is moved away, shown to nobody, and deleted when its time is over.", error)
+            with contextlib.suppress(OSError):  # a read-only disk
                 os.replace(path, make_folder(root / FOLDER / ASIDE, private=True) / path.name)
             continue
         cohort = root / "corpora" / path.stem
         if upload is not None and cohort.is_dir() and not (cohort / UPLOADED).exists():
             with contextlib.suppress(OSError):
                 mark_cohort(cohort)
-    return told
+    return problems
 
 
 def records_of(root: Path) -> Iterator[Upload | RecordBroken]:
-    """Every record of an upload, readable or broken, in the order of the digests."""
+    """All records of uploads, readable or broken, in the order of their digests."""
     for path in sorted((root / FOLDER).glob("*.json")):
         try:
             upload = read_record(path)
@@ -146,19 +146,19 @@ def _aside(root: Path) -> list[Path]:
 
 
 def shows_commands_notes() -> bool:
-    """Does this server show everybody the notes that came by the command line (PHILAB_SHOW_IMPORTED=1)?"""
+    """Whether this server shows everybody the notes imported by command (PHILAB_SHOW_IMPORTED=1)."""
     return os.environ.get("PHILAB_SHOW_IMPORTED") == "1"
 
 
 def may_see(root: Path, spec: CorpusSpec, viewer: str) -> bool:
-    """Is this cohort, and whatever was made from it, for these eyes? Synthetic ones are for everybody's."""
+    """Whether the viewer may see this cohort and what was made from it. Everybody may see synthetic cohorts."""
     if spec.imported is None:
         return True
     return sees_upload(root, spec.digest(), viewer)
 
 
 def sees_upload(root: Path, digest: str, viewer: str) -> bool:
-    """May the viewer see the imported cohort of that digest, and what was made from it?"""
+    """Whether the viewer may see the imported cohort with that digest, and what was made from it."""
     try:
         upload = read_record(record_file(root, digest))
     except RecordBroken:
@@ -169,27 +169,27 @@ def sees_upload(root: Path, digest: str, viewer: str) -> bool:
 
 
 def is_orphan(root: Path, digest: str) -> bool:
-    """Was this uploaded, as something other than its record says?"""
+    """Whether this cohort was uploaded, judging by anything other than a readable record."""
     places = (root / FOLDER / ASIDE / f"{digest}.json", root / "corpora" / digest / UPLOADED)
     return any(path.exists() for path in places) or digest in _marked_runs(root)
 
 
 def run_folders(root: Path, *places: str) -> list[Path]:
-    """Folders of runs, finished, half-made or put aside."""
+    """Folders of runs: finished, unfinished or moved away."""
     folders = [path for place in places for path in (root / place).glob("*/")]
     return [path for path in folders if RUN_ID.fullmatch(path.name.split(".")[0])]
 
 
 def _marked_runs(root: Path) -> dict[str, Path]:
-    """Digests of uploads that runs are marked with, and the folder of one of these runs."""
+    """Digests of uploads that runs are marked with, each with the folder of one of these runs."""
     marked = {marked_cohort(folder): folder for folder in run_folders(root, *RUN_PLACES)}
     return {digest: folder for digest, folder in marked.items() if digest}
 
 
 def due(root: Path, now: float | None = None) -> list[str]:
-    """Digests of what is past its time or half deleted. Never raises because of what a record holds.
+    """Digests of uploads that have expired or are half deleted. Never raises because of the content of a record.
 
-    Where no record can be read, the time is that of the cohort's folder, or else of the record's file.
+    If no record can be read, the time is that of the cohort's folder, or else of the record's file.
     """
     now = time.time() if now is None else now
     known = list(uploads(root))
@@ -198,51 +198,51 @@ def due(root: Path, now: float | None = None) -> list[str]:
 
 
 def still_here(root: Path, owner: str, now: float | None = None) -> None:
-    """Note that the browser session `owner` is there: its uploads stay for another hour, or until they expire.
+    """Note that the browser session `owner` is active: its uploads stay for another hour, or until they expire.
 
-    The time is that of the record's file, so that whoever deletes the record meanwhile loses nothing.
+    The time is that of the record's file, so deleting the record at the same time does no harm.
     """
     for one in uploads(root, owner):
-        with contextlib.suppress(OSError):  # it is being deleted, or the disk is only read
+        with contextlib.suppress(OSError):  # it is being deleted, or the disk is read-only
             os.utime(record_file(root, one.digest), None if now is None else (now, now))
 
 
 def _alone_until(root: Path, upload: Upload) -> float:
-    """Until when an upload stays whose browser session is gone."""
+    """Time until which an upload stays after its browser session is gone."""
     if not upload.owner.startswith(OF_SESSION):
-        return float("inf")  # somebody signed in can come back
+        return float("inf")  # a signed-in user can come back
     try:
         return record_file(root, upload.digest).stat().st_mtime + 3600 * HOURS_ALONE
-    except OSError:  # it goes while it is looked at
+    except OSError:  # it was removed in the meantime
         return float("inf")
 
 
 def with_code(root: Path, code: str) -> list[Upload]:
-    """The uploads that have this deletion code: one or none. Every record is compared, each in constant time."""
+    """The uploads with this deletion code: one or none. Every record is compared, each in constant time."""
     return [one for one in uploads(root) if matches(code, one.code_hash)]
 
 
 def _orphans(root: Path, known: list[Upload]) -> dict[str, float]:
-    """Digests of uploads without a readable record, and since when they are there, in Unix seconds."""
+    """Digests of uploads without a readable record, and since when they exist, in Unix seconds."""
     readable = {one.digest for one in known}
     records = {path.stem: path for path in [*(root / FOLDER).glob("*.json"), *_aside(root)]}
     marked = {path.parent.name: path.parent for path in (root / "corpora").glob(f"*/{UPLOADED}")}
     found: dict[str, float] = {}
     for digest, path in (_marked_runs(root) | records | marked).items():
         if digest not in readable and DIGEST.fullmatch(digest):
-            with contextlib.suppress(OSError):  # it goes while it is looked at
+            with contextlib.suppress(OSError):  # it was removed in the meantime
                 cohort = root / "corpora" / digest
                 found[digest] = (cohort if cohort.is_dir() else path).stat().st_mtime
     return found
 
 
 def record_file(root: Path, digest: str) -> Path:
-    """Where the record of an upload is stored."""
+    """The file of an upload's record."""
     return root / FOLDER / f"{digest}.json"
 
 
 def write_record(root: Path, upload: Upload) -> None:
-    """Write a record whole or not at all, for its owner's eyes alone."""
+    """Write a record as a whole or not at all, readable by its owner alone."""
     path = record_file(root, upload.digest)
     make_folder(path.parent, private=True)
     data = {**asdict(upload), "spec": upload.spec.model_dump(mode="json")}
@@ -250,7 +250,7 @@ def write_record(root: Path, upload: Upload) -> None:
 
 
 def read_record(path: Path) -> Upload | None:
-    """The record, or None where there is none (it can vanish while somebody looks). Raises RecordBroken."""
+    """The record, or None if there is none (it can be removed at any time). Raises RecordBroken."""
     try:
         upload = _RECORD.validate_json(path.read_bytes())
     except FileNotFoundError:
@@ -263,5 +263,5 @@ def read_record(path: Path) -> Upload | None:
         why = f"{where}: {first['msg']}" if where else first["msg"]
         raise RecordBroken(f"The upload's record {path} is damaged or of another version ({why}).") from None
     if upload.digest != path.stem:
-        raise RecordBroken(f"The upload's record {path} is of another upload than its name says.")
+        raise RecordBroken(f"The upload's record {path} belongs to another upload than its name says.")
     return upload

@@ -1,7 +1,8 @@
-"""Folders for what is only looked at: for their owner's eyes alone, and gone with whoever made them.
+"""Temporary folders for notes under review: readable by their owner alone, and removed with the object that made them.
 
-A scratch folder goes when `cleanup` is called, when nobody needs it any more, with the object, or when its process ends
-in order. What a killed process left is told by its lock, which the operating system drops, and removed by `sweep`.
+A scratch folder is removed when `cleanup` is called, when nobody needs it any more, with the object, or when its
+process exits normally. Folders of a killed process are recognised by their lock, which the operating system releases,
+and removed by `sweep`.
 """
 
 from __future__ import annotations
@@ -25,35 +26,36 @@ log = logging.getLogger(__name__)
 
 PREFIX = ".brought-"
 LOCK_FILE = ".lock"
-GRACE_SECONDS = 120.0  # for which a browser may be out of reach and find everything again
+GRACE_SECONDS = 120.0  # time for which a browser may be disconnected without losing anything
 LOOK_SECONDS = 0.5
-NEW_SECONDS = 60.0  # a folder is there a moment before it is locked
+NEW_SECONDS = 60.0  # a folder exists a moment before it is locked
 
 
 class Scratch(tempfile.TemporaryDirectory):
     """A new folder among the uploads of the data folder `root`, which only the user of this process can open.
 
-    `alive` tells, from any thread, whether anybody still needs it; when it has not for GRACE_SECONDS, the folder goes.
+    `alive` returns, in any thread, whether the folder is still needed. The folder is removed after it has returned
+    False for GRACE_SECONDS.
     """
 
     def __init__(self, root: Path, alive: Callable[[], bool] = lambda: True) -> None:
-        """Raises DiskFull, a sentence, when there is no room for a folder."""
-        with full_disk_as_sentence("what was brought", root):
+        """Raises DiskFull, with a sentence, if there is no room for a folder."""
+        with full_disk_as_sentence("the uploaded notes", root):
             make_folder(root / FOLDER, private=True)
             super().__init__(prefix=PREFIX, dir=root / FOLDER, ignore_cleanup_errors=True)
             self._held = contextlib.ExitStack()
             self._held.enter_context(held(self.path / LOCK_FILE, should_stop=lambda: True))
-        self.gone = False  # whoever still writes into it should stop
+        self.gone = False  # True means that anything still writing to the folder should stop
         self._alive, self._seen = alive, time.monotonic()
         _watch(self)
 
     @property
     def path(self) -> Path:
-        """Where it is."""
+        """The folder's path."""
         return Path(self.name)
 
     def cleanup(self) -> None:
-        """Remove it with everything in it; any number of times."""
+        """Remove the folder with everything in it; safe to call more than once."""
         self.gone = True
         self._held.close()
         super().cleanup()
@@ -72,7 +74,7 @@ _watching = threading.Lock()
 
 
 def _watch(scratch: Scratch) -> None:
-    """Have a thread look at it now and then; there is one while there is anything to look at."""
+    """Have a background thread check the folder regularly; the thread runs while there are folders to check."""
     with _watching:
         _watched.append(weakref.ref(scratch))
         if len(_watched) == 1:
@@ -80,7 +82,7 @@ def _watch(scratch: Scratch) -> None:
 
 
 def _look() -> None:
-    """Look until there is nothing to look at. It holds on to no folder while it sleeps: they go with their owners."""
+    """Check folders until none is left. While it sleeps it keeps no reference, so folders go with their owners."""
     while True:
         time.sleep(LOOK_SECONDS)
         if not _look_once():
@@ -88,14 +90,14 @@ def _look() -> None:
 
 
 def _look_once() -> bool:
-    """Look at every folder that is still there; whether any is left. If none is, the thread is over."""
+    """Check every folder that still exists, and return whether any is left; if not, the thread ends."""
     with _watching:
         there = [scratch for seen in _watched if (scratch := seen()) is not None and not scratch.gone]
         for scratch in there:
             try:
                 scratch.look()
-            except Exception:  # the thread that clears up after everybody must outlive one that cannot be asked
-                log.exception("it is not known whether %s is still needed; it is asked again", scratch.name)
+            except Exception:  # one folder that cannot be checked must not end the thread that cleans up the others
+                log.exception("cannot tell whether %s is still needed; checking again", scratch.name)
         _watched[:] = [weakref.ref(scratch) for scratch in there if not scratch.gone]
         return bool(_watched)
 
@@ -105,7 +107,7 @@ def sweep(root: Path, now: float | None = None) -> None:
     now = time.time() if now is None else now
     longest = seconds_kept()
     for folder in (root / FOLDER).glob(f"{PREFIX}*/"):
-        with contextlib.suppress(FileNotFoundError):  # it goes while it is looked at
+        with contextlib.suppress(FileNotFoundError):  # it was removed in the meantime
             age = now - folder.stat().st_mtime
             if age > longest or (age > NEW_SECONDS and not in_use(folder / LOCK_FILE)):
                 shutil.rmtree(folder, ignore_errors=True)

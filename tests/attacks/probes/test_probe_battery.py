@@ -229,7 +229,7 @@ def test_without_any_name_nothing_is_ranked_and_the_card_says_so(targets):
     assert found["high"].iloc[0] == pytest.approx(1.96**2 / (50 + 1.96**2), abs=1e-3), "Wilson's interval of 0 of 50"
     (card,) = cards(found)
     assert (card.row, card.verdict) == ("L7", "no sign")
-    assert "None of its 50 texts holds a full name" in card.answer
+    assert "None of its 50 texts contains a full name" in card.answer
 
 
 def test_texts_are_counted_whether_or_not_they_name_anybody():

@@ -110,7 +110,7 @@ def test_it_says_what_was_tried():
     assert "strongest of 10 attacks" in many and "“rmia”" in many and "97" in many and "0.95 to 0.99" in many
     alone = strongest_sentence(Strongest("loss", Interval(0.52, 0.46, 0.58), 1, 430))
     assert "the loss attack picks" in alone and "a full audit may find a stronger one" in alone
-    assert "judged on 430 patients" in many, "an AUC of 1 from 15 patients says less than one from 430"
+    assert "evaluated on 430 patients" in many, "an AUC of 1 from 15 patients says less than one from 430"
     high = strongest_sentence(Strongest("min-k", Interval(0.9993, 0.9976, 1.0), 10, 430))
     assert "AUC 0.999, 95\u00a0% interval 0.998 to 1.000" in high, "an AUC lies within its interval as it is written"
     assert set(MEASURES) == {"auc", "members_caught", "privacy_leakage"}

@@ -50,7 +50,7 @@ def test_thousands_of_codes_do_not_underflow():
 def test_bad_input_gets_a_sentence():
     with pytest.raises(ValueError, match="no patients"):
         log_profile_probability(pd.Series(dtype=object))
-    with pytest.raises(ValueError, match="p1 stands there twice"):
+    with pytest.raises(ValueError, match="p1 occurs twice in the index"):
         log_profile_probability(pd.Series([["A"], ["B"]], index=["p1", "p1"]))
 
 

@@ -40,7 +40,7 @@ def keys(app: AppTest) -> set[str]:
 def test_a_student_cancels_their_own_job_only(engine: Engine) -> None:
     other = engine.submit(spec_of(7), OTHER).id
     app = visit("train", **TINY)
-    assert any("2 jobs at a time, 20 minutes a job, 90 minutes in 24 hours" in told.value for told in app.caption)
+    assert any("2 jobs at a time, 20 minutes per job, 90 minutes in 24 hours" in told.value for told in app.caption)
     app.button(key="train").click().run()
     assert not app.exception
     app.run()
@@ -67,7 +67,7 @@ def test_a_job_that_is_too_long_is_refused_in_a_sentence(engine: Engine) -> None
     app.number_input(key="epochs_private_small_4").set_value(900).run()
     engine.limits = type(engine.limits)(minutes=1, key=KEY)
     app.button(key="train").click().run()
-    assert any("× 900 epochs); the most here is 1 minute" in error.value for error in app.error)
+    assert any("× 900 epochs); the limit here is 1 minute" in error.value for error in app.error)
 
 
 def test_the_key_makes_an_instructor_of_this_session_alone(engine: Engine) -> None:

@@ -24,9 +24,9 @@ def test_the_verdict_stands_before_the_tables_and_the_link_keeps_the_choice(data
     text = said(app)
     assert "#### A: ε = 8 per note" in text and "#### B: no privacy" in text
     assert "for one note (neighbours: add/remove one note)" in text
-    assert "must be treated like the notes themselves" in text
+    assert "Treat it like the notes themselves" in text
     assert "By this run's exact accounting" in text and "held-out patients" in text
-    assert "no statement about compliance" in text and "nothing is recommended" in text
+    assert "not a statement about compliance" in text and "nothing is recommended" in text
     odds = app.dataframe[0].value
     assert odds["ε"].tolist() == ["8", "∞ (no privacy)"]
     folds = [expander.label for expander in app.expander]

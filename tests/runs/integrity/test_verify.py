@@ -61,7 +61,7 @@ def test_metrics_and_card_are_computed_again(workspace: Workspace, dp: Path) -> 
         whole = (dp / name).read_bytes()
         (dp / name).write_bytes(b"")
         (found,) = damages(workspace)
-        assert "byte for byte as it was" in repair(found, workspace)
+        assert "is identical to what was written" in repair(found, workspace)
         assert (dp / name).read_bytes() == whole and list(damages(workspace)) == []
 
 
@@ -69,7 +69,7 @@ def test_metrics_are_not_made_of_damaged_tables(workspace: Workspace, dp: Path) 
     for name in ("metrics", "scores"):
         (dp / "tables" / f"{name}.parquet").write_bytes(b"")
     (found,) = damages(workspace)
-    assert "Put aside" in repair(found, workspace) and not dp.exists()
+    assert "Moved to" in repair(found, workspace) and not dp.exists()
 
 
 @pytest.mark.parametrize("file", ["tables/hits.parquet", "spec.json", "privacy.json", "model/model.safetensors"])
@@ -77,7 +77,7 @@ def test_what_cannot_be_derived_is_put_aside_and_never_invented(workspace: Works
     flip(dp / file)
     kept = {path.relative_to(dp): path.read_bytes() for path in dp.rglob("*") if path.is_file()}
     (found,) = damages(workspace)
-    assert "Put aside" in repair(found, workspace)
+    assert "Moved to" in repair(found, workspace)
     (aside,) = (workspace.root / "damaged" / "runs").iterdir()
     assert aside.name.startswith(f"{dp.name}.") and not dp.exists()
     assert {path.relative_to(aside): path.read_bytes() for path in aside.rglob("*") if path.is_file()} == kept
@@ -131,7 +131,7 @@ def test_the_command_tells_repairs_and_says_by_its_exit_code(
     assert dp.name in str(found) and "tables/hits.parquet" in str(found) and "abcdefabcdef.json" in str(found)
     assert main(["verify", "--repair"]) == 0
     said = capsys.readouterr().out
-    assert "Put aside" in said and "Damaged: 2, and now: 0" in said
+    assert "Moved to" in said and "Damaged: 2; left: 0" in said
     assert main(["verify"]) == 0
 
 

@@ -69,7 +69,7 @@ def test_a_cohort_that_was_being_read_when_it_was_deleted_is_not_kept(workspace,
     assert delete(workspace, upload.digest())
     slow.go_on.set()
     reader.join(60)
-    assert ended == ["The notes of this cohort were deleted a moment ago."] and not in_memory(upload)
+    assert ended == ["The notes of this cohort have just been deleted."] and not in_memory(upload)
 
 
 def test_a_worker_keeps_no_imported_cohort_after_its_job(workspace, upload, monkeypatch):
@@ -117,5 +117,5 @@ def test_a_model_that_was_being_loaded_when_its_run_was_deleted_is_not_kept():
     server.forget("gpt2-000000000000")
     slow.go_on.set()
     loader.join(60)
-    assert ended == ["Run gpt2-000000000000 was deleted a moment ago."] and not server._models
+    assert ended == ["Run gpt2-000000000000 has just been deleted."] and not server._models
     assert server._model("gpt2-000000000000") and server._models, "a run of that name may be made again"

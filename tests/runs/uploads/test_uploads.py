@@ -143,7 +143,7 @@ def test_what_is_past_its_time_is_due(workspace, made, monkeypatch):
     assert upload.expires == pytest.approx(upload.uploaded + 7200)
     assert not due(workspace.root, upload.expires - 1) and due(workspace.root, upload.expires) == [upload.digest]
     monkeypatch.setenv("PHILAB_UPLOAD_HOURS", "for ever")
-    with pytest.raises(ValueError, match="not a number of hours"):
+    with pytest.raises(ValueError, match="set it to a number of hours above 0"):
         hours_kept()
 
 
