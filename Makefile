@@ -40,7 +40,7 @@ class: export PHILAB_INSTRUCTOR_KEY := $(or $(PHILAB_INSTRUCTOR_KEY),$(shell od 
 class: run ;
 
 # One thread a process: the processes share the cores.
-PYTEST = OMP_NUM_THREADS=1 $(PY) -m pytest -n $(WORKERS) --dist loadfile
+PYTEST = OMP_NUM_THREADS=1 $(PY) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 check: lint
 	$(PYTEST) -m "not slow" $(PYTEST_ARGS)

@@ -31,7 +31,7 @@ from core.runs.run import PRIVACY_FILE, read_privacy
 from core.runs.store import Workspace
 from core.spec import CORPUS_PRESETS, AuditSpec, CorpusSpec, PrivacySpec, RunSpec, TrainingSpec
 
-pytest_plugins = ["tests.slow"]
+pytest_plugins = ["tests.running"]
 
 # No test is about time: on two slow cores one example may take long, and the first of them imports much.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])

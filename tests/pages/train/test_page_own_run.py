@@ -13,6 +13,8 @@ from core.runs.store import Workspace
 from core.spec import CORPUS_PRESETS, AuditSpec, PrivacySpec, RunSpec, TrainingSpec
 from tests.pages.visit import revealed, said, visit
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def brought(tmp_path_factory) -> tuple[Path, dict[str, RunSpec]]:

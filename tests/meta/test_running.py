@@ -33,7 +33,7 @@ def test_without_a_mark(tmp_path): ...
 def test_a_test_is_quick_unless_it_is_marked_or_needs_a_browser_or_a_trained_run(tmp_path: Path) -> None:
     path = tmp_path / "test_new.py"
     path.write_text(TESTS, encoding="utf-8")
-    asked = ["-c", str(ROOT / "pyproject.toml"), "-p", "tests.slow", "-p", "no:cacheprovider", "--collect-only"]
+    asked = ["-c", str(ROOT / "pyproject.toml"), "-p", "tests.running", "-p", "no:cacheprovider", "--collect-only"]
     command = [sys.executable, "-m", "pytest", *asked, "-m", "not slow", str(path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)  # noqa: S603
     found = [line.rpartition("::")[2] for line in done.stdout.splitlines() if "::" in line]
