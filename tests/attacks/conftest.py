@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from core.models import tokenizer
+from core.models import encoding
 from core.models.build import LanguageModel
 from core.models.masking import draw_mask
 from tests.tiny_models import KINDS, tiny
@@ -29,7 +29,7 @@ def teach() -> Teach:
         lm = tiny(kind, seed=3)
         optimizer = torch.optim.AdamW(lm.model.parameters(), lr=3e-3)
         rng = np.random.default_rng(0)
-        samples = tokenizer.encode_samples(lm, texts, 128).ids
+        samples = encoding.encode_samples(lm, texts, 128).ids
         special = np.asarray(lm.tokenizer.all_special_ids)
         for _ in range(steps):
             loss = torch.zeros(())
