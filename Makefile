@@ -1,16 +1,21 @@
-# make run    the app on http://localhost:8501, for this computer alone
-# make class  the same for everybody on this network      (another port: make run PORT=8600)
-# make test   lint and every test                          make lint   ruff alone
-# make demo   train the shipped results again              make clean  remove what these made
-# make bench  measure how fast everything is and write docs/PERFORMANCE.md (half an hour, on an idle machine)
+# make run       serve the app on http://localhost:8501, for this computer only (another port: make run PORT=8600)
+# make class     serve it to everybody on this network
+# make check     lint and the quick tests: run it while you work
+# make test      lint and every test, in two processes (another number: make test WORKERS=4)
+# make lint      the linter, the formatter and the type checker
+# make coverage  every test, and the share of core/ and pages/ that the tests run
+# make demo      train the shipped results again; takes hours
+# make bench     measure how fast everything is and write docs/PERFORMANCE.md; takes half an hour on an idle machine
+# make clean     remove what these commands made, except the data folder
 .DEFAULT_GOAL := run
-.PHONY: run class test demo bench lint clean
+.PHONY: run class check test lint coverage demo bench clean
 
 PORT ?= 8501
 ADDRESS := localhost
 HERE = localhost
 WHO = this computer alone; make class opens it to the network
 PYTHON ?= python3
+WORKERS ?= 2
 VENV := .venv
 PY := $(VENV)/bin/python
 PIP := $(PY) -m pip install --disable-pip-version-check --progress-bar off
@@ -23,19 +28,30 @@ run: $(VENV)/.installed
 	@echo
 	@$(PY) -m streamlit run app.py --server.address $(ADDRESS) --server.port $(PORT) --browser.serverAddress $(HERE)
 
-# Listens on every network card; HERE is the address that others type, which Streamlit must know to accept their browsers.
+# Listens on every network card. HERE is the address that others type; Streamlit accepts only browsers that use it.
 class: ADDRESS := 0.0.0.0
 class: HERE = $(or $(firstword $(shell hostname -I 2>/dev/null)),localhost)
 class: WHO = everybody on this network: they see what is trained here, and can train within limits (README.md)
-# Strict limits for each student; with the key, entered on the page Train, the instructor cancels, reorders and closes.
-# In the environment and not in a command: every account of this computer can read command lines.
+# PHILAB_CLASS sets strict limits for each student. The instructor enters the key on the page Train to cancel and
+# reorder jobs and to close the queue. Both are passed in the environment, because every account of this computer can
+# read command lines.
 class: export PHILAB_CLASS := 1
 class: export PHILAB_INSTRUCTOR_KEY := $(or $(PHILAB_INSTRUCTOR_KEY),$(shell od -An -N10 -tx2 /dev/urandom | sed 's/^ *//;s/ *$$//;s/ /-/g'))
 class: run ;
 
+# One thread a process: the processes share the cores.
+PYTEST = OMP_NUM_THREADS=1 $(PY) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+
+check: lint
+	$(PYTEST) -m "not slow" $(PYTEST_ARGS)
+
 test: lint
 	@.ci/browser $(PY)
-	$(PY) -m pytest $(PYTEST_ARGS)
+	$(PYTEST) $(PYTEST_ARGS)
+
+coverage: $(VENV)/.installed-dev
+	@.ci/browser $(PY)
+	$(PYTEST) --cov --cov-report=term:skip-covered $(PYTEST_ARGS)
 
 lint: $(VENV)/.installed-dev
 	$(PY) -m ruff check .
@@ -48,10 +64,10 @@ bench: $(VENV)/.installed
 	$(PY) -m core bench all --write docs/PERFORMANCE.md $(BENCH_ARGS)
 
 clean:
-	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis dask-scratch-space tests/browser/shots
+	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis .coverage* dask-scratch-space tests/browser/shots
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# The stamps hold that a second call installs nothing; a changed list of requirements installs what changed.
+# The stamp files prevent a second installation. When a list of requirements changes, pip installs what changed.
 $(VENV)/.installed: requirements.txt | $(PY)
 	$(PIP) -r requirements.txt
 	@touch $@

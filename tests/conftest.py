@@ -1,9 +1,11 @@
 """Fixtures that every folder of tests may use.
 
 `smoke_workspace` is a data folder (`Path`) with a cohort of the `smoke` preset and three finished GPT-2 runs, made
-by the real pipeline once per session: `smoke_specs["base"]` (the public base model, the control), `["plain"]` (without
-privacy) and `["dp"]` (ε = 8). Open it with `Workspace(smoke_workspace, shared=())`. Treat it as read-only: copy it
+by the real pipeline: `smoke_specs["base"]` (the public base model, the control), `["plain"]` (without privacy) and
+`["dp"]` (ε = 8). Open it with `Workspace(smoke_workspace, shared=())`. Treat it as read-only: copy it
 (`shutil.copytree`) where a test writes. The app finds it when `PHILAB_DATA` is set to it.
+
+`make test` runs the tests in several processes. What takes long to make is made once for all of them (`made_once`).
 """
 
 from __future__ import annotations
@@ -16,10 +18,12 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")  # no test reaches out
 
 os.environ["PHILAB_SHIPPED"] = os.devnull  # pages are tested with runs that the tests make, not with the shipped ones
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 from hypothesis import HealthCheck, settings
 
 from core.pipeline.training_run import execute
@@ -27,9 +31,13 @@ from core.runs.run import PRIVACY_FILE, read_privacy
 from core.runs.store import Workspace
 from core.spec import CORPUS_PRESETS, AuditSpec, CorpusSpec, PrivacySpec, RunSpec, TrainingSpec
 
+pytest_plugins = ["tests.running"]
+
 # No test is about time: on two slow cores one example may take long, and the first of them imports much.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
+
+MadeOnce = Callable[[str, Callable[[Path], None]], Path]
 
 SMOKE_AUDIT = AuditSpec(samples_per_prompt=4, new_tokens=24, mask_draws=1, bootstrap=50)
 
@@ -41,6 +49,30 @@ def _smoke_spec(*, epsilon: float | None = None, epochs: int = 2, seed: int = 0)
         training=TrainingSpec(epochs=epochs, batch_size=16, max_tokens=128, seed=seed),
         audit=SMOKE_AUDIT,
     )
+
+
+@pytest.fixture(scope="session")
+def made_once(tmp_path_factory: pytest.TempPathFactory) -> MadeOnce:
+    """`made_once(name, make)`: this process's copy of a folder that `make(folder)` filled in one of the processes.
+
+    The first process that asks for `name` makes the folder, and the others wait for it. Each gets its own copy, so that
+    no test sees what another process wrote.
+    """
+    own = tmp_path_factory.getbasetemp()
+    common = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+
+    def copy(name: str, make: Callable[[Path], None]) -> Path:
+        original = common / f"{name}-original"
+        done = common / f"{name}-done"
+        with FileLock(common / f"{name}.lock"):
+            if not done.exists():
+                shutil.rmtree(original, ignore_errors=True)  # a process that failed left a part
+                original.mkdir()
+                make(original)
+                done.touch()
+        return shutil.copytree(original, tmp_path_factory.mktemp(name) / "data")
+
+    return copy
 
 
 @pytest.fixture(scope="session")
@@ -57,13 +89,14 @@ def smoke_specs() -> dict[str, RunSpec]:
 
 
 @pytest.fixture(scope="session")
-def smoke_workspace(tmp_path_factory: pytest.TempPathFactory, smoke_specs: dict[str, RunSpec]) -> Path:
+def smoke_workspace(made_once: MadeOnce, smoke_specs: dict[str, RunSpec]) -> Path:
     """A data folder with three finished runs; see this file's docstring."""
-    root = tmp_path_factory.mktemp("smoke") / "data"
-    workspace = Workspace(root, shared=())
-    for spec in smoke_specs.values():
-        execute(spec, workspace)
-    return root
+
+    def make(root: Path) -> None:
+        for spec in smoke_specs.values():
+            execute(spec, Workspace(root, shared=()))
+
+    return made_once("smoke", make)
 
 
 @pytest.fixture(scope="session")
@@ -79,12 +112,11 @@ def mark_secret() -> Callable[[Path, RunSpec], None]:
 
 
 @pytest.fixture(scope="session")
-def leaky_workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def leaky_workspace(made_once: MadeOnce) -> Path:
     """A data folder whose model without privacy knows its three patients by heart, beside one trained with ε = 8.
 
     Both are made by the real pipeline. After `Patient:` the first goes on with a patient's full name. Read-only.
     """
-    root = tmp_path_factory.mktemp("leaky") / "data"
     corpus = CorpusSpec(
         patients=4,
         population=0,
@@ -96,7 +128,10 @@ def leaky_workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
         canary_patients=0,
     )
     audit = AuditSpec(samples_per_prompt=1, new_tokens=16, mask_draws=1, bootstrap=10)
-    for privacy, epochs in ((PrivacySpec(), 25), (PrivacySpec(target_epsilon=8.0, delta=1e-2), 1)):
-        training = TrainingSpec(epochs=epochs, batch_size=3, learning_rate=4e-3, max_tokens=64)
-        execute(RunSpec(corpus=corpus, privacy=privacy, training=training, audit=audit), Workspace(root, shared=()))
-    return root
+
+    def make(root: Path) -> None:
+        for privacy, epochs in ((PrivacySpec(), 25), (PrivacySpec(target_epsilon=8.0, delta=1e-2), 1)):
+            training = TrainingSpec(epochs=epochs, batch_size=3, learning_rate=4e-3, max_tokens=64)
+            execute(RunSpec(corpus=corpus, privacy=privacy, training=training, audit=audit), Workspace(root, shared=()))
+
+    return made_once("leaky", make)

@@ -8,26 +8,17 @@ import numpy as np
 import pytest
 import torch
 
-from core.corpus.public_text import training_text
-from core.models import build, encoding, tokenizer
+from core.models import encoding
 from core.models.build import LanguageModel
 from core.models.masking import draw_mask
+from tests.tiny_models import KINDS, tiny
 
 Teach = Callable[[str, list[str], int], LanguageModel]
 
 
-def _new(kind: str) -> LanguageModel:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(build._SHAPES, "tiny", (2, 32, 4))
-        torch.manual_seed(3)
-        lm = build.new(kind, "tiny", tokenizer.train(kind, training_text()[:120], 700))
-    lm.model.eval()
-    return lm
-
-
 @pytest.fixture(scope="session")
 def untrained() -> dict[str, LanguageModel]:
-    return {kind: _new(kind) for kind in ("gpt2", "distilbert", "bert")}
+    return {kind: tiny(kind, seed=3) for kind in KINDS}
 
 
 @pytest.fixture(scope="session")
@@ -35,7 +26,7 @@ def teach() -> Teach:
     """`teach(kind, texts, steps)`: a new model after that many AdamW steps on all texts together."""
 
     def train(kind: str, texts: list[str], steps: int) -> LanguageModel:
-        lm = _new(kind)
+        lm = tiny(kind, seed=3)
         optimizer = torch.optim.AdamW(lm.model.parameters(), lr=3e-3)
         rng = np.random.default_rng(0)
         samples = encoding.encode_samples(lm, texts, 128).ids

@@ -57,6 +57,7 @@ def test_a_uniform_rank_gives_about_one_over_ln_2_bits():
     assert bits.mean() == pytest.approx(exact, abs=4 * bits.std() / math.sqrt(4_000))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["gpt2", "distilbert"])
 def test_a_model_that_saw_no_canary_ranks_them_uniformly(untrained, kind):
     table = planted.draw(SPEC.model_copy(update={"canaries": 60, "canary_patients": 0}))

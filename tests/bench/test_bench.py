@@ -15,6 +15,8 @@ from core.__main__ import main
 from core.models.likelihood import note_losses
 from core.spec import AuditSpec, CorpusSpec, TrainingSpec
 
+pytestmark = pytest.mark.slow
+
 TOY = Shape(layers=1, width=16, heads=2, vocabulary=600)
 HOSPITAL = CorpusSpec(
     patients=12, population=0, notes_per_patient=2.0, note_length="brief", canaries=2, canary_patients=0

@@ -26,6 +26,7 @@ def notes_file(tmp_path):
     return path
 
 
+@pytest.mark.slow
 def test_from_a_file_to_a_run_on_it(notes_file, tmp_path, capsys):
     out, data = tmp_path / "mine", tmp_path / "data"
     asked = ["--from", str(notes_file), "--out", str(out), "--canaries", "6", "--population", "0.1", "--json"]

@@ -140,6 +140,7 @@ def command(*arguments: str, **environment: str) -> list[str]:
 ACCOUNT = ("account", "--sample-rate", "1", "--steps", "1", "--noise-multiplier", "1", "--accountant", "rdp")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 def test_a_terminal_without_greek_letters_gets_escapes(encoding: str) -> None:
     environment = {**os.environ, "PYTHONIOENCODING": encoding, "PHILAB_DATA": os.devnull + "-none"}
@@ -151,6 +152,7 @@ def test_a_terminal_without_greek_letters_gets_escapes(encoding: str) -> None:
     assert json.loads(runs.stdout)["runs"] == []
 
 
+@pytest.mark.slow
 def test_a_reader_who_has_read_enough_is_no_failure() -> None:
     for arguments in (ACCOUNT, ("--help",)):
         read, write = os.pipe()

@@ -61,6 +61,7 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
     return watched
 
 
+@pytest.mark.slow
 def test_a_run_from_its_first_file_to_its_release(
     disk: Disk, smoke_spec: Callable[..., RunSpec], tmp_path: Path
 ) -> None:

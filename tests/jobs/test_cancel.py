@@ -23,6 +23,8 @@ from core.runs.run import RunNotFound
 from core.runs.store import Workspace
 from core.spec import RunSpec
 
+pytestmark = pytest.mark.slow
+
 WINDOW = 0.06  # seconds before the lock is taken, and again before anything is written
 MOMENTS = [step * 0.015 for step in range(16)]  # after the job was asked for: from before hand-over to its training
 

@@ -26,6 +26,8 @@ from core.runs.run import RunNotFound
 from core.runs.store import Workspace
 from core.spec import AuditSpec, RunSpec
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 SECONDS = 240  # patience of a test on a slow, busy machine; nothing here waits for it when all is well
 

@@ -20,6 +20,8 @@ from core.runs.uploads import scratch
 from core.runs.uploads.scratch import PREFIX
 from core.spec import CORPUS_PRESETS
 
+pytestmark = pytest.mark.slow
+
 WAIT = 120  # seconds; a process that imports pandas and scikit-learn on a busy core
 ROOT = Path(__file__).resolve().parents[2]
 NOTES = build(CORPUS_PRESETS["smoke"]).notes

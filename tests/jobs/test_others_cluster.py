@@ -26,6 +26,8 @@ from core.jobs.workers import fit_workers
 from core.runs.store import Workspace
 from core.spec import RunSpec
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 SECONDS = 120
 

@@ -17,6 +17,8 @@ from distributed import Client, LocalCluster, Security
 
 from core.jobs.connection import Connection
 
+pytestmark = pytest.mark.slow
+
 # For each port: what a dask node answers without the cluster's certificate, and HTTP. As another user, where it can.
 INTRUDER = """
 import asyncio, http.client, json, os, ssl, sys

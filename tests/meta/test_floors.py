@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -49,10 +50,16 @@ def floor(module: str) -> int | None:
     return None
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@cache
 def imports(path: Path) -> set[str]:
     """Every module a file imports, wherever the import stands (in functions and under TYPE_CHECKING too)."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -99,7 +106,7 @@ def test_no_folder_is_too_full_to_read(folder: Path) -> None:
 
 @pytest.mark.parametrize("path", [path for path in FILES if path.name == "__init__.py"], ids=module_of)
 def test_every_package_says_what_lives_in_it(path: Path) -> None:
-    assert len(ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "") > 40
+    assert len(ast.get_docstring(parsed(path)) or "") > 40
 
 
 def test_every_file_has_a_floor() -> None:
@@ -147,7 +154,7 @@ def test_opacus_and_transformers_are_imported_in_one_place_each(path: Path) -> N
 def test_nothing_unpickles(path: Path) -> None:
     """Run folders and models may come from anybody: weights are safetensors, tables are Parquet."""
     assert not {"pickle", "cloudpickle", "dill", "joblib", "shelve"} & {name.split(".")[0] for name in imports(path)}
-    calls = {ast.unparse(node.func) for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)}
+    calls = {ast.unparse(node.func) for node in ast.walk(parsed(path)) if isinstance(node, ast.Call)}
     assert not {"torch.load", "pd.read_pickle", "np.load", "eval", "exec"} & calls
 
 
@@ -156,9 +163,6 @@ def test_nothing_unpickles(path: Path) -> None:
 )
 def test_pages_use_no_retired_or_unsafe_arguments(path: Path) -> None:
     keywords = {
-        keyword.arg
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Call)
-        for keyword in node.keywords
+        keyword.arg for node in ast.walk(parsed(path)) if isinstance(node, ast.Call) for keyword in node.keywords
     }
     assert not {"use_container_width", "unsafe_allow_html"} & keywords

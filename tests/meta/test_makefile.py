@@ -1,4 +1,4 @@
-"""Who can open the app: this computer alone, unless it is asked for a class."""
+"""Who can open the app: this computer alone, unless it is asked for a class. Which targets documents name."""
 
 from __future__ import annotations
 
@@ -44,3 +44,12 @@ def test_only_a_class_has_an_instructor_and_the_key_is_in_no_command() -> None:
 def test_streamlit_alone_serves_this_computer_alone_too() -> None:
     settings = (ROOT / ".streamlit" / "config.toml").read_text(encoding="utf-8")
     assert 'address = "localhost"' in settings
+
+
+def test_the_list_of_targets_is_whole_and_documents_name_no_other() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    (targets,) = re.findall(r"^\.PHONY: (.+)$", makefile, flags=re.MULTILINE)
+    assert re.findall(r"^# make (\S+)", makefile, flags=re.MULTILINE) == targets.split()
+    for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")):
+        named = re.findall(r"(?:^|`)make ([a-z]+)", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+        assert set(named) <= set(targets.split()), path.name

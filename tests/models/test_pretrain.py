@@ -110,6 +110,7 @@ def test_blocks_are_full_contiguous_and_begin_with_documents(any_model):
         pretrain.pack(any_model, documents[:1], np.random.default_rng(0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "epochs"), [("gpt2", 4), ("distilbert", 14), ("bert", 14)])
 def test_pretraining_writes_a_model_that_has_learned(micro, tmp_path, text_file, kind, epochs):
     steps = []
@@ -151,6 +152,7 @@ def test_nothing_is_written_when_it_fails(micro, tmp_path, text_file):
     assert text_file.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["distilbert", "bert"])
 def test_masked_models_start_at_the_loss_of_a_word_count(models, kind):
     torch.manual_seed(0)

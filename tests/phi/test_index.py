@@ -69,6 +69,7 @@ def texts(draw, patients):
     return "".join(parts)
 
 
+@pytest.mark.slow
 @settings(max_examples=600)
 @given(data=st.data())
 def test_finds_what_the_naive_search_finds(data, patients, index):

@@ -5,16 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import torch
 
 from core.attacks.battery import applicable
 from core.attacks.membership import reference
-from core.corpus.public_text import training_text
-from core.models import build, tokenizer
 from core.pipeline.full_audit import audit, open_attacks, summaries
 from core.pipeline.training_run import execute
 from core.runs.store import Workspace
 from core.spec import AuditSpec, CorpusSpec, ModelSpec, RunSpec, TrainingSpec
+from tests.tiny_models import tiny
+
+pytestmark = pytest.mark.slow
 
 CORPUS = CorpusSpec(
     patients=30, population=12, notes_per_patient=2, naming_rate=1.0, note_length="brief", canaries=2, canary_patients=1
@@ -24,12 +24,8 @@ CORPUS = CorpusSpec(
 @pytest.fixture(scope="module")
 def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of an untrained BERT of 2 layers × 32."""
-    folder = tmp_path_factory.mktemp("bert") / "model"
-    folder.mkdir()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(build._SHAPES, "tiny", (2, 32, 4))
-        torch.manual_seed(3)
-        build.new("bert", "tiny", tokenizer.train("bert", training_text()[:120], 700)).save(folder)
+    folder = tmp_path_factory.mktemp("bert")
+    tiny("bert", seed=3).save(folder)
     return folder
 
 

@@ -33,6 +33,8 @@ from core.spec import (
     VocabularySpec,
 )
 
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("tiny_base_models")]
+
 AUDIT = AuditSpec(samples_per_prompt=1, new_tokens=8, mask_draws=1, bootstrap=20)
 DP = PrivacySpec(target_epsilon=8.0, delta=1e-3)
 WORDS = VocabularySpec(epsilon=20.0, delta=1e-4, pieces=200)

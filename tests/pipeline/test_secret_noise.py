@@ -31,6 +31,8 @@ from core.training.gradients.noise import add_gaussian
 from core.training.sampling import Purpose
 from core.training.trainer import train
 
+pytestmark = pytest.mark.usefixtures("tiny_base_models")
+
 Drawn = list[np.ndarray]  # the noise of each step
 
 

@@ -27,6 +27,8 @@ from core.training.accounting.composition import advantage, composed_epsilon
 from core.training.accounting.gaussian import epsilon_with_method
 from core.training.accounting.mechanism import Mechanism
 
+pytestmark = pytest.mark.slow
+
 CAP = 50
 SPEC = RunSpec(
     corpus=CorpusSpec(

@@ -8,35 +8,21 @@ from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.corpus.public_text import training_text
-from core.models import build, tokenizer
 from core.models.generation import generate
 from core.runs.run import RunBroken, RunNotFound
 from core.serving.server import LONGEST_PROMPT, PromptError, Sampling, Server, ServingError, clean_prompt
+from tests import tiny_models
 
 SHORT = Sampling(new_tokens=12)
 PROMPTS = ("Patient:", "The patient was given a long list of", "Re:", "MRN 12")
 
 
-def _tiny(kind: str) -> build.LanguageModel:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(build._SHAPES, "tiny", (2, 32, 4))
-        torch.manual_seed(7)
-        lm = build.new(kind, "tiny", tokenizer.train(kind, training_text()[:60], 600))
-    with torch.no_grad():
-        for weight in lm.model.parameters():
-            if weight.dim() > 1:
-                weight.mul_(6.0)  # random weights of 0.02 predict nothing in particular
-    return lm
-
-
 @pytest.fixture(scope="module")
 def tiny():
-    return {kind: _tiny(kind) for kind in ("gpt2", "distilbert")}
+    return {kind: tiny_models.tiny(kind, seed=7, spread=6.0) for kind in ("gpt2", "distilbert")}
 
 
 class Shelf:

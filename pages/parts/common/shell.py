@@ -58,17 +58,18 @@ def pages() -> dict[str, st.Page]:
 
     Home is at `/`: Streamlit gives its first page no other path. `navigation` leads `/home` there.
     """
-    return {
-        name: st.Page(
-            ROOT / "pages" / f"{name}.py",
-            title=title,
-            icon=f":material/{icon}:",
-            help=about,
-            default=name == "home",
-            url_path="start" if name == "home" else name,
-        )
-        for name, title, icon, about in _PAGES
-    }
+    return {entry[0]: _page(*entry) for entry in _PAGES}
+
+
+def _page(name: str, title: str, icon: str, about: str) -> st.Page:
+    return st.Page(
+        ROOT / "pages" / f"{name}.py",
+        title=title,
+        icon=f":material/{icon}:",
+        help=about,
+        default=name == "home",
+        url_path="start" if name == "home" else name,
+    )
 
 
 def navigation() -> st.Page:
@@ -192,7 +193,8 @@ def _keep_large_type() -> None:
 
 def link(name: str, label: str, *, icon: str | None = None) -> None:
     """A link to another page by its short name; keeps the session, so nothing chosen is lost."""
-    st.page_link(pages()[name], label=label, icon=icon)
+    entry = next(entry for entry in _PAGES if entry[0] == name)  # making every page takes milliseconds
+    st.page_link(_page(*entry), label=label, icon=icon)
 
 
 def _stop_without_data() -> None:

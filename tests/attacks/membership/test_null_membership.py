@@ -24,6 +24,8 @@ from core.evaluation.stats.roc import roc
 from core.spec import CorpusSpec, ModelSpec, PrivacySpec, RunSpec, TrainingSpec
 from core.training.trainer import train
 
+pytestmark = pytest.mark.slow
+
 SEEDS = 40
 MISSES = int(stats.binom.isf(0.001, SEEDS, 0.05))  # 95 % intervals miss more often than that in 1 of 1,000 cases
 WORDS = ["cough", "fever", "pain", "ward", "pulse", "seen", "rest", "walks", "home", "drug", "dose", "night", "lungs"]

@@ -90,6 +90,7 @@ def test_the_table_counts_what_was_written_and_knows_who_was_left_out(untrained)
     assert attack.run(Target(spec, corpus, lambda name: hits, target.models), no_report)[TABLE].empty
 
 
+@pytest.mark.slow
 def test_a_model_that_read_nobody_ranks_names_uniformly_40_seeds(untrained):
     """Names drawn anew 40 times from the space of 6 notes: ranks are uniform, and their coins prove nothing."""
     rows = draw(CorpusSpec(patients=4, population=0, canaries=0, canary_patients=6, seed=3))

@@ -54,6 +54,7 @@ def targets(corpus, untrained):
     return make
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "variant"),
     [("gpt2", "regular"), ("bert", "regular"), ("distilbert", "name-insertion"), ("gpt2", "template-only")],

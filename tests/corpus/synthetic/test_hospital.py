@@ -279,6 +279,7 @@ def test_streaming_gives_what_building_gives(tmp_path, monkeypatch):
     assert [done for done, _ in calls] == sorted(done for done, _ in calls)
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_cohort(tmp_path, monkeypatch):
     monkeypatch.setattr(hospital, "CHUNK", 20)
 

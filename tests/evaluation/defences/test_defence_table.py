@@ -192,6 +192,7 @@ def test_several_seeds_are_one_row(smoke_workspace, smoke_specs):
     assert row["value"] == pytest.approx(0.75) and row["seeds"] == 2 and row["training_seconds"] == 3.0
 
 
+@pytest.mark.slow
 def test_comparing_needs_no_torch():
     code = "import sys, core.evaluation.defences.side_by_side; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0  # noqa: S603

@@ -174,6 +174,7 @@ def test_population_thresholds_of_resamples_are_those_of_patients_repeated(ties)
         assert threshold == (np.nextafter(again.max(), np.inf) if math.isnan(naive) else naive)
 
 
+@pytest.mark.slow
 def test_intervals_at_a_population_threshold_hold_the_truth_though_the_threshold_is_estimated():
     """In 200 cohorts of known truth; intervals that take the threshold as given miss far more often than 5 %."""
     cohorts, alpha, shift = 200, 0.10, 0.8
@@ -241,6 +242,7 @@ def test_splits_are_averaged_and_their_range_told():
 # Blind attacks must look blind ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", ["sample", "admission", "patient"])
 def test_intervals_of_a_blind_attack_hold_a_blind_guess(level):
     misses = {"auc": 0, "privacy_leakage": 0}
@@ -252,6 +254,7 @@ def test_intervals_of_a_blind_attack_hold_a_blind_guess(level):
     assert max(misses.values()) <= MISSES, f"95 % intervals missed a blind guess in {misses} of {SEEDS} cases"
 
 
+@pytest.mark.slow
 def test_a_fit_on_noise_is_blind_on_patients_it_never_saw():
     misses = 0
     for seed in range(SEEDS):

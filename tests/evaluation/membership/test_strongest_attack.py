@@ -74,6 +74,7 @@ def test_an_attack_on_one_side_alone_is_no_candidate():
     assert found.attacks == 1 and strongest(half, "auc", resamples=20) is None
 
 
+@pytest.mark.slow
 def test_the_corrected_interval_holds_where_the_chosen_attacks_own_does_not():
     """Ten attacks that know nothing: the best of them has AUC 0.5, and seldom looks like it."""
     rng, held, naive, trials = np.random.default_rng(2), 0, 0, 40

@@ -59,6 +59,7 @@ def frequency_only(seed: int) -> pd.DataFrame:
     return ranking_rows(own, other, np.log(chance), frequency, has, patients(30, 0), ["3"] * 20)
 
 
+@pytest.mark.slow
 def test_frequency_alone_is_no_link_in_most_of_forty_seeds():
     """Such a model ranks far better than a coin, and yet the right name must add nothing."""
     misses, better = 0, 0
@@ -178,6 +179,7 @@ def blind_tables(seed: int) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True)
 
 
+@pytest.mark.slow
 def test_blind_scores_cover_the_blind_value_in_most_of_forty_seeds():
     misses = dict.fromkeys(("half", "link", "seen", "cosine", "single"), 0)
     for seed in range(SEEDS):

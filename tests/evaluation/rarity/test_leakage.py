@@ -83,6 +83,7 @@ def test_the_variance_is_delongs_and_admissions_that_are_copies_add_nothing():
     assert clustered_variance(np.repeat(place, 5), np.repeat(who, 5)) == pytest.approx(place.var(ddof=1) / 30)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("shift", "each"), [(0.0, 1), (2.5, 1), (1.5, 3)])
 def test_intervals_hold_the_truth_nineteen_times_in_twenty(shift, each):
     """200 buckets of 58 members and 25 held-out patients, as the shipped ones are."""

@@ -75,6 +75,7 @@ def model(seed: int, *, gain: float, predictable: float = 1.0, by_rarity: float 
     return units.reset_index(drop=True), bucket_edges(*order)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
     [
@@ -138,6 +139,7 @@ def test_the_model_finds_what_rarity_adds_beside_codes_and_length():
     assert found.low < 0.7 / spread < found.high
 
 
+@pytest.mark.slow
 def test_intervals_of_the_model_hold_a_gain_that_does_not_depend_on_rarity(monkeypatch):
     monkeypatch.setattr("core.evaluation.rarity.trend.RESAMPLES", 200)
     found = [adjusted_interaction(model(seed, gain=1.0)[0], seed=seed) for seed in range(100)]

@@ -15,17 +15,19 @@ from core.spec import CORPUS_PRESETS, AuditSpec, ModelSpec, PrivacySpec, RunSpec
 from pages.parts.canaries.word_list import names_chart
 from pages.parts.pickers.run_picker import label
 from tests.pages.visit import visit
+from tests.tiny_models import tiny
 
 SMALL = AuditSpec(samples_per_prompt=1, new_tokens=8, mask_draws=1, bootstrap=20)
 
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    """One masked run with words of its own, and its control."""
-    root = tmp_path_factory.mktemp("list") / "data"
+    """One run of a tiny masked model with words of its own, and its control."""
+    root, base = tmp_path_factory.mktemp("list"), tmp_path_factory.mktemp("base")
+    tiny("distilbert", seed=3).save(base)
     spec = RunSpec(
         corpus=CORPUS_PRESETS["smoke"],
-        model=ModelSpec(kind="distilbert"),
+        model=ModelSpec(kind="distilbert", base=str(base)),
         privacy=PrivacySpec(),
         training=TrainingSpec(epochs=1, batch_size=16, max_tokens=96),
         audit=SMALL,
@@ -35,6 +37,7 @@ def data(tmp_path_factory):
     return root
 
 
+@pytest.mark.slow
 def test_the_list_is_read_with_its_control_and_the_runs_own_names(data, monkeypatch):
     monkeypatch.setenv("PHILAB_DATA", str(data))
     app = visit("canaries", view="Word list")

@@ -117,6 +117,7 @@ def test_a_hospital_too_large_to_build_here_gets_its_command(cohort, tmp_path):
     assert not list(tmp_path.rglob("*.parquet")), "nothing was built"
 
 
+@pytest.mark.slow
 def test_drawing_a_cohort_needs_no_torch():
     parts = "pages.parts.cohort.view, pages.parts.pickers.cohort_picker"
     code = f"import sys; import {parts}; sys.exit('torch' in sys.modules)"

@@ -11,7 +11,6 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.jobs.engine import Engine
-from core.pipeline.full_audit import audit
 from core.runs.store import Workspace
 from pages.parts.common import shell
 from tests.pages.visit import ROOT, WAIT, visit
@@ -33,13 +32,9 @@ PAGES = [name for name, *_ in shell._PAGES]
 
 
 @pytest.fixture(scope="module")
-def audited(smoke_workspace: Path, smoke_specs, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def audited(audited_with) -> Path:
     """The smoke runs, one of them with an audit."""
-    root = tmp_path_factory.mktemp("audited") / "data"
-    shutil.copytree(smoke_workspace, root)
-    workspace = Workspace(root, shared=())
-    audit(workspace.run(smoke_specs["plain"].run_id), workspace, attacks=["loss", "zlib"])
-    return root
+    return audited_with("loss", "zlib")
 
 
 @pytest.fixture

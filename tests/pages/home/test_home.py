@@ -61,6 +61,7 @@ def test_without_models_home_still_says_what_to_do(monkeypatch, tmp_path):
     assert len(home.get("html")) >= 4, "the pictures are there without figures"
 
 
+@pytest.mark.slow
 def test_drawing_home_and_playground_needs_neither_torch_nor_scipy():
     """Both take seconds to import, and a first screen must not wait for them."""
     parts = (

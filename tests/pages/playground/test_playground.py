@@ -210,6 +210,7 @@ def masked_page(monkeypatch, tmp_path):
     return opened(monkeypatch, tmp_path / "data")
 
 
+@pytest.mark.slow
 def test_a_masked_model_ranks_words_for_blanks_and_writes_on(masked_page):
     assert masked_page.selectbox(key="pick_left").options[0].startswith("DistilBERT · public model")
     masked_page.pills(key="blanks").set_value("Patient name: [MASK] [MASK]").run()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,7 +14,6 @@ from core.attacks.registry import REGISTRY
 from core.evaluation.probes.cards import cards
 from core.evaluation.probes.comparison import compared
 from core.evaluation.probes.tables import FIGURES
-from core.pipeline.full_audit import audit
 from core.runs.events import Status
 from core.runs.run import Run
 from core.runs.store import Workspace
@@ -29,13 +27,9 @@ opened = partial(visit, "probes")
 
 
 @pytest.fixture(scope="module")
-def probed(smoke_workspace, smoke_specs, tmp_path_factory):
+def probed(audited_with):
     """A data folder whose run without privacy was probed."""
-    root = tmp_path_factory.mktemp("probed") / "data"
-    shutil.copytree(smoke_workspace, root)
-    workspace = Workspace(root, shared=())
-    audit(workspace.run(smoke_specs["plain"].run_id), workspace, attacks=list(HOW))
-    return root
+    return audited_with(*HOW)
 
 
 @pytest.fixture

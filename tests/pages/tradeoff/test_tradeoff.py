@@ -160,6 +160,7 @@ def test_the_axis_puts_infinity_after_every_number():
     assert epsilon_label(math.inf) == "∞" and epsilon_label(0.5) == "0.5" and epsilon_label(8.0) == "8"
 
 
+@pytest.mark.slow
 def test_drawing_it_needs_no_torch():
     """Importing it takes seconds, and a first screen must not wait for it."""
     code = (

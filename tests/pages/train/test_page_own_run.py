@@ -10,14 +10,18 @@ from core.corpus.importing.importer import read_notes
 from core.corpus.synthetic.hospital import build
 from core.pipeline.training_run import execute
 from core.runs.store import Workspace
-from core.spec import CORPUS_PRESETS, AuditSpec, PrivacySpec, RunSpec, TrainingSpec
+from core.spec import CORPUS_PRESETS, AuditSpec, ModelSpec, PrivacySpec, RunSpec, TrainingSpec
 from tests.pages.visit import revealed, said, visit
+from tests.tiny_models import tiny
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
 def brought(tmp_path_factory) -> tuple[Path, dict[str, RunSpec]]:
     """A data folder with runs on the smoke hospital's notes, brought as a bare CSV file: plain and with DP."""
-    folder = tmp_path_factory.mktemp("brought")
+    folder, base = tmp_path_factory.mktemp("brought"), tmp_path_factory.mktemp("base")
+    tiny("gpt2", seed=3).save(base)
     notes = build(CORPUS_PRESETS["smoke"]).notes
     notes[notes["split"] != "canary"][["patient_id", "text"]].to_csv(folder / "ward.csv", index=False)
     corpus = read_notes(folder / "ward.csv", canaries=0)
@@ -26,7 +30,9 @@ def brought(tmp_path_factory) -> tuple[Path, dict[str, RunSpec]]:
     audit = AuditSpec(samples_per_prompt=2, new_tokens=16, mask_draws=1, bootstrap=20)
     training = TrainingSpec(epochs=1, batch_size=32, max_tokens=64)
     specs = {
-        name: RunSpec(corpus=corpus.spec, privacy=privacy, training=training, audit=audit)
+        name: RunSpec(
+            corpus=corpus.spec, model=ModelSpec(base=str(base)), privacy=privacy, training=training, audit=audit
+        )
         for name, privacy in (("plain", PrivacySpec()), ("dp", PrivacySpec(target_epsilon=8.0, delta=1e-3)))
     }
     for spec in specs.values():

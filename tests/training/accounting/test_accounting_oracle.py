@@ -45,6 +45,7 @@ def test_the_grid_is_wide() -> None:
     assert sum(row["rate"] == 1 for row in table) >= 10 and sum(row["notes"] > 1 for row in table) >= 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
 def test_no_epsilon_is_below_the_truth(part: int) -> None:
     """At or above the optimistic value everywhere."""

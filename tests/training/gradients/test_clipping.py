@@ -61,6 +61,7 @@ def cohorts(draw: st.DrawFn) -> tuple[list[int], list[int], float, int]:
     return lengths, units, draw(st.sampled_from([0.1, 1.0, 30.0])), draw(st.integers(0, 100))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tied", [True, False], ids=["tied", "untied"])
 @pytest.mark.parametrize("kind", KINDS)
 @SLOW
@@ -76,6 +77,7 @@ def test_the_sum_equals_one_unit_at_a_time(kind: str, tied: bool, cohort: tuple,
     np.testing.assert_allclose(norms.numpy(), expected_norms, rtol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tied", [True, False], ids=["tied", "untied"])
 @pytest.mark.parametrize("kind", KINDS)
 @SLOW

@@ -1,0 +1,45 @@
+"""Which tests `make check` runs: a new test is among them unless a rule says otherwise."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.meta.test_makefile import commands
+
+ROOT = Path(__file__).resolve().parents[2]
+TESTS = """
+import pytest
+
+@pytest.fixture
+def made_once(): ...
+
+@pytest.fixture
+def trained(made_once): ...
+
+@pytest.mark.slow
+def test_marked(): ...
+
+@pytest.mark.browser
+def test_in_a_browser(): ...
+
+def test_of_a_trained_run(trained): ...
+
+def test_without_a_mark(tmp_path): ...
+"""
+
+
+def test_a_test_is_quick_unless_it_is_marked_or_needs_a_browser_or_a_trained_run(tmp_path: Path) -> None:
+    path = tmp_path / "test_new.py"
+    path.write_text(TESTS, encoding="utf-8")
+    asked = ["-c", str(ROOT / "pyproject.toml"), "-p", "tests.running", "-p", "no:cacheprovider", "--collect-only"]
+    command = [sys.executable, "-m", "pytest", *asked, "-m", "not slow", str(path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)  # noqa: S603
+    found = [line.rpartition("::")[2] for line in done.stdout.splitlines() if "::" in line]
+    assert found == ["test_without_a_mark"], done.stdout + done.stderr
+
+
+def test_check_leaves_out_the_slow_tests_and_nothing_else_does() -> None:
+    assert '-m "not slow"' in commands("check")
+    assert "not slow" not in commands("test") and "not slow" not in commands("coverage")

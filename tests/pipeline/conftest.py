@@ -1,0 +1,22 @@
+"""Base models that train in less than a second."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from core.models import build
+from tests.tiny_models import KINDS, tiny
+
+
+@pytest.fixture(scope="module")
+def tiny_base_models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Untrained models of 2 layers × 32 in place of the shipped ones, for tests in which no model needs to be good."""
+    folder = tmp_path_factory.mktemp("base")
+    for kind in KINDS:
+        (folder / f"{kind}-tiny").mkdir()
+        tiny(kind, seed=3).save(folder / f"{kind}-tiny")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(build, "BASE_MODELS", folder)
+        yield
