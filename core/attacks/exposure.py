@@ -59,7 +59,7 @@ def ranks(canaries: np.ndarray, references: np.ndarray) -> tuple[np.ndarray, int
 def canary_exposures(
     lm: LanguageModel, canaries: pd.DataFrame, *, on_progress: Callable[[int, int], None] | None = None
 ) -> pd.DataFrame:
-    """The canaries table of docs/ARCHITECTURE.md: every canary ranked by enumeration among all members of its space.
+    """The canaries table of docs/reference/tables.md: every canary ranked among all members of its space.
 
     `loss` is in nats: of the whole text, end mark included, for a causal model; of the secret's pseudo-likelihood for a
     masked one (`core.attacks.memorisation.secret_loss`). Whole canary patients (form `patient`) have an attack of

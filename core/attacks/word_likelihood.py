@@ -26,7 +26,7 @@ def reading(
     *,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> pd.DataFrame:
-    """The table `reading` (docs/ARCHITECTURE.md) of masked models by their arm: one row a held-out note and arm.
+    """The table `reading` (docs/reference/tables.md) of masked models by their arm: one row a held-out note and arm.
 
     `tokens` is the length of the whole note in the arm's own tokens. `characters` and `nats` are those of the words
     asked for (`WORD_SHARE` of the note's, at least one, drawn by `audit.seed`): characters without white space, and

@@ -1,7 +1,7 @@
 """The metrics table of a run: every figure with its interval, its n and its controls, from the other tables alone.
 
 Arms: `run` is the figure itself, `heldout` the same figure for held-out patients, whom no model was trained on, `base`
-the same figure for the public base model. A leak is what exceeds its control. docs/METHODS.md has the formulas.
+the same figure for the public base model. A leak is what exceeds its control. docs/methods/metrics.md has the formulas.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def summarise(
     corpus: Corpus,
     audit: AuditSpec,
 ) -> pd.DataFrame:
-    """The metrics table (docs/ARCHITECTURE.md) of a run, a pure function of its tables and those of its base control.
+    """The metrics table (docs/reference/tables.md) of a run, a pure function of its tables and its base control's.
 
     Tables used: scores, generations, hits, canaries. `base_tables` is None for the base model itself, which then has no
     `base` arm. Intervals are 95 %: Wilson where trials are independent, else by resampling patients

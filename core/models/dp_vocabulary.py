@@ -3,7 +3,7 @@
 Words of the notes that the public word list does not hold are counted, the counts get noise and rare words fall out
 (`core.models.word_noise`), WordPiece is trained on what is left, and its pieces are added behind the public entries.
 All that follows the noisy counts is post-processing. A word list is read by everybody who has the model: without noise
-a rare name that stands in it is a leak, whatever training promises (docs/METHODS.md, "A vocabulary of its own").
+a rare name that stands in it is a leak, whatever training promises (docs/methods/vocabulary.md).
 """
 
 from __future__ import annotations

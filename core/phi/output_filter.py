@@ -1,7 +1,7 @@
 """A filter between a model and whoever reads its answers: what looks like PHI, or is a known value, is blacked out.
 
 It changes no model. Whoever has the weights, or the probabilities of tokens, never meets it; and it knows only the
-shapes and the spellings it was given (Ippolito et al. 2023). docs/METHODS.md, “Defences”, has the figures.
+shapes and the spellings it was given (Ippolito et al. 2023). docs/methods/defences.md has the figures.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ def execute(
     Args:
         spec: everything that decides the run.
         workspace: where runs live.
-        on_event: told every event that is appended to the run's `events.jsonl` (docs/ARCHITECTURE.md).
+        on_event: told every event that is appended to the run's `events.jsonl` (docs/reference/events.md).
         should_stop: polled between batches; True cancels the run.
 
     Raises:

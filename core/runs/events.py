@@ -37,7 +37,7 @@ class Status(BaseModel):
 
 
 def _finite(value: Any) -> Any:
-    """JSON has no infinity or NaN: they become null, as docs/ARCHITECTURE.md says for the ε of a non-private run."""
+    """JSON has no infinity or NaN: they become null, as the ε of a non-private run (docs/reference/events.md)."""
     if isinstance(value, dict):
         return {key: _finite(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -99,7 +99,7 @@ class EventLog:
         self._last_progress = 0.0
 
     def emit(self, event: str, **fields: Any) -> None:
-        """Append an event (see docs/ARCHITECTURE.md for the fields of each)."""
+        """Append an event (see docs/reference/events.md for the fields of each)."""
         record = append_event(self.folder, event, **fields)
         if self.listener is not None:
             self.listener(record)

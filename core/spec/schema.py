@@ -3,7 +3,7 @@
 A run's `spec.json` carries the number of its schema. What a later version means differently (a new setting, another
 default, another name) it says in a migration: a function from the stored settings to settings of the next schema that
 mean the same. A run is known by the digest of its settings *as they were stored*, under its own schema; so it keeps its
-name, whatever today's digest of the migrated settings would be. docs/ARCHITECTURE.md, "Versions of a spec".
+name, whatever today's digest of the migrated settings would be. docs/reference/run-folder.md, "Versions of a spec".
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The membership attacks of the battery, as they are registered. Each writes rows of the `scores` table.
 
-Every score points the same way: higher = more likely a member. Formulas and sources: docs/ATTACKS.md.
+Every score points the same way: higher = more likely a member. Formulas and sources: docs/methods/membership.md.
 """
 
 from __future__ import annotations
@@ -204,7 +204,7 @@ def _fitted(name: str, notes: pd.DataFrame, features: np.ndarray, seed: int) -> 
 
     `scores` holds the first of the five, so that its intervals are those of one attack on patients it never saw.
     `split_scores` holds all five. (A mean of the five over each note would use every patient twice: its 95 % intervals
-    hold the truth in 85 % of simulated cases, docs/ATTACKS.md.)
+    hold the truth in 85 % of simulated cases, docs/methods/membership.md.)
     """
     judged = (notes["split"] != "population").to_numpy()
     member = (notes["split"] == "member").to_numpy()

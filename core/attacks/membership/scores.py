@@ -39,8 +39,8 @@ def loss_scores(
     """Scores of S-BBA (row J4) for every note of a member or of a held-out patient: score = −mean token loss in nats.
 
     `notes` is the cohort's notes table; notes of canaries and of the population are left out. Returns the scores table
-    of docs/ARCHITECTURE.md with attack `loss`; `tokens` counts the note's tokens and the mark that ends it. A masked
-    model's loss is averaged over `audit.mask_draws` random masks; notes of which it knows no word are left out.
+    of docs/reference/tables.md with attack `loss`; `tokens` counts the note's tokens and the mark that ends it. A
+    masked model's loss is averaged over `audit.mask_draws` random masks; notes of which it knows no word are left out.
     `on_progress(done, total)` counts notes.
     Raises ValueError when members or held-out patients have no notes.
     """

@@ -1,6 +1,6 @@
 """The attacks that make a model give away what it memorised, as they are registered in the battery.
 
-Formulas and sources: docs/ATTACKS.md, "Extraction and memorisation" and "Exposure".
+Formulas and sources: docs/methods/extraction.md and docs/methods/exposure.md.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ def extract(
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Attack `lm` with every prompt, `audit.samples_per_prompt` times each; return (generations, hits).
 
-    The tables are those of docs/ARCHITECTURE.md. A causal model samples `audit.new_tokens` tokens after the prompt; a
+    Tables: docs/reference/tables.md. A causal model samples `audit.new_tokens` tokens after the prompt; a
     masked one writes at most `MASKED_NEW_TOKENS` by Gibbs sampling (`MASKED_SWEEPS` sweeps, no top-p cut). With
     `greedy` the likeliest token is taken instead of a drawn one; every repetition would be the same, so each prompt is
     asked once. Own prompts: `core.attacks.prompts.own_prompts`, `read_prompts`. `on_progress(done, total)` is called

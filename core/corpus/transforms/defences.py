@@ -1,7 +1,7 @@
 """What can be done to training notes before a model reads them: take out what repeats, and put placeholders for PHI.
 
 Both leave the cohort as it is: held-out notes, the index of values and every attack are those of the original notes,
-so that a defended model is judged by what it knows of the real patients. docs/METHODS.md, “Defences”, says why each
+so that a defended model is judged by what it knows of the real patients. docs/methods/defences.md says why each
 rule is as it is.
 """
 

@@ -8,7 +8,7 @@ independent; within one run that is an assumption.
 The unit decides what a trial is worth. All copies of a canary belong to one invented patient, and a whole canary
 patient is one, too. Where a *patient* is
 protected, a canary is one unit. Where a *note* is protected, a canary planted k times is k units and proves something
-about k·ε only; the same holds for all notes of a patient. docs/ATTACKS.md, "Auditing the guarantee".
+about k·ε only; the same holds for all notes of a patient. docs/methods/guarantee.md, "Audits of ε".
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def audit_guarantee(
 ) -> pd.DataFrame:
     """Lower bounds on the ε of one run, with `BOUND_COLUMNS`, from its canaries and its membership scores.
 
-    `canaries` and `scores` are the run's tables (docs/ARCHITECTURE.md); `promised` is the accountant's ε (∞ without
+    `canaries` and `scores` are the run's tables (docs/reference/tables.md); `promised` is the accountant's ε (∞ without
     privacy) for one `unit`, at `delta`. The first row is the audit fixed beforehand, at 95 %: the canaries that are one
     unit each. All further rows share another 5 % among them (Bonferroni), so that the highest of them may be read as it
     stands. An alarm is a bound above the promise. Empty where no canary was ranked and no patient was scored.

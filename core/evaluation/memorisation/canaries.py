@@ -12,7 +12,7 @@ from core.evaluation.stats.boundary_intervals import bits_interval
 from core.evaluation.stats.intervals import proportion_interval
 
 FORMS = ("HS", "HSH", "HHSHH")
-BLIND = 1 / math.log(2)  # mean exposure of a canary that nobody read, in a large space (docs/METHODS.md, "Exposure")
+BLIND = 1 / math.log(2)  # mean exposure of a canary that nobody read, in a large space (docs/methods/metrics.md)
 
 EXPOSURE_COLUMNS = {
     "arm": "str",  # run (planted so often) | heldout (left out by the coin, whatever its number of copies)

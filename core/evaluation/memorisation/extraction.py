@@ -87,8 +87,8 @@ def _severity(kind: str) -> int:
 def by_field(hits: pd.DataFrame, patients: pd.DataFrame) -> pd.DataFrame:
     """Patients of whom each searchable field was written, members and held-out alike, with Wilson intervals.
 
-    A direct identifier counts by itself, a health detail only beside the patient's identity (docs/METHODS.md, "Which
-    hits count"); the old rule's hits and hits of nobody in particular do not.
+    A direct identifier counts by itself, a health detail only beside the patient's identity (docs/methods/metrics.md,
+    "Which hits count"); the old rule's hits and hits of nobody in particular do not.
     """
     ours = hits[(hits["rule"] == "value") & hits["patient_id"].notna()]
     rows = []

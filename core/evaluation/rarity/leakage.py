@@ -3,7 +3,7 @@
 Within a bucket a member is compared with held-out patients whose diagnoses are about as rare. What rarity, the number
 of codes and the length of the notes say of how predictable such notes are, trained on or not, is taken out of the
 scores first: within a bucket rarity still varies, and without that a test on 400 models without a trend claims one in
-up to 14 % (docs/METHODS.md).
+up to 14 % (docs/methods/rarity.md).
 """
 
 from __future__ import annotations

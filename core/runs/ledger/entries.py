@@ -63,7 +63,7 @@ class Vocabulary(BaseModel):
         Row H1 gives kδ by basic composition over k words. That holds for k different words. A unit that says a new
         word k times lifts its count at once: it survives the threshold with probability (δ/4)·e^((k − 1)ε/2), which can
         be more. Where that chance δ' leaves no slack for renormalising (δ' > 1 − e^(−kε/2)) nothing is promised.
-        docs/METHODS.md, "The ledger".
+        docs/methods/ledger.md.
         """
         per_word = math.log(self.delta) + max(math.log(self.words), (self.words - 1) * self.epsilon / 2 - math.log(4))
         delta = math.exp(min(0.0, per_word))

@@ -8,8 +8,8 @@ a small
   margin on top (`with_margin`);
 * `rdp`: Rényi DP by Opacus (Mironov 2017, 2019; conversion of Balle et al. 2020), an upper bound, looser;
 * `gdp`: Gaussian DP by a central limit theorem (Bu et al. 2020). It is an approximation that *under-reports* ε for
-  most σ, worst around σ = 0.5 to 0.9, and over-reports it for smaller ones (docs/METHODS.md has figures). σ may be
-  chosen by it; what a run so trained promises (`Mechanism`) is told by `prv`.
+  most σ, worst around σ = 0.5 to 0.9, and over-reports it for smaller ones (figures: docs/methods/accounting.md). σ
+  may be chosen by it; what a run so trained promises (`Mechanism`) is told by `prv`.
 
 `prv` has no answer where no grid fits the memory, and GDP none for very small σ; RDP then answers instead, and
 `epsilon_with_method` says so. `old_report_epsilon` is the incorrect formula of row P, kept for comparison.
