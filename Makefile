@@ -2,9 +2,10 @@
 # make class  the same for everybody on this network      (another port: make run PORT=8600)
 # make test   lint and every test                          make lint   ruff alone
 # make demo   train the shipped results again              make clean  remove what these made
+# make docs   build the documents and the public names of the code into site/
 # make bench  measure how fast everything is and write docs/PERFORMANCE.md (half an hour, on an idle machine)
 .DEFAULT_GOAL := run
-.PHONY: run class test demo bench lint clean
+.PHONY: run class test demo bench docs lint clean
 
 PORT ?= 8501
 ADDRESS := localhost
@@ -47,8 +48,12 @@ demo: $(VENV)/.installed
 bench: $(VENV)/.installed
 	$(PY) -m core bench all --write docs/PERFORMANCE.md $(BENCH_ARGS)
 
+docs: $(VENV)/.installed-dev
+	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet
+	@echo "The documents are in site/index.html."
+
 clean:
-	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis dask-scratch-space tests/browser/shots
+	rm -rf site $(VENV) .pytest_cache .ruff_cache .hypothesis dask-scratch-space tests/browser/shots
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamps hold that a second call installs nothing; a changed list of requirements installs what changed.
