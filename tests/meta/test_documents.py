@@ -78,3 +78,12 @@ def test_paths_and_links_lead_somewhere(path: Path) -> None:
 def test_rows_of_papers_are_named_by_author_outside_their_table() -> None:
     named = {name_of(path) for path in DOCUMENTS if re.search(r"\brows? [JHPML]\d", path.read_text(encoding="utf-8"))}
     assert named == {"docs/methods/papers.md"}
+
+
+def test_documents_that_the_code_refers_to_exist() -> None:
+    """`docs/methods/ledger.md` in a comment or a sentence is a file, wherever it moved."""
+    files = [ROOT / "app.py", ROOT / "Makefile"]
+    files += [file for folder in ("core", "pages", "bench", "tests") for file in (ROOT / folder).rglob("*.py")]
+    named = {(file, name) for file in files for name in re.findall(r"docs/[\w./-]+\.md", file.read_text("utf-8"))}
+    assert len(named) > 20
+    assert sorted(f"{name_of(file)}: {name}" for file, name in named if not (ROOT / name).exists()) == []
