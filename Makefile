@@ -4,11 +4,12 @@
 # make test      lint and every test, in two processes (another number: make test WORKERS=4)
 # make lint      the linter, the formatter and the type checker
 # make coverage  every test, and the share of core/ and pages/ that the tests run
+# make docs      build the documents, with the public names of the code, into site/
 # make demo      train the shipped results again; takes hours
 # make bench     measure how fast everything is and write docs/PERFORMANCE.md; takes half an hour on an idle machine
 # make clean     remove what these commands made, except the data folder
 .DEFAULT_GOAL := run
-.PHONY: run class check test lint coverage demo bench clean
+.PHONY: run class check test lint coverage docs demo bench clean
 
 PORT ?= 8501
 ADDRESS := localhost
@@ -63,8 +64,12 @@ demo: $(VENV)/.installed
 bench: $(VENV)/.installed
 	$(PY) -m core bench all --write docs/PERFORMANCE.md $(BENCH_ARGS)
 
+docs: $(VENV)/.installed-dev
+	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet
+	@echo "The documents are in site/index.html."
+
 clean:
-	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis .coverage* dask-scratch-space tests/browser/shots
+	rm -rf site $(VENV) .pytest_cache .ruff_cache .hypothesis .coverage* dask-scratch-space tests/browser/shots
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamp files prevent a second installation. When a list of requirements changes, pip installs what changed.

@@ -66,7 +66,7 @@ def ranks(canaries: np.ndarray, references: np.ndarray) -> tuple[np.ndarray, int
 def canary_exposures(
     lm: LanguageModel, canaries: pd.DataFrame, *, on_progress: Callable[[int, int], None] | None = None
 ) -> pd.DataFrame:
-    """Rank every canary among all members of its space: the canaries table of docs/ARCHITECTURE.md.
+    """Rank every canary among all members of its space: the canaries table of docs/reference/tables.md.
 
     `loss` is in nats: of the whole text with its end mark for a causal model, of the secret's pseudo-likelihood for a
     masked one (`core.attacks.memorisation.secret_loss`). For whole canary patients (form `patient`), which

@@ -26,7 +26,7 @@ def word_likelihoods(
     *,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> pd.DataFrame:
-    """The table `reading` (docs/ARCHITECTURE.md) of masked models, keyed by arm: one row a held-out note and arm.
+    """The table `reading` (docs/reference/tables.md) of masked models, keyed by arm: one row a held-out note and arm.
 
     `tokens` is the length of the whole note in the arm's own tokens. `characters` and `nats` describe the scored words
     (`WORD_SHARE` of the note's words, at least one, drawn by `audit.seed`): their characters without white space, and

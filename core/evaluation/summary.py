@@ -98,7 +98,7 @@ def summarise(
     corpus: Corpus,
     audit: AuditSpec,
 ) -> pd.DataFrame:
-    """The metrics table (docs/ARCHITECTURE.md) of a run, a pure function of its tables and those of its base control.
+    """The metrics table (docs/reference/tables.md) of a run, a pure function of its tables and its base control's.
 
     Tables used: scores, generations, hits, canaries. `base_tables` is None for the base model itself, which then has no
     `base` arm. Intervals are 95 %: Wilson where trials are independent, else by resampling patients

@@ -3,7 +3,7 @@
 Words of the notes that the public vocabulary lacks are counted, the counts get noise, and rare words are dropped
 (`core.models.word_noise`). WordPiece is trained on the remaining words, and its pieces are appended to the public
 entries. Everything after the noisy counts is post-processing. Anyone who has the model can read its vocabulary: without
-noise, a rare name in it is a leak, whatever guarantee training has (docs/METHODS.md, "A vocabulary of its own").
+noise, a rare name in it is a leak, whatever guarantee training has (docs/methods/vocabulary.md).
 """
 
 from __future__ import annotations

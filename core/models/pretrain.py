@@ -127,7 +127,7 @@ def start_from_counts(lm: LanguageModel, documents: Sequence[np.ndarray]) -> Non
     """Set the output bias of a masked model to each token's log frequency, so that training starts as a unigram model.
 
     Learning the frequencies by gradients takes hundreds of steps, whose noise erodes the first layer's initialisation
-    (docs/METHODS.md, "A first layer that looks around").
+    (docs/methods/models.md, "Base models").
     """
     counts = np.bincount(np.concatenate(documents), minlength=len(lm.tokenizer)) + 0.1
     with torch.no_grad():

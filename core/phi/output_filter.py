@@ -1,7 +1,7 @@
 """A filter between a model and the readers of its answers: it blacks out what looks like PHI or is a known value.
 
 It does not change the model, so it does not affect anyone who has the weights or the token probabilities. It detects
-only the shapes and spellings it was given (Ippolito et al. 2023). docs/METHODS.md, “Defences”, has the figures.
+only the shapes and spellings it was given (Ippolito et al. 2023). docs/methods/defences.md has the figures.
 """
 
 from __future__ import annotations

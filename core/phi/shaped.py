@@ -9,7 +9,7 @@
 | address, hospital | capitalised words before a street's suffix, a ZIP code, “Hospital”, “Clinic”, … |
 | age | over 89 (HIPAA's limit) |
 
-Recall and precision are measured, not assumed: `core.evaluation.phi_detection`, docs/METHODS.md.
+Recall and precision are measured, not assumed: `core.evaluation.phi_detection`, docs/methods/phi.md.
 """
 
 from __future__ import annotations

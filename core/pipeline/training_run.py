@@ -51,7 +51,7 @@ def execute(
     Args:
         spec: Everything that determines the run.
         workspace: Where runs are stored.
-        on_event: Called with every event that is appended to the run's `events.jsonl` (docs/ARCHITECTURE.md).
+        on_event: Called with every event that is appended to the run's `events.jsonl` (docs/reference/events.md).
         should_stop: Polled between batches; True cancels the run.
 
     Raises:

@@ -37,7 +37,7 @@ class Status(BaseModel):
 
 
 def _finite(value: Any) -> Any:
-    """Replace infinity and NaN by null: JSON has neither (docs/ARCHITECTURE.md: the ε of a non-private run is null)."""
+    """Replace infinity and NaN by null, which JSON lacks (docs/reference/events.md: ε without privacy is null)."""
     if isinstance(value, dict):
         return {key: _finite(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -99,7 +99,7 @@ class EventLog:
         self._last_progress = 0.0
 
     def emit(self, event: str, **fields: Any) -> None:
-        """Append an event (docs/ARCHITECTURE.md lists the fields of each)."""
+        """Append an event (docs/reference/events.md lists the fields of each)."""
         record = append_event(self.folder, event, **fields)
         if self.listener is not None:
             self.listener(record)

@@ -1,4 +1,4 @@
-"""The tables of a run: their Arrow schemas (docs/ARCHITECTURE.md, "Tables of a run"), written and read in one way."""
+"""The tables of a run: their Arrow schemas (docs/reference/tables.md), written and read in one way."""
 
 from __future__ import annotations
 

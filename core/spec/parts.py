@@ -151,7 +151,7 @@ class PrivacySpec(Spec):
 
 
 class TrainingSpec(Spec):
-    """Optimisation settings. Defaults come from `recipe`; docs/METHODS.md explains how they were chosen."""
+    """Optimisation settings. Defaults come from `recipe`; docs/methods/recipe.md explains how they were chosen."""
 
     epochs: int = Field(8, ge=0, le=1_000, description="0 = the public base model itself, audited like any run")
     batch_size: int = Field(32, ge=1, description="expected examples a logical batch")

@@ -156,7 +156,7 @@ _PRIVATE_RATE: dict[ModelKind, float] = {"gpt2": 5e-3, "distilbert": 2e-3, "bert
 def recipe(
     kind: ModelKind, privacy: PrivacySpec | None = None, *, epochs: int | None = None, seed: int = 0
 ) -> TrainingSpec:
-    """Training settings chosen by measurement for the `classroom` cohort (docs/METHODS.md, “Choosing a recipe”)."""
+    """Training settings chosen by measurement for the `classroom` cohort (docs/methods/recipe.md)."""
     if privacy is not None and privacy.private:
         chosen = TrainingSpec(epochs=4, batch_size=256, learning_rate=_private_rate(kind, privacy), warmup=0.0)
     else:  # a masked model predicts only 15 % of the tokens in an epoch, so it takes longer to learn a note

@@ -3,7 +3,7 @@
 A run's `spec.json` has the number of its schema. Whatever a later version defines differently (a new setting, another
 default, another name) is handled by a migration: a function from the stored settings to equivalent settings of the next
 schema. A run is identified by the digest of its settings *as stored*, under its own schema. It thus keeps its name,
-whatever the digest of the migrated settings would be. docs/ARCHITECTURE.md, "Versions of a spec".
+whatever the digest of the migrated settings would be. docs/reference/run-folder.md, "Versions of a spec".
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""docs/ARCHITECTURE.md against the code: every column, event and state that it lists."""
+"""docs/reference/ against the code: every column, event and state that it lists, and every name in any document."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from typing import Any, get_args
 from core.jobs.engine import JobState
 from core.pipeline.quick_audit import ATTACKS, READS
 from core.runs.events import State
-from core.runs.tables import SCHEMAS
+from core.runs.tables import OPTIONAL, SCHEMAS
 from core.training.events import EpochEvent, InStepEvent, StepEvent
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCUMENT = (ROOT / "docs" / "ARCHITECTURE.md").read_text(encoding="utf-8")
+TABLES, EVENTS = (
+    (ROOT / "docs" / "reference" / f"{name}.md").read_text(encoding="utf-8") for name in ("tables", "events")
+)
 
 
 def resolved(path: str, name: str) -> Any:
@@ -29,9 +31,9 @@ def resolved(path: str, name: str) -> Any:
 def test_names_that_texts_refer_to_exist():
     """`core.runs.store.Workspace` in a docstring or a document stands for something, wherever it moved."""
     folders = [ROOT / folder for folder in ("core", "bench", "pages")]
-    texts = [*(path for folder in folders for path in folder.rglob("*.py")), *(ROOT / "docs").glob("*.md")]
+    texts = [*(path for folder in folders for path in folder.rglob("*.py")), *(ROOT / "docs").rglob("*.md")]
     missing = []
-    for path in [*texts, ROOT / "README.md"]:
+    for path in [*texts, *ROOT.glob("*.md")]:
         for name in set(re.findall(r"\bcore(?:\.[A-Za-z_]\w*)+", path.read_text(encoding="utf-8"))):
             if not exists(name):
                 missing.append(f"{path.relative_to(ROOT)}: {name}")
@@ -54,17 +56,17 @@ def exists(name: str) -> bool:
 
 
 def test_tables_have_the_columns_that_are_written_down():
-    rows = re.findall(r"^\| (\w+) \| (.+) \|$", DOCUMENT.split("## Tables of a run")[1], flags=re.MULTILINE)
+    rows = re.findall(r"^\| (\w+) \| (.+) \|$", TABLES.split("## Tables of a run")[1], flags=re.MULTILINE)
     written = {
         table: [column.strip() for column in re.sub(r" \([^()]*\)", "", columns).split(",")]
         for table, columns in rows
-        if table in SCHEMAS
+        if table != "table"
     }
-    assert written == {table: schema.names for table, schema in SCHEMAS.items()}
+    assert written == {table: schema.names for table, schema in (SCHEMAS | OPTIONAL).items()}
 
 
 def test_events_have_the_keys_that_are_written_down():
-    rows = dict(re.findall(r"^\| `(\w+)` \| (.+) \|$", DOCUMENT, flags=re.MULTILINE))
+    rows = dict(re.findall(r"^\| `(\w+)` \| (.+) \|$", EVENTS, flags=re.MULTILINE))
     for event, kind in (("step", StepEvent), ("progress_in_step", InStepEvent), ("epoch", EpochEvent)):
         written = re.findall(r"`(\w+)`", re.sub(r"\([^()]*\)", "", rows[event]))
         assert written == [field.name for field in fields(kind)], event
@@ -74,6 +76,6 @@ def test_events_have_the_keys_that_are_written_down():
 
 
 def test_states_are_those_of_the_code():
-    states = re.search(r'"state": "([\w|]+)"', DOCUMENT).group(1).split("|")
+    states = re.search(r'"state": "([\w|]+)"', EVENTS).group(1).split("|")
     assert states == list(get_args(State))
-    assert set(get_args(JobState)) - set(states) == {"interrupted"} and "`interrupted`" in DOCUMENT
+    assert set(get_args(JobState)) - set(states) == {"interrupted"} and "`interrupted`" in EVENTS

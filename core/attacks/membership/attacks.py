@@ -1,6 +1,6 @@
 """The registered membership attacks. Each writes rows of the `scores` table.
 
-All scores have the same direction: higher = more likely a member. Formulas and sources: docs/ATTACKS.md.
+All scores have the same direction: higher = more likely a member. Formulas and sources: docs/methods/membership.md.
 """
 
 from __future__ import annotations
@@ -211,7 +211,7 @@ def _fitted(name: str, notes: pd.DataFrame, features: np.ndarray, seed: int) -> 
 
     `scores` holds the first of the five fits, so that its intervals are those of one attack on patients it never saw.
     `split_scores` holds all five. (Averaging the five for each note would use every patient twice: its 95 % intervals
-    cover the truth in 85 % of simulated cases, docs/ATTACKS.md.)
+    cover the truth in 85 % of simulated cases, docs/methods/membership.md.)
     """
     evaluated = (notes["split"] != "population").to_numpy()
     member = (notes["split"] == "member").to_numpy()

@@ -47,8 +47,8 @@ def loss_scores(
         on_progress: called with (notes done, all notes).
 
     Returns:
-        The scores table of docs/ARCHITECTURE.md with attack `loss`. `tokens` counts the note's tokens and its end mark.
-        Notes in which a masked model knows no word are left out.
+        The scores table of docs/reference/tables.md with attack `loss`. `tokens` counts the note's tokens and its end
+        mark. Notes in which a masked model knows no word are left out.
 
     Raises:
         ValueError: when members or held-out patients have no notes.

@@ -1,6 +1,6 @@
 """The registered attacks that extract what a model memorised.
 
-Formulas and sources: docs/ATTACKS.md, "Extraction and memorisation" and "Exposure".
+Formulas and sources: docs/methods/extraction.md and docs/methods/exposure.md.
 """
 
 from __future__ import annotations

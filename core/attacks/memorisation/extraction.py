@@ -80,7 +80,7 @@ def extract(
         should_stop: asked after every token.
 
     Returns:
-        (generations, hits), the tables of docs/ARCHITECTURE.md.
+        (generations, hits), the tables of docs/reference/tables.md.
 
     Raises:
         ExtractionStopped: when `should_stop()` returns True.

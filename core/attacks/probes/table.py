@@ -11,7 +11,7 @@ from core.attacks.registry import register_table
 
 PROBES = "probes"
 COLUMNS = {
-    "probe": "str",  # see docs/ATTACKS.md, "Identity probes"
+    "probe": "str",  # see docs/methods/probes.md
     "method": "str",  # what the score was computed from, e.g. "name" or its control "condition only"
     "model": "str",  # target | public: the model under attack, or the public model it started from
     "patient_id": "str",  # null where the score is the same for every patient, and for invented names

@@ -14,7 +14,7 @@ import psutil
 
 from core.corpus.importing.files import BadNotes
 
-# Measured as the peak above the idle process (docs/METHODS.md), and rounded up.
+# Measured as the peak above the idle process (docs/methods/imports.md), and rounded up.
 AT_LEAST = 60_000_000  # bytes: one batch of notes, and the libraries' buffers
 PER_NOTE = 1_200  # hashes for copies, ids, evidence for the patient's record
 PER_CHARACTER = 1.2  # shingles if every note might be a near copy; otherwise nothing

@@ -1,7 +1,7 @@
 """Defences on the training notes: deduplication, and scrubbing of PHI by placeholders.
 
 Both leave the cohort unchanged: held-out notes, the index of values and every attack use the original notes, so that a
-defended model is evaluated by what it knows of the real patients. docs/METHODS.md, “Defences”, gives the reason for
+defended model is evaluated by what it knows of the real patients. docs/methods/defences.md gives the reason for
 each rule.
 """
 

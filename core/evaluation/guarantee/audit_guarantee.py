@@ -8,7 +8,7 @@ require independent trials; within one run independence is an assumption.
 The protected unit decides what a trial proves. All copies of a canary belong to one invented patient, and a whole
 canary patient is one patient, too. If a *patient* is protected, a canary is one unit. If a *note* is protected, a
 canary planted k times is k units and proves something about k·ε only; the same holds for all notes of a patient. See
-docs/ATTACKS.md, "Auditing the guarantee".
+docs/methods/guarantee.md, "Audits of ε".
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def audit_guarantee(
     bound above the promise. The table is empty if no canary was ranked and no patient was scored.
 
     Args:
-        canaries: The run's table canaries (docs/ARCHITECTURE.md).
+        canaries: The run's table canaries (docs/reference/tables.md).
         scores: The run's table of membership scores.
         unit: What the promise protects.
         delta: δ of the promise.

@@ -11,7 +11,7 @@ the attack's threshold was set:
 | ROC 10 %, ROC 1 %, ROC 0.1 % | the best threshold on the ROC curve at that false-positive rate |
 | splits | as own: mean over all the splits of a fitted attack, with its range in the note and no interval |
 
-docs/ATTACKS.md has the formulas. A figure for which there are too few data is NaN, and `note` says so.
+docs/methods/membership.md has the formulas. A figure for which there are too few data is NaN, and `note` says so.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from core.evaluation.stats.boundary_intervals import bits_interval
 from core.evaluation.stats.intervals import proportion_interval
 
 FORMS = ("HS", "HSH", "HHSHH")
-BLIND = 1 / math.log(2)  # mean exposure of a canary the model never saw, in a large space (docs/METHODS.md, "Exposure")
+BLIND = 1 / math.log(2)  # mean exposure of a canary the model never saw, in a large space (docs/methods/metrics.md)
 
 EXPOSURE_COLUMNS = {
     "arm": "str",  # run (planted, by number of copies) | heldout (left out by the coin, with any number of copies)

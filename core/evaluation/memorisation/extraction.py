@@ -89,8 +89,8 @@ def _severity(kind: str) -> int:
 def by_field(hits: pd.DataFrame, patients: pd.DataFrame) -> pd.DataFrame:
     """Patients for whom each searchable field was written, members and held-out patients alike, with Wilson intervals.
 
-    A direct identifier counts by itself, a health detail only beside the patient's identity (docs/METHODS.md, "Which
-    hits count"). Hits by the old rule, and hits that belong to no patient, do not count.
+    A direct identifier counts by itself, a health detail only beside the patient's identity (docs/methods/metrics.md,
+    "Which hits count"). Hits by the old rule, and hits that belong to no patient, do not count.
     """
     ours = hits[(hits["rule"] == "value") & hits["patient_id"].notna()]
     rows = []

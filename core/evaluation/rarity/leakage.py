@@ -3,7 +3,7 @@
 Within a bucket, a member is compared with held-out patients whose diagnoses are about as rare. Beforehand, the scores
 are corrected for what rarity, the number of codes and the length of the notes say about how predictable such notes are,
 whether trained on or not. Rarity still varies within a bucket: without the correction, a test on 400 models without a
-trend claims one in up to 14 % of them (docs/METHODS.md).
+trend claims one in up to 14 % of them (docs/methods/rarity.md).
 """
 
 from __future__ import annotations

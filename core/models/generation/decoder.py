@@ -1,7 +1,7 @@
 """GPT-2 generation, one token at a time, with a key/value cache that is allocated once.
 
 The layers are those of `transformers`; only the handling of the cache is ours. `DynamicCache` copies the whole cache at
-every token; docs/METHODS.md, "Generation", compares the two.
+every token; docs/methods/models.md, "Generation", compares the two.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ class Vocabulary(BaseModel):
         Hoory 2021 gives kδ by basic composition over k words, which holds for k different words. A unit that contains
         a new word k times raises its count at once: the word passes the threshold with probability
         (δ/4)·e^((k − 1)ε/2), which can be more. If this probability δ' leaves no room for renormalising
-        (δ' > 1 − e^(−kε/2)), nothing is promised. See docs/METHODS.md, "The ledger".
+        (δ' > 1 − e^(−kε/2)), nothing is promised. See docs/methods/ledger.md.
         """
         per_word = math.log(self.delta) + max(math.log(self.words), (self.words - 1) * self.epsilon / 2 - math.log(4))
         delta = math.exp(min(0.0, per_word))

@@ -7,8 +7,8 @@ more unit (a note or a patient). The accountants:
   a small margin (`with_margin`);
 * `rdp`: Rényi DP by Opacus (Mironov 2017, 2019; conversion of Balle et al. 2020), a looser upper bound;
 * `gdp`: Gaussian DP by a central limit theorem (Bu et al. 2020). It is an approximation that *under-reports* ε for
-  most σ, worst around σ = 0.5 to 0.9, and over-reports it for smaller ones (docs/METHODS.md has figures). It can choose
-  σ; the guarantee of such a run (`Mechanism`) is computed by `prv`.
+  most σ, worst around σ = 0.5 to 0.9, and over-reports it for smaller ones (docs/methods/accounting.md has figures).
+  It can choose σ; the guarantee of such a run (`Mechanism`) is computed by `prv`.
 
 `prv` has no answer where no grid fits in memory, and GDP none for very small σ. RDP then answers instead, and
 `epsilon_with_method` reports this. `old_report_epsilon` is the incorrect formula of the PrivAI-Leak report, kept for

@@ -16,7 +16,7 @@ FILE = Path(__file__).with_suffix(".toml")
 
 @dataclass(frozen=True)
 class Term:
-    """A word with its meaning, its forms in the app, the section of a document that defines it, and its pages."""
+    """A word with its meaning, its forms in the app, the chapter and section that define it, and its pages."""
 
     group: str
     name: str
@@ -65,7 +65,7 @@ def browse() -> None:
     for group, members in groupby(found, key=lambda term: term.group):
         st.subheader(group)
         st.markdown(_listed(list(members), sources=True))
-    st.caption("The sources are sections of docs/METHODS.md and docs/ATTACKS.md, which have the formulas.")
+    st.caption("Each source is a chapter of docs/methods/, with its section: the formulas are there.")
 
 
 def _listed(chosen: list[Term] | tuple[Term, ...], *, sources: bool = False) -> str:

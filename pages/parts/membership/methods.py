@@ -41,6 +41,6 @@ is the public base model, or one trained on patients of the disjoint population.
 neighbourhood: how much worse the note gets with a few words changed (Mattern et al. 2023). rmia: share of population
 notes that look less like members, beside several reference models (Zarifzadeh et al. 2024). attention, gradient
 norms: a logistic regression fitted on 20 % of the patients and judged on the others (Jagannatha et al. 2021).
-All formulas: docs/ATTACKS.md.
+All formulas: docs/methods/membership.md.
 """,
 }

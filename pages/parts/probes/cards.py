@@ -56,7 +56,7 @@ def draw(card: Card, figures: pd.DataFrame, run: Run, *, reveal: bool) -> None:
         data_table(figures[figures["probe"].isin(own)], name=f"probe-{name}")
         with st.expander("How is this computed?", icon=":material/function:"):
             st.markdown(HOW[card.probe])
-            st.caption(f"Row {card.row} in docs/ATTACKS.md.")
+            st.caption(f"Row {card.row} of docs/methods/papers.md; formulas: docs/methods/probes.md.")
 
 
 def _answers(probe: str, run: Run) -> None:

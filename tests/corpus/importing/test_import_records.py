@@ -35,7 +35,7 @@ def written(mentions: list[tuple[str, str]]) -> tuple[str, list[tuple[int, int, 
 
 
 def counted(notes: list[tuple[int, list[tuple[str, str]]]]) -> list[dict[str, str | None]]:
-    """The record of every patient, by the words of docs/METHODS.md."""
+    """The record of every patient, by the words of docs/methods/imports.md."""
     held: dict[tuple[int, str], Counter[str]] = defaultdict(Counter)
     owners: dict[tuple[str, str], set[int]] = defaultdict(set)
     for who, mentions in notes:
@@ -102,7 +102,7 @@ RECORD = st.fixed_dictionaries({field: st.sampled_from([*values, None]) for fiel
 
 @given(TEXT.map(". Also ".join), RECORD, st.lists(RECORD, max_size=3))
 def test_what_is_marked_depends_on_no_other_patients_record(text, own, others):
-    """Scrubbing may be combined with DP per patient only then (docs/METHODS.md, “Defences, side by side”)."""
+    """Scrubbing may be combined with DP per patient only then (docs/methods/defences.md)."""
     rows = [*others, own]
     people = pd.DataFrame([{"patient_id": f"P{n}", "split": "member", **row} for n, row in enumerate(rows)])
     places = shaped_places(text)

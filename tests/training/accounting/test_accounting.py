@@ -56,7 +56,7 @@ def test_one_step_without_sampling_is_the_gaussian_mechanism() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sample_rate", "steps", "sigma", "ratio"),  # to PRV, as docs/METHODS.md prints it
+    ("sample_rate", "steps", "sigma", "ratio"),  # to PRV, as docs/methods/accounting.md prints it
     [(256 / 2925, 46, 0.9, 0.74), (256 / 2925, 46, 0.45, 2.11), (0.01, 1_000, 0.65, 0.74), (0.002, 5_000, 0.55, 0.63)],
 )
 def test_gdp_under_reports_for_most_noise_and_over_reports_for_the_least(
