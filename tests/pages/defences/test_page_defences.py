@@ -121,10 +121,10 @@ def test_the_filter_table_has_a_row_a_wording_and_its_words_tell_the_worst():
     )
     shown = filter_view.pivoted(found).set_index("Way of asking")
     assert shown.loc["two answers", "No filter"] == "50\u00a0% (25 to 100)"
-    assert shown.loc["two answers", "Both, answer only"].startswith("30\u00a0%")
+    assert shown.loc["two answers", "Both, reading the answer only"].startswith("30\u00a0%")
     assert shown.loc["two answers", "Control: public model"] == "" and shown.loc["two answers", "Both"].startswith(
         "0\u00a0%"
     )
     told = filter_view.caption(found, alarms)
-    assert "30\u00a0% of the attempts by “two answers” (50\u00a0% without it)" in told
+    assert "30\u00a0% of the attempts by “two answers” through (50\u00a0% without a filter)" in told
     assert "10\u00a0% of 500 pieces" in told

@@ -159,7 +159,7 @@ def test_without_runs_the_page_points_to_training(monkeypatch, tmp_path):
 def test_only_masked_models_are_asked_about_blanks(page):
     page.chat_input[0].set_value("Patient name: [MASK]").run()
     assert not page.exception
-    assert sum("GPT-2 only writes on" in error.value for error in page.error) == 2
+    assert sum("GPT-2 continues a text and cannot fill" in error.value for error in page.error) == 2
     assert page.session_state["tries"][-1].answers[0].texts == ()
 
 

@@ -117,19 +117,19 @@ def test_the_pages_say_when_notes_go(cohort):  # noqa: F811
     app = cohort()
     assert "an hour after this browser session has ended, and 24 hours after the upload at the latest" in said(app)
     used(app)
-    assert "only an hour after this browser session has ended" in "".join(caption.value for caption in app.caption)
+    assert "at most an hour after this browser session has ended" in "".join(caption.value for caption in app.caption)
 
 
 def test_the_header_says_whose_file_is_looked_at(cohort):  # noqa: F811
     app = cohort()
-    assert "no real person" in said(app)
+    assert "no real people" in said(app)
     app.file_uploader(key="own_file").set_value(csv(NOTES[["text", "patient_id"]])).run()
-    assert "Your own file: only you see it" in said(app) and "no real person" not in said(app)
+    assert "Your file: only you see it" in said(app) and "no real people" not in said(app)
     checked(app, NOTES[["text", "patient_id"]])
     app.switch_page("pages/glossary.py").run()
-    assert "Your own file" in said(app), "its check is still there"
+    assert "Your file" in said(app), "its check is still there"
     app.switch_page("pages/cohort.py").run()
     app.session_state["cohort"] = "brought"
     app.run()
     app.button(key="own_discard").click().run()
-    assert "no real person" in said(app)
+    assert "no real people" in said(app)
