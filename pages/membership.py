@@ -35,7 +35,7 @@ if runs:
     wanted = [name for name in (LOSS, "ratio base") if name in possible]
     columns = st.columns([2, 1.2, 1.2])
     level = columns[1].segmented_control(
-        "Unit",
+        "Evaluate per",
         list(WORDS),
         default="sample",
         required=True,

@@ -225,8 +225,7 @@ def _leakage(found) -> str:
     if not called:
         return sentence
     return (
-        f"{sentence} Of the {called:,} called members, {percent(found.members / called)} are members "
-        f"(of all units: {base})."
+        f"{sentence} Of the {called:,} called members, {percent(found.members / called)} are members (of all: {base})."
     )
 
 

@@ -30,7 +30,7 @@ def choose(runs: Sequence[Run]) -> tuple[Choice, str]:
         attacks = list(data.attacks(run))
         attack = st.selectbox("Attack", attacks, key="attack", help=ATTACK, **keep)
         level = st.segmented_control(
-            "Unit", ["patient", "admission"], default="patient", required=True, key="judge", **keep
+            "Evaluate per", ["patient", "admission"], default="patient", required=True, key="judge", **keep
         )
         beside = st.segmented_control("Compare", list(BESIDE), default=BESIDE[0], required=True, key="beside", **keep)
         st.subheader("Only patients with")

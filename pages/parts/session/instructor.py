@@ -54,7 +54,7 @@ def limits_in_words(engine: Engine) -> str:
 def _key_form(engine: Engine) -> None:
     with st.popover("Instructor", icon=":material/key:"):
         st.text_input("Instructor's key", type="password", key=_TYPED, autocomplete="off")
-        st.button("Unlock the queue's controls", key="instructor-enter", on_click=_enter, args=(engine,))
+        st.button("Manage the queue", key="instructor-enter", on_click=_enter, args=(engine,))
         if st.session_state.get(_WRONG):
             st.error("Wrong key. The key is shown in the terminal that runs `make class`.", icon=":material/error:")
 
