@@ -52,7 +52,7 @@ if spec is not None and too_large_to_build(spec):
     show_command(spec)
 elif spec is not None:
     st.caption(describe(spec))
-    with st.container(horizontal=True):
+    with st.container(horizontal=True, vertical_alignment="center"):
         shell.link("train", "Train a model on this cohort", icon=":material/model_training:")
         if spec.imported is None:
             st.button("Upload your own notes", icon=":material/upload_file:", type="tertiary", on_click=ask_for_notes)

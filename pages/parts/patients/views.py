@@ -98,8 +98,8 @@ def spread(table: pd.DataFrame, choice: Choice) -> str:
 def _why_empty(choice: Choice, table: pd.DataFrame) -> str:
     if table.empty and choice.level == "admission" and not controls.filters_text(choice.filters):
         return (
-            "The notes of this cohort do not mention their patients' codes, so admissions have no profile. Evaluate per "
-            "patient instead."
+            "The notes of this cohort do not mention their patients' codes, so admissions have no profile. Evaluate "
+            "per patient instead."
         )
     if table.empty:
         return "No patient matches these filters. Clear one of them to see patients."

@@ -264,7 +264,7 @@ def show_preview(spec: RunSpec, coming: Preview, *, most_notes: int) -> None:
         )
         if privacy.private:
             st.metric("noise σ", f"{coming.sigma:.3g}")
-            st.metric(f"share of {privacy.unit}s per step", f"{100 * coming.sample_rate:.1f}{NBSP}%")
+            st.metric(f"{privacy.unit}s per step", f"{100 * coming.sample_rate:.1f}{NBSP}%")
             st.metric(f"ε per {privacy.unit}", f"{coming.epsilon:.3g}")
     if privacy.private:
         counted = coming.answered_by or privacy.accountant

@@ -53,7 +53,7 @@ def test_the_cost_is_known_before_training(data):
     shown = figures(app)
     notes = len(Workspace(data, shared=()).corpus(CORPUS_PRESETS["smoke"]).training_notes())
     assert shown["steps"] == f"{-(-2 * notes // 16)}"
-    assert shown["share of notes a step"] == f"{1600 / notes:.1f}\u00a0%"
+    assert shown["notes per step"] == f"{1600 / notes:.1f}\u00a0%"
     spent = epsilon(
         noise_multiplier=float(shown["noise σ"]), sample_rate=16 / notes, steps=int(shown["steps"]), delta=1e-5
     )
@@ -314,7 +314,7 @@ def test_words_of_its_own_are_asked_for_and_their_cost_is_told(data, asked):
     assert not app.exception and not app.error
     told = [caption.value for caption in app.caption]
     assert any("its own words spend ε = 1 at δ = 10⁻⁶ and training 2 at δ = 10⁻⁵" in line for line in told)
-    spent = float(figures(app)["ε a note"])
+    spent = float(figures(app)["ε per note"])
     assert 2.0 < spent < 3.0, "together, by PRV, they cost less than their sum"
     assert any(f"ε = {spent:.3g} per note at δ = 1.1·10⁻⁵" in line for line in told)
     app.button(key="train").click().run()

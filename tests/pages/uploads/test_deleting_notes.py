@@ -83,11 +83,11 @@ def set_back(tmp_path: Path, seconds: float) -> None:
 def test_an_hour_after_its_browser_is_gone_an_upload_goes(cohort, tmp_path, monkeypatch):  # noqa: F811
     used(cohort())
     (upload,) = uploads(tmp_path)
-    monkeypatch.setitem(owner.lives_of_sessions, upload.owner, lambda: True)  # no server runs here that knows
+    monkeypatch.setitem(owner.sessions, upload.owner, lambda: True)  # no server runs here that knows
     set_back(tmp_path, 5 * 3600)
     cleanup.clear_out(Workspace(tmp_path), thorough=False)
     assert uploads(tmp_path) == [upload], "its browser is there"
-    monkeypatch.setitem(owner.lives_of_sessions, upload.owner, lambda: False)
+    monkeypatch.setitem(owner.sessions, upload.owner, lambda: False)
     cleanup.clear_out(Workspace(tmp_path), thorough=False)
     assert uploads(tmp_path) == [upload], "it was there a moment ago"
     set_back(tmp_path, 3500)
@@ -97,7 +97,7 @@ def test_an_hour_after_its_browser_is_gone_an_upload_goes(cohort, tmp_path, monk
     cleanup.clear_out(Workspace(tmp_path), thorough=False)
     assert not uploads(tmp_path) and not list(tmp_path.rglob("*.parquet"))
     cleanup.clear_out(Workspace(tmp_path), thorough=False)
-    assert upload.owner not in owner.lives_of_sessions, "nobody is remembered for nothing"
+    assert upload.owner not in owner.sessions, "nobody is remembered for nothing"
 
 
 def test_what_a_command_deleted_leaves_the_memory_of_the_pages(cohort, tmp_path, monkeypatch):  # noqa: F811
