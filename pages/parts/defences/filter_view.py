@@ -14,7 +14,7 @@ from pages.parts.session import owner
 
 UNFILTERED = "no filter"
 HEADINGS = {
-    "both, answer alone": "Both, reading the answer only",
+    "both, answer alone": "Both, answer only",
     "both": "Both",
     "shapes": "PHI shapes only",
     "known values": "Known values only",

@@ -170,8 +170,8 @@ def _privacy(figures: Figures) -> Step:
     shown = [(_named(epsilon, figures), figures.at(NAMES, epsilon=epsilon), "private") for epsilon in figures.epsilons]
     return Step(
         title="Differential privacy: which ε limits leaks, and what does it cost?",
-        question=f"The same model was trained with differential privacy at each of these ε per {figures.unit}. Up to "
-        "which ε do training patients' full names appear no more often than held-out patients'?",
+        question=f"The same model was trained with differential privacy at each of these ε per {figures.unit}. What "
+        "is the largest ε up to which training patients' full names appear no more often than held-out patients'?",
         answers=(*names, NO_EPSILON),
         right=_named(best, figures) if best is not None else NO_EPSILON,
         looks=(
@@ -193,7 +193,7 @@ def _privacy(figures: Figures) -> Step:
         point="At this ε, names did not leak beyond chance in this measurement; the cost is usefulness."
         if best is not None
         else "No ε here keeps names down to chance: an ε must be small enough to matter.",
-        why=f"Each {figures.unit}'s influence on a step is clipped and covered with noise. The noise hides a name that "
+        why=f"Each {figures.unit}'s influence on a step is clipped and covered with noise. The noise drowns out a name that "
         f"only one {figures.unit} contains, while the model still learns what many notes share. No leak in this "
         "measurement does not mean that none is possible: only ε is a guarantee against attacks that are not known yet"
         f"{', once the noise is secret' if any(map(figures.public_noise, figures.epsilons)) else ''}. Perplexity "

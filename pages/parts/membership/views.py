@@ -68,8 +68,8 @@ def roc_view(choice: Choice) -> None:
     (_, name, attack), first = next(iter(curves.items()))
     thing = WORDS[choice.level][1]
     answer = guess.first(
-        f"Suppose an attacker may wrongly accuse 10 of 100 {thing} that were not in the training data. How many of 100 "
-        f"{thing} that were does the attack “{attack}” catch for the model “{name}”?",
+        f"An attacker may wrongly accuse 10 of 100 {thing} that were not in the training data. Of 100 {thing} in the "
+        f"training data, how many does the attack “{attack}” catch for the model “{name}”?",
         ["10, as by random guessing", "about 20", "about 40", "80 or more"],
         key=f"roc-{choice.runs[name].id}-{attack}-{choice.level}",
     )
@@ -78,7 +78,7 @@ def roc_view(choice: Choice) -> None:
     row = first.iloc[(first["fpr"] - ALLOWED).abs().argmin()]
     guess.show_answer(
         answer,
-        f"The attack {attack} catches {100 * row['tpr']:.0f} of 100 "
+        f"The attack “{attack}” catches {100 * row['tpr']:.0f} of 100 "
         f"({interval_text(row['low'], row['high'], lambda x: f'{100 * x:.0f}')}) for “{name}”; random guessing would "
         f"catch {100 * row['fpr']:.0f}." + _fewer_accused(choice, name, attack),
     )
@@ -91,9 +91,9 @@ def roc_view(choice: Choice) -> None:
     for (_, name), ceiling in ceilings.items():
         if ceiling.per_note:
             st.caption(
-                f"“{name}” has an ε per note: it compares training with and without one note, all other notes "
-                "unchanged. Here, all notes of a patient were in or out together, and they are alike. So a curve above "
-                "the line would not prove that the guarantee is broken. The audit of ε on the page Canaries can do so."
+                f"“{name}” has an ε per note: the guarantee compares training with and without one note, all other "
+                "notes unchanged. Here, all notes of a patient were in or out together and reveal each other. So a "
+                "curve above the line would not prove that the guarantee is broken. The audit of ε on the page Canaries can do so."
             )
         if ceiling.group > 1:
             st.markdown(

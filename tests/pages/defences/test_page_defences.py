@@ -121,7 +121,7 @@ def test_the_filter_table_has_a_row_a_wording_and_its_words_tell_the_worst():
     )
     shown = filter_view.pivoted(found).set_index("Way of asking")
     assert shown.loc["two answers", "No filter"] == "50\u00a0% (25 to 100)"
-    assert shown.loc["two answers", "Both, reading the answer only"].startswith("30\u00a0%")
+    assert shown.loc["two answers", "Both, answer only"].startswith("30\u00a0%")
     assert shown.loc["two answers", "Control: public model"] == "" and shown.loc["two answers", "Both"].startswith(
         "0\u00a0%"
     )
