@@ -193,8 +193,8 @@ def _privacy(figures: Figures) -> Step:
         point="At this ε, names did not leak beyond chance in this measurement; the cost is usefulness."
         if best is not None
         else "No ε here keeps names down to chance: an ε must be small enough to matter.",
-        why=f"Each {figures.unit}'s influence on a step is clipped and covered with noise. The noise drowns out a name that "
-        f"only one {figures.unit} contains, while the model still learns what many notes share. No leak in this "
+        why=f"Each {figures.unit}'s influence on a step is clipped and covered with noise. The noise drowns out a name "
+        f"that only one {figures.unit} contains, while the model still learns what many notes share. No leak in this "
         "measurement does not mean that none is possible: only ε is a guarantee against attacks that are not known yet"
         f"{', once the noise is secret' if any(map(figures.public_noise, figures.epsilons)) else ''}. Perplexity "
         "measures how well the model predicts notes of patients it never saw; lower is more useful.",

@@ -25,12 +25,12 @@ _KEPT = "own_files"
 def notes() -> list[UploadedFile]:
     """The upload box for notes."""
     return st.file_uploader(
-        "Notes: one CSV (also .gz) or Parquet file with one note per row, or the tables of MIMIC-III",
+        "Notes: one CSV or Parquet file, or the tables of MIMIC-III",
         type=KINDS,
         key=owner.box("own_file"),
         accept_multiple_files=True,
-        help="UTF-8; at most 200 MB per file here. From MIMIC-III: NOTEEVENTS, PATIENTS, ADMISSIONS, DIAGNOSES_ICD, "
-        "and D_ICD_DIAGNOSES if you have it.",
+        help="One note per row, in UTF-8; a CSV file may be compressed (.gz). At most 200 MB per file "
+        "here. From MIMIC-III: NOTEEVENTS, PATIENTS, ADMISSIONS, DIAGNOSES_ICD, and D_ICD_DIAGNOSES if you have it.",
     )
 
 

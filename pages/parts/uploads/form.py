@@ -24,8 +24,8 @@ from pages.parts.uploads import files as own_files
 MOST_BYTES = 2**30  # uncompressed; larger files are imported from the command line, in parts
 NOBODY_ELSE = (
     "The notes stay on the computer that runs this app and are not sent anywhere else. Only {who} can see them and the "
-    "models trained on them. Everything is deleted when you delete it, {alone}and at the latest {hours:g} hours after "
-    "the upload."
+    "models trained on them. All of it is deleted when you ask for it, {alone}and at the latest {hours:g} hours "
+    "after the upload."
 )
 CODES = "own_codes"  # deletion codes of this session's uploads, by digest; only their hashes are stored
 WRITE_DOWN = (
