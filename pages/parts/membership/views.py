@@ -93,8 +93,8 @@ def roc_view(choice: Choice) -> None:
             st.caption(
                 f"“{name}” has an ε per note: the guarantee compares training with and without one note, all other "
                 "notes unchanged. Here, all notes of a patient were in or out together and reveal each other. So a "
-                "curve above the line would not prove that the guarantee is broken. The audit of ε on the page Canaries "
-                "can do so."
+                "curve above the line would not prove that the guarantee is broken. The audit of ε on the page "
+                "Canaries can do so."
             )
         if ceiling.group > 1:
             st.markdown(
