@@ -217,6 +217,6 @@ def test_ranked_extraction_is_told_with_its_recall_and_greedy_answers(audited_wi
 def test_recall_in_a_sentence():
     rows = [("ratio", 100, 0.25, 2, 8, 102), ("log_likelihood", 100, 0.5, 4, 8, 104)]
     table = pd.DataFrame(rows, columns=["score", "errors", "recall", "found", "leaks", "read"])
-    assert "2 of 8 different values (25\u00a0%) stand before the wrong text no. 101" in ranked_sentence(table)
+    assert "2 of 8 distinct values (25\u00a0%) come before wrong text no. 101" in ranked_sentence(table)
     assert "likelihood alone 4 (50\u00a0%)" in ranked_sentence(table)
     assert "nothing to rank" in ranked_sentence(table.assign(leaks=0))

@@ -77,7 +77,7 @@ def test_a_release_is_shown_agreed_to_and_then_counts(workspace, smoke_specs):
     assert app.text_input(key="release_reason").value == ""
     app.number_input(key="ledger_delta").set_value(1e-3).run()
     assert totals(app)["For one note, all releases together"] == "ε = 8"
-    assert totals(app)["For one patient, all releases together"] == "no promise"
+    assert totals(app)["For one patient, all releases together"] == "no guarantee"
     assert app.dataframe[0].value["reason"].tolist() == ["for the class"]
     assert run_id not in app.selectbox(key="release_run").options, "it cannot be released twice"
     assert "For the patient with the most notes" in said(app)

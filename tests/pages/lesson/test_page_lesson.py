@@ -94,7 +94,7 @@ def test_a_choice_of_epsilon_is_defended_with_its_own_figures(served):
 
 def test_only_secret_noise_makes_the_lessons_epsilon_a_promise(served, monkeypatch):
     private = steps(figures(), "ε = 8 per note")[4].reveal
-    assert "- Promise, were its noise secret: " in private and SENTENCE in private
+    assert "- Guarantee if its noise were secret: " in private and SENTENCE in private
     assert SENTENCE not in steps(figures(), "no privacy")[4].reveal
     assert "once the noise is secret" in steps(figures())[2].why
     monkeypatch.setattr(Run, "noise_source", property(lambda run: "secret" if run.spec.privacy.private else None))

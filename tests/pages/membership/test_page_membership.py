@@ -161,7 +161,7 @@ def test_the_roc_question_is_about_the_curve_that_answers_it(audited, monkeypatc
     monkeypatch.setenv("PHILAB_DATA", str(audited))
     app = opened(left=smoke_specs["dp"].run_id, right=smoke_specs["plain"].run_id)
     app.multiselect(key="attacks-ROC").set_value(["zlib"]).run()
-    assert "“zlib” catch in the model “no privacy”?" in said(app), "the first model has not had it"
+    assert "“zlib” catch for the model “no privacy”?" in said(app), "the first model has not had it"
     assert "for “no privacy” by zlib" in said(revealed(app))
 
 

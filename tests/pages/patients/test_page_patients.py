@@ -210,8 +210,8 @@ def test_bars_begin_at_a_blind_guess_and_the_chosen_one_stands_out():
 def test_buckets_without_a_figure_are_told():
     choice = Choice(None, "loss", "patient", Filters(code="E11"))
     told = views.spread(figures(), choice)
-    assert told.startswith("3 buckets of about equally many patients") and "1 with fewer than 20 members" in told
-    assert "has no figure (54 patients" in told and told.endswith("Only patients with a code that starts with E11.")
+    assert told.startswith("3 buckets with about equally many patients") and "1 with fewer than 20 members" in told
+    assert "has no figure (54 patients" in told and told.endswith("Only patients with an ICD code starting with E11.")
 
 
 def test_heat_is_escaped_and_as_strong_as_the_gain():
@@ -225,7 +225,7 @@ def test_heat_is_escaped_and_as_strong_as_the_gain():
 def test_filters_in_words():
     assert controls.told(Filters()) == ""
     assert controls.told(Filters("e11", 40, None, None, 5, "mrn")) == (
-        "a code that starts with E11, an extracted medical record number, at least 40 years of age, "
+        "an ICD code starting with E11, an extracted medical record number, at least 40 years of age, "
         "up to 5 scored notes"
     )
 

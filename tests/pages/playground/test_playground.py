@@ -131,7 +131,7 @@ def test_markup_and_control_characters_are_shown_not_run(page):
     assert not page.exception
     drawn = html_of(page)
     assert "<img" not in drawn and "&lt;img src=x" in drawn
-    assert any("Control characters taken out of the prompt: 1" in caption.value for caption in page.caption)
+    assert any("Control characters removed from the prompt: 1" in caption.value for caption in page.caption)
 
 
 def test_a_run_that_lost_its_weights_is_not_offered(monkeypatch, leaky_workspace, tmp_path):

@@ -59,7 +59,7 @@ def test_the_cost_is_known_before_training(data):
     )
     assert spent == pytest.approx(2.0, rel=0.02), "σ as shown, in three digits, gives the ε that was asked for"
     assert len(app.get("plotly_chart")) == 1, "the expected ε is drawn"
-    assert any("ε = 2 per note at δ = 10⁻⁵, counted by PRV" in caption.value for caption in app.caption)
+    assert any("ε = 2 per note at δ = 10⁻⁵, computed by PRV" in caption.value for caption in app.caption)
     assert any("patient with the most training notes" in caption.value for caption in app.caption)
 
 
@@ -255,7 +255,7 @@ def test_a_run_that_exists_is_not_trained_again(data, smoke_workspace, smoke_spe
 
 def test_a_job_says_what_it_does_in_words():
     waiting = Job("gpt2-000000000000", spec_of(target_epsilon=1.0), "queued", "", 0.0, 2)
-    assert stage_in_words(waiting, Progress()) == "Waiting: 2 before it"
+    assert stage_in_words(waiting, Progress()) == "Waiting: 2 ahead"
     events = [{"event": "stage", "stage": "audit: membership", "message": ""}]
     events.append({"event": "progress", "done": 3, "total": 12, "eta_seconds": 200})
     running = Job("gpt2-000000000000", spec_of(target_epsilon=1.0), "running", "", 0.0, 0)
@@ -313,7 +313,7 @@ def test_words_of_its_own_are_asked_for_and_their_cost_is_told(data, asked):
     app = opened(kind="DistilBERT", epsilon="2", own_words="true", word_epsilon="1", words_counted_note="4", **TINY)
     assert not app.exception and not app.error
     told = [caption.value for caption in app.caption]
-    assert any("its own words spend ε = 1 at δ = 10⁻⁶ and training 2 at δ = 10⁻⁵" in line for line in told)
+    assert any("the vocabulary spends ε = 1 at δ = 10⁻⁶ and training 2 at δ = 10⁻⁵" in line for line in told)
     spent = float(figures(app)["ε per note"])
     assert 2.0 < spent < 3.0, "together, by PRV, they cost less than their sum"
     assert any(f"ε = {spent:.3g} per note at δ = 1.1·10⁻⁵" in line for line in told)

@@ -115,7 +115,7 @@ def test_what_a_command_deleted_leaves_the_memory_of_the_pages(cohort, tmp_path,
 
 def test_the_pages_say_when_notes_go(cohort):  # noqa: F811
     app = cohort()
-    assert "an hour after this browser session has ended, and 24 hours after the upload at the latest" in said(app)
+    assert "an hour after this browser session has ended, and at the latest 24 hours after the upload" in said(app)
     used(app)
     assert "at most an hour after this browser session has ended" in "".join(caption.value for caption in app.caption)
 
