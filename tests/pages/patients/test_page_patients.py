@@ -74,7 +74,7 @@ def test_the_first_view_answers_its_question(data):
     assert any("1 bucket with about equally many patients" in caption.value for caption in app.caption)
     assert app.selectbox(key="attack").value == "ratio base"
     listed = table_with(app, "caught by")
-    assert any(f"**{24} patients**" in text.value for text in app.markdown) and len(listed) == patient_data.A_PAGE
+    assert any(f"**{24} patients**" in text.value for text in app.markdown) and len(listed) == patient_data.PAGE_SIZE
     assert app.get("download_button") and any(one.label.startswith("How is this computed") for one in app.expander)
 
 
@@ -223,8 +223,8 @@ def test_heat_is_escaped_and_as_strong_as_the_gain():
 
 
 def test_filters_in_words():
-    assert controls.told(Filters()) == ""
-    assert controls.told(Filters("e11", 40, None, None, 5, "mrn")) == (
+    assert controls.filters_text(Filters()) == ""
+    assert controls.filters_text(Filters("e11", 40, None, None, 5, "mrn")) == (
         "an ICD code starting with E11, an extracted medical record number, at least 40 years of age, "
         "up to 5 scored notes"
     )
