@@ -1,4 +1,4 @@
-"""Canaries: secrets planted on purpose show how much a model remembers, and what its guarantee is worth."""
+"""Canaries: planted secrets show how well a model remembers single notes, and whether its guarantee holds."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from pages.parts.session import owner
 
 shell.page(
     "Canaries",
-    "How well does a model remember secrets that were planted on purpose, and does its guarantee hold?",
+    "How well does a model remember planted secrets, and does its privacy guarantee hold?",
     icon=":material/key:",
 )
 
-# What a view is about, where a cohort may have none of it; the other views need no planted secret.
+# What each view needs in the cohort; the other views need no planted secret.
 PLANTED = {"Copies": "canaries", "Epochs": "canaries", "Whole patients": "canary_patients"}
 NONE_PLANTED = (
-    "Nothing of this kind was planted into the notes of {names}. Notes that are brought get canary sentences where "
-    "they bear them (their copies are at most 5\u00a0% of the training notes), or with “Canary sentences” on the page "
-    "Cohort and `--canaries` of the command; whole canary patients belong to the synthetic hospital. The views "
-    "Questions, Word for word, Guarantee and Risk score need none."
+    "The notes of {names} contain no canaries of this kind. Uploaded notes get canary sentences if the cohort is large "
+    "enough (their copies are at most 5\u00a0% of the training notes), or if you set “Canary sentences” on the page "
+    "Cohort or `--canaries` on the command line. Whole canary patients exist only in the synthetic hospitals. The "
+    "views Questions, Word for word, Guarantee and Risk score need no canaries."
 )
 
 
 def show(view: str, picked: dict[str, Run]) -> None:
-    """A view of those of the two runs whose cohort has what it is about; a sentence about the others."""
+    """A view of the runs whose cohort has what it needs, and a sentence about the others."""
     there = {name: run for name, run in picked.items() if getattr(run.spec.corpus, PLANTED.get(view, "patients"))}
     if len(there) < len(picked):
         names = " and ".join(f"“{name}”" for name in picked if name not in there)
@@ -41,7 +41,7 @@ runs = sorted(run_picker.audited_first(owner.workspace().runs()), key=lambda run
 if runs:
     picked = run_picker.pick_two(runs)
     view = st.segmented_control(
-        "Look at",
+        "View",
         list(VIEWS),
         default="Copies",
         required=True,
@@ -53,6 +53,6 @@ if runs:
     battery.offer(picked)
 else:
     st.info(
-        "There is no trained model yet. Train one; the secrets planted in its notes appear here.", icon=":material/key:"
+        "There is no trained model yet. Train one to see whether it remembers planted secrets.", icon=":material/key:"
     )
     shell.link("train", "Train a model", icon=":material/model_training:")

@@ -1,4 +1,4 @@
-"""Cohort: who is in the hospital, and what do their notes say?"""
+"""Cohort: who are the patients, and what do their notes say?"""
 
 import streamlit as st
 
@@ -17,7 +17,7 @@ from pages.parts.pickers.cohort_picker import (
 from pages.parts.session import owner
 from pages.parts.uploads import form
 
-shell.page("Cohort", "Who is in this hospital, and what do the notes say about them?", icon=":material/groups:")
+shell.page("Cohort", "Who are the patients of this cohort, and what do their notes say?", icon=":material/groups:")
 
 VIEWS = {
     "Notes": view.read_notes,
@@ -29,9 +29,9 @@ VIEWS = {
 }
 
 
-def look_at(corpus: Corpus) -> None:
+def show_cohort(corpus: Corpus) -> None:
     """The six views; only the open one is computed."""
-    view.in_figures(corpus)
+    view.split_counts(corpus)
     for tab, draw in zip(st.tabs(list(VIEWS), key="view", on_change="rerun"), VIEWS.values(), strict=True):
         if tab.open:
             with tab:
@@ -43,8 +43,8 @@ if asks_for_notes():
     upload = {upload.digest: upload for upload in form.mine()}.get(spec.digest() if spec is not None else "")
     if upload is not None:
         form.manage(upload)
-    with st.expander("Bring your own notes", icon=":material/upload_file:", expanded=spec is None):
-        form.bring()
+    with st.expander("Upload your own notes", icon=":material/upload_file:", expanded=spec is None):
+        form.upload_form()
     if upload is None:
         form.delete_by_code()
 if spec is not None and too_large_to_build(spec):
@@ -52,15 +52,15 @@ if spec is not None and too_large_to_build(spec):
     show_command(spec)
 elif spec is not None:
     st.caption(describe(spec))
-    with st.container(horizontal=True):
-        shell.link("train", "Train a model on this hospital", icon=":material/model_training:")
+    with st.container(horizontal=True, vertical_alignment="center"):
+        shell.link("train", "Train a model on this cohort", icon=":material/model_training:")
         if spec.imported is None:
-            st.button("Bring your own notes", icon=":material/upload_file:", type="tertiary", on_click=ask_for_notes)
+            st.button("Upload your own notes", icon=":material/upload_file:", type="tertiary", on_click=ask_for_notes)
     try:
         with st.skeleton(height=400):
             cohort = owner.workspace().corpus(spec)
-        look_at(cohort)
+        show_cohort(cohort)
     except OSError as error:
         st.error(error_sentence(error), icon=":material/hard_drive:")
     except ValueError as error:
-        st.error(f"This hospital cannot be built: {error}.", icon=":material/error:")
+        st.error(f"This cohort cannot be built: {error}.", icon=":material/error:")

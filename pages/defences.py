@@ -9,7 +9,7 @@ from core.evaluation.defences.side_by_side import Defence, lineup, settings
 from core.evaluation.sweep.sweeps import Sweep, sweeps_of
 from pages.parts.common import chart_style, guess, shell
 from pages.parts.common.data_table import data_table
-from pages.parts.common.public_noise import say_where_public
+from pages.parts.common.public_noise import caption_public_noise
 from pages.parts.common.query_params import KEEP
 from pages.parts.defences import filter_view, sentences
 from pages.parts.defences.charts import risk_against_utility
@@ -20,7 +20,7 @@ from pages.parts.tradeoff.charts import Risk, risks
 
 shell.page(
     "Defences",
-    "The same patients and the same attacks under each defence: what does it cost, and what still gets out?",
+    "The same patients and the same attacks under each defence: what does it cost, and what still leaks?",
     icon=":material/shield:",
 )
 
@@ -30,20 +30,28 @@ RECALLS = (0.8, 0.9, 0.95, 0.99, 1.0)
 
 @resources.cached_data(max_entries=50, show_spinner=False)
 def table_of(root: str, run_ids: tuple[str, ...], _defences: list[Defence], keys: tuple[str, ...]) -> pd.DataFrame:
-    """The comparison of a line-up (`keys`: its run ids) in the data folder `root`, where the runs `run_ids` are."""
+    """The comparison of these defences in the data folder `root`; all arguments without `_` are the cache's key.
+
+    Args:
+        root: The data folder.
+        run_ids: The ids of all runs in it.
+        _defences: The defences that are compared.
+        keys: The run id of each defence.
+
+    """
     from core.evaluation.defences.side_by_side import measured
 
     return measured(_defences, owner.workspace())
 
 
 def choose(found: list[Sweep]) -> list[Defence]:
-    """The knobs: whose runs, which ε, which recall."""
-    whose, at, recall = st.columns([2, 1, 1], vertical_alignment="bottom")
-    names = sweep_picker.told_apart(found, sweep_picker.setting_name)
-    sweep = sweep_picker.pick("Model and cohort", found, names, key="family", widget="whose", place=whose)
-    epsilon = at.select_slider("ε of the private rows", EPSILONS, 8.0, key="at", format_func="{:g}".format, **KEEP)
+    """The settings: model and cohort, ε, and the recall of scrubbing."""
+    setting, at, recall = st.columns([2, 1, 1], vertical_alignment="bottom")
+    names = sweep_picker.distinct_names(found, sweep_picker.setting_name)
+    sweep = sweep_picker.pick("Model and cohort", found, names, key="family", widget="whose", place=setting)
+    epsilon = at.select_slider("ε of the DP runs", EPSILONS, 8.0, key="at", format_func="{:g}".format, **KEEP)
     share = recall.select_slider(
-        "Scrubbing finds",
+        "Recall of scrubbing",
         RECALLS,
         0.95,
         key="recall",
@@ -54,7 +62,7 @@ def choose(found: list[Sweep]) -> list[Defence]:
 
 
 def train_missing(defences: list[Defence], table: pd.DataFrame) -> None:
-    """One button for every run that is missing; those under way are named instead."""
+    """One button that trains every missing run; those in progress are named instead."""
     untrained = set(table.loc[table["seeds"] == 0, "defence"])
     specs = {defence.spec.run_id: defence for defence in reversed(defences) if defence.key in untrained}
     if not specs:
@@ -68,10 +76,10 @@ def train_missing(defences: list[Defence], table: pd.DataFrame) -> None:
 
     with st.container(horizontal=True, vertical_alignment="center"):
         if left:
-            label = f"Train what is missing ({len(left)} run{'s' if len(left) > 1 else ''})"
+            label = f"Train the missing runs ({len(left)})" if len(left) > 1 else "Train the missing run"
             st.button(label, icon=":material/model_training:", key="train-missing", type="primary", on_click=train)
         if waiting:
-            st.caption(f"Under way: {', '.join(specs[name].name for name in waiting)}.")
+            st.caption(f"In progress: {', '.join(specs[name].name for name in waiting)}.")
         shell.link("train", "Watch the queue", icon=":material/visibility:")
 
 
@@ -89,7 +97,7 @@ def choose_risk(known: dict[str, Risk]) -> str:
 
 
 def draw(defences: list[Defence], table: pd.DataFrame) -> None:
-    """Chart, table and a sentence a defence, for the chosen risk."""
+    """Chart, table and one sentence per defence, for the chosen risk."""
     known = risks(set(table["metric"]))
     name = choose_risk(known)
     rows = table[table["metric"] == name]
@@ -98,12 +106,10 @@ def draw(defences: list[Defence], table: pd.DataFrame) -> None:
     chart_style.show(
         risk_against_utility(there, known[name]),
         key="defences-chart",
-        alt=f"{known[name].label} against perplexity, a point with intervals for each defence, numbered as below",
+        alt=f"{known[name].label} against perplexity: one point with intervals per defence, numbered as below",
     )
     st.dataframe(
-        sentences.shown(rows, known[name]),
-        hide_index=True,
-        alt="Each defence with its risk, its control and what it costs",
+        sentences.shown(rows, known[name]), hide_index=True, alt="Each defence with its risk, its control and its cost"
     )
     train_missing(defences, table)
     for defence, (_, row) in zip(defences, rows.iterrows(), strict=True):
@@ -117,14 +123,14 @@ found = settings(sweeps_of(owner.workspace().runs()))
 if found:
     defences = choose(found)
     run_ids = tuple(sorted(run.id for run in owner.workspace().runs()))
-    with st.spinner("Filtering what the models wrote …"):
+    with st.spinner("Filtering the generated texts …"):
         specs = tuple(defence.spec.run_id for defence in defences)
         table = table_of(str(owner.workspace().root), run_ids, defences, specs)
     guessed = guess.first(sentences.QUESTION, sentences.ANSWERS, key="defences")
     if guessed is not None:
-        guess.told(guessed, sentences.answer(table))
+        guess.show_answer(guessed, sentences.answer(table))
         draw(defences, table)
-        say_where_public({one.name: run for one in defences for run in one.runs(owner.workspace().runs())})
+        caption_public_noise({one.name: run for one in defences for run in one.runs(owner.workspace().runs())})
         bare = [run for run in defences[0].runs(owner.workspace().runs()) if run.spec.model.kind == "gpt2"]
         if bare:
             filter_view.show(bare[0])

@@ -1,8 +1,8 @@
-"""Glossary: every word of the field that this app uses, and where it is defined."""
+"""Glossary: the technical terms of this app, and where each is defined."""
 
 from __future__ import annotations
 
 from pages.parts.common import glossary, shell
 
-shell.page("Glossary", "What do the words of this app mean, and where are they defined?", icon=":material/menu_book:")
+shell.page("Glossary", "What do the terms in this app mean, and where are they defined?", icon=":material/menu_book:")
 glossary.browse()

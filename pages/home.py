@@ -1,4 +1,4 @@
-"""Home: what this is in three pictures, a leak at once, and where to go next."""
+"""Home: the app in three pictures, a first leak, and links to the other pages."""
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -12,34 +12,34 @@ from pages.parts.pickers import run_picker
 from pages.parts.playground import prompt_session, side_by_side
 
 CHIPS = [prompt.text for prompt in PROMPTS[:5]]
-SAMPLES = 3  # a column; each with its own seed
-SAMPLING = Sampling(new_tokens=40)  # some two lines a sample
-DOORS = (
+SAMPLES = 3  # per column, each with its own seed
+SAMPLING = Sampling(new_tokens=40)  # about two lines per sample
+SECTIONS = (
     (
         "Teach",
-        "A lesson in five steps for a class, which predicts before it sees. Or train a model and watch it live.",
+        "A lesson in five steps: predict first, then see the answer. Or train a model and watch it live.",
         {"lesson": "Lesson", "train": "Train"},
     ),
     (
         "Decide",
-        "Move ε and see what it costs and what it saves, with intervals. Take a report away.",
+        "Move ε to compare usefulness and risk, with intervals. Download a report.",
         {"tradeoff": "ε trade-off", "report": "Report"},
     ),
     (
         "Inspect",
-        "Press two models for what they remember, and find the patients who leak.",
+        "Question two models, and find the patients whose details leak.",
         {"playground": "Playground", "patients": "Patients"},
     ),
 )
 
 
 def pair_of(runs: list[Run]) -> list[Run]:
-    """The two models Home asks: one without privacy and one with; a single one where there is no pair."""
+    """The two models that Home prompts, one without privacy and one with it; a single one if there is no pair."""
     return [run for run in run_picker.default_pair(runs) if run is not None]
 
 
 def columns(pair: list[Run]) -> list[DeltaGenerator]:
-    """A column a model: its name, and a place for its text."""
+    """One column per model: its name, and a placeholder for its text."""
     names = run_picker.labels(pair)
     latest = prompt_session.tries()[-1] if prompt_session.tries() else None
     slots = []
@@ -47,7 +47,7 @@ def columns(pair: list[Run]) -> list[DeltaGenerator]:
         with column:
             st.markdown(f"**{names[run.id]}**")
             slots.append(st.empty())
-            slots[-1].caption("Pick a prompt: the answer appears here.")
+            slots[-1].caption("Pick a prompt. The answer appears here.")
             for answer in latest.answers if latest else ():
                 if latest and answer.run_id == run.id:
                     side_by_side.draw(latest.prompt, answer, slots[-1])
@@ -55,30 +55,28 @@ def columns(pair: list[Run]) -> list[DeltaGenerator]:
 
 
 def three_pictures(pair: list[Run]) -> None:
-    """What this app is about, with the figures of the models that are here."""
+    """What this app is about, with the figures of the models on this server."""
     plain = next((run for run in pair if not run.spec.privacy.private and not run.spec.is_base), None)
     private = next((run for run in pair if run.spec.privacy.private), None)
-    hidden = "all notes of a patient" if private and private.spec.privacy.unit == "patient" else "each note"
-    told = f"Clipped, noisy steps hide {hidden}"
-    told += f" ({run_picker.privacy_label(private)})." if private else "."
+    protected = "any one patient's notes" if private and private.spec.privacy.unit == "patient" else "any one note"
+    sentence = f"Training limits and blurs what {protected} can teach"
+    sentence += f" ({run_picker.privacy_label(private)})." if private else "."
     first, second, third = st.columns(3, gap="large")
-    first.html(pictures.reading(pictures.patients_of(pair[0]) if pair else None))
+    first.html(pictures.training(pictures.patients_of(pair[0]) if pair else None))
     second.html(
-        pictures.named("2. Trained as usual", plain, "pic-open", "Asked in the right way, it may recite patients.")
-    )
-    third.html(
         pictures.named(
-            "3. Trained with differential privacy",
-            private,
-            "pic-private",
-            told or "Clipped, noisy steps hide each note.",
+            "2. Trained without privacy",
+            plain,
+            "pic-open",
+            "Given the opening of a note, it can repeat patients' details.",
         )
     )
+    third.html(pictures.named("3. Trained with differential privacy", private, "pic-private", sentence))
 
 
-def doors() -> None:
-    """Where each kind of user goes next."""
-    for column, (title, sentence, links) in zip(st.columns(3, gap="large"), DOORS, strict=True):
+def sections() -> None:
+    """Links for teachers, decision makers and analysts."""
+    for column, (title, sentence, links) in zip(st.columns(3, gap="large"), SECTIONS, strict=True):
         with column, st.container(border=True, height="stretch"):
             st.markdown(f"**{title}**  \n{sentence}")
             for name, label in links.items():
@@ -86,20 +84,21 @@ def doors() -> None:
 
 
 shell.page(
-    "PHI Leak Lab", "A language model read patients' notes. What does it give away, and what limits that? Ask it."
+    "PHI Leak Lab",
+    "A language model was trained on patients' notes. What does it reveal, and what limits that? Ask it.",
 )
 prompt_session.begin()
 pair = pair_of(run_picker.promptable())
 if pair:
-    prompt_session.chips("See a leak now: pick a prompt, both models continue it", CHIPS, key="home_chips")
+    prompt_session.chips("See a leak now: pick a prompt, and both models continue it", CHIPS, key="home_chips")
     notice = st.empty()
     slots = columns(pair)
     st.html(phi_text.legend_html())
 else:
-    st.info("No trained model is here yet, so there is nothing to ask. Train one first: a small one takes minutes.")
+    st.info("There is no trained model yet. Train one first: a small one takes minutes.")
     shell.link("train", "Train a model", icon=":material/model_training:")
 three_pictures(pair)
-doors()
+sections()
 if pair:
     seed = st.session_state.next_seed
     prompt_session.answer_queued(pair, slots, notice, samples=SAMPLES, first_seed=seed, sampling=SAMPLING)

@@ -1,4 +1,4 @@
-"""Ledger: what has been promised about a cohort so far, and what is left?"""
+"""Ledger: the releases of a cohort, their combined guarantee, and how much of the budget is left."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pages.parts.session import owner
 
 shell.page(
     "Ledger",
-    "What has been promised about these patients so far, by everything that was given away?",
+    "What privacy guarantee do these patients still have after all releases so far?",
     icon=":material/receipt_long:",
 )
 
@@ -27,5 +27,5 @@ if runs:
     )
     views.show(cohorts[chosen], [run for run in runs if run.spec.corpus.digest() == chosen])
 else:
-    st.info("There is no trained model yet, so there is nothing to give away.", icon=":material/receipt_long:")
+    st.info("There is no trained model yet, so there is nothing to release.", icon=":material/receipt_long:")
     shell.link("train", "Train a model", icon=":material/model_training:")

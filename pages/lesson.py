@@ -1,4 +1,4 @@
-"""Lesson: five steps through the app, each predicted, looked at, revealed and explained; alone or with a class."""
+"""Lesson: five steps, alone or with a class. In each you predict, look, see the answer and read why."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from pages.parts.session import classroom
 
 shell.page(
     "Lesson",
-    "What does a model remember of patients, and what limits it? Five steps: predict, look, and see who was right.",
+    "What does a model remember about patients, and what limits that? Five steps: predict, look, check your answer.",
     icon=":material/school:",
 )
 
 
 def bar(number: int, every: tuple[Step, ...]) -> None:
-    """Where one is, and the way back and on."""
+    """The step's number, and the buttons Back and Next."""
     with st.container(horizontal=True, vertical_alignment="center"):
         st.button(
             "Back",
@@ -41,11 +41,11 @@ def bar(number: int, every: tuple[Step, ...]) -> None:
         )
         st.progress(number / len(every), text=f"Step {number} of {len(every)}", width=240)
         if classroom.room() is None:
-            classroom_view.door()
+            classroom_view.class_menu()
 
 
 def look(step: Step) -> None:
-    """Where the answer can be seen with one's own eyes."""
+    """Links to the pages where the answer can be seen."""
     for place in step.looks:
         room = classroom.room()
         query = {**place.query, "room": room} if room else place.query
@@ -54,11 +54,11 @@ def look(step: Step) -> None:
 
 
 def answer(number: int, step: Step, given: str) -> None:
-    """Reveal and explain."""
+    """The answer with its explanation, chart and table."""
     if step.right:
-        guess.told(given, f"The runs say: **{step.right}**.")
+        guess.show_answer(given, f"Answer from these runs: **{step.right}**.")
     elif given:
-        st.markdown(f"You chose **{given}**. No figure can say whether that is right.")
+        st.markdown(f"You chose **{given}**. No measurement can decide whether that is right.")
     st.markdown(step.reveal)
     chart = picture.dots(step.picture, step.axis, shares=step.shares)
     chart_style.show(chart, key=f"lesson-chart-{number}", alt=f"{step.axis}, each with its 95 % interval")
@@ -96,10 +96,10 @@ def show(number: int, step: Step) -> None:
 
 
 def lesson(found: Figures) -> None:
-    """The step on screen, beside the class if there is one."""
+    """The current step, next to the class if there is one."""
     options = [step.answers for step in steps(found)]
     progress.begin(options)
-    every = steps(found, guess.given(progress.key(5)))  # after `begin`: a link may hold the choice that is defended
+    every = steps(found, guess.given(progress.key(5)))  # after `begin`: a link may hold the choice of step 5
     number = progress.step()
     step = every[number - 1]
     bar(number, every)
@@ -117,15 +117,15 @@ def lesson(found: Figures) -> None:
             if shown or guess.given(progress.key(number)) is not None or classroom.host_key():
                 classroom_view.live(number, step.answers, step.right, shown=shown)
             if not classroom.host_key():
-                classroom_view.ends()
+                classroom_view.student_links()
     progress.share(options)
 
 
 found = figures()
 if found is None:
     st.info(
-        "The lesson needs a model trained without privacy and one trained with some ε on the same patients. "
-        "Train both; the lesson then works with their figures.",
+        "The lesson needs two models of the same patients: one trained without privacy and one trained with an ε. "
+        "Train both; the lesson then uses their results.",
         icon=":material/school:",
     )
     shell.link("train", "Train a model", icon=":material/model_training:")

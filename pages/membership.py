@@ -1,4 +1,4 @@
-"""Membership: can somebody with the model tell whose notes it was trained on, and what does the guarantee allow?"""
+"""Membership: can an attacker tell whose notes a model was trained on, and what does the guarantee allow?"""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ from pages.parts.pickers import run_picker
 from pages.parts.session import owner
 
 shell.page(
-    "Membership", "Can somebody who has the model tell whose notes it was trained on?", icon=":material/person_search:"
+    "Membership",
+    "Can an attacker who has the model tell whose notes it was trained on?",
+    icon=":material/person_search:",
 )
 
 
 def attacks_of(chosen: dict[str, Run]) -> list[str]:
-    """Attacks that at least one of the runs has had, in the battery's order."""
+    """The attacks that were run on at least one of these runs, in the battery's order."""
     made = {attack for run in chosen.values() for attack in data.scores(run)["attack"].unique()}
     return [name for name in REGISTRY if name in made]
 
@@ -33,7 +35,7 @@ if runs:
     wanted = [name for name in (LOSS, "ratio base") if name in possible]
     columns = st.columns([2, 1.2, 1.2])
     level = columns[1].segmented_control(
-        "Judge each",
+        "Evaluate per",
         list(WORDS),
         default="sample",
         required=True,
@@ -45,13 +47,7 @@ if runs:
         "Notes", list(LENGTHS), default="all", required=True, key="length", bind="query-params"
     )
     view = st.segmented_control(
-        "Look at",
-        list(VIEWS),
-        default="ROC",
-        required=True,
-        key="view",
-        bind="query-params",
-        label_visibility="collapsed",
+        "View", list(VIEWS), default="ROC", required=True, key="view", bind="query-params", label_visibility="collapsed"
     )
     chosen = columns[0].multiselect(
         "Attacks",
@@ -67,7 +63,7 @@ if runs:
     battery.offer(picked)
 else:
     st.info(
-        "There is no trained model yet. Train one; how well its training notes can be told from others appears here.",
+        "There is no trained model yet. Train one to see how well an attacker tells its training notes from others.",
         icon=":material/person_search:",
     )
     shell.link("train", "Train a model", icon=":material/model_training:")

@@ -1,4 +1,4 @@
-"""Patients: who leaks, are patients with rare diseases worse off, and what exactly leaks of one of them?"""
+"""Patients: who leaks, do patients with rare diseases leak more, and what exactly leaks about one patient?"""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pages.parts.session import owner
 
 shell.page(
     "Patients",
-    "Do patients with rare diseases leak more than others, and what exactly leaks of each one?",
+    "Do patients with rare diseases leak more than others, and what exactly leaks about each one?",
     icon=":material/clinical_notes:",
 )
 
@@ -25,7 +25,6 @@ if runs:
     card(choice, runs)
 else:
     st.info(
-        "There is no trained model yet. Train one; which of its patients leak appears here.",
-        icon=":material/clinical_notes:",
+        "There is no trained model yet. Train one to see which of its patients leak.", icon=":material/clinical_notes:"
     )
     shell.link("train", "Train a model", icon=":material/model_training:")

@@ -1,4 +1,4 @@
-"""Playground: one prompt, two models, the same seed; what leaks is marked."""
+"""Playground: one prompt, two models, the same seed; leaks are marked."""
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -16,7 +16,7 @@ BLANKS = ("Patient name: [MASK] [MASK]", "The patient was given [MASK] for [MASK
 
 
 def pick_pair(runs: list[Run]) -> list[Run]:
-    """The pickers on top of the two columns."""
+    """The model pickers above the two columns."""
     left, right = run_picker.default_pair(runs)
     first, second = st.columns(2, gap="large")
     with first:
@@ -27,16 +27,16 @@ def pick_pair(runs: list[Run]) -> list[Run]:
 
 
 def settings() -> tuple[int, int]:
-    """Samples a try, and the first seed."""
+    """The number of samples per prompt, and the first seed."""
     with st.popover("Settings", icon=":material/tune:"):
         samples = st.segmented_control(
-            "Samples a try",
+            "Samples per prompt",
             SAMPLES,
             default=1,
             required=True,
             key="samples",
             bind="query-params",
-            help="More samples, each with its own seed, are more chances to leak.",
+            help="Each sample has its own seed. More samples give a model more chances to leak.",
         )
         seed = st.number_input(
             "First seed",
@@ -45,15 +45,15 @@ def settings() -> tuple[int, int]:
             value=None,
             key="seed",
             bind="query-params",
-            placeholder="the next one",
-            help="Empty: a new seed each time. The same prompt, seed and model give the same text, counted once.",
+            placeholder="next",
+            help="Empty: a new seed each time. The same prompt, seed and model give the same text, which counts once.",
         )
-        st.button("Forget this session's tries", icon=":material/delete:", on_click=prompt_session.forget)
+        st.button("Clear this session's counts", icon=":material/delete:", on_click=prompt_session.forget)
     return samples or 1, st.session_state.next_seed if seed is None else int(seed)
 
 
 def prompts(masked: bool) -> None:
-    """Example prompts; all but the first are folded away. Masked models get some with blanks."""
+    """Example prompts; all but the first few are in a popover. Masked models get some with blanks."""
     texts = [prompt.text for prompt in PROMPTS]
     with st.container(horizontal=True, vertical_alignment="center"):
         prompt_session.chips("Example prompts", texts[:SHOWN_CHIPS], key="chips", label_shown=False)
@@ -62,20 +62,20 @@ def prompts(masked: bool) -> None:
     if masked:
         prompt_session.chips("Blanks to fill", BLANKS, key="blanks", label_shown=False)
         st.caption(
-            "DistilBERT and BERT rank their guesses for every [MASK] of a prompt. A prompt without one they continue: "
-            "masks are put after it and drawn one by one (Gibbs sampling)."
+            "DistilBERT and BERT rank their guesses for every [MASK] in a prompt. They continue a prompt without one: "
+            "masks are added after it and sampled one by one (Gibbs sampling)."
         )
 
 
 def columns(pair: list[Run]) -> list[DeltaGenerator]:
-    """Two columns, each with a place for the text, the counts with their controls, and who leaked."""
+    """Two columns, each with a placeholder for the text, the counts with their controls, and who leaked."""
     slots = []
     latest = prompt_session.tries()[-1] if prompt_session.tries() else None
     for side, (column, run) in enumerate(zip(st.columns(2, gap="large"), pair, strict=True)):
         with column:
             slots.append(st.empty())
             if side and run == pair[0]:
-                slots[-1].caption("The same model as on the left: pick another one to compare.")
+                slots[-1].caption("This is the same model as on the left. Pick another one to compare.")
                 continue
             for answer in latest.answers if latest else ():
                 if latest and answer.run_id == run.id:
@@ -86,9 +86,9 @@ def columns(pair: list[Run]) -> list[DeltaGenerator]:
 
 
 def earlier() -> None:
-    """The tries before the one on screen, newest first."""
+    """The prompts before the current one, newest first."""
     before = prompt_session.tries()[:-1]
-    with st.expander(f"Earlier tries ({len(before)})"):
+    with st.expander(f"Earlier prompts ({len(before)})"):
         for attempt in before[: -SHOWN_EARLIER - 1 : -1]:
             for side, answer in zip(st.columns(2, gap="large"), attempt.answers, strict=False):
                 side_by_side.draw(attempt.prompt, answer, side.empty())
@@ -96,27 +96,27 @@ def earlier() -> None:
 
 shell.page(
     "Playground",
-    "Does a model repeat the patients it was trained on, and does privacy training limit it? "
-    "Both columns get the same prompt and the same seed.",
+    "Does a model repeat details of the patients it was trained on, and does differential privacy limit that? "
+    "Both models get the same prompt and the same seed.",
     icon=":material/forum:",
 )
 prompt_session.begin()
 runs = run_picker.promptable()
 if not runs:
-    st.info("There is no trained model to talk to yet. Train one first: a small one takes minutes.")
+    st.info("There is no trained model yet. Train one first: a small one takes minutes.")
     shell.link("train", "Train a model", icon=":material/model_training:")
     st.stop()
 
 pair = pick_pair(runs)
 with st.container(horizontal=True, vertical_alignment="center"):
-    typed = st.chat_input("Type the beginning of a note, for example: Patient name:", key="typed")
+    typed = st.chat_input("Type the start of a note, for example: Patient name:", key="typed")
     samples, first_seed = settings()
 if typed is not None:
     prompt_session.queue(typed)
 prompts(masked=any(run.spec.model.kind != "gpt2" for run in pair))
 notice = st.empty()
 if prompt_session.tries() and prompt_session.tries()[-1].removed:
-    notice.caption(f"Control characters taken out of the prompt: {prompt_session.tries()[-1].removed}.")
+    notice.caption(f"Control characters removed from the prompt: {prompt_session.tries()[-1].removed}.")
 slots = columns(pair)
 st.html(phi_text.legend_html())
 if len(prompt_session.tries()) > 1:

@@ -1,4 +1,4 @@
-"""Probes: does a model know names, and which patient has which disease? Rows L2 to L7, as cards."""
+"""Probes: does a model know names, and which patient has which disease? One card per probe (Lehman et al. 2021)."""
 
 from __future__ import annotations
 
@@ -15,26 +15,27 @@ from pages.parts.session import owner
 
 shell.page(
     "Probes",
-    "Does a model know patients' names, and which patient has which disease? Each card asks once, with its control.",
+    "Does a model know patients' names, and which patient has which disease? Each card asks one question, with "
+    "its control.",
     icon=":material/fingerprint:",
 )
 
 
 def choices() -> list[Run]:
-    """Runs whose probes are there come first, the public base models last."""
+    """All runs: those that were probed first, the public base models last."""
     workspace = owner.workspace()
     there = {run.id: not probe_cards.figures(run).empty for run in workspace.runs()}
     return sorted(workspace.runs(), key=lambda run: (not there[run.id], run.spec.is_base, not run.shipped))
 
 
 def show(run: Run) -> None:
-    """All cards of a run that has been probed."""
+    """All cards of a run, if it was probed."""
     figures = probe_cards.figures(run)
     if figures.empty:
-        st.info("This model has not been probed yet.", icon=":material/fingerprint:")
+        st.info("The probes have not been run on this model yet.", icon=":material/fingerprint:")
         return
     made = cards(figures)
-    reveal = st.toggle("Show all without guessing", key="show", bind="query-params")
+    reveal = st.toggle("Show all answers without guessing", key="show", bind="query-params")
     for card in made:
         probe_cards.draw(card, figures, run, reveal=reveal)
     st.caption(CAUTION)
@@ -49,5 +50,5 @@ if runs:
     if picked.has_model:
         try_it.box(picked)
 else:
-    st.info("There is no trained model to probe yet. Train one first.", icon=":material/fingerprint:")
+    st.info("There is no trained model yet. Train one to probe it.", icon=":material/fingerprint:")
     shell.link("train", "Train a model", icon=":material/model_training:")

@@ -1,4 +1,4 @@
-"""Report: what a privacy board needs to read about some models, to take away."""
+"""Report: a verdict on some models for a privacy board, on screen and as a file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pages.parts.session import owner
 
 shell.page(
     "Report",
-    "Can these models be given away? A verdict, what it rests on, and a file for those who must sign.",
+    "Can these models be released? A verdict, the evidence for it, and a file for those who sign off.",
     icon=":material/description:",
 )
 
@@ -23,5 +23,5 @@ if runs:
     else:
         st.info("Choose at least one model.", icon=":material/description:")
 else:
-    st.info("There is no trained model yet. Train one; its report is made here.", icon=":material/description:")
+    st.info("There is no trained model yet. Train one to get its report.", icon=":material/description:")
     shell.link("train", "Train a model", icon=":material/model_training:")

@@ -63,7 +63,7 @@ def choose_family(found: list[Sweep]) -> Sweep:
         **KEEP,
     )
     same = [sweep for sweep in found if sweep.model.kind == kind]
-    names = sweep_picker.told_apart(same, sweep_picker.curve_name)
+    names = sweep_picker.distinct_names(same, sweep_picker.curve_name)
     return sweep_picker.pick(
         "Runs",
         same,

@@ -1,4 +1,4 @@
-"""Train: what does privacy cost, and what does training without it give away?"""
+"""Train: what does a privacy guarantee cost, and what does training without one reveal?"""
 
 import streamlit as st
 
@@ -13,20 +13,20 @@ from pages.parts.train.training_settings import choose_run, preview, show_previe
 
 shell.page(
     "Train",
-    "What does a promise of privacy cost, and what does training without one give away?",
+    "What does a privacy guarantee cost, and what does training without one reveal?",
     icon=":material/model_training:",
 )
 
 
 def cohort() -> Corpus | None:
-    """The hospital to train on, chosen here or on the Cohort page; None when there is none (a sentence says why)."""
-    with st.popover("Choose the hospital", icon=":material/groups:"):
+    """The cohort to train on, chosen here or on the Cohort page; None if there is none (a sentence says why)."""
+    with st.popover("Choose the cohort", icon=":material/groups:"):
         spec = choose_cohort()
         shell.link("cohort", "Read its notes", icon=":material/menu_book:")
     if spec is None:
         if asks_for_notes():
             st.info(
-                "You have not brought any notes yet: upload them on the Cohort page.", icon=":material/upload_file:"
+                "You have not uploaded any notes yet. Upload them on the page Cohort.", icon=":material/upload_file:"
             )
         return None
     st.caption(describe(spec))
@@ -38,19 +38,19 @@ def cohort() -> Corpus | None:
     except OSError as error:
         st.error(error_sentence(error), icon=":material/hard_drive:")
     except ValueError as error:
-        st.error(f"This hospital cannot be built: {error}.", icon=":material/error:")
+        st.error(f"This cohort cannot be built: {error}.", icon=":material/error:")
     return None
 
 
 def before_training(corpus: Corpus, spec: RunSpec) -> bool:
-    """Show what the run will cost; False when its settings cannot be trained."""
+    """Show what the run will cost; False if it cannot be trained with these settings."""
     notes = corpus.training_notes(spec.note_cap)
     per_patient = notes["patient_id"].value_counts()
     try:
         with st.skeleton(height=260):
             coming = preview(spec.privacy, spec.training, spec.vocabulary, notes=len(notes), patients=len(per_patient))
     except ValueError as error:
-        st.error(f"This cannot be trained: {error}.", icon=":material/error:")
+        st.error(f"This run cannot be trained: {error}.", icon=":material/error:")
         return False
     show_preview(spec, coming, most_notes=int(per_patient.max()))
     return True
@@ -70,8 +70,8 @@ with left:
 with right:
     st.subheader("Before training")
     if corpus is not None and spec is not None and before_training(corpus, spec) and asked and monitor.submit(spec):
-        with button:  # no second run of the page: the news is on screen sooner
-            monitor.on_its_way()
+        with button:  # without a rerun the message appears sooner
+            monitor.in_progress()
     st.subheader("While training")
     monitor.watch()
 st.subheader("Training queue")

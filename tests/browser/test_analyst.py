@@ -66,7 +66,7 @@ def test_from_a_file_to_a_patient_to_a_file(tab, server, data, ward, shot):
     settled(tab)
     upload(tab, 0, ward[0])
     upload(tab, 1, ward[1])
-    expect(tab.get_by_text("Choose the column of:", exact=False)).to_be_visible(timeout=WAIT)
+    expect(tab.get_by_text("Choose the column for:", exact=False)).to_be_visible(timeout=WAIT)
     choose(tab, "Text of the note", re.compile("onerror"))
     choose(tab, "Patient", re.compile("^Fall$"))
     tab.locator(".st-key-own_check button").click()
@@ -79,11 +79,11 @@ def test_from_a_file_to_a_patient_to_a_file(tab, server, data, ward, shot):
     written = tab.get_by_role("button", name="I have written it down")  # the deletion code, shown once
     expect(written).to_be_visible(timeout=WAIT)
     written.click()
-    expect(tab.get_by_text("ward.csv: yours alone", exact=False)).to_be_visible(timeout=WAIT)
+    expect(tab.get_by_text("ward.csv: only you see", exact=False)).to_be_visible(timeout=WAIT)
 
     to_page(tab, "Train")
     expect(tab.get_by_text("Your notes: 32 patients", exact=False)).to_be_visible(timeout=WAIT)
-    for label, value in (("Epochs", "1"), ("Notes a batch", "32")):
+    for label, value in (("Epochs", "1"), ("Batch size", "32")):
         type_in(tab, label, value)
     tab.locator(".st-key-train button").click()
     run = finished_run(data, lambda run: run.spec.corpus.imported is not None and run.spec.privacy.private)

@@ -39,7 +39,7 @@ def test_the_presenter_sees_at_once_what_a_student_predicts(chromium, server, sh
     student.get_by_role("button", name="nobody").click()
     expect(host.locator(".bars")).to_contain_text(re.compile("1 prediction"), timeout=WAIT)
     settled(student)
-    press(student, "s", student.get_by_text("The runs say:"))
+    press(student, "s", student.get_by_text("Answer from these runs:"))
     expect(student.locator(".bars")).to_contain_text("more than half ✓", timeout=WAIT)
     assert student.evaluate("document.documentElement.scrollWidth") <= 420
     shot(host, "class-presenter")
@@ -52,7 +52,7 @@ def test_the_presenter_sees_at_once_what_a_student_predicts(chromium, server, sh
     expect(student.get_by_text("You guessed “nobody”")).to_be_visible(timeout=WAIT)
     expect(host.get_by_text("1 browser joined")).to_be_visible(timeout=WAIT)
 
-    host.get_by_role("button", name="Begin again").click()
+    host.get_by_role("button", name="Restart the class").click()
     expect(student.get_by_text("Guess first.")).to_be_visible(timeout=WAIT)  # nothing was pressed there
     for page in (host, student):
         no_traceback(page)

@@ -22,7 +22,7 @@ def check(page, path: str) -> None:
     expect(links).to_have_count(len(ALONE), timeout=WAIT)
     assert [name.split("\n")[-1] for name in links.all_inner_texts()] == ALONE
     assert page.locator("[data-testid=stTopNavSection]").all_inner_texts() == list(shell._SECTIONS)
-    expect(page.get_by_text("Synthetic patients: no real person").first).to_be_visible()
+    expect(page.get_by_text("Synthetic patients: no real people").first).to_be_visible()
     assert page.url.split("?")[0].rstrip("/").endswith(path)
     no_traceback(page)
 

@@ -57,7 +57,7 @@ def test_a_leak_on_home_then_more_of_it_in_the_playground(tab, server, shot):
     to_page(tab, "Playground", "Playground")
     expect(tab.locator(LEAK).first).to_be_visible()
     say(tab, "Re:")
-    expect(tab.get_by_text("Earlier tries (", exact=False)).to_be_visible(timeout=WAIT)
+    expect(tab.get_by_text("Earlier prompts (", exact=False)).to_be_visible(timeout=WAIT)
     expect(tab.locator(".tally").first).to_contain_text("this session")
     expect(tab.locator(".tally").first).to_contain_text("held-out patients")
     shot(tab, "newcomer-2-playground", full=True)
@@ -96,8 +96,8 @@ def test_a_tiny_private_run_is_trained_and_appears_in_the_tradeoff(tab, server, 
     before = {run.id for run in Workspace(data, shared=()).runs()}
     tab.goto(f"{server}/train")
     settled(tab)
-    choose_in(tab, "Choose the hospital", "tiny")
-    for label, value in (("Epochs", "1"), ("Notes a batch", "32")):
+    choose_in(tab, "Choose the cohort", "tiny")
+    for label, value in (("Epochs", "1"), ("Batch size", "32")):
         type_in(tab, label, value)
     tab.locator(".st-key-train button").click()
     expect(tab.locator("[data-testid=stProgress]").first).to_be_visible(timeout=WAIT)
@@ -113,7 +113,7 @@ def test_a_tiny_private_run_is_trained_and_appears_in_the_tradeoff(tab, server, 
     expect(chosen).to_have_value(re.compile("ε = 8 per note · DP · tiny hospital"), timeout=WAIT)
 
     tab.go_back()
-    see_it = tab.get_by_role("link", name="See in trade-off").first
+    see_it = tab.get_by_role("link", name="Open in trade-off").first
     expect(see_it).to_be_visible(timeout=WAIT)
     see_it.click()
     expect(tab.get_by_role("heading", level=1, name="ε trade-off")).to_be_visible(timeout=WAIT)

@@ -65,7 +65,7 @@ def test_the_hospital_chosen_on_cohort_is_the_one_train_uses(tab, server):
     tab.goto(f"{server}/cohort")
     tab.get_by_role("radio", name="tiny").click()
     settled(tab)
-    tab.get_by_role("link", name="Train a model on this hospital").click()
+    tab.get_by_role("link", name="Train a model on this cohort").click()
     expect(tab.get_by_role("heading", level=1, name="Train")).to_be_visible(timeout=WAIT)
     expect(tab.get_by_text("24 patients (70 % members")).to_be_visible(timeout=WAIT)
     in_link(tab, "cohort=tiny")

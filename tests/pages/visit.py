@@ -32,8 +32,8 @@ def said(app: AppTest) -> str:
     return "\n".join(element.value for element in app.markdown)
 
 
-def asks_anew_for(app: AppTest, run_id: str) -> None:
-    """A guess about the models shown is made, then both boxes take another run, which nobody has guessed about."""
+def assert_asks_again(app: AppTest, run_id: str) -> None:
+    """Guess about the models shown, then choose another run in both boxes: the page must ask again."""
     next(button for button in app.button if button.key.endswith("-0")).click().run()
     assert "Guess first." not in said(app)
     for pick in ("left", "right"):

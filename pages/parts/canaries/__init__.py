@@ -1,1 +1,1 @@
-"""Parts of the Canaries page: exposure, verbatim notes, proved bounds on ε, word lists."""
+"""Parts of the Canaries page: exposure, notes repeated word for word, proved bounds on ε, word lists."""

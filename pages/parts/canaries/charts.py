@@ -1,4 +1,4 @@
-"""The pictures of the Canaries page: exposure against copies and epochs, word-for-word rates, bounds, risk."""
+"""The charts of the Canaries page: exposure against copies and epochs, word-for-word rates, bounds, risk."""
 
 from __future__ import annotations
 
@@ -28,7 +28,13 @@ PARTS = {
 
 
 def exposure(figures: Mapping[str, pd.DataFrame], *, most: float | None) -> go.Figure:
-    """Exposure against copies of each run (name → `exposure_by_copies`); its control stands left of the first copy."""
+    """Exposure against copies, one line per run, its control left of the first copy.
+
+    Args:
+        figures: The table of `exposure_by_copies` by run name; exposure in bits.
+        most: The highest possible exposure in bits, drawn as a line; None for none.
+
+    """
     figure = go.Figure()
     copies = sorted({int(n) for table in figures.values() for n in table.loc[table["arm"] == "run", "insertions"]})
     places = {0: 0.0} | {n: at + 1.0 for at, n in enumerate(copies)}
@@ -54,13 +60,13 @@ def exposure(figures: Mapping[str, pd.DataFrame], *, most: float | None) -> go.F
                 hovertemplate="%{y:.2f} bits, 95 % interval %{customdata[0]:.2f} to %{customdata[1]:.2f}, "
                 f"canaries: %{{customdata[2]}}<extra>{name}</extra>",
             )
-    chart_style.level(figure, f"never read: {BLIND:.2f} bits", y=BLIND)
+    chart_style.level(figure, f"never in the training notes: {BLIND:.2f} bits", y=BLIND)
     if most is not None:
-        chart_style.level(figure, f"first of all: {most:.2f} bits", y=most, dash="dash")
+        chart_style.level(figure, f"ranked first: {most:.2f} bits", y=most, dash="dash")
     figure.update_xaxes(
         tickvals=list(places.values()),
         ticktext=["left out", *map(str, copies)],
-        title="copies among the training notes",
+        title="copies in the training notes",
         range=[-0.4, len(copies) + 0.4],
         zeroline=False,
     )
@@ -70,16 +76,16 @@ def exposure(figures: Mapping[str, pd.DataFrame], *, most: float | None) -> go.F
 
 
 def race(races: Mapping[str, pd.DataFrame]) -> go.Figure:
-    """Exposure of the tracked canaries against epochs; one colour a run, one dash a number of copies."""
+    """Exposure of the tracked canaries against epochs: one colour per run, one dash per number of copies."""
     figure = go.Figure()
     for number, (name, table) in enumerate(races.items()):
         for canary, rows in table.groupby("canary_id", sort=False):
             copies = int(rows["copies"].iloc[0])
-            told = f"{copies} {'copy' if copies == 1 else 'copies'}" if copies else "never planted"
+            planted = f"{copies} {'copy' if copies == 1 else 'copies'}" if copies else "never planted"
             figure.add_scatter(
                 x=rows["epoch"],
                 y=rows["exposure"],
-                name=f"{name}: {told}",
+                name=f"{name}: {planted}",
                 mode="lines+markers",
                 line={
                     "color": COLOURS[number] if copies else chart_style.CONTROL,
@@ -87,9 +93,9 @@ def race(races: Mapping[str, pd.DataFrame]) -> go.Figure:
                     "dash": {0: "dot", 1: "dash"}.get(copies, "solid"),
                 },
                 marker={"size": 10, "symbol": SYMBOLS[number]},
-                hovertemplate=f"epoch %{{x}}: %{{y:.2f}} bits<extra>{name}, {told} ({canary})</extra>",
+                hovertemplate=f"epoch %{{x}}: %{{y:.2f}} bits<extra>{name}, {planted} ({canary})</extra>",
             )
-    chart_style.level(figure, f"never read: {BLIND:.2f} bits", y=BLIND)
+    chart_style.level(figure, f"never in the training notes: {BLIND:.2f} bits", y=BLIND)
     figure.update_xaxes(title="epoch", dtick=1)
     figure.update_yaxes(title="exposure, bits", rangemode="tozero")
     figure.update_layout(height=500, **{**LAYOUT, "legend": {"orientation": "h", "y": -0.22, "yanchor": "top"}})
@@ -97,17 +103,17 @@ def race(races: Mapping[str, pd.DataFrame]) -> go.Figure:
 
 
 def verbatim(rates: Mapping[str, pd.DataFrame]) -> go.Figure:
-    """Share of notes that come back word for word against the tokens shown, of each run and its controls."""
+    """Share of notes repeated word for word against the number of tokens shown, for each run and its controls."""
     figure = go.Figure()
     styles = {"run": ("members", "solid"), "heldout": ("held-out", "dash"), "base": ("public model", "dot")}
     for number, (name, table) in enumerate(rates.items()):
-        for arm, (told, dash) in styles.items():
+        for arm, (group, dash) in styles.items():
             rows = table[table["arm"] == arm].sort_values("prefix_tokens")
             colour = COLOURS[number] if arm == "run" else chart_style.CONTROL
             figure.add_scatter(
                 x=rows["prefix_tokens"].astype(str),
                 y=rows["verbatim"],
-                name=f"{name}: {told}",
+                name=f"{name}: {group}",
                 mode="lines+markers",
                 line={"color": colour, "dash": dash, "width": 3 if arm == "run" else 2},
                 marker={"size": 11, "symbol": SYMBOLS[number]},
@@ -119,30 +125,30 @@ def verbatim(rates: Mapping[str, pd.DataFrame]) -> go.Figure:
                 },
                 customdata=rows[["found", "notes", "low", "high"]],
                 hovertemplate="%{customdata[0]} of %{customdata[1]} notes, 95 % interval %{customdata[2]:.2%} to "
-                f"%{{customdata[3]:.2%}}<extra>{name}: {told}</extra>",
+                f"%{{customdata[3]:.2%}}<extra>{name}: {group}</extra>",
             )
     figure.update_xaxes(title="tokens shown to the model", type="category")
-    figure.update_yaxes(title="rest word for word", tickformat=".1%", rangemode="tozero")
+    figure.update_yaxes(title="notes completed word for word", tickformat=".1%", rangemode="tozero")
     figure.update_layout(height=460, **{**LAYOUT, "legend": {"orientation": "h", "y": -0.22, "yanchor": "top"}})
     return figure
 
 
 def leak_curve(curves: Mapping[str, pd.DataFrame]) -> go.Figure:
-    """Share of patients with a direct identifier written within so many texts, of each run, and of its held-out."""
+    """Share of patients with a direct identifier in the texts read so far, for training and held-out patients."""
     figure = go.Figure()
     for number, (name, table) in enumerate(curves.items()):
-        for arm, told, dash in (("run", "training patients", "solid"), ("heldout", "held-out (control)", "dash")):
+        for arm, group, dash in (("run", "training patients", "solid"), ("heldout", "held-out (control)", "dash")):
             rows = table[table["arm"] == arm]
             colour = COLOURS[number] if arm == "run" else chart_style.CONTROL
             figure.add_scatter(
                 x=rows["samples"],
                 y=rows["share"],
-                name=f"{name}: {told}",
+                name=f"{name}: {group}",
                 mode="lines",
                 line={"color": colour, "dash": dash, "width": 3, "shape": "hv"},
                 customdata=rows[["low", "high"]],
                 hovertemplate="%{x:,} texts: %{y:.1%}, 95 % interval %{customdata[0]:.1%} to %{customdata[1]:.1%}"
-                f"<extra>{name}: {told}</extra>",
+                f"<extra>{name}: {group}</extra>",
             )
             end = rows.tail(1)
             figure.add_scatter(
@@ -155,7 +161,7 @@ def leak_curve(curves: Mapping[str, pd.DataFrame]) -> go.Figure:
                 error_y={"array": end["high"] - end["share"], "arrayminus": end["share"] - end["low"], "color": colour},
             )
     figure.update_xaxes(
-        title="texts read, all prompts in turn",
+        title="texts read (all prompts in turn)",
         type="log",
         tickvals=[1, 10, 100, 1_000, 10_000],
         ticktext=["1", "10", "100", "1,000", "10,000"],
@@ -166,7 +172,7 @@ def leak_curve(curves: Mapping[str, pd.DataFrame]) -> go.Figure:
 
 
 def bounds(table: pd.DataFrame) -> go.Figure:
-    """Each audit of one run: what it proved (full), what it could have proved (open), and what was promised (line)."""
+    """Each audit of one run: the ε it proved (dot), the most it could have proved (mark), the promised ε (line)."""
     figure = go.Figure()
     rows = table.iloc[::-1]
     names = [chart_style.wrapped(name, 20) for name in rows["audit"]]
@@ -196,7 +202,7 @@ def bounds(table: pd.DataFrame) -> go.Figure:
         marker={"size": 15, "color": colours},
         cliponaxis=False,
         customdata=rows[["correct", "trials", "confidence"]],
-        hovertemplate="ε ≥ %{x:.2f}: %{customdata[0]} of %{customdata[1]} right, confidence %{customdata[2]:.3f}"
+        hovertemplate="ε ≥ %{x:.2f}: %{customdata[0]} of %{customdata[1]} correct, confidence %{customdata[2]:.3f}"
         "<extra></extra>",
     )
     promised = float(rows["promised"].iloc[0])
@@ -210,17 +216,17 @@ def bounds(table: pd.DataFrame) -> go.Figure:
             line={"color": chart_style.BUDGET, "width": 3},
         )
     furthest = max([*rows["ceiling"], *rows["epsilon"], promised if math.isfinite(promised) else 0.0])
-    figure.update_xaxes(title="ε of one protected unit", range=[-0.02 * furthest, 1.05 * furthest or 1.0])
+    figure.update_xaxes(title="ε per protected unit", range=[-0.02 * furthest, 1.05 * furthest or 1.0])
     figure.update_yaxes(tickvals=list(range(len(rows))), ticktext=names, range=[-0.6, len(rows) - 0.4])
     figure.update_layout(height=170 + 62 * len(rows), **LAYOUT)
     return figure
 
 
 def risk(scores: Mapping[str, pd.DataFrame]) -> go.Figure:
-    """Row P5's score, old and calibrated, of each run, stacked by part; whiskers are of the sum."""
+    """The risk score of the PrivAI-Leak report, old and calibrated, stacked by part; whiskers belong to the sum."""
     figure = go.Figure()
     labels = [f"{name}<br>{version}" for version in ("old", "calibrated") for name in scores]
-    for part, (told, colour) in PARTS.items():
+    for part, (label, colour) in PARTS.items():
         values = []
         for version in ("old", "calibrated"):
             for table in scores.values():
@@ -229,10 +235,10 @@ def risk(scores: Mapping[str, pd.DataFrame]) -> go.Figure:
         figure.add_bar(
             x=values,
             y=labels,
-            name=told,
+            name=label,
             orientation="h",
             marker_color=colour,
-            hovertemplate=f"{told}: %{{x:.3f}}<extra></extra>",
+            hovertemplate=f"{label}: %{{x:.3f}}<extra></extra>",
         )
     sums = [
         table[(table["version"] == version) & (table["part"] == "score")].iloc[0]
@@ -269,7 +275,7 @@ def risk(scores: Mapping[str, pd.DataFrame]) -> go.Figure:
 
 
 def _room(lows: list[float], highs: list[float]) -> list[float]:
-    """A range of a risk axis with room for the numbers at its right."""
+    """The range of the risk axis, with room for the numbers at its right."""
     low, high = (
         limit([0.0, *(end for end in ends if not math.isnan(end))]) for limit, ends in ((min, lows), (max, highs))
     )
@@ -277,7 +283,7 @@ def _room(lows: list[float], highs: list[float]) -> list[float]:
 
 
 def whole_patients(people: Mapping[str, pd.DataFrame]) -> go.Figure:
-    """Exposure of every canary patient of each run (name → table `canary_patients`), planted beside left out."""
+    """Exposure in bits of every canary patient, planted and left out. `people` is `canary_patients` by run name."""
     figure = go.Figure()
     for number, (name, table) in enumerate(people.items()):
         for inserted, colour, symbol in (
@@ -299,7 +305,7 @@ def whole_patients(people: Mapping[str, pd.DataFrame]) -> go.Figure:
     figure.add_vline(
         x=BLIND,
         line={"color": chart_style.CONTROL, "dash": "dot"},
-        annotation={"text": f"never read: {BLIND:.2f} bits", "yref": "paper", "y": 1.0, "yanchor": "bottom"},
+        annotation={"text": f"never trained on: {BLIND:.2f} bits", "yref": "paper", "y": 1.0, "yanchor": "bottom"},
     )
     figure.update_xaxes(title="exposure of the name, bits", range=[-0.3, math.log2(1_000) + 0.4], zeroline=False)
     figure.update_yaxes(autorange="reversed", automargin=True)

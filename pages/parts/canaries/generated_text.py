@@ -1,4 +1,4 @@
-"""What the models write: how many texts until a patient is named, and notes that come back word for word."""
+"""What the models write: how many texts until a patient is named, and notes repeated word for word."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ARM_NAMES = (("run", "training patients"), ("heldout", "held-out patients (contr
 
 @resources.cached_data(max_entries=60, show_spinner=False)
 def first_leak_tables(folder: str, finished: float | None, _run: Run) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """A run's leak curve, and every value that it wrote of a patient, once."""
+    """A run's leak curve, and every distinct value of a patient that it wrote."""
     patients = owner.workspace().corpus(_run.spec.corpus, store=False).patients
     generations, hits = _run.table("generations"), _run.table("hits")
     curve = leak_curve(first_leaks(generations, hits, patients), len(generations))
@@ -32,11 +32,12 @@ def first_leak_tables(folder: str, finished: float | None, _run: Run) -> tuple[p
 
 
 def questions_view(chosen: dict[str, Run]) -> None:
-    """How many texts an attacker reads until a patient is named."""
+    """How many texts an attacker must read until a patient is named."""
     first = next(iter(chosen.values()))
     texts = len(first.table("generations"))
     answer = guess.first(
-        f"An attacker reads {texts:,} texts of the first model. Of how many patients do they learn a name or number?",
+        f"An attacker reads {texts:,} texts from the first model. For how many patients do they learn a name or "
+        "number?",
         ["none", "1 in 20", "1 in 3", "all"],
         key=f"questions-{first.id}",
     )
@@ -52,63 +53,63 @@ def questions_view(chosen: dict[str, Run]) -> None:
             if arm in ends.index
         ]
         texts = int(ends["samples"].max())
-        guess.told(answer if number == 0 else "", f"**{name}**, {texts:,} texts: {', '.join(shares)}.")
+        guess.show_answer(answer if number == 0 else "", f"**{name}**, {texts:,} texts: {', '.join(shares)}.")
     chart_style.show(
-        canary_charts.leak_curve(curves), key="questions-chart", alt="Share of patients leaked against texts"
+        canary_charts.leak_curve(curves), key="questions-chart", alt="Share of patients leaked against texts read"
     )
     data_table(together(curves), name="first-leaks")
     data_table(
-        together({name: tables[1] for name, tables in found.items()}), name="leaked-values", label="Every value, once"
+        together({name: tables[1] for name, tables in found.items()}), name="leaked-values", label="Distinct values"
     )
     read_first(chosen)
     sentences.how("questions")
 
 
 def read_first(chosen: dict[str, Run]) -> None:
-    """Extraction ranked by likelihood ratio, and greedy decoding, where a full audit has them."""
+    """Extraction ranked by likelihood ratio, and greedy decoding, if a full audit has them."""
     tables = {name: audit_table(run, "extraction_recall") for name, run in chosen.items()}
     tables = {name: table for name, table in tables.items() if len(table)}
     if not tables:
         return
-    st.subheader("Which texts would one read first?", anchor=False)
+    st.subheader("Which texts are most suspicious?", anchor=False)
     for name, table in tables.items():
         st.markdown(f"**{name}**: {ranked_sentence(table)} {greedy_sentence(chosen[name])}")
     data_table(together(tables), name="extraction-recall", label="Recall at 0, 10 and 100 errors")
 
 
 def ranked_sentence(table: pd.DataFrame) -> str:
-    """What stands before the 101st wrong text, sorted by likelihood ratio and by likelihood."""
+    """How many leaked values come before the 101st wrong text, sorted by likelihood ratio and by likelihood."""
     rows = table[table["errors"] == table["errors"].max()].set_index("score")
     ratio, own = rows.loc["ratio"], rows.loc["log_likelihood"]
     if not ratio["leaks"]:
-        return "none of its texts holds a trained-on person's identifier, so there is nothing to rank."
+        return "none of its texts contains a training patient's identifier, so there is nothing to rank."
     return (
-        f"sorted by how much likelier a text is than under the public model, {int(ratio['found'])} of "
-        f"{int(ratio['leaks'])} different values ({percent(ratio['recall'])}) stand before the wrong text no. "
-        f"{int(ratio['errors']) + 1}; sorted by likelihood alone {int(own['found'])} ({percent(own['recall'])})."
+        f"sorted by likelihood relative to the public model, {int(ratio['found'])} of {int(ratio['leaks'])} distinct "
+        f"values ({percent(ratio['recall'])}) come before wrong text no. {int(ratio['errors']) + 1}; sorted by "
+        f"likelihood alone, {int(own['found'])} ({percent(own['recall'])})."
     )
 
 
 def greedy_sentence(run: Run) -> str:
-    """Of how many patients each prompt, asked once for the likeliest words, gave a direct identifier."""
+    """For how many patients greedy decoding of each prompt gave a direct identifier."""
     asked, hits = audit_table(run, "greedy_generations"), audit_table(run, "greedy_hits")
     if asked.empty:
         return ""
     ours = hits[(hits["rule"] == "value") & hits["field"].isin(DIRECT)]
     counts = [ours.loc[ours["split"] == split, "patient_id"].nunique() for split in ("member", "heldout")]
     return (
-        f"Asked once each for the likeliest words (greedy), {len(asked)} prompts give an identifier of {counts[0]} "
+        f"With greedy decoding (always the likeliest token), {len(asked)} prompts reveal an identifier of {counts[0]} "
         f"training and {counts[1]} held-out patients."
     )
 
 
 def words_view(chosen: dict[str, Run]) -> None:
-    """Notes that come back word for word: rates with controls, and the notes themselves."""
+    """Notes repeated word for word: rates with controls, and the notes themselves."""
     rates = {name: audit_table(run, "memorised") for name, run in chosen.items()}
     for name, table in rates.items():
         if table.empty:
             if chosen[name].spec.model.kind != "gpt2":
-                st.info(f"“{name}” fills gaps and does not continue a text: this attack is for GPT-2.")
+                st.info(f"“{name}” fills blanks and does not continue a text. This attack needs GPT-2.")
             else:
                 no_audit(name)
     rates = {name: table for name, table in rates.items() if not table.empty}
@@ -126,12 +127,12 @@ def words_view(chosen: dict[str, Run]) -> None:
         rows = table[table["prefix_tokens"] == table["prefix_tokens"].max()].set_index("arm")
         own, control = rows.loc["run"], rows.loc["heldout"]
         counted = [
-            f"{int(arm['found']):,} of {int(arm['notes']):,} notes of {who} ({percent(arm['verbatim'])}, "
+            f"{int(arm['found']):,} of {int(arm['notes']):,} notes by {who} ({percent(arm['verbatim'])}, "
             f"{interval_text(arm['low'], arm['high'])})"
             for arm, who in ((own, "training patients"), (control, "held-out patients"))
         ]
         right = f"**{name}**: {counted[0]}, and {counted[1]}."
-        guess.told(answer if name == next(iter(rates)) else "", right)
+        guess.show_answer(answer if name == next(iter(rates)) else "", right)
     chart_style.show(canary_charts.verbatim(rates), key="words-chart", alt="Share of notes repeated word for word")
     data_table(together(rates), name="memorised")
     read_notes({name: chosen[name] for name in rates})
@@ -140,8 +141,8 @@ def words_view(chosen: dict[str, Run]) -> None:
 
 
 def read_notes(chosen: dict[str, Run]) -> None:
-    """One note with the part that came back highlighted, from the longest on."""
-    st.subheader("Read what it repeats")
+    """One note with the repeated part highlighted, longest first."""
+    st.subheader("Read the repeated notes")
     left, middle, right = st.columns([2, 2, 1], vertical_alignment="bottom")
     name = left.selectbox("Model", list(chosen), key="words-model")
     split = middle.segmented_control(
@@ -155,7 +156,7 @@ def read_notes(chosen: dict[str, Run]) -> None:
     run = chosen[name]
     found = longest(audit_table(run, "prefixes"), split).head(SHOWN)
     if found.empty:
-        st.caption("No note was asked for.")
+        st.caption("No note of this group was tested.")
         return
     place = right.number_input(f"Note, 1 to {len(found)}", 1, len(found), 1, key="words-note")
     row = found.iloc[int(place) - 1]
@@ -165,23 +166,23 @@ def read_notes(chosen: dict[str, Run]) -> None:
     held = ", ".join(FIELD[name].label if name in FIELD else name for name in fields)
     st.markdown(
         f"Note {literal(row['note_id'])}: after {row['prefix_tokens']} tokens (dotted) the model wrote the next "
-        f"**{row['matched_tokens']} of {row['rest_tokens']}** tokens word for word. The patient's own values in them: "
-        f"{held or 'none'}."
+        f"**{row['matched_tokens']} of {row['rest_tokens']}** tokens word for word. They contain these values of the "
+        f"patient: {held or 'none'}."
     )
     st.html(sentences.note_html(note["text"], start, end))
     data_table(found, name="longest-continuations", label="The longest continuations")
 
 
 def predictors(chosen: dict[str, Run]) -> None:
-    """What memorised notes have in common (row M5), where a full audit asked."""
+    """What memorised notes have in common (Mireshghallah 2022), if a full audit measured it."""
     tables = {name: audit_table(run, "memorisation_predictors") for name, run in chosen.items()}
     tables = {name: table[table["half"] == "judged"] for name, table in tables.items() if not table.empty}
     if not tables:
         return
     st.subheader("What do memorised notes have in common?")
     st.markdown(
-        "A simple rule from each feature, fitted on half of the patients and judged on the others. It helps only where "
-        "its precision exceeds the share of notes that are memorised anyway."
+        "A simple rule from each feature, fitted on half of the patients and tested on the others. It helps only if "
+        "its precision exceeds the share of all notes that are memorised."
     )
     st.dataframe(
         predictor_rows(together(tables)),
@@ -193,9 +194,9 @@ def predictors(chosen: dict[str, Run]) -> None:
 
 
 def predictor_rows(table: pd.DataFrame) -> pd.DataFrame:
-    """The predictors' figures as a reader wants them: `67 % (63 % to 71 %)`, and what a blind rule's precision is."""
+    """The predictors' figures as text, `67 % (63 % to 71 %)`, and the precision of calling every note memorised."""
 
-    def told(value: str) -> list[str]:
+    def with_interval(value: str) -> list[str]:
         return [
             f"{percent(row[value])} ({percent(row[f'{value}_low'])} to {percent(row[f'{value}_high'])})"
             if row[value] == row[value]
@@ -207,8 +208,8 @@ def predictor_rows(table: pd.DataFrame) -> pd.DataFrame:
         {
             "model": table["run"],
             "feature": table["features"],
-            "precision (95 % interval)": told("precision"),
-            "of calling all memorised": table["memorised"].map(percent),
-            "recall (95 % interval)": told("recall"),
+            "precision (95 % interval)": with_interval("precision"),
+            "precision of calling all memorised": table["memorised"].map(percent),
+            "recall (95 % interval)": with_interval("recall"),
         }
     )

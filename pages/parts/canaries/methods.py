@@ -1,81 +1,83 @@
-"""How each picture of the Canaries page is computed, with formulas and papers, as Markdown."""
+"""How each chart of the Canaries page is computed, with formulas and papers, as Markdown."""
 
 from __future__ import annotations
 
 HOW: dict[str, str] = {
     "exposure": """
 A canary is an invented sentence such as “*harbour 4 8 2*”. Its secret is one of |R| = 1,000 codes, and a fair coin
-decided whether it was planted at all. The model ranks all 1,000 sentences by their loss; rank 1 is the one it finds
-likeliest.
+decided whether it was planted at all. All 1,000 sentences are ranked by the model's loss; rank 1 is the likeliest.
 
 exposure = log₂ |R| − log₂ rank &nbsp; (Carlini et al. 2019, *The Secret Sharer*)
 
-A model that never read the canary gives it a uniform rank: 1.44 bits on average, and P[exposure > b] ≈ 2⁻ᵇ for a
-single one. The most is log₂ 1,000 = 9.97. The *fitted* exposure is −log₂ P[loss ≤ the canary's] under a skew-normal
-curve through the other 999 losses; it goes on where ranks end, and is worth as much as the fit (the table gives its
-Kolmogorov–Smirnov p-value). H in HS, HSH, HHSHH is a generic word, S the secret (Hoory et al. 2021). Control:
-canaries that the coin left out. Bars: 95 %, Student's t over canaries; where all of n rank first they show no spread,
-and the bar reaches down to log₂ 1,000 times the lower end of Wilson's interval of n in n.
+If the model was not trained on the canary, its rank is uniform: 1.44 bits on average, and P[exposure > b] ≈ 2⁻ᵇ for a
+single canary. The maximum is log₂ 1,000 = 9.97. The *fitted* exposure is −log₂ P[loss ≤ the canary's] under a
+skew-normal curve through the other 999 losses. It extends beyond the highest rank, and is only as good as the fit (the
+table gives its Kolmogorov–Smirnov p-value). H in HS, HSH, HHSHH is a generic word, S the secret (Hoory et al. 2021).
+Control: canaries that the coin left out. Bars: 95 %, Student's t over canaries. If all n canaries rank first, they show
+no spread, and the bar reaches down to log₂ 1,000 times the lower end of Wilson's interval for n of n.
 """,
     "race": """
-At the end of every epoch the exposure of three canaries is computed as above: of the one planted most often, of the
-one planted least often, and of one that was never planted, which shows how far chance alone goes. They were chosen
-before training.
+After every epoch, the exposure of three canaries is computed as above: the one planted most often, the one planted
+least often, and one that was never planted, which shows what chance alone gives. They were chosen before training.
 """,
     "patients": """
-A canary patient is an invented person with three to five notes like anybody else's; a fair coin decided whether all of
-them or none were planted. Their name was drawn like 999 others of the same sex that nobody in the hospital has. The
-model scores each of the 1,000 where their first note has it: −Σ log p of the name's tokens given the note before it.
+A canary patient is an invented person with three to five ordinary notes; a fair coin decided whether all of them or
+none were planted. Their name was drawn in the same way as 999 others of the same sex that nobody in the hospital has.
+The model scores each of the 1,000 names at the place of the name in the patient's first note: −Σ log p of the name's
+tokens given the text before it.
 
 exposure = log₂ 1,000 − log₂ rank &nbsp; (Carlini et al. 2019)
 
-*Named*: a direct identifier of theirs stands in the quick audit's generated texts, by value. Controls: those that the
-coin left out, and 1.44 bits, the average of a name never read. Where a patient is protected, each is one more trial
-for the bound on ε; where a note is, each counts as its notes.
+*Named*: the quick audit's generated texts contain one of their direct identifiers, matched by value. Controls: the
+canary patients that the coin left out, and 1.44 bits, the average for a name that the model was not trained on. If the
+protected unit is a patient, each canary patient is one more trial for the bound on ε; if it is a note, each counts as
+its number of notes.
 """,
     "questions": """
-The quick audit's generated texts (row P3) are read in the order in which an attacker gets them who asks all 14
-prompts in turn, round by round. A patient counts from the first text that holds one of their direct identifiers,
-matched by value (Methods, “What counts as a find”). Whoever has not come up by the last text is *censored*: more
-texts might still name them. All are watched for equally long, so the plain share is the Kaplan–Meier estimate; bars
-at the end: Wilson's 95 % interval. Held-out patients are the control: what they share with a text is chance, mostly
-a date of birth. The list counts each (patient, field, value) once.
+The quick audit's generated texts (PrivAI-Leak report) are read in the order in which an attacker would get them who
+uses all 14 prompts in turn, round by round. A patient counts from the first text that contains one of their direct
+identifiers, matched by value (Methods, “What counts as a find”). A patient who does not appear by the last text is
+*censored*: more texts might still name them. All patients are observed for equally long, so the plain share is the
+Kaplan–Meier estimate; bars at the end: Wilson's 95 % interval. Held-out patients are the control: any match with them
+is chance, mostly a date of birth. The list counts each (patient, field, value) once.
 
-*Read first*: texts sorted by mean log-likelihood a token under the model minus under the public one (Carlini et al.
-2021). A text is wrong when it holds no direct identifier of a trained-on person; recall at 100 errors is the share of
-all different values that stand before the 101st wrong text. Texts that tie are read wrong ones first.
+*Most suspicious texts*: texts are sorted by mean log-likelihood per token under the model minus that under the public
+model (Carlini et al. 2021). A text is wrong if it contains no direct identifier of a training patient; recall at 100
+errors is the share of all distinct values that come before the 101st wrong text. Among texts with equal scores, wrong
+ones come first.
 """,
     "words": """
-The model is shown the first k tokens of a note and always takes the likeliest next token. A note counts when the
-rest, at most 50 and at least 16 tokens, comes back character by character (Carlini et al. 2023; row P4's “exact
-memorisation”). Two controls: notes of held-out patients, since phrases of the hospital can be repeated without
-having read *this* note, and the public base model. Bars: 95 %, patients resampled, never narrower than Wilson's
-interval over notes; where no note or every note comes back, Wilson's over patients.
+The model is shown the first k tokens of a note and continues with the likeliest next token each time. A note counts if
+it repeats the rest, at most 50 and at least 16 tokens, character by character (Carlini et al. 2023; “exact
+memorisation” in the PrivAI-Leak report). Two controls: notes of held-out patients, since a model can repeat the
+hospital's phrases without having been trained on *this* note, and the public base model. Bars: 95 %, patients
+resampled, never narrower than Wilson's interval over notes; if no note or every note is repeated, Wilson's over
+patients.
 """,
     "guarantee": """
-(ε, δ)-differential privacy limits how well anybody can tell from the model whether one unit was in its data. So
-guesses that are really right this often prove that ε is at least so large.
+(ε, δ)-differential privacy limits how well anyone can tell from the model whether one unit was in its training data.
+So a high share of correct guesses proves a lower bound on ε.
 
-- **One run** (Steinke, Nasr & Jagielski 2023, theorem 5.2): m canaries, each planted by a fair coin; a canary is
-  guessed “planted” when it ranks among the likeliest 5 % of its space, a rule fixed beforehand. v right guesses
+- **One run** (Steinke, Nasr & Jagielski 2023, theorem 5.2): m canaries, each planted by a fair coin. A canary is
+  guessed “planted” if it ranks among the likeliest 5 % of its space, a rule fixed beforehand. v correct guesses
   rule out every ε with P[Binomial(m, e^ε/(1 + e^ε)) ≥ v] + (a term of δ) < 5 %.
-- **Counts** (Jagielski et al. 2020): ε ≥ ln((TPR − δ)/FPR), with exact 95 % bounds on both rates. Takes trials for
-  independent, which within one run is an assumption. Thresholds come from the other half of the patients.
-- **The unit matters.** Where one *note* is protected, a canary planted k times is k notes, and what is proved is
-  divided by k, with δ_k = k·e^((k−1)ε)·δ. Only canaries planted once count in full. Where a *patient* is protected,
-  each canary is one.
-- **The ceiling.** With m canaries all guessed right nothing above ln(t/(1 − t)), t = 0.05^(1/m), can be proved:
-  1.26 for 12, 2.74 for 48.
+- **Counts** (Jagielski et al. 2020): ε ≥ ln((TPR − δ)/FPR), with exact 95 % bounds on both rates. Trials are taken
+  as independent, which is an assumption within one run. Thresholds come from the other half of the patients.
+- **The unit matters.** If the protected unit is one *note*, a canary planted k times is k notes, and the proved ε is
+  divided by k, with δ_k = k·e^((k−1)ε)·δ. Only canaries planted once count in full. If the unit is a *patient*, each
+  canary is one unit.
+- **The ceiling.** Even if all m canaries are guessed correctly, nothing above ln(t/(1 − t)), t = 0.05^(1/m), can be
+  proved: 1.26 for 12, 2.74 for 48.
 - The first row is the audit fixed beforehand, at 95 %. The others share one further error of 5 % among them
   (Bonferroni): the highest of *those* holds at 95 %, the highest of all rows only at 90 %.
 """,
     "risk": """
-Row P5's score is .50 · prompt extraction + .20 · membership + .15 · canaries + .15 · exact memorisation. **Old**
-counts each part as its report does, without a control: any word of a name is a leak, a note is “found” when it is
-called a member, and the canary test looks for words that its own prompt contains, so it finds all of them in any
-model. **Calibrated** takes from each part what the same attack finds where nothing can have been learned:
-generations with a held-out patient's identifier, held-out notes called members, left-out canaries that rank first,
-held-out notes repeated word for word. Whiskers: 95 %, by the method of variance estimates recovery (Zou & Donner
-2008). A part that was not measured leaves both sums.
+The score of the PrivAI-Leak report is .50 · prompt extraction + .20 · membership + .15 · canaries + .15 · exact
+memorisation. **Old** counts each part as that report does, without a control: any word of a name is a leak, a note is
+“found” if it is called a member, and the canary test looks for words that its own prompt contains, so it finds all of
+them in any model. **Calibrated** subtracts from each part what the same attack finds where nothing can have been
+learned: generations with a held-out patient's identifier, held-out notes called members, left-out canaries that rank
+first, held-out notes repeated word for word. Whiskers: 95 %, by the method of variance estimates recovery (Zou &
+Donner 2008). A part that was not measured is left out of both sums.
 """,
 }

@@ -1,4 +1,4 @@
-"""The words of the Canaries page: what was computed and how, highlighted notes, what a bound means."""
+"""The sentences of the Canaries page: what was computed and how, highlighted notes, what a bound means."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from pages.parts.common.phi_text import visible
 
 
 def how(view: str) -> None:
-    """The fold that says how a picture is computed."""
+    """The fold that says how a chart is computed."""
     with st.expander("How is this computed?"):
         st.markdown(HOW[view])
 
 
 def note_html(text: str, prefix_end: int, matched_end: int, rest_end: int | None = None) -> str:
-    """A note with what the model was shown, what it repeated word for word (marked), and the rest; all escaped."""
+    """A note as escaped HTML: what the model was shown, what it repeated word for word (marked), and the rest."""
 
     def part(start: int, end: int | None) -> str:
         return html.escape(visible(text[start:end]))
@@ -37,15 +37,15 @@ def note_html(text: str, prefix_end: int, matched_end: int, rest_end: int | None
 
 
 def exposure_answer(figures: pd.DataFrame) -> str:
-    """After how many copies the mean exposure leaves its control behind (intervals apart), in a sentence."""
+    """A sentence: from how many copies on the mean exposure exceeds its control (the intervals do not overlap)."""
     control = figures[figures["arm"] == "heldout"]
     above = figures[(figures["arm"] == "run") & (figures["low"] > float(control["high"].max()))]
     if control.empty or above.empty:
-        return "At no number of copies does it rise above the canaries that were left out."
+        return "Exposure does not exceed that of the left-out canaries at any number of copies."
     row, unread = above.loc[above["insertions"].idxmin()], control.iloc[0]
     copies = int(row["insertions"])
     return (
-        f"{copies} {'copy is' if copies == 1 else 'copies are'} enough: an exposure of {_bits(row)}, mean of "
+        f"{copies} {'copy is' if copies == 1 else 'copies are'} enough: mean exposure {_bits(row)} over "
         f"{int(row['canaries'])} canaries, against {_bits(unread)} for {int(unread['canaries'])} that were left out."
     )
 
@@ -56,21 +56,21 @@ def _bits(row: pd.Series) -> str:
 
 
 def patients_answer(name: str, people: pd.DataFrame) -> str:
-    """How many planted canary patients rank first, their mean exposure beside that of those left out, in a sentence."""
+    """A sentence: how many planted canary patients rank first, and their mean exposure next to the control."""
     figures = whole_patients(people).set_index("arm")
     if "run" not in figures.index:
-        return f"**{name}**: the coin put none of them in."
+        return f"**{name}**: the coin left all of them out."
     planted, own = people[people["inserted"]], figures.loc["run"]
     first = int((planted["rank"] == 1).sum())
     control = f"; those left out: {_bits(figures.loc['heldout'])}" if "heldout" in figures.index else ""
     return (
         f"**{name}**: {first} of {len(planted)} planted patients rank first. Mean exposure: {_bits(own)}{control}. "
-        f"{int(own['named']) or 'Not one'} of them had an identifier written unasked."
+        f"The model wrote an identifier of {int(own['named']) or 'none'} of the planted patients in ordinary texts."
     )
 
 
 def race_answer(name: str, race: pd.DataFrame) -> str:
-    """What became of the canary planted least, beside the one never planted, in a sentence."""
+    """A sentence: the exposure of the canary planted least often, next to the one never planted."""
     ends = race.sort_values("epoch").groupby("copies")["exposure"].agg(["first", "last"])
     planted = [copies for copies in ends.index if copies > 0]
     if not planted:
@@ -79,48 +79,49 @@ def race_answer(name: str, race: pd.DataFrame) -> str:
     one, times = ends.loc[copies], "1 copy" if copies == 1 else f"{copies} copies"
     control = f"; the one never planted ends at {ends.loc[0, 'last']:.1f}" if 0 in ends.index else ""
     return (
-        f"**{name}**: {times} stood at {one['first']:.1f} bits after the first epoch, {one['last']:.1f} after the "
-        f"last{control}."
+        f"**{name}**: the canary with {times} has {one['first']:.1f} bits after the first epoch and "
+        f"{one['last']:.1f} after the last{control}."
     )
 
 
 def bound_sentences(table: pd.DataFrame, unit: str) -> None:
-    """What the audit fixed beforehand proved, what the others did, what could have been, and an alarm above ε."""
+    """What the audit fixed beforehand proved, what the others did, what they could have proved, and any alarm."""
     row = headline_bound(table)
     if row is None:
-        st.info("This run has neither ranked canaries nor enough patients, so nothing can be proved about its ε.")
+        st.info("This run has no ranked canaries and too few patients, so nothing can be proved about its ε.")
         return
     promised, fixed = float(row["promised"]), headline(table)
     sentence = wording.audit_sentence(float(row["epsilon"]), promised, float(row["ceiling"]))
     if row["alarm"]:
-        chance = "Of runs that keep their promise at most one in ten shows such an alarm by chance."
+        chance = "At most one in ten runs whose guarantee holds shows such an alarm by chance."
         st.error(f"{sentence} (ε per {unit}) {chance}", icon=":material/warning:")
     else:
         st.markdown(f"**{sentence}** (ε per {unit}, 95\u00a0% confidence)")
-    told = [] if fixed is None else [_fixed(fixed, unit)]
+    lines = [] if fixed is None else [_fixed(fixed, unit)]
     others, best = further(table), float(table["ceiling"].max())
     if len(others) and fixed is not None:
         highest = others.loc[others["epsilon"].idxmax()]
         found, most = float(highest["epsilon"]), wording.epsilon_text(float(highest["ceiling"]))
         proved = (
-            f"the highest proves ε ≥ {proved_text(found)} (it could show at most {most})"
+            f"the highest proves ε ≥ {proved_text(found)} (it could prove at most {most})"
             if found
-            else f"none proves anything; they could show at most {wording.epsilon_text(float(others['ceiling'].max()))}"
+            else f"none proves anything (they could prove at most {wording.epsilon_text(others['ceiling'].max())})"
         )
-        told.append(f"Of {len(others)} further looks, which hold together at another 95\u00a0%, {proved}.")
+        lines.append(f"Of {len(others)} further audits, which hold jointly at another 95\u00a0%, {proved}.")
     if math.isfinite(promised) and best < promised:
-        told.append(
-            f"No audit in this picture could have contradicted the promise of {promised_text(promised)}: they "
-            f"end at {wording.epsilon_text(best)}. Silence is no proof; more canaries reach further."
+        lines.append(
+            f"No audit in this chart could have contradicted the promised ε = {promised_text(promised)}: the most they "
+            f"can prove is {wording.epsilon_text(best)}. Finding nothing is not a proof; more canaries can prove more."
         )
-    st.markdown(" ".join(told))
+    st.markdown(" ".join(lines))
 
 
 def _fixed(row: pd.Series, unit: str) -> str:
-    """What the audit fixed beforehand was made of."""
+    """How many canaries the audit fixed beforehand had, how many it guessed correctly, and what it could prove."""
     if row["evidence"] != ONE_RUN:
         return ""
     return (
-        f"The audit fixed beforehand had {int(row['trials'])} canaries that are one {unit} each and guessed "
-        f"{int(row['correct'])} right; at most it could have proved ε ≥ {wording.epsilon_text(float(row['ceiling']))}."
+        f"The audit fixed beforehand had {int(row['trials'])} canaries of one {unit} each and guessed "
+        f"{int(row['correct'])} correctly. It could have proved ε ≥ "
+        f"{wording.epsilon_text(float(row['ceiling']))} at most."
     )

@@ -1,4 +1,4 @@
-"""Tables of the runs that the Canaries page compares."""
+"""Audit tables of the runs that the Canaries page compares."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from pages.parts.session import owner
 
 
 def audit_table(run: Run, name: str) -> pd.DataFrame:
-    """A table of the run's full audit; empty where there is none."""
+    """A table of the run's full audit; empty if there is none."""
     return owner.workspace().audit(run.id).table(name)
 
 
 def no_audit(name: str) -> None:
-    """Say that a picture needs an attack that only a full audit has; `battery.offer` says how to get it."""
-    st.info(f"“{name}” has not had this attack yet.", icon=":material/swords:")
+    """Say that a chart needs an attack that only a full audit has; `battery.offer` says how to run it."""
+    st.info(f"This attack has not been run on “{name}” yet.", icon=":material/swords:")
 
 
 def together(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
-    """Tables of several runs as one, with the run's name in front."""
+    """The tables of several runs as one, with the run's name in the first column."""
     return pd.concat([table.assign(run=name) for name, table in tables.items()])[
         ["run", *next(iter(tables.values())).columns]
     ]

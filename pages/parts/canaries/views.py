@@ -1,4 +1,4 @@
-"""The views of the Canaries page, each drawn for the two runs that were chosen (name → run)."""
+"""The views of the Canaries page, each drawn for the chosen runs (name → run)."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from pages.parts.canaries.tables import audit_table, no_audit, together
 from pages.parts.canaries.word_list import word_list_view
 from pages.parts.common import chart_style, guess
 from pages.parts.common.data_table import data_table
-from pages.parts.common.public_noise import say_where_public
+from pages.parts.common.public_noise import caption_public_noise
 from pages.parts.session import owner, resources
 
 SPACE_BITS = math.log2(1_000)  # a canary that ranks first of 1,000
 
 
 def exposure_view(chosen: dict[str, Run]) -> None:
-    """Exposure against copies, by rank or fitted, of all forms or one."""
+    """Exposure against copies, by rank or fitted, for all forms or one."""
     fits = {name: audit_table(run, "exposures") for name, run in chosen.items()}
     left, right = st.columns(2)
     form = left.segmented_control(
@@ -35,7 +35,7 @@ def exposure_view(chosen: dict[str, Run]) -> None:
         default="all",
         required=True,
         key="form",
-        help="H: an ordinary word, S: the secret word. HSH is a secret between two ordinary words.",
+        help="H: an ordinary word, S: the secret. HSH is a secret between two ordinary words.",
     )
     measures = ["rank"] if any(table.empty for table in fits.values()) else ["rank", "fitted curve"]
     measure = right.segmented_control(
@@ -44,7 +44,7 @@ def exposure_view(chosen: dict[str, Run]) -> None:
         default="rank",
         required=True,
         key="measure",
-        help="By the rank among 1,000 possible secrets, or estimated beyond 1,000 by a curve fitted to them.",
+        help="The rank among 1,000 possible secrets, or an estimate beyond 1,000 from a curve fitted to them.",
     )
     fitted = measure == "fitted curve"
     forms = FORMS if form == "all" else (form,)
@@ -60,46 +60,46 @@ def exposure_view(chosen: dict[str, Run]) -> None:
     subject = next(iter(chosen))
     answer = guess.first(
         f"How many copies of a secret does the model “{subject}” need before it remembers it?",
-        ["1", "2", "4", "8", "it never does"],
+        ["1", "2", "4", "8", "it never remembers it"],
         key=f"copies-{chosen[subject].id}",
     )
     if answer is None:
         return
-    guess.told(answer, sentences.exposure_answer(figures[subject]))
+    guess.show_answer(answer, sentences.exposure_answer(figures[subject]))
     chart_style.show(
         canary_charts.exposure(figures, most=None if fitted else SPACE_BITS),
         key="exposure-chart",
-        alt="Exposure in bits against the number of copies planted, with the canaries that were left out",
+        alt="Exposure in bits against the number of copies planted, with the left-out canaries",
     )
     data_table(together(figures), name="canary-exposure")
     every = fits if fitted else {name: run.table("canaries") for name, run in chosen.items()}
-    data_table(together(every), name="canaries", label="Every canary")
+    data_table(together(every), name="canaries", label="All canaries")
     sentences.how("exposure")
 
 
 def race_view(chosen: dict[str, Run]) -> None:
-    """Exposure of three canaries while each model was trained."""
+    """Exposure of three canaries during training."""
     races = {name: race(run.table("history"), run.table("canaries")) for name, run in chosen.items()}
     races = {name: table for name, table in races.items() if len(table)}
     if not races:
-        st.info("Neither model was trained for an epoch, so there is no race to show.")
+        st.info("Neither model was trained for an epoch, so there is nothing to show.")
         return
     answer = guess.first(
-        "Without privacy, how often must the notes be read before a secret planted once is known?",
-        ["once", "2 or 3 times", "more often", "never"],
+        "Without privacy, after how many epochs does the model remember a secret that was planted once?",
+        ["1", "2 or 3", "more", "never"],
         key=f"epochs-{chosen[next(iter(races))].id}",
     )
     if answer is None:
         return
     for number, (name, table) in enumerate(races.items()):
-        guess.told(answer if number == 0 else "", sentences.race_answer(name, table))
+        guess.show_answer(answer if number == 0 else "", sentences.race_answer(name, table))
     chart_style.show(canary_charts.race(races), key="race-chart", alt="Exposure of three canaries after every epoch")
     data_table(together(races), name="canary-race")
     sentences.how("race")
 
 
 def patients_view(chosen: dict[str, Run]) -> None:
-    """Whole canary patients: how far up their name ranks, and whether anything of theirs was written unasked."""
+    """Whole canary patients: the rank of their name, and whether an ordinary text contains their identifiers."""
     people = {name: audit_table(run, "canary_patients") for name, run in chosen.items()}
     for name, table in people.items():
         if table.empty:
@@ -109,28 +109,28 @@ def patients_view(chosen: dict[str, Run]) -> None:
         sentences.how("patients")
         return
     answer = guess.first(
-        "A patient who does not exist was put into the notes with three to five notes. Does the model rank their name "
-        "first among 1,000, where a note has it?",
+        "An invented patient with three to five notes was planted in the training notes. Does the model rank their "
+        "name first among 1,000 at its place in a note?",
         ["always", "about half the time", "hardly ever"],
         key=f"patients-{chosen[next(iter(people))].id}",
     )
     if answer is None:
         return
     for number, (name, table) in enumerate(people.items()):
-        guess.told(answer if number == 0 else "", sentences.patients_answer(name, table))
+        guess.show_answer(answer if number == 0 else "", sentences.patients_answer(name, table))
     chart_style.show(
         canary_charts.whole_patients(people),
         key="patients-chart",
-        alt="Exposure in bits of the name of every canary patient, planted and left out",
+        alt="Exposure in bits of every canary patient's name, planted and left out",
     )
     data_table(together({name: whole_patients(table) for name, table in people.items()}), name="canary-patients")
-    data_table(together(people), name="every-canary-patient", label="Every canary patient")
+    data_table(together(people), name="every-canary-patient", label="All canary patients")
     sentences.how("patients")
 
 
 @resources.cached_data(max_entries=60, show_spinner=False)
 def bounds_table(folder: str, finished: float | None, audited: float, _run: Run) -> pd.DataFrame:
-    """The bounds of a run, from its full audit or else from its own tables. Neither changes once it is finished."""
+    """The bounds of a run, from its full audit or else from its own tables. Neither changes after it has ended."""
     from core.evaluation.memorisation.summary import bounds_of
 
     stored = audit_table(_run, "bounds")
@@ -149,22 +149,27 @@ def risk_table(folder: str, finished: float | None, audited: float, _run: Run) -
 
 
 def of_run(make: Callable[..., pd.DataFrame], run: Run) -> pd.DataFrame:
-    """A cached table of a run, made anew when a further audit of it was stored."""
+    """A cached table of a run, computed again when another audit of it is stored."""
     latest = max((one.finished for one in owner.workspace().audit(run.id).outcomes().values()), default=0.0)
     return make(str(run.folder), run.status.finished, latest, run)
 
 
 def guarantee_view(chosen: dict[str, Run]) -> None:
-    """Empirical against promised ε, with the ceiling."""
+    """Proved and promised ε, with the ceiling of each audit."""
     answer = guess.first(
-        "Twelve canaries, each planted by a coin, all twelve guessed right: how large an ε does that prove?",
+        "A coin decides for each of twelve canaries whether it is planted. An attacker guesses all twelve correctly. "
+        "How large an ε does that prove?",
         ["0.1", "1.3", "8", "any"],
         key="ceiling",
     )
     if answer is None:
         return
     proved = one_run_ceiling(12)
-    guess.told(answer, f"Twelve right by luck: once in {2**12:,} times. They prove ε ≥ {proved:.2f}, at 95\u00a0%.")
+    guess.show_answer(
+        answer,
+        f"By luck, all twelve are correct once in {2**12:,} times. They prove ε ≥ {proved:.2f}, at 95\u00a0% "
+        "confidence.",
+    )
     for number, (name, run) in enumerate(chosen.items()):
         st.subheader(name)
         table = of_run(bounds_table, run)
@@ -174,12 +179,12 @@ def guarantee_view(chosen: dict[str, Run]) -> None:
                 canary_charts.bounds(table), key=f"bounds-chart-{number}", alt=f"Proved and promised ε, {name}"
             )
             data_table(table, name=f"bounds-{number}")
-    say_where_public(chosen)
+    caption_public_noise(chosen)
     sentences.how("guarantee")
 
 
 def risk_view(chosen: dict[str, Run]) -> None:
-    """Row P5's score, old and calibrated; two are compared where they are made of the same parts."""
+    """The PrivAI-Leak report's score, old and calibrated; two are compared if they consist of the same parts."""
     scores = {name: of_run(risk_table, run) for name, run in chosen.items()}
     missing = " ".join(sentence for name, run in chosen.items() for sentence in without(name, run, scores[name]))
     alike = len({parts_of(table) for table in scores.values()}) == 1
@@ -193,11 +198,11 @@ def risk_view(chosen: dict[str, Run]) -> None:
         if answer is None:
             return
         old, calibrated = (risk_sums(scores, version) for version in (OLD, CALIBRATED))
-        guess.told(answer, f"The old score: {old}. Every part less its control: {calibrated}.")
+        guess.show_answer(answer, f"The old score: {old}. Every part minus its control: {calibrated}.")
     else:
         st.info(
-            "These scores are made of different parts, the weights of what is there scaled up, and must not be "
-            f"compared. {missing}",
+            "These scores consist of different parts, with the weights of the remaining parts scaled up. Do not "
+            f"compare them. {missing}",
             icon=":material/difference:",
         )
     chart_style.show(canary_charts.risk(scores), key="risk-chart", alt="Risk scores, old and calibrated, by part")
@@ -208,7 +213,7 @@ def risk_view(chosen: dict[str, Run]) -> None:
 
 
 def parts_of(table: pd.DataFrame) -> frozenset[tuple[str, str]]:
-    """What the scores of a run are made of: version and part of every row but the sums."""
+    """The parts of a run's scores: version and part of every row except the sums."""
     parts = table[table["part"] != SCORE]
     return frozenset(zip(parts["version"], parts["part"], strict=True))
 
@@ -220,20 +225,20 @@ def risk_sums(scores: dict[str, pd.DataFrame], version: str) -> str:
 
 
 def without(name: str, run: Run, table: pd.DataFrame) -> list[str]:
-    """A sentence for every part that the run's scores do not have, and whether an audit could add it."""
+    """A sentence for every part that is missing in the run's scores, and whether an audit could add it."""
     there = parts_of(table)
-    told = []
+    sentences_about = []
     for part in WEIGHTS:
         if {(OLD, part), (CALIBRATED, part)} <= there:
             continue
         said = f"“{name}” has no part “{canary_charts.PARTS[part][0]}”"
         if part != "memorisation":
-            told.append(f"{said}: its tables do not have what that takes.")
+            sentences_about.append(f"{said}: its tables lack the data for it.")
         elif run.spec.model.kind == "gpt2":
-            told.append(f"{said}: no full audit has measured it.")
+            sentences_about.append(f"{said}: no full audit has measured it.")
         else:
-            told.append(f"{said}: it fills gaps and does not continue a text, so no audit measures it.")
-    return told
+            sentences_about.append(f"{said}: it fills blanks and does not continue a text, so no audit measures it.")
+    return sentences_about
 
 
 VIEWS: dict[str, Callable[[dict[str, Run]], None]] = {

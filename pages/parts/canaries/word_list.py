@@ -1,4 +1,4 @@
-"""The view of the Canaries page about word lists: names that stand in them, with and without noise (row H1)."""
+"""The view of the Canaries page about word lists: names in them, with and without noise (Hoory 2021, §3.2)."""
 
 from __future__ import annotations
 
@@ -18,45 +18,49 @@ from pages.parts.common.query_params import KEEP
 from pages.parts.session import owner, resources
 
 SIZES = (512, 1_024, 2_048, 4_096)
-WHOSE = {"names": "any of their names", "rare_names": "a name that nobody else bears"}
-SHORT = {"names": "any name", "rare_names": "a name nobody else bears"}
+NAMES = {"names": "any of their names", "rare_names": "a name that nobody else has"}
+SHORT = {"names": "any name", "rare_names": "a name nobody else has"}
 NOISES = ("gaussian", "laplace")
-ARMS = {"run": ("members", chart_style.RISK), "heldout": ("held-out patients, the control", chart_style.CONTROL)}
-MOST_NOTES = 60_000  # counted while somebody waits
+ARMS = {"run": ("members", chart_style.RISK), "heldout": ("held-out patients (control)", chart_style.CONTROL)}
+MOST_NOTES = 60_000  # counted while the page waits
 HOW = """
-Every run above can be trained with words of its own (page Train). Words of the training notes that the public word list
-does not hold are counted, WordPiece is trained on the counts, and its pieces become new entries. No model is trained
-for this picture: the list alone is read, as anybody can who is given the model.
+A BERT or DistilBERT model can be trained with a vocabulary from the notes (page Train). Words of the training notes
+that the public word list lacks are counted, WordPiece is trained on the counts, and its pieces become new entries. No
+model is trained for this chart: it only reads the list, as anyone who receives the model can.
 
-- **No noise**: every word counts as often as it stands there, as word lists are usually made.
-- **ε**: each note (or patient, where that is what the first model protects) adds 1 to at most 10 different words, drawn
-  from its own alone; the counts get noise, and words below a threshold fall out (Hoory et al. 2021, §3.2). *Laplace* is
-  their mechanism, kε and kδ for k words; *Gaussian* noise of σ = s·√k hides k words at once and keeps rarer words
-  (Balle & Wang 2018; Gopi et al. 2020). δ = 10⁻⁶. Dots: the mean of 5 draws of the noise; bars: their range.
-- **Control**: held-out patients, none of whose notes were counted. A name that several people bear gets in for the
-  others' sake; *a name that nobody else bears* says that this person's notes were there.
+- **No noise**: every word counts as often as it occurs, as word lists are usually made.
+- **ε**: each note (or each patient, if that is the first model's unit) adds 1 to at most 10 different words, drawn
+  from its own words alone. The counts get noise, and words below a threshold are dropped (Hoory et al. 2021, §3.2).
+  *Laplace* is their mechanism, with kε and kδ for k words; *Gaussian* noise of σ = s·√k covers k words at once and
+  keeps rarer words (Balle & Wang 2018; Gopi et al. 2020). δ = 10⁻⁶. Dots: the mean of 5 draws of the noise; bars:
+  their range.
+- **Control**: held-out patients, whose notes were not counted. A name that several people share can enter because of
+  the others; *a name that nobody else has* shows that this person's notes were there.
 """
 
 
 def word_list_view(chosen: dict[str, Run]) -> None:
-    """Names in the word list that the first run's notes would give, for several ε; and those in the runs' own lists."""
+    """Names in the word list that the first run's notes would give, for several ε, and names in the runs' lists."""
     name, run = next(iter(chosen.items()))
     spec = run.spec
     kind: ModelKind = "bert" if spec.model.kind == "bert" else "distilbert"
     notes = len(owner.workspace().corpus(spec.corpus, store=False).training_notes())
     if notes > MOST_NOTES:
-        st.info(f"{notes:,} training notes take minutes to count: `python -m core words --corpus FOLDER --json`.")
+        st.info(
+            f"Counting {notes:,} training notes takes minutes. Use the command line: "
+            "`python -m core words --corpus FOLDER --json`."
+        )
         return
     left, middle, right = st.columns([5, 4, 6])
     size = left.segmented_control(
-        "Most new entries", SIZES, default=4_096, required=True, key="words_size", format_func="{:,}".format, **KEEP
+        "Maximum new entries", SIZES, default=4_096, required=True, key="words_size", format_func="{:,}".format, **KEEP
     )
     noise = middle.segmented_control(
         "Noise", NOISES, default="gaussian", required=True, key="words_noise", format_func=str.capitalize, **KEEP
     )
     column = right.segmented_control(
-        "Names that count",
-        list(WHOSE),
+        "Names to count",
+        list(NAMES),
         default="rare_names",
         required=True,
         key="words_whose",
@@ -66,21 +70,21 @@ def word_list_view(chosen: dict[str, Run]) -> None:
     asked = VocabularySpec(epsilon=1.0, pieces=size, noise=noise)
     table = _table(spec.corpus.digest(), kind, asked, spec.privacy.unit, spec.corpus, owner.workspace())
     if table.empty:
-        st.info("The notes of this cohort came without names, so none can be looked for in a word list.")
+        st.info("The notes of this cohort came without names, so there is nothing to look for in a word list.")
         return
     answer = guess.first(
-        "A model gets the commonest words of the notes as entries of its own, without noise. Of how many members does "
-        "a name that nobody else bears stand in that list?",
+        "The most common words of the notes are added to a model's word list, without noise. For how many members does "
+        "the list contain a name that nobody else has?",
         ["none", "1 in 10", "half", "nearly all"],
         key="word_list",
     )
     if answer is None:
         return
-    guess.told(answer, _exact_sentence(table, column, size))
+    guess.show_answer(answer, _exact_sentence(table, column, size))
     chart_style.show(
         names_chart(table, column),
         key="word-list-chart",
-        alt="Share of patients with a name in the word list against ε, members beside held-out patients",
+        alt="Share of patients with a name in the word list against ε, for members and held-out patients",
     )
     data_table(table, name="word-list")
     with st.expander("How is this computed?"):
@@ -103,13 +107,13 @@ def _exact_sentence(table: pd.DataFrame, column: str, size: int) -> str:
     exact = table[table["epsilon"] == math.inf].set_index("arm")
     shares = {arm: percent(float(exact.loc[arm, column])) if arm in exact.index else "–" for arm in ARMS}
     return (
-        f"With {min(size, int(exact['entries'].max())):,} entries and no noise the list holds {WHOSE[column]} for "
-        f"{shares['run']} of the members, and for {shares['heldout']} of the held-out patients."
+        f"With {min(size, int(exact['entries'].max())):,} entries and no noise, the list contains {NAMES[column]} for "
+        f"{shares['run']} of the members and {shares['heldout']} of the held-out patients."
     )
 
 
 def names_chart(table: pd.DataFrame, column: str) -> go.Figure:
-    """Share of patients against ε, one line an arm: the mean over draws of the noise, with their range as bars."""
+    """Share of patients against ε, one line per arm: the mean over draws of the noise, with their range as bars."""
     figure = go.Figure()
     labels = {epsilon: "no noise" if math.isinf(epsilon) else f"{epsilon:g}" for epsilon in table["epsilon"].unique()}
     for arm, (name, colour) in ARMS.items():
@@ -132,10 +136,10 @@ def names_chart(table: pd.DataFrame, column: str) -> go.Figure:
                 "thickness": 1.5,
             },
             customdata=kept,
-            hovertemplate="ε = %{x}: %{y:.1%}, %{customdata:,.0f} words counted in<extra>" + name + "</extra>",
+            hovertemplate="ε = %{x}: %{y:.1%}, %{customdata:,.0f} words kept<extra>" + name + "</extra>",
         )
     figure.update_xaxes(type="category", title="ε for the words")
-    figure.update_yaxes(title=f"share with {WHOSE[column]}", rangemode="tozero", tickformat=".0%")
+    figure.update_yaxes(title=f"share with {NAMES[column]}", rangemode="tozero", tickformat=".0%")
     figure.update_layout(
         height=430,
         margin={"t": 10, "b": 10, "l": 10, "r": 10},
@@ -149,11 +153,13 @@ def _own_list(name: str, run: Run) -> None:
     """The names in a run's own word list."""
     entries = run.vocabulary
     if entries is None:
-        st.caption(f"“{name}” reads with the public word list: no word of the notes is in it.")
+        st.caption(f"“{name}” uses the public word list, which has no words from the notes.")
         return
     from core.evaluation.memorisation.vocabulary import named_entries
 
     found = named_entries(entries, owner.workspace().corpus(run.spec.corpus, store=False))
-    st.markdown(f"**“{name}”** has {len(entries):,} entries of its own; {len(found):,} of them are somebody's name.")
+    st.markdown(
+        f"**“{name}”** has {len(entries):,} entries from the notes; {len(found):,} of them are patients' names."
+    )
     if len(found):
-        data_table(found, name=f"names-in-{run.id}", label="These names, and how many patients bear them")
+        data_table(found, name=f"names-in-{run.id}", label="These names, and how many patients have them")

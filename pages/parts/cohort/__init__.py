@@ -1,1 +1,1 @@
-"""Parts of the Cohort page: notes with PHI marked, how fields and codes are spread, downloads."""
+"""Parts of the Cohort page: notes with PHI marked, the distribution of fields and codes, downloads."""

@@ -1,4 +1,4 @@
-"""Looking at a cohort: its notes with PHI marked, how fields and codes are spread, its canaries, its downloads."""
+"""A cohort on screen: notes with PHI marked, the distribution of fields and codes, canaries, downloads."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pages.parts.common.phi_text import fields_html, literal
 from pages.parts.common.query_params import KEEP
 
 NOTES_A_PAGE = 4
-FEW_HOLDERS = 5  # a code held by fewer patients than this can point at somebody
+FEW_HOLDERS = 5  # a code that fewer patients have can identify someone
 ROLE_COLOURS = {
     "direct": chart_style.RISK,
     "health": chart_style.OKABE_ITO["purple"],
@@ -34,7 +34,7 @@ SPLITS = {
 }
 
 
-def in_figures(corpus: Corpus) -> None:
+def split_counts(corpus: Corpus) -> None:
     """The cohort's splits, each with its patients and notes."""
     table = profile.splits(corpus).set_index("split")
     with st.grid(4, min_column_width=170):
@@ -51,12 +51,12 @@ def in_figures(corpus: Corpus) -> None:
 
 
 def read_notes(corpus: Corpus) -> None:
-    """Filters, then notes a few at a time, PHI marked with the field's name in words."""
+    """Filters, then a few notes per page, PHI marked with the name of its field."""
     filters = _note_filters(corpus)
     entities = st.toggle("Mark problems, tests and treatments too", key="entities", bind="query-params")
     notes = profile.matching_notes(corpus, **filters)
     if notes.empty:
-        st.info("No note passes these filters. Clear one of them to see notes again.", icon=":material/filter_alt_off:")
+        st.info("No note matches these filters. Clear one of them to see notes.", icon=":material/filter_alt_off:")
         return
     pages = math.ceil(len(notes) / NOTES_A_PAGE)
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
@@ -71,11 +71,11 @@ def _note_filters(corpus: Corpus) -> dict:
     with st.grid(5, min_column_width=180):
         present = [split for split in SPLITS if (corpus.notes["split"] == split).any()]
         splits = st.multiselect(
-            "Split", present, format_func=SPLITS.__getitem__, key="split", placeholder="all", **keep
+            "Group", present, format_func=SPLITS.__getitem__, key="split", placeholder="all", **keep
         )
         kinds = sorted(corpus.notes["note_type"].unique())
-        note_types = st.multiselect("Kind of note", kinds, key="note_type", placeholder="all", **keep)
-        patient = st.text_input("Patient", key="patient", placeholder="id or name", **keep)
+        note_types = st.multiselect("Type of note", kinds, key="note_type", placeholder="all", **keep)
+        patient = st.text_input("Patient", key="patient", placeholder="ID or name", **keep)
         code = st.text_input("ICD code", key="code", placeholder="E11", **keep)
         words = st.text_input("Words in the note", key="words", placeholder="chest pain", **keep)
     return {"splits": splits, "note_types": note_types, "patient": patient, "code": code, "words": words}
@@ -93,11 +93,11 @@ def _note_card(note: Any, *, entities: bool) -> None:
 
 
 def fields(corpus: Corpus) -> None:
-    """Which fields the notes write, and for how many patients."""
+    """Which fields the notes contain, and for how many patients."""
     table = profile.field_profile(corpus).sort_values("share")
     st.markdown(
-        "For how many patients do the notes write each field? **Direct** identifiers say who somebody is by "
-        "themselves, **health** details only beside an identity, **physical** ones never."
+        "For how many patients do the notes contain each field? **Direct** identifiers count as a leak by themselves, "
+        "**health** details only together with an identity, **physical** details never."
     )
     figure = go.Figure()
     for role, colour in ROLE_COLOURS.items():
@@ -118,12 +118,12 @@ def fields(corpus: Corpus) -> None:
         height=480,
         margin={"t": 30, "b": 10, "l": 10, "r": 10},
     )
-    chart_style.show(figure, key="fields-chart", alt="Share of patients in whose notes each PHI field stands")
+    chart_style.show(figure, key="fields-chart", alt="Share of patients whose notes contain each PHI field")
     data_table(table.iloc[::-1], name="fields")
 
 
 def codes(corpus: Corpus) -> None:
-    """The long tail: how many patients hold each ICD code, and how many codes nearly nobody holds."""
+    """The long tail: how many patients have each ICD code, and how many codes are rare."""
     patients = corpus.patients[corpus.patients["split"] != "canary"]
     table = profile.holders_per_code(patients)
     if table.empty:
@@ -131,13 +131,13 @@ def codes(corpus: Corpus) -> None:
         return
     rare = table["holders"] < FEW_HOLDERS
     st.markdown(
-        f"**{rare.sum()} of {len(table)} codes** are held by fewer than {FEW_HOLDERS} of {len(patients):,} patients. "
-        "A rare code is nearly a name: whoever learns it has few people left to choose from."
+        f"Fewer than {FEW_HOLDERS} of {len(patients):,} patients have **{rare.sum()} of the {len(table)} codes**. "
+        "A rare code is almost as identifying as a name: only a few patients have it."
     )
     figure = go.Figure()
     for part, name, colour in (
-        (table[~rare], f"{FEW_HOLDERS} holders or more", chart_style.CONTROL),
-        (table[rare], f"fewer than {FEW_HOLDERS} holders", chart_style.RISK),
+        (table[~rare], f"{FEW_HOLDERS} patients or more", chart_style.CONTROL),
+        (table[rare], f"fewer than {FEW_HOLDERS} patients", chart_style.RISK),
     ):
         figure.add_bar(
             x=part["rank"],
@@ -150,7 +150,7 @@ def codes(corpus: Corpus) -> None:
     figure.update_layout(
         xaxis={"title": "codes, most common first"},
         yaxis={
-            "title": "patients who hold it (log scale)",
+            "title": "patients with the code (log scale)",
             "type": "log",
             "tickvals": [1, 2, 5, 10, 20, 50, 100, 1_000],
         },
@@ -166,9 +166,9 @@ def codes(corpus: Corpus) -> None:
 
 
 def lengths(corpus: Corpus) -> None:
-    """How many notes of each kind there are, and how long they run."""
+    """How many notes of each type there are, and how long they are."""
     table = profile.length_profile(corpus.notes)
-    st.markdown("How many notes of each kind are there, and how long are they?")
+    st.markdown("How many notes of each type are there, and how long are they?")
     figure = go.Figure(
         go.Box(
             y=[f"{row.note_type} ({row.notes:,})" for row in table.itertuples()],
@@ -182,28 +182,31 @@ def lengths(corpus: Corpus) -> None:
         )
     )
     figure.update_layout(
-        xaxis={"title": "words a note (box: middle half; whiskers: 5th to 95th percentile)", "rangemode": "tozero"},
+        xaxis={"title": "words per note (box: middle half; whiskers: 5th to 95th percentile)", "rangemode": "tozero"},
         yaxis={"autorange": "reversed"},
         height=110 + 60 * len(table),
         margin={"t": 10, "b": 10, "l": 10, "r": 10},
     )
-    chart_style.show(figure, key="lengths-chart", alt="Words a note, by kind of note")
+    chart_style.show(figure, key="lengths-chart", alt="Words per note, by type of note")
     data_table(table, name="note-lengths")
 
 
 def canaries(corpus: Corpus) -> None:
-    """The planted secrets, and why a coin decided which of them went in."""
+    """The canaries, and why a coin decided which of them were planted."""
     planted = corpus.canaries
     if planted.empty:
-        st.info("This cohort has no canaries. Shape one with canaries to measure memorisation.", icon=":material/egg:")
+        st.info(
+            "This cohort has no canaries. Design a custom cohort with canaries to measure memorisation.",
+            icon=":material/egg:",
+        )
         return
     put_in = int(planted["inserted"].sum())
     st.markdown(
-        f"A **canary** is a made-up secret. For each of the {len(planted)} canaries a fair coin was thrown. "
-        f"Heads ({put_in} of them): it was planted in the training notes, in as many copies as the table says. "
-        f"Tails ({len(planted) - put_in}): no model of this cohort has ever read it. Both kinds were drawn in the same "
-        "way, so whatever an attacker can tell about the planted ones beyond the others was learned in training. "
-        "A form is made of a secret (S) and generic words (H); `patient` is a whole canary patient."
+        f"A **canary** is a made-up secret. A fair coin was tossed for each of the {len(planted)} canaries. "
+        f"Heads ({put_in} of them): it was planted in the training notes, in the number of copies shown in the table. "
+        f"Tails ({len(planted) - put_in}): no model of this cohort was trained on it. Both kinds were drawn in the "
+        "same way, so anything an attacker learns about the planted ones beyond the others was learned in training. "
+        "A form consists of a secret (S) and generic words (H); `patient` is a whole canary patient."
     )
     shown = planted[["canary_id", "form", "text", "secret", "insertions", "inserted"]]
     st.dataframe(
@@ -221,10 +224,10 @@ def canaries(corpus: Corpus) -> None:
 
 
 def downloads(corpus: Corpus) -> None:
-    """The notes as CSV (cells that would start a formula are disarmed) and as Parquet (exact, with spans)."""
+    """The notes as CSV (cells that would start a formula are escaped) and as Parquet (exact, with spans)."""
     st.markdown(
         f"{len(corpus.notes):,} notes. The **Parquet** file is exact and keeps the spans as lists. "
-        "In the **CSV** files spans are JSON, and a cell that a spreadsheet would run as a formula starts with an "
+        "In the **CSV** files, spans are JSON, and a cell that a spreadsheet would run as a formula starts with an "
         "apostrophe."
     )
     with st.container(horizontal=True):

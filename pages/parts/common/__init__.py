@@ -1,1 +1,1 @@
-"""What every page shares: the frame, chart style, folded tables, the glossary, marked PHI. No page's own content."""
+"""What every page shares: the page frame, chart style, data tables, the glossary, marked PHI. No page's own content."""

@@ -1,4 +1,4 @@
-"""How every chart of the app looks: Okabe and Ito's colours, one meaning a colour, type that a last row can read."""
+"""How every chart looks: Okabe and Ito's colours, one meaning per colour, type that is readable from the last row."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Literal
 import plotly.graph_objects as go
 import streamlit as st
 
-# Okabe and Ito 2008, "Color universal design": colours that colour-blind readers tell apart.
+# Okabe and Ito 2008, "Color universal design": colours that colour-blind readers can distinguish.
 OKABE_ITO: dict[str, str] = {
     "orange": "#E69F00",
     "sky": "#56B4E9",
@@ -21,7 +21,7 @@ OKABE_ITO: dict[str, str] = {
 }
 # One meaning, one colour, on every page.
 RISK = OKABE_ITO["vermillion"]  # leakage, attackers, "no privacy"
-UTILITY = OKABE_ITO["blue"]  # perplexity, what the model is good for
+UTILITY = OKABE_ITO["blue"]  # perplexity, usefulness
 PRIVATE = OKABE_ITO["blue"]  # a model trained with DP
 BUDGET = OKABE_ITO["green"]  # ε spent
 EXPOSURE = OKABE_ITO["purple"]  # canaries
@@ -41,26 +41,34 @@ LARGE_TEXT_SIZE = 22  # when the page is presented (the switch is in `shell.page
 def show(
     figure: go.Figure, *, key: str, alt: str, on_select: Literal["ignore", "rerun"] | Callable[[], None] = "ignore"
 ) -> Any:
-    """Draw a Plotly figure the way every page does; `alt` is the sentence a screen reader speaks.
+    """Draw a Plotly figure as every page does.
 
-    With `on_select="rerun"` the selection (clicked points) is returned; a function is called before that rerun. Lines
-    need markers to be clickable.
+    Args:
+        figure: The figure; its fonts are set here.
+        key: The element's key, unique on the page.
+        alt: The sentence that a screen reader speaks.
+        on_select: `"rerun"` reruns the page when points are clicked; a function is called before that rerun. Lines
+            need markers to be clickable.
+
+    Returns:
+        The selection (clicked points), or the element if `on_select` is `"ignore"`.
+
     """
     return st.plotly_chart(dressed(figure), width="stretch", key=key, alt=alt, config=CONFIG, on_select=on_select)
 
 
-def level(figure: go.Figure, told: str, *, x: float | None = None, y: float | None = None, dash: str = "dot") -> None:
-    """A grey line across (at `y`) or up (at `x`), told in the legend: words beside it would stand on the marks."""
+def level(figure: go.Figure, label: str, *, x: float | None = None, y: float | None = None, dash: str = "dot") -> None:
+    """A grey line, horizontal at `y` or vertical at `x`. The legend names it: a label beside it would hide marks."""
     line = {"color": CONTROL, "dash": dash, "width": 2}
     if x is not None:
         figure.add_vline(x=x, line=line)
     if y is not None:
         figure.add_hline(y=y, line=line)
-    figure.add_scatter(x=[None], y=[None], mode="lines", name=told, line=line)
+    figure.add_scatter(x=[None], y=[None], mode="lines", name=label, line=line)
 
 
 def wrapped(text: str, width: int = 24) -> str:
-    """Lines of at most about `width` characters: a label beside an axis must leave room for the picture."""
+    """The text in lines of at most about `width` characters, so that an axis label leaves room for the chart."""
     lines = [""]
     for word in text.split():
         if lines[-1] and len(lines[-1]) + len(word) > width:
@@ -70,7 +78,7 @@ def wrapped(text: str, width: int = 24) -> str:
 
 
 def dressed(figure: go.Figure) -> go.Figure:
-    """The figure itself, with type that a last row can read."""
+    """The same figure, with type that is readable from the last row."""
     size = LARGE_TEXT_SIZE if st.session_state.get("large_type") else TEXT_SIZE
     figure.update_layout(font={"size": size}, hoverlabel={"font": {"size": size}}, legend={"font": {"size": size - 2}})
     figure.update_xaxes(title_font={"size": size}, tickfont={"size": size - 1})

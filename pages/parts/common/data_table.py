@@ -1,4 +1,4 @@
-"""The numbers beside a picture: a chart's table, folded away under it, and its download."""
+"""The numbers behind a chart: its table, folded away below it, and its download."""
 
 from __future__ import annotations
 
@@ -10,17 +10,28 @@ import streamlit as st
 from core.evaluation.report.csv_export import spreadsheet_csv
 
 
-def data_table(frame: pd.DataFrame, *, name: str, label: str = "The numbers behind this picture") -> None:
-    """Fold `frame` under a chart, with a download as `name`.csv (`name` is also the widget's key: unique on a page)."""
+def data_table(frame: pd.DataFrame, *, name: str, label: str = "The numbers behind this chart") -> None:
+    """Fold `frame` away below a chart, with a download.
+
+    Args:
+        frame: The table.
+        name: The download's file name without `.csv`, and part of its key: unique on a page.
+        label: The title of the fold.
+
+    """
     with st.expander(label):
         st.dataframe(frame, hide_index=True, alt=label)
         csv_button(frame, name=name)
 
 
 def csv_button(frame: pd.DataFrame | Callable[[], pd.DataFrame], *, name: str, label: str = "Download as CSV") -> None:
-    """A download of `frame` as `name`.csv, made only when it is asked for; no cell starts a spreadsheet formula.
+    """A download of `frame` as `name`.csv, made on click. No cell starts a spreadsheet formula.
 
-    A function is called for its frame only then, too.
+    Args:
+        frame: The table, or a function that returns it, which is called on click.
+        name: The file name without `.csv`, and part of the widget's key.
+        label: The button's label.
+
     """
     st.download_button(
         label,

@@ -1,10 +1,10 @@
-"""How long something will take, in words: of jobs and of imports, and so below both."""
+"""Remaining time in words, for jobs and for imports."""
 
 from __future__ import annotations
 
 
 def time_left(seconds: float | None) -> str:
-    """What is left of something, as the end of a sentence; empty while nobody knows."""
+    """The remaining time as the end of a sentence; empty while it is not known."""
     if seconds is None:
         return ""
     return f" · {seconds / 60:.0f} min left" if seconds >= 90 else f" · {max(1, seconds):.0f} s left"

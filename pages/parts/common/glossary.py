@@ -1,4 +1,4 @@
-"""The words of this field (`glossary.toml`): all of them, and those that a page uses."""
+"""The glossary (`glossary.toml`): all terms, and those that a page uses."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FILE = Path(__file__).with_suffix(".toml")
 
 @dataclass(frozen=True)
 class Term:
-    """A word with its meaning, its forms in the app, the chapter and section that define it, and its pages."""
+    """A term with its meaning, its forms in the app, the chapter and section that define it, and its pages."""
 
     group: str
     name: str
@@ -27,7 +27,7 @@ class Term:
 
     @property
     def pattern(self) -> re.Pattern[str]:
-        """Finds the word in a text; forms in lower case are found in any case, others as they are written."""
+        """Finds the term in a text; forms in lower case match in any case, others only as they are written."""
         parts = (re.escape(form) if _as_written(form) else f"(?i:{re.escape(form)})" for form in self.forms)
         return re.compile(rf"(?<![\w-])(?:{'|'.join(parts)})(?![\w-]|\+)")
 
@@ -38,13 +38,13 @@ def _as_written(form: str) -> bool:
 
 @cache
 def terms() -> tuple[Term, ...]:
-    """Every word, in the order of the file."""
+    """Every term, in the order of the file."""
     entries = tomllib.loads(FILE.read_text(encoding="utf-8"))["term"]
     return tuple(Term(**{**entry, "forms": tuple(entry["forms"]), "pages": tuple(entry["pages"])}) for entry in entries)
 
 
 def used_on(page: str) -> tuple[Term, ...]:
-    """The words that a page (by its short name, such as `tradeoff`) puts on screen."""
+    """The terms that a page (by its short name, such as `tradeoff`) shows."""
     return tuple(term for term in terms() if page in term.pages)
 
 
@@ -52,20 +52,20 @@ def used_on(page: str) -> tuple[Term, ...]:
 
 
 def show(page: str) -> None:
-    """Draw the words of a page, inside whatever container is open; every word where it has none of its own."""
+    """Draw the terms of a page in the open container; all terms if the page has none of its own."""
     st.markdown(_listed(used_on(page) or terms()))
 
 
 def browse() -> None:
-    """Draw every word by group with its source, and a search."""
+    """Draw every term by group with its source, and a search box."""
     asked = st.text_input("Search", key="word", bind="query-params", placeholder="for example: exposure").strip()
     found = [term for term in terms() if asked.casefold() in f"{term.name} {term.meaning}".casefold()]
     if not found:
-        st.info("No entry has this word.", icon=":material/search_off:")
+        st.info("No entry matches this search.", icon=":material/search_off:")
     for group, members in groupby(found, key=lambda term: term.group):
         st.subheader(group)
         st.markdown(_listed(list(members), sources=True))
-    st.caption("Each source is a chapter of docs/methods/, with its section: the formulas are there.")
+    st.caption("Each source is a chapter of docs/methods/ with its section, which gives the formulas.")
 
 
 def _listed(chosen: list[Term] | tuple[Term, ...], *, sources: bool = False) -> str:

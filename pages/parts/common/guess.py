@@ -1,4 +1,4 @@
-"""Guess first, then see: a question with a few answers in front of a picture that gives the right one away."""
+"""Guess first, then see: a question with a few answers, asked before the chart that answers it is shown."""
 
 from __future__ import annotations
 
@@ -10,10 +10,18 @@ import streamlit as st
 def first(
     question: str, answers: Sequence[str], *, key: str, shortcut: str | None = None, stays: bool = True
 ) -> str | None:
-    """Ask until somebody answers or asks to see it; then the answer, which the page may take up (None while asking).
+    """Ask a question until the user answers it or skips it. The session keeps the answer.
 
-    An empty answer means that the picture was asked for without a guess; `shortcut` is a key for that. What was
-    answered is kept in the session. The question stays above its answer, unless the page says it in words of its own.
+    Args:
+        question: The question.
+        answers: The answers to choose from, one button each.
+        key: The name under which the answer is kept.
+        shortcut: A keyboard shortcut for “Show me”, which skips the question.
+        stays: Whether the question stays on the page above its answer.
+
+    Returns:
+        The chosen answer; empty if the user skipped the question, None while it is open.
+
     """
     if given(key) is None:
         with st.container(border=True):
@@ -30,12 +38,12 @@ def first(
 
 
 def given(key: str) -> str | None:
-    """What was answered: one of the answers, empty for none of them, None while nobody was asked."""
+    """The answer that was given; empty if the question was skipped, None while it is open."""
     return st.session_state.get(_kept(key))
 
 
 def keep(key: str, answer: str) -> None:
-    """Take this as the answer; the first one stands, so a key that is pressed in haste wipes no guess."""
+    """Keep this as the answer. The first one counts, so a key pressed twice does not overwrite a guess."""
     st.session_state.setdefault(_kept(key), answer)
 
 
@@ -48,7 +56,7 @@ def _kept(key: str) -> str:
     return f"guessed_{key}"
 
 
-def told(answer: str, right: str) -> None:
-    """The right answer beside the one that was given, in one line."""
+def show_answer(answer: str, right: str) -> None:
+    """One line with the user's answer, if there is one, and the right answer."""
     guessed = f"You guessed “{answer}”. " if answer else ""
     st.markdown(f":material/lightbulb: {guessed}{right}")

@@ -1,7 +1,7 @@
-"""Text with PHI marked, as HTML that cannot carry anything but text.
+"""Text with PHI marked, as HTML that contains nothing but text.
 
-Every character of a text, typed or generated, goes through `html.escape`. A mark is a colour **and** words, so it reads
-without colour too; the colours are Okabe and Ito's, laid over the page's own background, so both themes work.
+Every character of a text, typed or generated, goes through `html.escape`. A mark is a colour **and** a label, so it is
+readable without colour too. The colours are Okabe and Ito's, blended with the page's background, so both themes work.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from core.phi.fields import FIELD
 
 KINDS: dict[str, tuple[str, str]] = {
     "leak": ("phi-leak", "a direct identifier of a patient in the training notes"),
-    "linked leak": ("phi-linked", "a health detail beside the identity of the same patient"),
+    "linked leak": ("phi-linked", "a health detail together with the same patient's identity"),
     "coincidence": ("phi-coincidence", "fits only patients the model never saw, or nobody in particular"),
-    "invented": ("phi-invented", "shaped like an identifier, belongs to nobody"),
+    "invented": ("phi-invented", "looks like an identifier but belongs to nobody"),
 }
 MOST_NAMED = 3  # patients named in one tag
 _UNSEEN = ("Cc", "Cf", "Cs")  # control, format (such as right-to-left overrides), lone surrogates
@@ -26,26 +26,27 @@ _MARKUP = frozenset("\\`*_{}[]()<>#+-.!|~:$&")
 
 
 def visible(text: str) -> str:
-    """`text` with control and invisible format characters as a visible ␦, one for one, so that offsets stay true.
+    """`text` with each control or invisible format character replaced by a visible ␦, so that offsets stay valid.
 
-    Newlines and tabs stay, and so does the joiner inside emoji.
+    Newlines, tabs and the joiner inside emoji stay.
     """
     return "".join("␦" if unicodedata.category(c) in _UNSEEN and c not in _KEPT else c for c in text)
 
 
 def literal(text: str, most: int = 200) -> str:
-    """`text` for Markdown, every character standing for itself: names of files and columns, ids, values of records.
+    """`text` escaped for Markdown: names of files and columns, ids, values of records.
 
-    A name can hold a picture's address, which a browser would fetch. At most `most` characters are shown.
+    A name could otherwise hold the address of an image, which a browser would fetch. At most `most` characters are
+    shown.
     """
     shown = visible(text if len(text) <= most else f"{text[:most]} …").replace("\n", " ")
     return "".join(f"\\{character}" if character in _MARKUP else character for character in shown)
 
 
 def text_html(text: str, *, prompt: str = "", growing: bool = False) -> str:
-    """Plain text as escaped HTML, after the prompt that asked for it (drawn apart: what was typed never counts).
+    """Plain text as escaped HTML, after its prompt, which is drawn differently: typed text never counts as a leak.
 
-    `growing` puts a writing mark at its end.
+    `growing` puts a cursor at the end.
     """
     return _block(_typed(prompt) + _escape(text) + ('<span class="phi-growing">▍</span>' if growing else ""))
 
@@ -77,7 +78,7 @@ def legend_html() -> str:
 
 
 def _marked(text: str, marks: list[tuple[int, int, str, str]]) -> str:
-    """Wrap each (start, end, style, tag); where two overlap the longer one wins, so the HTML always nests properly."""
+    """Wrap each (start, end, style, tag). Of two that overlap the longer one is kept, so the HTML nests properly."""
     chosen: list[tuple[int, int, str, str]] = []
     for mark in sorted(marks, key=lambda m: (m[0] - m[1], m[0])):
         if mark[0] < mark[1] and all(mark[1] <= other[0] or mark[0] >= other[1] for other in chosen):

@@ -1,4 +1,4 @@
-"""What is said of private runs whose noise has a public seed, wherever a page states what their ε allows."""
+"""The caption about private runs whose noise has a public seed, for every page that states what their ε allows."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from core.runs.run import Run
 
 SENTENCE = f"{REPRODUCIBLE[0].upper()}{REPRODUCIBLE[1:]}."
 WHY = (
-    "Their noise follows from the training seed, so that a lesson can be repeated. Anyone can draw that noise again "
-    "and subtract it. Training with secret noise makes ε a promise."
+    "Their noise is derived from the training seed, so that a lesson can be repeated. Anyone can generate that noise "
+    "again and subtract it. Train with secret noise to make ε a guarantee."
 )
 
 
@@ -21,8 +21,8 @@ def public_noise(runs: Iterable[Run]) -> bool:
     return any(run.noise_source == "public seed" for run in runs)
 
 
-def say_where_public(runs: dict[str, Run]) -> None:
-    """A caption that names the runs whose ε is no promise; nothing where every private run has secret noise."""
+def caption_public_noise(runs: dict[str, Run]) -> None:
+    """A caption that names the runs whose ε is not a guarantee; nothing if every private run has secret noise."""
     names = [f"“{name}”" for name, run in runs.items() if public_noise([run])]
     if names:
         st.caption(f"{', '.join(names)}: {REPRODUCIBLE}.", help=WHY)

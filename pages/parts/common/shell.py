@@ -1,8 +1,8 @@
-"""What every page shares: the navigation, the set-up, and the permanent note that no patient is real.
+"""What every page shares: the navigation, the set-up, and the permanent badge that no patient is real.
 
-`page()` is the first call of every page and may run any number of times. It also mends a cold deep link: Streamlit
-takes a folder named `pages/` for its old multipage scheme, so the first request after a server start, when it goes to
-/playground, runs pages/playground.py without app.py. `page()` notices, registers the navigation and runs again.
+`page()` is the first call of every page and may run any number of times. It also repairs a cold deep link. Streamlit
+takes a folder named `pages/` for its old multipage scheme, so if the first request after a server start goes to
+/playground, it runs pages/playground.py without app.py. `page()` then registers the navigation and runs again.
 """
 
 from __future__ import annotations
@@ -19,34 +19,34 @@ from pages.parts.session import classroom, cleanup, owner, resources
 
 ROOT = Path(__file__).resolve().parents[3]
 ICON = str(ROOT / "assets/icon.svg")
-SYNTHETIC = "Every name, number and diagnosis here is made up: no real person's data is in this app."
-OWN = "You brought notes of your own. They, and what models trained on them write, may be about real people."
+SYNTHETIC = "Every name, number and diagnosis here is made up. This app contains no real person's data."
+OWN = "You uploaded notes. They, and the text of models trained on them, may be about real people."
 OWN_FILE = (
-    "A file of your own is open in this browser session. It may be about real people; nobody else sees it. The "
-    "hospitals on the other pages are made up."
+    "Your file is open in this browser session. It may be about real people; nobody else sees it. The hospitals on "
+    "the other pages are made up."
 )
-BROUGHT = (
-    "This server shows everybody the notes that were brought by command (PHILAB_SHOW_IMPORTED=1). They, and what "
-    "models trained on them write, may be about real people."
+IMPORTED = (
+    "This server shows everyone the notes that were imported from the command line (PHILAB_SHOW_IMPORTED=1). They, and "
+    "the text of models trained on them, may be about real people."
 )
 _REGISTERED = "shell_navigation_registered"
-_PAGES = (  # short name, title, icon, what one finds there
-    ("home", "Home", "home", "What this is in three pictures, and a first leak on screen."),
-    ("lesson", "Lesson", "school", "Five steps for a class or for oneself: predict, look, and see who was right."),
-    ("cohort", "Cohort", "groups", "Shape a synthetic hospital and read its notes with identifiers highlighted."),
+_PAGES = (  # short name, title, icon, help
+    ("home", "Home", "home", "The app in three pictures, and a first leak."),
+    ("lesson", "Lesson", "school", "Five steps, alone or with a class: predict, look, and check your answer."),
+    ("cohort", "Cohort", "groups", "Design a synthetic hospital and read its notes with identifiers highlighted."),
     ("train", "Train", "model_training", "Train a model with or without differential privacy and watch it live."),
     ("playground", "Playground", "forum", "One prompt, two models side by side, leaks marked."),
-    ("tradeoff", "ε trade-off", "balance", "Move ε and see usefulness and risk move together."),
+    ("tradeoff", "ε trade-off", "balance", "Move ε and see how usefulness and risk change together."),
     ("defences", "Defences", "shield", "The same patients and attacks under each defence, side by side."),
-    ("membership", "Membership", "person_search", "Can somebody tell whose notes the model was trained on?"),
-    ("canaries", "Canaries", "key", "Planted secrets: how well they are remembered, and what the guarantee is worth."),
-    ("patients", "Patients", "clinical_notes", "Which patients leak, how rare they are, and what leaked of each."),
-    ("probes", "Probes", "fingerprint", "Does it know names, and which patient has which disease?"),
-    ("ledger", "Ledger", "receipt_long", "What was promised about a cohort so far, by all that was given away."),
-    ("report", "Report", "description", "A verdict on some models, and a file for those who must sign."),
-    ("glossary", "Glossary", "menu_book", "Every word of the field that this app uses, and where it is defined."),
+    ("membership", "Membership", "person_search", "Can an attacker tell whose notes the model was trained on?"),
+    ("canaries", "Canaries", "key", "Planted secrets: does a model remember them, and does its guarantee hold?"),
+    ("patients", "Patients", "clinical_notes", "Which patients leak, how rare they are, and what leaks about each."),
+    ("probes", "Probes", "fingerprint", "Does a model know names, and which patient has which disease?"),
+    ("ledger", "Ledger", "receipt_long", "The releases of a cohort, and the privacy guarantee they leave."),
+    ("report", "Report", "description", "A verdict on your models, and a file for those who sign off."),
+    ("glossary", "Glossary", "menu_book", "The technical terms of this app, each with its source."),
 )
-_SECTIONS = {  # of the menu; pages that no section names stand before them
+_SECTIONS = {  # of the menu; pages that are in no section come first
     "Teach": ("cohort", "train", "playground", "glossary"),
     "Decide": ("tradeoff", "ledger", "defences", "report"),
     "Inspect": ("patients", "membership", "canaries", "probes"),
@@ -87,7 +87,7 @@ def navigation() -> st.Page:
 
 
 def run(current: st.Page) -> None:
-    """Draw a page. A damaged file that nobody noticed before ends it with a sentence, and no other page with it."""
+    """Draw a page. A damaged file that was not detected before ends this page with a sentence, and no other page."""
     try:
         current.run()
     except (ValueError, LookupError, FileNotFoundError) as error:
@@ -107,7 +107,14 @@ def _to_home() -> None:
 
 
 def page(title: str, question: str, *, icon: str | None = None) -> None:
-    """Open a page: title, the question it answers in one sentence, the synthetic-patients note and the glossary."""
+    """Start a page: title, the question it answers, the badge about whose notes these are, and the glossary.
+
+    Args:
+        title: The heading, also the title of the browser tab.
+        question: The question that the page answers, in one or two sentences.
+        icon: A Material icon before the heading.
+
+    """
     st.set_page_config(page_title=f"{title} · PHI Leak Lab", page_icon=ICON, layout="wide")
     if not st.session_state.get(_REGISTERED):
         navigation()
@@ -115,23 +122,23 @@ def page(title: str, question: str, *, icon: str | None = None) -> None:
     _forget_unusable_parameters()
     _stop_without_data()
     classroom.enter()
-    cleanup.keep_time(str(resources.data()), resources.every_workspace())
+    cleanup.start_thread(str(resources.data()), resources.every_workspace())
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
         st.title(title, icon=icon, width="content")
         with st.container(horizontal=True, vertical_alignment="center", width="content"):
             _whose_notes()
-            with st.popover("Words used here", icon=":material/menu_book:"):
+            with st.popover("Terms on this page", icon=":material/menu_book:"):
                 glossary.show(next((name for name, label, _, _ in _PAGES if label == title), "home"))
-                link("glossary", "Every word, with its source")
-            looks = ["style", "presenter"] if _large_type() else ["style"]
-    st.html(f"<style>{''.join((ROOT / f'assets/{look}.css').read_text(encoding='utf-8') for look in looks)}</style>")
+                link("glossary", "All terms, with sources")
+            styles = ["style", "presenter"] if _large_type() else ["style"]
+    st.html(f"<style>{''.join((ROOT / f'assets/{name}.css').read_text(encoding='utf-8') for name in styles)}</style>")
     with st.container(key="page-question"):
         st.markdown(question)
-    _what_cannot_be_used()
+    _list_damaged()
 
 
-def _what_cannot_be_used() -> None:
-    """Name what is damaged: a figure over all runs is then one over fewer, and whoever reads it should know."""
+def _list_damaged() -> None:
+    """Name what is damaged: figures over all runs then cover fewer runs, and the reader should know."""
     from core.runs.run import REMEDY
 
     problems = [problem.replace(REMEDY, "").strip() for problem in owner.workspace().problems()]
@@ -141,17 +148,17 @@ def _what_cannot_be_used() -> None:
         with st.expander(f"Left out on this page: {first}{more}", icon=":material/broken_image:"):
             for problem in problems:
                 st.markdown(phi_text.literal(problem, 400))
-            st.markdown("Whoever runs this server can repair or remove it with `python -m core verify --repair`.")
+            st.markdown("The server's administrator can repair or remove it with `python -m core verify --repair`.")
 
 
-_WORDS = ("room", "host", "word", "patient", "use")  # parameters that are words, and may look like any number
+_WORDS = ("room", "host", "word", "patient", "use")  # parameters that are text, even if they look like a number
 
 
 def _forget_unusable_parameters() -> None:
-    """Pass over what of a link no widget can take: `?model=` clears a choice that is required, `1e400` is no number.
+    """Drop link parameters that no widget accepts: `?model=` clears a required choice, and `1e400` is not finite.
 
-    Widgets begin with the link as it was when the script started, so it starts again. Once a widget holds a parameter
-    only the widget may change it, and an empty one is what somebody cleared.
+    Widgets are initialised from the link as it was when the script started, so the script starts again. Once a widget
+    is bound to a parameter, only the widget may change it; an empty value is then one that the user cleared.
     """
     forgotten = False
     for name, value in list(st.query_params.items()):
@@ -164,7 +171,7 @@ def _forget_unusable_parameters() -> None:
 
 
 def _beyond_numbers(text: str) -> bool:
-    """Whether this is written like a number that is none: infinite or NaN."""
+    """Whether this parses as a number that is infinite or NaN."""
     try:
         return not math.isfinite(float(text))
     except ValueError:
@@ -172,14 +179,14 @@ def _beyond_numbers(text: str) -> bool:
 
 
 def _large_type() -> bool:
-    """The presenter's switch, also `?presenter=1`. It holds on every page: a widget's own state ends with its page."""
+    """The presenter's switch, also `?presenter=1`. The session keeps it, since a widget's state ends with its page."""
     st.session_state.setdefault("large_type", st.query_params.get("presenter") == "1")
     return st.toggle(
         "Large type",
         st.session_state["large_type"],
         key="presenter",
         on_change=_keep_large_type,
-        help="For a projector: larger letters, and less to read.",
+        help="For a projector: larger letters and less text.",
     )
 
 
@@ -192,13 +199,13 @@ def _keep_large_type() -> None:
 
 
 def link(name: str, label: str, *, icon: str | None = None) -> None:
-    """A link to another page by its short name; keeps the session, so nothing chosen is lost."""
+    """A link to another page by its short name; it keeps the session, so no choice is lost."""
     entry = next(entry for entry in _PAGES if entry[0] == name)  # making every page takes milliseconds
     st.page_link(_page(*entry), label=label, icon=icon)
 
 
 def _stop_without_data() -> None:
-    """Say that the data folder cannot be used, where that is so; no page can show anything then."""
+    """If the data folder cannot be used, say so and stop: no page can show anything then."""
     from core.runs.store import DataFolderUnusable
 
     try:
@@ -209,14 +216,14 @@ def _stop_without_data() -> None:
 
 
 def _whose_notes() -> None:
-    """Say on every page that no patient is real, or whose notes these are."""
+    """The badge on every page: no patient is real, or whose notes these are."""
     from core.runs.uploads.records import shows_commands_notes, uploads
 
     if uploads(resources.data(), owner.owner()):
-        st.badge("Your own notes: only you see them", icon=":material/lock:", color="orange", help=OWN)
-    elif owner.looks_at_own_file():
-        st.badge("Your own file: only you see it", icon=":material/lock:", color="orange", help=OWN_FILE)
+        st.badge("Your notes: only you see them", icon=":material/lock:", color="orange", help=OWN)
+    elif owner.has_own_file():
+        st.badge("Your file: only you see it", icon=":material/lock:", color="orange", help=OWN_FILE)
     elif shows_commands_notes():
-        st.badge("Notes that were brought: perhaps real people", icon=":material/warning:", color="red", help=BROUGHT)
+        st.badge("Imported notes: may describe real people", icon=":material/warning:", color="red", help=IMPORTED)
     else:
-        st.badge("Synthetic patients: no real person", icon=":material/info:", color="green", help=SYNTHETIC)
+        st.badge("Synthetic patients: no real people", icon=":material/info:", color="green", help=SYNTHETIC)

@@ -1,1 +1,1 @@
-"""Parts of the Defences page: risk against utility, and how far an output filter gets."""
+"""Parts of the Defences page: risk against utility, and how much an output filter removes."""

@@ -1,6 +1,6 @@
-"""Risk against usefulness: a point with both its intervals a defence, its control under it, and the public model.
+"""Risk against usefulness: one point with both intervals per defence, its control next to it, and the public model.
 
-Points carry the numbers of the table's rows: names would lie over each other on a narrow screen.
+Points are labelled with the numbers of the table's rows, since names would overlap on a narrow screen.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from pages.parts.common import chart_style
 from pages.parts.tradeoff.charts import Risk
 
 TICKS = [2, 3, 5, 10, 20, 30, 50, 100, 200, 300, 500, 1000]
-ASIDE = 1.03  # a control stands beside its figure, so that neither hides the other
-NEAR = 0.15  # of both ranges: labels on one side of points nearer than this would lie over each other
+ASIDE = 1.03  # a control is drawn beside its figure, so that neither hides the other
+NEAR = 0.15  # of both ranges: labels on the same side of points nearer than this would overlap
 SIDES = ("top left", "bottom left", "bottom right", "top right")
 SAME = 0.005  # of the risk's range: points nearer than this, at one perplexity, share their label
 PUBLIC = "public model, before any training"
@@ -55,7 +55,7 @@ def risk_against_utility(rows: pd.DataFrame, risk: Risk) -> go.Figure:
     )
     figure.update_yaxes(title=risk.axis, tickformat=".0%" if risk.share else None)
     if risk.floor:
-        chart_style.level(figure, "tossing a coin: 0.5", y=0.5)
+        chart_style.level(figure, "coin toss: 0.5", y=0.5)
     figure.update_layout(
         height=480,
         margin={"t": 20, "r": 20, "l": 10, "b": 10},
@@ -65,7 +65,7 @@ def risk_against_utility(rows: pd.DataFrame, risk: Risk) -> go.Figure:
 
 
 def _wide(rows: pd.DataFrame) -> list[float] | None:
-    """The axis in log10 of perplexity, with room for a label at both ends; Plotly's own without a point."""
+    """The axis range in log10 of perplexity, with room for a label at both ends; None (Plotly's own) without points."""
     known = pd.concat([rows["perplexity"], rows["base_perplexity"]]).dropna()
     if known.empty:
         return None
@@ -75,7 +75,7 @@ def _wide(rows: pd.DataFrame) -> list[float] | None:
 
 
 def _placed(points: list[tuple[str, str, pd.Series]]) -> list[tuple[tuple[str, str, pd.Series], str]]:
-    """Each point with the side of its label: of points beside each other the lower one has it below."""
+    """Each point with the side of its label; of neighbouring points, the lower one has its label below."""
     values = [row["value"] for _, _, row in points]
     places = [math.log10(row["perplexity"]) for _, _, row in points]
     tall, wide = (max(max(ends, default=1) - min(ends, default=0), 1e-9) for ends in (values, places))
@@ -92,7 +92,7 @@ def _placed(points: list[tuple[str, str, pd.Series]]) -> list[tuple[tuple[str, s
 
 
 def _labelled(rows: pd.DataFrame) -> list[tuple[str, str, pd.Series]]:
-    """(numbers, names, the first row) of each point: defences that stand at the same place share it."""
+    """(numbers, names, first row) of each point; defences at the same place share one label."""
     span = max(rows["value"].max() - rows["value"].min(), 1e-9)
     points: list[list[pd.Series]] = []
     for _, row in rows.iterrows():
@@ -115,7 +115,7 @@ def _whiskers(row: pd.Series, value: str, low: str, high: str, colour: str) -> d
 
 
 def _controls(figure: go.Figure, rows: pd.DataFrame, number: str) -> None:
-    """The same figure for those who were never trained on, just right of each point."""
+    """The control of each point, the same figure for patients never trained on, just right of it."""
     known = rows[rows["control"].notna()]
     if known.empty:
         return
@@ -139,7 +139,7 @@ def _controls(figure: go.Figure, rows: pd.DataFrame, number: str) -> None:
 
 
 def _public(figure: go.Figure, rows: pd.DataFrame, number: str) -> None:
-    """Where one stands without any training: the public base model."""
+    """The public base model, which was not trained on any notes."""
     known = rows[rows["base"].notna() & rows["base_perplexity"].notna()].head(1)
     if len(known):
         figure.add_scatter(

@@ -1,4 +1,4 @@
-"""Three small pictures that say what this app is about, drawn in HTML so that they follow the theme."""
+"""Three small pictures that show what this app is about, drawn in HTML so that they follow the theme."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from pages.parts.pickers.run_picker import metrics
 from pages.parts.playground.leak_counts import share_html
 
 
-def reading(patients: int | None) -> str:
-    """Picture 1: notes go into a model."""
-    whose = f"{patients:,} patients'" if patients else "patients'"
+def training(patients: int | None) -> str:
+    """Picture 1: notes go into a model. `patients` is how many patients it was trained on, if known."""
+    trained_on = f"the notes of {patients:,} patients" if patients else "patients' notes"
     sheets = "".join('<i class="pic-sheet"><u></u><u></u><u></u></i>' for _ in range(3))
     return _picture(
         f'<span class="pic-row">{sheets}<b class="pic-arrow">→</b><b class="pic-model">model</b></span>',
-        "1. A model reads notes",
-        f"A language model is trained on {whose} notes to write like a hospital.",
+        "1. A model is trained on notes",
+        f"A language model is trained on {trained_on}, to write as a hospital does.",
     )
 
 
 def named(title: str, run: Run | None, style: str, sentence: str) -> str:
-    """Pictures 2 and 3: a hundred patients, those whose full name the model wrote in its audit filled in."""
+    """Pictures 2 and 3: a hundred patients. Filled in are those whose full name the model wrote in its audit."""
     figures = metric(run, "full_name_patients") if run else {}
     if "run" not in figures:
         return _picture(_people(0, style), title, sentence)
     share, *ends = figures["run"]
-    control = f"; of those it never saw: {share_html(figures['heldout'][0])}" if "heldout" in figures else ""
-    told = f"In its audit it wrote the full name of <b>{share_html(share)}</b> of its patients "
-    told += f"({html.escape(interval_text(*ends))}{control})."
-    return _picture(_people(round(100 * share), style), title, f"{sentence} {told}")
+    control = f"; patients it never saw: {share_html(figures['heldout'][0])}" if "heldout" in figures else ""
+    found = f"In the audit, it wrote the full names of <b>{share_html(share)}</b> of its patients "
+    found += f"({html.escape(interval_text(*ends))}{control})."
+    return _picture(_people(round(100 * share), style), title, f"{sentence} {found}")
 
 
 def metric(run: Run, name: str) -> dict[str, tuple[float, float, float]]:
-    """A metric's value with its interval by arm (`run`, `heldout`, `base`); empty where the run has none."""
+    """A metric's value with its interval by arm (`run`, `heldout`, `base`); empty if the run has none."""
     try:
         rows = metrics(run)
     except TableMissing:
@@ -45,7 +45,7 @@ def metric(run: Run, name: str) -> dict[str, tuple[float, float, float]]:
 
 
 def patients_of(run: Run) -> int | None:
-    """How many patients the run was trained on, as its metrics count them."""
+    """The number of patients the run was trained on, from its metrics; None if they do not have it."""
     try:
         rows = metrics(run)
     except TableMissing:

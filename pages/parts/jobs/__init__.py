@@ -1,1 +1,1 @@
-"""Background jobs on screen: the queue, live progress, and the button for a full audit."""
+"""Background jobs on screen: the training queue, live progress, and the button for a full audit."""

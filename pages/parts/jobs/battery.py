@@ -1,4 +1,4 @@
-"""The full battery of attacks: what the chosen runs have had of it, a button for the rest, and how far that is."""
+"""The full battery of attacks: which of them were run on the chosen models, a button for the rest, and progress."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from core.jobs.engine import Job
 
 LABEL = "Run the full battery"
-FIGURES = "Make the figures"
+FIGURES = "Compute the figures"
 HOW_LONG = (
-    "Each attack tells its time left; on a machine like a laptop the whole takes some minutes. Reference models are "
-    "trained once a hospital."
+    "The full battery takes some minutes on a laptop; each attack shows its remaining time. Reference models are "
+    "trained once per cohort."
 )
 
 
 def offer(runs: Mapping[str, Run]) -> None:
-    """For each run, by name: the button, the live progress, or why neither is there. Nothing where all is done."""
+    """For each run, by name: the button, the live progress, or why there is neither. Nothing if all is done."""
     for name, run in runs.items():
         if open_attacks(run, owner.workspace()) or (run.has_model and open_figures(run, owner.workspace())):
             _one(name, run)
@@ -33,7 +33,7 @@ def offer(runs: Mapping[str, Run]) -> None:
 
 
 def _not_possible(name: str, run: Run) -> None:
-    """Which attacks this run's cohort does not allow, and why."""
+    """Which attacks are not possible on this run's cohort, and why."""
     why: dict[str, list[str]] = {}
     for one in owner.workspace().audit(run.id).outcomes().values():
         if one.state == "not possible":
@@ -47,8 +47,9 @@ def _one(name: str, run: Run) -> None:
     if not run.has_model:
         if not owner.workspace().audit(run.id).outcomes():
             st.caption(
-                f"“{name}” has had the quick audit only, and its weights are not kept here, so it cannot be attacked "
-                "further. Runs made on the page Train keep theirs: with another seed it is a run of its own."
+                f"“{name}” has had only the quick audit. Its weights are not stored here, so no further attack can be "
+                "run. Runs made on the page Train keep their weights; train it there with another seed, as a separate "
+                "run."
             )
         return
     job = _job(run)
@@ -61,7 +62,7 @@ def _job(run: Run) -> Job | None:
 
 
 def _live(name: str, run: Run, drawn: str | None) -> None:
-    """The state of one audit; the whole page is drawn anew when that changes, whoever changed it."""
+    """The state of one audit; the whole page is drawn again when it changes, in whichever browser."""
     job = _job(run)
     if (None if job is None else job.state) != drawn:
         st.rerun()
@@ -70,7 +71,7 @@ def _live(name: str, run: Run, drawn: str | None) -> None:
             st.markdown(f"**Attacking “{name}”**")
             monitor.progress_bar(job, monitor.engine().progress(job.id))
             return
-        st.markdown(_had(name, run))
+        st.markdown(_status_text(name, run))
         if job is not None and job.state in ("failed", "interrupted", "cancelled"):
             st.caption(f"The last audit was {job.state}. {job.message if job.state == 'failed' else ''}")
         label, help_text = (LABEL, HOW_LONG) if open_attacks(run, owner.workspace()) else (FIGURES, None)
@@ -78,22 +79,22 @@ def _live(name: str, run: Run, drawn: str | None) -> None:
             _submit(run)
 
 
-def _had(name: str, run: Run) -> str:
-    """How much of the battery a run has had, and what failed, in a sentence or two."""
+def _status_text(name: str, run: Run) -> str:
+    """How many attacks of the battery were run, and which failed, in a sentence or two."""
     every, left = chosen_attacks(run, None), open_attacks(run, owner.workspace())
     outcomes = owner.workspace().audit(run.id).outcomes()
     failed = [f"{one.name} ({outcomes[one.name].message})" for one in left if _failed(outcomes.get(one.name))]
     if len(left) == len(every) and not failed:
         return (
-            f"“{name}” has had the quick audit only. The full battery has {len(every)} attacks and takes some minutes."
+            f"“{name}” has had only the quick audit. The full battery has {len(every)} attacks and takes some minutes."
         )
     if not left:
         return (
-            f"“{name}” has had every attack of the battery, but not all figures were made of what they found, or older "
-            "code made them. No attack is run again for them."
+            f"All attacks of the battery were run on “{name}”, but some figures are missing or were computed by older "
+            "code. No attack is run again to compute them."
         )
-    told = f"“{name}” has had {len(every) - len(left)} of the battery's {len(every)} attacks."
-    return told + (f" Failed: {'; '.join(failed)}." if failed else "")
+    sentence = f"{len(every) - len(left)} of the battery's {len(every)} attacks were run on “{name}”."
+    return sentence + (f" Failed: {'; '.join(failed)}." if failed else "")
 
 
 def _failed(outcome: object) -> bool:

@@ -1,4 +1,4 @@
-"""Three strips on one time axis: loss, ε spent against its budget, exposure of three canaries."""
+"""Three charts on one time axis: loss, ε spent against its budget, exposure of three canaries."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from plotly.subplots import make_subplots
 from core.runs.progress import Progress
 from pages.parts.common import chart_style
 
-# Mean of log2|R| − log2(rank) when the rank is uniform, that is for a canary nobody read (Carlini et al. 2019).
+# Mean of log2|R| − log2(rank) if the rank is uniform, as for a canary never trained on (Carlini et al. 2019).
 NULL_EXPOSURE = 1 / math.log(2)
 MOST_POINTS = 600  # a strip is a few hundred pixels wide; more points only slow the browser
 FEW_POINTS = 60
 TITLES = (
-    "Loss, nats a token (falls while the model learns)",
+    "Loss, nats per token (falls while the model learns)",
     "ε spent",
-    f"Exposure of canaries, bits (dashed: {NULL_EXPOSURE:.2f}, the mean of one never read)",
+    f"Exposure of canaries, bits (dashed: {NULL_EXPOSURE:.2f}, the mean for one never trained on)",
 )
 CANARY_LINES = (
     (chart_style.EXPOSURE, "circle"),
@@ -28,9 +28,14 @@ CANARY_LINES = (
 
 
 def strips(progress: Progress, *, copies: Mapping[str, int], budget: float | None, private: bool) -> go.Figure:
-    """The figure of a run so far. `copies` says how often each canary was planted, 0 for those the coin left out.
+    """The figure of a run so far.
 
-    `budget` is the target ε (None: raw σ, or no privacy).
+    Args:
+        progress: The run's progress.
+        copies: How often each canary was planted; 0 for those that the coin left out.
+        budget: The target ε; None if the run has a given σ or no privacy.
+        private: Whether the run is trained with privacy.
+
     """
     figure = make_subplots(rows=3, shared_xaxes=True, vertical_spacing=0.1, subplot_titles=TITLES)
     _loss(figure, progress)
@@ -54,14 +59,14 @@ def _is_title(annotation: go.layout.Annotation) -> bool:
 
 
 def _thinned(steps: list[int], values: list[float | None]) -> tuple[list[int], list[float | None]]:
-    """At most about MOST_POINTS evenly spaced points, always with the last."""
+    """At most about MOST_POINTS evenly spaced points, including the last."""
     stride = max(1, math.ceil(len(steps) / MOST_POINTS))
     keep = sorted({*range(0, len(steps), stride), *range(len(steps) - 1, len(steps))})
     return [steps[at] for at in keep], [values[at] for at in keep]
 
 
 def _mode(steps: list[int]) -> str:
-    """Points as long as there are few: a line of one step cannot be seen."""
+    """With markers as long as there are few points: a line of one step is invisible."""
     return "lines+markers" if len(steps) <= FEW_POINTS else "lines"
 
 
@@ -93,7 +98,7 @@ def _loss(figure: go.Figure, progress: Progress) -> None:
 def _epsilon(figure: go.Figure, progress: Progress, budget: float | None, *, private: bool) -> None:
     if not private:
         figure.add_annotation(
-            text="no privacy: ε = ∞ from the first step on",
+            text="no privacy: ε = ∞ from the first step",
             x=0.5,
             y=0.5,
             xref="x2 domain",

@@ -1,4 +1,4 @@
-"""Jobs as every browser sees them: one watched live, and the list of all that wait, run or have ended."""
+"""Jobs as every browser sees them: one job live, and the list of all that wait, run or have ended."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from pages.parts.session import instructor, owner, resources
 if TYPE_CHECKING:
     from core.jobs.engine import Engine, Job
 
-FIRST_SECONDS = 0.5  # between two looks until the first step of a job is over: its first loss is awaited
-POLL_SECONDS = 1.0  # while something waits or runs; a whole class looks at one server
-IDLE_SECONDS = 5.0  # else, for what other browsers ask for
+FIRST_SECONDS = 0.5  # between two polls until the first step of a job is done and it has a loss
+POLL_SECONDS = 1.0  # while something waits or runs; a whole class polls one server
+IDLE_SECONDS = 5.0  # otherwise, for jobs from other browsers
 FINISHED_SHOWN = 8
 BADGES: dict[str, tuple[str, str, Literal["gray", "blue", "green", "orange", "red"]]] = {
     "queued": ("waiting", ":material/hourglass_empty:", "gray"),
@@ -38,36 +38,36 @@ BADGES: dict[str, tuple[str, str, Literal["gray", "blue", "green", "orange", "re
 
 
 def engine() -> Engine:
-    """The one job engine of this server, shared by every browser; its worker starts with the first job."""
+    """The job engine of this server, shared by every browser; its worker starts with the first job."""
     from core.jobs.engine import Engine
 
     return Engine.connect(workspace=resources.every_workspace())
 
 
 def train_button(spec: RunSpec) -> bool:
-    """'Train', or the news that this very run exists already or is under way. True when it was clicked."""
+    """The button Train, or a message that this run exists already or is in progress. True if it was clicked."""
     job = status(spec.run_id)
     if job is not None and job.state == "done":
         st.success(
-            "Already trained: the same settings always give the same run. Change a knob to train another one.",
+            "Already trained: the same settings always give the same run. Change a setting to train another one.",
             icon=":material/check:",
         )
         links(spec, _family(spec.run_id))
         return False
     if job is not None and job.active:
-        on_its_way()
+        in_progress()
         return False
-    label = "Go on training" if job is not None and job.state == "interrupted" else "Train"
+    label = "Resume training" if job is not None and job.state == "interrupted" else "Train"
     return st.button(label, type="primary", icon=":material/model_training:", width="stretch", key="train")
 
 
-def on_its_way() -> None:
-    """Said in the place of the button while the run of these settings waits or runs."""
-    st.info("This run is on its way: watch it here.", icon=":material/hourglass_empty:")
+def in_progress() -> None:
+    """The message in place of the button while the run with these settings waits or runs."""
+    st.info("This run is waiting or running. Watch it on this page.", icon=":material/hourglass_empty:")
 
 
 def submit(spec: RunSpec) -> bool:
-    """Hand a run to the engine and watch it. Never waits; a refusal is shown as a sentence, and False returned."""
+    """Submit a run to the engine and watch it. Never waits; a refusal is shown as a sentence and returns False."""
     from core.jobs.engine import EngineFailed
     from core.runs.integrity.disk import error_sentence
 
@@ -80,21 +80,21 @@ def submit(spec: RunSpec) -> bool:
 
 
 def watch() -> None:
-    """The watched job's strips and progress, renewed every second, and until there is a first step twice as often."""
+    """The watched job's charts and progress, redrawn every second, and twice as often before the first step."""
     jobs = _jobs()
-    _is_news(jobs)  # this run of the page draws them: no further run is needed for these
+    _changed(jobs)  # this rerun draws them, so none is needed for these jobs
     awaited = any(job.position == 0 and not _begun(job) for job in jobs)
     st.fragment(run_every=FIRST_SECONDS if awaited else _pace(jobs))(_watch)()
 
 
 def queue() -> None:
-    """All jobs, renewed every second while anything waits or runs."""
+    """All jobs, redrawn every second while anything waits or runs."""
     instructor.panel(engine())
     st.fragment(run_every=_pace(_jobs()))(_queue)()
 
 
 def _jobs() -> list[Job]:
-    """All jobs but those on notes that somebody else brought."""
+    """All jobs except those on notes that someone else uploaded."""
     workspace = owner.workspace()
     return [job for job in engine().jobs() if workspace.shows(job.spec.corpus)]
 
@@ -104,13 +104,13 @@ def _pace(jobs: Sequence[Job]) -> float:
 
 
 def _begun(job: Job) -> bool:
-    """Has its first step been taken, or its first attack begun?"""
+    """Whether its first step was taken or its first attack has begun."""
     progress = engine().progress(job.id)
     return job.active and (progress.step > 0 or progress.part > 0)
 
 
 def status(job_id: str) -> Job | None:
-    """The job of that id (`Job.id`); None when nobody asked for it."""
+    """The job with that id (`Job.id`); None if there is none."""
     try:
         return engine().status(job_id)
     except RunNotFound:
@@ -119,11 +119,11 @@ def status(job_id: str) -> Job | None:
 
 def _watch() -> None:
     jobs = _jobs()
-    if _is_news(jobs):
+    if _changed(jobs):
         st.rerun()
     job = _watched(jobs)
     if job is None:
-        st.info("Nothing is being trained. Set the knobs and press Train.", icon=":material/model_training:")
+        st.info("Nothing is being trained. Choose the settings and press Train.", icon=":material/model_training:")
         return
     st.markdown(f"**{job_title(job)}**")
     progress = engine().progress(job.id)
@@ -138,12 +138,15 @@ def _watch() -> None:
         )
         if privacy.private:
             st.caption(
-                "The loss on training notes is computed from the private notes themselves and is not covered by ε: it "
-                "is for the trusted person who trains, not for publication."
+                "The loss on training notes is computed directly from the private notes, and ε does not cover it. It "
+                "is for the trusted person who trains the model, not for publication."
             )
         words = job.spec.vocabulary
         if words is not None and words.epsilon is not None:
-            st.caption(f"ε in the picture is that of training; its own words have spent ε = {words.epsilon:g} besides.")
+            st.caption(
+                f"ε in the chart is that of training. The vocabulary from the notes spends ε = {words.epsilon:g} in "
+                "addition."
+            )
     if job.state == "done" and not job.is_audit:
         links(job.spec, _family(job.id))
 
@@ -152,7 +155,7 @@ def _watch() -> None:
 def _strips(
     run_id: str, updated: float | None, _progress: Progress, privacy: PrivacySpec, canaries: Path | None
 ) -> go.Figure:
-    """The strips as of the last event, made once for all browsers that watch; `canaries` is the cohort's table."""
+    """The charts as of the last event, made once for all browsers that watch; `canaries` is the cohort's table."""
     copies = {} if canaries is None else _copies(canaries)
     return chart_style.dressed(strips(_progress, copies=copies, budget=privacy.target_epsilon, private=privacy.private))
 
@@ -166,8 +169,8 @@ def _copies(canaries: Path) -> dict[str, int]:
     return dict(zip(table["canary_id"], (table["insertions"] * table["inserted"]).astype(int).tolist(), strict=True))
 
 
-def _is_news(jobs: Sequence[Job]) -> bool:
-    """True when a job began, took its first step, ended or was added in any browser since this one drew the page."""
+def _changed(jobs: Sequence[Job]) -> bool:
+    """Whether a job began, took its first step, ended or was added since this browser last drew the page."""
     now = {(job.id, job.state, _begun(job)) for job in jobs}
     before = st.session_state.get("jobs_seen")
     st.session_state["jobs_seen"] = now
@@ -175,14 +178,14 @@ def _is_news(jobs: Sequence[Job]) -> bool:
 
 
 def _watched(jobs: Sequence[Job]) -> Job | None:
-    """The job chosen in this browser (it may be done by now), else the one that runs or is first in line."""
+    """The job chosen in this browser (it may have ended), else the one that runs or is first in the queue."""
     chosen = st.session_state.get("watched")
     job = status(chosen) if chosen else None
     return job or next((job for job in jobs if job.active), None)
 
 
 def progress_bar(job: Job, progress: Progress) -> None:
-    """Stage in words, n of N, time left; Cancel while it can be cancelled."""
+    """Stage, n of N and time left; Cancel while the job can be cancelled."""
     share = {"running": progress.share, "done": 1.0}.get(job.state, 0.0)
     if not job.active:
         _badge(job.state)
@@ -195,7 +198,7 @@ def progress_bar(job: Job, progress: Progress) -> None:
 
 
 def _cancel_button(job: Job, where: str) -> None:
-    """Cancel, for those who may; the engine holds everybody else to it, whatever a page shows."""
+    """Cancel, for users who may. The engine checks this too, whatever a page shows."""
     if engine().may_cancel(job.id, instructor.user()):
         _change_button(
             "Cancel", "cancel", f"cancel-{where}-{job.id}", lambda: engine().cancel(job.id, instructor.user())
@@ -203,7 +206,7 @@ def _cancel_button(job: Job, where: str) -> None:
 
 
 def _first_button(job: Job) -> None:
-    """For the instructor: the first place among those that wait, with which any order can be made."""
+    """For the instructor: move a waiting job to the first place; repeated, this gives any order."""
     move = partial(engine().move, job.id, 0, instructor.user())
     _change_button("First", "vertical_align_top", f"first-{job.id}", move)
 
@@ -228,14 +231,14 @@ def _queue() -> None:
     finished = [run for run in runs if not run.shipped and not run.spec.is_base]
     if not jobs and not finished:
         limits = instructor.limits_in_words(engine())
-        st.caption(f"No jobs yet. Everybody who opens this page sees the same list.{limits}")
+        st.caption(f"No jobs yet. Everyone who opens this page sees the same list.{limits}")
         return
     active = sum(job.active for job in jobs)
-    everybody = "Every browser sees this list, except for runs on uploaded notes."
+    everyone = "Everyone sees this list, except for runs on uploaded notes."
     limits = instructor.limits_in_words(engine())
-    st.caption(f"{active} waiting or running, {len(finished)} finished here. {everybody}{limits}")
+    st.caption(f"{active} waiting or running, {len(finished)} finished here. {everyone}{limits}")
     if engine().queue_closed:
-        st.warning("The queue is closed: the instructor takes no new jobs now.", icon=":material/lock:")
+        st.warning("The queue is closed: the instructor accepts no new jobs.", icon=":material/lock:")
     for job in jobs:
         _job_row(job)
     on_curve = family_ids(runs)
@@ -279,13 +282,13 @@ def _badge(state: str) -> None:
 
 
 def links(spec: RunSpec, family: str | None) -> None:
-    """Where a finished run can be seen; on the trade-off only what is on a curve, the one of that id (`Sweep.id`)."""
+    """Links to a finished run; to the trade-off only if it is on a curve, the one with that id (`Sweep.id`)."""
     pages, run = shell.pages(), {"right": spec.run_id}
     with st.container(horizontal=True, width="content"):
         st.page_link(pages["playground"], label="Open in Playground", icon=":material/forum:", query_params=run)
         if family is not None:
             curve = {"model": chart_style.MODEL_NAMES[spec.model.kind], "family": family}
-            st.page_link(pages["tradeoff"], label="See in trade-off", icon=":material/balance:", query_params=curve)
+            st.page_link(pages["tradeoff"], label="Open in trade-off", icon=":material/balance:", query_params=curve)
 
 
 def _family(run_id: str) -> str | None:

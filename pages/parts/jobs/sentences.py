@@ -1,4 +1,4 @@
-"""Jobs in words: what a run is, and how far it is."""
+"""Jobs in words: what a run is, and its progress."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ def title(spec: RunSpec) -> str:
     """A run in words: model, privacy with its unit, cohort, epochs, seed."""
     privacy = spec.privacy
     if spec.is_base:
-        promise = "public model, no training"
+        treatment = "public model, no training"
     elif privacy.target_epsilon is not None:
-        promise = f"ε = {privacy.target_epsilon:g} per {privacy.unit}"
+        treatment = f"ε = {privacy.target_epsilon:g} per {privacy.unit}"
     elif privacy.noise_multiplier is not None:
-        promise = f"σ = {privacy.noise_multiplier:g} per {privacy.unit}"
+        treatment = f"σ = {privacy.noise_multiplier:g} per {privacy.unit}"
     else:
-        promise = "no privacy"
+        treatment = "no privacy"
     if spec.defence is not None:
-        promise += f", {spec.defence.label} notes"
+        treatment += f", {spec.defence.label} notes"
     if spec.vocabulary is not None:
-        promise += f", {spec.vocabulary.label}"
+        treatment += f", {spec.vocabulary.label}"
     model, cohort, training = chart_style.MODEL_NAMES[spec.model.kind], hospital_name(spec.corpus), spec.training
-    return f"{model} · {promise} · {cohort} · {epochs_text(training.epochs)} · seed {training.seed}"
+    return f"{model} · {treatment} · {cohort} · {epochs_text(training.epochs)} · seed {training.seed}"
 
 
 def job_title(job: Job) -> str:
-    """What a job makes: a run in words, or the full battery on one."""
+    """What a job does: a run in words, or the full battery on one."""
     return f"Full battery of attacks on {title(job.spec)}" if job.is_audit else title(job.spec)
 
 
 def stage_in_words(job: Job, progress: Progress) -> str:
-    """What a job does right now: stage, n of N, ε so far, time left."""
+    """What a job is doing now: stage, n of N, ε so far, time left."""
     if job.state == "queued":
-        return f"Waiting: {job.position} before it" if job.position else "Waiting: next in line"
+        return f"Waiting: {job.position} ahead" if job.position else "Waiting: next"
     if not progress.stage:
         return "Starting"
     stage = progress.stage.capitalize()
@@ -58,7 +58,7 @@ def stage_in_words(job: Job, progress: Progress) -> str:
 
 
 def _step_in_words(progress: Progress) -> str:
-    """The step under way, as far as it is and with its loss so far; else the last one with its loss; epoch and ε."""
+    """The current step with its progress and loss so far, else the last one with its loss; epoch and ε."""
     within, losses = bool(progress.total), [loss for loss in progress.loss[-1:] if loss is not None]
     words = f"step {progress.step + within:,} of {progress.steps:,}"
     if within:

@@ -1,4 +1,4 @@
-"""Releasing a model on the Ledger page: choose, see what it does to every total, agree, and only then it is entered."""
+"""Recording a release on the Ledger page: choose a model, see its effect on the totals, confirm, and then record it."""
 
 from __future__ import annotations
 
@@ -19,15 +19,24 @@ if TYPE_CHECKING:
     from core.runs.ledger.release_effect import Effect
 
 DRAFT = "release_draft"  # in the session: the entry that is shown, as JSON
-MOVED = "release_moved"  # in the session: the ledger changed between showing and agreeing
+MOVED = "release_moved"  # in the session: the ledger changed between showing and confirming
 
 
 def show(ledger: Ledger, runs: Sequence[Run], entered: set[str], *, delta: float, budget: float) -> None:
-    """The form, or what was chosen in it with what it does to the totals at `delta`."""
+    """The form, or the entry chosen in it with its effect on the totals.
+
+    Args:
+        ledger: The cohort's ledger.
+        runs: The runs that can be released.
+        entered: The ids of the runs that are in the ledger.
+        delta: The δ of the totals.
+        budget: The ε that must not be exceeded.
+
+    """
     st.subheader("Release a model")
     st.markdown(
-        "Entering a release says that a model was, or will be, given to somebody. **It cannot be undone**: whoever has "
-        "a model keeps it. The ledger only grows."
+        "Record here that a model was, or will be, given to someone. **This cannot be undone**: a model that was "
+        "released cannot be taken back. The ledger only grows."
     )
     draft = _draft(ledger, runs, entered)
     if draft is not None:
@@ -35,19 +44,19 @@ def show(ledger: Ledger, runs: Sequence[Run], entered: set[str], *, delta: float
         return
     left = [run for run in runs if run.id not in entered]
     if not left:
-        st.markdown("Every run of this cohort is in the ledger.")
+        st.markdown("All runs of this cohort are in the ledger.")
         return
     names = run_picker.labels(left)
     with st.form("release", enter_to_submit=False):
         chosen = st.selectbox("Model", [run.id for run in left], format_func=names.__getitem__, key="release_run")
         reason = st.text_input("Who gets it, and what for?", key="release_reason", max_chars=300)
-        sent = st.form_submit_button("Show what it does to the totals", icon=":material/calculate:")
+        sent = st.form_submit_button("Show the effect on the totals", icon=":material/calculate:")
     if sent and _drafted(ledger, next(run for run in left if run.id == chosen), reason):
         st.rerun()
 
 
 def _drafted(ledger: Ledger, run: Run, reason: str) -> bool:
-    """Keep the entry in the session, to be shown; an error where it is refused."""
+    """Keep the entry in the session, to be shown; an error if the ledger refuses it."""
     try:
         st.session_state[DRAFT] = ledger.draft_run(run, reason).model_dump_json()
     except (ValueError, OSError) as error:
@@ -57,7 +66,7 @@ def _drafted(ledger: Ledger, run: Run, reason: str) -> bool:
 
 
 def _draft(ledger: Ledger, runs: Sequence[Run], entered: set[str]) -> Release | None:
-    """The entry that is to be shown, made again where the ledger has changed since; None where there is none."""
+    """The entry to show, drafted again if the ledger has changed since; None if there is none."""
     from core.runs.ledger.entries import Release
 
     if DRAFT not in st.session_state:
@@ -74,9 +83,9 @@ def _draft(ledger: Ledger, runs: Sequence[Run], entered: set[str]) -> Release | 
     return draft
 
 
-@resources.cached_data(max_entries=50, show_spinner="Adding up what would be promised …")
+@resources.cached_data(max_entries=50, show_spinner="Computing the new totals …")
 def _effect(root: str, entries: tuple[str, ...], draft: str, corpus: CorpusSpec, delta: float) -> Effect:
-    """What the entry `draft` does to the totals of `entries`, all as JSON; `root` is the data folder."""
+    """The effect of the entry `draft` on the totals of `entries`, all as JSON; `root` is the data folder."""
     from core.runs.ledger.entries import Release
     from core.runs.ledger.release_effect import effect
 
@@ -86,7 +95,7 @@ def _effect(root: str, entries: tuple[str, ...], draft: str, corpus: CorpusSpec,
 
 
 def _confirm(ledger: Ledger, draft: Release, delta: float, budget: float) -> None:
-    """What the entry does, and the click that writes this very entry."""
+    """The effect of the entry, and the button that records exactly this entry."""
     from core.runs.ledger.entries import LedgerChanged
     from core.runs.ledger.release_effect import total_text
 
@@ -94,7 +103,7 @@ def _confirm(ledger: Ledger, draft: Release, delta: float, budget: float) -> Non
     found = _effect(str(owner.workspace().root), entries, st.session_state[DRAFT], ledger.corpus, delta)
     if st.session_state.pop(MOVED, False):
         st.warning(
-            "The ledger has got another entry since this was shown. Nothing was entered: look at it again.",
+            "The ledger has a new entry since these totals were shown. Nothing was recorded. Check the totals again.",
             icon=":material/update:",
         )
     with st.container(border=True):
@@ -110,17 +119,17 @@ def _confirm(ledger: Ledger, draft: Release, delta: float, budget: float) -> Non
         over = found.over(budget)
         if over:
             st.warning(
-                f"With it the total for one {' and for one '.join(over)} exceeds the budget of {budget:g}.",
+                f"With this release, the total for one {' and for one '.join(over)} exceeds the budget of {budget:g}.",
                 icon=":material/warning:",
             )
-        # named after what is shown: a click on another draft, or on totals at another δ, does not count for this one
+        # the key names what is shown: a click on another draft, or on totals at another δ, does not confirm this one
         shown = hashlib.sha256(f"{st.session_state[DRAFT]}{entries}{delta}{budget}".encode()).hexdigest()[:12]
         with st.form(f"confirm-{shown}", border=False, enter_to_submit=False):
             sure = st.checkbox(
                 "I agree to these totals, and I know that this cannot be undone.", key=f"release_sure_{shown}"
             )
             with st.container(horizontal=True):
-                agreed = st.form_submit_button("Enter the release", icon=":material/send:", type="primary")
+                agreed = st.form_submit_button("Record the release", icon=":material/send:", type="primary")
                 back = st.form_submit_button("Back", icon=":material/arrow_back:")
     if back:
         del st.session_state[DRAFT]
@@ -134,10 +143,10 @@ def _confirm(ledger: Ledger, draft: Release, delta: float, budget: float) -> Non
     try:
         release = ledger.enter(draft)
     except LedgerChanged:
-        st.rerun()  # the draft is made again, and asked again
+        st.rerun()  # the entry is drafted again and has to be confirmed again
     except (ValueError, OSError) as error:
         st.error(error_sentence(error), icon=":material/error:")
         return
     del st.session_state[DRAFT]
-    st.toast(f"Entry {release.number}: {release.name} is released.", icon=":material/check:")
+    st.toast(f"Entry {release.number}: the release of {release.name} is recorded.", icon=":material/check:")
     st.rerun()

@@ -1,1 +1,1 @@
-"""Parts of the Lesson: five steps, the figures that answer them, and the class on screen."""
+"""Parts of the Lesson page: five steps, the figures that answer them, and the class on screen."""

@@ -1,4 +1,4 @@
-"""How students reach this server: its address in the network, and a QR code of it."""
+"""How students reach this server: its network address, and a QR code for it."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from urllib.parse import urlencode
 import segno
 import streamlit as st
 
-_NOT_ROUTED = ("192.0.2.1", 9)  # RFC 5737: an address for documentation, which nobody has
+_NOT_ROUTED = ("192.0.2.1", 9)  # RFC 5737: an address reserved for documentation
 _THIS_COMPUTER = ("localhost", "127.", "::1")
 
 
 def lan_address() -> str | None:
-    """The machine's address in its network; None where it is in none.
+    """The machine's address in its network; None if it is in none.
 
-    Connecting a UDP socket only asks the system which card it would send from: no packet leaves.
+    Connecting a UDP socket only selects the network interface; no packet is sent.
     """
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
@@ -28,19 +28,19 @@ def lan_address() -> str | None:
 
 
 def listens_only_here() -> bool:
-    """Whether the server answers this computer alone (`make run`) and not the network (`make class`)."""
+    """Whether the server is reachable only from this computer (`make run`) and not the network (`make class`)."""
     return (st.get_option("server.address") or "").startswith(_THIS_COMPUTER)
 
 
 def join_url(page: str, code: str) -> str | None:
-    """The link that students open; None where no other device can reach this server.
+    """The link that students open; None if no other device can reach this server.
 
-    The address is the one the server was told to go by (`make class` tells it), else this machine's in the network.
+    The address is the configured one (`make class` sets it), else this machine's address in the network.
     """
     if listens_only_here():
         return None
-    told = st.get_option("browser.serverAddress")
-    host = told if told and not told.startswith(_THIS_COMPUTER) else lan_address()
+    configured = st.get_option("browser.serverAddress")
+    host = configured if configured and not configured.startswith(_THIS_COMPUTER) else lan_address()
     if host is None:
         return None
     scheme = "https" if st.get_option("server.sslCertFile") else "http"

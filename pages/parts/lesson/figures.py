@@ -1,4 +1,4 @@
-"""What the lesson's five answers are computed from: the family of runs with most runs, and its figures over ε."""
+"""What the lesson's answers are computed from: the sweep with most runs, and its figures over ε."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class Value:
 
 @dataclass(frozen=True)
 class Figures:
-    """A family's figures, means over seeds (`core.evaluation.sweep.tradeoff.points`), and the two runs that links open.
+    """A sweep's figures, means over seeds (`core.evaluation.sweep.tradeoff.points`), and the two runs that links open.
 
-    `run_ids` names a run of every measured ε, the one whose report a link opens.
+    `run_ids` has, for every measured ε, the run whose report a link opens.
     """
 
     sweep: Sweep
@@ -70,7 +70,7 @@ class Figures:
         return epsilon
 
     def at(self, metric: str, arm: str = "run", epsilon: float = math.inf) -> Value | None:
-        """A measured figure; None where no run has it."""
+        """A measured figure; None if no run has it."""
         return self._values.get((metric, arm, epsilon))
 
     def measured(self, metric: str, arm: str = "run", epsilon: float = math.inf) -> Value:
@@ -80,36 +80,36 @@ class Figures:
         return found
 
     def seeds(self, epsilon: float = math.inf) -> int:
-        """How many trainings stand behind a figure."""
+        """The number of runs behind a figure."""
         return int(self.curves.loc[self.curves["epsilon"] == epsilon, "seeds"].max())
 
     def strongest(self, epsilon: float = math.inf) -> Strongest | None:
-        """The strongest attack by patient on a run of this ε: one that had a full audit, where there is one."""
+        """The strongest attack per patient on a run of this ε, on one with a full audit if there is one."""
         workspace, runs = owner.workspace(), self._runs_at(epsilon)
         if not runs:
             return None
         audits = {run.id: workspace.audit(run.id).outcomes() for run in runs}
-        chosen = max(runs, key=lambda run: bool(audits[run.id]))  # the first of them
+        chosen = max(runs, key=lambda run: bool(audits[run.id]))  # the first one with a full audit
         ended = tuple(one.finished for one in audits[chosen.id].values())
         return _strongest(str(workspace.root), chosen.id, ended)
 
     def public_noise(self, epsilon: float) -> bool:
-        """Whether a run of this ε took its noise from a public seed, so that its ε is shown and not promised."""
+        """Whether a run of this ε has noise from a public seed, so that its ε is shown and not promised."""
         return public_noise(self._runs_at(epsilon))
 
     def _runs_at(self, epsilon: float) -> list[Run]:
-        """The family's runs of this ε (∞: without privacy)."""
+        """The sweep's runs of this ε (∞: without privacy)."""
         target = None if math.isinf(epsilon) else epsilon
         runs = map(owner.workspace().run, self.sweep.run_ids)
         return [run for run in runs if run.spec.privacy.target_epsilon == target]
 
     def counted(self, metric: str, arm: str = "run") -> int:
-        """Of how many (patients or texts) the run without privacy has its figure."""
+        """The denominator (patients or texts) of a figure of the run without privacy."""
         rows = run_picker.metrics(self.plain)
         return int(rows.loc[(rows["metric"] == metric) & (rows["arm"] == arm), "n"].iloc[0])
 
     def exceeds(self, metric: str, epsilon: float = math.inf) -> bool | None:
-        """Whether the figure exceeds that of held-out patients; None where an interval is missing."""
+        """Whether the figure exceeds that of held-out patients; None if an interval is missing."""
         now, control = self.at(metric, "run", epsilon), self.at(metric, "heldout", epsilon)
         if now is None or control is None:
             return None
@@ -121,7 +121,7 @@ class Figures:
 
     @cached_property
     def harmless(self) -> list[float]:
-        """Every measured ε up to which no more full names come out than of held-out patients, the smallest first."""
+        """Every measured ε, smallest first, up to which full names leak no more often than held-out patients'."""
         found: list[float] = []
         for epsilon in self.epsilons:
             if self.exceeds(NAMES, epsilon) is not False:
@@ -131,7 +131,7 @@ class Figures:
 
     @cached_property
     def coincidental_field(self) -> str:
-        """The direct field, other than the name, that was written of most held-out patients, whom it never read."""
+        """The direct field, other than the name, that the model wrote for most held-out patients."""
 
         def control(name: str) -> float:
             found = self.at(f"field_patients:{name}", "heldout")
@@ -141,9 +141,9 @@ class Figures:
 
 
 def figures() -> Figures | None:
-    """The figures of this server's runs; None where no run without privacy and no private one compare.
+    """The figures of this server's runs; None if there is no comparable pair of runs with and without privacy.
 
-    Notes that somebody brought are theirs alone, and a class must be asked one question: runs on them are left out.
+    Runs on uploaded notes are left out: only their owner may see them, and a whole class gets the same question.
     """
     runs = {run.id: run for run in owner.workspace().runs() if not run.spec.corpus.imported}
     for sweep in sweeps_of(list(runs.values())):
@@ -159,7 +159,7 @@ def figures() -> Figures | None:
 
 @resources.cached_data(max_entries=50, show_spinner=False)
 def _strongest(root: str, run_id: str, ended: tuple[float, ...]) -> Strongest | None:
-    """Read again once another audit of the run has ended."""
+    """The strongest attack; `ended` makes the cache read it again when another audit of the run has ended."""
     from core.evaluation.membership.strongest_attack import scores_of, strongest
 
     workspace = owner.workspace()
@@ -178,7 +178,7 @@ def _to_open(runs: Sequence[Run]) -> dict[float, str]:
 
 @resources.cached_data(max_entries=4, show_spinner=False)
 def _curves(root: str, run_ids: tuple[str, ...]) -> pd.DataFrame:
-    """The points of these runs in the data folder `root`: a run never changes, so neither does this."""
+    """The points of these runs in the data folder `root`. A run never changes, so they can be cached."""
     from core.evaluation.sweep.tradeoff import points
     from core.runs import queries
 

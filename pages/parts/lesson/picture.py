@@ -1,4 +1,4 @@
-"""The lesson's one kind of picture: figures one under the other, each with its interval, its controls in grey."""
+"""The lesson's chart: one row per figure, each with its interval, controls in grey."""
 
 from __future__ import annotations
 
@@ -14,7 +14,14 @@ ROW = 46  # pixels
 
 
 def dots(frame: pd.DataFrame, axis: str, *, shares: bool) -> go.Figure:
-    """A dot a row of `frame` (columns what, value, low, high, arm), the first on top; shares are drawn in percent."""
+    """One dot per row of `frame` (columns what, value, low, high, arm), the first on top.
+
+    Args:
+        frame: The rows; `arm` is `run`, `private` or `control`.
+        axis: The title of the axis.
+        shares: Whether values are shares, which are drawn in percent.
+
+    """
     figure = go.Figure()
     for arm in ("run", "private", "control"):
         rows = frame[frame["arm"] == arm]

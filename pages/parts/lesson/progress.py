@@ -1,7 +1,7 @@
-"""How far a session is in the lesson: which step, what it predicted, what it has been shown. Kept in the link too.
+"""A session's progress in the lesson: its step, its predictions, and the answers it has seen. Kept in the link too.
 
-In the link: `step` (1 to 5), `guesses` (a letter a step, `-` for none), `shown` (the steps whose answer was seen), and
-in a class `room`, `round` and, for the presenter, `host`.
+In the link: `step` (1 to 5), `guesses` (one letter per step, `-` for none), `shown` (the steps whose answer was seen),
+and in a class `room`, `round` and, for the presenter, `host`.
 """
 
 from __future__ import annotations
@@ -19,9 +19,11 @@ _AT, _SHOWN, _BEGUN = "lesson_step", "lesson_shown", "lesson_begun"
 
 
 def begin(answers: Sequence[Sequence[str]]) -> None:
-    """Take up the lesson where the link or the session left it. `answers` are the possible ones of each step.
+    """Continue the lesson where the link or the session left off; restart it if the presenter has reset the class.
 
-    A class that its presenter has emptied begins again.
+    Args:
+        answers: The possible answers of each step.
+
     """
     if _BEGUN not in st.session_state:
         st.session_state[_BEGUN] = True
@@ -38,27 +40,27 @@ def begin(answers: Sequence[Sequence[str]]) -> None:
 
 
 def key(number: int) -> str:
-    """The name under which a step's guess is kept."""
+    """The key under which a step's guess is kept."""
     return f"lesson-{number}"
 
 
 def step() -> int:
-    """The step on screen, from 1."""
+    """The current step, from 1."""
     return st.session_state.get(_AT, 1)
 
 
 def go(number: int) -> None:
-    """Turn to a step; beyond the ends nothing happens."""
+    """Go to a step; numbers beyond the ends are clipped."""
     st.session_state[_AT] = min(max(number, 1), STEPS)
 
 
 def show(number: int) -> None:
-    """Give the answer of a step away."""
+    """Show the answer of a step."""
     st.session_state[_SHOWN] = {*st.session_state.get(_SHOWN, ()), number}
 
 
 def shown(number: int) -> bool:
-    """Whether the answer of a step may be seen; who asked for it without a guess sees it at once."""
+    """Whether the answer of a step is shown; at once if the user skipped the guess."""
     return number in st.session_state.get(_SHOWN, ()) or guess.given(key(number)) == ""
 
 
@@ -70,12 +72,12 @@ def restart() -> None:
 
 
 def share(answers: Sequence[Sequence[str]]) -> None:
-    """Write into the link where this session is."""
+    """Write this session's progress into the link."""
     letters = ""
     for number, options in enumerate(answers, start=1):
         given = guess.given(key(number))
         letters += ascii_lowercase[options.index(given)] if given in options else "-"
-    told = {
+    parameters = {
         "step": str(step()),
         "guesses": letters if letters.strip("-") else None,
         "shown": "".join(str(number) for number in range(1, STEPS + 1) if shown(number)) or None,
@@ -83,7 +85,7 @@ def share(answers: Sequence[Sequence[str]]) -> None:
         "round": None if classroom.room() is None else str(classroom.joined_round()),
         "host": classroom.host_key(),
     }
-    for name, value in told.items():
+    for name, value in parameters.items():
         if value is None:
             st.query_params.pop(name, None)
         elif st.query_params.get(name) != value:
@@ -91,12 +93,12 @@ def share(answers: Sequence[Sequence[str]]) -> None:
 
 
 def _restore(answers: Sequence[Sequence[str]]) -> None:
-    """Read the link; whatever does not fit is passed over."""
+    """Read the progress from the link; invalid parts are ignored."""
     asked = st.query_params.get("step", "")
     go(int(asked) if asked in "12345" and asked else 1)
     now = classroom.counts()
     if now and st.query_params.get("round", str(now.round)) != str(now.round):
-        return  # the class has begun again since
+        return  # the class was reset since
     given = set()
     for number, (options, letter) in enumerate(zip(answers, st.query_params.get("guesses", ""), strict=False), start=1):
         place = ascii_lowercase.find(letter)
@@ -105,6 +107,6 @@ def _restore(answers: Sequence[Sequence[str]]) -> None:
             given.add(number)
     st.session_state[_SHOWN] = {int(number) for number in st.query_params.get("shown", "") if number in "12345"}
     for number in st.session_state[_SHOWN] - given:
-        guess.keep(key(number), "")  # seen without a guess
+        guess.keep(key(number), "")  # the answer was shown without a guess
     if now and "round" in st.query_params:
         classroom.has_counted(given)

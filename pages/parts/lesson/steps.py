@@ -1,6 +1,6 @@
-"""The lesson's five steps: what is asked, where to look, and what the runs of this server answer.
+"""The lesson's five steps: the question, where to look, and the answer from the runs of this server.
 
-No result is written here. Every answer is computed from `Figures`, so the lesson is right for whatever runs there are.
+No result is written here. Every answer is computed from `Figures`, so the lesson is correct for any runs.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ SHARES = (  # answers that are shares: up to and including this one
     ("25 to 50 in 100", 0.50),
     ("more than half", 1.0),
 )
-PAIRS = (("about 50: a coin toss", 55), ("56 to 70", 70), ("71 to 85", 85), ("86 to 95", 95), ("more than 95", 100))
+PAIRS = (("about 50, a coin toss", 55), ("56 to 70", 70), ("71 to 85", 85), ("86 to 95", 95), ("more than 95", 100))
 COINCIDENCE = ("clearly fewer", "about as many", "clearly more")
 NO_EPSILON = "none of these"
 
 
 @dataclass(frozen=True)
 class Look:
-    """A page with settings of its own."""
+    """A link to a page with certain settings, and what to do there."""
 
     page: str
     label: str
@@ -45,9 +45,9 @@ class Look:
 class Step:
     """One question of the lesson with its answer.
 
-    `right` is the answer that the runs give; None where it is a choice or cannot be judged. `looks` are pages where it
-    can be seen. `picture` has the columns what, value, low, high and arm (`run`, `private` or `control`); `table` more
-    figures, where there are some.
+    `right` is the answer from the runs; None if the question is a choice or cannot be answered. `looks` are pages that
+    show the answer. `picture` has the columns what, value, low, high and arm (`run`, `private` or `control`); `table`
+    has further figures, or is empty.
     """
 
     title: str
@@ -65,7 +65,7 @@ class Step:
 
 
 def steps(figures: Figures, choice: str | None = None) -> tuple[Step, ...]:
-    """The five steps. `choice` is the ε (as the last step names it) that somebody has chosen there."""
+    """The five steps. `choice` is the answer chosen in the last step, an ε in words; None before."""
     made: tuple[Callable[[Figures], Step], ...] = (_repeats, _coincidence, _privacy, _membership)
     return (*(make(figures) for make in made), _decision(figures, choice))
 
@@ -74,29 +74,29 @@ def _repeats(figures: Figures) -> Step:
     named, patients = figures.measured(NAMES), figures.counted(NAMES)
     model = MODEL_NAMES[figures.sweep.model.kind]
     return Step(
-        title="A model read patients' notes. Will it repeat them?",
-        question=f"A small {model} was trained on the notes of {_people(patients)}, without privacy. Then it went on "
-        f"{figures.counted(ATTEMPTS):,} times after {len(PROMPTS)} ordinary openings such as “{PROMPTS[0].text}”. "
-        "Of how many of 100 patients did it write the full name?",
+        title="A model was trained on patients' notes. Does it repeat them?",
+        question=f"A small {model} was trained on the notes of {_people(patients)}, without privacy. It wrote "
+        f"{figures.counted(ATTEMPTS):,} continuations of {len(PROMPTS)} ordinary openings such as "
+        f"“{PROMPTS[0].text}”. For how many of 100 patients did it write the full name?",
         answers=tuple(name for name, _ in SHARES),
         right=_bin(named.value, SHARES),
         looks=(
             Look(
                 "playground",
-                "Ask it yourself",
+                "Try it yourself",
                 {**_pair(figures), "samples": "8"},
                 f"Press “{PROMPTS[0].text}” and read what both models write.",
             ),
         ),
-        reveal=f"Of **{wording.percent(named.value)}** of them ({_interval(named)}; {_trainings(figures)}).",
-        point="Whoever may ask a model trained as usual gets patients out of it."
+        reveal=f"For **{wording.percent(named.value)}** of them ({_interval(named)}; {_trainings(figures)}).",
+        point="Anyone who can query an ordinary model can extract patients' details."
         if figures.exceeds(NAMES)
-        else "This model gives away no more names than chance would; others do.",
-        why="Nobody asked for a certain patient: the openings are those of any note. Training makes likely what stands "
-        "in the notes, and a name that stands in several notes of one person becomes likely too. Only full names of "
-        "patients whose notes it read are counted. Could it have guessed them? That is the next question.",
+        else "This model reveals no more names than chance would; other models do.",
+        why="No prompt asked for a particular patient: any note can start with these openings. Training makes the text "
+        "of the notes more likely, including a name that appears in several notes of one person. Only full names of "
+        "patients in the training notes are counted. Could the model have guessed them? That is the next question.",
         picture=_picture([("patients it was trained on", named, "run")]),
-        axis="patients whose full name it wrote",
+        axis="share of patients whose full name it wrote",
     )
 
 
@@ -118,37 +118,38 @@ def _coincidence(figures: Figures) -> Step:
     if more is False and _below(read, control):
         right = COINCIDENCE[2]
     return Step(
-        title="Whose values are they, and what is a coincidence?",
-        question=f"The same texts hold the {label} of {wording.percent(read.value)} of the patients it read. "
-        f"{_held_out(figures.counted(NAMES, 'heldout'))} held out: it never saw a note of theirs. Of how "
-        f"many of those do the texts hold the {label}, in comparison?",
+        title="Which values are leaks, and which are coincidences?",
+        question=f"The same texts contain the {label} of {wording.percent(read.value)} of the training patients. "
+        f"{_held_out(figures.counted(NAMES, 'heldout'))} held out: the model never saw their notes. For what share of "
+        f"these do the texts contain the {label}, in comparison?",
         answers=COINCIDENCE,
         right=right,
         looks=(
             Look(
                 "canaries",
-                "See what controls change",
+                "See the effect of controls",
                 {**_pair(figures), "view": "Risk score"},
-                "Compare the old score with the one from which its controls were subtracted.",
+                "Compare the old score with the one that subtracts the controls.",
             ),
         ),
-        reveal=f"{label.capitalize()}: **{wording.percent(read.value)}** of those it read, "
-        f"**{wording.percent(control.value)}** of those it never saw. Full name: {wording.percent(names.value)} "
+        reveal=f"{label.capitalize()}: **{wording.percent(read.value)}** of the training patients, "
+        f"**{wording.percent(control.value)}** of the held-out patients. Full name: {wording.percent(names.value)} "
         f"against {wording.percent(held.value)}.",
         point="A leak is what exceeds its control.",
-        why="Some values are shared by many people or are easily hit by chance: a model that writes many dates hits "
-        "some birthdays. So the same count is made for people it cannot know. Where both agree, nothing was "
-        "remembered; where members stand out, it was. A report without a control may call chance a leak.",
+        why="Some values are shared by many people or are easy to hit by chance: a model that writes many dates hits "
+        "some birthdays. So the same count is made for patients the model cannot know. If both counts agree, there is "
+        "no evidence of memorising; if the training patients' count is clearly higher, there is. A report without a "
+        "control may call chance a leak.",
         picture=_picture(
             [
-                (f"{label}: patients it read", read, "run"),
+                (f"{label}: training patients", read, "run"),
                 (f"{label}: held out", control, "control"),
-                ("full name: patients it read", names, "run"),
+                ("full name: training patients", names, "run"),
                 ("full name: held out", held, "control"),
             ]
         ),
-        axis="patients of whom it was written",
-        table=pd.DataFrame(rows, columns=["identifier", "patients it read", "held-out patients", "verdict"]),
+        axis="share of patients whose value it wrote",
+        table=pd.DataFrame(rows, columns=["identifier", "training patients", "held-out patients", "verdict"]),
     )
 
 
@@ -157,21 +158,21 @@ def _privacy(figures: Figures) -> Step:
     best = figures.harmless[-1] if figures.harmless else None
     plain, base = figures.at(PERPLEXITY), figures.at(PERPLEXITY, "base")
     if best is None:
-        found = "Names still came out at each of these."
+        found = "Names still leaked at each of these ε."
     else:
         cost, written = figures.measured(PERPLEXITY, epsilon=best), figures.measured(NAMES, epsilon=best)
         assert plain is not None and base is not None  # measured as the other figures are
         found = (
             f"**{_named(best, figures)}**: full names of {wording.percent(written.value)} of "
-            f"the patients, no more than of held-out ones. What it costs: {_perplexity(figures)} "
+            f"the patients, no more often than of held-out patients. The cost: {_perplexity(figures)} "
             f"**{wording.perplexity_text(cost.value)}** instead of {wording.perplexity_text(plain.value)} without "
-            f"privacy (the public model, which read no note: {wording.perplexity_text(base.value)})."
+            f"privacy (the public model, trained on no note: {wording.perplexity_text(base.value)})."
         )
     shown = [(_named(epsilon, figures), figures.at(NAMES, epsilon=epsilon), "private") for epsilon in figures.epsilons]
     return Step(
-        title="Differential privacy: which ε limits it, and what does it cost?",
-        question=f"The same training with differential privacy, once at each of these ε per {figures.unit}. Which is "
-        "the largest ε up to which the model writes no more full names of patients it read than of held-out ones?",
+        title="Differential privacy: which ε limits leaks, and what does it cost?",
+        question=f"The same model was trained with differential privacy at each of these ε per {figures.unit}. What "
+        "is the largest ε up to which training patients' full names appear no more often than held-out patients'?",
         answers=(*names, NO_EPSILON),
         right=_named(best, figures) if best is not None else NO_EPSILON,
         looks=(
@@ -183,19 +184,21 @@ def _privacy(figures: Figures) -> Step:
                     "at": epsilon_label(figures.shown_epsilon),
                     "risk": "full names",
                 },
-                "Move the slider from left to right: what happens to usefulness, and what to the risk?",
+                "Move the slider from left to right. How do usefulness and risk change?",
             ),
-            Look("defences", "Compare other defences", {}, "What limits names without noise, and what gets around it?"),
+            Look(
+                "defences", "Compare other defences", {}, "Which defences limit names without noise? What evades them?"
+            ),
         ),
         reveal=found,
-        point="At this ε no name came out in this measurement; the price is usefulness."
+        point="At this ε, names did not leak beyond chance in this measurement; the cost is usefulness."
         if best is not None
-        else "No ε here keeps names down to chance: a promise must be small enough to matter.",
-        why=f"Each {figures.unit}'s influence on a step is clipped and covered with noise. A name that only one "
-        f"{figures.unit} teaches drowns in it, while what many notes share is still learned. That no name came out "
-        "here does not say that none can: only ε is a promise against attacks nobody has thought of"
-        f"{', once the noise is secret' if any(map(figures.public_noise, figures.epsilons)) else ''}. Perplexity says "
-        "how surprised the model is by notes of patients it never saw; lower is more useful.",
+        else "No ε here keeps names down to chance: an ε must be small enough to matter.",
+        why=f"Each {figures.unit}'s influence on a step is clipped and covered with noise. The noise drowns out a name "
+        f"that only one {figures.unit} contains, while the model still learns what many notes share. No leak in this "
+        "measurement does not mean that none is possible: only ε is a guarantee against attacks that are not known yet"
+        f"{', once the noise is secret' if any(map(figures.public_noise, figures.epsilons)) else ''}. Perplexity "
+        "measures how well the model predicts notes of patients it never saw; lower is more useful.",
         picture=_picture(
             [
                 *shown,
@@ -203,7 +206,7 @@ def _privacy(figures: Figures) -> Step:
                 ("held out (control)", figures.at(NAMES, "heldout"), "control"),
             ]
         ),
-        axis="patients whose full name it wrote",
+        axis="share of patients whose full name it wrote",
         table=_costs(figures),
     )
 
@@ -214,9 +217,9 @@ def _membership(figures: Figures) -> Step:
     named = _named(figures.shown_epsilon, figures)
     return Step(
         title="Membership: who was in the training data?",
-        question="An attacker gets 100 pairs of notes: one of each pair was trained on, the other is a held-out "
-        "patient's. All they see is how surprised the model without privacy is by each. In how many pairs do they "
-        "pick the right one?",
+        question="An attacker gets 100 pairs of notes. One note of each pair was in the training data, the other is a "
+        "held-out patient's. The attacker sees only the loss of the model without privacy on each note. In how many "
+        "pairs do they pick the training note?",
         answers=tuple(name for name, _ in PAIRS),
         right=_bin(round(100 * plain.value), PAIRS),
         looks=(
@@ -224,22 +227,22 @@ def _membership(figures: Figures) -> Step:
                 "membership",
                 "Set the threshold yourself",
                 {**_pair(figures), "view": "Threshold"},
-                "Move the threshold: whom does it catch, and whom does it wrongly accuse?",
+                "Move the threshold. How many members does it catch, and how many others does it wrongly accuse?",
             ),
         ),
         reveal=f"In **{_pairs(plain)}** pairs without privacy (AUC {plain.value:.2f}, "
-        f"{_interval(plain, '{:.2f}'.format)}), in **{_pairs(private)}** at {named}. The public model, which "
-        f"read none of them: {_pairs(base)}. {_by_patient(figures, math.inf)}",
-        point="A model tells who was there, even where it writes no name."
+        f"{_interval(plain, '{:.2f}'.format)}), in **{_pairs(private)}** at {named}. The public model, trained on none "
+        f"of them: {_pairs(base)}. {_by_patient(figures, math.inf)}",
+        point="A model can reveal who was in its training data, even if it writes no name."
         if plain.low > base.high
-        else "This model does not tell who was there better than the public one does.",
-        why="A model is less surprised by what it has read. In a clinic for one disease, having been there is a "
-        "diagnosis. A model that gives no name away in step 1 can fail here. Differential privacy limits this attack "
-        "and every other one, by its promise and not by having been tried.",
+        else "This model does not reveal who was in its training data better than the public model does.",
+        why="A model's loss is lower on notes it was trained on. In a clinic for one disease, having been a patient "
+        "there is a diagnosis. A model that reveals no name in step 1 can still fail here. Differential privacy limits "
+        "this attack and every other one, because it is a mathematical guarantee and not the result of a test.",
         picture=_picture(
             [("no privacy", plain, "run"), (named, private, "private"), ("public model", base, "control")]
         ),
-        axis="right of 100 pairs",
+        axis="pairs right out of 100",
     )
 
 
@@ -248,22 +251,22 @@ def _decision(figures: Figures, choice: str | None) -> Step:
     at = figures.shown_epsilon if choice is None else by_name.get(choice, figures.shown_epsilon)
     model = MODEL_NAMES[figures.sweep.model.kind]
     return Step(
-        title="Decide: choose ε, and defend it",
-        question="The hospital wants to give such a model to a university. Which training would you sign for?",
+        title="Decide: choose an ε and justify it",
+        question="The hospital wants to give such a model to a university. Which model would you sign off?",
         answers=tuple(by_name),
         right=None,
         looks=(
             Look(
                 "tradeoff",
-                "Look at the figures once more",
+                "Look at the figures again",
                 {"model": model, "at": epsilon_label(at)},
-                "Read what is promised at your ε, and beside it what was measured.",
+                "Read what your ε guarantees and what was measured.",
             ),
             Look(
                 "tradeoff",
                 "Set your own limits",
                 {"model": model, "view": "Which ε?"},
-                "Say how much risk is too much: which ε do these runs recommend?",
+                "Set the risk that you accept. Which ε do these runs recommend?",
             ),
             Look(
                 "report",
@@ -271,20 +274,20 @@ def _decision(figures: Figures, choice: str | None) -> Step:
                 {"runs": figures.run_ids[at]},
                 "Read it as the hospital's privacy board would.",
             ),
-            Look("ledger", "Enter it as given away", {}, "What has been promised once this model is with others?"),
+            Look("ledger", "Record the release", {}, "Which guarantee is left after this model is released?"),
         ),
         reveal=_defence(figures, at),
-        point="An ε is defended by its unit, by what was measured beside its control, and by what it costs.",
-        why="No ε is right by itself. Say for whom it promises something (a note or a patient), what attackers "
-        "could do with it at most, what they did in this audit, and what the model is still good for. Then say what "
-        "was not tested. Whoever chooses no privacy has no promise to show, whatever was measured.",
+        point="Justify an ε by its unit, by the measured risk next to its control, and by its cost.",
+        why="No ε is right by itself. State what it protects (a note or a patient), the most that attackers could do, "
+        "what they did in this audit, and how useful the model still is. Then state what was not tested. If you choose "
+        "no privacy, you have no guarantee to show, whatever was measured.",
         picture=_picture(
             [
                 (name, figures.at(PERPLEXITY, epsilon=epsilon), "run" if math.isinf(epsilon) else "private")
                 for name, epsilon in by_name.items()
             ]
         ),
-        axis=f"{_perplexity(figures)} of held-out notes (lower is more useful)",
+        axis=f"{_perplexity(figures)} on held-out notes (lower is more useful)",
         shares=False,
         table=_costs(figures),
     )
@@ -315,27 +318,27 @@ def _interval(value: Value, number: Callable[[float], str] = wording.percent) ->
 
 
 def _pairs(auc: Value) -> str:
-    """`88 of 100`: how often the right one of two notes is picked, never all of them by rounding."""
+    """`88 of 100`: how often the right one of two notes is picked, never rounded up to all of them."""
     right, of = wording.pairs_of(auc.value)
     return f"{right:,} of {of:,}"
 
 
 def _by_patient(figures: Figures, epsilon: float) -> str:
-    """What the strongest attack that was run does with all notes of a patient together; nothing where none was."""
+    """The result of the strongest attack per patient, which uses all notes of a patient; empty if none was run."""
     found = figures.strongest(epsilon)
     if found is None:
         return ""
     right, of = wording.pairs_of(found.interval.value)
     if found.attacks > 1:
         who = f"the strongest of {found.attacks} attacks (“{found.attack}”)"
-        return f"With all notes of a patient, {who} is right in {right:,} of {of:,} pairs of patients."
+        return f"Given all notes of a patient, {who} is right in {right:,} of {of:,} pairs of patients."
     more = "no other attack was run, and a full audit may find a stronger one"
-    return f"With all notes of a patient, it is right in {right:,} of {of:,} pairs of patients; {more}."
+    return f"Given all notes of a patient, it is right in {right:,} of {of:,} pairs of patients; {more}."
 
 
 def _trainings(figures: Figures) -> str:
     seeds = figures.seeds()
-    return "one training" if seeds == 1 else f"mean of {seeds} trainings"
+    return "one run" if seeds == 1 else f"mean of {seeds} runs"
 
 
 def _named(epsilon: float, figures: Figures) -> str:
@@ -347,21 +350,21 @@ def _perplexity(figures: Figures) -> str:
 
 
 def _below(value: Value, control: Value) -> bool:
-    """Whether a figure is below its control for certain."""
+    """Whether a figure is clearly below its control: their intervals do not overlap."""
     return value.high < control.low
 
 
 def _defence(figures: Figures, epsilon: float) -> str:
-    """Promise, measured risk beside its control, and cost of one ε."""
+    """Guarantee, measured risk next to its control, and cost of one ε."""
     privacy, control = figures.sweep.privacy, figures.at(NAMES, "heldout", epsilon)
     names, auc, cost = (figures.measured(metric, epsilon=epsilon) for metric in (NAMES, AUC, PERPLEXITY))
     against = f" (held-out patients: {wording.percent(control.value)})" if control else ""
     public = figures.public_noise(epsilon)
-    promise = "Promise, were its noise secret" if public else "Promise"
+    guarantee = "Guarantee if its noise were secret" if public else "Guarantee"
     return "\n".join(
         (
             f"**{_named(epsilon, figures)}**",
-            f"- {promise}: {wording.odds_sentence(epsilon, privacy.delta, privacy.unit)}"
+            f"- {guarantee}: {wording.odds_sentence(epsilon, privacy.delta, privacy.unit)}"
             f"{f' {SENTENCE}' if public else ''}",
             f"- Measured: full names of {wording.percent(names.value)} of the patients{against}; the loss attack of "
             f"step 4 is right in {_pairs(auc)} pairs of notes. {_by_patient(figures, epsilon)}",
@@ -372,17 +375,17 @@ def _defence(figures: Figures, epsilon: float) -> str:
 
 
 def _costs(figures: Figures) -> pd.DataFrame:
-    """Every ε with promise, risk and cost."""
+    """Every ε with its guarantee, risk and cost."""
     privacy, rows = figures.sweep.privacy, []
     perplexity = _perplexity(figures)
     for epsilon in (*figures.epsilons, math.inf):
         names, auc, cost = (figures.measured(metric, epsilon=epsilon) for metric in (NAMES, AUC, PERPLEXITY))
         right, of = wording.right_of(wording.most_right_guesses(epsilon, privacy.delta))
-        promise = "no limit" if math.isinf(epsilon) or right == of else f"{right:,} of {of:,}"
+        limit = "no limit" if math.isinf(epsilon) or right == of else f"{right:,} of {of:,}"
         rows.append(
             (
                 _named(epsilon, figures),
-                promise,
+                limit,
                 wording.percent(names.value),
                 f"{auc.value:.2f}",
                 wording.perplexity_text(cost.value),

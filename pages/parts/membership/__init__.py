@@ -1,1 +1,1 @@
-"""Parts of the Membership page: ROC curves under the guarantee's ceiling, histograms, all attacks."""
+"""Parts of the Membership page: ROC curves with the guarantee's ceiling, histograms, all attacks."""

@@ -1,4 +1,4 @@
-"""The pictures of the Membership page: ROC curves under the guarantee's ceiling, histograms, all attacks in a row."""
+"""The charts of the Membership page: ROC curves with the guarantee's ceiling, histograms, all attacks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LAYOUT: dict[str, Any] = {"margin": {"t": 10, "b": 10, "l": 10, "r": 10}, "dragm
 
 
 def band_colour(colour: str) -> str:
-    """The same colour, see-through."""
+    """The same colour, translucent."""
     red, green, blue = (int(colour[place : place + 2], 16) for place in (1, 3, 5))
     return f"rgba({red},{green},{blue},0.15)"
 
@@ -33,9 +33,14 @@ def roc(
     *,
     log: bool,
 ) -> go.Figure:
-    """ROC curves by (number of the run, its name, attack), and the ceilings of the runs that promise something.
+    """ROC curves, and the ceilings of the runs with a guarantee.
 
-    `curves` are bands on a grid (`membership_curve.curve`), `corners` the exact curves (`membership_curve.steps`).
+    Args:
+        curves: Bands on a grid (`core.evaluation.membership.curve.curve`) by number of the run, its name and attack.
+        corners: The exact curves (`core.evaluation.membership.curve.steps`) by the same keys.
+        ceilings: What each guarantee allows, by number and name of the run.
+        log: Whether both axes are logarithmic.
+
     """
     figure = go.Figure()
     attacks = list(dict.fromkeys(attack for _, _, attack in curves))
@@ -66,7 +71,7 @@ def roc(
     figure.add_scatter(
         x=grid,
         y=grid,
-        name="a blind guess",
+        name="random guessing",
         mode="lines",
         hoverinfo="skip",
         line={"color": chart_style.CONTROL, "dash": "dot", "width": 2},
@@ -78,10 +83,10 @@ def roc(
             name=f"{name}: what the guarantee allows",
             mode="lines",
             line={"color": chart_style.BUDGET, "width": 3, "dash": ("dash", "dot")[number % 2]},
-            hovertemplate="at %{x:.1%} accused nobody may catch more than %{y:.1%}<extra>the guarantee</extra>",
+            hovertemplate="with %{x:.1%} accused, no attack may catch more than %{y:.1%}<extra>the guarantee</extra>",
         )
     kind = "log" if log else "linear"
-    ends = [np.log10(SMALLEST_RATE), 0.01] if log else [0.0, 1.005]  # a little more, or the tick at 100 % is lost
+    ends = [np.log10(SMALLEST_RATE), 0.01] if log else [0.0, 1.005]  # a little more, to keep the tick at 100 %
     figure.update_xaxes(title="others wrongly accused (false-positive rate)", type=kind, range=ends, tickformat="~%")
     figure.update_yaxes(title="members caught (true-positive rate)", type=kind, range=ends, tickformat="~%")
     figure.update_layout(height=560, legend={"orientation": "h", "y": -0.18, "yanchor": "top"}, **LAYOUT)
@@ -89,7 +94,7 @@ def roc(
 
 
 def histogram(units: Units, threshold: float) -> go.Figure:
-    """Scores of members and of others as shares of each group, with the threshold between “other” and “member”."""
+    """Histogram of the scores of members and of others, as shares of each group, with the threshold."""
     low, high = np.quantile(units.score, [0.005, 0.995])
     edges = np.linspace(low, high, 41) if high > low else np.array([low - 0.5, low + 0.5])
     figure = go.Figure()
@@ -127,9 +132,12 @@ def histogram(units: Units, threshold: float) -> go.Figure:
 
 
 def attacks(tables: Mapping[str, pd.DataFrame], order: Sequence[str]) -> go.Figure:
-    """AUC of every attack with its interval, one colour a run; the symbol says what access the attack needs.
+    """AUC of every attack with its interval: one colour per run, one symbol per kind of access.
 
-    Each table has columns attack, access, value, low, high.
+    Args:
+        tables: By run name, a table with the columns attack, access, value, low, high.
+        order: The attacks from top to bottom.
+
     """
     figure = go.Figure()
     places = {attack: at for at, attack in enumerate(order)}
@@ -151,8 +159,8 @@ def attacks(tables: Mapping[str, pd.DataFrame], order: Sequence[str]) -> go.Figu
                 hovertemplate="%{customdata[0]}: AUC %{x:.3f}, 95 % interval %{customdata[1]:.3f} to "
                 f"%{{customdata[2]:.3f}}<extra>{name}</extra>",
             )
-    chart_style.level(figure, "a blind guess: 0.5", x=0.5)
-    figure.update_xaxes(title="AUC: how often a member's<br>score beats another's")
+    chart_style.level(figure, "random guessing: 0.5", x=0.5)
+    figure.update_xaxes(title="AUC: how often a member<br>scores above a non-member")
     figure.update_yaxes(tickvals=list(places.values()), ticktext=list(places), autorange="reversed")
     figure.update_layout(
         height=170 + 46 * len(places), legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}, **LAYOUT

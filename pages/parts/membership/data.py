@@ -1,4 +1,4 @@
-"""What the Membership page shows of each run: scores of a full audit, or the loss alone of the quick one."""
+"""What the Membership page shows for each run: scores of the full audit, or only the loss from the quick audit."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from core.evaluation.membership.units import units
 from core.runs.run import Run
 from pages.parts.session import owner, resources
 
-RESAMPLES = 300  # behind a band on the screen; the table of a full audit has the run's own number
+RESAMPLES = 300  # for a band on screen; the table of a full audit uses the run's own number
 
 
 def access(attack: str) -> str:
-    """What an attack needs to see: black-box, grey-box or white-box."""
+    """The access that an attack needs: black-box, grey-box or white-box."""
     return REGISTRY[attack].access if attack in REGISTRY else "grey-box"
 
 
 def described(attacks: Sequence[str]) -> pd.DataFrame:
-    """What each attack does, in one sentence; what it needs to see, its row of the papers' table and its cost."""
+    """Each attack in one sentence, the access it needs, its row in docs/methods/membership.md, and its cost."""
     known = [REGISTRY[name] for name in attacks if name in REGISTRY]
     return pd.DataFrame(
         {
             "attack": [one.name for one in known],
-            "in a sentence": [one.sentence for one in known],
+            "what it does": [one.sentence for one in known],
             "access": [one.access for one in known],
             "source": [one.source for one in known],
             "cost": [one.cost for one in known],
@@ -37,7 +37,7 @@ def described(attacks: Sequence[str]) -> pd.DataFrame:
 
 
 def scores(run: Run) -> pd.DataFrame:
-    """The `scores` rows of a run's full audit; the loss scores of its quick audit where there is none."""
+    """The `scores` rows of a run's full audit; the loss scores of its quick audit if there is none."""
     audit = owner.workspace().audit(run.id)
     stamp = tuple((name, outcome.finished) for name, outcome in audit.outcomes().items())
     return _scores(run.id, stamp, str(run.folder), run)
@@ -54,12 +54,12 @@ def _scores(run_id: str, stamp: tuple, folder: str, _run: Run) -> pd.DataFrame:
 
 
 def figures(run: Run, attacks: Sequence[str]) -> pd.DataFrame:
-    """The `membership` rows of these attacks: those of the run's full audit, and made here where it has none.
+    """The `membership` rows of these attacks: from the run's full audit, or computed here if it has none.
 
-    An audit that was stopped, or is under way, has scores and no figures of them yet.
+    An audit that was stopped or is running has scores but no figures yet.
     """
     stored, found = owner.workspace().audit(run.id).table("membership"), scores(run)
-    parts = [found.head(0).pipe(membership, resamples=1, seed=0)]  # no rows, and the columns
+    parts = [found.head(0).pipe(membership, resamples=1, seed=0)]  # the columns, without rows
     for attack in attacks:
         rows = stored[stored["attack"] == attack] if len(stored) else stored
         if rows.empty:
@@ -75,7 +75,7 @@ def _quick_figures(key: tuple, attack: str, _scores: pd.DataFrame, seed: int) ->
 
 
 def roc_curve(run: Run, attack: str, level: str, length: str) -> pd.DataFrame | None:
-    """The ROC curve with its band; None where members or others have no such notes."""
+    """The ROC curve with its band; None if members or others have no such notes."""
     found = scores(run)
     return _curve(found.attrs["key"], attack, level, length, found[found["attack"] == attack], run.spec.audit.seed)
 

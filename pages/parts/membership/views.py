@@ -1,4 +1,4 @@
-"""The views of the Membership page, each drawn for the runs and attacks that were chosen (name → run)."""
+"""The views of the Membership page, each drawn for the chosen runs (name → run) and attacks."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from core.evaluation.wording import interval_text, percent
 from core.runs.run import Run
 from pages.parts.common import chart_style, guess
 from pages.parts.common.data_table import data_table
-from pages.parts.common.public_noise import say_where_public
+from pages.parts.common.public_noise import caption_public_noise
 from pages.parts.membership import charts as membership_charts
 from pages.parts.membership import data
 from pages.parts.membership.methods import HOW
 
 WORDS = {"sample": ("note", "notes"), "admission": ("admission", "admissions"), "patient": ("patient", "patients")}
-ALLOWED = 0.10  # others that may be accused in the question asked first
+ALLOWED = 0.10  # share of others that may be accused in the first question
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What is looked at: the runs by name, the attacks, and the units that are judged."""
+    """The user's choice: the runs by name, the attacks, the unit, and the length of notes."""
 
     runs: dict[str, Run]
     attacks: Sequence[str]
@@ -39,7 +39,7 @@ class Choice:
     length: str
 
     def units(self, run: Run, attack: str) -> Units | None:
-        """The judged units of one attack on one run; None where it was not made or has no such notes."""
+        """The scored units of one attack on one run; None if it was not run or has no such notes."""
         found = data.scores(run)
         rows = found[found["attack"] == attack]
         try:
@@ -49,7 +49,7 @@ class Choice:
 
 
 def how(view: str) -> None:
-    """The fold that says how a picture is computed."""
+    """The fold that says how a chart is computed."""
     with st.expander("How is this computed?"):
         st.markdown(HOW[view])
 
@@ -63,24 +63,24 @@ def roc_view(choice: Choice) -> None:
         if (table := _curve(choice, run, attack)) is not None
     }
     if not curves:
-        st.info("Too few notes of this kind: members and others both need some.", icon=":material/group_off:")
+        st.info("Too few notes of this kind: both members and others are needed.", icon=":material/group_off:")
         return
     (_, name, attack), first = next(iter(curves.items()))
     thing = WORDS[choice.level][1]
     answer = guess.first(
-        f"An attacker may wrongly accuse 10 of 100 {thing} that were not in the training notes. How many of 100 that "
-        f"were does the attack “{attack}” catch in the model “{name}”?",
-        ["10, like a blind guess", "about 20", "about 40", "80 or more"],
+        f"An attacker may wrongly accuse 10 of 100 {thing} that were not in the training data. Of 100 {thing} in the "
+        f"training data, how many does the attack “{attack}” catch for the model “{name}”?",
+        ["10, as by random guessing", "about 20", "about 40", "80 or more"],
         key=f"roc-{choice.runs[name].id}-{attack}-{choice.level}",
     )
     if answer is None:
         return
     row = first.iloc[(first["fpr"] - ALLOWED).abs().argmin()]
-    guess.told(
+    guess.show_answer(
         answer,
-        f"It is {100 * row['tpr']:.0f} of 100 ({interval_text(row['low'], row['high'], lambda x: f'{100 * x:.0f}')}) "
-        f"for “{name}” by {attack}; a blind guess would catch {100 * row['fpr']:.0f}."
-        + _fewer_accused(choice, name, attack),
+        f"The attack “{attack}” catches {100 * row['tpr']:.0f} of 100 "
+        f"({interval_text(row['low'], row['high'], lambda x: f'{100 * x:.0f}')}) for “{name}”; random guessing would "
+        f"catch {100 * row['fpr']:.0f}." + _fewer_accused(choice, name, attack),
     )
     log = st.segmented_control("Axes", ["linear", "log"], default="linear", required=True, key="axes") == "log"
     ceilings = _ceilings(choice)
@@ -92,16 +92,17 @@ def roc_view(choice: Choice) -> None:
     for (_, name), ceiling in ceilings.items():
         if ceiling.per_note:
             st.caption(
-                f"“{name}” promises ε for one note, everything else that was trained on unchanged. Here all notes of a "
-                "patient were in or out together and tell of each other: a curve above the line would be no proof of a "
-                "broken promise. The audit of ε on the page Canaries is."
+                f"“{name}” has an ε per note: the guarantee compares training with and without one note, all other "
+                "notes unchanged. Here, all notes of a patient were in or out together and reveal each other. So a "
+                "curve above the line would not prove that the guarantee is broken. The audit of ε on the page "
+                "Canaries can do so."
             )
         if ceiling.group > 1:
             st.markdown(
-                f"“{name}” promises ε for one note. For somebody with {ceiling.group} notes that is "
-                f"ε = {ceiling.epsilon:.3g}{'' if ceiling.delta < 1 else ', and δ above 1: nothing at all'}."
+                f"“{name}” has an ε per note. For a patient with {ceiling.group} notes this means "
+                f"ε = {ceiling.epsilon:.3g}{'' if ceiling.delta < 1 else ', and δ above 1: no guarantee at all'}."
             )
-    say_where_public(choice.runs)
+    caption_public_noise(choice.runs)
     data_table(
         pd.concat([table.assign(run=name, attack=attack) for (_, name, attack), table in curves.items()]),
         name="membership-roc",
@@ -113,26 +114,26 @@ def roc_view(choice: Choice) -> None:
 
 
 def _fewer_accused(choice: Choice, name: str, attack: str) -> str:
-    """` Caught when fewer may be accused: 1 in 100: 12 % (7 % to 17 %); …`, of the rates that have a figure."""
+    """` With fewer accused, it catches: at 1 in 100: 12 % (7 % to 17 %); …`, for the rates that have a figure."""
     rows = at_rates(choice)
     rows = rows[(rows["run"] == name) & (rows["attack"] == attack)].set_index("may accuse")
-    told = []
+    parts = []
     for rate in ROC_RATES[1:]:
         if rate not in rows.index:
             continue
         row = rows.loc[rate]
         if math.isnan(row["catches"]):
-            told.append(f"1 in {1 / rate:,.0f}: {row['note']}")
+            parts.append(f"1 in {1 / rate:,.0f}: {row['note']}")
         else:
             caught = f"{percent(row['catches'])} ({interval_text(row['low'], row['high'])})"
-            told.append(f"1 in {1 / rate:,.0f}: {caught}")
-    return f" Caught when fewer may be accused: {'; '.join(told)}." if told else ""
+            parts.append(f"1 in {1 / rate:,.0f}: {caught}")
+    return f" Share caught if fewer may be accused: {'; '.join(parts)}." if parts else ""
 
 
 def at_rates(choice: Choice) -> pd.DataFrame:
-    """What each attack catches at most when 10 %, 1 % or 0.1 % may be accused, with the rate it really accused.
+    """The most that each attack catches if 10 %, 1 % or 0.1 % may be accused, with the actual share accused.
 
-    Columns: run, attack, may accuse, accuses, catches, low, high, note; NaN and a note where too few others exist.
+    Columns: run, attack, may accuse, accuses, catches, low, high, note; NaN and a note if there are too few others.
     """
     rows = []
     for name, run in choice.runs.items():
@@ -158,7 +159,7 @@ def _curve(choice: Choice, run: Run, attack: str) -> pd.DataFrame | None:
 
 
 def _ceilings(choice: Choice) -> dict[tuple[int, str], Ceiling]:
-    """What each private run's guarantee allows, by number and name of the run."""
+    """The ceiling from each private run's guarantee, by number and name of the run."""
     found = {}
     for number, (name, run) in enumerate(choice.runs.items()):
         judged = next((one for attack in choice.attacks if (one := choice.units(run, attack)) is not None), None)
@@ -168,17 +169,19 @@ def _ceilings(choice: Choice) -> dict[tuple[int, str], Ceiling]:
 
 
 def threshold_view(choice: Choice) -> None:
-    """The scores of one attack on one run, with a threshold to move and who is caught by it."""
+    """The scores of one attack on one run, with a movable threshold and its effect."""
     left, right = st.columns(2)
     name = left.selectbox("Model", list(choice.runs), key="histogram-run")
     attack = right.selectbox("Attack", list(choice.attacks), key="histogram-attack")
     judged = choice.units(choice.runs[name], attack)
     if judged is None:
-        st.info(f"“{name}” has not had the attack “{attack}”, or has no such notes.", icon=":material/group_off:")
+        st.info(
+            f"The attack “{attack}” was not run on “{name}”, or there are no such notes.", icon=":material/group_off:"
+        )
         return
     answer = guess.first(
-        "Where would you draw the line, so that it catches most members and accuses few others?",
-        ["There is a clear gap", "There is some room", "There is no such line"],
+        "Is there a threshold that catches most members and accuses few others?",
+        ["yes, a clear gap", "partly", "no"],
         key=f"line-{choice.runs[name].id}-{attack}-{choice.level}",
     )
     if answer is None:
@@ -190,7 +193,7 @@ def threshold_view(choice: Choice) -> None:
 
 @st.fragment
 def _movable(judged: Units, own: float, level: str, key: str) -> None:
-    """Slider, sentence and histogram: only they are drawn anew when the threshold moves."""
+    """Slider, sentence and histogram: only these are redrawn when the threshold moves."""
     low, high = (float(end) for end in np.quantile(judged.score, [0.0, 1.0]))
     step = max((high - low) / 400, 1e-12)
     start = float(np.clip(own, low, high))
@@ -220,28 +223,30 @@ def _leakage(found: Caught) -> str:
     called = found.members + found.others
     base = percent(found.of_members / (found.of_members + found.of_others))
     leakage = f"{tpr - fpr:+.3f}".replace("-", "−")
-    told = f"That is {percent(tpr)} less {percent(fpr)}: a privacy leakage of {leakage}, where a blind guess gets 0."
+    sentence = f"That is {percent(tpr)} minus {percent(fpr)}: a privacy leakage of {leakage}. Random guessing gives 0."
     if not called:
-        return told
-    return f"{told} Of the {called:,} called members {percent(found.members / called)} are members (of all: {base})."
+        return sentence
+    return (
+        f"{sentence} Of the {called:,} called members, {percent(found.members / called)} are members (of all: {base})."
+    )
 
 
 def _population(judged: Units) -> str:
-    """Where the population's thresholds are, in words; nothing for a quick audit, which does not score it."""
-    told = []
+    """The population's thresholds in a sentence; empty for a quick audit, which does not score the population."""
+    parts = []
     for alpha in (0.10, 0.01):
         threshold, note = population_threshold(judged.population, alpha)
         if math.isfinite(threshold):
-            told.append(f"at {threshold:.4g}".replace("-", "−") + f" at most {percent(alpha)} of them are accused")
+            parts.append(f"at {threshold:.4g}".replace("-", "−") + f", at most {percent(alpha)} of them are accused")
         elif len(judged.population):
-            told.append(note)
-    if not told:
+            parts.append(note)
+    if not parts:
         return ""
-    return f" An attacker may set the threshold by patients who never were in the data: {'; '.join(told)}."
+    return f" An attacker may set the threshold with patients who were never in the data: {'; '.join(parts)}."
 
 
 def attacks_view(choice: Choice) -> None:
-    """AUC of every attack on the chosen runs, white-box beside the others."""
+    """AUC of every attack on the chosen runs."""
     tables = {}
     for name, run in choice.runs.items():
         table = data.figures(run, choice.attacks)
@@ -250,7 +255,7 @@ def attacks_view(choice: Choice) -> None:
         tables[name] = table[keep].assign(access=table.loc[keep, "attack"].map(data.access))
     found = pd.concat([table.assign(run=name) for name, table in tables.items()], ignore_index=True)
     if found.empty:
-        st.info("Too few notes of this kind: members and others both need some.", icon=":material/group_off:")
+        st.info("Too few notes of this kind: both members and others are needed.", icon=":material/group_off:")
         return
     order = found.groupby("attack")["value"].max().sort_values(ascending=False).index.tolist()
     offered = [attack for attack in choice.attacks if attack in order[:6]]  # not in the order of the answer
@@ -262,9 +267,9 @@ def attacks_view(choice: Choice) -> None:
     seen = Interval(best["value"], best["low"], best["high"])
     chosen = best_of(seen, len(found), least=0.0, most=1.0)
     corrected = f", corrected for choosing the best of {len(found)}" if len(found) > 1 else ""
-    guess.told(
+    guess.show_answer(
         answer,
-        f"Highest here: {best['attack']} on “{best['run']}”, AUC {best['value']:.3f} "
+        f"The best here: {best['attack']} on “{best['run']}”, AUC {best['value']:.3f} "
         f"({interval_text(chosen.low, chosen.high, lambda x: f'{x:.3f}')}{corrected}).",
     )
     alt = (
@@ -274,7 +279,7 @@ def attacks_view(choice: Choice) -> None:
     shown = found[["run", "attack", "access", "value", "low", "high", "n"]].rename(columns={"value": "AUC"})
     data_table(shown, name="membership-attacks")
     with st.expander("What does each attack do?"):
-        st.dataframe(data.described(order), hide_index=True, alt="Every attack in one sentence, and what it needs")
+        st.dataframe(data.described(order), hide_index=True, alt="Each attack in one sentence, and what it needs")
     how("attacks")
 
 

@@ -1,4 +1,4 @@
-"""The picture of the Patients page: how well members are told from held-out patients by rarity, rarest left."""
+"""The charts of the Patients page: how well members are told from held-out patients, by rarity, rarest left."""
 
 from __future__ import annotations
 
@@ -16,10 +16,15 @@ SIDES = "held-out patients: score percentile"
 
 
 def bars(table: pd.DataFrame, control: pd.DataFrame | None, selected: int | None) -> go.Figure:
-    """One bar a kept bucket from a blind guess up or down, with its interval; each bar can be clicked.
+    """One clickable bar per kept bucket, from an AUC of 0.5 up or down, with its interval.
 
-    Beside it the public model's AUC as a mark and the held-out patients' mean score percentile as a line. `table` and
-    `control` are tables of core.evaluation.rarity.leakage.leakage; `selected` is a bucket.
+    The public model's AUC is a mark, and the held-out patients' mean score percentile is a line.
+
+    Args:
+        table: The table of `core.evaluation.rarity.leakage.leakage`.
+        control: The same table for the public model; None if there is none.
+        selected: The selected bucket, from 0; None for all.
+
     """
     kept = table[table["kept"]]
     figure = go.Figure()
@@ -59,11 +64,11 @@ def bars(table: pd.DataFrame, control: pd.DataFrame | None, selected: int | None
             hovertemplate="public model by its loss, bucket %{x}: AUC %{y:.3f}<extra></extra>",
         )
     figure.update_xaxes(title="bucket, from the rarest disease profiles", dtick=1)
-    return _framed(figure).update_yaxes(title="AUC, and percentile of the line")
+    return _framed(figure).update_yaxes(title="AUC (line: percentile)")
 
 
 def lines(tables: Mapping[str, pd.DataFrame], colours: Mapping[str, str]) -> go.Figure:
-    """Several runs or attacks over rarity, a line each, by name; one without a colour of its own gets one."""
+    """AUC against rarity, one line per run or attack, by name; a name without an entry in `colours` gets a colour."""
     figure = go.Figure()
     others = [name for name in tables if name not in colours]
     for name, table in tables.items():
@@ -89,7 +94,7 @@ def lines(tables: Mapping[str, pd.DataFrame], colours: Mapping[str, str]) -> go.
 
 
 def _framed(figure: go.Figure) -> go.Figure:
-    chart_style.level(figure, "a blind guess", y=BLIND)
+    chart_style.level(figure, "random guessing", y=BLIND)
     figure.update_yaxes(title="AUC within the bucket")
     figure.update_layout(
         height=430,

@@ -1,4 +1,4 @@
-"""The sidebar of the Patients page: run, attack, what is judged, and who is let through; all of it in the link."""
+"""The sidebar of the Patients page: run, attack, unit, comparison and filters; all of it is in the link."""
 
 from __future__ import annotations
 
@@ -15,24 +15,25 @@ from pages.parts.patients import data
 from pages.parts.patients.data import Choice
 from pages.parts.pickers import run_picker
 
-BESIDE = ("this run alone", "other ε", "other models", "other attacks")
+BESIDE = ("this run only", "other ε", "other models", "other attacks")
 ANY = "any"
 ATTACK = (
-    "“ratio base” compares the model with the public one, so that notes which are easy for any model do not look as if "
-    "they were known; “loss” does not. An attack that judges few patients, or nearly all of them rightly, cannot tell."
+    "“ratio base” compares the model with the public model, so that notes that are easy for any model do not look like "
+    "training notes; “loss” does not correct for this. An attack that scores few patients, or gets nearly all of them "
+    "right, cannot answer the question."
 )
 
 
 def choose(runs: Sequence[Run]) -> tuple[Choice, str]:
-    """Draw the sidebar; the choice, and what stands beside the run (one of BESIDE)."""
+    """Draw the sidebar. Returns the choice, and what the run is compared with (one of BESIDE)."""
     keep = KEEP
     with st.sidebar:
         run = run_picker.pick("Model", runs, run_picker.default_pair(runs)[0], key="run")
         attacks = list(data.attacks(run))
         attack = st.selectbox("Attack", attacks, key="attack", help=ATTACK, **keep)
         levels: list[Level] = ["patient", "admission"]
-        level = st.segmented_control("Judge each", levels, default="patient", required=True, key="judge", **keep)
-        beside = st.segmented_control("Beside", list(BESIDE), default=BESIDE[0], required=True, key="beside", **keep)
+        level = st.segmented_control("Evaluate per", levels, default="patient", required=True, key="judge", **keep)
+        beside = st.segmented_control("Compare", list(BESIDE), default=BESIDE[0], required=True, key="beside", **keep)
         st.subheader("Only patients with")
         filters = _filters()
     return Choice(run, attack, level, filters), beside
@@ -40,9 +41,9 @@ def choose(runs: Sequence[Run]) -> tuple[Choice, str]:
 
 def _filters() -> Filters:
     keep = KEEP
-    code = st.text_input("a code that starts with", key="code", placeholder="E11", max_chars=10, **keep)
+    code = st.text_input("an ICD code starting with", key="code", placeholder="E11", max_chars=10, **keep)
     written = st.selectbox(
-        "a field that prompts extracted", [ANY, *(field.name for field in FIELDS)], key="field", **keep
+        "a field extracted by prompts", [ANY, *(field.name for field in FIELDS)], key="field", **keep
     )
     left, right = st.columns(2)
     youngest = left.number_input("age from", 0, 130, None, 1, key="age_from", placeholder="any", **keep)
@@ -52,11 +53,11 @@ def _filters() -> Filters:
     return Filters(code.strip(), youngest, oldest, least, most, "" if written == ANY else written)
 
 
-def told(filters: Filters) -> str:
-    """The filters in words, for a caption; empty when none is set."""
+def filters_text(filters: Filters) -> str:
+    """The filters in words, for a caption; empty if none is set."""
     parts = []
     if filters.code:
-        parts.append(f"a code that starts with {filters.code.upper()}")
+        parts.append(f"an ICD code starting with {filters.code.upper()}")
     if filters.field:
         parts.append(f"an extracted {FIELD[filters.field].label}")
     for low, high, what in (

@@ -1,4 +1,4 @@
-"""What the Patients page asks, kept while nothing changes: aggregates and single patients, never whole tables."""
+"""The Patients page's queries, cached while nothing changes: aggregates and single patients, never whole tables."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from core.runs.patients.queries import Filters, PatientTables, Scored, judges
 from core.runs.run import Run
 from pages.parts.session import owner, resources
 
-A_PAGE = 15  # patients listed at once
+PAGE_SIZE = 15  # patients listed at once
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What is looked at: a run, the attack that judges, what it judges, who is let through."""
+    """The user's choice: a run, an attack, the unit that it scores, and the filters."""
 
     run: Run
     attack: str
@@ -36,7 +36,7 @@ class Choice:
 
 
 def tables(run: Run) -> PatientTables:
-    """The patients of a run's cohort. The cohort is made (and stored) if it is not on disk."""
+    """The patients of a run's cohort. The cohort is built and stored if it is not on disk."""
     space = owner.workspace()
     folder = space.corpus_folder(run.spec.corpus)
     if folder is None:
@@ -51,12 +51,12 @@ def _tables(folder: str) -> PatientTables:
 
 
 def wordings(run: Run) -> dict[str, str]:
-    """What the codes of the run's cohort are called: code → words."""
+    """The descriptions of the codes of the run's cohort: code → words."""
     return _wordings(None if run.spec.corpus.imported is None else str(tables(run).patients), tables(run))
 
 
 def has_codes(run: Run) -> bool:
-    """Does anybody of the run's cohort have an ICD code? Notes that were brought may come without any."""
+    """Whether any patient of the run's cohort has an ICD code. Uploaded notes may come without codes."""
     return run.spec.corpus.imported is None or _has_codes(str(tables(run).patients), tables(run))
 
 
@@ -66,30 +66,30 @@ def _has_codes(folder: str, _tables: PatientTables) -> bool:
 
 
 @resources.cached_object(max_entries=4, show_spinner=False)
-def _wordings(brought: str | None, _tables: PatientTables) -> dict[str, str]:
-    if brought is None:
+def _wordings(imported: str | None, _tables: PatientTables) -> dict[str, str]:
+    if imported is None:
         return {condition.code: condition.wording for condition in catalogue().conditions}
     return words_of(_tables.codes(), _tables.described())
 
 
 def attacks(run: Run) -> dict[str, Scored]:
-    """Every attack that judged patients of a run, by name: the ratio to the public model first, then the loss."""
+    """Every attack that scored patients of a run, by name: the ratio to the public model first, then the loss."""
     space = owner.workspace()
     return judges(run, space.audit(run.id), public_model(run))
 
 
 def public_model(run: Run) -> Run | None:
-    """The run of the public model on the same notes; None for itself, and where it is not there."""
+    """The public model's run on the same notes; None if there is none, or if this is it."""
     return None if run.spec.is_base else owner.workspace().find(run.spec.base_spec())
 
 
 def hits(run: Run) -> Path:
-    """Where the run's finds stand."""
+    """The file with the run's hits."""
     return run.folder / "tables" / "hits.parquet"
 
 
 def _profiled(run: Run, level: Level) -> PatientTables:
-    """The patients of a run's cohort with their profiles on this level made."""
+    """The patients of a run's cohort, with their disease profiles on this level computed."""
     there = tables(run)
     return _with_profiles(str(there.patients), level, there, wordings(run))
 
@@ -107,7 +107,7 @@ def bucket_table(choice: Choice) -> pd.DataFrame:
 
 
 def trends(choice: Choice) -> dict[str, Trend]:
-    """Whether rarer patients leak more, by attack of the run: tested at the patient, corrected over these attacks."""
+    """Whether rarer patients leak more, by attack: tested per patient, corrected over all attacks on the run."""
     by_patient = replace(choice, level="patient")
     made = {name: replace(by_patient, attack=name) for name in attacks(choice.run)}
     found = {name: _leakage(*_key(one), one)[2] for name, one in made.items()}
@@ -115,7 +115,7 @@ def trends(choice: Choice) -> dict[str, Trend]:
 
 
 def _key(choice: Choice) -> tuple[str, tuple, Level, str, Filters]:
-    """What an answer depends on; every audited attack's file counts, since all of them judge each patient."""
+    """The cache's key. It includes every audited attack's file, since all of them score each patient."""
     files = sorted({file for one in attacks(choice.run).values() for file in one.files})
     stamp = tuple((file, Path(file).stat().st_mtime_ns) for file in files)
     return choice.run.id, stamp, choice.level, choice.attack, choice.filters
@@ -125,7 +125,7 @@ def _key(choice: Choice) -> tuple[str, tuple, Level, str, Filters]:
 def _leakage(
     run_id: str, stamp: tuple, level: Level, attack: str, filters: Filters, _choice: Choice
 ) -> tuple[np.ndarray, pd.DataFrame, Trend | None]:
-    """Edges of the buckets, the figures of each, and on the level of patients the trend over them."""
+    """The bucket edges, the figures of each bucket, and, if the unit is the patient, the trend over buckets."""
     found = _profiled(_choice.run, level).judged(attacks(_choice.run)[attack], level, filters, hits(_choice.run))
     edges = bucket_edges(found["log_probability"].to_numpy(), found["member"].to_numpy(), found["patient"].to_numpy())
     return edges, leakage(found, edges), trend(found, edges) if level == "patient" else None
@@ -147,14 +147,14 @@ def _patients(
     page: int,
     _choice: Choice,
 ) -> pd.DataFrame:
-    return _listing(_choice, bucket)(limit=A_PAGE, offset=(page - 1) * A_PAGE)
+    return _listing(_choice, bucket)(limit=PAGE_SIZE, offset=(page - 1) * PAGE_SIZE)
 
 
 def every_patient(choice: Choice, bucket: int | None) -> Callable[[], pd.DataFrame]:
-    """A function that looks up all patients of a bucket (None: of all), for a download.
+    """A function that looks up all patients of a bucket (None: of all buckets), for a download.
 
-    Downloads are made outside of the session, where nobody's own notes can be seen: what belongs to the session is
-    looked up here, not in the function.
+    Downloads are made outside of the session, where uploaded notes cannot be accessed. So everything that belongs to
+    the session is looked up here, not in the function.
     """
     return _listing(choice, bucket)
 
@@ -176,9 +176,17 @@ def _listing(choice: Choice, bucket: int | None) -> Callable[..., pd.DataFrame]:
 
 
 def patient(run: Run, attack: str, patient_id: str, *, all_attacks: bool = True) -> dict | None:
-    """One patient as an attack on a run sees them (a row of `PatientTables.in_bucket`); None if it judged them not.
+    """One patient as scored by an attack on a run.
 
-    Without `all_attacks` only that attack counts among those that catch the patient.
+    Args:
+        run: The run.
+        attack: The attack's name.
+        patient_id: The patient's ID.
+        all_attacks: Whether to count all attacks that catch the patient; otherwise only this one.
+
+    Returns:
+        The row of `PatientTables.in_bucket`; None if the attack has no score for the patient.
+
     """
     made = attacks(run)
     if attack not in made:
@@ -195,7 +203,10 @@ def patient(run: Run, attack: str, patient_id: str, *, all_attacks: bool = True)
 
 
 def epsilon(run: Run) -> float:
-    """Target ε of a run, with words of its own the total; ∞ without privacy, 0 for the public model, NaN given σ."""
+    """Target ε of a run, or the total ε if it has a vocabulary from the notes.
+
+    ∞ without privacy, 0 for the public model, NaN if σ was given instead of ε.
+    """
     if run.spec.is_base:
         return 0.0
     if not run.spec.privacy.private:
@@ -207,10 +218,10 @@ def epsilon(run: Run) -> float:
 
 
 def other_epsilons(run: Run, runs: Sequence[Run]) -> list[Run]:
-    """Runs that read the same notes with the same model at every ε there is, one each, of this run's seed if it can be.
+    """Runs of the same model on the same notes, one per ε, in order of ε, with this run's seed if possible.
 
-    By rising ε. A defence of the training notes, or words of its own, would change more than ε: only runs with this
-    run's stand beside it, and the public model, which reads no notes. What its own words may cost is part of ε.
+    A defence of the training notes or a vocabulary from the notes would change more than ε. So only runs with the same
+    ones are compared, and the public model, which is trained on no notes. The cost of the vocabulary is part of ε.
     """
     alike = [
         one
@@ -223,17 +234,17 @@ def other_epsilons(run: Run, runs: Sequence[Run]) -> list[Run]:
 
 
 def _own_pieces(run: Run) -> int:
-    """How many entries of its own a run's word list may have; 0 for the public list alone."""
+    """The maximum number of vocabulary entries from the notes; 0 if a run has only the public list."""
     return 0 if run.spec.vocabulary is None else run.spec.vocabulary.pieces
 
 
 def comparable(attack: str, runs: Sequence[Run]) -> list[Run]:
-    """The runs of which an attack says something: the ratio to the public model says nothing of that model itself."""
+    """The runs for which an attack is defined: the ratio to the public model is not defined for that model itself."""
     return [run for run in runs if attack != RATIO or not run.spec.is_base]
 
 
 def other_models(run: Run, runs: Sequence[Run]) -> list[Run]:
-    """Runs that read the same notes with the same privacy, one a kind of model, of this run's seed if it can be."""
+    """Runs on the same notes with the same privacy, one per kind of model, with this run's seed if possible."""
 
     def given(one: Run) -> tuple:
         spec = one.spec

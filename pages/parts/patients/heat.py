@@ -1,4 +1,4 @@
-"""A note with what training changed for each word as a heat line: computed when asked for, then kept."""
+"""A note as a heat map of how training changed each word's likelihood: computed on demand, then cached."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from core.evaluation.memorisation.note_heat import Token
     from core.models.build import LanguageModel
 
-FULL = 8.0  # nats at which a colour is at its strongest
+FULL = 8.0  # nats from which a colour is at its strongest
 STEPS = 5
 COLOURS = {"learned": "#d55e00", "unlearned": "#56b4e9"}
 
 
 def _rules() -> str:
-    """A background and a line under it for each colour and step; both lie over the page's own background."""
+    """CSS rules with a background and an underline for each colour and step, blended with the page's background."""
     return "\n".join(
         f".{name}{step} {{ background: color-mix(in srgb, {colour} {75 * step // STEPS}%, transparent); "
         f"border-bottom: {step}px solid {colour}; border-radius: 2px; }}"
@@ -44,13 +44,13 @@ def _model(folder: str, base: bool, _run: Run) -> LanguageModel:
     return public_model(_run.spec.model, _run.vocabulary) if base else _run.model()
 
 
-@resources.cached_data(max_entries=500, show_spinner="Asking both models about every word")
+@resources.cached_data(max_entries=500, show_spinner="Scoring every word with both models")
 def gains(folder: str, note_id: str, text: str, _run: Run) -> list[Token]:
-    """What a run gained on each token of a note over the public model. Raises what loading a model raises."""
+    """The gain in log-likelihood (nats) of each token over the public model. Raises what loading a model raises."""
     from core.evaluation.memorisation.note_heat import note_gains
 
     spec = _run.spec.model
-    words = "" if _run.vocabulary is None else _run.id  # its own words are added to the public model's
+    words = "" if _run.vocabulary is None else _run.id  # the run's own words are added to the public model's
     base = _model(f"{spec.kind}-{spec.size}-{spec.base}-{words}", True, _run)
     return note_gains(_model(folder, False, _run), base, text)
 
@@ -59,8 +59,9 @@ def key_html() -> str:
     """What the colours mean."""
     return (
         f'{STYLE}<div class="heat-key"><span><span class="learned{STEPS}">orange</span> likelier to this model than to '
-        f"the public one, strongest from {FULL:.0f} nats ({math.exp(FULL):,.0f} times) on</span>"
-        f'<span><span class="unlearned{STEPS}">blue</span> less likely</span><span>thicker line: larger</span></div>'
+        f"the public model; the strongest colour starts at {FULL:.0f} nats ({math.exp(FULL):,.0f} times)</span>"
+        f'<span><span class="unlearned{STEPS}">blue</span> less likely</span>'
+        "<span>thicker line: larger difference</span></div>"
     )
 
 
@@ -71,17 +72,17 @@ def heat_html(text: str, tokens: Sequence[Token]) -> str:
         pieces.append(html.escape(visible(text[at : token.start])))
         step = min(STEPS, round(STEPS * abs(token.gain) / FULL))
         style = f' class="{"learned" if token.gain > 0 else "unlearned"}{step}"' if step else ""
-        told = f"{token.gain:+.1f} nats"
-        pieces.append(f'<span{style} title="{told}">{html.escape(visible(text[token.start : token.end]))}</span>')
+        gain = f"{token.gain:+.1f} nats"
+        pieces.append(f'<span{style} title="{gain}">{html.escape(visible(text[token.start : token.end]))}</span>')
         at = token.end
     return f'<div class="heat">{"".join(pieces)}{html.escape(visible(text[at:]))}</div>'
 
 
 def summary(text: str, tokens: Sequence[Token], most: int = 5) -> str:
-    """The heat line in words: the mean, and the tokens that gained most."""
+    """The heat map in words: the mean gain, and the tokens with the largest gains."""
     if not tokens:
         return "No word to compare."
     mean = sum(token.gain for token in tokens) / len(tokens)
     top = sorted(tokens, key=lambda token: -token.gain)[:most]
     named = ", ".join(f"“{visible(text[token.start : token.end]).strip()}” {token.gain:+.1f}" for token in top)
-    return f"Mean gain {mean:+.2f} nats a token over {len(tokens)} tokens; most on {named}."
+    return f"Mean gain {mean:+.2f} nats per token over {len(tokens)} tokens; largest for {named}."

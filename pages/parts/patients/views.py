@@ -1,4 +1,4 @@
-"""The Patients page from buckets to one patient: the answer, the picture, and the patients of a bucket."""
+"""The Patients page above the single patient: the answer, the chart, and the patients of a bucket."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ from pages.parts.common import chart_style
 from pages.parts.common.data_table import csv_button, data_table
 from pages.parts.patients import charts as patient_charts
 from pages.parts.patients import controls, data
-from pages.parts.patients.data import A_PAGE, Choice
+from pages.parts.patients.data import PAGE_SIZE, Choice
 from pages.parts.patients.methods import HOW
 from pages.parts.pickers import run_picker
 
 ALL = "all"
 NO_CODES = (
-    "These notes came without ICD codes, so nobody's diseases are rarer than another's: all patients are in one "
-    "bucket. Bring the notes again with a table of identifiers that has a column `icd_codes`, or as a folder of "
-    "MIMIC-III, to compare rare and common diseases."
+    "These notes have no ICD codes, so the rarity of diseases is unknown and all patients are in one bucket. To "
+    "compare rare and common diseases, upload the notes again with a table of identifiers that has a column "
+    "`icd_codes`, or as a folder of MIMIC-III."
 )
 
 
 def buckets_view(choice: Choice, beside: str, runs: Sequence[Run]) -> int | None:
-    """The answer, the picture and its table; returns the chosen bucket (None: all of them)."""
+    """The answer, the chart and its table; returns the chosen bucket (None: all of them)."""
     table = data.bucket_table(choice)
     drawn = bool(table["kept"].any())
     options = [ALL, *(str(bucket + 1) for bucket in table["bucket"])]
@@ -74,38 +74,40 @@ def buckets_view(choice: Choice, beside: str, runs: Sequence[Run]) -> int | None
 
 
 def _answer(choice: Choice) -> None:
-    """The answer in a heading, its figures below."""
+    """The answer in a heading, with its figures below."""
     found = data.trends(choice)[choice.attack]
     st.markdown(f"### {headline(choice.attack, found)}")
-    at_patient = " Tested patient by patient, also while admissions are drawn." if choice.level == "admission" else ""
+    at_patient = " The test is per patient, even if the chart shows admissions." if choice.level == "admission" else ""
     st.caption(f"{figures_sentence(found)}{at_patient}")
 
 
 def spread(table: pd.DataFrame, choice: Choice) -> str:
-    """How many buckets there are, and which have no figure."""
+    """How many buckets there are, and how many have no figure."""
     bare, count = table[~table["kept"]], len(table)
     unit = "patients" if choice.level == "patient" else "admissions"
-    only = controls.told(choice.filters)
-    parts = [f"{count} bucket{'s' * (count != 1)} of about equally many {unit}, by how rare the set of diagnoses is"]
+    only = controls.filters_text(choice.filters)
+    parts = [f"{count} bucket{'s' * (count != 1)} with about equally many {unit}, by rarity of the set of diagnoses"]
     if len(bare):
         people = int(bare["members"].sum() + bare["heldout"].sum())
         parts.append(
             f"{len(bare)} with fewer than {LEAST} members or {LEAST} held-out patients "
-            f"{'has' if len(bare) == 1 else 'have'} no figure ({people:,} patients; they are in the list)"
+            f"{'has' if len(bare) == 1 else 'have'} no figure ({people:,} patients, who are in the list)"
         )
     return "; ".join(parts) + "." + (f" Only patients with {only}." if only else "")
 
 
 def _why_empty(choice: Choice, table: pd.DataFrame) -> str:
-    if table.empty and choice.level == "admission" and not controls.told(choice.filters):
+    if table.empty and choice.level == "admission" and not controls.filters_text(choice.filters):
         return (
-            "The notes of this cohort do not name their patients' codes, so admissions have no profile: judge patients."
+            "The notes of this cohort do not mention their patients' codes, so admissions have no profile. Evaluate "
+            "per patient instead."
         )
     if table.empty:
-        return "Nobody passes these filters. Clear one of them to see patients again."
+        return "No patient matches these filters. Clear one of them to see patients."
     return (
         f"Too few patients to compare: a bucket needs {LEAST} members and {LEAST} held-out patients that this attack "
-        "judged and the filters let through. Widen the filters or choose another attack. The list below has everybody."
+        "scored and that match the filters. Widen the filters or choose another attack. The list below has all "
+        "patients."
     )
 
 
@@ -121,7 +123,7 @@ def _one_run(choice: Choice, table: pd.DataFrame, bucket: int | None) -> None:
     if base is not None:
         control = data.bucket_table(replace(choice, run=base, attack=LOSS))
     figure = patient_charts.bars(table, control if control is None or len(control) == len(table) else None, bucket)
-    alt = f"AUC in {int(table['kept'].sum())} buckets from rarest to most common disease profiles."
+    alt = f"AUC in {int(table['kept'].sum())} buckets, from the rarest to the most common disease profiles."
     chart_style.show(figure, key=key, alt=alt, on_select=clicked)
     st.caption(
         f"{run_picker.label(choice.run)}, attack “{choice.attack}”. AUC: how often a member scores above a held-out "
@@ -147,14 +149,14 @@ def _several(choice: Choice, beside: str, runs: Sequence[Run]) -> None:
         alt=alt,
         column_config=columns,
     )
-    told = (
-        "Change: how the AUC goes from the most common to the rarest profiles; above 0, rarer patients leak more. p is "
-        "corrected over the attacks of each run. ρ held out: above 0, held-out patients with rarer profiles score "
-        "higher."
+    caption = (
+        "Change: the difference in AUC from the most common to the rarest profiles; above 0, rarer patients leak more. "
+        "p is corrected over the attacks of each run; a small p means that chance rarely gives such a change. ρ held "
+        "out: above 0, held-out patients with rarer profiles score higher."
     )
     if left:
-        told += f" {left} more have not had the attack “{choice.attack}”: `python -m core audit RUN --suite full`"
-    st.caption(told)
+        caption += f" Not yet run on {left} more: “{choice.attack}” (`python -m core audit RUN --suite full`)."
+    st.caption(caption)
     rows = pd.concat([one.assign(line=name, bucket=one["bucket"] + 1) for name, one in found.items()])
     data_table(rows, name="patients-beside")
 
@@ -163,7 +165,7 @@ OTHER_ATTACKS = "other attacks"
 
 
 def side_by_side(choice: Choice, beside: str, runs: Sequence[Run]) -> tuple[dict[str, tuple[Choice, str | None]], int]:
-    """What stands beside a choice, by name, each with the colour it has on every page; and how many lack the attack."""
+    """What a choice is compared with, by name, each with its colour on every page; and how many lack the attack."""
     if beside == OTHER_ATTACKS:
         return {name: (replace(choice, attack=name), None) for name in data.attacks(choice.run)}, 0
     if beside == "other models":
@@ -182,14 +184,14 @@ def side_by_side(choice: Choice, beside: str, runs: Sequence[Run]) -> tuple[dict
 
 
 def _end_colour(run: Run) -> str | None:
-    """The public model and the one without privacy look alike on every page; those between have no colour yet."""
+    """The fixed colours of the public model and of the run without privacy; None for the runs between them."""
     if run.spec.is_base:
         return chart_style.CONTROL
     return None if run.spec.privacy.private else chart_style.RISK
 
 
 def comparison(tested: Mapping[str, Trend], what: str = "run") -> pd.DataFrame:
-    """One row a run or attack: its AUC over all patients, how that changes with rarity, and what the test says."""
+    """One row per run or attack: its AUC over all patients, how it changes with rarity, and the test's verdict."""
     rows = [
         (name, one.auc, one.slope.value, one.corrected, one.heldout_rho, verdict_of(one))
         for name, one in tested.items()
@@ -201,13 +203,13 @@ def comparison(tested: Mapping[str, Trend], what: str = "run") -> pd.DataFrame:
 
 
 def patients_view(choice: Choice, bucket: int | None) -> None:
-    """The patients of the bucket, the likeliest members first; a click on a row opens the patient."""
+    """The patients of the bucket, highest attack score first; a click on a row opens the patient."""
     where = "all buckets" if bucket is None else f"bucket {bucket + 1}"
     state = f"{choice.run.id}-{choice.attack}-{choice.level}-{hash(choice.filters)}-{bucket}"
     page = st.session_state.get(f"page-{state}") or 1
     found = data.patients(choice, bucket, page=page)
     if found.empty:
-        st.info(f"Nobody in {where} passes the filters.", icon=":material/filter_alt_off:")
+        st.info(f"No patient in {where} matches the filters.", icon=":material/filter_alt_off:")
         return
     total, key = int(found["total"].iloc[0]), f"patients-{state}-{page}"
 
@@ -217,9 +219,9 @@ def patients_view(choice: Choice, bucket: int | None) -> None:
             st.session_state["patient"] = found["patient_id"].iloc[rows[0]]
 
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
-        st.markdown(f"**{total:,} patients** of {where}, the likeliest members first", width="content")
-        if total > A_PAGE:
-            st.pagination(math.ceil(total / A_PAGE), key=f"page-{state}")
+        st.markdown(f"**{total:,} patients** of {where}, highest attack score first", width="content")
+        if total > PAGE_SIZE:
+            st.pagination(math.ceil(total / PAGE_SIZE), key=f"page-{state}")
     st.dataframe(
         shown(found, choice.run),
         hide_index=True,
@@ -230,8 +232,8 @@ def patients_view(choice: Choice, bucket: int | None) -> None:
         alt=f"{total} patients of {where}",
         column_config=_columns(),
     )
-    everybody = data.every_patient(choice, bucket)
-    csv_button(lambda: for_csv(everybody()), name=f"patients-{where.replace(' ', '-')}")
+    all_patients = data.every_patient(choice, bucket)
+    csv_button(lambda: for_csv(all_patients()), name=f"patients-{where.replace(' ', '-')}")
 
 
 def shown(found: pd.DataFrame, run: Run) -> pd.DataFrame:
@@ -261,16 +263,16 @@ def _columns() -> dict:
     number = st.column_config.NumberColumn
     return {
         "rarer than": number("rarer than", format="percent", help="Share of patients whose profile is more common."),
-        "score percentile": number(format="percent", help="Share of held-out patients who score less."),
-        "caught by": st.column_config.TextColumn(help="Attacks that call this patient a member, at their thresholds."),
-        "extracted": st.column_config.TextColumn(help="Fields that prompts made the model write."),
+        "score percentile": number(format="percent", help="Share of held-out patients with a lower score."),
+        "caught by": st.column_config.TextColumn(help="Attacks that call this patient a member at their thresholds."),
+        "extracted": st.column_config.TextColumn(help="Fields that the model wrote after prompts."),
         "texts": number(help="Generated texts with a value of this patient."),
         "profile": st.column_config.TextColumn(width="large"),
     }
 
 
 def fields(names: Any) -> str:
-    """Labels of PHI fields, or nothing."""
+    """Labels of PHI fields, separated by commas; empty if there are none."""
     return (
         ", ".join(FIELD[name].label for name in names)
         if isinstance(names, (list, tuple)) or hasattr(names, "tolist")
@@ -279,7 +281,7 @@ def fields(names: Any) -> str:
 
 
 def for_csv(found: pd.DataFrame) -> pd.DataFrame:
-    """The rows as a file has them: every column, lists joined."""
+    """The rows for the CSV file: every column, lists joined."""
     joined = found.drop(columns="total").assign(
         icd_codes=found["icd_codes"].map(" ".join), fields=found["fields"].map(fields)
     )

@@ -1,4 +1,4 @@
-"""Choosing or shaping a cohort: the same widgets, and the same choice, on every page and in the link."""
+"""Choosing or designing a cohort: the same widgets, and the same choice, on every page and in the link."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from core.spec import CORPUS_PRESETS, CorpusSpec
 from pages.parts.common.query_params import KEEP
 from pages.parts.uploads import form
 
-LIVE_NOTES = 60_000  # a few seconds; a larger hospital is a command, not a click
+LIVE_NOTES = 60_000  # a few seconds; a larger cohort is built from the command line
 PRESETS = {
     **{"classroom": "classroom", "study": "study", "mimic-scale": "MIMIC scale", "smoke": "tiny"},
     **{"own": "custom", "brought": "my notes"},
@@ -23,20 +23,22 @@ VARIANTS = {
 
 
 def choose_cohort() -> CorpusSpec | None:
-    """The widgets that pick or shape a hospital, the same on every page and in the link.
+    """The widgets that choose or design a cohort, the same on every page and in the link.
 
-    None: there is nothing to show yet; an error was shown, or no notes have been brought (`asks_for_notes`).
+    Returns:
+        The cohort; None if there is nothing to show yet, because an error was shown or no notes were uploaded
+        (`asks_for_notes`).
+
     """
     name = st.segmented_control(
-        "Hospital",
+        "Cohort",
         list(PRESETS),
         default="classroom",
         required=True,
         format_func=PRESETS.__getitem__,
         key="cohort",
         bind="query-params",
-        help="A preset, a hospital shaped by you (the same settings always give the same patients), or notes that you "
-        "bring.",
+        help="A preset, a custom hospital (the same settings always give the same patients), or notes that you upload.",
     )
     if name == "brought":
         upload = form.choose()
@@ -47,12 +49,12 @@ def choose_cohort() -> CorpusSpec | None:
 
 
 def ask_for_notes() -> None:
-    """Choose notes of one's own, before the widgets are drawn (a button's callback)."""
+    """Select uploaded notes, before the widgets are drawn (a button's callback)."""
     st.session_state["cohort"] = "brought"
 
 
 def asks_for_notes() -> bool:
-    """Did the viewer choose notes of their own, brought or still to be brought?"""
+    """Whether the viewer selected uploaded notes, whether or not any were uploaded yet."""
     return st.session_state.get("cohort") == "brought"
 
 
@@ -63,10 +65,12 @@ def _shape_hospital() -> CorpusSpec | None:
         left, middle, right = st.columns(3)
         with left:
             patients = st.number_input("Patients", 4, 200_000, default.patients, 10, key="patients", **keep)
-            notes = st.slider("Notes a patient (mean)", 1.0, 30.0, default.notes_per_patient, 0.5, key="notes", **keep)
+            notes = st.slider(
+                "Notes per patient (mean)", 1.0, 30.0, default.notes_per_patient, 0.5, key="notes", **keep
+            )
             variant = st.selectbox("Wording", list(VARIANTS), format_func=VARIANTS.__getitem__, key="wording", **keep)
             length = st.selectbox(
-                "Length of a note",
+                "Length of notes",
                 list(LENGTHS),
                 list(LENGTHS).index(default.note_length),
                 format_func=LENGTHS.__getitem__,
@@ -86,7 +90,7 @@ def _shape_hospital() -> CorpusSpec | None:
                 **keep,
             )
             generic = st.slider(
-                "Notes without any patient detail",
+                "Notes without patient details",
                 0,
                 100,
                 round(100 * default.generic_rate),
@@ -96,7 +100,7 @@ def _shape_hospital() -> CorpusSpec | None:
                 **keep,
             )
             copied = st.slider(
-                "Notes that repeat a paragraph of the one before",
+                "Notes that copy a paragraph from the previous note",
                 0,
                 100,
                 round(100 * default.copy_forward),
@@ -141,13 +145,15 @@ def sentence(error: ValidationError) -> str:
 
 
 def describe(spec: CorpusSpec) -> str:
-    """One line on what a spec will build, or what was brought."""
+    """One line on what a spec will build, or what was uploaded."""
     if spec.imported is not None:
+        deduplicated = (
+            "" if spec.deduplicated is None else " Copies were removed, so ε covers only the remaining notes."
+        )
         return (
-            f"Your notes: {spec.patients:,} patients, trained on or held out, and {spec.population:,} kept apart; "
-            f"about {_notes(spec):,} notes, of which {100 * spec.naming_rate:.0f}\u00a0% name somebody; "
-            f"{spec.canaries:,} canary sentences."
-            f"{'' if spec.deduplicated is None else ' Copies were left out, so a promise (ε) speaks of the others.'}"
+            f"Your notes: {spec.patients:,} patients, members or held out, and {spec.population:,} population "
+            f"patients; about {_notes(spec):,} notes, of which {100 * spec.naming_rate:.0f}\u00a0% name someone; "
+            f"{spec.canaries:,} canary sentences.{deduplicated}"
         )
     kind = "short notes" if spec.note_length == "brief" else "notes"
     return (
@@ -158,7 +164,7 @@ def describe(spec: CorpusSpec) -> str:
 
 
 def hospital_name(spec: CorpusSpec) -> str:
-    """`classroom hospital`, or `hospital of 60 patients` for one that was shaped; with the variant of its notes."""
+    """`classroom hospital`, or `hospital of 60 patients` for a custom one; with the variant of its notes."""
     if spec.imported is not None:
         return f"own notes of {spec.patients + spec.population:,} patients"
     regular = spec.model_copy(update={"variant": "regular"})
@@ -168,22 +174,22 @@ def hospital_name(spec: CorpusSpec) -> str:
 
 
 def too_large_to_build(spec: CorpusSpec) -> bool:
-    """True when building this cohort here would keep the page waiting for minutes."""
+    """Whether building this cohort here would keep the page waiting for minutes."""
     return spec.imported is None and _notes(spec) > LIVE_NOTES
 
 
 def show_command(spec: CorpusSpec) -> None:
-    """Say that this cohort is built by a command, and which."""
+    """Say that this cohort must be built from the command line, and with which command."""
     st.info(
-        f"About {_notes(spec):,} notes are too many to build while a page waits (the limit here is {LIVE_NOTES:,}).",
+        f"About {_notes(spec):,} notes are too many to build on this page (the limit is {LIVE_NOTES:,}).",
         icon=":material/terminal:",
     )
     preset = next((name for name, known in CORPUS_PRESETS.items() if known == spec), None)
     if preset:
-        st.markdown("Build it once from the command line; it is written in pieces and needs little memory:")
+        st.markdown("Build it once from the command line. It is written in parts and needs little memory:")
         st.code(f"python -m core corpus --preset {preset} --out {preset}-notes", language="bash")
     else:
-        st.markdown("Make the hospital smaller: fewer patients, or fewer notes a patient.")
+        st.markdown("Make the cohort smaller: choose fewer patients or fewer notes per patient.")
 
 
 def _notes(spec: CorpusSpec) -> int:

@@ -1,4 +1,4 @@
-"""Choosing a run: its name in words, always with ε's unit, and which two runs make a fair pair."""
+"""Choosing a run: its name in words, always with the unit of ε, and which two runs make a fair pair."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from pages.parts.session import owner, resources
 
 
 def privacy_label(run: Run) -> str:
-    """`no privacy`, `ε = 8 per note · DP`, or that it is the public model; a raw σ also tells the ε it came to."""
+    """`no privacy`, `ε = 8 per note · DP`, or that it is the public model; a given σ is shown with its ε."""
     privacy = run.spec.privacy
     if run.spec.is_base:
-        return "public model, read no notes"
+        return "public model, not trained on notes"
     if not privacy.private:
         return "no privacy"
     if run.spec.vocabulary is not None:
-        return f"ε = {_epsilon_in_all(str(run.folder), run):.3g} per {privacy.unit} · DP, its own words among it"
+        return f"ε = {_total_epsilon(str(run.folder), run):.3g} per {privacy.unit} · DP, vocabulary included"
     if privacy.target_epsilon is not None:
         return f"ε = {privacy.target_epsilon:.3g} per {privacy.unit} · DP"
     spent = _epsilon_spent(run)
-    told = "ε not recorded" if spent is None else f"ε = {spent:.3g} per {privacy.unit}"
-    return f"{told} · DP, σ = {privacy.noise_multiplier:.3g}"
+    epsilon = "ε not recorded" if spent is None else f"ε = {spent:.3g} per {privacy.unit}"
+    return f"{epsilon} · DP, σ = {privacy.noise_multiplier:.3g}"
 
 
 @resources.cached_data(max_entries=128, show_spinner=False)
-def _epsilon_in_all(folder: str, _run: Run) -> float:
-    """ε of training and words together; a finished run's never changes."""
+def _total_epsilon(folder: str, _run: Run) -> float:
+    """ε of training and vocabulary together; it never changes for a finished run."""
     assert _run.privacy is not None  # asked of private runs
     return _run.privacy.epsilon()
 
 
 def _epsilon_spent(run: Run) -> float | None:
-    """ε after the last step, as the trainer recorded it."""
+    """ε after the last step, as recorded by the trainer; None if it was not recorded."""
     try:
         spent = run.table("history")["epsilon"].dropna()
     except TableMissing:
@@ -48,7 +48,7 @@ def _epsilon_spent(run: Run) -> float | None:
 
 
 def label(run: Run) -> str:
-    """A run's name in words: model, privacy, and what sets it apart from the shipped classroom runs."""
+    """A run's name in words: model, privacy, and what differs from the shipped classroom runs."""
     spec = run.spec
     parts = [MODEL_NAMES[spec.model.kind], privacy_label(run)]
     if spec.model.size != "tiny" or spec.model.base != "assets":
@@ -68,14 +68,14 @@ def label(run: Run) -> str:
 
 
 def labels(runs: Sequence[Run]) -> dict[str, str]:
-    """Label of every run by its id; labels that would be the same end with the id."""
+    """The label of every run by its id; equal labels get the id at their end."""
     named = {run.id: label(run) for run in runs}
     seen = list(named.values())
     return {run_id: name if seen.count(name) == 1 else f"{name} · {run_id}" for run_id, name in named.items()}
 
 
 def metrics(run: Run) -> pd.DataFrame:
-    """A run's metrics table, read once: a finished run never changes. Raises TableMissing; not to be changed."""
+    """A run's metrics table, read once and shared: do not modify it. Raises TableMissing."""
     return _metrics(str(run.folder), run.status.finished, run)
 
 
@@ -90,7 +90,7 @@ def promptable() -> list[Run]:
 
 
 def default_pair(runs: Sequence[Run]) -> tuple[Run | None, Run | None]:
-    """A run without privacy, and the private run that differs from it least: same model and cohort, ε next to 8."""
+    """A run without privacy, and the private run most like it: same model and cohort, ε closest to 8."""
     open_runs = [run for run in runs if not run.spec.privacy.private and not run.spec.is_base]
     open_runs = [run for run in open_runs if run.spec.defence is None and run.spec.vocabulary is None] or open_runs
     private = [run for run in runs if run.spec.privacy.private]
@@ -111,13 +111,18 @@ def default_pair(runs: Sequence[Run]) -> tuple[Run | None, Run | None]:
 
 
 def audited_first(runs: Sequence[Run]) -> list[Run]:
-    """Runs that a full audit has something of come first, then shipped ones; the public base models last."""
+    """All runs: those with attacks of a full audit first, then shipped ones; the public base models last."""
     there = {run.id: bool(owner.workspace().audit(run.id).outcomes()) for run in runs}
     return sorted(runs, key=lambda run: (run.spec.is_base, not there[run.id], not run.shipped))
 
 
 def pick_two(runs: Sequence[Run]) -> dict[str, Run]:
-    """Two select boxes side by side, and the chosen runs by a short name that tells them apart (one if it is twice)."""
+    """Two select boxes side by side.
+
+    Returns:
+        The chosen runs by a short name that distinguishes them; one entry if both boxes have the same run.
+
+    """
     first, second = default_pair(runs)
     left, right = st.columns(2)
     with left:
@@ -136,14 +141,14 @@ def pick_two(runs: Sequence[Run]) -> dict[str, Run]:
 def pick(title: str, runs: Sequence[Run], default: Run | None, *, key: str) -> Run:
     """A select box over `runs` (not empty). The choice is kept in the session and in the link (`?key=<run id>`).
 
-    `bind="query-params"` would put the label into the link, which changes when further runs appear; ids do not.
+    `bind="query-params"` would put the label into the link. Labels change when further runs appear; ids do not.
     """
     ids = [run.id for run in runs]
     names, widget, last = labels(runs), f"pick_{key}", f"picked_{key}"
     asked = next((run_id for run_id in (st.query_params.get(key), st.session_state.get(last)) if run_id in ids), None)
 
     def share() -> None:
-        if st.session_state[widget] in ids:  # a browser may still send a label of before
+        if st.session_state[widget] in ids:  # a browser may still send an old label
             st.session_state[last] = st.query_params[key] = st.session_state[widget]
 
     start = asked or (default.id if default is not None else ids[0])

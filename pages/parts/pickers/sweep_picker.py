@@ -1,4 +1,4 @@
-"""Choosing among families of runs: names that differ, and a choice by id that stays when further runs finish."""
+"""Choosing among sweeps: distinct names, and a choice by id that stays valid when further runs finish."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from pages.parts.pickers.cohort_picker import hospital_name
 
 
 def curve_name(sweep: Sweep) -> str:
-    """Cohort, unit and δ, recipe: what tells the curves of one model apart, mostly."""
-    promise = (
+    """Cohort, unit and δ, epochs: what usually distinguishes the curves of one model."""
+    privacy = (
         f"per {sweep.privacy.unit}, δ = {delta_text(sweep.privacy.delta)}" if sweep.training else "without privacy"
     )
     if sweep.privacy.noise_source == "secret":
-        promise += ", secret noise"
-    return f"{hospital_name(sweep.corpus)} · {promise} · {epochs_text(_recipe(sweep).epochs)}"
+        privacy += ", secret noise"
+    return f"{hospital_name(sweep.corpus)} · {privacy} · {epochs_text(_recipe(sweep).epochs)}"
 
 
 def setting_name(sweep: Sweep) -> str:
@@ -31,8 +31,8 @@ def setting_name(sweep: Sweep) -> str:
     return f"{chart_style.MODEL_NAMES[sweep.model.kind]} · {hospital_name(sweep.corpus)}"
 
 
-def told_apart(found: Sequence[Sweep], name: Callable[[Sweep], str]) -> dict[str, str]:
-    """A name for each family's id. Equal ones get what differs: batch, the cohort's digest, at last the family's id."""
+def distinct_names(found: Sequence[Sweep], name: Callable[[Sweep], str]) -> dict[str, str]:
+    """A distinct name for each sweep's id. Equal names get what differs: batch size, cohort digest, or sweep id."""
     names = {sweep.id: name(sweep) for sweep in found}
     for detail in (_batch, lambda one: f"cohort {one.corpus.digest()[:6]}", lambda one: one.id):
         alike: dict[str, list[Sweep]] = defaultdict(list)
@@ -64,17 +64,27 @@ def pick(
     place: DeltaGenerator,
     help: str | None = None,  # noqa: A002 - as Streamlit names it
 ) -> Sweep:
-    """A select box over `found` (not empty). The choice is kept in the session and in the link (`?key=<family id>`).
+    """A select box over `found` (not empty). The choice is kept in the session and in the link (`?key=<sweep id>`).
 
-    The choice is by id, as in `run_picker.pick`, since `labels` may change when further families appear; they hold no
-    counts of runs, for browsers go on sending the label of before. Of an id that is gone (the first private run made a
-    curve out of runs without privacy) the same cohort, model and audit are taken.
+    The choice is by id, as in `run_picker.pick`, since `labels` may change when further sweeps appear. Labels contain
+    no counts of runs, because browsers keep sending an old label. If an id is gone (the first private run turned runs
+    without privacy into a curve), the sweep with the same cohort, model and audit is taken.
+
+    Args:
+        title: The label of the box.
+        found: The sweeps to choose from.
+        labels: The name of each sweep by id.
+        key: The link's parameter.
+        widget: The widget's key.
+        place: The container to draw in.
+        help: The tooltip.
+
     """
     ids, last = [sweep.id for sweep in found], f"picked_{key}"
     start = _known((st.query_params.get(key), st.session_state.get(last)), ids)
 
     def share() -> None:
-        if st.session_state[widget] in ids:  # a browser may still send a label of before
+        if st.session_state[widget] in ids:  # a browser may still send an old label
             st.session_state[last] = st.query_params[key] = st.session_state[widget]
 
     chosen = place.selectbox(
@@ -84,12 +94,12 @@ def pick(
 
 
 def _known(asked: Sequence[str | None], ids: Sequence[str]) -> str:
-    """The first id asked for that is there, else one of the same setting, else the first of all."""
+    """The first requested id that exists, else one with the same setting, else the first of all."""
     wanted = [one for one in asked if one]
     same = [one for want in wanted for one in ids if one.rsplit("-", 1)[0] == want.rsplit("-", 1)[0]]
     return next((one for one in (*wanted, *same) if one in ids), ids[0])
 
 
 def family_ids(runs: Sequence[Run]) -> dict[str, str]:
-    """The family to open for each run that is in some: of several that share it, the one with most runs."""
+    """The sweep to open for each run that is in one; if several contain it, the one with most runs."""
     return {run_id: sweep.id for sweep in reversed(sweeps_of(runs)) for run_id in sweep.run_ids}

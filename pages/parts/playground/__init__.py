@@ -1,1 +1,1 @@
-"""Parts of the Playground: prompts of this session, answers side by side, counted leaks."""
+"""Parts of the Playground page: the session's prompts, answers side by side, counted leaks."""

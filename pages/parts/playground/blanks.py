@@ -1,4 +1,4 @@
-"""What masked models put into the blanks of a prompt, as HTML that cannot carry anything but text."""
+"""What masked models fill into the blanks of a prompt, as HTML that contains nothing but text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from core.serving.server import MASK
 from pages.parts.common import phi_text
 
 MOST_BLANKS, MOST_GUESSES = 8, 6  # tables on screen, and their rows
-JOINED = "##"  # WordPiece's mark of a piece that goes on with the word before it
+JOINED = "##"  # WordPiece's mark of a piece that continues a word
 
 Candidates = Sequence[tuple[str, float]]  # (word piece, probability), best first
 
@@ -19,12 +19,12 @@ def ranked_html(prompt: str, ranked: Sequence[Candidates]) -> str:
     """The prompt with its best guesses in place, and a table of candidates with their probabilities for each blank."""
     tables = "".join(_table(number, candidates) for number, candidates in enumerate(ranked[:MOST_BLANKS], start=1))
     more = len(ranked) - MOST_BLANKS
-    rest = f"<p>The prompt has {more} more blank{'s' * (more > 1)}.</p>" if more > 0 else ""
+    rest = f"<p>The prompt has {more} more blank{'s' * (more > 1)}, not shown.</p>" if more > 0 else ""
     return f'<div class="phi-text">{_filled(prompt, ranked)}</div><div class="blanks">{tables}</div>{rest}'
 
 
 def _filled(prompt: str, ranked: Sequence[Candidates]) -> str:
-    """The prompt with every blank filled by its likeliest piece, each with the number of its table."""
+    """The prompt with each blank filled by its likeliest piece and marked with the number of its table."""
     first, *others = prompt.split(MASK)
     text = f'<span class="phi-prompt">{_shown(first)}</span>'
     for number, (candidates, after) in enumerate(zip(ranked, others, strict=False), start=1):
@@ -44,7 +44,7 @@ def _table(number: int, candidates: Candidates) -> str:
 
 
 def _shown(piece: str) -> str:
-    """A piece or text, escaped; `##ing` as `…ing`: it ends a word that something else began. `##.` is a plain `.`."""
+    """A piece or text, escaped; `##ing`, the end of a word, as `…ing`, and `##.` as a plain `.`."""
     end = piece.removeprefix(JOINED)
     joined = piece != end and end.isalnum()
     return html.escape(phi_text.visible(f"…{end}" if joined else end or piece))

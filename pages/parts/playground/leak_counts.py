@@ -1,4 +1,4 @@
-"""Counts with their controls: what leaked in this session, and what the stored audit of the same run says."""
+"""Counts with their controls: the leaks of this session, and those of the same run's stored audit."""
 
 from __future__ import annotations
 
@@ -32,31 +32,37 @@ def share_html(share: float) -> str:
 
 
 def _interval(low: float, high: float) -> str:
-    """A 95 % interval of a share; nothing where there is none."""
+    """A 95 % interval of a share; empty if there is none."""
     return f" ({share_html(low).removesuffix(NBSP + '%')} to {share_html(high)})" if low == low and high == high else ""
 
 
 def counts(answers: Sequence[Answer], run: Run) -> None:
-    """Samples with a leak, in this session and in the run's stored audit, each beside its controls."""
+    """Samples with a leak, in this session and in the run's stored audit, each next to its controls."""
     rows = [row for row in (_session(answers, run), _audit(run)) if row]
     if rows:
         members = int((resources.patients(run.spec.corpus, owner.workspace())["split"] == "member").sum())
-        titles = ("samples with a leak", "share (95\u00a0% interval)", f"controls, each for {members:,} patients")
+        titles = ("samples with a leak", "share (95\u00a0% interval)", f"controls, scaled to {members:,} patients")
         head = "".join(f"<th>{title}</th>" for title in titles)
         body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
         st.html(f'<table class="tally"><tr><th></th>{head}</tr>{body}</table>')
 
 
 def attempts(answers: Sequence[Answer], splits: pd.Series) -> dict[str, MetricRow]:
-    """The session's metric `attempts_with_leak`, computed as in a stored audit: arms `run` and `heldout`, and `raw`.
+    """The session's metric `attempts_with_leak`, computed as in a stored audit.
 
-    `splits` gives each patient's split by id. `heldout` is scaled to as many patients as are members, `raw` is not.
+    Args:
+        answers: The session's answers.
+        splits: Each patient's split by id.
+
+    Returns:
+        The rows `run`, `heldout` (scaled to the number of members) and `raw` (held out, not scaled).
+
     """
     return rates(counted(answers, splits), splits)
 
 
 def counted(answers: Sequence[Answer], splits: pd.Series) -> Tries:
-    """Samples, and those with a direct identifier of a member, and of a held-out patient."""
+    """The number of samples, and of those with a direct identifier of a member and of a held-out patient."""
     samples = [spans for answer in answers for spans in answer.spans]
     hit = [
         {splits[patient_id] for span in spans if span.field in DIRECT for patient_id in span.patient_ids}
@@ -77,26 +83,26 @@ def rates(tries: Tries, splits: pd.Series) -> dict[str, MetricRow]:
 
 
 def _session(answers: Sequence[Answer], run: Run) -> tuple[str, str, str, str] | None:
-    """What the model did in this session: leaks, and the same count for patients it never saw."""
+    """The row of this session: leaks, and the same count for patients the model never saw."""
     tries = counted(answers, resources.patients(run.spec.corpus, owner.workspace())["split"])
     return ("this session", *cells(tries, run)) if tries.samples else None
 
 
 def cells(tries: Tries, run: Run) -> tuple[str, str, str]:
-    """Counts (of at least one sample) as HTML: leaks of samples, their share, and the control beside them."""
+    """Counts (of at least one sample) as HTML: leaks of samples, their share, and the control."""
     rows = rates(tries, resources.patients(run.spec.corpus, owner.workspace())["split"])
     leaks, control = rows["run"], rows["heldout"]
     share = f"<b>{share_html(leaks.value)}</b>{_interval(leaks.low, leaks.high)}"
     before = " before scaling" if tries.control else ""
-    told = f"held-out patients {share_html(control.value)} ({tries.control} of {tries.samples}{before})"
-    return f"<b>{tries.leaks}</b> of {tries.samples}", share, told
+    held_out = f"held-out patients {share_html(control.value)} ({tries.control} of {tries.samples}{before})"
+    return f"<b>{tries.leaks}</b> of {tries.samples}", share, held_out
 
 
 def add_to_class(attempt: Try, runs: Sequence[Run]) -> None:
-    """Count new samples for the class, where this session is in one; of what was asked and written nothing is kept.
+    """Count new samples for the class, if this session is in one. Prompts and texts are not kept.
 
-    What anybody in the room had counted is not new. A model of notes that somebody brought is theirs alone: not even
-    its id gets into the room.
+    A sample that someone in the room has had counted is not new. A model of uploaded notes belongs to their owner: not
+    even its id is recorded in the room.
     """
     if classroom.room() is None:
         return
@@ -111,7 +117,7 @@ def add_to_class(attempt: Try, runs: Sequence[Run]) -> None:
 
 
 def _audit(run: Run) -> tuple[str, str, str, str] | None:
-    """The stored audit: metric `attempts_with_leak` of the run, of held-out patients and of the public model."""
+    """The row of the stored audit: `attempts_with_leak` of the run, of held-out patients and of the public model."""
     try:
         rows = run_picker.metrics(run)
     except TableMissing:
@@ -131,7 +137,7 @@ def _audit(run: Run) -> tuple[str, str, str, str] | None:
 
 
 def who_leaked(answers: Sequence[Answer], run: Run, *, key: str) -> None:
-    """A chip for every patient whose identifier was written in this session; it opens their card."""
+    """A chip for every patient whose identifier the model wrote in this session; it opens their card."""
     leaked: Counter[str] = sum((answer.leaked for answer in answers), Counter())
     if not leaked:
         return
@@ -145,7 +151,7 @@ def who_leaked(answers: Sequence[Answer], run: Run, *, key: str) -> None:
 
 
 def _card(patient_id: str, answers: Sequence[Answer], run: Run) -> None:
-    """The patient's record, with what the model wrote of it marked."""
+    """The patient's record, with the fields that the model wrote marked."""
     written = {
         span.field
         for answer in answers

@@ -1,6 +1,6 @@
-"""A session's tries: prompts are queued by chips or a box and answered at the end of the run, when the page stands.
+"""A session's prompts: chips and the text box queue them, and they are answered after the page is drawn.
 
-State of a browser session: `tries` (newest last), `next_seed`, `queued` before a prompt is asked, `live` while it is.
+State of a browser session: `tries` (newest last), `next_seed`, `queued` before a prompt is answered, `live` meanwhile.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from streamlit.delta_generator import DeltaGenerator
 from core.runs.run import Run
 from core.serving.server import PromptError, Sampling
 from pages.parts.playground import leak_counts, side_by_side
-from pages.parts.playground.side_by_side import USUAL, Answer, Try
+from pages.parts.playground.side_by_side import DEFAULT_SAMPLING, Answer, Try
 from pages.parts.session import classroom, resources
 
 CLASS_SEEDS = 2**30
-KEPT_TRIES = 200  # the tally forgets older ones
+KEPT_TRIES = 200  # older ones are not counted any more
 
 
 def begin() -> None:
-    """Make the session's state, and take in a try that a click interrupted: its partial text stays."""
+    """Initialise the session's state, and keep the partial text of a try that a click interrupted."""
     st.session_state.setdefault("tries", [])
     if "next_seed" not in st.session_state:
         st.session_state.next_seed = _first_seed()
@@ -30,29 +30,29 @@ def begin() -> None:
 
 
 def forget() -> None:
-    """Empty the tally and start again at the first seed."""
+    """Clear the counts and start again at the first seed."""
     st.session_state.tries, st.session_state.next_seed = [], _first_seed()
 
 
 def _first_seed() -> int:
-    """0; in a class somewhere else for everybody, since the same seeds would give all of them the same samples."""
+    """0; in a class a random number, since with the same seeds all students would get the same samples."""
     return secrets.randbelow(CLASS_SEEDS) if classroom.room() else 0
 
 
 def tries() -> list[Try]:
-    """Every try of this session that is remembered, newest last."""
+    """Every try that this session keeps, newest last."""
     return st.session_state.tries
 
 
 def answers_of(run: Run) -> list[Answer]:
-    """Every sample that this run wrote in this session, an answer each."""
+    """Every sample that this run wrote in this session, one answer each."""
     return each_once(tries(), run.id)
 
 
 def each_once(attempts: Sequence[Try], run_id: str) -> list[Answer]:
-    """A run's samples, those of one prompt, seed and sampling once: asked again they are no further evidence.
+    """A run's samples, one per prompt, seed and sampling: repeating them gives no further evidence.
 
-    A text that was stopped and the whole one are one sample, and the longer of both stands.
+    A text that was stopped and the complete one are one sample; the longer one is kept.
     """
     longest: dict[tuple, Answer] = {}
     for attempt in attempts:
@@ -64,12 +64,12 @@ def each_once(attempts: Sequence[Try], run_id: str) -> list[Answer]:
 
 
 def queue(prompt: str) -> None:
-    """Ask this at the end of the run."""
+    """Answer this prompt at the end of the script run."""
     st.session_state.queued = prompt
 
 
 def chips(label: str, prompts: Sequence[str], *, key: str, label_shown: bool = True) -> None:
-    """Prompts to click on. A chip lets go at once, so that it can be clicked again for another seed."""
+    """Prompts to click on. A chip is deselected at once, so that it can be clicked again for another seed."""
 
     def picked() -> None:
         if st.session_state[key]:
@@ -86,12 +86,21 @@ def answer_queued(
     *,
     samples: int,
     first_seed: int,
-    sampling: Sampling = USUAL,
+    sampling: Sampling = DEFAULT_SAMPLING,
 ) -> None:
-    """Ask the models what is queued, with a Stop button while they write; then draw the page anew with its counts.
+    """Send the queued prompt to the models, with a Stop button while they write; then rerun the page with its counts.
 
-    Call it last on a page: where Streamlit interrupts it, everything else already stands. A refused prompt is told in
-    `notice`. With nothing queued, the models are loaded in the background.
+    Call it last on a page: if Streamlit interrupts it, everything else is drawn already. With no prompt in the queue,
+    the models are loaded in the background.
+
+    Args:
+        pair: The models.
+        slots: The placeholder for each model's text.
+        notice: The placeholder for the Stop button, or for the error about a refused prompt.
+        samples: Samples per model.
+        first_seed: The seed of the first sample; the others follow.
+        sampling: How texts are sampled.
+
     """
     prompt = st.session_state.pop("queued", None)
     if prompt is None:
@@ -102,7 +111,7 @@ def answer_queued(
     for run, slot in zip(pair, slots, strict=True):
         places.setdefault(run.id, (run, slot))
     runs, where = zip(*places.values(), strict=True)
-    notice.button("Stop", icon=":material/stop_circle:", key="stop", help="What is written so far stays.")
+    notice.button("Stop", icon=":material/stop_circle:", key="stop", help="The text written so far is kept.")
     st.session_state.next_seed = first_seed + samples
     seeds = range(first_seed, first_seed + samples)
     try:

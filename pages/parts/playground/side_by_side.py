@@ -1,4 +1,4 @@
-"""One prompt, several models, the same seeds: text streams into columns, and PHI is marked once it is written.
+"""One prompt, several models, the same seeds: text streams into columns, and PHI is marked when it is complete.
 
 Home and Playground draw with this. Everything typed or generated reaches the page through `phi_text`.
 """
@@ -24,13 +24,13 @@ from pages.parts.session import owner, resources
 if TYPE_CHECKING:
     from core.phi.spans import Span
 
-USUAL = Sampling()
-REFRESH_SECONDS = 0.08  # how often growing text is drawn again
+DEFAULT_SAMPLING = Sampling()
+REFRESH_SECONDS = 0.08  # how often growing text is redrawn
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What one model wrote for one prompt: a text and its spans for each seed, or the reason why not."""
+    """What one model wrote for one prompt: a text and its spans for each seed, or an error."""
 
     run_id: str
     seeds: tuple[int, ...]
@@ -42,12 +42,12 @@ class Answer:
 
     @property
     def samples_with_leak(self) -> int:
-        """Samples that hold a direct identifier of somebody in the training notes, planted canary patients included."""
+        """The number of samples with a direct identifier of a training patient, planted canary patients included."""
         return sum(any(span.kind == "leak" for span in spans) for spans in self.spans)
 
     @property
     def leaked(self) -> Counter[str]:
-        """Patients whose direct identifier was written, with the number of samples it stands in."""
+        """Patients whose direct identifier was written, with the number of samples that contain it."""
         return Counter(
             patient_id
             for spans in self.spans
@@ -61,11 +61,11 @@ class Try:
 
     prompt: str
     answers: tuple[Answer, ...]
-    removed: int = 0  # control characters that were taken out of what was typed
-    sampling: Sampling = USUAL
+    removed: int = 0  # control characters that were removed from the prompt
+    sampling: Sampling = DEFAULT_SAMPLING
 
     def samples(self) -> Iterator[tuple[tuple[str, str, int, Sampling], Answer]]:
-        """Each sample as an answer of its own, by what decides its text: run, prompt, seed and sampling."""
+        """Each sample as a separate answer, with what determines its text: run, prompt, seed and sampling."""
         for answer in self.answers:
             for seed, text, spans in zip(answer.seeds, answer.texts, answer.spans, strict=True):
                 own = Answer(answer.run_id, (seed,), (text,), (spans,), stopped=answer.stopped)
@@ -74,37 +74,39 @@ class Try:
 
 @dataclass(frozen=True)
 class Live:
-    """A try that is being answered. It is kept in the session's state, because Streamlit may abandon the script:
+    """A try that is being answered. It is kept in the session's state, because Streamlit may abandon the script.
 
-    a click while a script runs starts the next run at once in another thread, before the old one can save anything.
+    A click while a script runs starts the next run at once in another thread, before the old one can save anything.
     """
 
     prompt: str
     removed: int
     runs: tuple[Run, ...]
     streams: tuple[Stream, ...]
-    sampling: Sampling = USUAL
+    sampling: Sampling = DEFAULT_SAMPLING
 
     def ended(self) -> Try:
-        """The try as it is now; what still was being written is cancelled, and its text kept."""
+        """The try as it is now; unfinished streams are cancelled, and their text is kept."""
         for stream in self.streams:
             stream.cancel()
         return Try(self.prompt, _collect(self.streams, self.runs), self.removed, self.sampling)
 
 
 def start(prompt: str, runs: Sequence[Run], seeds: Sequence[int], sampling: Sampling) -> Live:
-    """Ask every run the same with the same seeds. Raises PromptError when nobody can be asked this."""
+    """Send the same prompt with the same seeds to every run. Raises PromptError if the prompt cannot be used."""
     prompt, removed = clean_prompt(prompt)
-    prompt = re.sub(re.escape(MASK), MASK, prompt, flags=re.IGNORECASE)  # who types [mask] means a blank
+    prompt = re.sub(re.escape(MASK), MASK, prompt, flags=re.IGNORECASE)  # [mask] means a blank too
     streams = tuple(_start(prompt, run, seeds, sampling) for run in runs)
     return Live(prompt, removed, tuple(runs), streams, sampling)
 
 
 def _start(prompt: str, run: Run, seeds: Sequence[int], sampling: Sampling) -> Stream:
-    """A masked model fills the blanks of a prompt that has some; else models write on. Never raises."""
+    """A masked model fills the blanks of a prompt that has any; otherwise models continue it. Never raises."""
     try:
         if MASK in prompt and run.spec.model.kind == "gpt2":
-            raise PromptError(f"GPT-2 only writes on: pick DistilBERT or BERT for a prompt with {MASK}.")
+            raise PromptError(
+                f"GPT-2 continues a text and cannot fill {MASK}. Pick DistilBERT or BERT for this prompt."
+            )
         if MASK in prompt:
             return resources.server().fill(run.id, prompt)
         return resources.server().generate(run.id, prompt, seeds=seeds, sampling=sampling)
@@ -113,11 +115,11 @@ def _start(prompt: str, run: Run, seeds: Sequence[int], sampling: Sampling) -> S
 
 
 def watch(streams: Sequence[Stream], slots: Sequence[DeltaGenerator]) -> None:
-    """Draw every stream's texts until all are done; at each drawing Streamlit may interrupt the script."""
+    """Draw every stream's texts until all are done; at each redraw Streamlit may interrupt the script."""
     while True:
         finished = all(stream.done for stream in streams)
         for stream, slot in zip(streams, slots, strict=True):
-            if not stream.texts:  # it failed before it began
+            if not stream.texts:  # it failed before the first word
                 continue
             slot.html("".join(phi_text.text_html(text, prompt=stream.prompt, growing=True) for text in stream.texts))
         if finished:
@@ -126,11 +128,11 @@ def watch(streams: Sequence[Stream], slots: Sequence[DeltaGenerator]) -> None:
 
 
 def _collect(streams: Sequence[Stream], runs: Sequence[Run]) -> tuple[Answer, ...]:
-    """Every stream as it is now, with its PHI found."""
+    """Every stream as it is now, with its PHI marked."""
     answers = []
     for stream, run in zip(streams, runs, strict=True):
         rows = list(zip(stream.seeds, stream.texts, strict=True)) if not (stream.error or stream.task == "fill") else []
-        if stream.cancelled:  # a sample that was stopped before its first word is none
+        if stream.cancelled:  # a sample that was stopped before its first word does not count
             rows = [row for row in rows if row[1]]
         texts = tuple(text for _, text in rows)
         answers.append(
@@ -159,7 +161,7 @@ def _spans(texts: Sequence[str], prompt: str, run: Run) -> tuple[tuple[Span, ...
 
 
 def draw(prompt: str, answer: Answer, slot: DeltaGenerator) -> None:
-    """An answer with its PHI marked and said in words."""
+    """An answer with its PHI marked, and a badge with the result."""
     with slot.container():
         if answer.error:
             st.error(answer.error, icon=":material/error:")

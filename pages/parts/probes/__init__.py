@@ -1,1 +1,1 @@
-"""Parts of the Probes page: a card a probe, with a guess before the answer."""
+"""Parts of the Probes page: one card per probe, with a guess before the answer."""

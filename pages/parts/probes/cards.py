@@ -1,4 +1,4 @@
-"""The cards of the Probes page: a question, a guess, then the answer with its controls and what is behind it."""
+"""The cards of the Probes page: a question, a guess, then the answer with its controls and its data."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def draw(card: Card, figures: pd.DataFrame, run: Run, *, reveal: bool) -> None:
         with left:
             st.badge(label, icon=icon, color=colour)
             if answer:
-                guess.told(answer, card.conclusion)
+                guess.show_answer(answer, card.conclusion)
             else:
                 st.markdown(f"**{card.conclusion}**")
             st.markdown(card.answer)
-            st.markdown(f"*Beside it:* {card.controls}")
-        if (figures["probe"] == card.probe).any():  # a model that wrote no name has nothing to draw
+            st.markdown(f"*Controls:* {card.controls}")
+        if (figures["probe"] == card.probe).any():  # nothing to draw if the model wrote no name
             with right:
                 chart_style.show(
                     probe_charts.picture(figures, card.probe),
@@ -60,18 +60,18 @@ def draw(card: Card, figures: pd.DataFrame, run: Run, *, reveal: bool) -> None:
 
 
 def _answers(probe: str, run: Run) -> None:
-    """What the model answered, row by row, for the two probes where that can be read."""
+    """The model's answers, row by row, for the two probes that have readable ones."""
     if probe == fill_in.PROBE:
-        with st.expander("What it answered for one patient", icon=":material/person:"):
+        with st.expander("The model's answer for one patient", icon=":material/person:"):
             _diseases(run)
     elif probe == generated.NAMES:
-        with st.expander("The names it wrote, oddest first", icon=":material/person:"):
+        with st.expander("The names it wrote, most suspicious first", icon=":material/person:"):
             names = _names(*_key(run), run)
             st.dataframe(names, hide_index=True, alt="Generated names in the order of the ranking")
 
 
 def _diseases(run: Run) -> None:
-    """The likeliest diseases of each length for one member or held-out patient, those they have marked."""
+    """The likeliest diseases of each length for one member or held-out patient; those the patient has are marked."""
     rows = _asked(*_key(run), run)
     corpus = owner.workspace().corpus(run.spec.corpus)
     people = corpus.patients.set_index("patient_id")["full_name"]
@@ -82,10 +82,10 @@ def _diseases(run: Run) -> None:
     own = rows[rows["patient_id"] == chosen]
     lengths = sorted(own.loc[own["label"], "bin"].unique(), key=int)
     if not lengths:
-        st.caption("None of this patient's diseases is one that a named member has.")
+        st.caption("No named member has any of this patient's diseases.")
         return
     length = st.segmented_control(
-        "Diseases of so many tokens", lengths, default=lengths[0], required=True, key=f"length-{run.id}-{chosen}"
+        "Diseases by number of tokens", lengths, default=lengths[0], required=True, key=f"length-{run.id}-{chosen}"
     )
     wording = condition_words(corpus)
     ranked = own[own["bin"] == length].sort_values("score", ascending=False)
@@ -101,7 +101,7 @@ def _diseases(run: Run) -> None:
 
 
 def _key(run: Run) -> tuple[str, float]:
-    """Audits may be made again: what tables were read is remembered by when their attack ended."""
+    """The cache's key: an audit can be repeated, so it includes when the latest attack ended."""
     outcomes = owner.workspace().audit(run.id).outcomes()
     return str(run.folder), max((one.finished for one in outcomes.values()), default=0.0)
 
@@ -124,7 +124,7 @@ def _names(folder: str, finished: float, _run: Run) -> pd.DataFrame:
         {
             "name": rows["target"].str.title(),
             "whose": rows["split"].map(whose).fillna("nobody's"),
-            "model − public (nats a token)": rows["score"],
+            "model − public (nats per token)": rows["score"],
         }
     ).head(100)
 
@@ -137,5 +137,5 @@ def _figures(folder: str, finished: float, _run: Run) -> pd.DataFrame:
 
 
 def figures(run: Run) -> pd.DataFrame:
-    """The stored figures of a run's probes; empty where no audit has made them."""
+    """The stored figures of a run's probes; empty if no audit has computed them."""
     return _figures(*_key(run), run)

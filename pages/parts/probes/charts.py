@@ -1,4 +1,4 @@
-"""The picture of a probe: the figure, its controls, their intervals, and the line of a blind guess."""
+"""The chart of a probe: the figure, its controls, their intervals, and the line of random guessing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROW_HEIGHT, MARGIN = 38, 110  # pixels
 
 @dataclass(frozen=True)
 class Line:
-    """One line of a picture: which figure, what it is called, and whether it is a control."""
+    """One row of a chart: which figure, its label, and whether it is a control."""
 
     label: str
     method: str
@@ -68,9 +68,9 @@ def _halves() -> list[Line]:
 
 
 PICTURES: dict[str, tuple[str, str, list[Line]]] = {  # probe → measure, axis, lines
-    fill_in.PROBE: (measures.AUC, "AUC a patient", _ranked()),
-    mlp.PROBE: (measures.AUC, "AUC a patient", _ranked()),
-    per_condition.PROBE: (measures.AUC, "AUC a disease", _by_frequency()),
+    fill_in.PROBE: (measures.AUC, "AUC per patient", _ranked()),
+    mlp.PROBE: (measures.AUC, "AUC per patient", _ranked()),
+    per_condition.PROBE: (measures.AUC, "AUC per disease", _by_frequency()),
     cosine.PROBE: (measures.DIFFERENCE, "cosine, own − another's name", _cosines()),
     name_seen.PROBE: (
         measures.AUC,
@@ -93,7 +93,7 @@ PICTURES: dict[str, tuple[str, str, list[Line]]] = {  # probe → measure, axis,
 
 
 def picture(figures: pd.DataFrame, probe: str) -> go.Figure:
-    """Markers with 95 % whiskers, best read from the top; grey ones are controls, dotted is a blind guess."""
+    """Markers with 95 % whiskers, from the top; grey ones are controls, the dotted line is random guessing."""
     measure, axis, lines = PICTURES[probe]
     rows = figures[(figures["probe"] == probe) & (figures["measure"] == measure)].set_index(
         ["method", "model", "split", "bin"]
@@ -127,6 +127,6 @@ def picture(figures: pd.DataFrame, probe: str) -> go.Figure:
     if not math.isnan(blind):
         figure.add_vline(x=blind, line={"color": chart_style.CONTROL, "dash": "dot"})
     figure.update_yaxes(autorange="reversed", automargin=True)
-    figure.update_xaxes(title_text=axis if math.isnan(blind) else f"{axis}<br>(dotted: blind)", automargin=True)
+    figure.update_xaxes(title_text=axis if math.isnan(blind) else f"{axis}<br>(dotted: random)", automargin=True)
     figure.update_layout(height=MARGIN + ROW_HEIGHT * len(drawn), margin={"l": 0, "r": 10, "t": 10, "b": 0})
     return figure

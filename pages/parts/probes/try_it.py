@@ -1,4 +1,4 @@
-"""A box to try a name and a condition of one's own on the loaded model (row L2's sentence)."""
+"""A form to try any name and disease on the loaded model, in the sentence of Lehman et al. 2021, §6.1."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from core.attacks.probes.ask import Reply
     from core.models.build import LanguageModel
 
-OTHERS = 24  # held-out patients whose names stand beside the typed one
+OTHERS = 24  # held-out patients whose names the typed one is compared with
 
 
 @resources.cached_object(max_entries=3, show_spinner=False)
@@ -23,13 +23,13 @@ def _model(folder: str, finished: float | None, _run: Run) -> LanguageModel:
 
 
 def box(run: Run) -> None:
-    """The form and, once it was sent, the reply."""
+    """The form and, after it is submitted, the reply."""
     from core.attacks.probes.identities import UNKNOWN_AGE
 
     corpus = owner.workspace().corpus(run.spec.corpus)
     members = corpus.patients[corpus.patients["split"] == "member"]
     example = members.iloc[0]
-    cohort = run.spec.corpus.digest()  # in the keys: another cohort's member must not stay filled in
+    cohort = run.spec.corpus.digest()  # in the keys, so that another cohort's member does not stay in the form
     st.subheader("Try a name and a disease", anchor=False)
     with st.form("try", border=True):
         left, middle, right = st.columns([3, 1, 1])
@@ -43,11 +43,11 @@ def box(run: Run) -> None:
     if asked:
         _reply(run, name, condition, title, int(age))
     else:
-        st.caption("Filled in: what is known of a member. Change the name or the disease, and see what changes.")
+        st.caption("The form starts with a member's data. Change the name or the disease to see the effect.")
 
 
 def _known(value: object, otherwise: object) -> Any:
-    """A cell of a record; records of notes that were brought have holes."""
+    """A cell of a record, or `otherwise` if it is empty, as it can be for uploaded notes."""
     return otherwise if pd.isna(value) else value
 
 
@@ -72,15 +72,15 @@ def _reply(run: Run, name: str, condition: str, title: str, age: int) -> None:
     except ValueError as error:
         st.error(str(error), icon=":material/error:")
         return
-    _told(reply)
+    _show_reply(reply)
 
 
-def _told(reply: Reply) -> None:
+def _show_reply(reply: Reply) -> None:
     others = len(reply.others)
     st.markdown(
-        f"After this name a token of this disease is **{reply.times:.2f} times** as likely as after {others} names the "
-        f"model never read; {reply.beaten} of the {others} make it less likely. It ranks **{reply.rank} of "
-        f"{reply.compared}** diseases of {reply.tokens} token{'' if reply.tokens == 1 else 's'}."
+        f"After this name, a token of this disease is **{reply.times:.2f} times** as likely as after {others} names "
+        f"that the model never saw; after {reply.beaten} of the {others} it is less likely. It ranks **{reply.rank} "
+        f"of {reply.compared}** diseases with {reply.tokens} token{'' if reply.tokens == 1 else 's'}."
     )
     with st.container(horizontal=True):
         for label, nats in (
@@ -88,11 +88,11 @@ def _told(reply: Reply) -> None:
             ("after other names", float(reply.others.mean())),
             ("without a name", reply.alone),
         ):
-            st.metric(f"log p a token, {label}", f"{nats:.2f}".replace("-", "−"), border=True)
-    st.markdown("Likeliest of that length after this name:")
+            st.metric(f"log p per token, {label}", f"{nats:.2f}".replace("-", "−"), border=True)
+    st.markdown("The likeliest diseases of that length after this name:")
     st.dataframe(
         {"rank": list(range(1, len(reply.likeliest) + 1)), "disease": list(reply.likeliest)},
         hide_index=True,
-        alt="The likeliest diseases of as many tokens after the typed name",
+        alt="The likeliest diseases with as many tokens after this name",
     )
-    st.caption("One name is an anecdote: the verdicts above rest on all members and have intervals.")
+    st.caption("One name is no evidence: the verdicts above are based on all members and have intervals.")

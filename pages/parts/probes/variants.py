@@ -17,7 +17,7 @@ NAMES = {"regular": "regular notes", "name-insertion": "name insertion", "templa
 
 
 def siblings(run: Run, runs: Sequence[Run]) -> dict[str, Run]:
-    """Runs that differ from `run` in nothing but the variant of the notes, and `run` itself, by variant."""
+    """`run` and the runs that differ from it only in the variant of the notes, by variant."""
 
     def without(spec: RunSpec) -> RunSpec:
         return spec.model_copy(update={"corpus": spec.corpus.model_copy(update={"variant": "regular"})})
@@ -27,24 +27,24 @@ def siblings(run: Run, runs: Sequence[Run]) -> dict[str, Run]:
 
 
 def section(run: Run, runs: Sequence[Run]) -> None:
-    """The decisive figure of every probe for each variant that was probed; nothing where there is only one."""
+    """The decisive figure of every probe for each variant that was probed; nothing if there is only one."""
     figures = {
         NAMES[variant]: table for variant, one in siblings(run, runs).items() if not (table := cards.figures(one)).empty
     }
     if len(figures) < 2:
         return
-    st.subheader("The same training on other notes", anchor=False)
+    st.subheader("The same training on other variants of the notes", anchor=False)
     st.markdown(
-        "In *name insertion* every note names its patient; in *template only* a note is nothing but “Mr. First Last is "
-        "a 63 yo patient with …”, which ties names to diseases as closely as notes can."
+        "In *name insertion*, every note names its patient. In *template only*, a note is just “Mr. First Last is a 63 "
+        "yo patient with …”, which links names to diseases as closely as possible."
     )
     table = compared(figures)
-    st.dataframe(wide(table), hide_index=True, alt="Verdict and decisive figure of every probe by kind of notes")
+    st.dataframe(wide(table), hide_index=True, alt="Verdict and decisive figure of every probe by variant of the notes")
     data_table(table, name="probes-by-variant")
 
 
 def wide(table: pd.DataFrame) -> pd.DataFrame:
-    """`compared` with a row a probe and a column a variant: `leak: 0.15 (0.10 to 0.20)`."""
+    """`compared` with one row per probe and one column per variant: `leak: 0.15 (0.10 to 0.20)`."""
     cells = table.assign(
         said=[
             f"{row.verdict}: {row.value:.2f} ({row.low:.2f} to {row.high:.2f})"

@@ -26,20 +26,20 @@ TITLES = {
     "controls": "Attacks and controls",
     "strongest": "Membership: the strongest attack that was run",
     "attacks": "Membership attacks of the full audit",
-    "memorised": "Notes that come back word for word",
+    "memorised": "Notes repeated word for word",
     "probes": "Identity probes of the full audit",
     "bounds": "What attacks prove about ε",
     "hipaa": "HIPAA’s 18 identifiers",
-    "rarity_buckets": "Rare diseases: how well members are recognised at each rarity",
-    "rarity_trends": "Rare diseases: do they leak more?",
-    "ledger": "Released so far",
-    "costs": "What the trainings took",
-    "figures": "Every figure",
+    "rarity_buckets": "Rare diseases: how well members are recognised by rarity",
+    "rarity_trends": "Rare diseases: do these patients leak more?",
+    "ledger": "Releases so far",
+    "costs": "Cost of training",
+    "figures": "All figures",
 }
 
 
 def choose(runs: Sequence[Run]) -> list[Run]:
-    """Some runs of one cohort; the choice is kept in the link (`?runs=id,id`)."""
+    """The chosen runs; the choice is kept in the link (`?runs=id,id`)."""
     by_id = {run.id: run for run in runs}
     asked = [run_id for run_id in st.query_params.get("runs", "").split(",") if run_id in by_id]
     found = st.session_state.get("recommendation")
@@ -58,18 +58,18 @@ def choose(runs: Sequence[Run]) -> list[Run]:
         key="report_runs",
         max_selections=MOST,
         on_change=share,
-        help="Models that were trained on one cohort.",
+        help="Choose models that were trained on the same cohort.",
     )
     return [by_id[run_id] for run_id in ids]
 
 
-@resources.cached_object(max_entries=10, show_spinner="Reading runs, audits and the ledger, and counting odds …")
+@resources.cached_object(max_entries=10, show_spinner="Reading runs, audits and the ledger, and computing odds …")
 def _report(
     root: str, run_ids: tuple[str, ...], entries: int, audited: tuple, limits: str, _found: Recommendation | None
 ) -> tuple[Report, str]:
-    """The report of runs in the data folder `root` and its page. Made anew when the ledger or an audit has grown.
+    """The report of runs in the data folder `root`, and its HTML. Made again when the ledger or an audit has grown.
 
-    `limits` stands for the recommendation in the cache's key.
+    `limits` represents the recommendation in the cache's key.
     """
     from core.evaluation.report.facts import build
     from core.evaluation.report.html import render
@@ -80,7 +80,7 @@ def _report(
 
 
 def show(runs: Sequence[Run]) -> None:
-    """The verdict, the downloads, and every table; a sentence where no report can be made."""
+    """The verdict, the downloads and all tables; a sentence if no report can be made."""
     workspace = owner.workspace()
     folder = workspace.root / "ledger" / runs[0].spec.corpus.digest()
     audited = tuple(
@@ -114,13 +114,13 @@ def show(runs: Sequence[Run]) -> None:
 
 
 def _trends(made: Report) -> str:
-    """What is said of rarity for each model, a line an attack."""
-    lines = [f"- **{made.facts['names'][run]}** · {one}" for run, told in made.facts["rarity"].items() for one in told]
-    return "\n".join(lines)
+    """The sentences about rarity, one line per model and attack."""
+    names = made.facts["names"]
+    return "\n".join(f"- **{names[run]}** · {one}" for run, found in made.facts["rarity"].items() for one in found)
 
 
 def _recommendation(run_ids: tuple[str, ...]) -> Recommendation | None:
-    """What this reader's limits came to on the trade-off page, where it speaks of one of these runs."""
+    """The recommendation for this session's limits (trade-off page), if it includes one of these runs."""
     found = st.session_state.get("recommendation")
     return found if found is not None and set(found.runs["run_id"]) & set(run_ids) else None
 
@@ -169,10 +169,12 @@ def _odds(made: Report) -> None:
             "ε": models["epsilon"].map(epsilon_text),
             "protects one": models["unit"].replace("", "–"),
             "right guesses by (ε, δ)": models["right_guesses_promised"].map(at_most_text),
-            "counted for this training": models["right_guesses_counted"].map(at_most_text),
+            "by this run's exact accounting": models["right_guesses_counted"].map(at_most_text),
         }
     )
-    st.dataframe(shown, hide_index=True, alt="Right guesses whether one unit was in the data; a coin has 50\u00a0%")
+    st.dataframe(
+        shown, hide_index=True, alt="Right guesses whether one unit was in the data; a coin toss gets 50\u00a0%"
+    )
 
 
 def _readable(frame: pd.DataFrame, made: Report) -> pd.DataFrame:

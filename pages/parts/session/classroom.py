@@ -1,8 +1,8 @@
-"""A class's counts: what was predicted at each step of the lesson, and how often each model leaked; nothing else.
+"""A class's counts: the predictions at each step of the lesson, and how often each model leaked; nothing else.
 
-The presenter opens a room; whoever opens its join link is in it. A room holds numbers alone (no name, no prompt, no
-text; of a sample that was counted a digest under the room's own key), lives in this process, and is gone when the
-server stops. All sessions share one `Classroom`.
+The presenter opens a room; everyone who opens its join link is in it. A room keeps only numbers (no names, prompts or
+texts) and, of each counted sample, a digest under the room's own key. It exists in this process only and is gone when
+the server stops. All sessions share one `Classroom`.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ import streamlit as st
 
 from pages.parts.session import resources
 
-ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"  # without 0, O, 1 and I, which are read wrong from a board
+ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"  # without 0, O, 1 and I, which are easily misread
 CODE_LETTERS = 5
-MOST_ROOMS = 50  # the one that was left alone longest makes way
-MOST_KEYS = 64  # different answers of a step, or models: no session can fill the memory
-MOST_SAMPLES = 100_000  # of a room; what comes after is not counted
+MOST_ROOMS = 50  # beyond this, the least recently used one is removed
+MOST_KEYS = 64  # different answers per step, or models, so that no session can fill the memory
+MOST_SAMPLES = 100_000  # per room; further ones are not counted
 Result = TypeVar("Result")
 _ROOM, _HOST, _ROUND, _COUNTED = "class_room", "class_host", "class_round", "class_counted"
 
 
 @dataclass(frozen=True)
 class Tries:
-    """Samples that a model wrote, and in how many stands a direct identifier of a member, or of a held-out patient."""
+    """Samples that a model wrote, and how many have a direct identifier of a member, or of a held-out patient."""
 
     samples: int = 0
     leaks: int = 0
@@ -42,7 +42,7 @@ class Tries:
 
 @dataclass(frozen=True)
 class Counts:
-    """What a room holds at one moment: a copy, which later counts do not change."""
+    """A room's counts at one moment: a copy that does not change later."""
 
     round: int  # grows with every reset
     joined: int  # browser sessions
@@ -65,11 +65,11 @@ class Classroom:
     """Every room of this server. Each method may be called from any thread; an unknown code raises LookupError."""
 
     def __init__(self) -> None:
-        self._rooms: OrderedDict[str, _Room] = OrderedDict()  # the one used last stands last
+        self._rooms: OrderedDict[str, _Room] = OrderedDict()  # the most recently used one is last
         self._lock = Lock()
 
     def open(self) -> tuple[str, str]:
-        """A new, empty room: its code, and the key of whoever may reset it."""
+        """Open an empty room. Returns its code, and the host's key, which allows resetting it."""
         with self._lock:
             code = _draw(CODE_LETTERS)
             while code in self._rooms:
@@ -84,31 +84,36 @@ class Classroom:
             return code in self._rooms
 
     def join(self, code: str) -> int:
-        """One more session; returns the room's round."""
+        """Add a session; returns the room's round."""
         return self._change(code, _joined)
 
     def hosts(self, code: str, key: str) -> bool:
-        """Whether this key is the one of whoever opened the room."""
+        """Whether this is the key of the session that opened the room."""
         with self._lock:
             return code in self._rooms and secrets.compare_digest(self._rooms[code].host.encode(), key.encode())
 
     def predict(self, code: str, step: int, answer: str) -> None:
-        """Count a prediction. `answer` is one of the app's own; what would be the 65th different one is not counted."""
+        """Count a prediction. `answer` is one of the app's own; a 65th different one is not counted."""
         self._change(code, lambda room: _count(room, step, answer))
 
     def add_tries(self, code: str, run_id: str, tries: Tries) -> None:
-        """Count what a model wrote. Of a 65th model nothing is counted."""
+        """Count a model's samples. Samples of a 65th model are not counted."""
         self._change(code, lambda room: _add(room, run_id, tries))
 
     def unseen(self, code: str, samples: Sequence[object]) -> list[bool]:
-        """Whether each sample (what decides its text: anything with a `repr`) is new to the room, which it then is not.
+        """Whether each sample is new to the room. Afterwards all of them are known.
 
-        The same model, prompt, seed and sampling give the same text in every browser: no further trial.
+        The same model, prompt, seed and sampling give the same text in every browser, which is no further trial.
+
+        Args:
+            code: The room's code.
+            samples: What determines each sample's text; anything with a `repr`.
+
         """
         return self._change(code, lambda room: [_is_new(room, sample) for sample in samples])
 
     def reset(self, code: str) -> int:
-        """Forget every count but who is in the room; returns the new round."""
+        """Clear all counts except the number of sessions; returns the new round."""
         return self._change(code, _emptied)
 
     def counts(self, code: str) -> Counts:
@@ -118,7 +123,7 @@ class Classroom:
     def _change(self, code: str, change: Callable[[_Room], Result]) -> Result:
         with self._lock:
             if code not in self._rooms:
-                raise LookupError("this class is over: its room is gone")
+                raise LookupError("this class has ended: its room no longer exists")
             self._rooms.move_to_end(code)
             return change(self._rooms[code])
 
@@ -171,15 +176,15 @@ def _copied(room: _Room) -> Counts:
 
 @resources.process_object
 def classroom() -> Classroom:
-    """The one of this process, shared by all browsers."""
+    """The `Classroom` of this process, shared by all browsers."""
     return Classroom()
 
 
 def enter() -> None:
-    """Join the room that the link names (`?room=CODE`), once a session. Every page calls this by `shell.page`.
+    """Join the room in the link (`?room=CODE`), once per session. Every page calls this through `shell.page`.
 
-    With the host's key (`&host=KEY`) the session is the presenter's again, and no student. A link with a round
-    (`&round=2`) is that of a page which is loaded anew: its browser was counted when it joined.
+    With the host's key (`&host=KEY`), the session is the presenter's again and not a student's. A link with a round
+    (`&round=2`) belongs to a page that was reloaded; its browser was counted when it joined.
     """
     code, key, number = (st.query_params.get(name, "") for name in ("room", "host", "round"))
     code = code.upper()
@@ -194,7 +199,7 @@ def enter() -> None:
 
 
 def join(code: str) -> bool:
-    """Put this session into a room; False, and nothing else, where there is none of that code."""
+    """Put this session into a room; False, without any effect, if there is no room with that code."""
     code = code.strip().upper()
     try:
         _take(code, None, classroom().join(code))
@@ -204,7 +209,7 @@ def join(code: str) -> bool:
 
 
 def open_room() -> None:
-    """Open a room; this session is its host, and no student of it."""
+    """Open a room; this session is its host and not a student."""
     _take(*classroom().open(), 0)
 
 
@@ -214,7 +219,7 @@ def _take(code: str, key: str | None, number: int) -> None:
 
 
 def leave() -> None:
-    """Take this session out of its room; what it counted stays."""
+    """Remove this session from its room; its counts stay."""
     for name in (_ROOM, _HOST, _ROUND, _COUNTED):
         st.session_state.pop(name, None)
     for name in ("room", "host"):
@@ -222,13 +227,13 @@ def leave() -> None:
 
 
 def room() -> str | None:
-    """The code of this session's room; None where it is in none, or the room is gone."""
+    """The code of this session's room; None if it is in none, or the room is gone."""
     code = st.session_state.get(_ROOM)
     return code if code is not None and code in classroom() else None
 
 
 def host_key() -> str | None:
-    """The key to this session's room, if it opened it."""
+    """The host's key, if this session opened its room."""
     return st.session_state.get(_HOST) if room() else None
 
 
@@ -237,7 +242,7 @@ def counts() -> Counts | None:
     code = room()
     try:
         return classroom().counts(code) if code else None
-    except LookupError:  # it made way for another in this very moment
+    except LookupError:  # it was removed just now
         return None
 
 
@@ -250,40 +255,40 @@ def predicted(step: int, answer: str) -> None:
 
 
 def has_counted(steps: set[int]) -> None:
-    """These predictions were counted before this browser loaded the page anew."""
+    """Mark these predictions as counted: they were, before this browser reloaded the page."""
     st.session_state.setdefault(_COUNTED, set()).update(steps)
 
 
 def unseen(samples: Sequence[object]) -> list[bool]:
-    """Whether each sample is new to this session's room, which has then seen it; False where it is in none."""
+    """Whether each sample is new to this session's room, which then knows it; False outside a room."""
     code = room()
     try:
         return classroom().unseen(code, samples) if code else [False] * len(samples)
-    except LookupError:  # it made way for another in this very moment
+    except LookupError:  # it was removed just now
         return [False] * len(samples)
 
 
 def tried(run_id: str, tries: Tries) -> None:
-    """Count what a model wrote for this session."""
+    """Count the samples that a model wrote for this session."""
     code = room()
     if code and tries.samples:
         classroom().add_tries(code, run_id, tries)
 
 
 def joined_round() -> int | None:
-    """The round that this session plays; behind that of `counts` once the presenter has reset the room."""
+    """The round that this session is in; lower than that of `counts` after the presenter has reset the room."""
     return st.session_state.get(_ROUND) if room() else None
 
 
 def next_round() -> None:
-    """Play the room's present round: nothing is counted yet."""
+    """Move to the room's current round, with nothing counted yet."""
     now = counts()
     if now:
         st.session_state[_ROUND], st.session_state[_COUNTED] = now.round, set()
 
 
 def reset() -> None:
-    """Empty the room's counts; only its host can."""
+    """Clear the room's counts; only its host can."""
     code, key = room(), host_key()
     if code and key and classroom().hosts(code, key):
         classroom().reset(code)

@@ -1,4 +1,4 @@
-"""Deletes uploads: when their owner says so, past their time, and what a killed server left of them."""
+"""Deletes uploads: on their owner's request, after they expire, and what a killed server left of them."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 
     from core.runs.store import Workspace
 
-LOOK_SECONDS = 60.0  # between two looks at what is past its time
-THOROUGH_EVERY = 10  # looks; the others leave the rest of the store alone
+LOOK_SECONDS = 60.0  # between two checks for expired uploads
+THOROUGH_EVERY = 10  # checks; the others do not walk through the store
 AGAIN_SECONDS = 30.0
-_uploads_seen: dict[Path, set[str]] = {}  # digests at the last look, by data folder
+_uploads_seen: dict[Path, set[str]] = {}  # digests at the last check, by data folder
 
 log = logging.getLogger(__name__)
 
 
 @dataclass
 class _ClearAgain:
-    """How often the caches are still to be emptied after a deletion.
+    """How many more times to empty the caches after a deletion.
 
-    A page that was being drawn then may put what it had read into a cache afterwards.
+    A page that was being drawn at that time may still write into a cache what it read before.
     """
 
     rounds: int = 0
@@ -40,18 +40,18 @@ _clear_again = _ClearAgain()
 
 
 def remove(workspace: Workspace, digest: str) -> None:
-    """Delete an uploaded cohort with everything made from it; jobs on it are cancelled. `workspace` has no viewer."""
+    """Delete an uploaded cohort with everything made from it, and cancel the jobs on it. `workspace` has no viewer."""
     from core.jobs.engine import Engine
     from core.runs.uploads.deletion import delete, made_from
 
-    with _logged(f"cancelling the jobs on the upload {digest}"):  # what is asked to stop is deleted all the same
+    with _logged(f"cancelling the jobs on the upload {digest}"):  # they are deleted even if this fails
         engine = Engine.connect(workspace=workspace)
         for job in engine.jobs():
             if job.spec.corpus.digest() == digest:
                 engine.cancel(job.id)
     trained = made_from(workspace, digest)
     delete(workspace, digest)
-    for run_id in trained:  # afterwards: no request can load one again
+    for run_id in trained:  # after the deletion, so that no request can load one again
         resources.server(workspace).forget(run_id)
     resources.empty_caches()
     _clear_again.rounds = 2
@@ -59,9 +59,9 @@ def remove(workspace: Workspace, digest: str) -> None:
 
 
 def clear_out(workspace: Workspace, *, thorough: bool = True) -> None:
-    """Delete uploads past their time, and what a killed server left. What fails is logged, and the rest is done.
+    """Delete expired uploads, and what a killed server left. A failure is logged, and the rest is done.
 
-    Without `thorough` the store is not walked through.
+    Without `thorough`, it does not walk through the store.
     """
     from core.runs.integrity.upkeep import sweep_store, tighten_store
     from core.runs.uploads.deletion import delete_orphans
@@ -72,44 +72,44 @@ def clear_out(workspace: Workspace, *, thorough: bool = True) -> None:
         _clear_again.rounds -= 1
         resources.empty_caches()
     workspace.forget_imported(gone=True)
-    with _logged("putting records aside that cannot be read"):
+    with _logged("putting unreadable records aside"):
         put_aside_damaged(workspace.root)
-    with _logged("looking which browsers are still there"):
-        _note_who_is_here(workspace.root)
+    with _logged("checking which browsers are still connected"):
+        _keep_uploads_of_connected(workspace.root)
     overdue: list[str] = []
-    with _logged("looking for uploads past their time"):
+    with _logged("searching for expired uploads"):
         overdue = due(workspace.root)
     for digest in overdue:
         with _logged(f"deleting the upload {digest}"):
             remove(workspace, digest)
-    with _logged("letting go of what a command deleted"):
-        _let_go_of_deleted(workspace)
+    with _logged("unloading what a command deleted"):
+        _unload_deleted(workspace)
     if thorough:
-        with _logged("deleting what nobody can be asked about"):
+        with _logged("deleting uploads without an owner"):
             delete_orphans(workspace)
-        with _logged("clearing out what a server left"):
+        with _logged("deleting what a killed server left"):
             sweep(workspace.root)
             sweep_store(workspace.root)
             tighten_store(workspace.root)
 
 
-def _note_who_is_here(root: Path) -> None:
-    """Their uploads stay; of sessions that are gone and left none nothing is remembered."""
+def _keep_uploads_of_connected(root: Path) -> None:
+    """Record that connected sessions still need their uploads; forget sessions that are gone and have none."""
     from core.runs.uploads.records import still_here, uploads
 
     owners = {one.owner for one in uploads(root)}
-    for who, lives in list(owner.lives_of_sessions.items()):
-        if lives():
+    for who, is_connected in list(owner.sessions.items()):
+        if is_connected():
             if who in owners:
                 still_here(root, who)
         elif who not in owners:
-            owner.lives_of_sessions.pop(who, None)
+            owner.sessions.pop(who, None)
 
 
-def _let_go_of_deleted(workspace: Workspace) -> None:
-    """Empty the caches when an upload is gone since the last look, and unload models whose runs are gone.
+def _unload_deleted(workspace: Workspace) -> None:
+    """If an upload is gone since the last check, empty the caches and unload models whose runs are gone.
 
-    A command that deletes one (`python -m core delete-upload`) cannot reach into this process.
+    This handles `python -m core delete-upload`, a command that runs in another process.
     """
     from core.runs.uploads.records import uploads
 
@@ -126,13 +126,13 @@ def _let_go_of_deleted(workspace: Workspace) -> None:
 def _logged(what: str) -> Iterator[None]:
     try:
         yield
-    except Exception:  # the thread that promises to delete must outlive any one failure
-        log.exception("%s failed; it is tried again in %g s", what, LOOK_SECONDS)
+    except Exception:  # the deleting thread must survive any failure
+        log.exception("%s failed; next attempt in %g s", what, LOOK_SECONDS)
 
 
 @resources.process_object
-def keep_time(root: str, _workspace: Workspace) -> threading.Thread:
-    """Start, once a data folder, the thread that deletes uploads past their time, and what a killed server left."""
+def start_thread(root: str, _workspace: Workspace) -> threading.Thread:
+    """Start, once per data folder, the thread that deletes expired uploads and what a killed server left."""
 
     def look() -> None:
         looks = 0

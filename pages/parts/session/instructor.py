@@ -1,4 +1,4 @@
-"""Who this session is to the job queue, and how an instructor takes charge of it with the key of `make class`."""
+"""The session's user for the job queue, and how an instructor unlocks its controls with the key of `make class`."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ _KEY, _TYPED, _WRONG = "instructor_key", "instructor_typed", "instructor_wrong"
 
 
 def user() -> User:
-    """The user of this session, with the key that was entered in it."""
+    """The session's user, with the instructor's key if it was entered."""
     return User(owner.owner(), st.session_state.get(_KEY, ""))
 
 
 def instructs(engine: Engine) -> bool:
-    """Has the instructor's key been entered in this session of a class?"""
+    """Whether the instructor's key was entered in this session of a class."""
     return engine.limits.in_class and engine.limits.instructs(user())
 
 
 def panel(engine: Engine) -> None:
-    """In a class: a place for the key, or what the instructor can do with the whole queue."""
+    """In a class: a form for the key, or the instructor's controls of the queue."""
     if not engine.limits.in_class:
         return
     if not instructs(engine):
-        _door(engine)
+        _key_form(engine)
         return
     with st.container(horizontal=True, vertical_alignment="center"):
         st.badge("You are the instructor", icon=":material/school:", color="violet")
@@ -39,24 +39,24 @@ def panel(engine: Engine) -> None:
             "Open the queue" if closed else "Close the queue",
             icon=":material/lock_open:" if closed else ":material/lock:",
             key="queue-close",
-            help="A closed queue takes no new jobs of students. What waits in it still runs.",
+            help="A closed queue takes no new jobs from students. Waiting jobs still run.",
             on_click=lambda: engine.close_queue(not closed, user()),
         )
         st.button("Forget the key", icon=":material/logout:", key="instructor-leave", type="tertiary", on_click=_leave)
 
 
 def limits_in_words(engine: Engine) -> str:
-    """What this session may ask for, as a sentence; empty outside a class and for the instructor."""
-    told = in_words(engine.limits, engine.limits.instructs(user())) if engine.limits.in_class else ()
-    return f" You may ask for {', '.join(told)} (estimated)." if told else ""
+    """The session's limits as a sentence; empty outside a class and for the instructor."""
+    limits = in_words(engine.limits, engine.limits.instructs(user())) if engine.limits.in_class else ()
+    return f" You may request {', '.join(limits)} (estimated)." if limits else ""
 
 
-def _door(engine: Engine) -> None:
+def _key_form(engine: Engine) -> None:
     with st.popover("Instructor", icon=":material/key:"):
         st.text_input("Instructor's key", type="password", key=_TYPED, autocomplete="off")
-        st.button("Take charge of the queue", key="instructor-enter", on_click=_enter, args=(engine,))
+        st.button("Manage the queue", key="instructor-enter", on_click=_enter, args=(engine,))
         if st.session_state.get(_WRONG):
-            st.error("This is not the key. It is in the terminal in which `make class` runs.", icon=":material/error:")
+            st.error("Wrong key. The key is shown in the terminal that runs `make class`.", icon=":material/error:")
 
 
 def _enter(engine: Engine) -> None:

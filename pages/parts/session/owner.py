@@ -1,4 +1,4 @@
-"""Who is looking, and what they may see: an upload belongs to the browser session, or signed-in user, it came from."""
+"""The viewer, and what they may see: an upload belongs to the browser session or signed-in user that made it."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from pages.parts.session import resources
 if TYPE_CHECKING:
     from core.runs.store import Workspace
 
-OWN_BOXES = ("own_file", "own_identifiers")  # those that take notes and identifiers (`box`)
+OWN_BOXES = ("own_file", "own_identifiers")  # the upload boxes for notes and identifiers (`box`)
 OWN_CHECK = "own_asked"  # the session's check of notes
-EMPTIED = "own_files_emptied"  # how often its boxes were emptied
+EMPTIED = "own_files_emptied"  # how often the boxes were emptied
 _SESSION = "owner_of_this_session"
-lives_of_sessions: dict[str, Callable[[], bool]] = {}  # sessions that were here, and whether each is still connected
+sessions: dict[str, Callable[[], bool]] = {}  # by session: a function that tells whether it is still connected
 
 
 def owner() -> str:
-    """Who looks at this page, as a name that nobody can guess: of the signed-in user, else of the browser session."""
+    """The viewer of this page as an unguessable name: of the signed-in user, else of the browser session."""
     if getattr(st.user, "is_logged_in", False):
         who = "/".join(str(st.user.get(name) or "") for name in ("iss", "sub", "email"))
         return "user-" + hashlib.sha256(who.encode()).hexdigest()
@@ -32,36 +32,36 @@ def owner() -> str:
         from core.runs.uploads.records import OF_SESSION
 
         st.session_state[_SESSION] = OF_SESSION + secrets.token_hex(16)
-    lives_of_sessions[st.session_state[_SESSION]] = session_lives()
+    sessions[st.session_state[_SESSION]] = session_lives()
     return st.session_state[_SESSION]
 
 
-def looks_at_own_file() -> bool:
-    """Whether this session has a file of its own in a box for uploads, or a check of one."""
+def has_own_file() -> bool:
+    """Whether this session has a file in an upload box, or a check of one."""
     return any(st.session_state.get(key) for key in (OWN_CHECK, *map(box, OWN_BOXES)))
 
 
 def box(name: str) -> str:
-    """The key of a box for files. Only a new one makes it empty: what it holds would be written to disk again."""
+    """The key of an upload box. Emptying a box needs a new key; otherwise its files would be written to disk again."""
     emptied = st.session_state.get(EMPTIED, 0)
     return f"{name}-{emptied}" if emptied else name
 
 
 def signed_in() -> bool:
-    """True when uploads outlive this browser session."""
+    """Whether the viewer is signed in, so that uploads outlive this browser session."""
     return owner().startswith("user-")
 
 
 def session_lives() -> Callable[[], bool]:
-    """Tells, from any thread, whether this browser session is still connected."""
+    """A function that tells, from any thread, whether this browser session is still connected."""
     context = get_script_run_ctx()
-    if context is None or not runtime.exists():  # pages without a server, as tests run them
+    if context is None or not runtime.exists():  # pages without a server, as in tests
         return lambda: True
     return lambda: runtime.exists() and runtime.get_instance().is_active_session(context.session_id)
 
 
 def workspace() -> Workspace:
-    """What the viewer may see of this server: what was made here and what is shipped, without others' uploads."""
+    """The runs and cohorts that the viewer may see: made here or shipped, without others' uploads."""
     from core.runs.store import Workspace
 
     return Workspace(resources.data(), viewer=owner())

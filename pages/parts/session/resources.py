@@ -1,8 +1,8 @@
-"""What the server process keeps for all sessions: its data folder, the model server, and every cache.
+"""What the server process keeps for all sessions: the data folder, the model server, and every cache.
 
-Pages and their parts declare each cache with `cached_data`, `cached_object` or `process_object`, and never with
-Streamlit's own decorators. So `empty_caches` reaches all of them when somebody deletes a cohort. This module imports no
-other part of the pages.
+Pages and their parts declare each cache with `cached_data`, `cached_object` or `process_object`, never with Streamlit's
+own decorators, so that `empty_caches` empties all of them when a cohort is deleted. This module imports no other part
+of the pages.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _objects_of_cohorts: list[Any] = []
 
 
 def cached_data(**options: Any) -> Callable[[Function], Function]:
-    """`st.cache_data`: every caller gets a copy. Emptied when a cohort is deleted."""
+    """`st.cache_data`: every caller gets a copy. It is emptied when a cohort is deleted."""
     return st.cache_data(**options)
 
 
 def cached_object(**options: Any) -> Callable[[Function], Function]:
-    """`st.cache_resource` for what may hold something of a cohort (a model, scores, tables, a figure).
+    """`st.cache_resource` for objects that may hold data of a cohort (a model, scores, tables, a figure).
 
-    All callers share one object, which nobody changes. Emptied when a cohort is deleted.
+    All callers share one object and must not modify it. It is emptied when a cohort is deleted.
     """
 
     def decorate(function: Function) -> Function:
@@ -45,12 +45,12 @@ def cached_object(**options: Any) -> Callable[[Function], Function]:
 
 
 def process_object(function: Function) -> Function:
-    """`st.cache_resource` for what lives as long as the process and is never emptied from outside."""
+    """`st.cache_resource` for an object that lives as long as the process and is never removed from the cache."""
     return cast("Function", st.cache_resource(show_spinner=False)(function))  # called as the function is
 
 
 def empty_caches() -> None:
-    """Empty every cache of this process that may hold something of a cohort."""
+    """Empty every cache of this process that may hold data of a cohort."""
     for kept in _objects_of_cohorts:
         kept.clear()
     st.cache_data.clear()
@@ -64,14 +64,14 @@ def data() -> Path:
 
 
 def every_workspace() -> Workspace:
-    """All runs and cohorts, everybody's uploads included: for what serves all sessions (job engine, model server)."""
+    """All runs and cohorts, including everyone's uploads: for the job engine and the model server only."""
     from core.runs.store import Workspace
 
     return Workspace(data())
 
 
 def server(of: Workspace | None = None) -> Server:
-    """The one model server of this process for a data folder; pages ask it only for runs that their viewer may see."""
+    """The model server of this process for a data folder; pages request only runs that their viewer may see."""
     every = of or every_workspace()
     return _server(str(every.root), every)
 

@@ -1,1 +1,1 @@
-"""Parts of the Train page: the settings of a run, each with its consequence and cost."""
+"""Parts of the Train page: the settings of a run, each with its effect and cost."""

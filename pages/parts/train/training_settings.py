@@ -1,4 +1,4 @@
-"""The knobs of a training run, each with its consequence in plain words, and what they cost before anything runs."""
+"""The settings of a training run, each with its effect in plain words, and their cost before training starts."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from pages.parts.train.vocabulary_settings import choose_words, words_sentence
 EPSILONS = ("0.5", "1", "2", "5", "8", "10", "∞")
 BASES = Path(__file__).resolve().parents[3] / "assets" / "base"
 _ABOUT: dict[ModelKind, str] = {
-    "gpt2": "writes on, word by word, from what you type",
-    "distilbert": "fills gaps in a text",
-    "bert": "fills gaps in a text; at this size nearly the same model as DistilBERT",
+    "gpt2": "continues the text you type, word by word",
+    "distilbert": "fills blanks in a text",
+    "bert": "fills blanks in a text; at this size nearly the same model as DistilBERT",
 }
 KINDS = {
     kind: what
     for kind, what in _ABOUT.items()
-    if (BASES / f"{kind}-tiny" / "model.safetensors").exists()  # only what can be trained here and now is offered
+    if (BASES / f"{kind}-tiny" / "model.safetensors").exists()  # offer only models that can be trained here
 }
 ACCOUNTANTS = {
     "prv": "PRV: tight upper bound (recommended)",
@@ -42,10 +42,10 @@ PROMISES_NOTHING = 1_000.0  # e^1000-fold odds: no bound at all
 
 @dataclass(frozen=True)
 class Preview:
-    """What a run will do, known before it starts. `sigma` and the rest are None without privacy.
+    """What is known about a run before it starts. `sigma` and the fields after it are None without privacy.
 
-    `epsilon` and `delta` are those of everything: of training, and of the model's own words where it gets any. The
-    `curve` is training's.
+    `epsilon` and `delta` are totals of training and of the vocabulary from the notes, if there is one. `curve` is that
+    of training alone.
     """
 
     steps: int
@@ -54,13 +54,13 @@ class Preview:
     sample_rate: float | None = None
     epsilon: float | None = None
     delta: float | None = None
-    mechanism: str | None = None  # the JSON of everything
-    answered_by: str | None = None  # the accountant that gave ε, when it is not the one asked for
+    mechanism: str | None = None  # the whole mechanism as JSON
+    answered_by: str | None = None  # the accountant that gave ε, if it is not the chosen one
     curve: tuple[tuple[int, ...], tuple[float, ...]] | None = None
 
 
 def choose_run(corpus: CorpusSpec, *, notes: int) -> RunSpec | None:
-    """The knobs of a run over so many training notes. None when a setting cannot be used (a sentence says which)."""
+    """The settings of a run on `notes` training notes. None if a setting is invalid (a sentence says which)."""
     kind = st.segmented_control(
         "Model",
         list(KINDS),
@@ -90,15 +90,15 @@ def _privacy(corpus: CorpusSpec) -> PrivacySpec:
         key="privacy",
         **KEEP,
         format_func={"budget": "choose ε", "noise": "choose σ (expert)"}.__getitem__,
-        help="Either say how private the model must be (ε), or how much noise to add (σ). Each decides the other.",
+        help="Choose either the privacy budget (ε) or the amount of noise (σ). Each determines the other.",
     )
     target = sigma = None
     if mode == "noise":
         sigma = st.number_input("σ, noise multiplier", value=1.0, format="%g", key="sigma", **KEEP)
-        st.caption("Noise added to each clipped step, in units of the clipping norm. More noise, smaller ε.")
+        st.caption("The noise added to each clipped step, in units of the clipping norm. More noise gives a smaller ε.")
     else:
         chosen = st.select_slider(
-            "ε, privacy budget: ← more private · more useful →", EPSILONS, "8", key="epsilon", **KEEP
+            "Privacy budget ε: ← more private · more useful →", EPSILONS, "8", key="epsilon", **KEEP
         )
         target = None if chosen == "∞" else float(chosen)
         st.caption(_meaning(target))
@@ -106,7 +106,7 @@ def _privacy(corpus: CorpusSpec) -> PrivacySpec:
     unit, delta, accountant, secret = "note", 1e-5, "prv", False
     if private:
         unit = st.radio(
-            "What is protected",
+            "Protected unit",
             ["note", "patient"],
             key="unit",
             horizontal=True,
@@ -114,14 +114,16 @@ def _privacy(corpus: CorpusSpec) -> PrivacySpec:
             format_func={"note": "each note", "patient": "all of a patient's notes"}.__getitem__,
         )
         st.caption(
-            "A patient with many notes is protected less than one note is."
+            "A patient with many notes is protected less than a single note."
             if unit == "note"
-            else "The stronger promise: it covers all notes of one patient, but not what other people's notes, such as "
-            "relatives', tell about them."
+            else "The stronger guarantee: it covers all notes of one patient, but not what other people's notes, such "
+            "as relatives' notes, reveal about them."
         )
         secret = _secret_noise(corpus)
         with st.expander("δ and accountant"):
-            delta = st.number_input("δ, chance that the promise fails", value=1e-5, format="%g", key="delta", **KEEP)
+            delta = st.number_input(
+                "δ: probability that the guarantee fails", value=1e-5, format="%g", key="delta", **KEEP
+            )
             accountant = st.selectbox(
                 "Accountant", list(ACCOUNTANTS), format_func=ACCOUNTANTS.__getitem__, key="accountant", **KEEP
             )
@@ -136,44 +138,44 @@ def _privacy(corpus: CorpusSpec) -> PrivacySpec:
 
 
 def _secret_noise(corpus: CorpusSpec) -> bool:
-    """Whether the run asks for secret noise; on imported notes it always has it, and need not ask."""
+    """Whether the run's settings ask for secret noise; runs on uploaded notes always have it without asking."""
     if corpus.imported is not None:
-        st.caption("Noise comes from a secret key that is destroyed after training, as always on uploaded notes.")
+        st.caption("The noise comes from a secret key that is destroyed after training, as always for uploaded notes.")
         return False
     secret = st.toggle(
         "Secret noise",
         key="secret_noise",
         **KEEP,
-        help="Off: noise follows from the training seed, so that a lesson can be repeated exactly, by anyone. "
+        help="Off: the noise is derived from the training seed, so that anyone can repeat a lesson exactly. "
         "On: noise and samples come from a key of 128 random bits that is destroyed after training. ε then holds, and "
         "the run cannot be repeated exactly.",
     )
     st.caption(
-        "Noise comes from a secret key that is destroyed after training: ε is promised."
+        "The noise comes from a secret key that is destroyed after training: ε is promised."
         if secret
-        else f"{REPRODUCIBLE[0].upper()}{REPRODUCIBLE[1:]}. Anyone can draw the noise again from the training seed."
+        else f"{REPRODUCIBLE[0].upper()}{REPRODUCIBLE[1:]}. Anyone can generate the noise again from the training seed."
     )
     return secret
 
 
 def _meaning(target: float | None) -> str:
-    """What an ε promises: the most that one unit can move anybody's odds."""
+    """What an ε guarantees: how far it limits the change of anyone's odds about one unit."""
     if target is None:
-        return "No privacy: training is not limited at all. Use it to see what leaks."
+        return "No privacy: the influence of a note is not limited. Use this to see what leaks."
     factor = math.exp(target)
     size = f"{factor:,.1f}" if factor < 100 else f"{factor:,.0f}"
-    weak = " That is a weak promise on paper; the audit shows what happens in practice." if target >= 8 else ""
+    weak = " This is a weak guarantee on paper; the audit shows what happens in practice." if target >= 8 else ""
     return (
-        f"Whatever somebody suspects about one protected unit, their odds move at most {size}-fold (except with chance "
-        f"δ).{weak}"
+        f"Whatever someone suspects about one protected unit, the model changes their odds at most {size}-fold (except "
+        f"with probability δ).{weak}"
     )
 
 
 def _training(kind: ModelKind, privacy: PrivacySpec, *, notes: int) -> TrainingSpec:
-    """Epochs and batch; their defaults are the measured recipe's, which differs with and without privacy and by model.
+    """Epochs and batch size. Their defaults are the measured recipe's, which depends on the privacy and the model.
 
-    Another default is another knob, which starts there: under one key Streamlit would keep the default before. In a
-    cohort too small for the recipe's batch a quarter of its notes is a batch.
+    Each default has a widget of its own: under one key, Streamlit would keep the old default. In a cohort too small for
+    the recipe's batch size, the default is a quarter of its notes.
     """
     private = privacy.private
     default = recipe(kind, privacy)
@@ -184,12 +186,12 @@ def _training(kind: ModelKind, privacy: PrivacySpec, *, notes: int) -> TrainingS
     left, right = st.columns(2)
     often, size = default.epochs, default.batch_size
     epochs = left.number_input("Epochs", value=often, step=1, key=f"epochs_{mode}_{often}", **KEEP)
-    batch = right.number_input("Notes a batch", value=size, step=32, key=f"batch_{mode}_{size}", **KEEP)
+    batch = right.number_input("Batch size", value=size, step=32, key=f"batch_{mode}_{size}", **KEEP)
     st.caption(
-        "More epochs: learns more, but needs more noise for the same ε. Larger batches: noise averages out, steps take "
-        "longer."
+        "With more epochs, the model learns more but needs more noise for the same ε. With larger batches, the noise "
+        "averages out but steps take longer."
         if private
-        else "Epochs: how often every note is read. Each further time, more of it is memorised."
+        else "Epochs: how often training uses every note. With each epoch, the model memorises more of the notes."
     )
     with st.expander("Learning rate and seed"):
         usual = default.learning_rate  # falls with ε
@@ -200,7 +202,7 @@ def _training(kind: ModelKind, privacy: PrivacySpec, *, notes: int) -> TrainingS
             step=1,
             key="training_seed",
             **KEEP,
-            help="Decides shuffling, samples and noise. With secret noise it only tells runs apart.",
+            help="Determines shuffling, samples and noise. With secret noise, it only distinguishes runs.",
         )
     settings = default.model_dump() | {"epochs": epochs, "batch_size": batch, "learning_rate": rate, "seed": seed}
     return TrainingSpec(**settings)
@@ -210,7 +212,19 @@ def _training(kind: ModelKind, privacy: PrivacySpec, *, notes: int) -> TrainingS
 def preview(
     privacy: PrivacySpec, training: TrainingSpec, words: VocabularySpec | None = None, *, notes: int, patients: int
 ) -> Preview:
-    """σ, steps and expected ε of a run over so many training notes. Raises ValueError with a sentence."""
+    """σ, steps and expected ε of a run.
+
+    Args:
+        privacy: The privacy settings.
+        training: The training settings.
+        words: The vocabulary from the notes, if any.
+        notes: The number of training notes.
+        patients: The number of their patients.
+
+    Raises:
+        ValueError: The settings cannot be trained; the message is a sentence.
+
+    """
     from core.models.word_noise import WordNoise
     from core.training import plan
     from core.training.accounting.gaussian import epsilon_curve
@@ -243,21 +257,23 @@ def preview(
 
 
 def show_preview(spec: RunSpec, coming: Preview, *, most_notes: int) -> None:
-    """What will happen, in figures, the expected ε curve, and what to beware of."""
+    """The run's figures, the expected ε curve, and warnings. `most_notes` is the most training notes of a patient."""
     privacy = spec.privacy
     with st.grid(4, min_column_width=120):
-        st.metric("steps", f"{coming.steps:,}", help=None if privacy.private else "about: long notes are cut in two")
+        st.metric(
+            "steps", f"{coming.steps:,}", help=None if privacy.private else "Approximate: long notes are split in two."
+        )
         if privacy.private:
             assert coming.sample_rate is not None  # a private run has everything
             st.metric("noise σ", f"{coming.sigma:.3g}")
-            st.metric(f"share of {privacy.unit}s a step", f"{100 * coming.sample_rate:.1f}{NBSP}%")
-            st.metric(f"ε a {privacy.unit}", f"{coming.epsilon:.3g}")
+            st.metric(f"{privacy.unit}s per step", f"{100 * coming.sample_rate:.1f}{NBSP}%")
+            st.metric(f"ε per {privacy.unit}", f"{coming.epsilon:.3g}")
     if privacy.private:
         counted = coming.answered_by or privacy.accountant
         assert coming.delta is not None  # a private run has everything
         st.caption(
             f"ε = {coming.epsilon:.3g} per {privacy.unit} at δ = {delta_text(coming.delta)}, "
-            f"counted by {counted.upper()}."
+            f"computed by {counted.upper()}."
             + ("" if spec.secret_noise else f" {REPRODUCIBLE[0].upper()}{REPRODUCIBLE[1:]}.")
         )
     if spec.vocabulary is not None:
@@ -268,7 +284,7 @@ def show_preview(spec: RunSpec, coming: Preview, *, most_notes: int) -> None:
         return
     if coming.answered_by:
         st.warning(
-            f"The {privacy.accountant.upper()} accountant has no answer here; {coming.answered_by.upper()} gave ε.",
+            f"The {privacy.accountant.upper()} accountant has no result here. ε is from {coming.answered_by.upper()}.",
             icon=":material/warning:",
         )
     _curve(coming, privacy)
@@ -280,7 +296,7 @@ def _curve(coming: Preview, privacy: PrivacySpec) -> None:
     data = pd.DataFrame({"step": coming.curve[0], "epsilon": coming.curve[1]})
     if not data["epsilon"].map(math.isfinite).all() or data["epsilon"].max() > PROMISES_NOTHING:
         st.warning(
-            f"With σ = {coming.sigma:g} there is next to no noise: ε = {coming.epsilon:.3g} promises nothing.",
+            f"With σ = {coming.sigma:g} there is almost no noise: ε = {coming.epsilon:.3g} guarantees nothing.",
             icon=":material/warning:",
         )
         return
@@ -306,24 +322,24 @@ def _curve(coming: Preview, privacy: PrivacySpec) -> None:
 
 
 def _group_line(coming: Preview, privacy: PrivacySpec, most_notes: int) -> None:
-    """Row J7: what the promise for one note means for a patient with many."""
+    """What the guarantee per note means for the patient with the most notes (group privacy; Jagannatha 2021)."""
     epsilon = coming.epsilon
     if privacy.unit == "patient" or most_notes < 2 or epsilon is None or coming.mechanism is None:
         return
     if not math.isfinite(epsilon):
         return
     whole = _patient_epsilon(coming.mechanism, most_notes)
-    promise = f"ε = {promised_text(whole)}" if math.isfinite(whole) else "nothing"
+    limit = f"only ε = {promised_text(whole)}" if math.isfinite(whole) else "nothing"
     empty = ", which protects nobody" if PROMISES_NOTHING < whole < math.inf else ""
     st.caption(
-        f"The patient with the most training notes has {most_notes}. For all of these together this run promises only "
-        f"{promise} at the same δ{empty}. To protect whole patients, choose “all of a patient's notes”."
+        f"The patient with the most training notes has {most_notes}. For all of these together, this run guarantees "
+        f"{limit} at the same δ{empty}. To protect whole patients, choose “all of a patient's notes”."
     )
 
 
 @resources.cached_data(max_entries=200, show_spinner="Computing ε for a whole patient …")
 def _patient_epsilon(mechanism: str, notes: int) -> float:
-    """ε of a mechanism (its JSON) for a patient with so many notes."""
+    """ε of a mechanism (as JSON) for a patient with `notes` notes."""
     from core.training.accounting.mechanism import Mechanism
 
     return Mechanism.from_json(mechanism).patient_epsilon(notes)

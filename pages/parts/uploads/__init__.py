@@ -1,1 +1,1 @@
-"""Notes that a user brings: the boxes, the check in the background, what it found, and the form around them."""
+"""Uploading notes: the upload boxes, the check in the background, its findings, and the form around them."""

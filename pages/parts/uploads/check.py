@@ -1,4 +1,4 @@
-"""The check of brought notes that this session has asked for: started, watched and ended."""
+"""The check of this session's uploaded notes: start, watch and end it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ASKED = owner.OWN_CHECK
 
 @dataclass(frozen=True)
 class Asked:
-    """A check and what it is about; `name` is what the notes will be called unless their owner says otherwise."""
+    """A check with its file and settings; `name` is the default name of the notes."""
 
     path: Path
     options: dict[str, Any]
@@ -27,7 +27,7 @@ class Asked:
 
 
 def start(path: Path, options: dict[str, Any], name: str) -> Asked:
-    """Have `path` checked with the options of `import_notes`; returns at once. An earlier check is ended."""
+    """Start to check `path` with the options of `import_notes`; returns at once. An earlier check is ended."""
     forget()
     check = CHECKS.start(resources.every_workspace().root, path, options, alive=owner.session_lives())
     st.session_state[_ASKED] = Asked(path, options, name, check)
@@ -35,7 +35,7 @@ def start(path: Path, options: dict[str, Any], name: str) -> Asked:
 
 
 def current(path: Path | None = None, options: dict[str, Any] | None = None) -> Asked | None:
-    """The check of this session. With `path` and `options`, one of something else is ended: nobody asks for it now."""
+    """The check of this session. If `path` and `options` are given, a check of anything else is ended."""
     asked = st.session_state.get(_ASKED)
     if asked is not None and path is not None and (asked.path, asked.options) != (path, asked.options | options):
         forget()
@@ -51,7 +51,7 @@ def forget() -> None:
 
 
 def watch(asked: Asked) -> None:
-    """How far the check is, renewed every second, with a button that ends it."""
+    """The check's progress, redrawn every second, with a button that ends it."""
     st.fragment(run_every=POLL_SECONDS)(_watch)(asked)
 
 
@@ -63,12 +63,12 @@ def _watch(asked: Asked) -> None:
         if st.button("Cancel", icon=":material/cancel:", key="own_cancel"):
             forget()
             st.rerun()
-    st.caption("You can look at other pages meanwhile. Another column or setting above ends this check.")
+    st.caption("You can use other pages meanwhile. Changing a column or setting above ends this check.")
 
 
 def _in_words(check: Check) -> str:
     if check.state == "queued":
-        return "Waiting for its turn"
+        return "Waiting for other checks"
     progress = check.progress()
     if not progress.what:
         return "Starting"

@@ -1,4 +1,4 @@
-"""Files that a viewer uploads, on disk while they are looked at: one file of notes, or the tables of MIMIC-III."""
+"""Uploaded files, on disk while they are in use: one file of notes, or the tables of MIMIC-III."""
 
 from __future__ import annotations
 
@@ -23,33 +23,45 @@ _KEPT = "own_files"
 
 
 def notes() -> list[UploadedFile]:
-    """The box for notes."""
+    """The upload box for notes."""
     return st.file_uploader(
-        "Notes: one CSV (also .gz) or Parquet file, one note a row; or the tables of MIMIC-III",
+        "Notes: one CSV or Parquet file, or the tables of MIMIC-III",
         type=KINDS,
         key=owner.box("own_file"),
         accept_multiple_files=True,
-        help="UTF-8; at most 200 MB a file here. Of MIMIC-III: NOTEEVENTS, PATIENTS, ADMISSIONS, DIAGNOSES_ICD, and "
-        "D_ICD_DIAGNOSES if there is one.",
+        help="One note per row, in UTF-8; a CSV file may be compressed (.gz). At most 200 MB per file "
+        "here. From MIMIC-III: NOTEEVENTS, PATIENTS, ADMISSIONS, DIAGNOSES_ICD, and D_ICD_DIAGNOSES if you have it.",
     )
 
 
 def identifiers() -> UploadedFile | None:
-    """The box for the patients' identifiers."""
+    """The upload box for the patients' identifiers."""
     return st.file_uploader(
-        "Optional: the patients' identifiers, one patient a row",
+        "Optional: the patients' identifiers, one patient per row",
         type=KINDS,
         key=owner.box("own_identifiers"),
         help="Columns patient_id, full_name, date_of_birth, ssn, mrn, phone, email, address, diagnosis, icd_codes, … "
-        "With admission_id it may have a row an admission, and codes are known of each. "
-        "Without it, identifiers are found in the notes by their shape.",
+        "With a column admission_id, the table can have one row per admission, each with its own codes. "
+        "Without this table, identifiers are found in the notes by their shape.",
     )
 
 
 def on_disk(box: str, files: Sequence[UploadedFile]) -> Path:
-    """The file under its own name, or the folder of several, in a place that goes with the session.
+    """Write the files of an upload box to a folder that is removed with the session.
 
-    What the same box held before is removed. Raises BadNotes for several files that are not MIMIC-III's, DiskFull.
+    The box's earlier files are removed.
+
+    Args:
+        box: The upload box.
+        files: Its files.
+
+    Returns:
+        The path of a single file, or the folder of several.
+
+    Raises:
+        BadNotes: There are several files that are not the tables of MIMIC-III.
+        DiskFull: The disk is full.
+
     """
     key = tuple(sorted(file.file_id for file in files))
     kept = st.session_state.setdefault(_KEPT, {})
@@ -68,14 +80,14 @@ def on_disk(box: str, files: Sequence[UploadedFile]) -> Path:
         return folder / Path(files[0].name).name
     if not is_mimic(folder):
         raise BadNotes(
-            f"{len(files)} files are taken as the tables of MIMIC-III, and NOTEEVENTS is not among them. Choose one "
-            "file of notes, or NOTEEVENTS, PATIENTS, ADMISSIONS and DIAGNOSES_ICD together."
+            f"{len(files)} files must be the tables of MIMIC-III, but NOTEEVENTS is missing. Choose one file of notes, "
+            "or NOTEEVENTS, PATIENTS, ADMISSIONS and DIAGNOSES_ICD together."
         )
     return folder
 
 
 def forget() -> None:
-    """Remove what was uploaded from the disk, and from the boxes."""
+    """Remove the uploaded files from the disk and from the boxes."""
     for _, scratch in st.session_state.pop(_KEPT, {}).values():
         scratch.cleanup()
         st.session_state[owner.EMPTIED] = st.session_state.get(owner.EMPTIED, 0) + 1

@@ -1,4 +1,4 @@
-"""What a check saw in notes that somebody brought: counts, warnings, and how far to trust what identifies people."""
+"""What a check found in uploaded notes: counts, warnings, and how reliably identifiers are found."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from pages.parts.common.phi_text import literal
 
 
 def show(seen: Seen) -> None:
-    """Rows, patients, copies, and what identifies people in the notes."""
+    """Rows, patients, copies, and identifiers in the notes."""
     shown = (
         ("Notes", f"{seen.notes:,}", f"of {seen.rows:,} rows"),
         ("Patients", f"{seen.patients:,}", f"{seen.heldout:,} held out"),
-        ("Copies", f"{seen.copies:,}", f"near ones: {seen.near_copies:,}"),
-        ("Notes that identify", f"{seen.notes_with_phi:,}", f"{seen.notes_with_phi / seen.notes:.0%} of notes"),
+        ("Copies", f"{seen.copies:,}", f"near copies: {seen.near_copies:,}"),
+        ("Notes with PHI", f"{seen.notes_with_phi:,}", f"{seen.notes_with_phi / seen.notes:.0%} of notes"),
         ("Canaries", f"{seen.canaries:,}", f"{seen.planted:,} planted"),
     )
     with st.grid(5, min_column_width=150):
@@ -34,51 +34,51 @@ def _warnings(seen: Seen) -> list[str]:
     repeated = seen.near_copies
     if repeated and not seen.removed:
         found.append(
-            f"{repeated:,} of {seen.rows:,} notes repeat an earlier one, {seen.copies:,} of them word "
-            "for word. A model memorises what it reads often, so figures of leakage will be higher than one note's "
-            "worth. “Copies” above can leave them out, but then ε speaks of the notes that are left."
+            f"{repeated:,} of {seen.rows:,} notes repeat an earlier note, {seen.copies:,} of them word for word. A "
+            "model memorises repeated text more, so leakage figures will be higher than for a note that occurs once. "
+            "You can remove copies with “Copies” above, but then ε covers only the remaining notes."
         )
     if seen.removed:
         found.append(
-            f"{seen.removed:,} notes that repeat an earlier one were left out. Which of two copies stays depends on "
-            "other people's notes, so the ε of a model speaks of the notes that were left. For a promise about all of "
-            "them, keep the copies."
+            f"{seen.removed:,} notes that repeat an earlier note were removed. Which of two copies stays depends on "
+            "other people's notes, so a model's ε covers only the remaining notes. For a guarantee about all notes, "
+            "keep the copies."
         )
     if seen.blank:
         found.append(f"{seen.blank:,} rows have no text and were left out.")
     if seen.marked_wrong:
         found.append(f"{seen.marked_wrong:,} notes are marked as errors and were left out.")
     if seen.unknown_placeholders:
-        found.append(f"{seen.unknown_placeholders:,} placeholders of a kind that nothing stands for became ___.")
+        found.append(f"{seen.unknown_placeholders:,} placeholders of unknown kinds were replaced by ___.")
     if seen.without_identifier:
         no_row = f" ({seen.without_record:,} have no row in the table)" if seen.without_record else ""
         found.append(
             f"{seen.without_identifier:,} of {seen.patients:,} patients have no identifier that could be found in a "
-            f"text{no_row}: of them no leak can be counted."
+            f"text{no_row}. For them, no leak can be counted."
         )
     found.extend(literal(remark, 400) for remark in seen.remarks)
     if not fitting_canaries(seen.training_notes):
-        found.append("The cohort is too small to plant canaries without changing it: exposure will not be measured.")
+        found.append("The cohort is too small to plant canaries without changing it. Exposure will not be measured.")
     return found
 
 
 def _whose_details(seen: Seen) -> str:
     if seen.records == "table":
-        return "Whose details stand where is known from the table of identifiers; anything else is found by its shape."
+        return "The table of identifiers shows which patient each detail belongs to. Others are found by their shape."
     if seen.records == "surrogates":
         return (
-            "The placeholders of MIMIC-III were filled with made-up identities, one a patient, so whose details stand "
-            "where is known; anything else is found by its shape."
+            "The placeholders of MIMIC-III were filled with made-up identities, one per patient, so it is known which "
+            "patient each detail belongs to. Others are found by their shape."
         )
     return (
-        "There is no table of identifiers, so a patient's details are what has the **shape** of an identifier and "
-        "stands in the notes of that patient alone. What shapes miss, no attack here can count as leaked: figures of "
-        "extraction are then a lower bound."
+        "There is no table of identifiers. So a patient's details are all texts that have the **shape** of an "
+        "identifier and occur only in that patient's notes. No attack here can count identifiers that shapes miss as "
+        "leaked, so extraction figures are a lower bound."
     )
 
 
 def _phi_table(found: dict[str, int]) -> None:
-    """How often each kind of PHI was found here, and how well the finder does where the truth is known."""
+    """How often each kind of PHI was found, and the finder's recall and precision on labelled texts."""
     from core.evaluation.phi_detection import ALL, on_hospital, on_labelled_set
     from core.spec import CORPUS_PRESETS
 
@@ -96,9 +96,9 @@ def _phi_table(found: dict[str, int]) -> None:
     )
     whole = hand.loc[ALL]
     st.markdown(
-        f"Of {whole['labelled']:.0f} identifiers in made-up lines labelled by hand, shapes find {whole['recall']:.0%} "
-        f"(95 % interval {whole['recall_low']:.0%} to {whole['recall_high']:.0%}); names on no list and without a "
-        "title are what they miss most. Your notes may be worded otherwise: read a few on this page, once they are in "
-        "use, before you rely on it."
+        f"In made-up lines labelled by hand, shapes find {whole['recall']:.0%} of {whole['labelled']:.0f} identifiers "
+        f"(95 % interval {whole['recall_low']:.0%} to {whole['recall_high']:.0%}). They mostly miss names that are on "
+        "no list and have no title. Your notes may be worded differently: once you use them, read a few on this page "
+        "before you rely on these figures."
     )
-    data_table(table, name="own-phi", label="What was found in your notes, and how far to trust it")
+    data_table(table, name="own-phi", label="What was found in your notes, and how reliable it is")

@@ -1,4 +1,4 @@
-"""Bring your own notes: a file, its columns, what was seen in it, and the cohort to train on."""
+"""Upload your own notes: a file, its columns, what was found in it, and the cohort to train on."""
 
 from __future__ import annotations
 
@@ -21,34 +21,35 @@ from pages.parts.session import cleanup, owner, resources
 from pages.parts.uploads import check, findings
 from pages.parts.uploads import files as own_files
 
-MOST_BYTES = 2**30  # expanded; a larger file comes by the command line, in pieces and with a terminal to wait in
+MOST_BYTES = 2**30  # uncompressed; larger files are imported from the command line, in parts
 NOBODY_ELSE = (
-    "The notes stay on this computer and are sent nowhere. Only {who} can see them and the models trained on them. All "
-    "of it is deleted when you say so, {alone}and {hours:g} hours after the upload at the latest."
+    "The notes stay on the computer that runs this app and are not sent anywhere else. Only {who} can see them and the "
+    "models trained on them. All of it is deleted when you ask for it, {alone}and at the latest {hours:g} hours "
+    "after the upload."
 )
-CODES = "own_codes"  # of this session's uploads, by digest; nothing but their hashes is stored
+CODES = "own_codes"  # deletion codes of this session's uploads, by digest; only their hashes are stored
 WRITE_DOWN = (
-    "Write this code down. It deletes these notes and their models from any browser, also when this session is gone. "
-    "Only its hash is stored: nobody can show it to you again."
+    "Write this code down. With it you can delete these notes and their models from any browser, even after this "
+    "session has ended. Only its hash is stored, so it cannot be shown to you again."
 )
 _NEW_CODE = "own_new_code"  # the upload whose code was not shown yet
-ATTEMPTS_OF_ONE, ATTEMPTS_OF_ALL = Attempts(5, 60.0), Attempts(100, 60.0)  # wrong deletion codes in a minute
+ATTEMPTS_OF_ONE, ATTEMPTS_OF_ALL = Attempts(5, 60.0), Attempts(100, 60.0)  # wrong deletion codes per minute
 ROLES = {
     "note": "Text of the note",
     "patient": "Patient",
     "admission": "Admission",
     "date": "Date",
-    "type": "Kind of note",
-    "note_id": "Note's own id",
+    "type": "Type of note",
+    "note_id": "Note ID",
     "split": "Split (member, heldout, population)",
 }
 NEEDED = ("note", "patient")
 
 
-def bring() -> None:
-    """From a file to a cohort, a step after the other; what is wrong is said and nothing of it is kept."""
+def upload_form() -> None:
+    """From a file to a cohort, step by step; an unusable file is reported and not kept."""
     signed_in = owner.signed_in()
-    whom = "you, signed in," if signed_in else "this browser session (reloading the page ends it)"
+    whom = "you, when signed in," if signed_in else "this browser session (reloading the page ends it)"
     alone = "" if signed_in else f"{_hours(HOURS_ALONE)} after this browser session has ended, "
     st.markdown(NOBODY_ELSE.format(who=whom, alone=alone, hours=hours_kept()))
     left, right = st.columns(2)
@@ -60,7 +61,7 @@ def bring() -> None:
         if files:
             identifiers = None if table is None else own_files.on_disk("identifiers", [table])
             _steps(own_files.on_disk("notes", files), identifiers)
-        elif (asked := check.current()) is not None:  # a page that is left forgets what was put into its boxes
+        elif (asked := check.current()) is not None:  # upload boxes lose their files when the user leaves the page
             _outcome(asked)
         else:
             own_files.forget()
@@ -72,9 +73,9 @@ def bring() -> None:
 def _room() -> None:
     room = max(0, free_memory() - memory_needed(0, 0, 0)) / (memory_needed(1, 1_000, 1) - memory_needed(0, 0, 0))
     st.caption(
-        "Larger files and folders: `python -m core corpus --from PATH --out DIR`. This computer has memory for about "
-        f"{float(f'{room:.2g}'):,.0f} notes of 1,000 characters now; a file that will not fit is refused while it is "
-        "read."
+        "For larger files and folders, use `python -m core corpus --from PATH --out DIR`. This server currently has "
+        f"memory for about {float(f'{room:.2g}'):,.0f} notes of 1,000 characters; a file that does not fit is rejected "
+        "while it is read."
     )
 
 
@@ -83,16 +84,16 @@ def _nothing_kept(why: str) -> None:
 
 
 def _steps(path: Path, identifiers: Path | None) -> None:
-    st.subheader("1 · Which column is what?")
+    st.subheader("1 · Assign the columns")
     columns = {} if path.is_dir() else _mapped(path)
     if path.is_dir():
-        st.caption("Tables of MIMIC-III: their columns are known, and placeholders are filled with made-up identities.")
+        st.caption("Tables of MIMIC-III: the columns are known, and placeholders are filled with made-up identities.")
     options = {"columns": columns, "identifiers": None if identifiers is None else str(identifiers), **_settings()}
     missing = [] if path.is_dir() else [ROLES[role].lower() for role in NEEDED if role not in columns]
     if missing:
-        st.info(f"Choose the column of: {', '.join(missing)}.", icon=":material/view_column:")
+        st.info(f"Choose the column for: {', '.join(missing)}.", icon=":material/view_column:")
         return
-    st.subheader("2 · What is in it?")
+    st.subheader("2 · Check the notes")
     asked = check.current(path, options)
     askable = asked is None or asked.check.state in ("failed", "ended")
     if askable and st.button("Check these notes", icon=":material/fact_check:", type="primary", key="own_check"):
@@ -106,7 +107,7 @@ def _steps(path: Path, identifiers: Path | None) -> None:
 
 
 def _outcome(asked: check.Asked) -> None:
-    """How far the check is, or what it found."""
+    """The check's progress, or what it found."""
     if asked.check.active:
         check.watch(asked)
     elif asked.check.state == "done":
@@ -116,11 +117,11 @@ def _outcome(asked: check.Asked) -> None:
     elif asked.check.state == "failed":
         _nothing_kept(asked.check.message)
     else:
-        st.caption("The check was ended, and nothing is stored.")
+        st.caption("The check was cancelled, and nothing is stored.")
 
 
 def _use(asked: check.Asked) -> None:
-    st.subheader("3 · Use it")
+    st.subheader("3 · Use the notes")
     name = st.text_input("Name", value=asked.name, max_chars=60, key="own_name", help="Only you see it.")
     with st.container(horizontal=True):
         used = st.button("Use these notes for training", icon=":material/check:", type="primary", key="own_use")
@@ -145,7 +146,7 @@ def _short(cell: str) -> str:
 
 
 def _mapped(path: Path) -> dict[str, str]:
-    """The first rows, and a select box a role filled with the usual names; roles left empty are not in the answer."""
+    """The first rows, and one select box per role with a guessed column. Returns the chosen column of each role."""
     first = head(path)
     st.dataframe(first.map(_short), hide_index=True, alt="The first rows of the file")
     names = list(first.columns)
@@ -168,28 +169,25 @@ def _mapped(path: Path) -> dict[str, str]:
 
 
 def _settings() -> dict[str, Any]:
-    with st.expander("How to split it, and what to plant"), st.grid(4, min_column_width=190):
+    with st.expander("Split, copies and canaries"), st.grid(4, min_column_width=190):
         population = st.slider(
-            "Patients kept apart",
+            "Population patients",
             0,
             50,
             0,
             5,
             format="%d %%",
             key="own_population",
-            help="For thresholds and for an attacker's reference models. The others: 70 % members, 30 % held out.",
+            help="Set aside for thresholds and for an attacker's reference models. Of the others, 70 % are members and "
+            "30 % held out.",
         )
         copies = st.selectbox(
             "Copies",
             ["no", "exact", "near"],
             key="own_copies",
-            format_func={
-                "no": "keep them",
-                "exact": "leave out copies",
-                "near": "leave out near copies too",
-            }.__getitem__,
-            help="Left out, copies are memorised less. Which of two stays depends on other people's notes, so the ε of "
-            "a model then speaks of the notes that were left.",
+            format_func={"no": "keep", "exact": "remove exact copies", "near": "remove near copies too"}.__getitem__,
+            help="Without copies, repeated text is memorised less. But which of two copies stays depends on other "
+            "people's notes, so a model's ε then covers only the remaining notes.",
         )
         planted = st.number_input(
             "Canary sentences",
@@ -199,20 +197,20 @@ def _settings() -> dict[str, Any]:
             6,
             key="own_canaries",
             placeholder="as many as fit",
-            help="Made-up secrets, each planted by a coin, that measure memorising. Left empty: their copies are at "
-            "most 5 % of the training notes.",
+            help="Made-up secrets that measure memorisation; a coin decides for each whether it is planted. If you "
+            "leave this empty, their copies are at most 5 % of the training notes.",
         )
         seed = st.number_input("Seed", 0, 1_000_000, 0, 1, key="own_seed")
     return {"population": population / 100, "deduplicate": copies, "canaries": planted, "seed": seed}
 
 
 def mine() -> list[Upload]:
-    """The cohorts this viewer has brought, oldest first."""
+    """The cohorts that this viewer has uploaded, oldest first."""
     return uploads(owner.workspace().root, owner.owner())
 
 
 def choose() -> Upload | None:
-    """One of one's own cohorts; None when there is none."""
+    """A select box over the viewer's own cohorts; None if there is none."""
     kept = {upload.digest: upload for upload in mine()}
     if not kept:
         return None
@@ -226,10 +224,13 @@ def choose() -> Upload | None:
 
 
 def manage(upload: Upload) -> None:
-    """Until when the notes are kept, the button that deletes them at once, and the code that does so elsewhere."""
+    """When the notes expire, the button that deletes them now, and the code that deletes them from elsewhere."""
     until = time.strftime("%d %b %H:%M", time.localtime(upload.expires))
-    alone = "" if owner.signed_in() else f", but only {_hours(HOURS_ALONE)} after this browser session has ended"
-    st.caption(f"**{literal(upload.name)}**: yours alone, with every model trained on it. Kept until {until}{alone}.")
+    alone = "" if owner.signed_in() else f", but at most {_hours(HOURS_ALONE)} after this browser session has ended"
+    st.caption(
+        f"**{literal(upload.name)}**: only you see these notes and the models trained on them. Kept until "
+        f"{until}{alone}."
+    )
     code = st.session_state.get(CODES, {}).get(upload.digest)
     with st.container(horizontal=True):
         if st.button(
@@ -246,7 +247,7 @@ def manage(upload: Upload) -> None:
 
 
 def delete_by_code() -> None:
-    """A box for the deletion code of an upload whose browser is gone."""
+    """A form for the deletion code of an upload from another browser session."""
     with st.expander("Delete notes by their deletion code", icon=":material/key:"):
         _ask_for_code("Deletion code")
 
@@ -267,7 +268,7 @@ def _ask_for_code(label: str) -> None:
             max_chars=60,
             placeholder="ABCD-EFGH-JKMN-PQRS-TVWX",
             autocomplete="off",
-            help="It was shown after the upload. Whoever has it can delete the notes, and see nothing of them.",
+            help="It was shown after the upload. Anyone who has it can delete the notes but cannot see them.",
         )
         asked = st.form_submit_button("Delete", icon=":material/delete:")
     if asked and code.strip():
@@ -285,7 +286,7 @@ def _delete_by(code: str) -> None:
         ATTEMPTS_OF_ONE.failed(who)
         ATTEMPTS_OF_ALL.failed("")
         st.error(
-            "No upload has this code. Check each letter; if the notes are deleted already, their code is gone too.",
+            "No upload has this code. Check each letter. If the notes were already deleted, their code is gone too.",
             icon=":material/error:",
         )
     for upload in found:
@@ -293,11 +294,11 @@ def _delete_by(code: str) -> None:
 
 
 def _delete(upload: Upload) -> None:
-    """Delete an upload, and begin the page again."""
+    """Delete an upload, and rerun the page."""
     cleanup.remove(resources.every_workspace(), upload.digest)
     st.session_state.pop("own_cohort", None)
     st.session_state.get(CODES, {}).pop(upload.digest, None)
-    st.toast("Deleted: the notes, and every run made from them.", icon=":material/delete:")
+    st.toast("The notes and all runs made from them were deleted.", icon=":material/delete:")
     st.rerun()
 
 

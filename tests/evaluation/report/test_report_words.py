@@ -84,7 +84,7 @@ def test_no_bound_on_epsilon_is_told_without_its_ceiling():
         said = AppTest.from_function(_bound_sentences, args=(bounds,)).run()
         told = " ".join(one.value for one in said.markdown)
         assert not said.exception and "these trials could show at most 1.26" in told
-        assert "could show at most 0.418" in told, "the further looks have a ceiling of their own"
+        assert "could prove at most 0.418" in told, "the further audits have a ceiling of their own"
 
 
 def _bound_sentences(table):

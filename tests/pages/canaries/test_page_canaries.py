@@ -19,7 +19,7 @@ from pages.parts.canaries.generated_text import predictor_rows, ranked_sentence
 from pages.parts.canaries.methods import HOW
 from pages.parts.canaries.views import VIEWS, without
 from pages.parts.jobs.battery import LABEL
-from tests.pages.visit import asks_anew_for, revealed, said, visit
+from tests.pages.visit import assert_asks_again, revealed, said, visit
 
 opened = partial(visit, "canaries")
 
@@ -54,14 +54,14 @@ def test_a_guess_is_told_back_beside_the_answer(data):
 @pytest.mark.parametrize("view", ["Copies", "Epochs", "Questions", "Risk score"])
 def test_another_model_is_another_question(data, smoke_specs, view):
     app = opened(view=view, left=smoke_specs["plain"].run_id, right=smoke_specs["plain"].run_id)
-    asks_anew_for(app, smoke_specs["dp"].run_id)
+    assert_asks_again(app, smoke_specs["dp"].run_id)
 
 
 def test_risk_scores_of_different_parts_are_not_compared(audited, monkeypatch, smoke_specs):
     monkeypatch.setenv("PHILAB_DATA", str(audited))
     app = opened(view="Risk score", left=smoke_specs["plain"].run_id, right=smoke_specs["dp"].run_id)
     told = "\n".join(info.value for info in app.info)
-    assert "must not be compared" in told and "“ε = 8 per note · DP” has no part “word for word”" in told
+    assert "Do not compare" in told and "“ε = 8 per note · DP” has no part “word for word”" in told
     assert "“no privacy” has no part" not in told, "the full audit gave it that part"
     assert "Guess first." not in said(app) and " → " not in said(app)
     table = next(frame.value for frame in app.dataframe if "weight" in frame.value.columns)
@@ -72,18 +72,18 @@ def test_risk_scores_of_different_parts_are_not_compared(audited, monkeypatch, s
 def test_risk_scores_of_the_same_parts_are_compared(data, smoke_specs):
     app = revealed(opened(view="Risk score", left=smoke_specs["plain"].run_id, right=smoke_specs["dp"].run_id))
     assert re.search(r"The old score: \d\.\d\d → \d\.\d\d\.", said(app))
-    assert not any("must not be compared" in info.value for info in app.info)
+    assert not any("Do not compare" in info.value for info in app.info)
     assert any("“no privacy” has no part" in caption.value for caption in app.caption)
 
 
 def test_the_guarantee_tells_what_could_not_be_proved(data, smoke_specs):
     app = revealed(opened(view="Guarantee", left=smoke_specs["dp"].run_id, right=smoke_specs["plain"].run_id))
     told = said(app)
-    assert "promised was 8" in told and "No audit in this picture could have contradicted" in told
+    assert "promised was 8" in told and "No audit in this chart could have contradicted" in told
     assert "no limit was promised" in told
     assert sum(REPRODUCIBLE in caption.value for caption in app.caption) == 1, "of the private run alone"
     assert "The audit fixed beforehand had" in told
-    assert "further looks, which hold together at another 95\u00a0%" in told
+    assert "further audits, which hold jointly at another 95\u00a0%" in told
     assert not app.error
     table = app.dataframe[0].value
     assert {"audit", "epsilon", "ceiling", "promised", "alarm", "group"} <= set(table.columns)
@@ -92,7 +92,7 @@ def test_the_guarantee_tells_what_could_not_be_proved(data, smoke_specs):
 
 def test_word_for_word_says_how_to_get_it(data, smoke_specs):
     app = opened(view="Word for word", left=smoke_specs["plain"].run_id)
-    assert any("has not had this attack yet" in info.value for info in app.info)
+    assert any("has not been run on" in info.value for info in app.info)
     assert any(button.label == LABEL for button in app.button)
 
 
@@ -208,15 +208,15 @@ def test_ranked_extraction_is_told_with_its_recall_and_greedy_answers(audited_wi
     table = Workspace(root, shared=()).audit(run).table("extraction_recall")
     row = table[(table["score"] == "ratio") & (table["errors"] == 100)].iloc[0]
     if row["leaks"]:
-        assert f"{row['found']} of {row['leaks']} different values" in told
+        assert f"{row['found']} of {row['leaks']} distinct values" in told
     else:
         assert "nothing to rank" in told
-    assert "14 prompts give an identifier of" in told
+    assert "14 prompts reveal an identifier of" in told
 
 
 def test_recall_in_a_sentence():
     rows = [("ratio", 100, 0.25, 2, 8, 102), ("log_likelihood", 100, 0.5, 4, 8, 104)]
     table = pd.DataFrame(rows, columns=["score", "errors", "recall", "found", "leaks", "read"])
-    assert "2 of 8 different values (25\u00a0%) stand before the wrong text no. 101" in ranked_sentence(table)
+    assert "2 of 8 distinct values (25\u00a0%) come before wrong text no. 101" in ranked_sentence(table)
     assert "likelihood alone 4 (50\u00a0%)" in ranked_sentence(table)
     assert "nothing to rank" in ranked_sentence(table.assign(leaks=0))

@@ -52,7 +52,7 @@ def test_the_list_is_read_with_its_control_and_the_runs_own_names(data, monkeypa
     told = " ".join(line.value for line in app.markdown)
     assert f"for {100 * member:.0f}\u00a0% of the members" in told and "of the held-out patients" in told
     run = next(run for run in Workspace(data, shared=()).runs() if not run.spec.is_base)
-    assert f"has {len(run.vocabulary):,} entries of its own" in told and run.privacy is None
+    assert f"has {len(run.vocabulary):,} entries from the notes" in told and run.privacy is None
     members = corpus.patients[corpus.patients["split"] == "member"]
     named = [name for name in members["full_name"] if set(name.split()) & set(run.vocabulary)]
     figure = run.metrics.set_index(["metric", "arm"]).loc[("vocabulary_names", "run"), "value"]

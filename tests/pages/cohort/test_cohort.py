@@ -57,7 +57,7 @@ def test_filters_narrow_what_is_shown(cohort):
     assert any(f"**{own}** of {len(corpus.notes)}" in element.value for element in app.markdown)
     app.text_input(key="words").set_value("no note says this <script>").run()
     assert not app.exception
-    assert any("No note passes these filters" in info.value for info in app.info)
+    assert any("No note matches these filters" in info.value for info in app.info)
 
 
 def test_entities_are_marked_on_demand(cohort):
@@ -107,7 +107,7 @@ def test_a_hospital_that_cannot_be_built_is_a_sentence(cohort):
 
 def test_words_that_are_no_choice_and_no_pattern_only_find_nothing(cohort):
     app = cohort(cohort="tiny", view="<b>x</b>", split="nobody", patient="👩" * 500, words="(" * 500)
-    assert any("No note passes these filters" in info.value for info in app.info)
+    assert any("No note matches these filters" in info.value for info in app.info)
 
 
 def test_a_hospital_too_large_to_build_here_gets_its_command(cohort, tmp_path):

@@ -71,11 +71,11 @@ def test_what_is_typed_is_shown_as_it_is_written(released, smoke_specs):
     app = visit("ledger")
     app.selectbox(key="release_run").set_value(smoke_specs["plain"].run_id)
     app.text_input(key="release_reason").set_value(RUDE["markup"] + RUDE["emoji"])
-    next(button for button in app.button if button.label == "Show what it does to the totals").click().run()
+    next(button for button in app.button if button.label == "Show the effect on the totals").click().run()
     harmless(app)
     assert f"Reason: {RUDE['markup']}{RUDE['emoji']}" in [text.value for text in app.text]
     next(box for box in app.checkbox if box.label.startswith("I agree to these totals")).check()
-    next(button for button in app.button if button.label == "Enter the release").click().run()
+    next(button for button in app.button if button.label == "Record the release").click().run()
     harmless(app)
     assert RUDE["markup"] + RUDE["emoji"] in app.dataframe[0].value["reason"].tolist()
     app = visit("tradeoff", view="Which ε?", use=RUDE["Markdown"])
@@ -94,4 +94,4 @@ def test_what_is_typed_is_shown_as_it_is_written(released, smoke_specs):
 def test_a_room_that_is_none_is_a_sentence(released, code):
     app = visit("lesson", room=code)
     harmless(app)
-    assert any("no class of that code" in warning.value for warning in app.warning)
+    assert any("no class with that code" in warning.value for warning in app.warning)

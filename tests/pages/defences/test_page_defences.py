@@ -58,7 +58,7 @@ def test_it_asks_first_then_shows_table_chart_and_what_is_missing(data, monkeypa
         assert f"**{number}. {one.name}.** {one.sentence}" in said(app)
     public = f"“DP per note, ε = 8”, “DP per note, ε = 8 + filter”: {REPRODUCIBLE}."
     assert public in [caption.value for caption in app.caption]
-    next(button for button in app.button if button.label == "Train what is missing (3 runs)").click().run()
+    next(button for button in app.button if button.label == "Train the missing runs (3)").click().run()
     assert not app.exception
     assert asked == [compared[at].spec for at in (1, 2, 4)]
     assert asked[1].defence.scrub_recall == 0.9 and asked[2].privacy.unit == "patient"
@@ -126,5 +126,5 @@ def test_the_filter_table_has_a_row_a_wording_and_its_words_tell_the_worst():
         "0\u00a0%"
     )
     told = filter_view.caption(found, alarms)
-    assert "30\u00a0% of the attempts by “two answers” (50\u00a0% without it)" in told
+    assert "30\u00a0% of the attempts by “two answers” through (50\u00a0% without a filter)" in told
     assert "10\u00a0% of 500 pieces" in told

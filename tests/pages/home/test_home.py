@@ -28,9 +28,9 @@ def html_of(app: AppTest) -> str:
 def test_home_says_what_it_is_and_that_nobody_is_real(home):
     assert not home.exception
     assert home.title[0].value == "PHI Leak Lab"
-    assert any("no real person" in element.value for element in home.markdown)
+    assert any("no real people" in element.value for element in home.markdown)
     doors = {"Lesson", "Train", "ε trade-off", "Report", "Playground", "Patients"}
-    of_every_page = {"Every word, with its source"}
+    of_every_page = {"All terms, with sources"}
     assert {link.proto.label for link in home.get("page_link")} == doors | of_every_page
 
 
@@ -41,7 +41,7 @@ def test_the_pictures_carry_the_audits_figures(home, leaky_workspace):
     named = metrics[(metrics["metric"] == "full_name_patients") & (metrics["arm"] == "run")].iloc[0]
     assert named["value"] > 0
     drawn = html_of(home)
-    assert f"trained on {int(named['n'])} patients' notes" in drawn
+    assert f"trained on the notes of {int(named['n'])} patients" in drawn
     assert f'aria-label="{round(100 * named["value"])} of 100 patients named"' in drawn
 
 

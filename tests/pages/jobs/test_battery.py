@@ -115,5 +115,5 @@ def test_without_weights_a_sentence_stands_in_the_buttons_place(data, smoke_spec
     run_id = smoke_specs["dp"].run_id
     shutil.rmtree(data / "runs" / run_id / "model")
     app = visit(page, **link(page, run_id))
-    assert any("its weights are not kept here" in caption.value for caption in app.caption)
+    assert any("Its weights are not stored here" in caption.value for caption in app.caption)
     assert not any(button.label == LABEL for button in app.button)

@@ -75,7 +75,7 @@ def test_the_key_makes_an_instructor_of_this_session_alone(engine: Engine) -> No
     app = visit("train", **TINY)
     app.text_input(key="instructor_typed").set_value("3f2a").run()
     app.button(key="instructor-enter").click().run()
-    assert any("This is not the key" in error.value for error in app.error) and "queue-close" not in keys(app)
+    assert any("Wrong key" in error.value for error in app.error) and "queue-close" not in keys(app)
     app.text_input(key="instructor_typed").set_value(f" {KEY} ").run()
     app.button(key="instructor-enter").click().run()
     assert not app.exception and not app.error

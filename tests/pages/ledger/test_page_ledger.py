@@ -34,13 +34,13 @@ def preview(app, run_id: str, reason: str):
     """Fill the form and have it shown what the entry does."""
     app.selectbox(key="release_run").set_value(run_id)
     app.text_input(key="release_reason").set_value(reason)
-    return press(app, "Show what it does to the totals")
+    return press(app, "Show the effect on the totals")
 
 
 def confirm(app, sure: bool = True):
     if sure:
         next(box for box in app.checkbox if box.label.startswith("I agree to these totals")).check()
-    return press(app, "Enter the release")
+    return press(app, "Record the release")
 
 
 def shown(app) -> list[str]:
@@ -77,7 +77,7 @@ def test_a_release_is_shown_agreed_to_and_then_counts(workspace, smoke_specs):
     assert app.text_input(key="release_reason").value == ""
     app.number_input(key="ledger_delta").set_value(1e-3).run()
     assert totals(app)["For one note, all releases together"] == "ε = 8"
-    assert totals(app)["For one patient, all releases together"] == "no promise"
+    assert totals(app)["For one patient, all releases together"] == "no guarantee"
     assert app.dataframe[0].value["reason"].tolist() == ["for the class"]
     assert run_id not in app.selectbox(key="release_run").options, "it cannot be released twice"
     assert "For the patient with the most notes" in said(app)
@@ -101,7 +101,7 @@ def test_a_ledger_that_changed_meanwhile_is_shown_and_asked_again(workspace, smo
     ledger.enter(ledger.draft_vocabulary("words", words, "by somebody else"))
     app = confirm(app)
     assert [one.name for one in ledger.releases()] == ["words"], "what was agreed to is not what would happen"
-    assert any("another entry since" in warning.value for warning in app.warning)
+    assert any("a new entry since" in warning.value for warning in app.warning)
     assert shown(app) != first and "per note: ε = 1 at δ = 10⁻⁵ → **ε = " in shown(app)[0]
     assert not next(box for box in app.checkbox if box.label.startswith("I agree")).value, "it is asked again"
     app = confirm(app)
@@ -122,11 +122,13 @@ def test_releases_per_note_and_per_patient_are_told_together(workspace):
         words = Vocabulary(epsilon=0.5, delta=1e-9, words=2, unit=unit)
         ledger.enter(ledger.draft_vocabulary(f"{unit}s", words, "a tokenizer"))
     app = opened()
-    assert totals(app) == {f"For one {unit}, what was released per {unit}": "ε = 1" for unit in ("note", "patient")}
+    assert totals(app) == {f"For one {unit}, releases with ε per {unit}": "ε = 1" for unit in ("note", "patient")}
     assert "For one note, everything together promises ε = 3 at δ = 4.7·10⁻⁵." in said(app)
     assert "For the patient with the most notes" in said(app)
-    assert any("Without the releases per patient, which count below: within" in one.value for one in app.caption)
-    assert not any(button.label == "What may one more run spend?" for button in app.button), "no run to be like"
+    assert any(
+        "Without the releases with ε per patient, which are added below: within" in one.value for one in app.caption
+    )
+    assert not any(button.label == "How much ε can one more run spend?" for button in app.button), "no run to be like"
 
 
 def test_what_fits_into_a_budget_counts_the_vocabularies(workspace, smoke_specs):
@@ -135,8 +137,8 @@ def test_what_fits_into_a_budget_counts_the_vocabularies(workspace, smoke_specs)
     words = Vocabulary(epsilon=2.0, delta=1e-10, words=3, unit="note")
     ledger.enter(ledger.draft_vocabulary("words", words, "a tokenizer"))
     app = opened(ledger_delta="0.001", budget="13")  # more than the run's 8, less than 8 and 6
-    next(button for button in app.button if button.label == "What may one more run spend?").click().run()
-    assert not app.exception and "For one note: nothing fits into the budget any more." in said(app)
+    next(button for button in app.button if button.label == "How much ε can one more run spend?").click().run()
+    assert not app.exception and "For one note: no further run fits the budget." in said(app)
 
 
 def test_a_damaged_ledger_gives_no_total(workspace):
@@ -147,4 +149,4 @@ def test_a_damaged_ledger_gives_no_total(workspace):
     assert totals(app)["For one patient, all releases together"] == "ε = 0.4"
     (ledger.folder / "0001.json").write_text("{}")
     app = opened()
-    assert not app.metric and any("no total can be told" in error.value for error in app.error)
+    assert not app.metric and any("no total can be computed" in error.value for error in app.error)

@@ -52,14 +52,14 @@ def guess(app, label: str):
 def test_a_step_is_predicted_looked_at_and_revealed(served):
     app = visit("lesson")
     assert answers(app) == [name for name, _ in SHARES]
-    assert "The runs say" not in said(app)
+    assert "Answer from these runs" not in said(app)
     guess(app, "nobody")
-    assert "You predicted **nobody**" in said(app) and "The runs say" not in said(app)
-    door = next(found for found in app.get("page_link") if found.proto.label == "Ask it yourself")
+    assert "You predicted **nobody**" in said(app) and "Answer from these runs" not in said(app)
+    door = next(found for found in app.get("page_link") if found.proto.label == "Try it yourself")
     pair = {f"{side}={run.id}" for side, run in zip(("left", "right"), _pair(served), strict=True)}
     assert pair <= set(door.proto.query_string.split("&"))
     press(app, "lesson-show")
-    assert "You guessed “nobody”. The runs say: **more than half**" in said(app)
+    assert "You guessed “nobody”. Answer from these runs: **more than half**" in said(app)
     assert link(app, "step") == "1" and link(app, "guesses") == "a----"
     assert link(app, "shown") == "1"
 
@@ -94,7 +94,7 @@ def test_a_choice_of_epsilon_is_defended_with_its_own_figures(served):
 
 def test_only_secret_noise_makes_the_lessons_epsilon_a_promise(served, monkeypatch):
     private = steps(figures(), "ε = 8 per note")[4].reveal
-    assert "- Promise, were its noise secret: " in private and SENTENCE in private
+    assert "- Guarantee if its noise were secret: " in private and SENTENCE in private
     assert SENTENCE not in steps(figures(), "no privacy")[4].reveal
     assert "once the noise is secret" in steps(figures())[2].why
     monkeypatch.setattr(Run, "noise_source", property(lambda run: "secret" if run.spec.privacy.private else None))
@@ -175,13 +175,13 @@ def test_a_link_restores_the_lesson_and_nonsense_in_it_is_passed_over(served):
     rude = visit("lesson", step="<b>", guesses="%<script>alert(1)</script>", shown="ééé", room="<img src=x>", round="x")
     assert any(header.value.startswith("1. ") for header in rude.header)
     assert "<img" not in said(rude) and "<script" not in said(rude)
-    assert any("no class of that code" in warning.value for warning in rude.warning)
+    assert any("no class with that code" in warning.value for warning in rude.warning)
 
 
 def test_without_runs_the_lesson_says_what_to_train(monkeypatch, tmp_path):
     monkeypatch.setenv("PHILAB_DATA", str(tmp_path))
     app = visit("lesson")
-    assert "needs a model trained without privacy" in app.info[0].value
+    assert "needs two models of the same patients" in app.info[0].value
 
 
 def bars(app) -> str:
@@ -196,7 +196,7 @@ def test_the_presenter_sees_what_the_class_predicts(served):
     assert "3 browsers joined" in said(host) and "3 predictions" in bars(host)
     assert "<td>nobody</td><td><i style='width:100%'></i></td><td>2</td>" in bars(host)
     assert "✓" not in bars(host), "the answer is not given away"
-    assert "The bars come with the answer" in said(students[0]) and not bars(students[0])
+    assert "The bars appear with the answer" in said(students[0]) and not bars(students[0])
     press(students[0], "lesson-show")
     assert "<td>more than half ✓</td>" in bars(students[0])
     assert "class-reset" not in {button.key for button in students[0].button}

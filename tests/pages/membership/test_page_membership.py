@@ -20,7 +20,7 @@ from pages.parts.jobs.battery import LABEL
 from pages.parts.membership import charts, views
 from pages.parts.membership.methods import HOW
 from pages.parts.membership.views import VIEWS, Choice
-from tests.pages.visit import asks_anew_for, revealed, said, visit
+from tests.pages.visit import assert_asks_again, revealed, said, visit
 
 opened = partial(visit, "membership")
 
@@ -43,7 +43,7 @@ def test_the_quick_audit_is_enough_to_begin_with(data, view):
     app = revealed(app)
     assert app.get("plotly_chart") and app.dataframe and app.get("download_button")
     assert any(expander.label == "How is this computed?" for expander in app.expander)
-    assert any(button.label == LABEL for button in app.button) and "has had the quick audit only" in said(app)
+    assert any(button.label == LABEL for button in app.button) and "has had only the quick audit" in said(app)
 
 
 def test_the_sentence_follows_the_threshold_and_counts_as_the_scores_do(data, smoke_specs):
@@ -64,7 +64,7 @@ def test_the_sentence_follows_the_threshold_and_counts_as_the_scores_do(data, sm
 
 def test_patients_are_fewer_than_notes_and_a_promise_per_note_is_worth_less_for_them(data, smoke_specs):
     app = revealed(opened(left=smoke_specs["dp"].run_id, right=smoke_specs["plain"].run_id, level="patient"))
-    assert "promises ε for one note" in said(app)
+    assert "has an ε per note. For a patient" in said(app)
     assert sum(REPRODUCIBLE in caption.value for caption in app.caption) == 1, "of the private run alone"
     patients = Workspace(data, shared=()).run(smoke_specs["dp"].run_id).table("scores").query("split == 'member'")
     app = revealed(opened(view="Threshold", level="patient"))
@@ -75,7 +75,7 @@ def test_notes_under_a_promise_per_note_are_told_from_what_it_bounds(data, smoke
     runs = {"left": smoke_specs["dp"].run_id, "right": smoke_specs["plain"].run_id}
     for level, told in (("sample", True), ("patient", False)):
         captions = revealed(opened(level=level, **runs)).caption
-        assert any("no proof of a broken promise" in caption.value for caption in captions) == told
+        assert any("would not prove that the guarantee is broken" in caption.value for caption in captions) == told
 
 
 def test_few_accusations_have_their_rate_or_say_that_there_are_too_few(data, smoke_specs):
@@ -110,9 +110,9 @@ def test_a_full_audit_offers_its_attacks(audited, monkeypatch, smoke_specs):
     table = next(frame.value for frame in app.dataframe if "AUC" in frame.value.columns)
     assert set(table["attack"]) == {"loss", "zlib", "attention"}
     assert table.set_index("attack")["access"].to_dict()["attention"] == "white-box"
-    assert "has had 3 of the battery's" in said(app)
-    told = next(frame.value for frame in app.dataframe if "in a sentence" in frame.value.columns)
-    assert set(told["attack"]) == set(table["attack"]) and told["in a sentence"].str.endswith(".").all()
+    assert "3 of the battery's" in said(app)
+    told = next(frame.value for frame in app.dataframe if "what it does" in frame.value.columns)
+    assert set(told["attack"]) == set(table["attack"]) and told["what it does"].str.endswith(".").all()
 
 
 def test_an_audit_that_was_stopped_shows_what_it_has_found(smoke_workspace, smoke_specs, monkeypatch, tmp_path):
@@ -120,7 +120,7 @@ def test_an_audit_that_was_stopped_shows_what_it_has_found(smoke_workspace, smok
     shutil.copytree(smoke_workspace, root)
     monkeypatch.setenv("PHILAB_DATA", str(root))
     view = partial(opened, left=run, right=run)
-    assert "Caught when fewer may be accused" in said(revealed(view())), "kept while there was the loss alone"
+    assert "Share caught if fewer may be accused" in said(revealed(view())), "kept while there was the loss alone"
     workspace, stages = Workspace(root, shared=()), []
     with pytest.raises(Cancelled):
         audit(
@@ -135,7 +135,7 @@ def test_an_audit_that_was_stopped_shows_what_it_has_found(smoke_workspace, smok
     app.multiselect(key="attacks-ROC").set_value(["zlib"]).run()
     app = revealed(app)
     rates = next(frame.value for frame in app.dataframe if "may accuse" in frame.value.columns)
-    assert set(rates["attack"]) == {"zlib"} and "Caught when fewer may be accused" in said(app)
+    assert set(rates["attack"]) == {"zlib"} and "Share caught if fewer may be accused" in said(app)
     app = revealed(view(view="All attacks"))
     table = next(frame.value for frame in app.dataframe if "AUC" in frame.value.columns)
     assert set(table["attack"]) == {"loss", "zlib"}
@@ -154,14 +154,14 @@ def test_rates_without_a_figure_are_left_out(monkeypatch):
 @pytest.mark.parametrize("view", list(VIEWS))
 def test_another_model_is_another_question(data, smoke_specs, view):
     app = opened(view=view, left=smoke_specs["plain"].run_id, right=smoke_specs["plain"].run_id)
-    asks_anew_for(app, smoke_specs["dp"].run_id)
+    assert_asks_again(app, smoke_specs["dp"].run_id)
 
 
 def test_the_roc_question_is_about_the_curve_that_answers_it(audited, monkeypatch, smoke_specs):
     monkeypatch.setenv("PHILAB_DATA", str(audited))
     app = opened(left=smoke_specs["dp"].run_id, right=smoke_specs["plain"].run_id)
     app.multiselect(key="attacks-ROC").set_value(["zlib"]).run()
-    assert "“zlib” catch in the model “no privacy”?" in said(app), "the first model has not had it"
+    assert "“zlib” catch for the model “no privacy”?" in said(app), "the first model has not had it"
     assert "for “no privacy” by zlib" in said(revealed(app))
 
 

@@ -71,10 +71,10 @@ def test_the_first_view_answers_its_question(data):
     app = opened(run=data[1])
     assert "leak more than others" in said(app)
     assert any("Too few patients to compare" in info.value for info in app.info), "24 patients are no two buckets"
-    assert any("1 bucket of about equally many patients" in caption.value for caption in app.caption)
+    assert any("1 bucket with about equally many patients" in caption.value for caption in app.caption)
     assert app.selectbox(key="attack").value == "ratio base"
     listed = table_with(app, "caught by")
-    assert any(f"**{24} patients**" in text.value for text in app.markdown) and len(listed) == patient_data.A_PAGE
+    assert any(f"**{24} patients**" in text.value for text in app.markdown) and len(listed) == patient_data.PAGE_SIZE
     assert app.get("download_button") and any(one.label.startswith("How is this computed") for one in app.expander)
 
 
@@ -103,7 +103,7 @@ def test_one_patient_with_evidence_and_what_privacy_changes(data, smoke_specs):
     by_loss = table_with(opened(run=run, patient=member, attack="loss"), "texts with a leak")
     assert set(by_loss["run"]) == {spec.run_id for spec in smoke_specs.values()}
     assert beside.set_index("run").loc[run, "texts with a leak"] == 1
-    codes = table_with(app, "held by")
+    codes = table_with(app, "disease")
     record = patient_data.tables(Workspace(data[0], shared=()).run(run)).record(member)
     assert set(codes["code"]) == set(record["icd_codes"])
 
@@ -120,17 +120,17 @@ def test_an_unknown_patient_gets_a_sentence(data, who, words):
 
 def test_filters_that_leave_nobody_say_so(data):
     app = opened(run=data[1], code="ZZZ")
-    assert any("Nobody passes these filters" in info.value for info in app.info)
+    assert any("No patient matches these filters" in info.value for info in app.info)
     assert not app.get("plotly_chart")
 
 
 def test_the_heat_line_is_there_with_weights_and_explained_without(data, smoke_specs):
     app = opened(run=data[1], patient=data[2], heat="true")
     assert any('class="heat"' in element.proto.body for element in app.get("html"))
-    assert any("nats a token" in caption.value for caption in app.caption)
+    assert any("nats per token" in caption.value for caption in app.caption)
     shutil.rmtree(data[0] / "runs" / smoke_specs["dp"].run_id / "model")
     app = opened(run=smoke_specs["dp"].run_id, patient=data[2])
-    assert any("keeps no weights" in caption.value for caption in app.caption)
+    assert any("weights, which are not stored" in caption.value for caption in app.caption)
     assert next(one for one in app.toggle if one.key == "heat").disabled
 
 
@@ -204,14 +204,14 @@ def test_bars_begin_at_a_blind_guess_and_the_chosen_one_stands_out():
     assert figure.data[0].base == 0.5 and list(figure.data[0].marker.opacity) == [0.55, 1.0]
     assert [trace.name for trace in figure.data[1:3]] == [charts.SIDES, "public model (control)"]
     both = charts.lines({"a": figures(), "b": figures()}, {"b": "#111111"})
-    assert [trace.name for trace in both.data] == ["a", "b", "a blind guess"] and both.data[1].line.color == "#111111"
+    assert [trace.name for trace in both.data] == ["a", "b", "random guessing"] and both.data[1].line.color == "#111111"
 
 
 def test_buckets_without_a_figure_are_told():
     choice = Choice(None, "loss", "patient", Filters(code="E11"))
     told = views.spread(figures(), choice)
-    assert told.startswith("3 buckets of about equally many patients") and "1 with fewer than 20 members" in told
-    assert "has no figure (54 patients" in told and told.endswith("Only patients with a code that starts with E11.")
+    assert told.startswith("3 buckets with about equally many patients") and "1 with fewer than 20 members" in told
+    assert "has no figure (54 patients" in told and told.endswith("Only patients with an ICD code starting with E11.")
 
 
 def test_heat_is_escaped_and_as_strong_as_the_gain():
@@ -219,13 +219,13 @@ def test_heat_is_escaped_and_as_strong_as_the_gain():
     html = heat.heat_html("<i> b&b x\u202e", tokens)
     assert 'class="learned5" title="+9.0 nats">&lt;i&gt;</span>' in html and 'class="unlearned5"' in html
     assert "b&amp;b" in html and "\u202e" not in html
-    assert heat.summary("<i> b&b x", tokens).startswith("Mean gain +0.03 nats a token over 3 tokens")
+    assert heat.summary("<i> b&b x", tokens).startswith("Mean gain +0.03 nats per token over 3 tokens")
 
 
 def test_filters_in_words():
-    assert controls.told(Filters()) == ""
-    assert controls.told(Filters("e11", 40, None, None, 5, "mrn")) == (
-        "a code that starts with E11, an extracted medical record number, at least 40 years of age, "
+    assert controls.filters_text(Filters()) == ""
+    assert controls.filters_text(Filters("e11", 40, None, None, 5, "mrn")) == (
+        "an ICD code starting with E11, an extracted medical record number, at least 40 years of age, "
         "up to 5 scored notes"
     )
 

@@ -13,7 +13,7 @@ from core.evaluation.wording import perplexity_text
 from core.runs.events import Status
 from core.runs.run import Run
 from core.spec import CorpusSpec, DefenceSpec, PrivacySpec, RunSpec, TrainingSpec
-from pages.parts.pickers.sweep_picker import curve_name, family_ids, setting_name, told_apart
+from pages.parts.pickers.sweep_picker import curve_name, distinct_names, family_ids, setting_name
 from tests.pages.visit import revealed, visit
 
 
@@ -65,18 +65,20 @@ def family_id(spec: RunSpec) -> str:
 
 def test_equal_names_are_told_apart_by_batch_then_by_cohort():
     found = sweeps_of([run(corpus_seed=0), run(corpus_seed=1), run(corpus_seed=2), run(corpus_seed=2, batch_size=64)])
-    names = told_apart(found, curve_name)
+    names = distinct_names(found, curve_name)
     assert len(set(names.values())) == 4
     assert all(f"cohort {sweep.corpus.digest()[:6]}" in names[sweep.id] for sweep in found[:2])
     assert sum("batch 64" in name for name in names.values()) == 1
-    assert len(set(told_apart(found[:3], setting_name).values())) == 3
-    (alone,) = told_apart(found[:1], curve_name).values()
+    assert len(set(distinct_names(found[:3], setting_name).values())) == 3
+    (alone,) = distinct_names(found[:1], curve_name).values()
     assert alone == curve_name(found[0]), "a name that is alone stays as short as it is"
 
 
 def test_what_no_word_tells_apart_is_told_by_id():
     found = sweeps_of([run(learning_rate=1e-4), run(learning_rate=2e-4)])
-    assert sorted(told_apart(found, curve_name).values()) == sorted(f"{curve_name(one)} · {one.id}" for one in found)
+    assert sorted(distinct_names(found, curve_name).values()) == sorted(
+        f"{curve_name(one)} · {one.id}" for one in found
+    )
 
 
 def test_a_family_keeps_its_id_when_further_runs_finish():
@@ -134,7 +136,7 @@ def test_train_links_to_the_curve_of_a_run_and_only_if_it_has_one(hospitals):
     data, specs = hospitals
     raw = specs[0].model_copy(update={"privacy": PrivacySpec(noise_multiplier=1.0)})
     clone(data, raw, specs[0], perplexity=90.0)
-    links = [link.proto for link in visit("train").get("page_link") if link.proto.label == "See in trade-off"]
+    links = [link.proto for link in visit("train").get("page_link") if link.proto.label == "Open in trade-off"]
     assert len(links) == len(specs), "three of four finished runs"
     assert {link.query_string.partition("family=")[2] for link in links} == set(map(family_id, specs))
 

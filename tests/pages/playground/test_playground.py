@@ -131,7 +131,7 @@ def test_markup_and_control_characters_are_shown_not_run(page):
     assert not page.exception
     drawn = html_of(page)
     assert "<img" not in drawn and "&lt;img src=x" in drawn
-    assert any("Control characters taken out of the prompt: 1" in caption.value for caption in page.caption)
+    assert any("Control characters removed from the prompt: 1" in caption.value for caption in page.caption)
 
 
 def test_a_run_that_lost_its_weights_is_not_offered(monkeypatch, leaky_workspace, tmp_path):
@@ -159,7 +159,7 @@ def test_without_runs_the_page_points_to_training(monkeypatch, tmp_path):
 def test_only_masked_models_are_asked_about_blanks(page):
     page.chat_input[0].set_value("Patient name: [MASK]").run()
     assert not page.exception
-    assert sum("GPT-2 only writes on" in error.value for error in page.error) == 2
+    assert sum("GPT-2 continues a text and cannot fill" in error.value for error in page.error) == 2
     assert page.session_state["tries"][-1].answers[0].texts == ()
 
 

@@ -44,12 +44,12 @@ def figures_of(data: Path, specs):
 
 def test_without_runs_it_says_what_to_do(monkeypatch, tmp_path):
     monkeypatch.setenv("PHILAB_DATA", str(tmp_path))
-    assert any("Train one first" in info.value for info in opened().info)
+    assert any("Train one to probe it" in info.value for info in opened().info)
 
 
 def test_a_run_that_was_not_probed_offers_the_battery(data, smoke_specs):
     app = opened(run=smoke_specs["dp"].run_id)
-    assert any("not been probed" in info.value for info in app.info) and not app.get("plotly_chart")
+    assert any("not been run on this model" in info.value for info in app.info) and not app.get("plotly_chart")
     assert any(button.label == LABEL for button in app.button)
 
 

@@ -80,7 +80,7 @@ def test_the_room_that_was_left_alone_longest_makes_way():
     newest, _ = rooms.open()
     assert codes[0] in rooms and newest in rooms and codes[1] not in rooms
     assert sum(code in rooms for code in [*codes, newest]) == MOST_ROOMS
-    with pytest.raises(LookupError, match="this class is over"):
+    with pytest.raises(LookupError, match="this class has ended"):
         rooms.counts(codes[1])
     assert len(set(codes)) == MOST_ROOMS and set("".join(codes)) <= set(ALPHABET)
 

@@ -53,13 +53,13 @@ def test_the_cost_is_known_before_training(data):
     shown = figures(app)
     notes = len(Workspace(data, shared=()).corpus(CORPUS_PRESETS["smoke"]).training_notes())
     assert shown["steps"] == f"{-(-2 * notes // 16)}"
-    assert shown["share of notes a step"] == f"{1600 / notes:.1f}\u00a0%"
+    assert shown["notes per step"] == f"{1600 / notes:.1f}\u00a0%"
     spent = epsilon(
         noise_multiplier=float(shown["noise σ"]), sample_rate=16 / notes, steps=int(shown["steps"]), delta=1e-5
     )
     assert spent == pytest.approx(2.0, rel=0.02), "σ as shown, in three digits, gives the ε that was asked for"
     assert len(app.get("plotly_chart")) == 1, "the expected ε is drawn"
-    assert any("ε = 2 per note at δ = 10⁻⁵, counted by PRV" in caption.value for caption in app.caption)
+    assert any("ε = 2 per note at δ = 10⁻⁵, computed by PRV" in caption.value for caption in app.caption)
     assert any("patient with the most training notes" in caption.value for caption in app.caption)
 
 
@@ -117,7 +117,7 @@ def test_another_model_or_hospital_starts_at_its_own_recipe(data, asked):
         app.session_state["patients"] = patients
         app.run()
         assert not app.exception
-        (sizes[patients],) = [knob.value for knob in app.number_input if knob.label == "Notes a batch"]
+        (sizes[patients],) = [knob.value for knob in app.number_input if knob.label == "Batch size"]
     assert sizes[24] > sizes[12], "a quarter of the notes each"
     app.button(key="train").click().run()
     (spec,) = asked
@@ -182,7 +182,7 @@ def test_warnings_for_a_large_delta_gdp_and_next_to_no_noise(data):
     assert any("under-reports" in warning.value for warning in app.warning)
     app.number_input(key="sigma").set_value(1e-20).run()
     assert not app.exception
-    assert any("promises nothing" in warning.value for warning in app.warning)
+    assert any("guarantees nothing" in warning.value for warning in app.warning)
 
 
 @pytest.mark.parametrize("refusal", [EngineFailed("The worker is gone."), DiskFull("The disk is full: free some.")])
@@ -231,7 +231,7 @@ def test_every_browser_sees_a_running_job_live(data):
             assert app.button(key=f"cancel-watch-{spec.run_id}")
             assert len(app.get("plotly_chart")) == 2, "the expected curve and the live strips"
         own = opened(epsilon="2", **TINY)
-        assert any("on its way" in info.value for info in own.info), "the same run is not asked for twice"
+        assert any("waiting or running" in info.value for info in own.info), "the same run is not asked for twice"
         app.button(key=f"cancel-queue-{spec.run_id}").click().run()
         assert not app.exception
         assert (work / "cancel").exists()
@@ -242,7 +242,7 @@ def test_a_run_that_exists_is_not_trained_again(data, smoke_workspace, smoke_spe
     app = opened()
     finished = [element.value for element in app.markdown if element.value == title(smoke_specs["dp"])]
     assert len(finished) == 1, "finished runs are listed"
-    assert {"Open in Playground", "See in trade-off"} <= {link.proto.label for link in app.get("page_link")}
+    assert {"Open in Playground", "Open in trade-off"} <= {link.proto.label for link in app.get("page_link")}
     made = Workspace(data, shared=()).run(smoke_specs["plain"].run_id).spec
     folder = data / "runs" / made.run_id
     asked_now = RunSpec(corpus=made.corpus, training=recipe("gpt2"))
@@ -255,7 +255,7 @@ def test_a_run_that_exists_is_not_trained_again(data, smoke_workspace, smoke_spe
 
 def test_a_job_says_what_it_does_in_words():
     waiting = Job("gpt2-000000000000", spec_of(target_epsilon=1.0), "queued", "", 0.0, 2)
-    assert stage_in_words(waiting, Progress()) == "Waiting: 2 before it"
+    assert stage_in_words(waiting, Progress()) == "Waiting: 2 ahead"
     events = [{"event": "stage", "stage": "audit: membership", "message": ""}]
     events.append({"event": "progress", "done": 3, "total": 12, "eta_seconds": 200})
     running = Job("gpt2-000000000000", spec_of(target_epsilon=1.0), "running", "", 0.0, 0)
@@ -313,8 +313,8 @@ def test_words_of_its_own_are_asked_for_and_their_cost_is_told(data, asked):
     app = opened(kind="DistilBERT", epsilon="2", own_words="true", word_epsilon="1", words_counted_note="4", **TINY)
     assert not app.exception and not app.error
     told = [caption.value for caption in app.caption]
-    assert any("its own words spend ε = 1 at δ = 10⁻⁶ and training 2 at δ = 10⁻⁵" in line for line in told)
-    spent = float(figures(app)["ε a note"])
+    assert any("the vocabulary spends ε = 1 at δ = 10⁻⁶ and training 2 at δ = 10⁻⁵" in line for line in told)
+    spent = float(figures(app)["ε per note"])
     assert 2.0 < spent < 3.0, "together, by PRV, they cost less than their sum"
     assert any(f"ε = {spent:.3g} per note at δ = 1.1·10⁻⁵" in line for line in told)
     app.button(key="train").click().run()
@@ -325,7 +325,7 @@ def test_words_of_its_own_are_asked_for_and_their_cost_is_told(data, asked):
 
 def test_without_privacy_words_have_no_noise_and_gpt2_gets_none(data, asked):
     app = opened(kind="DistilBERT", epsilon="∞", own_words="true", cohort="tiny")
-    assert any("may name patients" in caption.value for caption in app.caption)
+    assert any("may contain patients' names" in caption.value for caption in app.caption)
     app.button(key="train").click().run()
     (spec,) = asked
     assert spec.vocabulary == VocabularySpec()

@@ -83,11 +83,11 @@ def set_back(tmp_path: Path, seconds: float) -> None:
 def test_an_hour_after_its_browser_is_gone_an_upload_goes(cohort, tmp_path, monkeypatch):  # noqa: F811
     used(cohort())
     (upload,) = uploads(tmp_path)
-    monkeypatch.setitem(owner.lives_of_sessions, upload.owner, lambda: True)  # no server runs here that knows
+    monkeypatch.setitem(owner.sessions, upload.owner, lambda: True)  # no server runs here that knows
     set_back(tmp_path, 5 * 3600)
     cleanup.clear_out(Workspace(tmp_path), thorough=False)
     assert uploads(tmp_path) == [upload], "its browser is there"
-    monkeypatch.setitem(owner.lives_of_sessions, upload.owner, lambda: False)
+    monkeypatch.setitem(owner.sessions, upload.owner, lambda: False)
     cleanup.clear_out(Workspace(tmp_path), thorough=False)
     assert uploads(tmp_path) == [upload], "it was there a moment ago"
     set_back(tmp_path, 3500)
@@ -97,7 +97,7 @@ def test_an_hour_after_its_browser_is_gone_an_upload_goes(cohort, tmp_path, monk
     cleanup.clear_out(Workspace(tmp_path), thorough=False)
     assert not uploads(tmp_path) and not list(tmp_path.rglob("*.parquet"))
     cleanup.clear_out(Workspace(tmp_path), thorough=False)
-    assert upload.owner not in owner.lives_of_sessions, "nobody is remembered for nothing"
+    assert upload.owner not in owner.sessions, "nobody is remembered for nothing"
 
 
 def test_what_a_command_deleted_leaves_the_memory_of_the_pages(cohort, tmp_path, monkeypatch):  # noqa: F811
@@ -115,21 +115,21 @@ def test_what_a_command_deleted_leaves_the_memory_of_the_pages(cohort, tmp_path,
 
 def test_the_pages_say_when_notes_go(cohort):  # noqa: F811
     app = cohort()
-    assert "an hour after this browser session has ended, and 24 hours after the upload at the latest" in said(app)
+    assert "an hour after this browser session has ended, and at the latest 24 hours after the upload" in said(app)
     used(app)
-    assert "only an hour after this browser session has ended" in "".join(caption.value for caption in app.caption)
+    assert "at most an hour after this browser session has ended" in "".join(caption.value for caption in app.caption)
 
 
 def test_the_header_says_whose_file_is_looked_at(cohort):  # noqa: F811
     app = cohort()
-    assert "no real person" in said(app)
+    assert "no real people" in said(app)
     app.file_uploader(key="own_file").set_value(csv(NOTES[["text", "patient_id"]])).run()
-    assert "Your own file: only you see it" in said(app) and "no real person" not in said(app)
+    assert "Your file: only you see it" in said(app) and "no real people" not in said(app)
     checked(app, NOTES[["text", "patient_id"]])
     app.switch_page("pages/glossary.py").run()
-    assert "Your own file" in said(app), "its check is still there"
+    assert "Your file" in said(app), "its check is still there"
     app.switch_page("pages/cohort.py").run()
     app.session_state["cohort"] = "brought"
     app.run()
     app.button(key="own_discard").click().run()
-    assert "no real person" in said(app)
+    assert "no real people" in said(app)

@@ -129,7 +129,7 @@ def test_columns_with_other_names_are_mapped(cohort):
     app = cohort()
     odd = NOTES[["text", "patient_id"]].rename(columns={"text": "Befund", "patient_id": "Fall"})
     app.file_uploader(key="own_file").set_value(csv(odd)).run()
-    assert any("Choose the column of" in info.value for info in app.info)
+    assert any("Choose the column for" in info.value for info in app.info)
     app.selectbox(key="own_column_note").set_value("Befund")
     app.selectbox(key="own_column_patient").set_value("Fall").run()
     waited(app)
@@ -147,7 +147,7 @@ def test_the_tables_of_mimic_are_taken_together(cohort, tmp_path):
     files = [(f"{name}.csv", text.encode(), "text/csv") for name, text in tables.items()]
     app = cohort()
     app.file_uploader(key="own_file").set_value(files[1:]).run()
-    assert any("NOTEEVENTS is not among them" in error.value.replace("\\", "") for error in app.error)
+    assert any("NOTEEVENTS is missing" in error.value.replace("\\", "") for error in app.error)
     app.file_uploader(key="own_file").set_value(files).run()
     assert not app.exception and not app.selectbox[0].key.startswith("own_column")
     waited(app)
@@ -241,7 +241,7 @@ def test_nobody_else_sees_them_and_a_button_deletes_them(cohort, tmp_path):
     (upload,) = uploads(tmp_path)
     other = visit("cohort", cohort="my notes")
     assert not any("Your notes:" in caption.value for caption in other.caption)
-    assert "no real person" in said(other)
+    assert "no real people" in said(other)
     assert Workspace(tmp_path, viewer=upload.owner).shows(upload.spec)
     assert not Workspace(tmp_path, viewer=other.session_state["owner_of_this_session"]).shows(upload.spec)
     with pytest.raises(ValueError, match="not here"):
