@@ -107,7 +107,7 @@ def account(
 ) -> None:
     """ε of a mechanism (--noise-multiplier), or the noise that an ε needs (--epsilon)."""
     with errors_as_sentences():
-        from core.training.accounting import mechanism
+        from core.training.accounting import gaussian
 
         if (noise_multiplier is None) == (epsilon is None):
             raise BadInput("Give either --noise-multiplier (to get ε) or --epsilon (to get σ).")
@@ -116,8 +116,8 @@ def account(
         given = {"sample_rate": sample_rate, "steps": steps, "delta": delta, "accountant": accountant}
         sigma = noise_multiplier
         if sigma is None:
-            sigma = mechanism.noise_multiplier(target_epsilon=epsilon, **given)
-        value, by = mechanism.epsilon_with_method(noise_multiplier=sigma, **given)
+            sigma = gaussian.noise_multiplier(target_epsilon=epsilon, **given)
+        value, by = gaussian.epsilon_with_method(noise_multiplier=sigma, **given)
         text = (
             f"ε = {value:.6g} at δ = {delta:g} (σ = {sigma:.6g}, q = {sample_rate:g}, {steps} steps; accountant {by})"
         )

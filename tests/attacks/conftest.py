@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from core.corpus.public_text import training_text
-from core.models import build, tokenizer
+from core.models import build, encoding, tokenizer
 from core.models.build import LanguageModel
 from core.models.masking import draw_mask
 
@@ -38,7 +38,7 @@ def teach() -> Teach:
         lm = _new(kind)
         optimizer = torch.optim.AdamW(lm.model.parameters(), lr=3e-3)
         rng = np.random.default_rng(0)
-        samples = tokenizer.encode_samples(lm, texts, 128).ids
+        samples = encoding.encode_samples(lm, texts, 128).ids
         special = np.asarray(lm.tokenizer.all_special_ids)
         for _ in range(steps):
             loss = torch.zeros(())

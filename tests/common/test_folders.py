@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SLOW = """
 import os, sys, time
 from pathlib import Path
-from core import folders
+from core.common import folders
 real = os.rename
 def rename(source, target):
     time.sleep(0.15)
@@ -48,7 +48,7 @@ Workspace(sys.argv[1], shared=()).corpus(CORPUS_PRESETS["smoke"])
 KILLED = """
 import os, sys
 from pathlib import Path
-from core.folders import building
+from core.common.folders import building
 with building(Path(sys.argv[1]), private=True) as made:
     (made / "notes").write_text("somebody's")
     print(made, flush=True)

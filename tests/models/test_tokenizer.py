@@ -83,7 +83,7 @@ def test_a_sample_must_fit_the_context(any_model, max_tokens):
 def test_many_texts_are_cut_as_if_at_once_and_kept_small(any_model, monkeypatch):
     texts = pd.Series([f"note {number}: " + "fever " * (number % 9) for number in range(23)], dtype="str")
     whole = encoding.encode_samples(any_model, texts.tolist(), 16)
-    monkeypatch.setattr(tokenizer, "TEXTS_AT_ONCE", 4)
+    monkeypatch.setattr(encoding, "TEXTS_AT_ONCE", 4)
     small = encoding.encode_samples(any_model, texts.array, 16, dtype=encoding.smallest_dtype(any_model))
     assert np.array_equal(small.note_index, whole.note_index) and {one.dtype for one in small.ids} == {np.dtype("u2")}
     assert all(np.array_equal(one, other) for one, other in zip(small.ids, whole.ids, strict=True))

@@ -32,7 +32,7 @@ def owner() -> str:
         from core.runs.uploads.records import OF_SESSION
 
         st.session_state[_SESSION] = OF_SESSION + secrets.token_hex(16)
-    lives_of_sessions[st.session_state[_SESSION]] = sessionlives_of_sessions()
+    lives_of_sessions[st.session_state[_SESSION]] = session_lives()
     return st.session_state[_SESSION]
 
 
@@ -52,7 +52,7 @@ def signed_in() -> bool:
     return owner().startswith("user-")
 
 
-def sessionlives_of_sessions() -> Callable[[], bool]:
+def session_lives() -> Callable[[], bool]:
     """Tells, from any thread, whether this browser session is still connected."""
     context = get_script_run_ctx()
     if context is None or not runtime.exists():  # pages without a server, as tests run them

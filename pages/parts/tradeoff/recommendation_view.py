@@ -11,7 +11,7 @@ from core.evaluation.sweep.limit_measures import costs, measures
 from core.evaluation.sweep.recommendation import Recommendation, attack_text, epsilon_name
 from core.evaluation.sweep.sweeps import Sweep, sweeps_of
 from pages.parts.common import shell
-from pages.parts.common.data_table import numbers
+from pages.parts.common.data_table import data_table
 from pages.parts.common.phi_text import literal
 from pages.parts.session import owner, resources
 
@@ -115,9 +115,9 @@ def show(sweep: Sweep) -> None:
         shell.link("ledger", "See what was released so far", icon=":material/receipt_long:")
         if advice.untried(found):
             shell.link("membership", "Run a full audit", icon=":material/swords:")
-    numbers(found.table, name="limits", label="The same with all digits")
-    numbers(found.runs, name="limits-runs", label="Every run by itself")
-    numbers(spent, name="costs", label="What each training took")
+    data_table(found.table, name="limits", label="The same with all digits")
+    data_table(found.runs, name="limits-runs", label="Every run by itself")
+    data_table(spent, name="costs", label="What each training took")
     with st.expander("How is this computed?"):
         st.markdown(HOW)
 

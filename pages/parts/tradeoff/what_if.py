@@ -12,7 +12,7 @@ from core.common.formatting import delta_text
 from core.evaluation.sweep.sweeps import Sweep
 from core.evaluation.wording import percent
 from pages.parts.common import chart_style
-from pages.parts.common.data_table import numbers
+from pages.parts.common.data_table import data_table
 from pages.parts.session import resources
 
 KEEP = {"bind": "query-params"}
@@ -90,8 +90,8 @@ def show(sweep: Sweep) -> None:
     st.caption("All of it holds for a training with secret noise. With a public seed, ε is shown, not promised.")
     chart_style.show(_figure(table), key="whatif-chart", alt=_alt(last))
     st.caption("; ".join(f"{name}: {about}" for name, (_, _, about) in ACCOUNTANTS.items()) + ".")
-    numbers(allowed, name="what-if-odds", label="What it allows at most, in odds")
-    numbers(table, name="what-if")
+    data_table(allowed, name="what-if-odds", label="What it allows at most, in odds")
+    data_table(table, name="what-if")
 
 
 def _sentence(last: pd.Series, unit: str, rate: float, delta: float) -> None:

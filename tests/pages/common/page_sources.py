@@ -6,6 +6,8 @@ Used by tests alone: it parses source files, which a server should not do while 
 from __future__ import annotations
 
 import ast
+import json
+import re
 from functools import cache
 from pathlib import Path
 
@@ -83,3 +85,20 @@ def text_of(page: str) -> str:
             seen.add(file)
             waiting.extend(imported(file))
     return "\n".join(line for file in sorted(seen) for line in strings_of(file))
+
+
+def write_pages() -> None:
+    """Write into glossary.toml which pages use each entry: `python -m tests.pages.common.page_sources`."""
+    from pages.parts.common import glossary
+
+    shown = {path.stem: text_of(path.stem) for path in sorted((ROOT / "pages").glob("*.py")) if path.stem != "glossary"}
+    used = [[page for page, text in shown.items() if term.pattern.search(text)] for term in glossary.terms()]
+    lines = [f"pages = {json.dumps(pages)}" for pages in used]
+    text = re.sub(
+        r"^pages = .*$", lambda _: lines.pop(0), glossary.FILE.read_text(encoding="utf-8"), flags=re.MULTILINE
+    )
+    glossary.FILE.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write_pages()

@@ -206,7 +206,7 @@ def test_every_page_lists_words_of_its_own(page):
 def test_the_pages_of_every_entry_are_those_that_use_it(page):
     shown = text_of(page)
     used = [term.name for term in glossary.terms() if term.pattern.search(shown)]
-    assert [term.name for term in glossary.used_on(page)] == used, f"mend `pages` in glossary.toml for {page}"
+    assert [term.name for term in glossary.used_on(page)] == used, "run: python -m tests.pages.common.page_sources"
 
 
 def test_a_page_is_called_in_the_menu_as_it_calls_itself():

@@ -17,10 +17,10 @@ from core.runs.patients.queries import Filters
 from core.runs.store import Workspace
 from core.runs.tables import write_table
 from core.spec import DefenceSpec, VocabularySpec
-from pages.parts.common import shell
 from pages.parts.patients import charts, controls, heat, views
 from pages.parts.patients import data as patient_data
 from pages.parts.patients.data import Choice
+from pages.parts.session import owner
 from tests.pages.visit import said, visit
 
 opened = partial(visit, "patients")
@@ -178,7 +178,7 @@ def test_csv_of_a_bucket_has_everybody_and_joined_lists(data, monkeypatch):
     run = Workspace(data[0], shared=()).run(data[1])
     choice = Choice(run, "loss", "patient", Filters())
     everybody = patient_data.every_patient(choice, None)
-    monkeypatch.delattr(shell, "workspace")  # a download is made outside of the session, which alone has a viewer
+    monkeypatch.delattr(owner, "workspace")  # a download is made outside of the session, which alone has a viewer
     frame = views.for_csv(everybody())
     assert len(frame) == 24 and "total" not in frame and frame["icd_codes"].str.contains(r"^[A-Z]\d").all()
 

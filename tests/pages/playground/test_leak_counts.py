@@ -19,7 +19,7 @@ from pages.parts.playground import leak_counts
 from pages.parts.playground.leak_counts import attempts
 from pages.parts.playground.prompt_session import each_once
 from pages.parts.playground.side_by_side import Answer, Try
-from pages.parts.session import classroom
+from pages.parts.session import classroom, resources
 from pages.parts.session.classroom import Classroom, Tries
 
 
@@ -74,7 +74,7 @@ def test_a_model_of_notes_that_somebody_brought_never_gets_into_a_room(monkeypat
     told = []
     monkeypatch.setattr(classroom, "room", lambda: "ABCDE")
     monkeypatch.setattr(classroom, "tried", lambda run_id, tries: told.append(run_id))
-    monkeypatch.setattr(leak_counts, "patients", lambda spec: corpus.patients.set_index("patient_id"))
+    monkeypatch.setattr(resources, "patients", lambda spec, workspace: corpus.patients.set_index("patient_id"))
     synthetic = RunSpec(corpus=CORPUS_PRESETS["smoke"])
     own = RunSpec(corpus=CORPUS_PRESETS["smoke"].model_copy(update={"imported": "0" * 12}))
     runs = [SimpleNamespace(id=spec.run_id, spec=spec) for spec in (synthetic, own)]
@@ -88,7 +88,7 @@ def test_the_class_counts_a_sample_once_whoever_asks_for_it(monkeypatch, corpus)
     code, _ = rooms.open()
     monkeypatch.setattr(classroom, "room", lambda: code)
     monkeypatch.setattr(classroom, "classroom", lambda: rooms)
-    monkeypatch.setattr(leak_counts, "patients", lambda spec: corpus.patients.set_index("patient_id"))
+    monkeypatch.setattr(resources, "patients", lambda spec, workspace: corpus.patients.set_index("patient_id"))
     spec = RunSpec(corpus=CORPUS_PRESETS["smoke"])
     run = SimpleNamespace(id=spec.run_id, spec=spec)
     text = texts_of(corpus)[0]

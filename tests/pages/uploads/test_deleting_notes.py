@@ -15,7 +15,7 @@ from core.runs.store import Workspace
 from core.runs.uploads.deletion_codes import Attempts
 from core.runs.uploads.records import uploads
 from core.spec import RunSpec
-from pages.parts.session import owner
+from pages.parts.session import cleanup, owner, resources
 from pages.parts.uploads import form
 from tests.pages.uploads.test_upload_form import NOTES, checked, cohort, csv, used  # noqa: F401 — `cohort` is a fixture
 from tests.pages.visit import said
@@ -83,33 +83,33 @@ def set_back(tmp_path: Path, seconds: float) -> None:
 def test_an_hour_after_its_browser_is_gone_an_upload_goes(cohort, tmp_path, monkeypatch):  # noqa: F811
     used(cohort())
     (upload,) = uploads(tmp_path)
-    monkeypatch.setitem(owner._lives, upload.owner, lambda: True)  # no server runs here that knows
+    monkeypatch.setitem(owner.lives_of_sessions, upload.owner, lambda: True)  # no server runs here that knows
     set_back(tmp_path, 5 * 3600)
-    owner.clear_out(Workspace(tmp_path), thorough=False)
+    cleanup.clear_out(Workspace(tmp_path), thorough=False)
     assert uploads(tmp_path) == [upload], "its browser is there"
-    monkeypatch.setitem(owner._lives, upload.owner, lambda: False)
-    owner.clear_out(Workspace(tmp_path), thorough=False)
+    monkeypatch.setitem(owner.lives_of_sessions, upload.owner, lambda: False)
+    cleanup.clear_out(Workspace(tmp_path), thorough=False)
     assert uploads(tmp_path) == [upload], "it was there a moment ago"
     set_back(tmp_path, 3500)
-    owner.clear_out(Workspace(tmp_path), thorough=False)
+    cleanup.clear_out(Workspace(tmp_path), thorough=False)
     assert uploads(tmp_path) == [upload]
     set_back(tmp_path, 3601)
-    owner.clear_out(Workspace(tmp_path), thorough=False)
+    cleanup.clear_out(Workspace(tmp_path), thorough=False)
     assert not uploads(tmp_path) and not list(tmp_path.rglob("*.parquet"))
-    owner.clear_out(Workspace(tmp_path), thorough=False)
-    assert upload.owner not in owner._lives, "nobody is remembered for nothing"
+    cleanup.clear_out(Workspace(tmp_path), thorough=False)
+    assert upload.owner not in owner.lives_of_sessions, "nobody is remembered for nothing"
 
 
 def test_what_a_command_deleted_leaves_the_memory_of_the_pages(cohort, tmp_path, monkeypatch):  # noqa: F811
     code = shown_code(used(cohort()))
-    owner.clear_out(Workspace(tmp_path), thorough=False)
+    cleanup.clear_out(Workspace(tmp_path), thorough=False)
     emptied: list[bool] = []
-    monkeypatch.setattr(owner, "_let_go", lambda: emptied.append(True))
-    owner.clear_out(Workspace(tmp_path), thorough=False)
+    monkeypatch.setattr(resources, "empty_caches", lambda: emptied.append(True))
+    cleanup.clear_out(Workspace(tmp_path), thorough=False)
     assert not emptied
     assert main(["delete-upload", code, "--data", str(tmp_path)]) == 0
-    owner.clear_out(Workspace(tmp_path), thorough=False)
-    owner.clear_out(Workspace(tmp_path), thorough=False)
+    cleanup.clear_out(Workspace(tmp_path), thorough=False)
+    cleanup.clear_out(Workspace(tmp_path), thorough=False)
     assert emptied == [True]
 
 

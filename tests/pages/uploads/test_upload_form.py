@@ -14,7 +14,7 @@ from core.jobs.imports import Check
 from core.runs.store import Workspace
 from core.runs.uploads.records import uploads
 from core.spec import CORPUS_PRESETS, RunSpec
-from pages.parts.session import owner
+from pages.parts.session import cleanup
 from tests.pages.visit import WAIT, said, visit
 
 NOTES = build(CORPUS_PRESETS["smoke"]).notes
@@ -218,7 +218,7 @@ def test_odd_cells_and_names_are_taken_as_text(cohort):
 
 def test_one_upload_that_cannot_be_deleted_keeps_no_other_one(monkeypatch, cohort, tmp_path, caplog):
     """The thread that deletes what is past its time must not end at the first failure."""
-    gone, real = [], owner.remove
+    gone, real = [], cleanup.remove
     for _ in range(2):  # two sessions: the same notes are a cohort of each
         used(cohort())
     first, second = (upload.digest for upload in uploads(tmp_path))
@@ -230,8 +230,8 @@ def test_one_upload_that_cannot_be_deleted_keeps_no_other_one(monkeypatch, cohor
             raise OSError("the disk is read-only")
         real(workspace, digest)
 
-    monkeypatch.setattr(owner, "remove", remove)
-    owner.clear_out(Workspace(tmp_path))
+    monkeypatch.setattr(cleanup, "remove", remove)
+    cleanup.clear_out(Workspace(tmp_path))
     assert gone == [first, second] and [upload.digest for upload in uploads(tmp_path)] == [first]
     assert "deleting the upload" in caplog.text and "the disk is read-only" in caplog.text
 

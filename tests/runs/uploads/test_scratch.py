@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[3]
 KILLED = """
 import os, sys
 from pathlib import Path
-from core.runs.scratch import Scratch
+from core.runs.uploads.scratch import Scratch
 scratch = Scratch(Path(sys.argv[1]))
 (scratch.path / "notes.csv").write_text("somebody's notes")
 print(scratch.path, flush=True)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.training.accounting import mechanism as accounting
+from core.training.accounting import gaussian
 from core.training.accounting.composition import advantage
 from core.training.accounting.gaussian import (
     epsilon,
@@ -201,8 +201,8 @@ def test_noise_is_found_in_few_looks_also_where_epsilon_jumps(
     target: float, accountant: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looks = []
-    real = accounting.epsilon
-    monkeypatch.setattr(accounting, "epsilon", lambda **given: looks.append(1) or real(**given))
+    real = gaussian.epsilon
+    monkeypatch.setattr(gaussian, "epsilon", lambda **given: looks.append(1) or real(**given))
     run = {"sample_rate": 256 / 2925, "steps": 46, "delta": 0.5, "accountant": accountant}
     sigma = noise_multiplier(target_epsilon=target, **run)
     assert real(noise_multiplier=sigma, **run) <= target and len(looks) <= 40
