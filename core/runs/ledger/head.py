@@ -1,22 +1,18 @@
 """The head of a ledger: number and SHA-256 of its newest entry, which no later entry covers.
 
-The file `head` beside the entries. Who appends holds `appending`, and three things happen in turn: the head is brought
-up to the newest entry, the new entry is linked into place, the head is replaced. So a head is never more than one entry
-behind, whoever dies when, and one entry behind it is an interrupted append and nothing else.
+The file `head` beside the entries. Who appends holds the folder's lock (`core.common.folders.locked`), and three things
+happen in turn: the head is brought up to the newest entry, the new entry is linked into place, the head is replaced. So
+a head is never more than one entry behind, whoever dies when, and one entry behind it is an interrupted append and
+nothing else.
 """
 
 from __future__ import annotations
 
-import os
-import secrets
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from core.common.files import create, sync
-from core.common.folders import locked
+from core.common.files import replace_text
 
 NAME = "head"
 
@@ -42,30 +38,6 @@ class Head(BaseModel):
     def replace(self, folder: Path) -> None:
         """Put this head in the place of another, on the disk when this returns: any reader sees the one or the other.
 
-        To be called while `appending` only: a head that goes back would make whole ledgers look harmed.
+        To be called while the folder is `locked` only: a head that goes back would make whole ledgers look harmed.
         """
-        beside = folder / f".{NAME}-{secrets.token_hex(4)}"
-        try:
-            written(beside, self.model_dump_json(indent=1))
-            os.replace(beside, folder / NAME)
-        finally:
-            beside.unlink(missing_ok=True)
-        sync(folder)
-
-
-@contextmanager
-def appending(folder: Path) -> Iterator[None]:
-    """Wait until nobody else, thread or process, appends to the ledger in `folder`, which is there; then keep it so.
-
-    The lock is the folder's own and ends with the process. Not to be entered twice by one thread.
-    """
-    with locked(folder):
-        yield
-
-
-def written(path: Path, text: str) -> None:
-    """Write a new file and have it on the disk."""
-    with create(path, private=True).open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
+        replace_text(folder / NAME, self.model_dump_json(indent=1), private=True)
