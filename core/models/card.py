@@ -104,13 +104,6 @@ def write_card(
     (folder / "README.md").write_text(f"---\n{yaml.safe_dump(front, sort_keys=False)}---\n{body}", encoding="utf-8")
 
 
-def stated_perplexity(folder: Path) -> float:
-    """Perplexity on `heldout_text()` given in the model card in `folder`."""
-    _, front, _ = (folder / "README.md").read_text(encoding="utf-8").split("---\n", 2)
-    metrics = yaml.safe_load(front)["model-index"][0]["results"][0]["metrics"]
-    return float(next(metric["value"] for metric in metrics if metric["type"] == "perplexity_heldout_text"))
-
-
 def command(kind: str, size: str, text_files: Sequence[Path], epochs: int, seed: int) -> str:
     """The command line that reproduces the model, with the last two path parts of each file."""
     texts = " ".join(f"--text DATA/{'/'.join(path.parts[-2:])}" for path in text_files)

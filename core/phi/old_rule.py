@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-import pandas as pd
-
 OLD_RULE_FIELDS: tuple[str, ...] = (
     *("full_name", "email", "ssn", "phone", "mrn", "date_of_birth"),
     *("diagnosis", "medication"),
@@ -39,21 +37,6 @@ def old_rule_places(text: str, record: Mapping[str, str]) -> dict[str, tuple[int
                 places[field] = (where[at], where[at + len(needle) - 1] + 1)
                 break
     return places
-
-
-def old_rule_attempts(texts: Sequence[str], records: pd.DataFrame) -> pd.DataFrame:
-    """The loose rule for text i against record i: one row per attempt, one bool column per field, and `any`.
-
-    Raises:
-        ValueError: unless there are as many records as texts.
-
-    """
-    if len(texts) != len(records):
-        raise ValueError(f"{len(texts)} texts came with {len(records)} records; the old rule checks each against one")
-    rows = [old_rule(text, record) for text, record in zip(texts, records.to_dict("records"), strict=True)]
-    attempts = pd.DataFrame(rows, columns=list(OLD_RULE_FIELDS), dtype=bool)
-    attempts["any"] = attempts.any(axis=1)
-    return attempts
 
 
 View = tuple[str, Sequence[int]]

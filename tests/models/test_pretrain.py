@@ -8,10 +8,10 @@ import torch
 from core.corpus.public_text import heldout_text, training_text
 from core.models import build, pretrain
 from core.models.build import load_folder
-from core.models.card import stated_perplexity
 from core.models.encoding import encode
 from core.models.likelihood import note_losses, perplexity
 from core.models.public_sources import detokenize, public_words, read_documents, split_documents
+from tests.models.model_cards import stated_perplexity
 
 SENTENCES = ("Aspirin was given ( 3 . 5 mg / kg ) .", "It helped .")
 IOB = "\n".join("".join(f"{word}\tO\n" for word in sentence.split()) for sentence in SENTENCES)

@@ -6,9 +6,9 @@ import pytest
 
 from core.corpus.public_text import heldout_text
 from core.models.build import BASE_MODELS, CONTEXT, VOCABULARY, load
-from core.models.card import stated_perplexity
 from core.models.likelihood import perplexity
 from core.spec import ModelKind, ModelSpec
+from tests.models.model_cards import stated_perplexity
 
 SHIPPED = sorted(folder.name.removesuffix("-tiny") for folder in BASE_MODELS.glob("*-tiny"))
 

@@ -1,12 +1,10 @@
 from __future__ import annotations
 
-import pandas as pd
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from core.phi.leaks import find
-from core.phi.old_rule import OLD_RULE_FIELDS, old_rule, old_rule_attempts, old_rule_places
+from core.phi.old_rule import old_rule, old_rule_places
 
 
 def listing(text, record):
@@ -51,19 +49,6 @@ def test_shows_what_the_rule_counts_and_ours_does_not(patients, index):
     assert [span.kind for span in find(text, index)] == ["coincidence"]
 
 
-def test_attempts_are_the_rule_row_by_row(patients):
-    texts = ["Israel", "nothing", "moor", "Asthma in 1957"]
-    records = patients.iloc[[1, 1, 1, 4]]
-    attempts = old_rule_attempts(texts, records)
-    assert attempts["any"].tolist() == [True, False, False, True]
-    assert list(attempts.columns) == [*OLD_RULE_FIELDS, "any"]
-    for text, row, record in zip(texts, attempts.to_dict("records"), records.to_dict("records"), strict=True):
-        assert {field: row[field] for field in OLD_RULE_FIELDS} == old_rule(text, record)
-    with pytest.raises(ValueError, match="1 texts came with 2 records"):
-        old_rule_attempts(["a"], patients.head(2))
-    assert old_rule_attempts([], patients.head(0)).empty
-
-
 def test_missing_values_are_never_found():
-    empty = pd.DataFrame({"full_name": [None], "phone": ["none"], "email": [""]})
-    assert not old_rule_attempts(["None none"], empty)["any"].any()
+    empty = {"full_name": None, "phone": "none", "email": ""}
+    assert not any(old_rule("None none", empty).values())

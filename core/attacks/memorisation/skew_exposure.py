@@ -91,14 +91,6 @@ def _log_lower_tail(z: float, shape: float) -> float:
     return float(special.logsumexp(_log_density(places, shape), b=weights * width / 12_000))
 
 
-def skew_exposure(canary_loss: float, reference_losses: np.ndarray) -> float:
-    """−log2 P[loss ≤ the canary's] under a skew-normal fitted to the other members of R, in bits.
-
-    `reference_losses` (references,) in nats, the canary not among them. Raises ValueError as `SkewNormal.fit` does.
-    """
-    return -SkewNormal.fit(reference_losses).log_probability_below(canary_loss) / math.log(2)
-
-
 def skew_exposures(
     lm: LanguageModel, canaries: pd.DataFrame, *, on_progress: Callable[[int, int], None] | None = None
 ) -> pd.DataFrame:

@@ -89,11 +89,6 @@ def _plain(text: str) -> str:
     return " ".join(text.split()).lower()
 
 
-def similarity(left: str, right: str) -> float:
-    """Jaccard similarity of the two texts' sets of five-word shingles (0 when neither has any)."""
-    return _jaccard(*(_shingles([text]).indices for text in (left, right)))
-
-
 def _near_groups(bands: np.ndarray, places: np.ndarray, read: Callable[[], Iterable[Sequence[str]]]) -> np.ndarray:
     """Group number of every distinct text: connected by a chain of near copies. Text i is the one at `places[i]`."""
     parent = list(range(len(bands)))

@@ -27,10 +27,11 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from core.common.files import make_folder, sync
+from core.common.files import create, make_folder, sync
+from core.common.folders import locked
 from core.common.formatting import REPRODUCIBLE
 from core.runs.integrity.disk import full_disk_as_sentence
-from core.runs.ledger.head import Head, appending, written
+from core.runs.ledger.head import Head
 from core.runs.run import Run
 from core.runs.store import CohortGone, Workspace
 from core.spec import CorpusSpec, Unit
@@ -138,7 +139,7 @@ class Ledger:
         """
         found, newest, head = self._whole()
         if head is not None and newest != head:  # an append was interrupted, or is in progress
-            with suppress(OSError), appending(self.folder):  # on a full or read-only disk, the next reader does it
+            with suppress(OSError), locked(self.folder):  # on a full or read-only disk, the next reader does it
                 self._bring_up()
         return self._with_caps(found)
 
@@ -203,7 +204,7 @@ class Ledger:
         return found, heads
 
     def _bring_up(self) -> tuple[list[Release], Head]:
-        """The entries and their head, which the file contains afterwards; call it only while `appending`."""
+        """The entries and their head, which the file contains afterwards; call it only while the folder is `locked`."""
         found, newest, head = self._whole()
         if head != newest:
             newest.replace(self.folder)
@@ -277,7 +278,7 @@ class Ledger:
         with full_disk_as_sentence("the release", self.folder):
             for folder in (self.folder.parent, self.folder):
                 make_folder(folder, private=True)
-            with appending(self.folder):
+            with locked(self.folder):
                 _, newest = self._bring_up()
                 if (draft.number, draft.previous) != (newest.number + 1, newest.sha256):
                     raise LedgerChanged(
@@ -293,7 +294,8 @@ class Ledger:
         beside = self.folder / f".{release.number}-{secrets.token_hex(4)}"
         content = release.model_dump_json(indent=1)
         try:
-            written(beside, content)
+            create(beside, private=True).write_text(content, encoding="utf-8")
+            sync(beside)
             os.link(beside, self.folder / _file_name(release.number))  # fails instead of replacing an entry
         finally:
             beside.unlink(missing_ok=True)

@@ -169,7 +169,8 @@ class Clipper:
     def layer_squares(self) -> Tensor:
         """The units' squared gradient norms by layer, as an alternative to `clip`: (U, layers) float64; adds nothing.
 
-        Units are in ascending order of unit id, layers in the order of `layer_names`; 0 for a layer that did not run.
+        Units are in ascending order of unit id, trainable layers in the order of the model (tied
+        layers are one); 0 for a layer that did not run.
 
         Raises:
             ValueError: when `backward` has seen no example.
@@ -181,11 +182,6 @@ class Clipper:
         squares = self._squares(records, layout).clamp_(min=0.0)
         self._forget()
         return squares[torch.as_tensor(np.argsort(layout.ids), device=squares.device)]
-
-    @property
-    def layer_names(self) -> list[str]:
-        """Name of every trainable layer; tied layers share one."""
-        return ["+".join(self._names[layer] for layer in handler.layers) for handler in self._handlers]
 
     def _arranged(self) -> tuple[Records, UnitLayout]:
         """The records of the physical batch in the order of its units; they are removed from the clipper."""

@@ -20,7 +20,6 @@ from core.evaluation.rarity.trend import (
     slopes_sentence,
     verdict_of,
 )
-from core.evaluation.wording import percent
 from core.phi.fields import FIELD
 from core.runs.run import Run
 from pages.parts.common import chart_style
@@ -286,8 +285,3 @@ def for_csv(found: pd.DataFrame) -> pd.DataFrame:
         icd_codes=found["icd_codes"].map(" ".join), fields=found["fields"].map(fields)
     )
     return joined
-
-
-def percentile(value: float) -> str:
-    """A percentile in words."""
-    return "–" if value is None or math.isnan(value) else percent(value)

@@ -21,7 +21,7 @@ from core.models import encoding, tokenizer
 from core.models.build import LanguageModel
 from core.phi.fields import FIELD
 from core.phi.leaks import find
-from core.phi.old_rule import OLD_RULE_FIELDS, old_rule_attempts
+from core.phi.old_rule import OLD_RULE_FIELDS, old_rule
 from core.spec import CORPUS_PRESETS, AuditSpec
 
 AUDIT = AuditSpec(samples_per_prompt=3, new_tokens=30, temperature=0.3, seed=5)
@@ -145,10 +145,11 @@ def test_the_old_rule_checks_one_record_of_each_split(corpus):
     for split, kind in (("member", "leak"), ("heldout", "coincidence")):
         drawn = extraction._drawn(corpus.patients[corpus.patients["split"] == split], AUDIT.seed)
         numbers = generations.groupby("prompt_id").cumcount()
-        attempts = old_rule_attempts(generations["text"], pd.DataFrame([drawn[n % len(drawn)] for n in numbers]))
+        records = [drawn[number % len(drawn)] for number in numbers]
+        attempts = pd.DataFrame(map(old_rule, generations["text"], records))
         old = hits[hits["split"] == split]
         counted = old.groupby("field")["generation_id"].nunique()
-        assert 0 < old["generation_id"].nunique() == attempts["any"].sum() < len(generations)
+        assert 0 < old["generation_id"].nunique() == attempts.any(axis=1).sum() < len(generations)
         assert {field: counted.get(field, 0) for field in OLD_RULE_FIELDS} == attempts[
             [*OLD_RULE_FIELDS]
         ].sum().to_dict()
@@ -204,9 +205,6 @@ def test_prompts_hold_nobodys_value(corpus, index):
     for prompt in PROMPTS:
         assert find(prompt.text, index) == [] and find(prompt.masked, index) == []
         assert "[MASK]" in prompt.masked and "[MASK]" not in prompt.text
-        assert set(prompt.aims_at) <= set(FIELD)
-    aims = set().union(*(prompt.aims_at for prompt in PROMPTS))
-    assert aims == {"full_name", "date_of_birth", "ssn", "mrn", "phone", "email", "address", "diagnosis", "medication"}
 
 
 def test_tables_are_written_and_read_as_promised(memorised, tmp_path):

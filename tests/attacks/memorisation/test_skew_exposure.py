@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from core.attacks.exposure import canary_exposures
-from core.attacks.memorisation.skew_exposure import SKEW_COLUMNS, SkewNormal, skew_exposure, skew_exposures
+from core.attacks.memorisation.skew_exposure import SKEW_COLUMNS, SkewNormal, skew_exposures
 from core.corpus.synthetic import canaries as planted
 from core.spec import CorpusSpec
 
@@ -24,6 +24,11 @@ def test_the_tail_is_exact_where_floating_point_ends(shape, z):
         steps = [z - 30] + [z - 2.0**-n for n in range(-4, 12)] + [z]
         exact = float(mpmath.log(mpmath.quad(density, steps)))
     assert SkewNormal(shape, 0.0, 1.0).log_probability_below(z) == pytest.approx(exact, rel=1e-6)
+
+
+def skew_exposure(canary_loss: float, reference_losses: np.ndarray) -> float:
+    """The column `skew_exposure` of the table, from losses: −log2 P[loss ≤ the canary's] under the fitted curve."""
+    return -SkewNormal.fit(reference_losses).log_probability_below(canary_loss) / math.log(2)
 
 
 def test_without_skew_it_is_the_normal_distribution():
