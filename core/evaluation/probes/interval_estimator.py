@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from core.evaluation.probes.tables import AUC, RHO, RIGHT, TOP10, Figure
 from core.evaluation.stats.bootstrap import Interval, WeightedStatistic, patient_bootstrap, weighted_share
@@ -23,12 +24,17 @@ class IntervalEstimator:
     resamples: int
     seed: int
 
-    def interval(self, statistic: WeightedStatistic, units, strata=None) -> Interval:
+    def interval(self, statistic: WeightedStatistic, units: ArrayLike, strata: ArrayLike | None = None) -> Interval:
         """A statistic with its interval over units, drawn within strata."""
         return patient_bootstrap(statistic, units, strata, resamples=self.resamples, seed=self.seed)
 
     def mean(
-        self, key: tuple[str, str, str, str, str, str], values: np.ndarray, blind: float, note: str, units=None
+        self,
+        key: tuple[str, str, str, str, str, str],
+        values: np.ndarray,
+        blind: float,
+        note: str,
+        units: ArrayLike | None = None,
     ) -> Iterator[Figure]:
         """The mean of one value a patient (NaN left out), `key` being the first columns; nothing without values."""
         known = np.isfinite(values)

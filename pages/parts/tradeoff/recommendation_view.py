@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from core.evaluation.sweep import advice
 from core.evaluation.sweep import limits as lim
@@ -72,7 +73,7 @@ def limits() -> lim.Limits | None:
     return lim.Limits(risks, utility / 100, "" if use in (None, USES[0]) else use[: lim.MOST_LETTERS])
 
 
-def _limit(column, name: str) -> float:
+def _limit(column: DeltaGenerator, name: str) -> float:
     measure, start = lim.RISKS[name], STARTS.get(name, 0.05)
     title, about = f"{measure.label[0].upper()}{measure.label[1:]}, at most", f"{measure.explanation}."
     if measure.share:
