@@ -40,6 +40,7 @@ test: lint
 lint: $(VENV)/.installed-dev
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
+	$(PY) -m mypy
 
 demo: $(VENV)/.installed
 	$(PY) -m core demo $(DEMO_ARGS)
@@ -48,7 +49,7 @@ bench: $(VENV)/.installed
 	$(PY) -m core bench all --write docs/PERFORMANCE.md $(BENCH_ARGS)
 
 clean:
-	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis dask-scratch-space tests/browser/shots
+	rm -rf $(VENV) .pytest_cache .ruff_cache .mypy_cache .hypothesis dask-scratch-space tests/browser/shots
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamps hold that a second call installs nothing; a changed list of requirements installs what changed.
