@@ -57,6 +57,7 @@ coverage: $(VENV)/.installed-dev
 lint: $(VENV)/.installed-dev
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
+	$(PY) -m mypy
 
 demo: $(VENV)/.installed
 	$(PY) -m core demo $(DEMO_ARGS)
@@ -69,7 +70,7 @@ docs: $(VENV)/.installed-dev
 	@echo "The documents are in site/index.html."
 
 clean:
-	rm -rf site $(VENV) .pytest_cache .ruff_cache .hypothesis .coverage* dask-scratch-space tests/browser/shots
+	rm -rf site $(VENV) .pytest_cache .ruff_cache .mypy_cache .hypothesis .coverage* dask-scratch-space tests/browser/shots
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamp files prevent a second installation. When a list of requirements changes, pip installs what changed.

@@ -78,7 +78,7 @@ def choose_family(found: list[Sweep]) -> Sweep:
 def choose_epsilon(measured: list[float]) -> float:
     """The slider; a click on a marker of the charts moves it too."""
     options = {epsilon_label(epsilon): epsilon for epsilon in sorted({*map(float, GRID), *measured})}
-    default = "8" if "8" in options else epsilon_label(measured[0])
+    default: str | None = "8" if "8" in options else epsilon_label(measured[0])
     clicked = st.session_state.pop("clicked", None)
     if clicked in options:
         st.session_state["at"], default = clicked, None  # Streamlit warns of a default beside a value that is set
@@ -146,7 +146,7 @@ def draw(sweep: Sweep) -> None:
             curves,
             risk_name,
             known[risk_name],
-            {name: here[name, "run"] for name in (PERPLEXITY, risk_name)},
+            {name: now for name in (PERPLEXITY, risk_name) if (now := here[name, "run"]) is not None},
             epsilon,
             seeds_of(str(owner.workspace().root), sweep.run_ids),
         ),

@@ -52,7 +52,7 @@ def p_value_text(p_value: float) -> str:
     return f"p = {p_value:.3f}" if p_value < 0.1 else f"p = {p_value:.2f}"
 
 
-def interval_text(low: float, high: float, number=percent) -> str:
+def interval_text(low: float, high: float, number: Callable[[float], str] = percent) -> str:
     """`95 % interval 1.2 % to 3.4 %`, or that there is none (one canary or one seed has no spread)."""
     if math.isnan(low) or math.isnan(high):
         return "no interval: only one value"

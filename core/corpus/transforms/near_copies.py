@@ -80,8 +80,8 @@ def copies_in(read: Callable[[], Iterable[Sequence[str]]], on_progress: Callable
     _, first, group = np.unique(np.concatenate(ids), return_index=True, return_inverse=True)
     distinct = np.sort(first)  # the places of texts that repeat none before them
     exact = np.searchsorted(distinct, first)[group]
-    bands = np.concatenate(bands)
-    near = _near_groups(bands if len(distinct) == len(bands) else bands[distinct], distinct, read)
+    every = np.concatenate(bands)
+    near = _near_groups(every if len(distinct) == len(every) else every[distinct], distinct, read)
     return Copies(exact_group=exact, near_group=near[exact])
 
 
@@ -133,9 +133,10 @@ def _shingles_of(
     wanted, found, done = places[texts], {}, 0
     for batch in read() if len(texts) else ():
         low, high = np.searchsorted(wanted, (done, done + len(batch)))
-        part = _shingles([_plain(batch[place - done]) for place in wanted[low:high]]) if high > low else None
-        for row in range(high - low):
-            found[int(texts[low + row])] = part.indices[part.indptr[row] : part.indptr[row + 1]].copy()
+        if high > low:
+            part = _shingles([_plain(batch[place - done]) for place in wanted[low:high]])
+            for row in range(high - low):
+                found[int(texts[low + row])] = part.indices[part.indptr[row] : part.indptr[row + 1]].copy()
         done += len(batch)
     return found
 

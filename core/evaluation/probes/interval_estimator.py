@@ -8,6 +8,7 @@ from typing import Literal
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from core.evaluation.probes.tables import Figure
 from core.evaluation.stats.bootstrap import Interval, WeightedStatistic, patient_bootstrap, weighted_share
@@ -24,7 +25,7 @@ class IntervalEstimator:
     resamples: int
     seed: int
 
-    def interval(self, statistic: WeightedStatistic, units, strata=None) -> Interval:
+    def interval(self, statistic: WeightedStatistic, units: ArrayLike, strata: ArrayLike | None = None) -> Interval:
         """A statistic with its interval over units, drawn within strata."""
         return patient_bootstrap(statistic, units, strata, resamples=self.resamples, seed=self.seed)
 
@@ -35,7 +36,7 @@ class IntervalEstimator:
         values: np.ndarray,
         blind: float,
         note: str,
-        units=None,
+        units: ArrayLike | None = None,
     ) -> Iterator[Figure]:
         """The mean of one value a patient (NaN left out), `key` being the first columns; nothing without values.
 

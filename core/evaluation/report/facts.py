@@ -150,7 +150,7 @@ def _commands(
     return [
         *commands([run.spec for run in runs]),
         *(audit_command(run.id) for run in runs if audits[run.id].outcomes()),
-        report_command([run.id for run in runs], recommendation and recommendation.limits, delta),
+        report_command([run.id for run in runs], None if recommendation is None else recommendation.limits, delta),
     ]
 
 
@@ -216,7 +216,7 @@ def _models(runs: Sequence[Run], facts: Sequence[RunFacts]) -> pd.DataFrame:
                 "noise_source": held.get("noise_source", ""),
                 "right_guesses_promised": most_right_guesses(epsilon, held.get("delta", 0.0)),
                 "right_guesses_counted": mechanism_accuracy([run.privacy])
-                if fact.guarantee
+                if fact.guarantee and run.privacy is not None
                 else (0.5 if spec.is_base else 1.0),
             }
         )
@@ -237,6 +237,7 @@ def _verdict(run: Run, facts: RunFacts, tables: Mapping[str, pd.DataFrame], most
     opening = "Guarantee, were its noise secret" if shown else "Guarantee"
     sentences = [f"{opening}: {facts.promise[0].lower()}{facts.promise[1:]}"]
     if held is not None:
+        assert run.privacy is not None  # a run with a guarantee is private
         sentences += [
             odds_sentence(held["epsilon"], held["delta"], held["unit"]),
             mechanism_sentence([run.privacy], held["unit"]),
@@ -253,6 +254,7 @@ def _verdict(run: Run, facts: RunFacts, tables: Mapping[str, pd.DataFrame], most
     own = tables["bounds"].query("run == @run.id")
     if len(own) and not run.spec.is_base:
         row = headline_bound(own)
+        assert row is not None  # of a table with rows
         sentences.append(audit_sentence(float(row["epsilon"]), float(row["promised"]), float(row["ceiling"])))
     return {"run": run.id, "training": facts.training, "sentences": sentences}
 

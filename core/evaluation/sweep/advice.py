@@ -63,6 +63,7 @@ def promised_to_patients(workspace: Workspace, run: Run, runs: pd.DataFrame) -> 
     notes = training.groupby("patient_id").size()
     if notes.max() == 1:
         return ["Every patient has one note, so it holds for patients alike."]
+    assert run.privacy is not None  # a run that promises something to a note
     told = [
         "It is promised to one note and not to a patient. "
         f"{patients_sentence(run.privacy, max(1, round(notes.median())), int(notes.max()))}"

@@ -126,7 +126,7 @@ def _best_run(runs: pd.DataFrame, wanted: Mapping[str, float]) -> str | None:
     return None if usefulness.empty else str(usefulness.loc[usefulness["low"].idxmax(), "run_id"])
 
 
-def _told(row) -> str:
+def _told(row: Any) -> str:
     text = [measure_text(row.measure, end) for end in (row.value, row.low, row.high)]
     sign = "at least" if row.measure == UTILITY else "at most"
     return (

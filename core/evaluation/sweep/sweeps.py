@@ -79,8 +79,9 @@ def sweeps_of(runs: Sequence[Run]) -> list[Sweep]:
             private[(*setting, asked, *_at_eight(spec, training))].append(run)
     settled = {setting: max(recipes.items(), key=lambda item: _weight(item[1])) for setting, recipes in plain.items()}
     found = []
-    for (*setting, privacy, training, usual_rate), members in private.items():
-        plain_training, plain_runs = settled.get(tuple(setting), (None, []))
+    for (corpus, model, audit, privacy, training, usual_rate), members in private.items():
+        setting = corpus, model, audit
+        plain_training, plain_runs = settled.get(setting, (None, []))
         found.append(_family(setting, privacy, training, plain_training, [*members, *plain_runs], usual_rate))
     with_private = {(sweep.corpus, sweep.model, sweep.audit) for sweep in found}
     for setting, (plain_training, plain_runs) in settled.items():

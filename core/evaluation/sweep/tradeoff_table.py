@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Literal
+from typing import Any, Literal, TypedDict
 
 import numpy as np
 import pandas as pd
@@ -13,7 +12,15 @@ from core.evaluation.stats.bootstrap import Interval
 from core.evaluation.stats.intervals import mean_interval
 from core.evaluation.sweep.tradeoff import points, recovered
 
-Figure = dict[str, float | list[float] | None]  # value, low, high, bar
+
+class Figure(TypedDict):
+    """A value with its interval (None where there is none), and what it is held against."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+    bar: Any  # a number, [low, high] or None: its name says which, and no type can
+
 
 EPSILONS = (1.0, 8.0, math.inf)  # the runs that the table needs, of every kind and seed
 # How a figure is held against its bar: at least or at most the bar, above it, or within [low, high].
@@ -44,10 +51,10 @@ def tradeoff_table(metrics: pd.DataFrame) -> dict[str, dict[str, Figure]]:
     return {str(kind): _figures(str(kind), rows) for kind, rows in metrics.groupby("kind", sort=False)}
 
 
-def reached(key: str, figure: Mapping[str, float | list[float] | None]) -> bool | None:
-    """Whether a figure of the table reaches its bar (see `tradeoff_table`); None where there is no bar."""
+def reached(key: str, figure: Figure) -> bool | None:
+    """Whether a figure of the table reaches its bar (see `tradeoff_table`); None where there is no bar, or no value."""
     value, bar = figure["value"], figure["bar"]
-    if bar is None:
+    if bar is None or value is None:
         return None
     match BARS[key]:
         case "within":

@@ -27,10 +27,10 @@ def named(title: str, run: Run | None, style: str, sentence: str) -> str:
     figures = metric(run, "full_name_patients") if run else {}
     if "run" not in figures:
         return _picture(_people(0, style), title, sentence)
-    share, *ends = figures["run"]
+    share, low, high = figures["run"]
     control = f"; patients it never saw: {share_html(figures['heldout'][0])}" if "heldout" in figures else ""
     found = f"In the audit, it wrote the full names of <b>{share_html(share)}</b> of its patients "
-    found += f"({html.escape(interval_text(*ends))}{control})."
+    found += f"({html.escape(interval_text(low, high))}{control})."
     return _picture(_people(round(100 * share), style), title, f"{sentence} {found}")
 
 

@@ -106,6 +106,7 @@ def _for_this_training(root: str, run_id: str) -> str:
     from core.evaluation.guarantee.odds import mechanism_sentence
 
     mechanism = owner.workspace().run(run_id).privacy
+    assert mechanism is not None  # asked of private runs
     return mechanism_sentence([mechanism], mechanism.unit)
 
 
@@ -117,6 +118,7 @@ def _counted(root: str, run_id: str) -> tuple[str, pd.DataFrame]:
     workspace = owner.workspace()
     run = workspace.run(run_id)
     mechanism, told = run.privacy, ""
+    assert mechanism is not None  # asked of private runs
     if mechanism.unit == "note":
         notes = workspace.corpus(run.spec.corpus, store=False).training_notes(run.note_cap)
         most = int(notes.groupby("patient_id").size().max())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from core.evaluation import registry
 from core.evaluation.figures.limited import UTILITY
@@ -70,7 +71,7 @@ def limits() -> lim.Limits | None:
     return lim.Limits(risks, utility / 100, "" if use in (None, USES[0]) else use[: lim.MOST_LETTERS])
 
 
-def _limit(column, name: str) -> float:
+def _limit(column: DeltaGenerator, name: str) -> float:
     limit, figure = registry.limits()[name], registry.figure(name)
     title, about = f"{limit.label[0].upper()}{limit.label[1:]}, at most", f"{limit.explanation}."
     least, most = registry.limit_range(name)

@@ -11,6 +11,7 @@ import streamlit as st
 from core.common.formatting import delta_text
 from core.evaluation.sweep.sweeps import Sweep
 from core.evaluation.wording import percent
+from core.spec import Accountant, Unit
 from pages.parts.common import chart_style
 from pages.parts.common.data_table import data_table
 from pages.parts.common.query_params import KEEP
@@ -32,7 +33,8 @@ def curves(sigma: float, rate: float, steps: int, delta: float) -> pd.DataFrame:
 
     given = {"noise_multiplier": sigma, "sample_rate": rate, "delta": delta}
     rows = []
-    for name, accountant in (("PRV", "prv"), ("RDP", "rdp")):
+    tight: tuple[tuple[str, Accountant], ...] = (("PRV", "prv"), ("RDP", "rdp"))
+    for name, accountant in tight:
         counts, values = epsilon_curve(steps=steps, points=POINTS, accountant=accountant, **given)
         by = epsilon_with_method(steps=steps, accountant=accountant, **given)[1]  # PRV hands over to RDP as a whole
         own = values if by == accountant else [math.nan] * len(values)
@@ -47,7 +49,7 @@ def curves(sigma: float, rate: float, steps: int, delta: float) -> pd.DataFrame:
 
 
 @resources.cached_data(max_entries=100, show_spinner="Counting the odds …")
-def odds(sigma: float, rate: float, steps: int, delta: float, unit: str, notes: int) -> tuple[list[str], pd.DataFrame]:
+def odds(sigma: float, rate: float, steps: int, delta: float, unit: Unit, notes: int) -> tuple[list[str], pd.DataFrame]:
     """Sentences and the table of what such a training allows."""
     from core.evaluation.guarantee.odds import group_sentence, mechanism_sentence, odds_table
     from core.evaluation.wording import odds_sentence
@@ -74,7 +76,8 @@ def show(sweep: Sweep) -> None:
         size = columns[2].number_input("Units a step", 1, 10_000_000, batch, 16, key="wi_batch", **KEEP)
         steps = columns[3].number_input("Steps", 1, 200_000, 46, 10, key="wi_steps", **KEEP)
         delta = columns[4].number_input("δ", 1e-12, 0.5, 1e-5, format="%g", key="wi_delta", **KEEP)
-        unit = columns[5].selectbox("A unit is a", ["note", "patient"], key="wi_unit", **KEEP)
+        protected: list[Unit] = ["note", "patient"]
+        unit = columns[5].selectbox("A unit is a", protected, key="wi_unit", **KEEP)
         notes = 1
         if unit == "note":
             notes = st.number_input("Notes of the patient with the most", 1, 100_000, 10, key="wi_notes", **KEEP)
