@@ -81,7 +81,7 @@ def test_other_commands_refuse_too(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "above 0" in refused(capsys, "sweep", "--epsilon", "8,-1", "--corpus", "smoke", *here)
     assert "either" in refused(capsys, "account", "--sample-rate", "0.1", "--steps", "5")
     assert "no benchmark" in refused(capsys, "bench", "no-such-thing")
-    assert "no file" in refused(capsys, "pretrain", "--text", tmp_path / "missing.txt")
+    assert "file not found" in refused(capsys, "pretrain", "--text", tmp_path / "missing.txt")
     assert "command" in refused(capsys, "no-such-command")
     for option, value in (("--epsilon", "-1"), ("--recall", "2")):
         assert f"{option}:" in refused(capsys, "defences", option, value, *here), "the option as it is typed"
