@@ -84,7 +84,8 @@ class RunTables:
         for name in names:
             if name not in tables:
                 raise ValueError(f"the summary of a run needs its table “{name}”, which is not there")
-        return cls(*(tables[name] for name in names), corpus, audit)
+        found = {name: tables[name] for name in names}
+        return cls(**found, corpus=corpus, audit=audit)
 
     def interval(self, statistic: WeightedStatistic, units: np.ndarray, strata: np.ndarray | None = None) -> Interval:
         """A statistic with its interval over units (patients), drawn within strata, as often as the audit says."""

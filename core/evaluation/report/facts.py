@@ -28,6 +28,7 @@ from core.evaluation.report.csv_export import spreadsheet_csv
 from core.evaluation.report.json_export import plain
 from core.evaluation.report.rarity import rarity
 from core.evaluation.report.tables import (
+    ENDS,
     attacks,
     bounds,
     controls,
@@ -246,8 +247,9 @@ def _verdict(run: Run, facts: RunFacts, tables: Mapping[str, pd.DataFrame], most
             sentences.append(group_sentence(run.privacy, most_notes))
     at = run.metrics.set_index(["metric", "arm"])
     if (HEADLINE, "run") in at.index and (HEADLINE, "heldout") in at.index:
-        ends = [float(at.loc[(HEADLINE, arm), end]) for arm in ("run", "heldout") for end in ("value", "low", "high")]
-        sentences.append(f"Patients of whom it wrote a direct identifier: {leak_sentence(*ends)}")
+        run_ends, control_ends = ([float(at.loc[(HEADLINE, arm), end]) for end in ENDS] for arm in ("run", "heldout"))
+        rate = leak_sentence(*run_ends, *control_ends)
+        sentences.append(f"Patients of whom it wrote a direct identifier: {rate}")
     for row in tables["strongest"].query("run == @run.id").itertuples():
         found = Strongest(row.attack, Interval(row.value, row.low, row.high), row.attacks, row.patients)
         sentences.append(f"Membership: {strongest_sentence(found)}")

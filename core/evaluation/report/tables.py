@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pandas as pd
 
@@ -32,7 +33,7 @@ def controls(runs: Sequence[Run]) -> pd.DataFrame:
     for run in runs:
         at = run.metrics.set_index(["metric", "arm"])
         for metric in registry.reported(name for name, arm in at.index if arm == "run"):
-            row = {"run": run.id, "metric": metric}
+            row: dict[str, Any] = {"run": run.id, "metric": metric}
             for arm, prefix in (("run", ""), ("heldout", "heldout_"), ("base", "base_")):
                 found = at.loc[(metric, arm)] if (metric, arm) in at.index else None
                 row |= {f"{prefix}{end}": math.nan if found is None else float(found[end]) for end in ENDS}
@@ -42,7 +43,7 @@ def controls(runs: Sequence[Run]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _judged(row: Mapping[str, float]) -> tuple[str, str]:
+def _judged(row: Mapping[str, Any]) -> tuple[str, str]:
     """(verdict, against which control); both empty where an interval is missing."""
     for prefix, name in (("heldout_", "held out"), ("base_", "base")):
         ends = [row[f"{which}{end}"] for which in ("", prefix) for end in ("low", "high")]
