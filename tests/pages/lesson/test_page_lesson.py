@@ -290,6 +290,6 @@ def test_membership_is_told_by_patient_and_not_by_note_alone(served):
     answered, defended = (step.reveal for step in steps(found, "no privacy")[3:5])
     right, of = wording.pairs_of(strongest.interval.value)
     for told in (answered, defended):
-        assert f"it is right in {right:,} of {of:,} pairs of patients" in told
+        assert f"the loss attack is right in {right:,} of {of:,} pairs of patients" in told
         assert "a full audit may find a stronger one" in told
     assert found.strongest(0.123) is None
