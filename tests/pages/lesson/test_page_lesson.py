@@ -99,7 +99,7 @@ def test_only_secret_noise_makes_the_lessons_epsilon_a_promise(served, monkeypat
     assert "once the noise is secret" in steps(figures())[2].why
     monkeypatch.setattr(Run, "noise_source", property(lambda run: "secret" if run.spec.privacy.private else None))
     found = steps(figures(), "ε = 8 per note")
-    assert "- Promise: " in found[4].reveal and SENTENCE not in found[4].reveal and "once the" not in found[2].why
+    assert "- Guarantee: " in found[4].reveal and SENTENCE not in found[4].reveal and "once the" not in found[2].why
 
 
 def test_a_link_to_the_last_step_defends_the_choice_that_it_holds(served):
