@@ -220,8 +220,8 @@ class VocabularySpec(Spec):
 
     @property
     def label(self) -> str:
-        """`own words (ε = 1)`, or that they were taken without noise."""
-        return "own words without noise" if self.epsilon is None else f"own words (ε = {self.epsilon:g})"
+        """`words from the notes (ε = 1)`, or that they are without noise."""
+        return "words from the notes" + (" without noise" if self.epsilon is None else f" (ε = {self.epsilon:g})")
 
 
 class AuditSpec(Spec):

@@ -74,7 +74,7 @@ def test_the_hospital_chosen_on_cohort_is_the_one_train_uses(tab, server):
 def test_what_training_will_cost_is_drawn_before_it(themed, server, shot):
     page, scheme = themed
     with_charts(page, f"{server}/train?cohort=tiny&epsilon=2")
-    expect(page.get_by_text("counted by PRV")).to_be_visible(timeout=WAIT)
+    expect(page.get_by_text("computed by PRV")).to_be_visible(timeout=WAIT)
     keep_wide_and_narrow(page, shot, f"train-cost-{scheme}")
 
 

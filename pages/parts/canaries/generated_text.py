@@ -127,7 +127,7 @@ def words_view(chosen: dict[str, Run]) -> None:
         rows = table[table["prefix_tokens"] == table["prefix_tokens"].max()].set_index("arm")
         own, control = rows.loc["run"], rows.loc["heldout"]
         counted = [
-            f"{int(arm['found']):,} of {int(arm['notes']):,} notes by {who} ({percent(arm['verbatim'])}, "
+            f"{int(arm['found']):,} of {int(arm['notes']):,} notes of {who} ({percent(arm['verbatim'])}, "
             f"{interval_text(arm['low'], arm['high'])})"
             for arm, who in ((own, "training patients"), (control, "held-out patients"))
         ]

@@ -131,8 +131,8 @@ def codes(corpus: Corpus) -> None:
         return
     rare = table["holders"] < FEW_HOLDERS
     st.markdown(
-        f"Fewer than {FEW_HOLDERS} of {len(patients):,} patients have **{rare.sum()} of the {len(table)} codes**. "
-        "A rare code is almost as identifying as a name: only a few patients have it."
+        f"**{rare.sum()} of the {len(table)} codes** are rare: fewer than {FEW_HOLDERS} of {len(patients):,} patients "
+        "have such a code. It is almost as identifying as a name."
     )
     figure = go.Figure()
     for part, name, colour in (

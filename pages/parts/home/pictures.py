@@ -18,7 +18,7 @@ def training(patients: int | None) -> str:
     return _picture(
         f'<span class="pic-row">{sheets}<b class="pic-arrow">→</b><b class="pic-model">model</b></span>',
         "1. A model is trained on notes",
-        f"A language model is trained on {trained_on}, to write as a hospital does.",
+        f"A language model is trained on {trained_on}, to write clinical notes.",
     )
 
 

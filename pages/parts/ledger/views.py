@@ -239,5 +239,5 @@ HOW = """
 - Entries are files in the data folder under `ledger/`, each with a digest of the one before; the file `head` has the
   digest of the newest. A gap, or a missing or edited entry, is an error and never a smaller total. A user with write
   access could still rewrite the whole ledger: keep a copy elsewhere.
-- The ledger counts per cohort. For patients in two cohorts, both totals apply.
+- The ledger counts per cohort. For a patient in two cohorts, the ε and δ of both totals add up.
 """

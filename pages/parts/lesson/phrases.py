@@ -41,7 +41,7 @@ def per_patient_text(figures: Figures, epsilon: float) -> str:
         who = f"the strongest of {found.attacks} attacks (“{found.attack}”)"
         return f"Given all notes of a patient, {who} is right in {right:,} of {of:,} pairs of patients."
     more = "no other attack was run, and a full audit may find a stronger one"
-    return f"Given all notes of a patient, it is right in {right:,} of {of:,} pairs of patients; {more}."
+    return f"Given all notes of a patient, the loss attack is right in {right:,} of {of:,} pairs of patients; {more}."
 
 
 def runs_text(figures: Figures) -> str:

@@ -244,8 +244,8 @@ def _membership(figures: Figures) -> Step:
             ),
         ),
         reveal=f"In **{pairs_text(plain)}** pairs without privacy (AUC {plain.value:.2f}, "
-        f"{interval_text(plain, '{:.2f}'.format)}), in **{pairs_text(private)}** at {named}. The public model, trained on "
-        f"none of them: {pairs_text(base)}. {per_patient_text(figures, math.inf)}",
+        f"{interval_text(plain, '{:.2f}'.format)}), in **{pairs_text(private)}** at {named}. The public model, trained "
+        f"on none of them: {pairs_text(base)}. {per_patient_text(figures, math.inf)}",
         point="A model can reveal who was in its training data, even if it writes no name."
         if plain.low > base.high
         else "This model does not reveal who was in its training data better than the public model does.",

@@ -137,12 +137,12 @@ def _leaks(choice: Choice, patient_id: str, found: dict) -> None:
     rows = data.tables(choice.run).leaks_of(
         patient_id, data.hits(choice.run), data.hits(choice.run).with_name("generations.parquet")
     )
-    st.markdown(f"#### What the model wrote about this patient: {found['texts']} texts")
+    st.markdown(f"#### What the model wrote about this patient: {found['texts']} text{'s' * (found['texts'] != 1)}")
     texts = [list(group) for _, group in groupby(rows.itertuples(), key=attrgetter("generation_id"))]
     for group in texts[:TEXTS]:
         st.html(leaks_html(group[0].text, _spans(group), prompt=group[0].prompt))
     if len(texts) > TEXTS:
-        st.caption(f"{len(texts) - TEXTS} more are in the file")
+        st.caption(f"Not shown: {len(texts) - TEXTS} more, in the file.")
     csv_button(rows.drop(columns="text"), name=f"leaks-of-{found['patient_id']}")
 
 
@@ -192,14 +192,15 @@ def _under_dp(choice: Choice, patient_id: str, runs: Sequence[Run]) -> None:
     )
     missing = len(others) - len(rows)
     if missing:
-        st.caption(f"This attack was not run on {missing} further runs. The attack “loss” was run on all.")
+        further = f"{missing} further run{'s' * (missing != 1)}"
+        st.caption(f"This attack was not run on {further}. The attack “loss” was run on all.")
     csv_button(table, name=f"privacy-of-{patient_id}")
 
 
 def _notes(choice: Choice, patient_id: str) -> None:
     notes = data.tables(choice.run).notes_of(patient_id)
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
-        st.markdown(f"#### The {len(notes)} notes", width="content")
+        st.markdown(f"#### {len(notes)} note{'s' * (len(notes) != 1)}", width="content")
         heat = st.toggle(
             "Heat map: how training changed each word's likelihood",
             key="heat",

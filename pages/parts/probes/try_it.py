@@ -95,4 +95,4 @@ def _show_reply(reply: Reply) -> None:
         hide_index=True,
         alt="The likeliest diseases with as many tokens after this name",
     )
-    st.caption("One name is no evidence: the verdicts above are based on all members and have intervals.")
+    st.caption("One name proves little: the verdicts above are based on all members and have intervals.")

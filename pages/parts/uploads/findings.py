@@ -64,11 +64,14 @@ def _warnings(seen: Seen) -> list[str]:
 
 def _whose_details(seen: Seen) -> str:
     if seen.records == "table":
-        return "The table of identifiers shows which patient each detail belongs to. Others are found by their shape."
+        return (
+            "The table of identifiers shows which patient each of its values belongs to. Other details are found by "
+            "their shape."
+        )
     if seen.records == "surrogates":
         return (
             "The placeholders of MIMIC-III were filled with made-up identities, one per patient, so it is known which "
-            "patient each detail belongs to. Others are found by their shape."
+            "patient each of these belongs to. Other details are found by their shape."
         )
     return (
         "There is no table of identifiers. So a patient's details are all texts that have the **shape** of an "

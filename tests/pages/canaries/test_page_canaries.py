@@ -196,7 +196,7 @@ def test_predictors_are_told_in_percent_beside_what_a_blind_rule_gets():
     )
     first, second = predictor_rows(table).to_dict("records")
     assert first["precision (95 % interval)"] == "64\u00a0% (59\u00a0% to 67\u00a0%)"
-    assert first["of calling all memorised"] == "38\u00a0%"
+    assert first["precision of calling all memorised"] == "38\u00a0%"
     assert second["precision (95 % interval)"] == "calls no note memorised"
     assert "0\u00a0%" in second["recall (95 % interval)"]
 
@@ -218,5 +218,5 @@ def test_recall_in_a_sentence():
     rows = [("ratio", 100, 0.25, 2, 8, 102), ("log_likelihood", 100, 0.5, 4, 8, 104)]
     table = pd.DataFrame(rows, columns=["score", "errors", "recall", "found", "leaks", "read"])
     assert "2 of 8 distinct values (25\u00a0%) come before wrong text no. 101" in ranked_sentence(table)
-    assert "likelihood alone 4 (50\u00a0%)" in ranked_sentence(table)
+    assert "likelihood alone, 4 (50\u00a0%)" in ranked_sentence(table)
     assert "nothing to rank" in ranked_sentence(table.assign(leaks=0))

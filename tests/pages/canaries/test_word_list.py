@@ -58,7 +58,7 @@ def test_the_list_is_read_with_its_control_and_the_runs_own_names(data, monkeypa
     figure = run.metrics.set_index(["metric", "arm"]).loc[("vocabulary_names", "run"), "value"]
     assert named and figure == pytest.approx(len(named) / len(members)), "a leak that no training can mend"
     assert any("public word list" in caption.value for caption in app.caption), "of the control"
-    assert "own words without noise" in label(run)
+    assert "words from the notes without noise" in label(run)
 
 
 def test_the_chart_shows_the_mean_of_draws_and_their_range():

@@ -99,7 +99,7 @@ def test_only_secret_noise_makes_the_lessons_epsilon_a_promise(served, monkeypat
     assert "once the noise is secret" in steps(figures())[2].why
     monkeypatch.setattr(Run, "noise_source", property(lambda run: "secret" if run.spec.privacy.private else None))
     found = steps(figures(), "ε = 8 per note")
-    assert "- Promise: " in found[4].reveal and SENTENCE not in found[4].reveal and "once the" not in found[2].why
+    assert "- Guarantee: " in found[4].reveal and SENTENCE not in found[4].reveal and "once the" not in found[2].why
 
 
 def test_a_link_to_the_last_step_defends_the_choice_that_it_holds(served):
@@ -290,6 +290,6 @@ def test_membership_is_told_by_patient_and_not_by_note_alone(served):
     answered, defended = (step.reveal for step in steps(found, "no privacy")[3:5])
     right, of = wording.pairs_of(strongest.interval.value)
     for told in (answered, defended):
-        assert f"it is right in {right:,} of {of:,} pairs of patients" in told
+        assert f"the loss attack is right in {right:,} of {of:,} pairs of patients" in told
         assert "a full audit may find a stronger one" in told
     assert found.strongest(0.123) is None

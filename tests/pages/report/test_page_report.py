@@ -31,8 +31,8 @@ def test_the_verdict_stands_before_the_tables_and_the_link_keeps_the_choice(data
     assert odds["ε"].tolist() == ["8", "∞ (no privacy)"]
     folds = [expander.label for expander in app.expander]
     assert "HIPAA’s 18 identifiers" in folds and "Attacks and controls" in folds
-    assert "Rare diseases: how well members are recognised by rarity" in folds
-    assert "Rare diseases: do these patients leak more?" in folds
+    assert "Rare diseases: how well members are recognised, by rarity" in folds
+    assert "Rare diseases: do patients with them leak more?" in folds
     labels = [button.proto.label for button in app.get("download_button")]
     assert labels[:3] == ["Report (HTML, prints to PDF)", "JSON", "All tables (CSV)"]
 

@@ -320,7 +320,7 @@ def test_words_of_its_own_are_asked_for_and_their_cost_is_told(data, asked):
     app.button(key="train").click().run()
     (spec,) = asked
     assert spec.vocabulary == VocabularySpec(epsilon=1.0, words=4)
-    assert title(spec).count("own words (ε = 1)") == 1
+    assert title(spec).count("words from the notes (ε = 1)") == 1
 
 
 def test_without_privacy_words_have_no_noise_and_gpt2_gets_none(data, asked):
