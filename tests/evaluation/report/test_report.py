@@ -205,7 +205,7 @@ def test_it_says_what_must_be_said(report, smoke_specs):
     assert "Treat it like the notes themselves" in text
     for identifier in HIPAA_IDENTIFIERS:
         assert identifier in text
-    assert "not a statement about compliance" in text and "not that any law is complied with" in text
+    assert "not a statement about compliance" in text and "does not show compliance with any law" in text
     assert "quick audit only" in text, "what was not attacked is named"
     assert f"For: {NASTY}" in text, "the use case stands beside what is recommended for it"
     assert "Everything released of this cohort so far promises ε = 8" in text

@@ -106,7 +106,7 @@ def test_promise_and_measurement_stand_side_by_side(data, smoke_specs):
     assert "95\u00a0% interval" in best and "50 by tossing a coin" in best and "the only attack" in best
     captions = [element.value for element in app.caption]
     assert f"These runs are {REPRODUCIBLE}." in captions
-    assert "Somebody may find a better attack. With secret noise the promise would hold for it, too." in captions
+    assert "Someone may find a better attack. With secret noise the promise would hold against it, too." in captions
     assert not any("For a patient with" in element.value for element in app.markdown), "not before the fold is opened"
     app.session_state["odds-fold"] = True
     app.run()
