@@ -162,7 +162,7 @@ AUDIT_FIGURES: tuple[Figure, ...] = (
     Figure(
         key="vocabulary_rare_names",
         label="rare names in the word list",
-        explanation="The same for names that only one patient has; such a name in the list identifies that patient.",
+        explanation="The same for names that only one patient has; such a name in the list points to that one patient.",
         unit="share of patients",
         number=SHARE,
         range=SHARES,
@@ -247,7 +247,7 @@ AUDIT_FIGURES: tuple[Figure, ...] = (
     _written(
         "field_patients",
         "one field",
-        "Share of patients for whom the model wrote this field (a health detail counts beside their identity).",
+        "Share of patients for whom the model wrote this field (health details: only beside their identity).",
         "the same for one field",
         member=str,
     ),

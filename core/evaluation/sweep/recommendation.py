@@ -33,9 +33,9 @@ RUN_COLUMNS = ["run_id", "unit", "epsilon", "seed", *COLUMNS[2:7], "met", "attac
 class Recommendation:
     """The smallest ε whose runs meet every limit, for one `unit`, and the run to take (`run_id`).
 
-    Both are None if there is none; `unit` is then empty, as it is without privacy. `table` has one row per ε and
-    measure (COLUMNS), where attack and attacks (how many it was chosen from) belong to the strongest attack. `runs` has
-    the same per run (RUN_COLUMNS).
+    Each is None if there is none. `unit` is empty without an ε, and for training without privacy. `table` has one row
+    per ε and measure (COLUMNS), where attack and attacks (how many it was chosen from) belong to the strongest attack.
+    `runs` has the same per run (RUN_COLUMNS).
     """
 
     limits: Limits
