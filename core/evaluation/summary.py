@@ -218,8 +218,8 @@ def attempts_with_leak(direct: pd.DataFrame, generations: int, pool: Mapping[str
     """Share of generations with anybody's direct identifier, and the control scaled to as many patients.
 
     Fewer held-out patients give fewer chances of a hit. The held-out share s is therefore raised to what a pool as
-    large as the members' would give: 1 − (1 − s)^(members / held-out). This assumes that the parts of the larger pool are
-    hit independently.
+    large as the members' would give: 1 − (1 − s)^(members / held-out). This assumes that the parts of the larger pool
+    are hit independently.
 
     Args:
         direct: one row per hit on a direct identifier (columns generation_id, split of the patient).
