@@ -25,13 +25,13 @@ shell.page(
     "ε trade-off", "How useful and how risky is a model, and what does moving ε change?", icon=":material/balance:"
 )
 
-# About even steps on a log scale, round values among them.
+# Roughly even steps on a log scale that include round values.
 GRID = (0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.2, 1.5, 1.8, 2, 2.5, 3, 3.5, 4, 4.5, 5, 5.5, 6, 7, 8, 9, 10, math.inf)
 
 
 @resources.cached_data(max_entries=50, show_spinner=False)
 def curves_of(root: str, run_ids: tuple[str, ...]) -> pd.DataFrame:
-    """The points of a family's runs in the data folder `root`. A run never changes, so neither does this."""
+    """The points of a sweep's runs in the data folder `root`. Runs never change, so the result can be cached."""
     from core.evaluation.sweep.tradeoff import points
     from core.runs import queries
 
@@ -41,7 +41,7 @@ def curves_of(root: str, run_ids: tuple[str, ...]) -> pd.DataFrame:
 
 @resources.cached_data(max_entries=50, show_spinner=False)
 def seeds_of(root: str, run_ids: tuple[str, ...]) -> pd.DataFrame:
-    """The runs' own figures: epsilon, seed, metric, value."""
+    """The figures of each run: epsilon, seed, metric, value."""
     from core.runs import queries
 
     metrics = queries.metrics(owner.workspace())
@@ -50,7 +50,7 @@ def seeds_of(root: str, run_ids: tuple[str, ...]) -> pd.DataFrame:
 
 
 def choose_family(found: list[Sweep]) -> Sweep:
-    """The model, and where its runs fall into several families, which of them."""
+    """Let the reader choose the model and, if its runs form several sweeps, the sweep."""
     kinds = [kind for kind in chart_style.MODEL_NAMES if any(sweep.model.kind == kind for sweep in found)]
     left, right = st.columns([1, 2], vertical_alignment="bottom")
     kind = left.segmented_control(
@@ -76,18 +76,18 @@ def choose_family(found: list[Sweep]) -> Sweep:
 
 
 def choose_epsilon(measured: list[float]) -> float:
-    """The slider; a click on a marker of the charts moves it too."""
+    """The ε slider; a click on a marker in the charts moves it, too."""
     options = {epsilon_label(epsilon): epsilon for epsilon in sorted({*map(float, GRID), *measured})}
     default: str | None = "8" if "8" in options else epsilon_label(measured[0])
     clicked = st.session_state.pop("clicked", None)
     if clicked in options:
-        st.session_state["at"], default = clicked, None  # Streamlit warns of a default beside a value that is set
+        st.session_state["at"], default = clicked, None  # Streamlit warns if a default and a value are both set
     chosen = st.select_slider("ε: ← more private · more useful →", list(options), default, key="at", **KEEP)
     return options[chosen]
 
 
 def move_to_clicked() -> None:
-    """A click on a marker puts the slider on its ε."""
+    """Set the slider to the ε of the marker that was clicked."""
     clicked = st.session_state["tradeoff-chart"].selection.points
     labels = [point["customdata"][0] for point in clicked if point.get("customdata")]
     if labels and isinstance(labels[0], str):
@@ -95,7 +95,7 @@ def move_to_clicked() -> None:
 
 
 def at_slider(curves: pd.DataFrame, metric: str, arm: str, epsilon: float) -> Estimate | None:
-    """A figure at the slider's ε; None where no run has it."""
+    """A figure at the slider's ε; None if no run has it."""
     from core.evaluation.sweep.tradeoff import interpolate
 
     rows = curves[(curves["metric"] == metric) & (curves["arm"] == arm)]
@@ -103,19 +103,19 @@ def at_slider(curves: pd.DataFrame, metric: str, arm: str, epsilon: float) -> Es
 
 
 def train_this(sweep: Sweep, epsilon: float) -> None:
-    """Queue the run that would turn an interpolated figure into a measured one."""
+    """Offer to train the run at this ε, so that its figures are measured and not interpolated."""
     spec = sweep.spec(None if math.isinf(epsilon) else epsilon)
     if owner.workspace().find(spec) is not None:
         return
     with st.container(horizontal=True, vertical_alignment="center"):
         label = "Train without privacy" if math.isinf(epsilon) else f"Train ε = {epsilon_label(epsilon)}"
         if st.button(label, icon=":material/model_training:", key="train-this") and monitor.submit(spec):
-            st.success("It is in the queue. This page shows it once it is done.", icon=":material/check:")
+            st.success("The run is in the queue. This page shows it when it is done.", icon=":material/check:")
         shell.link("train", "Watch the queue", icon=":material/visibility:")
 
 
 def draw(sweep: Sweep) -> None:
-    """Slider, promise and measurement, charts and numbers of one family."""
+    """Slider, promise and measurement, charts and numbers of one sweep."""
     with st.skeleton(height=700):
         curves = curves_of(str(owner.workspace().root), sweep.run_ids)
     known = risks(set(curves.loc[curves["arm"] == "run", "metric"]))
@@ -162,7 +162,7 @@ def draw(sweep: Sweep) -> None:
 
 
 def recommend(sweep: Sweep) -> None:
-    """The ε for the reader's limits. Imported when asked for: it reads scores, which needs torch."""
+    """The ε for the reader's limits. Imported on demand, because reading scores needs torch."""
     from pages.parts.tradeoff import recommendation_view
 
     recommendation_view.show(sweep)
@@ -180,7 +180,7 @@ if found:
     VIEWS[view](chosen_family)
 else:
     st.info(
-        "There is no trained run to draw yet. Train one without privacy and one at some ε; both appear here.",
+        "There is no trained run to show yet. Train one without privacy and one at some ε; both appear here.",
         icon=":material/balance:",
     )
     shell.link("train", "Train a model", icon=":material/model_training:")

@@ -63,7 +63,7 @@ def refresh(
     data: DataFolder = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make outdated figures again from stored tables; no attack is run. Exit code 1 where that failed for a run."""
+    """Compute outdated figures again from stored tables; no attack is run. Exits with 1 if that fails for a run."""
     with errors_as_sentences():
         from core.evaluation.registry import version
         from core.pipeline.refresh import refresh as refresh_run

@@ -1,7 +1,7 @@
-"""The one home of every figure: its record by its key, what is shown where, and the table for the documentation.
+"""Registry of all figures: a record by its key, which figures are shown where, and the documentation's table.
 
-The records of the package `core.evaluation.figures` enter, and whatever is registered later; the figures that a chart,
-a report, a model card or a limit shows leave. Nothing here imports scipy or torch, so that pages open quickly.
+It holds the records of the package `core.evaluation.figures` and those registered later, and selects the figures for a
+chart, a report, a model card or a limit. It imports neither scipy nor torch, so that pages open quickly.
 """
 
 from __future__ import annotations
@@ -17,24 +17,34 @@ from core.evaluation.figures.record import AUC, SHARE, Basis, Figure, Limit, Num
 
 BASES: tuple[Basis, ...] = ("strongest", "text", "loss")  # order of limits
 ANYTHING = (-math.inf, math.inf)
-NUMBERS: dict[str, NumberFormat] = {"share": SHARE, "auc": AUC}  # for numbers of other tables that are written alike
+NUMBERS: dict[str, NumberFormat] = {"share": SHARE, "auc": AUC}  # for numbers of other tables with the same format
 BEGIN, END = "<!-- figures: written from core/evaluation/figures/ -->", "<!-- end of figures -->"
 
 _figures: dict[str, Figure] = {}
 
 
 def register(figure: Figure) -> Figure:
-    """Add a figure. Raises ValueError for a key that is taken or that could be a member of a family."""
+    """Add a figure.
+
+    Raises:
+        ValueError: the key is taken, or could be a member of a family.
+
+    """
     if figure.key in _figures:
-        raise ValueError(f"the figure “{figure.key}” is registered already")
+        raise ValueError(f"the figure “{figure.key}” is already registered")
     if ":" in figure.key:
-        raise ValueError(f"“{figure.key}”: what stands before a colon is the key of a family")
+        raise ValueError(f"“{figure.key}”: a key has no colon, which separates a family from its member")
     _figures[figure.key] = figure
     return figure
 
 
 def unregister(key: str) -> None:
-    """Take a figure out again. Raises KeyError for one that is not there."""
+    """Remove a figure.
+
+    Raises:
+        KeyError: there is no such figure.
+
+    """
     del _figures[key]
 
 
@@ -48,14 +58,19 @@ def figures() -> tuple[Figure, ...]:
 
 
 def find(key: str) -> Figure | None:
-    """The record of a figure, or of the family of `exposure:8`; None for another name."""
+    """The record of a figure; for `exposure:8` that of its family; None for an unknown name."""
     family, colon, _ = key.partition(":")
     found = _figures.get(family)
     return found if found is not None and bool(colon) <= (found.member is not None) else None
 
 
 def figure(key: str) -> Figure:
-    """As `find`. Raises KeyError, which names what there is."""
+    """As `find`, for a known key.
+
+    Raises:
+        KeyError: there is no such figure; the text lists those that exist.
+
+    """
     found = find(key)
     if found is None:
         raise KeyError(f"there is no figure “{key}”; there are {', '.join(_figures)}")
@@ -63,38 +78,38 @@ def figure(key: str) -> Figure:
 
 
 def version() -> int:
-    """Version of a metrics table that is made now: the newest that a registered figure asks for."""
+    """Version of a metrics table computed now: the highest `since` of the registered figures."""
     return max(one.since for one in _figures.values())
 
 
 def functions() -> tuple[Callable[..., Any], ...]:
-    """What makes the rows of a run's metrics table, each function once, in the order of the figures."""
+    """The functions that compute the rows of a run's metrics table, each once, in the order of the figures."""
     return tuple(dict.fromkeys(made for one in figures() if (made := one.function()) is not None))
 
 
 def possible(key: str) -> tuple[float, float]:
-    """Values that a figure can have; nothing is known of one that is not registered (of a newer version)."""
+    """Range of a figure's possible values; unbounded for one that is not registered (of a newer version)."""
     found = find(key)
     return ANYTHING if found is None else found.range
 
 
 def explain(key: str) -> str:
-    """One plain sentence about a figure; of `exposure:4` about `exposure`. Raises KeyError for others."""
+    """A short explanation of a figure; for `exposure:4` that of `exposure`. Raises KeyError for unknown keys."""
     return figure(key).explanation
 
 
 def number_format(key: str) -> NumberFormat:
-    """How a figure is written; also of a name of NUMBERS. Raises KeyError for others."""
+    """Number format of a figure, or of a name in NUMBERS. Raises KeyError for unknown keys."""
     return NUMBERS[key] if key in NUMBERS else figure(key).number
 
 
 def figure_text(key: str, value: float) -> str:
-    """A figure as reports write it: shares in percent, an AUC with three digits; `–` where there is none."""
+    """A figure in the format of reports: shares in percent, an AUC with three digits; `–` for NaN."""
     return "–" if math.isnan(value) else number_format(key).exact(value)
 
 
 def measure_text(key: str, value: float) -> str:
-    """A figure as sentences and limits write it: an AUC with two digits; `?` where there is none."""
+    """A figure in the format of sentences and limits: an AUC with two digits; `?` for NaN."""
     return "?" if math.isnan(value) else number_format(key).text(value)
 
 
@@ -102,13 +117,13 @@ def measure_text(key: str, value: float) -> str:
 
 
 def charted(keys: Iterable[str]) -> dict[str, Figure]:
-    """The risks that can be drawn of those measured, the plainest first; of a family the highest member."""
+    """The measured risks that have a chart, the simplest first; of a family the highest member."""
     drawn = [one for one in figures() if one.chart is not None]
     return _measured(sorted(drawn, key=lambda one: one.chart.place if one.chart else 0), keys)
 
 
 def reported(keys: Iterable[str]) -> dict[str, Figure]:
-    """The rows of a report's table of attacks among the figures measured, in order; of a family the highest member."""
+    """The measured figures that a report's table of attacks lists, in order; of a family the highest member."""
     return _measured([one for one in figures() if one.title], keys)
 
 
@@ -130,7 +145,7 @@ def _measured(chosen: Iterable[Figure], keys: Iterable[str]) -> dict[str, Figure
 
 
 def limits(*bases: Basis) -> dict[str, Limit]:
-    """Risks that a reader can limit by their key, those of some bases alone; how useful a model is, is no risk."""
+    """Risks that a reader can limit, by key; `bases` selects some. Usefulness is not a risk, so it is left out."""
     wanted = bases or BASES
     limited = [(one.key, one.limit) for one in figures() if one.limit is not None and one.key != UTILITY]
     kept = [(key, limit) for key, limit in limited if limit.basis in wanted]
@@ -138,13 +153,13 @@ def limits(*bases: Basis) -> dict[str, Limit]:
 
 
 def limit_range(key: str) -> tuple[float, float]:
-    """The limits that make sense for a figure: from what it can be, or from 0, to the most that it can be."""
+    """Lowest and highest sensible limit for a figure: its possible range, but not below 0."""
     low, high = figure(key).range
     return max(0.0, low), high
 
 
 def measure_name(key: str) -> str:
-    """A limited figure in words. Raises KeyError for a figure without a limit."""
+    """The label of a figure that can be limited. Raises KeyError for a figure without a limit."""
     limit = figure(key).limit
     if limit is None:
         raise KeyError(f"the figure “{key}” cannot be limited")
@@ -155,7 +170,7 @@ def measure_name(key: str) -> str:
 
 
 def markdown_table() -> str:
-    """Every figure as a row of a Markdown table: what it is, and everything that a number needs beside it."""
+    """Every figure as a row of a Markdown table: label, unit, range, interval, formula, controls and source."""
     heads = (
         "figure",
         "what",
@@ -183,9 +198,14 @@ def _cells(one: Figure) -> tuple[str, ...]:
 
 
 def write_table(path: Path) -> bool:
-    """Write the table between the two marks of a document. True where that changed it.
+    """Write the table between the two marks of a document.
 
-    Raises ValueError for a document without the marks.
+    Returns:
+        Whether that changed the document.
+
+    Raises:
+        ValueError: the document lacks the marks.
+
     """
     text = path.read_text(encoding="utf-8")
     if BEGIN not in text or END not in text:

@@ -1,8 +1,8 @@
 """The metrics table of a run: every figure with its interval, its n and its controls, from the other tables alone.
 
-Arms: `run` is the figure itself, `heldout` the same figure for held-out patients, whom no model was trained on, `base`
-the same figure for the public base model. A leak is what exceeds its control. `summarise` calls the function of every
-figure in `core.evaluation.registry`; most of these functions are below. docs/methods/figures.md has the formulas.
+The arm `run` is the figure itself, `heldout` the same figure for held-out patients (no model was trained on them), and
+`base` the same figure for the public base model. A leak is what exceeds its control. `summarise` calls the function of
+every figure in `core.evaluation.registry`; most of these functions are below. docs/methods/figures.md has the formulas.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Row:
 
 @dataclass(frozen=True)
 class RunTables:
-    """What a figure is made from: one model's tables of the quick audit, the cohort, and how the audit was set."""
+    """What a figure is computed from: one model's tables of the quick audit, the cohort, and the audit's settings."""
 
     scores: pd.DataFrame
     generations: pd.DataFrame
@@ -79,16 +79,21 @@ class RunTables:
 
     @classmethod
     def of(cls, tables: Mapping[str, pd.DataFrame], corpus: Corpus, audit: AuditSpec) -> RunTables:
-        """The tables by their names. Raises ValueError, a sentence, where one is missing."""
+        """Choose the tables by name.
+
+        Raises:
+            ValueError: one is missing; the text is a sentence that names it.
+
+        """
         names = ("scores", "generations", "hits", "canaries")
         for name in names:
             if name not in tables:
-                raise ValueError(f"the summary of a run needs its table “{name}”, which is not there")
+                raise ValueError(f"the summary of a run needs its table “{name}”, which is missing")
         found = {name: tables[name] for name in names}
         return cls(**found, corpus=corpus, audit=audit)
 
     def interval(self, statistic: WeightedStatistic, units: np.ndarray, strata: np.ndarray | None = None) -> Interval:
-        """A statistic with its interval over units (patients), drawn within strata, as often as the audit says."""
+        """A statistic with its interval: units (patients) are resampled within strata, `audit.bootstrap` times."""
         return patient_bootstrap(statistic, units, strata, resamples=self.audit.bootstrap, seed=self.audit.seed)
 
 
@@ -99,12 +104,21 @@ def summarise(
     corpus: Corpus,
     audit: AuditSpec,
 ) -> pd.DataFrame:
-    """The metrics table (docs/reference/tables.md) of a run, a pure function of its tables and its base control's.
+    """Compute the metrics table (docs/reference/tables.md) of a run from its tables and those of its base control.
 
-    Tables used: scores, generations, hits, canaries. `base_tables` is None for the base model itself, which then has no
-    `base` arm. Intervals are 95 %: Wilson where trials are independent, else by resampling patients
-    (`audit.bootstrap` times, seeded by `audit.seed`). Raises ValueError when a table is missing or empty, and KeyError
-    when a registered function makes a figure that has no record.
+    It is a pure function of them. Intervals are 95 %: Wilson where trials are independent, else by resampling patients
+    (`audit.bootstrap` times, seeded by `audit.seed`).
+
+    Args:
+        run_tables: the run's tables scores, generations, hits and canaries.
+        base_tables: the same of the public base model; None for the base model itself, which has no `base` arm.
+        corpus: the cohort.
+        audit: the settings of the quick audit.
+
+    Raises:
+        ValueError: a table is missing or empty.
+        KeyError: a registered function makes a figure that has no record.
+
     """
     rows = list(_figures(RunTables.of(run_tables, corpus, audit)))
     if base_tables is not None:
@@ -122,9 +136,10 @@ def summarise(
 
 
 def _of_the_same_notes(base: pd.DataFrame, run: pd.DataFrame) -> pd.DataFrame:
-    """The public model's scores of the notes that the run is judged by: it was trained on fewer if a patient has many.
+    """The public model's scores of the notes that the run is evaluated on.
 
-    One public model is the control of runs with unlike limits of notes a patient.
+    One public model is the control of runs with different limits of notes per patient: a run was trained on fewer notes
+    if a patient has more than its limit.
     """
     return base[base["note_id"].isin(run["note_id"])]
 
@@ -178,12 +193,12 @@ def membership(run: RunTables) -> Iterator[Row]:
 
 
 def extraction(run: RunTables) -> Iterator[Row]:
-    """Shares of patients and of generated texts with something written of them."""
+    """Shares of patients about whom something was generated, and of generated texts with something about a patient."""
     return extraction_rows(run.generations, run.hits, run.corpus)
 
 
 def extraction_rows(generations: pd.DataFrame, hits: pd.DataFrame, corpus: Corpus) -> Iterator[Row]:
-    """What was generated of whom, arms `run` and `heldout`: shares of patients by field, of attempts with a leak."""
+    """What was generated about whom, arms `run` and `heldout`: shares of patients by field, of attempts with a leak."""
     by_value, by_old_rule = hits[hits["rule"] == "value"], hits[hits["rule"] == "old"]
     pool = {arm: int((corpus.patients["split"] == split).sum()) for arm, split in SPLIT_OF_ARM.items()}
     groups = [("full_name_patients", ("full_name",)), ("direct_patients", DIRECT)]
@@ -200,13 +215,20 @@ def extraction_rows(generations: pd.DataFrame, hits: pd.DataFrame, corpus: Corpu
 
 
 def attempts_with_leak(direct: pd.DataFrame, generations: int, pool: Mapping[str, int]) -> Iterator[Row]:
-    """Share of generations with anybody's direct identifier, and a control as large as the figure it controls.
+    """Share of generations with anybody's direct identifier, and the control scaled to as many patients.
 
-    `direct` has one row a hit on a direct identifier (columns generation_id, split of the patient), `pool` the number
-    of patients of the arms `run` and `heldout`. Yields `attempts_with_leak` of both arms and the uncorrected control.
+    Fewer held-out patients give fewer chances of a hit. The held-out share s is therefore raised to what a pool as
+    large as the members' would give: 1 − (1 − s)^(members / held-out). This assumes that the parts of the larger pool
+    are hit independently.
 
-    With fewer held-out patients there is less to hit, so the held-out share s is raised to what a pool as large as the
-    members' would give: 1 − (1 − s)^(members / held-out), each part of the larger pool hit as independently.
+    Args:
+        direct: one row per hit on a direct identifier (columns generation_id, split of the patient).
+        generations: number of generated texts.
+        pool: number of patients of the arms `run` and `heldout`.
+
+    Yields:
+        `attempts_with_leak` of both arms, and the uncorrected control.
+
     """
     counts = {
         arm: direct.loc[direct["split"] == split, "generation_id"].nunique() for arm, split in SPLIT_OF_ARM.items()
@@ -221,13 +243,13 @@ def attempts_with_leak(direct: pd.DataFrame, generations: int, pool: Mapping[str
 
 
 def scale_to_pool(share: float, ratio: float) -> float:
-    """Share of attempts that hit somebody if the pool of people were `ratio` times as large: 1 − (1 − share)^ratio."""
+    """Share of attempts that would hit somebody in a pool `ratio` times as large: 1 − (1 − share)^ratio."""
     return 1.0 - (1.0 - share) ** ratio
 
 
 def _share(metric: str, arm: str, successes: int, trials: int, note: str) -> Row:
     if trials == 0:
-        raise ValueError(f"{metric} ({arm}) is a share of nothing: there are no trials ({note})")
+        raise ValueError(f"{metric} ({arm}) cannot be computed: there are no trials ({note})")
     low, high = proportion_interval(successes, trials)
     return Row(metric, arm, successes / trials, low, high, trials, note)
 
@@ -236,7 +258,7 @@ def _share(metric: str, arm: str, successes: int, trials: int, note: str) -> Row
 
 
 def exposure(run: RunTables) -> Iterator[Row]:
-    """Mean bits of the canaries of each insertion count; those that the coin kept out are the held-out arm."""
+    """Mean exposure (bits) of the canaries of each insertion count; arm `heldout`: those that the coin left out."""
     canaries = run.canaries
     ranked = canaries[canaries["exposure"].notna()]
     for insertions in sorted(ranked["insertions"].unique()):
@@ -253,7 +275,7 @@ def exposure(run: RunTables) -> Iterator[Row]:
 
 
 def known_words(run: RunTables) -> Iterator[Row]:
-    """Share of the words written that public text or the hospital's notes hold, identifiers left out."""
+    """Share of the generated words that occur in public text or the hospital's notes, identifiers left out."""
     generations, audit = run.generations, run.audit
     vocabulary = public_words() | hospital_words(run.corpus)
     left_out, spans = identifier_words(run.corpus, vocabulary), identifier_spans(run.hits)

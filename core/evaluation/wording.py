@@ -1,4 +1,4 @@
-"""Plain sentences and plainly written numbers, from figures alone. No markup: pages decide how they look."""
+"""Sentences and text forms of numbers, computed from figures alone. They hold no markup; pages add it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Verdict = Literal["exceeds its control", "cannot be told from its control", "bel
 
 # Numbers -------------------------------------------------------------------------------------------------------------
 
-NBSP = "\u00a0"  # a number and its sign stay on one line
+NBSP = "\u00a0"  # keeps a number and its unit on one line
 
 
 def epsilon_text(epsilon: float) -> str:
@@ -23,7 +23,7 @@ def epsilon_text(epsilon: float) -> str:
 
 
 def perplexity_name(kind: str) -> str:
-    """What a model's figure is: GPT-2's perplexity, or the pseudo-perplexity of a kind that fills gaps."""
+    """Name of a model's figure: perplexity for GPT-2, pseudo-perplexity for kinds that fill gaps."""
     return "perplexity" if kind == "gpt2" else "pseudo-perplexity"
 
 
@@ -35,7 +35,7 @@ def perplexity_text(perplexity: float) -> str:
 
 
 def percent(share: float) -> str:
-    """`0 %`, `0.07 %`, `3.2 %`, `38 %`: small shares stay apart from none, and nearly all from all."""
+    """`0 %`, `0.07 %`, `3.2 %`, `38 %`: a small share is not written as 0 %, nor a share just below 1 as 100 %."""
     value = 100 * share
     if 0 < value < 0.005:
         return f"<{NBSP}0.01{NBSP}%"
@@ -53,7 +53,7 @@ def p_value_text(p_value: float) -> str:
 
 
 def interval_text(low: float, high: float, number: Callable[[float], str] = percent) -> str:
-    """`95 % interval 1.2 % to 3.4 %`, or that there is none (one canary or one seed has no spread)."""
+    """`95 % interval 1.2 % to 3.4 %`, or a text that there is none (one canary or one seed has no spread)."""
     if math.isnan(low) or math.isnan(high):
         return "no interval: only one value"
     return f"95{NBSP}% interval {number(low)} to {number(high)}"
@@ -65,7 +65,11 @@ def interval_text(low: float, high: float, number: Callable[[float], str] = perc
 def most_right_guesses(epsilon: float, delta: float = 0.0) -> float:
     """Largest chance that a guess "in or out", prior ½, is right under (ε, δ)-DP: (e^ε + δ)/(1 + e^ε).
 
-    From FPR + FNR ≥ 2(1 − δ)/(1 + e^ε) (Kairouz, Oh & Viswanath 2015). ε = ∞ gives 1.
+    It follows from FPR + FNR ≥ 2(1 − δ)/(1 + e^ε) (Kairouz, Oh & Viswanath 2015). ε = ∞ gives 1.
+
+    Raises:
+        ValueError: ε is negative or NaN.
+
     """
     if not epsilon >= 0:
         raise ValueError(f"ε must be at least 0, not {epsilon}")
@@ -76,20 +80,21 @@ IN_OR_OUT = {"patient": "whether a patient was in the data", "note": "whether on
 
 
 def odds_sentence(epsilon: float, delta: float = 0.0, unit: Literal["note", "patient"] = "patient") -> str:
-    """What (ε, δ) promises, as attackers out of 100 (or more, where 100 could not tell it from all of them)."""
+    """What (ε, δ) promises, as attackers out of 100 (or out of more, if rounding up would make all 100 right)."""
     if math.isinf(epsilon):
-        return f"Trained without privacy: nothing limits how many attackers rightly guess {IN_OR_OUT[unit]}."
+        return f"Trained without privacy: nothing limits how many attackers correctly guess {IN_OR_OUT[unit]}."
     right, of = right_of(most_right_guesses(epsilon, delta))
     if right < of:
         return guesses_sentence(right, of, unit)
-    return f"The promise is empty in practice: all but one in a million attackers may rightly guess {IN_OR_OUT[unit]}."
+    guess = f"correctly guess {IN_OR_OUT[unit]}"
+    return f"The promise is empty in practice: all but one in a million attackers may {guess}."
 
 
 def guesses_sentence(right: int, of: int, unit: Literal["note", "patient"]) -> str:
-    """A bound on the chance of a right guess, as a number of attackers: on average, and where in and out were even.
+    """A bound on the chance of a right guess, as a number of attackers: on average, and for equal odds of in and out.
 
-    A single crowd may by luck hold more who are right. So it may at other odds beforehand: who knows for certain that
-    somebody was in the data is always right.
+    In one particular group more attackers may be right by luck. More may also be right if the odds beforehand were not
+    equal: someone who knows for certain that a person was in the data is always right.
     """
     return (
         f"Of {of:,} attackers who see every step of the training and guess {IN_OR_OUT[unit]}, on average at most "
@@ -98,9 +103,9 @@ def guesses_sentence(right: int, of: int, unit: Literal["note", "patient"]) -> s
 
 
 def right_of(chance: float) -> tuple[int, int]:
-    """(right, attackers): how many at most are right, in the smallest crowd from 100 on where that is not all of them.
+    """(right, attackers): the most that are right, in the smallest group from 100 on in which not all are.
 
-    Rounded up. A chance that a million attackers cannot tell from 1 gives (1,000,000, 1,000,000).
+    Rounded up. If even all of a million attackers are right after rounding, this is (1,000,000, 1,000,000).
     """
     for crowd in (100, 1_000, 10_000, 100_000, 1_000_000):
         right = math.ceil(crowd * chance - 1e-9)
@@ -110,7 +115,7 @@ def right_of(chance: float) -> tuple[int, int]:
 
 
 def percent_up(limit: float) -> str:
-    """`69.36 %`: a limit, rounded up so that it is never told too low; `just under 100 %` is not `100 %`."""
+    """`69.36 %`: a limit, rounded up so that it is never understated; `just under 100 %` is not `100 %`."""
     if limit >= 1:
         return f"100{NBSP}%"
     hundredths = math.ceil(1e4 * limit - 1e-9)
@@ -124,7 +129,7 @@ def at_most_text(chance: float) -> str:
 
 
 def auc_sentence(auc: float) -> str:
-    """AUC as pairs of a note that was trained on and one that was not: of 100, or of more where 100 would say all."""
+    """AUC as right choices in 100 pairs of a note that was trained on and one that was not (`pairs_of`)."""
     right, of = pairs_of(auc)
     return (
         f"Shown {of:,} pairs of a note that was trained on and one that was not, the loss attack picks the right one "
@@ -133,7 +138,7 @@ def auc_sentence(auc: float) -> str:
 
 
 def pairs_of(auc: float) -> tuple[int, int]:
-    """(right, pairs), rounded to the nearest in the smallest crowd from 100 on where it is neither all nor none."""
+    """(right, pairs), rounded to the nearest, for the fewest pairs from 100 on that give neither all nor none."""
     for crowd in (100, 1_000, 10_000, 100_000, 1_000_000):
         right = round(crowd * auc)
         if 0 < right < crowd or auc in (0.0, 1.0):
@@ -145,9 +150,13 @@ def pairs_of(auc: float) -> tuple[int, int]:
 
 
 def verdict(low: float, high: float, control_low: float, control_high: float) -> Verdict:
-    """A figure against its control by their 95 % intervals: only intervals that do not touch are called different.
+    """Compare a figure with its control by their 95 % intervals; only intervals that do not touch count as different.
 
-    Stricter than a test at 5 %. Raises ValueError when an interval is missing (NaN): without it there is no verdict.
+    This is stricter than a test at 5 %.
+
+    Raises:
+        ValueError: an interval is missing (NaN).
+
     """
     if any(math.isnan(end) for end in (low, high, control_low, control_high)):
         raise ValueError("a verdict needs the intervals of the figure and of its control, and one is missing")
@@ -181,12 +190,12 @@ def leak_sentence(
 def audit_sentence(bound: float, promised: float, ceiling: float) -> str:
     """An empirical lower bound on ε, the most that its trials could show, and the promised ε; above it is an alarm.
 
-    A bound says little without its ceiling: twelve canaries show at most 1.26, whatever the model gives away.
+    A bound says little without its ceiling: twelve canaries show at most 1.26, however much the model leaks.
     """
     most = f"these trials could show at most {epsilon_text(ceiling)}"
-    limit = "no limit was promised" if math.isinf(promised) else f"promised was {promised_text(promised)}"
+    limit = "no limit was promised" if math.isinf(promised) else f"the promised ε is {promised_text(promised)}"
     if bound <= 0:
-        return f"The attacks prove nothing about ε: at least 0, and {most}; {limit}."
+        return f"The attacks prove no lower bound on ε above 0 ({most}); {limit}."
     if bound > promised:
         return (
             f"Alarm: an attack proves ε ≥ {proved_text(bound)}, above the promised {promised_text(promised)} ({most}). "

@@ -1,4 +1,4 @@
-"""The tables of a run: their Arrow schemas (docs/reference/tables.md), written and read in one way."""
+"""The tables of a run: their Arrow schemas (docs/reference/tables.md), and functions that write and read them."""
 
 from __future__ import annotations
 
@@ -85,15 +85,15 @@ SCHEMAS: dict[str, pa.Schema] = {
 
 
 READING = "reading"
-VERSION = b"philab.version"  # in the metadata of a table's file
-OPTIONAL: dict[str, pa.Schema] = {  # tables that only runs with words of their own have
+VERSION = b"philab.version"  # key in the metadata of a table's file
+OPTIONAL: dict[str, pa.Schema] = {  # tables of runs with their own vocabulary
     READING: pa.schema(
         [
             ("note_id", pa.string()),
             ("patient_id", pa.string()),
             ("arm", pa.string()),  # run | base
             ("tokens", pa.int32()),  # of the whole note
-            ("characters", pa.int32()),  # of the words asked for
+            ("characters", pa.int32()),  # of the words that were scored
             ("nats", pa.float64()),  # their -log p
         ]
     )
@@ -101,14 +101,26 @@ OPTIONAL: dict[str, pa.Schema] = {  # tables that only runs with words of their 
 
 
 class TableMissing(FileNotFoundError):
-    """A run's table is not there or cannot be read. The text is a sentence naming the run and the file."""
+    """A run's table is missing or cannot be read. The text is a sentence that names the run and the file."""
 
 
 def write_table(folder: Path, name: str, frame: pd.DataFrame, *, version: int = 1) -> Path:
-    """Write `frame` as `<folder>/<name>.parquet`; columns the frame lacks become null. Raises KeyError for a new name.
+    """Write `frame` as `<folder>/<name>.parquet`; columns that the frame lacks become null.
 
-    A column that no schema knows is a ValueError: a table never grows in silence. The file says its `version`
-    (`table_version`) from 2 on: tables of version 1 were written before there were versions, and stay as they were.
+    Args:
+        folder: the folder of the run's tables.
+        name: the table's name.
+        frame: its rows.
+        version: stored in the file from 2 on (`table_version`). Tables of version 1 were written before there were
+            versions and stay as they are.
+
+    Returns:
+        The file.
+
+    Raises:
+        KeyError: there is no table of this name.
+        ValueError: a column is not in the schema, so that no table grows unnoticed.
+
     """
     schema = (SCHEMAS | OPTIONAL)[name]
     unknown = [column for column in frame.columns if column not in schema.names]
@@ -123,13 +135,13 @@ def write_table(folder: Path, name: str, frame: pd.DataFrame, *, version: int = 
     table = pa.Table.from_pandas(complete, schema=schema, preserve_index=False)
     if version > 1:
         table = table.replace_schema_metadata({**(table.schema.metadata or {}), VERSION: str(version).encode()})
-    with replaced(path) as beside:  # a table that is there is whole
+    with replaced(path) as beside:  # an existing table is always complete
         pq.write_table(table, beside, compression="zstd")
     return path
 
 
 def table_version(folder: Path, name: str) -> int:
-    """The version of a stored table; 1 where the file says none. Raises OSError for a file that cannot be read."""
+    """The version of a stored table; 1 if the file has none. Raises OSError for a file that cannot be read."""
     try:
         told = (pq.read_schema(folder / f"{name}.parquet").metadata or {}).get(VERSION)
         return 1 if told is None else int(told)
@@ -138,7 +150,13 @@ def table_version(folder: Path, name: str) -> int:
 
 
 def read_table(folder: Path, name: str, run_id: str) -> pd.DataFrame:
-    """Read a table; maps become dicts. Raises TableMissing (a sentence) when the file is absent or damaged."""
+    """Read a table; maps become dicts.
+
+    Raises:
+        KeyError: there is no table of this name.
+        TableMissing: the file is absent or damaged; the text is a sentence.
+
+    """
     if name not in SCHEMAS | OPTIONAL:
         raise KeyError(f"a run has no table “{name}”; it has {', '.join(SCHEMAS)}")
     path = folder / f"{name}.parquet"

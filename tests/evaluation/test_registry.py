@@ -102,7 +102,7 @@ def test_a_new_figure_is_one_function_and_one_record(toy, smoke_workspace, smoke
 
 
 def test_a_key_is_taken_once_and_a_family_is_no_figure(toy):
-    with pytest.raises(ValueError, match="registered already"):
+    with pytest.raises(ValueError, match="already registered"):
         registry.register(toy)
     with pytest.raises(ValueError, match="family"):
         registry.register(replace(toy, key="toy:1"))

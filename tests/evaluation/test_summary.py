@@ -201,5 +201,5 @@ def test_a_missing_or_empty_table_is_a_sentence(corpus):
     with pytest.raises(ValueError, match="“hits”"):
         summarise({name: whole[name] for name in whole if name != "hits"}, None, corpus=corpus, audit=AUDIT)
     whole["generations"] = whole["generations"].iloc[:0]
-    with pytest.raises(ValueError, match="share of nothing"):
+    with pytest.raises(ValueError, match="there are no trials"):
         summarise(whole, None, corpus=corpus, audit=AUDIT)

@@ -109,8 +109,8 @@ def test_auc_and_audit_sentences():
     assert audit_sentence(2.0, 1.0, 2.74).startswith("Alarm: an attack proves ε ≥ 2, above the promised 1 (")
     assert "within the promised 8" in audit_sentence(0.4, 8.0, 1.3) and "Alarm" not in audit_sentence(8.0, 8.0, 9.0)
     assert "no limit was promised" in audit_sentence(3.0, math.inf, 3.0)
-    nothing = "The attacks prove nothing about ε: at least 0, and these trials could show at most 1.26; "
-    assert audit_sentence(0.0, 8.0, 1.2603) == f"{nothing}promised was 8."
+    nothing = "The attacks prove no lower bound on ε above 0 (these trials could show at most 1.26); "
+    assert audit_sentence(0.0, 8.0, 1.2603) == f"{nothing}the promised ε is 8."
     assert audit_sentence(0.0, math.inf, 1.2603) == f"{nothing}no limit was promised."
     for bound, promised in ((0.0, 8.0), (0.0, math.inf), (0.5, 8.0), (0.5, math.inf), (9.0, 8.0)):
         assert "could show at most 2.74" in audit_sentence(bound, promised, 2.742)
@@ -118,7 +118,7 @@ def test_auc_and_audit_sentences():
 
 def test_perplexity_is_explained_for_models_that_fill_gaps_too():
     told = explain("perplexity_heldout")
-    assert "GPT-2 is asked for the next token" in told and "pseudo-perplexity" in told and "not compare" in told
+    assert "GPT-2 predicts the next token" in told and "pseudo-perplexity" in told and "not compare" in told
     assert [perplexity_name(kind) for kind in ("gpt2", "bert", "distilbert")] == [
         "perplexity",
         "pseudo-perplexity",

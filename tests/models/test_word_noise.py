@@ -30,7 +30,7 @@ def planned(**options: object) -> WordNoise:
 
 
 def row_h1(epsilon: float, delta: float) -> WordNoise:
-    """Noise for one word, as row H1 has it."""
+    """Noise for one word, as in Hoory 2021, §3.2."""
     return planned(noise="laplace", words=1, epsilon=epsilon, delta=delta)
 
 
@@ -73,7 +73,7 @@ def test_a_word_that_one_replacement_brought_survives_with_probability_below_del
 
 
 def test_a_word_said_k_times_survives_as_the_ledger_counts():
-    # The same with count k: (δ/4)·e^((k − 1)ε/2), which row H1's kδ need not cover: hence different words only.
+    # The same with count k: (δ/4)·e^((k − 1)ε/2), which kδ (Hoory 2021, §3.2) need not cover: so different words only.
     delta, epsilon, k, words = 1e-3, 1.0, 9, 100_000
     counts = {f"word {number}": k for number in range(words)}
     kept = len(row_h1(epsilon, delta).release(counts, np.random.default_rng(2)))

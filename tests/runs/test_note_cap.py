@@ -1,4 +1,4 @@
-"""A promise per note and patients of more than 50 notes (row J7): no cap today, and what an older run's cap cost."""
+"""Promises per note for patients with over 50 notes (Jagannatha 2021, §2): no cap now, and an older cap's cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figures that only “Which ε?” uses: made of the scores or figures of several attacks or runs, and stored nowhere."""
+"""Figures that only “Which ε?” uses, computed from the scores or figures of several attacks or runs; not stored."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _limited(
     chosen: bool = False,
     **more: Any,
 ) -> Figure:
-    """A figure that only “Which ε?” uses, made from the scores or figures of several runs."""
+    """A figure that only “Which ε?” uses, computed from the scores or figures of several runs."""
     facts: dict[str, Any] = {
         "unit": "share",
         "number": SHARE,
@@ -70,7 +70,7 @@ LIMITED_FIGURES: tuple[Figure, ...] = (
     _limited(
         "auc_strongest",
         "membership AUC",
-        "how often the strongest attack that was run tells a patient who was trained on from another; 0.5 is a coin",
+        "how often the strongest attack that was run picks a patient who was trained on over another; 0.5 is a coin",
         "strongest",
         formula="P[mean score of a member's notes > that of another patient's] + ½ P[equal], the attack with the "
         "highest value",
@@ -87,7 +87,7 @@ LIMITED_FIGURES: tuple[Figure, ...] = (
         "share of member patients whom the strongest attack finds when it accuses 10 % of others",
         "strongest",
         formula="TPR at the threshold that at most 10 % of other patients reach, the attack with the highest value",
-        interval=f"{WIDENED}, threshold anew each time",
+        interval=f"{WIDENED}, threshold recomputed each time",
         unit="share of patients",
         blind=0.1,
         start=0.20,
@@ -95,7 +95,7 @@ LIMITED_FIGURES: tuple[Figure, ...] = (
     _limited(
         "privacy_leakage_strongest",
         "privacy leakage",
-        "member patients found less others accused, by the strongest attack at its own threshold",
+        "member patients found minus others accused, by the strongest attack at its own threshold",
         "strongest",
         formula="TPR − FPR at the attack's own threshold, the attack with the highest value",
         interval=WIDENED,
@@ -105,17 +105,17 @@ LIMITED_FIGURES: tuple[Figure, ...] = (
         blind=0.0,
     ),
     _excess(
-        "full_name_patients", "full names", "patients whose full name it wrote, less the held-out control", chosen=True
+        "full_name_patients", "full names", "patients whose full name it wrote, minus the held-out control", chosen=True
     ),
-    _excess("direct_patients", "any identifier", "patients with any identifier written, less the control"),
-    _excess("attempts_with_leak", "texts with a leak", "generated texts with a leak, less the control"),
+    _excess("direct_patients", "any identifier", "patients with any identifier written, minus the control"),
+    _excess("attempts_with_leak", "texts with a leak", "generated texts with a leak, minus the control"),
     _limited(
         "members_caught",
         "notes caught by the loss attack",
         "share of members' notes that the loss attack finds when it accuses 10 % of others",
         "loss",
         formula="TPR at the threshold that at most 10 % of other patients' notes reach",
-        interval=f"{PATIENTS_RESAMPLED}, threshold anew each time",
+        interval=f"{PATIENTS_RESAMPLED}, threshold recomputed each time",
         blind=0.1,
         start=0.20,
         unit="share of notes",
@@ -123,7 +123,7 @@ LIMITED_FIGURES: tuple[Figure, ...] = (
     _limited(
         UTILITY,
         "gain kept",
-        "share of what training without privacy gains on held-out notes that the run gains, too",
+        "share of the gain of training without privacy on held-out notes that the run has, too",
         "text",
         formula="(ln pp_base − ln pp) / (ln pp_base − ln pp_∞), pp = `perplexity_heldout`",
         interval="held-out patients resampled for the three models together, expanded percentiles (Hesterberg 2015)",

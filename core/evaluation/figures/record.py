@@ -1,4 +1,4 @@
-"""The form of a record in `core.evaluation.registry`: everything that is said about one figure, and number formats."""
+"""The form of a record in `core.evaluation.registry`: all information about one figure, and number formats."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Basis = Literal["strongest", "loss", "text"]
 
 
 class Measured(Protocol):
-    """A value with its 95 % interval, whichever class holds it."""
+    """Any object with a value and its 95 % interval."""
 
     @property
     def value(self) -> float:
@@ -32,7 +32,7 @@ class Measured(Protocol):
 
 @dataclass(frozen=True)
 class NumberFormat:
-    """How a number is written: `text` in sentences and limits, `exact` in a report; `hover` and `tick` in charts."""
+    """Format of a number: `text` in sentences and limits, `exact` in a report, `hover` and `tick` in charts."""
 
     text: Callable[[float], str]
     exact: Callable[[float], str]
@@ -55,7 +55,7 @@ PERPLEXITY = NumberFormat(perplexity_text, perplexity_text, ":.3g")
 
 
 def against_control(now: Measured, control: Measured | None, number: Callable[[float], str] = percent) -> str:
-    """A leak rate with its interval, its held-out control, and what follows; a whole sentence but for its opening."""
+    """A leak rate with its interval, its held-out control and the verdict: a sentence without its beginning."""
     if control is None or any(map(math.isnan, (now.low, now.high, control.low, control.high))):
         return f"{number(now.value)} ({interval_text(now.low, now.high, number)}), without a control."
     ends = (now.value, now.low, now.high, control.value, control.low, control.high)
@@ -66,12 +66,13 @@ def against_control(now: Measured, control: Measured | None, number: Callable[[f
 class Chart:
     """How a risk is drawn on the ε trade-off and on Defences.
 
-    `axis` is what stands beside the axis, for a family with `{}` for its member. The axis reaches at least from `floor`
-    to `ceiling`. `blind_label` names the line across at what a blind attacker reaches; empty: no line. `sentence` tells
-    the figure and its held-out control; without one, `axis` and `against_control` do.
+    `axis` is the label of the axis; a family has `{}` in place of its member. The axis covers at least the range from
+    `floor` to `ceiling`. `blind_label` labels a horizontal line at the value that a blind attacker reaches; if it is
+    empty, there is no line. `sentence` describes the figure and its held-out control; without it, `axis` and
+    `against_control` do.
     """
 
-    place: int  # the plainest first
+    place: int  # the simplest first
     axis: str
     floor: float = 0.0
     ceiling: float = 0.05
@@ -83,8 +84,8 @@ class Chart:
 class Limit:
     """How a reader limits a figure in “Which ε?”.
 
-    `basis` is what it is measured by: the strongest attack on patients, the loss attack on notes, or generated text.
-    `start` is where the slider stands at first; `chosen` figures are limited from the start.
+    `basis` says how it is measured: by the strongest attack on patients, the loss attack on notes, or generated text.
+    `start` is the slider's initial value; `chosen` figures are limited from the start.
     """
 
     label: str
@@ -96,54 +97,55 @@ class Limit:
 
 @dataclass(frozen=True)
 class Figure:
-    """Everything that is said about one figure, wherever it appears.
+    """All information about one figure, wherever it appears.
 
-    A family (`exposure`) has members (`exposure:8`), which share its record. `member` writes one (`8 copies`) where
-    `title` or the chart's axis has `{}`.
+    A family (`exposure`) has members (`exposure:8`), which share its record. `member` returns the text of one
+    (`8 copies`), which replaces `{}` in `title` and in the chart's axis.
 
-    `rows` makes the figure: a function of `core.evaluation.summary.RunTables`, or its place as `module:function`, which
-    is imported only when figures are made. One function may make several figures. Figures without `rows` are made
-    elsewhere: those of a run's own vocabulary (`core.evaluation.memorisation.vocabulary`), and those that compare
-    attacks or runs (`core.evaluation.sweep.limit_measures`), such as the excess of `excess_of` over its control.
+    `rows` computes the figure: a function of `core.evaluation.summary.RunTables`, or its location as `module:function`,
+    which is imported only when figures are computed. One function may compute several figures. Figures without `rows`
+    are computed elsewhere: those of a run's own vocabulary (`core.evaluation.memorisation.vocabulary`), and those that
+    compare attacks or runs (`core.evaluation.sweep.limit_measures`), for example the excess of `excess_of` over its
+    control.
     """
 
     key: str
     label: str  # in controls and legends: two or three words
-    explanation: str  # one plain sentence, or two
+    explanation: str  # one or two sentences
     unit: str
     number: NumberFormat
-    range: tuple[float, float]  # of possible values: no interval reaches beyond
-    better: Direction  # which way is better for patients (risks) or users (usefulness)
-    interval: str  # how its 95 % interval is made
+    range: tuple[float, float]  # of possible values; intervals stay within it
+    better: Direction  # the better direction for patients (risks) or users (usefulness)
+    interval: str  # how its 95 % interval is computed
     formula: str
-    source: str  # author, year, section or equation; empty: this project's own
-    section: str  # heading of the documentation of methods
+    source: str  # author, year, section or equation; empty for figures of this project
+    section: str  # heading in the documentation of methods
     blind: float | None = None  # what a blind guess, or a model that never saw the secret, reaches
     controls: tuple[str, ...] = ()  # what it is compared with
-    control_label: str = "held-out patients"  # who stands behind the arm `heldout`
+    control_label: str = "held-out patients"  # what the arm `heldout` consists of
     rows: Callable[..., Any] | str | None = None
     member: Callable[[str], str] | None = None
     excess_of: str = ""
-    title: str = ""  # of its rows in a report's table of attacks; empty: it has none there
-    leak: bool = True  # a report says whether it exceeds its control
+    title: str = ""  # of its rows in a report's table of attacks; empty if it has none
+    leak: bool = True  # whether a report compares it with its control
     card: bool = False  # on the model card
     chart: Chart | None = None
     limit: Limit | None = None
-    since: int = 1  # version of the metrics table from which on the figure is made like this
+    since: int = 1  # first version of the metrics table with the figure computed like this
 
     def function(self) -> Callable[..., Any] | None:
-        """What makes its rows; None for a figure that `summarise` does not make."""
+        """The function that computes its rows; None for a figure that `summarise` does not compute."""
         if isinstance(self.rows, str):
             module, _, name = self.rows.partition(":")
             return getattr(importlib.import_module(module), name)
         return self.rows
 
     def written(self, template: str, key: str) -> str:
-        """`template` about this figure's `key`: a family's member in the place of `{}`."""
+        """`template` for this figure's `key`; a family's member replaces `{}`."""
         return template if self.member is None else template.replace("{}", self.member(key.partition(":")[2]))
 
     def places(self) -> tuple[str, ...]:
-        """Where it appears, in words."""
+        """Names of the places where it appears."""
         shown = {
             "ε trade-off": self.chart is not None,
             "Which ε?": self.limit is not None,

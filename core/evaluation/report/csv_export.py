@@ -1,4 +1,4 @@
-"""Tables as CSV files that a spreadsheet opens as text: the one way anything of this app becomes a CSV file."""
+"""Tables as CSV files that a spreadsheet opens as text; every CSV file of this app is written here."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "�
 
 
 def spreadsheet_csv(frame: pd.DataFrame) -> bytes:
-    """UTF-8 CSV of `frame` without its index: lists become JSON, and no cell or column name starts a formula.
+    """Write `frame` as UTF-8 CSV without its index; lists become JSON, and no cell or column name starts a formula.
 
-    A text that begins with = + - @ (or their full-width forms), tab, carriage return or line feed gets an apostrophe in
-    front (OWASP, “CSV injection”); numbers stay numbers, negative ones too. Every text is quoted.
+    Text that begins with = + - @ (or their full-width forms), tab, carriage return or line feed gets an apostrophe in
+    front (OWASP, “CSV injection”). Numbers stay numbers, including negative ones. All text is quoted.
     """
     safe = frame.apply(lambda column: column if _is_number(column) else column.map(_safe_cell))
     safe.columns = [_safe_cell(str(name)) for name in frame.columns]

@@ -1,7 +1,7 @@
-"""A report for a privacy board: everything there is to say about some runs of one cohort, as facts and tables.
+"""A report for a privacy board: all facts and tables about some runs of one cohort.
 
-`build` gathers; core/evaluation/report/html.py and `Report.to_json` only write down what is in it, so that page,
-file and JSON cannot differ. What every run's model card says comes from the same `core.runs.facts`.
+`build` collects them; core/evaluation/report/html.py and `Report.to_json` only write them in a format, so that page,
+file and JSON cannot differ. The model cards of the runs use the same `core.runs.facts`.
 """
 
 from __future__ import annotations
@@ -56,18 +56,18 @@ EVERYTHING = "Everything released of this cohort so far promises"
 
 @dataclass(frozen=True)
 class Report:
-    """`facts` are words and single values (JSON-able but for ∞), `tables` frames by name, in the report's order."""
+    """`facts` are texts and single values (JSON except for ∞); `tables` are frames by name, in the report's order."""
 
     facts: dict[str, Any]
     tables: dict[str, pd.DataFrame]
 
     def to_json(self) -> str:
-        """All facts and every table, a row an object. ∞ is "inf", what is missing is null."""
+        """All facts and every table, one object per row. ∞ is "inf", and missing values are null."""
         tables = {name: frame.to_dict("records") for name, frame in self.tables.items()}
         return json.dumps(plain({**self.facts, "tables": tables}), ensure_ascii=False, indent=1, allow_nan=False)
 
     def to_zip(self, html: str) -> bytes:
-        """report.html, report.json and a CSV a table; no cell starts a spreadsheet formula."""
+        """Pack report.html, report.json and one CSV per table; no cell starts a spreadsheet formula."""
         packed = io.BytesIO()
         with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
             archive.writestr("report.html", html)
@@ -85,10 +85,20 @@ def build(
     delta: float = 1e-5,
     now: float | None = None,
 ) -> Report:
-    """Everything about `runs`, which share one cohort, with the ledger of that cohort at `delta`.
+    """Collect everything about `runs`, which share one cohort.
 
-    `now` (Unix seconds) is the report's date. Raises ValueError, a sentence, for no runs or runs of several cohorts,
-    LedgerBroken and AuditBroken.
+    Args:
+        workspace: the folder of runs and cohorts.
+        runs: at least one run.
+        recommendation: the recommendation for a reader's limits, if there are any.
+        delta: δ of the totals of the cohort's ledger.
+        now: the report's date in Unix seconds; by default the current time.
+
+    Raises:
+        ValueError: no runs, or runs of several cohorts; the text is a sentence.
+        LedgerBroken: the cohort's ledger is damaged.
+        AuditBroken: a run's stored audit is damaged.
+
     """
     if not runs:
         raise ValueError("a report is about at least one run: choose some")
@@ -139,15 +149,15 @@ def build(
 
 def _not_attacked(run: Run) -> str:
     return (
-        f"{run.id} has had the quick audit only: prompt extraction, the loss attack on membership, exposure of "
-        f"canaries. The other attacks are not measured: {audit_command(run.id)}"
+        f"{run.id} had the quick audit only: prompt extraction, the loss attack on membership, and exposure of "
+        f"canaries. The other attacks were not run; to run them: {audit_command(run.id)}"
     )
 
 
 def _commands(
     runs: Sequence[Run], audits: Mapping[str, StoredAudit], recommendation: Recommendation | None, delta: float
 ) -> list[str]:
-    """What makes the runs, their full audits and this report again, in that order."""
+    """The commands that make the runs, their full audits and this report again, in that order."""
     return [
         *commands([run.spec for run in runs]),
         *(audit_command(run.id) for run in runs if audits[run.id].outcomes()),
@@ -156,7 +166,7 @@ def _commands(
 
 
 def short_names(runs: Sequence[Run]) -> dict[str, str]:
-    """`A: no privacy`, `B: ε = 8 per note`: what tables call a run, by its id."""
+    """Names of the runs in tables, by run id: `A: no privacy`, `B: ε = 8 per note`."""
     found = {}
     for number, run in enumerate(runs):
         mechanism = run.privacy
@@ -174,7 +184,7 @@ def _cohort(corpus: Corpus, run: Run) -> dict[str, Any]:
     spec = run.spec.corpus
     splits = corpus.patients["split"].value_counts().to_dict()
     training = corpus.training_notes(run.note_cap)
-    kind = "notes that were brought" if spec.imported else "a synthetic hospital: no patient in it exists"
+    kind = "uploaded or imported notes" if spec.imported else "a synthetic hospital: no patient in it exists"
     return {
         "digest": spec.digest(),
         "kind": kind,
@@ -187,13 +197,13 @@ def _cohort(corpus: Corpus, run: Run) -> dict[str, Any]:
 
 
 def _most_notes(corpus: Corpus, run: Run) -> int:
-    """Most notes of one patient among those that a run may be trained on: runs may cap them differently (row J7)."""
+    """Most training notes of one patient; runs may have different caps (Jagannatha 2021, §2 and §A.1)."""
     training = corpus.training_notes(run.note_cap)
     return int(training.groupby("patient_id").size().max())
 
 
 def _models(runs: Sequence[Run], facts: Sequence[RunFacts]) -> pd.DataFrame:
-    """One row a run: its model, and its guarantee with all that it depends on."""
+    """One row per run: its model, and its guarantee with everything that it depends on."""
     rows = []
     for run, fact in zip(runs, facts, strict=True):
         spec, held = run.spec, fact.guarantee or {}
@@ -225,14 +235,14 @@ def _models(runs: Sequence[Run], facts: Sequence[RunFacts]) -> pd.DataFrame:
 
 
 def _figures(runs: Sequence[Run]) -> pd.DataFrame:
-    """The metrics tables of all runs, whole."""
+    """The complete metrics tables of all runs."""
     frames = [run.metrics.assign(run=run.id) for run in runs]
     columns = ["run", "metric", "arm", "value", "low", "high", "n", "note"]
     return pd.concat(frames, ignore_index=True)[columns]
 
 
 def _verdict(run: Run, facts: RunFacts, tables: Mapping[str, pd.DataFrame], most_notes: int) -> dict[str, Any]:
-    """A run in a few sentences: promise, odds, leaks against the control, membership, what attacks prove about ε."""
+    """A run in a few sentences: promise, odds, leaks and their control, membership, what attacks prove about ε."""
     held = facts.guarantee
     shown = held is not None and held["noise_source"] != "secret"
     opening = "Guarantee, were its noise secret" if shown else "Guarantee"
@@ -250,20 +260,20 @@ def _verdict(run: Run, facts: RunFacts, tables: Mapping[str, pd.DataFrame], most
         value, low, high = (float(at.loc[(HEADLINE, "run"), end]) for end in ENDS)
         control = [float(at.loc[(HEADLINE, "heldout"), end]) for end in ENDS]
         rate = leak_sentence(value, low, high, control[0], control[1], control[2])
-        sentences.append(f"Patients of whom it wrote a direct identifier: {rate}")
+        sentences.append(f"Patients for whom it wrote a direct identifier: {rate}")
     for row in tables["strongest"].query("run == @run.id").itertuples():
         found = Strongest(row.attack, Interval(row.value, row.low, row.high), row.attacks, row.patients)
         sentences.append(f"Membership: {strongest_sentence(found)}")
     own = tables["bounds"].query("run == @run.id")
     if len(own) and not run.spec.is_base:
         row = headline_bound(own)
-        assert row is not None  # of a table with rows
+        assert row is not None  # the table has rows
         sentences.append(audit_sentence(float(row["epsilon"]), float(row["promised"]), float(row["ceiling"])))
     return {"run": run.id, "training": facts.training, "sentences": sentences}
 
 
 def _promised(ledger: Ledger, corpus: Corpus, delta: float) -> dict[str, Any]:
-    """The ledger's totals, and what both units' releases come to for one of each (row J7), in figures and in words."""
+    """Totals of the ledger per unit, and for both units' releases together (Jagannatha 2021, §2), with sentences."""
     releases, sentences = ledger.releases(), []
     totals = {unit: promised(releases, unit, delta) for unit in ("note", "patient")}
     both = together(releases, totals["note"], totals["patient"], corpus)
@@ -276,7 +286,7 @@ def _promised(ledger: Ledger, corpus: Corpus, delta: float) -> dict[str, Any]:
             sentences += total.reasons
     sentences += [one.sentence() for one in both]
     if not releases:
-        sentences = ["Nothing of this cohort has been entered as released."]
+        sentences = ["No release of this cohort is recorded."]
     return {
         "releases": len(releases),
         "delta": delta,

@@ -1,7 +1,7 @@
-"""A report as one HTML file: no script, no request to anywhere, and it prints well.
+"""A report as one HTML file, without scripts or network requests, that prints well.
 
-The templates in `templates/` have all markup and most sentences. Autoescaping is always on and no template marks
-anything as safe, so that words of runs, ledgers and readers stay text.
+The templates in `templates/` hold all markup and most sentences. Autoescaping is always on and no template marks
+anything as safe, so text from runs, ledgers and readers is never read as markup.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ Row = Mapping[str, Any]
 
 
 def render(report: Report) -> str:
-    """The whole document."""
+    """Render the whole document."""
     tables = {name: frame.to_dict("records") for name, frame in report.tables.items()}
     return _templates.get_template("report.html.j2").render(facts=report.facts, tables=tables)
 
 
 def part(template: str, macro: str, *arguments: object) -> str:
-    """What one macro of a template writes, such as `part("attacks", "memorised", rows, names)`."""
+    """Render one macro of a template, for example `part("attacks", "memorised", rows, names)`."""
     return str(getattr(_templates.get_template(f"{template}.html.j2").module, macro)(*arguments))
 
 
@@ -45,7 +45,7 @@ def _figure_name(metric: str) -> str:
 
 
 def _rows_by(rows: Iterable[Row], *columns: str) -> dict[Any, list[Row]]:
-    """Rows by their values in `columns` (one: the value, several: a tuple), in the order of appearance."""
+    """Group rows by their values in `columns` (a value for one column, else a tuple), in order of appearance."""
     found: dict[Any, list[Row]] = {}
     for row in rows:
         key = tuple(row[column] for column in columns)
@@ -54,13 +54,13 @@ def _rows_by(rows: Iterable[Row], *columns: str) -> dict[Any, list[Row]]:
 
 
 def _row_at(rows: Iterable[Row], **values: object) -> Row | None:
-    """The last row with these values; None where there is none."""
+    """The last row with these values; None if there is none."""
     found = [row for row in rows if all(row[name] == value for name, value in values.items())]
     return found[-1] if found else None
 
 
 def _marks(row: Row) -> list[dict[str, Any]]:
-    """Value and interval of run, held-out and base in pixels on one scale of 98; those that were measured."""
+    """Measured values and intervals of run, held-out and base, in pixels on a common scale of 98."""
     found = []
     for prefix, colour in (("", "var(--risk)"), ("heldout_", "var(--soft)"), ("base_", "var(--soft)")):
         ends = {end: float(row[f"{prefix}{end}"]) for end in ("value", "low", "high")}
@@ -75,14 +75,14 @@ def _marks(row: Row) -> list[dict[str, Any]]:
 
 
 def _verdict(metric: str, row: Row) -> str:
-    """The verdict with the control that it is about; a figure of how well a model reads is no leak and has none."""
+    """The verdict with the name of its control; figures of usefulness are no leaks and have none."""
     if not registry.figure(metric).leak or not row["verdict"]:
         return ""
     return row["verdict"].replace("its control", {"held out": "held out", "base": "the base"}[row["against"]])
 
 
 def _main_bounds(rows: Iterable[Row]) -> list[Row]:
-    """Of each run the audit that was fixed beforehand and the highest bound of the others."""
+    """For each run the bound of the audit that was fixed beforehand, and the highest of the others."""
     found: list[Row] = []
     for own in map(pd.DataFrame, _rows_by(rows, "run").values()):
         fixed, others = headline(own), further(own).nlargest(1, "epsilon")
@@ -91,7 +91,7 @@ def _main_bounds(rows: Iterable[Row]) -> list[Row]:
 
 
 def _shared_bases(buckets: Iterable[Row]) -> list[list[str]]:
-    """Runs with the same figures of the public base model, group by group; not where the base is a column itself."""
+    """Groups of runs with the same figures of the public base model; none if the base has a column itself."""
     kept = _rows_by(sorted((row for row in buckets if row["kept"]), key=lambda row: row["bucket"]), "run")
     shown = {tuple(row["auc"] for row in rows) for rows in kept.values()}
     found: dict[tuple, list[str]] = {}

@@ -1,4 +1,4 @@
-"""What JSON can hold of figures: the one way tables and facts become JSON."""
+"""Conversion of tables and facts to values that JSON can hold; every JSON export uses it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def plain(value: Any) -> Any:
-    """Numpy scalars as numbers, ∞ as "inf", NaN as null; dictionaries, lists and tuples with all that is in them."""
+    """Convert NumPy scalars to numbers, ∞ to "inf" and NaN to None, also inside dictionaries, lists and tuples."""
     if hasattr(value, "item"):
         value = value.item()
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""The tables of a report, each a frame made of what the runs and their audits hold."""
+"""The tables of a report, each a frame computed from the runs and their audits."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from core.runs.ledger.entries import Release
 from core.runs.run import Run
 
 ENDS = ("value", "low", "high")
-_COUNTED = {"tp", "fn", "fp", "tn"}  # what stands behind a bound and not in a report
+_COUNTED = {"tp", "fn", "fp", "tn"}  # counts behind a bound, which reports leave out
 
 
 def controls(runs: Sequence[Run]) -> pd.DataFrame:
-    """The figures of the quick audit that have a title in the registry, beside both controls.
+    """The figures of the quick audit that have a title in the registry, with both controls.
 
-    `verdict` is by the intervals, `against` the control: held-out patients, else the public base model.
+    `verdict` compares the intervals; `against` names the control: held-out patients, else the public base model.
     """
     rows = []
     for run in runs:
@@ -44,7 +44,7 @@ def controls(runs: Sequence[Run]) -> pd.DataFrame:
 
 
 def _judged(row: Mapping[str, Any]) -> tuple[str, str]:
-    """(verdict, against which control); both empty where an interval is missing."""
+    """(verdict, name of the control); both empty if an interval is missing."""
     for prefix, name in (("heldout_", "held out"), ("base_", "base")):
         ends = [row[f"{which}{end}"] for which in ("", prefix) for end in ("low", "high")]
         if not any(map(math.isnan, ends)):
@@ -81,7 +81,7 @@ def membership(runs: Sequence[Run], audits: Mapping[str, StoredAudit]) -> pd.Dat
 
 
 def bounds(runs: Sequence[Run], audits: Mapping[str, StoredAudit]) -> pd.DataFrame:
-    """What attacks prove about ε: of the full audit, else of the quick one's canaries and scores."""
+    """The bounds that attacks prove on ε: of the full audit, else of the quick audit's canaries and scores."""
     frames = []
     for run in runs:
         if not run.spec.is_base:
@@ -92,9 +92,9 @@ def bounds(runs: Sequence[Run], audits: Mapping[str, StoredAudit]) -> pd.DataFra
 
 
 def memorised(audits: Mapping[str, StoredAudit]) -> pd.DataFrame:
-    """The prefix attack of full audits: share of notes whose rest came back word for word, and both controls.
+    """The prefix attack of full audits: share of notes whose rest it wrote word for word, and both controls.
 
-    A row a run, arm (`run`, `heldout`, `base`) and length of the prefix. Empty without that attack.
+    One row per run, arm (`run`, `heldout`, `base`) and length of the prefix. Empty without that attack.
     """
     frames = [audit.table("memorised").assign(run=run_id) for run_id, audit in audits.items()]
     frames = [frame for frame in frames if "verbatim" in frame and len(frame)]
@@ -105,7 +105,7 @@ def memorised(audits: Mapping[str, StoredAudit]) -> pd.DataFrame:
 
 
 def probes(audits: Mapping[str, StoredAudit]) -> pd.DataFrame:
-    """The identity probes of full audits in words (core.evaluation.probes.cards): a row a run and probe."""
+    """The identity probes of full audits in words (core.evaluation.probes.cards): one row per run and probe."""
     rows = []
     for run_id, audit in audits.items():
         figures = audit.table("probe_figures")
@@ -118,7 +118,7 @@ def probes(audits: Mapping[str, StoredAudit]) -> pd.DataFrame:
 
 
 def risk_scores(audits: Mapping[str, StoredAudit]) -> pd.DataFrame:
-    """Row P5's risk with controls, part by part. Empty without a full audit."""
+    """The weighted risk (PrivAI-Leak report, §5.4.3), each part with its control. Empty without a full audit."""
     frames = []
     for run_id, audit in audits.items():
         table = audit.table("risk")
@@ -129,14 +129,14 @@ def risk_scores(audits: Mapping[str, StoredAudit]) -> pd.DataFrame:
 
 
 def hipaa(facts: Sequence[RunFacts]) -> pd.DataFrame:
-    """HIPAA's 18 identifiers, a row an identifier and run."""
+    """HIPAA's 18 identifiers, one row per identifier and run."""
     rows = [{"run": one.run_id, **row} for one in facts for row in one.hipaa]
     columns = ["run", "number", "identifier", "tested", *ENDS, "control", "control_low", "control_high", "note"]
     return pd.DataFrame(rows).reindex(columns=columns)
 
 
 def ledger_table(releases: Sequence[Release]) -> pd.DataFrame:
-    """What was released, a row an entry."""
+    """The ledger's entries, one row each."""
     rows = []
     for one in releases:
         when = pd.Timestamp(one.time, unit="s", tz="UTC").isoformat(timespec="seconds")

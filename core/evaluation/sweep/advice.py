@@ -1,8 +1,8 @@
-"""A recommendation for a family of runs, with what it means for a patient and what was not tried.
+"""A recommendation for a sweep, with its meaning for a patient and the attacks that were not tried.
 
-`core.evaluation.sweep.recommendation` compares figures alone. Here the runs are found that it compares (those that
-protect patients, too), and the sentences are added that need a run: what an ε per note promises to a patient with
-several notes, and which command would try more.
+`core.evaluation.sweep.recommendation` compares figures alone. This module finds the runs to compare (including those
+that protect patients) and adds the sentences that need a run: what an ε per note promises to a patient with several
+notes, and which command tries more attacks.
 """
 
 from __future__ import annotations
@@ -25,9 +25,13 @@ from core.runs.store import Workspace
 
 
 def compared_runs(sweep: Sweep, known: Sequence[Sweep]) -> tuple[str, ...]:
-    """Ids of the family's runs and, where it protects notes, of the runs per patient that differ in nothing else.
+    """Ids of the sweep's runs and, if it protects notes, of the runs per patient that differ in nothing else.
 
-    `known` are all families (`core.evaluation.sweep.sweeps.sweeps_of`); of several per patient, the one with most runs.
+    Args:
+        sweep: the sweep.
+        known: all sweeps (`core.evaluation.sweep.sweeps.sweeps_of`); of several per patient, the one with most runs is
+            used.
+
     """
     ids = set(sweep.run_ids)
     if sweep.training is not None and sweep.privacy.unit == "note":
@@ -39,9 +43,13 @@ def compared_runs(sweep: Sweep, known: Sequence[Sweep]) -> tuple[str, ...]:
 
 
 def advise(workspace: Workspace, found: pd.DataFrame, limits: Limits) -> Recommendation:
-    """`recommend`, with what it promises to a patient, how to try more attacks, and what usefulness is compared with.
+    """`recommend`, with its promise to a patient, how to try more attacks, and what usefulness is compared with.
 
-    `found` are the `measures` of runs of `workspace` that compare (`compared_runs`).
+    Args:
+        workspace: the folder of runs and cohorts.
+        found: the `measures` of the `compared_runs` of a sweep in `workspace`.
+        limits: the reader's limits.
+
     """
     made = recommend(found, limits)
     sentences = list(made.sentences)
@@ -58,14 +66,14 @@ def advise(workspace: Workspace, found: pd.DataFrame, limits: Limits) -> Recomme
 
 
 def promised_to_patients(workspace: Workspace, run: Run, runs: pd.DataFrame) -> list[str]:
-    """What a run's ε per note promises to a patient with the median, and with the most notes; why no ε per patient."""
+    """What a run's ε per note promises to patients with the median and the most notes; why no ε per patient."""
     training = workspace.corpus(run.spec.corpus, store=False).training_notes(run.note_cap)
     notes = training.groupby("patient_id").size()
     if notes.max() == 1:
-        return ["Every patient has one note, so it holds for patients alike."]
-    assert run.privacy is not None  # a run that promises something to a note
+        return ["Every patient has one note, so the promise also holds for patients."]
+    assert run.privacy is not None  # a run with unit “note” is private
     told = [
-        "It is promised to one note and not to a patient. "
+        "This is the promise for one note, not for a patient. "
         f"{patients_sentence(run.privacy, max(1, round(notes.median())), int(notes.max()))}"
     ]
     if (runs["unit"] == "patient").any():
@@ -74,7 +82,7 @@ def promised_to_patients(workspace: Workspace, run: Run, runs: pd.DataFrame) -> 
 
 
 def untried(made: Recommendation) -> bool:
-    """Whether the limits of membership at the recommended ε rest on the loss attack alone."""
+    """Whether the limits on membership at the recommended ε were checked with the loss attack alone."""
     rows = made.table[(made.table["unit"] == made.unit) & (made.table["epsilon"] == made.epsilon)]
     judged = rows[rows["measure"].isin(registry.limits("strongest"))]
     return len(judged) > 0 and int(judged["attacks"].max()) <= 1
@@ -84,13 +92,13 @@ def _how_to_audit(run: Run) -> str:
     if run.has_model:
         return f"The full audit is `{audit_command(run.id)}`."
     return (
-        f"The weights of {run.id} are not kept here, so it cannot be attacked further: train one like it with another "
-        "seed, and audit that one in full."
+        f"The weights of {run.id} are not stored here, so it cannot be attacked further. Train the same model with "
+        "another seed, and run a full audit of that one."
     )
 
 
 def overfitted(plain: Run) -> list[str]:
-    """That the run without privacy, 100 % of the gain, is overfitted; nothing where its figures do not show it."""
+    """A sentence that the run without privacy (100 % of the gain) is overfitted; none if its figures do not show it."""
     rows = plain.metrics[plain.metrics["arm"] == "run"].set_index("metric")
     if not {"perplexity_member", "perplexity_heldout"} <= set(rows.index):
         return []
@@ -100,5 +108,5 @@ def overfitted(plain: Run) -> list[str]:
     return [
         f"100 % of the gain is the run without privacy. It is overfitted: its {perplexity_name(plain.spec.model.kind)} "
         f"is {perplexity_text(own['value'])} on its own notes and {perplexity_text(heldout['value'])} on held-out "
-        "ones. Part of its gain is text learnt by heart, so 100 % is a reference and no goal."
+        "ones. Part of its gain is memorised text, so 100 % is a reference and not a goal."
     ]

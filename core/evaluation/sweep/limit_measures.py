@@ -1,4 +1,4 @@
-"""What a reader can limit, measured on runs that compare: membership, what was written, usefulness; and costs."""
+"""The figures that a reader can limit, for comparable runs: membership, generated text and usefulness; and costs."""
 
 from __future__ import annotations
 
@@ -23,18 +23,27 @@ NO_CHOICE = {"attack": "", "attacks": 0, "patients": 0}  # of figures that no at
 
 
 def measures(runs: Sequence[Run], control: Run | None, audits: Mapping[str, StoredAudit]) -> pd.DataFrame:
-    """Everything that can be limited, of runs of one cohort, model and audit, and their public base model.
+    """All figures that can be limited, for runs of one cohort, model and audit.
 
-    `audits` are the runs' stored full audits by run id; a run without one is judged by the loss attack alone.
-    Columns: those of `core.runs.queries.settings`, run_id, metric, arm (`run`), value, low, high, and of the strongest
-    attack its name (attack), how many it was chosen from (attacks) and how many patients it judged (patients).
-    An excess is a figure less its held-out control (MOVER interval, `core.evaluation.stats.intervals.difference`).
-    `utility_share` = (ln pp_base − ln pp) / (ln pp_base − ln pp_plain) on held-out notes, patients resampled, pp_plain
-    being the run without privacy of the same seed, else the first one; absent without such a run or `control`.
+    An excess is a figure minus its held-out control (MOVER interval, `core.evaluation.stats.intervals.difference`).
+    `utility_share` = (ln pp_base − ln pp) / (ln pp_base − ln pp_plain) on held-out notes, patients resampled. pp_plain
+    belongs to the run without privacy of the same seed, else to the first one; without such a run or `control` the
+    figure is absent.
+
+    Args:
+        runs: the runs.
+        control: their public base model.
+        audits: the runs' stored full audits by run id; a run without one is judged by the loss attack alone.
+
+    Returns:
+        Columns: those of `core.runs.queries.settings`, run_id, metric, arm (`run`), value, low, high, and of the
+        strongest attack its name (attack), how many it was chosen from (attacks) and how many patients it judged
+        (patients).
+
     """
     about = settings(list(runs)).set_index("run_id")
-    runs = [run for run in runs if run.spec.vocabulary is None]  # nats a token of another word list do not compare
-    unchanged = [run for run in runs if not run.spec.is_base and run.spec.defence is None]  # read the notes as they are
+    runs = [run for run in runs if run.spec.vocabulary is None]  # nats per token do not compare across word lists
+    unchanged = [run for run in runs if not run.spec.is_base and run.spec.defence is None]  # trained on original notes
     plain = {run.spec.training.seed: run for run in unchanged if not run.spec.privacy.private}
     base_losses = None if control is None else _heldout_losses(control)
     plain_losses = {seed: _heldout_losses(run) for seed, run in plain.items()}
@@ -71,7 +80,7 @@ def _risks(run: Run) -> Iterator[tuple[str, Interval]]:
 
 
 def _strongest(run: Run, audit: StoredAudit | None) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each measure of the strongest attack by patient: of the full audit, else of the quick one's loss."""
+    """Each measure by patient of the strongest attack of the full audit, else of the quick audit's loss attack."""
     judged = judged_by(scores_of(run, audit))  # once for all measures
     for measure in MEASURES:
         found = strongest_of(judged, measure)
@@ -89,11 +98,20 @@ def _heldout_losses(run: Run) -> pd.DataFrame:
 
 
 def utility_share(run: pd.DataFrame, base: pd.DataFrame, plain: pd.DataFrame, resamples: int = RESAMPLES) -> Interval:
-    """Share of what training without privacy gains on held-out notes that the run gains, too; over held-out patients.
+    """Share of the gain of training without privacy on held-out notes that the run has, too; over held-out patients.
 
-    Each frame: index note_id, columns patient_id, nats, tokens. 0 = the public base model, 1 = the run without privacy,
-    which is overfitted and no ideal. The notes are the same for all three, so they are resampled together. NaN where
-    training without privacy gained nothing. Raises ValueError when the frames share no note.
+    0 is the public base model, 1 the run without privacy, which is overfitted and not an ideal. The notes are the same
+    for all three, so they are resampled together. NaN if training without privacy gained nothing.
+
+    Args:
+        run: the run's held-out losses: index note_id, columns patient_id, nats, tokens.
+        base: the same of the public base model.
+        plain: the same of the run without privacy.
+        resamples: number of bootstrap resamples.
+
+    Raises:
+        ValueError: the frames share no note.
+
     """
     notes = run.index.intersection(base.index).intersection(plain.index)
     if notes.empty:
@@ -110,7 +128,7 @@ def utility_share(run: pd.DataFrame, base: pd.DataFrame, plain: pd.DataFrame, re
 
 
 def costs(runs: Sequence[Run]) -> pd.DataFrame:
-    """What each training took, where it is recorded: run_id, unit (empty without privacy), epsilon, seed, steps, …"""
+    """Recorded costs of each training: run_id, unit (empty without privacy), epsilon, seed, steps, tokens, seconds."""
     about = settings(list(runs)).set_index("run_id")
     rows = []
     for run in runs:

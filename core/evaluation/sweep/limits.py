@@ -1,4 +1,4 @@
-"""A reader's own limits on the figures that the registry lets one limit."""
+"""A reader's limits on the figures that can be limited."""
 
 from __future__ import annotations
 
@@ -12,7 +12,17 @@ MOST_LETTERS = 200  # of a use case
 
 @dataclass(frozen=True)
 class Limits:
-    """What a reader accepts: a highest value for some risks of `registry.limits`, and the lowest share of the gain."""
+    """What a reader accepts.
+
+    Args:
+        risks: the highest accepted value of some risks of `registry.limits`, by key.
+        utility: the lowest accepted share of the gain, 0 to 1.
+        use_case: what the model is for, at most MOST_LETTERS characters.
+
+    Raises:
+        ValueError: no risk is limited, a risk is unknown, or a limit or the use case is out of range.
+
+    """
 
     risks: Mapping[str, float]
     utility: float
@@ -28,9 +38,9 @@ class Limits:
             least, most = registry.limit_range(name)
             if not least <= limit <= most:
                 raise ValueError(
-                    f"the limit of {known[name].label} lies between {least:g} and {most:g}, and is {limit}"
+                    f"the limit of {known[name].label} must be between {least:g} and {most:g}, not {limit}"
                 )
         if len(self.use_case) > MOST_LETTERS:
-            raise ValueError(f"the use case is told in {MOST_LETTERS} letters at most, and has {len(self.use_case):,}")
+            raise ValueError(f"the use case may have at most {MOST_LETTERS} characters, not {len(self.use_case):,}")
         if not 0 <= self.utility <= 1:
-            raise ValueError(f"the least share of the gain lies between 0 and 1, and is {self.utility}")
+            raise ValueError(f"the lowest share of the gain must be between 0 and 1, not {self.utility}")

@@ -1,10 +1,10 @@
-"""Which ε, and which run, for a reader's own limits on risk and usefulness (row P7), from these runs and nothing else.
+"""Recommended ε and run for a reader's limits on risk and usefulness, from these runs alone.
 
-Row P7 prints an ε for each use case. An ε means nothing by itself: what it buys depends on the cohort, the model and
-the training. So here the reader says how much risk is too much and how much usefulness too little, and every run is
-held against that. A limit is met when the *worse end* of the 95 % interval meets it: what was not measured well enough
-does not pass. An ε that protects patients is recommended before one that protects notes, which says less to a patient
-with several.
+The PrivAI-Leak report, §9.3, recommends an ε for each use case. The effect of an ε, however, depends on the cohort, the
+model and the training. Here the reader sets limits for risk and usefulness, and every run is compared with them. A
+limit is met if the *worse end* of the 95 % interval meets it, so a figure that was not measured well enough does not
+pass. An ε that protects patients is recommended before one that protects notes, which promises less to a patient with
+several.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from core.evaluation.sweep.limits import Limits
 from core.evaluation.sweep.tradeoff import points
 from core.evaluation.wording import epsilon_text
 
-UNITS = ("patient", "note", "")  # the order in which they are recommended; "" is training without privacy
+UNITS = ("patient", "note", "")  # in order of preference; "" is training without privacy
 COLUMNS = ["unit", "epsilon", "measure", "limit", "value", "low", "high", "seeds", "met", "attack", "attacks"]
 RUN_COLUMNS = ["run_id", "unit", "epsilon", "seed", *COLUMNS[2:7], "met", "attack", "attacks"]
 
 
 @dataclass(frozen=True)
 class Recommendation:
-    """`epsilon` is the smallest ε whose runs meet every limit, for one `unit`, and `run_id` the run to take.
+    """The smallest ε whose runs meet every limit, for one `unit`, and the run to take (`run_id`).
 
-    None where there is none; `unit` is then empty, as it is without privacy. `table` has a row an ε and measure:
-    COLUMNS, where attack and attacks (how many it was chosen from) belong to the strongest attack. `runs` has the
-    same a run (RUN_COLUMNS).
+    Each is None if there is none. `unit` is empty without an ε, and for training without privacy. `table` has one row
+    per ε and measure (COLUMNS), where attack and attacks (how many it was chosen from) belong to the strongest attack.
+    `runs` has the same per run (RUN_COLUMNS).
     """
 
     limits: Limits
@@ -48,10 +48,15 @@ class Recommendation:
 
 
 def recommend(found: pd.DataFrame, limits: Limits) -> Recommendation:
-    """The smallest ε that meets every limit, of patients before notes, and the run of it to take (the most useful).
+    """Find the smallest ε that meets every limit, per patient before per note, and its most useful run.
 
-    `found` as `core.evaluation.sweep.limit_measures.measures` gives it. Without any, `epsilon` is None and the
-    sentences say what fails.
+    Args:
+        found: as returned by `core.evaluation.sweep.limit_measures.measures`.
+        limits: the reader's limits.
+
+    Returns:
+        The recommendation. If no ε meets the limits, `epsilon` is None and the sentences say what fails.
+
     """
     wanted = {**limits.risks, UTILITY: limits.utility}
     kept = _most_attacked(found[found["metric"].isin(wanted) & (found["epsilon"] > 0)])
@@ -67,16 +72,16 @@ def recommend(found: pd.DataFrame, limits: Limits) -> Recommendation:
 
 
 def _most_attacked(found: pd.DataFrame) -> pd.DataFrame:
-    """Of the strongest attack's figures at one ε only those of full audits, where there are any.
+    """Of the strongest attack's figures at one ε, keep only those of full audits if there are any.
 
-    A mean over runs of which some faced ten attacks and others one would make the model look safer than it is.
+    A mean over some runs attacked by ten attacks and others by one would make the model look safer than it is.
     """
     most = found.groupby(["unit", "epsilon", "metric"])["attacks"].transform("max")
     return found[(found["attacks"] > 1) | (most <= 1)]
 
 
 def _over_seeds(kept: pd.DataFrame, wanted: Mapping[str, float]) -> pd.DataFrame:
-    """A row a unit, ε and measure: the mean over seeds, judged."""
+    """One row per unit, ε and measure: the mean over seeds, and whether it meets its limit."""
     frames = []
     for unit, rows in kept.groupby("unit"):
         found = points(rows.rename(columns={"measure": "metric"})).rename(columns={"metric": "measure"})
@@ -90,10 +95,10 @@ def _over_seeds(kept: pd.DataFrame, wanted: Mapping[str, float]) -> pd.DataFrame
 
 
 def _carried_up(table: pd.DataFrame) -> pd.DataFrame:
-    """The table where no larger ε passes for having been attacked less than a smaller one that fails.
+    """Mark rows as not met whose ε passes only because it was attacked less than a smaller ε that fails.
 
-    Where a full audit at some ε breaks a limit of membership, the loss attack alone clears no larger ε of that unit
-    (nor training without privacy) of the same limit: more privacy did not suffice.
+    If a full audit at some ε breaks a limit on membership, the loss attack alone cannot show that a larger ε of that
+    unit (or training without privacy) meets the same limit: more privacy was not enough.
     """
     by_strongest = table["measure"].isin(registry.limits("strongest"))
     failed = table[by_strongest & (table["attacks"] > 1) & ~table["met"]]
@@ -106,7 +111,7 @@ def _carried_up(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _judged(rows: pd.DataFrame, wanted: Mapping[str, float]) -> pd.DataFrame:
-    """The rows with their limit and whether the worse end of the interval meets it; without an interval it does not."""
+    """Add the limits and whether the worse end of the interval meets them; without an interval it does not."""
     rows = rows.astype({"value": float, "low": float, "high": float})
     limit = rows["measure"].map(wanted).astype(float)
     met = np.where(rows["measure"] == UTILITY, rows["low"] >= limit, rows["high"] <= limit)
@@ -140,9 +145,9 @@ def epsilon_name(unit: str, epsilon: float) -> str:
 
 
 def attack_text(row: Mapping[str, Any]) -> str:
-    """Whose figure a row of `table` is: `strongest of 10: ratio base`; `loss, the only one run`.
+    """The attack behind a row of `table`: `strongest of 10: ratio base`; `loss, the only one run`.
 
-    A row that is not met although its interval meets the limit says why (`_carried_up`).
+    For a row that is not met although its interval meets the limit, the text gives the reason (`_carried_up`).
     """
     if row["attacks"] > 1:
         return f"strongest of {row['attacks']}: {row['attack']}"
@@ -152,47 +157,47 @@ def attack_text(row: Mapping[str, Any]) -> str:
 
 
 def _sentences(chosen: pd.DataFrame, run_id: str | None) -> list[str]:
-    """What meets the limits, by which attack that was measured, and the run to take; `chosen` are one ε's rows."""
+    """What meets the limits, which attack measured it, and the run to take. `chosen` has the rows of one ε."""
     told = "; ".join(_told(row) for row in chosen.itertuples())
     unit, epsilon = chosen[["unit", "epsilon"]].iloc[0]
     if math.isinf(epsilon):
         sentences = [
-            f"Only training without privacy meets your limits: {told}. It promises nothing: the limits hold against "
-            "the attacks that were tried, and against no other."
+            f"Only training without privacy meets your limits: {told}. It promises nothing: the limits hold "
+            "only against the attacks that were tried."
         ]
     else:
         sentences = [f"The smallest ε that meets your limits here is {epsilon_name(unit, epsilon)}: {told}."]
     sentences += attack_sentences(chosen)
     if run_id is None:
-        return [*sentences, "No single run of it meets them all by its own interval: train more seeds."]
-    return [*sentences, f"Take the run {run_id}, the most useful of those that meet every limit by themselves."]
+        return [*sentences, "No single run at this ε meets all limits by its own interval. Train more seeds."]
+    return [*sentences, f"Take the run {run_id}, the most useful of those that meet every limit by their own interval."]
 
 
 def attack_sentences(rows: pd.DataFrame) -> list[str]:
-    """Which attack stands behind the limits of membership at one ε, and whether more could have been tried."""
+    """Which attack the limits on membership at one ε were checked with, and whether more could have been tried."""
     judged = rows[rows["measure"].isin(registry.limits("strongest"))]
     if judged.empty:
-        told = "Your limits of membership speak of the loss attack on single notes: other attacks, and all notes of a "
+        told = "Your limits on membership are about the loss attack on single notes: other attacks, and all notes of a "
         by_note = rows["measure"].isin(registry.limits("loss")).any()
-        return [f"{told}patient together, tell members better."] if by_note else []
+        return [f"{told}patient together, recognise members better."] if by_note else []
     if judged["attacks"].max() <= 1:
         return [
-            "Only the loss attack of the quick audit was run on these models, judged by patient: a full audit may find "
-            "a stronger one, and the limits may then fail."
+            "Only the loss attack of the quick audit was run on these models, evaluated by patient. A full audit may "
+            "find a stronger attack, and the limits may then fail."
         ]
     best = ", ".join(dict.fromkeys(f"“{row.attack}” ({measure_name(row.measure)})" for row in judged.itertuples()))
     return [
-        f"Membership is that of the strongest of {judged['attacks'].max()} attacks of a full audit, judged by patient: "
-        f"{best}. The strongest of several looks a little stronger than it is; its interval is widened for the choice."
+        f"Membership is measured by the strongest of {judged['attacks'].max()} attacks of a full audit, evaluated by "
+        f"patient: {best}. The strongest of several looks a little stronger than it is, so its interval is widened."
     ]
 
 
 def _none_sentences(table: pd.DataFrame, limits: Limits) -> list[str]:
     if table.empty:
-        return ["None of these runs has the figures that your limits speak of."]
+        return ["None of these runs has the figures that you limited."]
     sentences = ["None of these runs meets both your limits for risk and for usefulness."]
     if UTILITY not in set(table["measure"]):
-        return [*sentences, "Usefulness needs a run without privacy and the public base model to be compared with."]
+        return [*sentences, "Usefulness needs a run without privacy and the public base model for comparison."]
     safe = {
         key
         for key, rows in table[table["measure"] != UTILITY].groupby(["unit", "epsilon"])

@@ -1,4 +1,4 @@
-"""Which runs may stand on one trade-off curve: those that differ in ε and the training seed and in nothing else."""
+"""Which runs belong on one trade-off curve: those that differ only in ε and the training seed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from core.spec import AuditSpec, CorpusSpec, ModelKind, ModelSpec, PrivacySpec, 
 class Sweep:
     """Runs of one cohort, model, audit, privacy unit, δ, accountant and recipe, at several ε and seeds.
 
-    `privacy` has no ε; `training` has seed 0 and is None when the family has no private run. `plain_training` is the
+    `privacy` has no ε; `training` has seed 0 and is None when the sweep has no private run. `plain_training` is the
     recipe of its runs without privacy, None when there are none. With `usual_rate` the learning rate of each private
     run is the one that `core.spec.recipe` gives for its ε, and `training` holds the one at ε = 8.
     """
@@ -32,13 +32,13 @@ class Sweep:
 
     @property
     def id(self) -> str:
-        """`<model kind>-<cohort, model and audit>-<promise and recipe>`: the same however many runs there are."""
+        """`<model kind>-<cohort, model and audit>-<promise and recipe>`: it does not depend on the number of runs."""
         setting = _short(self.corpus, self.model, self.audit)
         asked = "plain" if self.training is None else _short(self.privacy, self.training) + "u" * self.usual_rate
         return f"{self.model.kind}-{setting}-{asked}"
 
     def spec(self, epsilon: float | None, seed: int = 0) -> RunSpec:
-        """The family's run at a target ε (None = without privacy); a recipe that no run shows is the measured one."""
+        """The sweep's spec at a target ε (None = without privacy); without a run that shows the recipe, `recipe`'s."""
         asked = PrivacySpec() if epsilon is None else self.privacy.model_copy(update={"target_epsilon": epsilon})
         privacy = PrivacySpec.model_validate(asked.model_dump())
         usual = recipe(self.model.kind, privacy)
@@ -55,14 +55,14 @@ class Sweep:
 
 
 def sweeps_of(runs: Sequence[Run]) -> list[Sweep]:
-    """Every family among the runs, the one with most runs first, of two with as many GPT-2's.
+    """All sweeps among the runs, the one with most runs first; of two with equally many, GPT-2's.
 
-    Base models, runs given a raw σ, runs on defended notes (`core.evaluation.defences.side_by_side`), runs with words
-    of their own (another ε in all, and other tokens) and runs whose cap on notes cost them the ε that was asked for
-    (`Run.capped`) belong to none.
+    These belong to no sweep: base models, runs given a raw σ, runs on defended notes
+    (`core.evaluation.defences.side_by_side`), runs with their own vocabulary (another total ε, and other tokens) and
+    runs whose cap on notes cost them the target ε (`Run.capped`).
 
-    Runs without privacy join each family of their cohort, model and audit. When they were trained by several recipes,
-    the one with most runs counts (then the latest): a curve has one end.
+    Runs without privacy belong to every sweep of their cohort, model and audit. If they were trained by several
+    recipes, the recipe with most runs counts (then the latest), because a curve has one end.
     """
     private: dict[tuple, list[Run]] = defaultdict(list)
     plain: dict[tuple, dict[TrainingSpec, list[Run]]] = defaultdict(lambda: defaultdict(list))
@@ -97,7 +97,7 @@ def _short(*specs: Spec) -> str:
 
 
 def _at_eight(spec: RunSpec, training: TrainingSpec) -> tuple[TrainingSpec, bool]:
-    """A private run's training as at ε = 8, and whether its learning rate is the usual one, which differs with ε."""
+    """A private run's training as at ε = 8, and whether its learning rate is the recipe's, which depends on ε."""
     if training.learning_rate != recipe(spec.model.kind, spec.privacy).learning_rate:
         return training, False
     at_eight = recipe(spec.model.kind, PrivacySpec(target_epsilon=8.0))

@@ -1,8 +1,8 @@
-"""Privacy against usefulness over ε: one point per ε from the runs of several seeds, and what lies between points.
+"""Privacy against usefulness over ε: one point per ε from the runs of several seeds, and interpolation between them.
 
-The input is the metrics of many runs in one frame, as `core.runs.queries.metrics` gives it: the columns of the metrics
-table beside each run's settings (kind, size, base, corpus, epsilon, seed). ε is ∞ for training without privacy.
-Choosing runs that are comparable (the same unit, δ, epochs) is the caller's part.
+The input is the metrics of many runs in one frame, as returned by `core.runs.queries.metrics`: the columns of the
+metrics table and each run's settings (kind, size, base, corpus, epsilon, seed). ε is ∞ for training without privacy.
+The caller chooses runs that are comparable (the same unit, δ, epochs).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from core.evaluation.registry import possible
 from core.evaluation.stats.bootstrap import Interval
 from core.evaluation.stats.intervals import mean_interval
 
-SERIES = ("kind", "size", "base", "corpus")  # what one curve has in common
+SERIES = ("kind", "size", "base", "corpus")  # the same for all points of a curve
 POINT_COLUMNS = [*SERIES, "epsilon", "metric", "arm", "value", "low", "high", "seeds", "interval"]
 
 
@@ -27,7 +27,7 @@ def points(metrics: pd.DataFrame) -> pd.DataFrame:
     Columns: those of SERIES, epsilon, metric, arm, value, low, high, seeds (how many), interval (`seeds` or `run`).
     With two seeds or more the interval is Student's t over seeds, but never narrower than the average of the runs' own
     intervals: three runs that each saw 0 of 300 leaks do not prove 0. With one seed it is the run's own. Base runs
-    (ε = 0) and runs whose ε was not asked for (σ given) are left out; no rows give an empty frame.
+    (ε = 0) and runs without a target ε (σ given) are left out; no rows give an empty frame.
     """
     trained = metrics[metrics["epsilon"].notna() & (metrics["epsilon"] > 0) & metrics["value"].notna()]
     keys = [*SERIES, "epsilon", "metric", "arm"]
@@ -47,7 +47,7 @@ def _over_seeds(metric: str, group: pd.DataFrame) -> tuple[float, float, float, 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A figure at some ε. `interpolated` is True between runs; NaN, and a `note` why, where nothing can be said."""
+    """A figure at some ε. `interpolated` is True between runs. If it is unknown, it is NaN and `note` says why."""
 
     value: float
     low: float
@@ -57,11 +57,18 @@ class Estimate:
 
 
 def interpolate(curve: pd.DataFrame, epsilon: float) -> Estimate:
-    """A metric at any ε > 0 (∞ = no privacy): a run's point where there is one, else linear in log ε between two.
+    """A metric at any ε > 0 (∞ = no privacy): a run's point if there is one, else linear in log ε between two.
 
-    `curve` holds the rows of `points` of one series, metric and arm. Nothing is said outside the runs' range, nor
-    between the largest finite ε and ∞, where a straight line in log ε has no meaning: NaN, and `note` says why.
-    Raises ValueError for ε ≤ 0 or an empty or mixed curve.
+    The result is NaN, and `note` says why, outside the runs' range and between the largest finite ε and ∞, where a
+    straight line in log ε has no meaning.
+
+    Args:
+        curve: the rows of `points` of one series, metric and arm.
+        epsilon: the ε.
+
+    Raises:
+        ValueError: ε ≤ 0, or an empty or mixed curve.
+
     """
     if not epsilon > 0:
         raise ValueError(f"ε must be above 0 (∞ = no privacy), not {epsilon}")
@@ -86,7 +93,7 @@ def interpolate(curve: pd.DataFrame, epsilon: float) -> Estimate:
 
 
 def _outside(finite: np.ndarray, epsilon: float, *, has_plain: bool) -> str:
-    """Why nothing can be said at ε, or nothing."""
+    """Why the value at ε is unknown; empty if it is known."""
     if math.isinf(epsilon):
         return "no run without privacy"
     if len(finite) == 0:
@@ -106,11 +113,13 @@ def _seeds(count: int) -> str:
 def recovered(pp_base: np.ndarray, pp_private: np.ndarray, pp_plain: np.ndarray) -> Interval:
     """Share of the gain of training without privacy that private training has, mean over seeds and its t interval.
 
-    (ln pp_base − ln pp_ε) / (ln pp_base − ln pp_∞) a seed, from held-out perplexities of shape (seeds,): 0 = as before
-    training, 1 = the run without privacy. That run is overfitted: part of its gain is text learnt by heart that notes
+    (ln pp_base − ln pp_ε) / (ln pp_base − ln pp_∞) per seed, from held-out perplexities of shape (seeds,): 0 = as
+    before training, 1 = the run without privacy. That run is overfitted: part of its gain is memorised text that notes
     of several patients share, so 1 is a reference and neither a goal nor full usefulness.
 
-    Raises ValueError when shapes differ or training without privacy learned nothing.
+    Raises:
+        ValueError: shapes differ, or training without privacy learned nothing.
+
     """
     base, private, plain = (
         np.log(np.atleast_1d(np.asarray(pp, dtype=float))) for pp in (pp_base, pp_private, pp_plain)

@@ -1,4 +1,4 @@
-"""The figures that show whether differential privacy limits leaks and keeps usefulness, each with its bar."""
+"""The figures that show whether differential privacy limits leaks and keeps usefulness, each with its target."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from core.evaluation.sweep.tradeoff import points, recovered
 
 
 class Figure(TypedDict):
-    """A value with its interval (None where there is none), and what it is held against."""
+    """A value with its interval (None where there is none), and the target (`bar`) that it is compared with."""
 
     value: float | None
     low: float | None
     high: float | None
-    bar: Any  # a number, [low, high] or None: its name says which, and no type can
+    bar: Any  # a number, [low, high] or None, depending on the figure's key
 
 
-EPSILONS = (1.0, 8.0, math.inf)  # the runs that the table needs, of every kind and seed
-# How a figure is held against its bar: at least or at most the bar, above it, or within [low, high].
+EPSILONS = (1.0, 8.0, math.inf)  # the table needs runs at these ε, of every kind and seed
+# How a figure is compared with its bar: at least or at most the bar, above it, or within [low, high].
 Bar = Literal["at least", "at most", "above", "within"]
 BARS: dict[str, Bar] = {
     "recovered_eps8": "at least",
@@ -36,23 +36,29 @@ BARS: dict[str, Bar] = {
     "known_words_eps8": "at least",
 }
 _AUC_BAR = {"gpt2": 0.80, "distilbert": 0.65}
-_WORDS_BAR = {"gpt2": 0.90}  # a masked model fills gaps, which is no test of reading as language
+_WORDS_BAR = {"gpt2": 0.90}  # masked models fill gaps, which does not test whether text reads as language
 
 
 def tradeoff_table(metrics: pd.DataFrame) -> dict[str, dict[str, Figure]]:
     """`{kind: {key: {value, low, high, bar}}}` from the runs at ε = 1, 8 and ∞ of several seeds, one cohort and size.
 
-    `metrics` as in `core.evaluation.sweep.tradeoff`. Values are means over seeds with 95 % intervals; null where one
-    seed gives none. `bar` is what the value is held against as BARS says (that of name leaks is the control's upper
-    end); null where there is none. Raises ValueError naming the runs that are missing.
+    Values are means over seeds with 95 % intervals; null where one seed gives none. `bar` is what the value is compared
+    with, as BARS says (that of name leaks is the control's upper end); null where there is none.
+
+    Args:
+        metrics: as in `core.evaluation.sweep.tradeoff`.
+
+    Raises:
+        ValueError: runs are missing; the text names them.
+
     """
     if metrics.empty:
-        raise ValueError("there are no runs to tabulate: train them first")
+        raise ValueError("there are no runs for the table: train them first")
     return {str(kind): _figures(str(kind), rows) for kind, rows in metrics.groupby("kind", sort=False)}
 
 
 def reached(key: str, figure: Figure) -> bool | None:
-    """Whether a figure of the table reaches its bar (see `tradeoff_table`); None where there is no bar, or no value."""
+    """Whether a figure of the table reaches its bar (see `tradeoff_table`); None without a bar or a value."""
     value, bar = figure["value"], figure["bar"]
     if bar is None or value is None:
         return None
@@ -72,7 +78,7 @@ def _figures(kind: str, rows: pd.DataFrame) -> dict[str, Figure]:
 
     def point(epsilon: float, metric: str, arm: str = "run") -> Interval:
         if (epsilon, metric, arm) not in at.index:
-            raise ValueError(f"the {kind} runs at ε = {epsilon:g} hold no figure “{metric}” of the arm “{arm}”")
+            raise ValueError(f"the {kind} runs at ε = {epsilon:g} have no figure “{metric}” for the arm “{arm}”")
         found = at.loc[(epsilon, metric, arm)]
         return Interval(float(found["value"]), float(found["low"]), float(found["high"]))
 

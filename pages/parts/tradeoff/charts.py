@@ -1,4 +1,4 @@
-"""Usefulness above, risk below, over one ε axis: what was measured, its intervals and controls, and the slider."""
+"""Usefulness above and risk below on one ε axis: measured values, intervals, controls, and the slider's position."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from core.evaluation.sweep.tradeoff import Estimate
 
 PERPLEXITY = "perplexity_heldout"
-GAP = 0.32  # of a decade of ε between the largest ε and ∞, which has no place on a log axis
-CROWDED = 0.12  # of a decade: nearer to a measured ε than this, a round tick only crowds its label
-DODGE = 0.014  # of a decade: a control stands beside its figure, so that neither hides the other
+GAP = 0.32  # in decades: between the largest ε and ∞, which has no place on a log axis
+CROWDED = 0.12  # in decades: a round tick nearer to a measured ε than this would overlap its label
+DODGE = 0.014  # in decades: a control is drawn beside its figure, so that neither hides the other
 
 
 @dataclass(frozen=True)
 class Risk:
-    """A risk that can be drawn: its name, its axis, and the record of its figure (`core.evaluation.registry`)."""
+    """A risk with a chart: its name, its axis, and the record of its figure (`core.evaluation.registry`)."""
 
     label: str
     axis: str
@@ -41,17 +41,17 @@ class Risk:
 
     @property
     def floor(self) -> float:
-        """Where its axis begins at the latest."""
+        """Highest value at which its axis may begin."""
         return self.chart.floor
 
 
 def epsilon_label(epsilon: float) -> str:
-    """`0.5`, `8`, `∞`: how the slider, the link and the charts write an ε."""
+    """`0.5`, `8`, `∞`: the text of an ε on the slider, in the link and in the charts."""
     return "∞" if math.isinf(epsilon) else f"{epsilon:g}"
 
 
 def risks(metrics: Iterable[str]) -> dict[str, Risk]:
-    """The risks for which figures exist, the plainest first."""
+    """The risks for which figures exist, the simplest first."""
     return {
         name: Risk(figure.label, figure.written(figure.chart.axis, name), figure, figure.chart)
         for name, figure in registry.charted(metrics).items()
@@ -60,7 +60,7 @@ def risks(metrics: Iterable[str]) -> dict[str, Risk]:
 
 
 class EpsilonAxis:
-    """Places of ε on a log axis, with ∞ as a category of its own at the right."""
+    """Positions of ε on a log axis, with ∞ as a separate category at the right."""
 
     def __init__(self, epsilons: list[float]):
         finite = [epsilon for epsilon in epsilons if math.isfinite(epsilon)]
@@ -78,16 +78,23 @@ class EpsilonAxis:
         }
 
     def place(self, epsilon: float) -> float:
-        """Horizontal place of an ε."""
+        """Horizontal position of an ε."""
         return self.infinity if math.isinf(epsilon) else math.log10(epsilon)
 
 
 def linked_pair(
     points: pd.DataFrame, risk_name: str, risk: Risk, now: dict[str, Estimate], at: float, seeds: pd.DataFrame
 ) -> go.Figure:
-    """The pair of charts: `points` from `core.evaluation.sweep.tradeoff`, `now` the figures at the slider's ε `at`.
+    """The pair of charts.
 
-    `seeds` has the runs' own figures (epsilon, seed, metric, value): a small open circle each.
+    Args:
+        points: from `core.evaluation.sweep.tradeoff`.
+        risk_name: the metric of the risk.
+        risk: how it is drawn.
+        now: the figures at the slider's ε, by metric.
+        at: the slider's ε.
+        seeds: the figures of each run (epsilon, seed, metric, value), drawn as small open circles.
+
     """
     axis = EpsilonAxis(points["epsilon"].tolist())
     figure = make_subplots(rows=2, shared_xaxes=True, vertical_spacing=0.07, row_heights=[0.46, 0.54])
@@ -137,7 +144,7 @@ def _curve(
     name: str,
     number: str,
 ) -> None:
-    """Band and line over finite ε, and ∞ apart: no line joins them, since nothing is known between."""
+    """Band and line over finite ε, and ∞ apart: no line joins them, because nothing is known between them."""
     rows = _of(points, metric, "run")
     for part, shown in ((rows[~rows["epsilon"].map(math.isinf)], True), (rows[rows["epsilon"].map(math.isinf)], False)):
         if part.empty:
@@ -192,7 +199,7 @@ def _band(figure: go.Figure, x: pd.Series, part: pd.DataFrame, *, row: int, colo
 def _control(
     figure: go.Figure, axis: EpsilonAxis, points: pd.DataFrame, metric: str, whose: str, *, row: int, number: str
 ) -> None:
-    """The same figure for those who were never trained on."""
+    """The same figure for patients (or canaries) that were not trained on."""
     rows = _of(points, metric, "heldout")
     name = f"control: {whose}"
     for part, shown in ((rows[~rows["epsilon"].map(math.isinf)], True), (rows[rows["epsilon"].map(math.isinf)], False)):
@@ -217,7 +224,7 @@ def _control(
 
 
 def _level(figure: go.Figure, points: pd.DataFrame, metric: str, *, row: int, name: str, shown: bool = True) -> None:
-    """A line across for the public base model, which no ε changes."""
+    """A horizontal line for the public base model, which does not depend on ε."""
     rows = _of(points, metric, "base")
     if rows.empty:
         return
@@ -237,7 +244,7 @@ def _level(figure: go.Figure, points: pd.DataFrame, metric: str, *, row: int, na
 
 
 def _no_privacy(figure: go.Figure, points: pd.DataFrame) -> None:
-    """A line across at the perplexity that training without privacy reaches."""
+    """A horizontal line at the perplexity that training without privacy reaches."""
     rows = _of(points, PERPLEXITY, "run")
     for value in rows.loc[rows["epsilon"].map(math.isinf), "value"]:
         style = {"color": chart_style.UTILITY, "dash": "dashdot", "width": 1.5}
@@ -246,7 +253,7 @@ def _no_privacy(figure: go.Figure, points: pd.DataFrame) -> None:
 
 
 def _each_seed(figure: go.Figure, axis: EpsilonAxis, rows: pd.DataFrame, *, row: int, colour: str) -> None:
-    """Every run as a small open circle, where an ε has several."""
+    """Every run as a small open circle, if its ε has several."""
     several = rows[rows.groupby("epsilon")["seed"].transform("nunique") > 1]
     if several.empty:
         return
@@ -265,7 +272,7 @@ def _each_seed(figure: go.Figure, axis: EpsilonAxis, rows: pd.DataFrame, *, row:
 
 
 def _here(figure: go.Figure, x: float, estimate: Estimate, *, row: int, colour: str) -> None:
-    """The slider: a line through both charts, and its figure as an open (interpolated) or full circle."""
+    """The slider: a line through both charts, and its figure as an open (interpolated) or filled circle."""
     figure.add_vline(x=x, line={"color": chart_style.OKABE_ITO["orange"], "width": 2}, row=row, col=1)
     if math.isnan(estimate.value):
         return
@@ -322,6 +329,6 @@ def _perplexity(points: pd.DataFrame) -> str:
 
 
 def _round_numbers(values: pd.Series) -> list[float]:
-    """Ticks of a log axis that do not crowd: 1, 2, 5 over more than a decade, every digit within less."""
+    """Ticks of a log axis that do not overlap: 1, 2 and 5 for a wide range of values, more digits for a narrow one."""
     digits = (1, 2, 5) if values.max() > 8 * values.min() else (1, 1.5, 2, 3, 4, 5, 6, 8)
     return [digit * 10**power for power in range(6) for digit in digits]

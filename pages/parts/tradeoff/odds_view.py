@@ -1,4 +1,4 @@
-"""Promise and measurement side by side: what ε at the slider allows any attacker, and what the best attack here did."""
+"""Promise and measurement side by side: what the slider's ε allows any attacker, and the best attack's result."""
 
 from __future__ import annotations
 
@@ -24,9 +24,12 @@ COUNTING = "core.training.accounting.mechanism"  # takes seconds to load
 
 
 def side_by_side(sweep: Sweep, epsilon: float) -> Callable[[], None]:
-    """The promise at ε beside what was measured there. Returns what is to be called after the charts are drawn.
+    """Show the promise at ε beside what was measured there.
 
-    The accountants take seconds to load, and no chart must wait for them; once they are there, nothing waits.
+    Returns:
+        A function to call after the charts are drawn: the accountants take seconds to load, and no chart should wait
+        for them. Once they are loaded, it does nothing.
+
     """
     privacy, runs = sweep.privacy, _trained_at(sweep, epsilon)
     promised, measured = st.columns(2, gap="medium")
@@ -37,15 +40,15 @@ def side_by_side(sweep: Sweep, epsilon: float) -> Callable[[], None]:
             if none
             else f"At ε = {epsilon_label(epsilon)} per {privacy.unit}: the promise"
         )
-        st.markdown(f"**{what}{' with secret noise' if public else ''}, whoever attacks**")
+        st.markdown(f"**{what}{' with secret noise' if public else ''}, against any attacker**")
         st.markdown(odds_sentence(epsilon, privacy.delta, privacy.unit) + ("" if none else WORST))
         if public:
             st.caption(f"These runs are {REPRODUCIBLE}.", help=WHY)
         later = st.empty()
     with measured.container(border=True, height="stretch"):
-        st.markdown("**The measurement: what the best attack here did**")
+        st.markdown("**The measurement: what the best attack here achieved**")
         st.markdown(_attacked(runs, privacy.unit) or f"Nothing was measured: {UNTRAINED}.")
-        st.caption(f"Somebody may find a better attack. {_limit(none=none, public=public)}")
+        st.caption(f"Someone may find a better attack. {_limit(none=none, public=public)}")
 
     def count() -> None:
         if not none:
@@ -58,30 +61,30 @@ def side_by_side(sweep: Sweep, epsilon: float) -> Callable[[], None]:
 
 
 def _limit(*, none: bool, public: bool) -> str:
-    """What holds for attacks that nobody has tried."""
+    """What holds for attacks that have not been tried."""
     if none:
         return "Nothing limits it."
     if public:
-        return "With secret noise the promise would hold for it, too."
-    return "The promise holds for it, too."
+        return "With secret noise the promise would hold against it, too."
+    return "The promise holds against it, too."
 
 
 def _public_seed(sweep: Sweep, runs: list[Run]) -> bool:
-    """Did any of these runs take its noise from a public seed? Without runs: would the family's next one?"""
+    """Whether any of these runs took its noise from a public seed; without runs, whether the sweep's next one would."""
     if runs:
         return public_noise(runs)
     return sweep.corpus.imported is None and sweep.privacy.noise_source is None
 
 
 def _trained_at(sweep: Sweep, epsilon: float) -> list[Run]:
-    """The family's runs at this very ε (∞: without privacy)."""
+    """The sweep's runs at exactly this ε (∞: without privacy)."""
     target = None if math.isinf(epsilon) else epsilon
     runs = (owner.workspace().run(run_id) for run_id in sweep.run_ids)
     return [run for run in runs if run.spec.privacy.target_epsilon == target]
 
 
 def _attacked(runs: list[Run], unit: Unit) -> str | None:
-    """The sentence about the best attack on these runs; read again once another audit of theirs has ended."""
+    """The sentence about the best attack on these runs; computed again after another of their audits has ended."""
     workspace = owner.workspace()
     ended = tuple(one.finished for run in runs for one in workspace.audit(run.id).outcomes().values())
     return _best(str(workspace.root), tuple(run.id for run in runs), ended, unit)
@@ -102,23 +105,23 @@ def _best(root: str, run_ids: tuple[str, ...], ended: tuple[float, ...], unit: U
 
 @resources.cached_data(max_entries=100, show_spinner="Counting the odds …")
 def _for_this_training(root: str, run_id: str) -> str:
-    """What the noise of one private run allows."""
+    """What the noise of one private run allows an attacker."""
     from core.evaluation.guarantee.odds import mechanism_sentence
 
     mechanism = owner.workspace().run(run_id).privacy
-    assert mechanism is not None  # asked of private runs
+    assert mechanism is not None  # called for private runs only
     return mechanism_sentence([mechanism], mechanism.unit)
 
 
 @resources.cached_data(max_entries=100, show_spinner="Counting the odds …")
 def _counted(root: str, run_id: str) -> tuple[str, pd.DataFrame]:
-    """What the promise of one private run says about the patient with most notes (nothing for unit patient); table."""
+    """The promise of a private run for the patient with most notes (empty for unit patient), and the table of odds."""
     from core.evaluation.guarantee.odds import group_comparison, group_sentence, odds_table
 
     workspace = owner.workspace()
     run = workspace.run(run_id)
     mechanism, told = run.privacy, ""
-    assert mechanism is not None  # asked of private runs
+    assert mechanism is not None  # called for private runs only
     if mechanism.unit == "note":
         notes = workspace.corpus(run.spec.corpus, store=False).training_notes(run.note_cap)
         most = int(notes.groupby("patient_id").size().max())
@@ -127,17 +130,17 @@ def _counted(root: str, run_id: str) -> tuple[str, pd.DataFrame]:
 
 
 def fold(sweep: Sweep, epsilon: float) -> None:
-    """More of the promise, counted only once it is opened."""
-    label = f"More odds at ε = {epsilon_label(epsilon)}: a patient with many notes, what somebody may come to believe"
+    """More about the promise, computed only when the expander is open."""
+    label = f"More odds at ε = {epsilon_label(epsilon)}: a patient with many notes, how far a belief can shift"
     with st.expander(label, key="odds-fold", on_change="rerun") as box:
         if not box.open:
             return
         if math.isinf(epsilon):
-            st.markdown("Without privacy nothing is promised: any attacker may always be right.")
+            st.markdown("Without privacy nothing is promised: an attacker may always be right.")
             return
         runs = _trained_at(sweep, epsilon)
         if not runs:
-            st.markdown(f"Nothing to count: {UNTRAINED}, or see “What if?” above.")
+            st.markdown(f"Nothing to compute: {UNTRAINED}, or see “What if?” above.")
             return
         sentence, table = _counted(str(owner.workspace().root), runs[0].id)
         st.markdown(sentence)
@@ -148,4 +151,4 @@ def fold(sweep: Sweep, epsilon: float) -> None:
             }
         )
         st.dataframe(shown, hide_index=True, alt="What this ε allows at most")
-        st.caption("The table holds for any training with this (ε, δ), so it allows more than what was counted above.")
+        st.caption("The table holds for any training with this (ε, δ), so it allows more than exact accounting does.")

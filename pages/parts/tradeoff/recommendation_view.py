@@ -1,4 +1,4 @@
-"""Which ε, and which run, for the reader's own limits: sliders, the verdict of every ε, and what each training cost."""
+"""Which ε, and which run, for the reader's limits: sliders, the verdict for every ε, and the cost of each training."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from pages.parts.common.phi_text import literal
 from pages.parts.common.query_params import KEEP
 from pages.parts.session import owner, resources
 
-RECOMMENDED = "recommendation"  # in the session: what this reader's limits came to
+RECOMMENDED = "recommendation"  # session key of the recommendation for this reader's limits
 USES = ("not said", "direct patient care", "clinical research", "medical education", "administration")
 
 
 @resources.cached_data(max_entries=20, show_spinner="Reading every run’s scores …")
 def measures_of(root: str, run_ids: tuple[str, ...], audited: tuple[float, ...]) -> pd.DataFrame:
-    """What can be limited, of runs in the data folder `root`; made again once another audit of theirs has ended."""
+    """Figures that can be limited, for runs in the data folder `root`; computed again after another audit has ended."""
     workspace = owner.workspace()
     runs = [workspace.run(run_id) for run_id in run_ids]
     return measures(runs, workspace.find(runs[0].spec.base_spec()), {one: workspace.audit(one) for one in run_ids})
@@ -33,7 +33,7 @@ def measures_of(root: str, run_ids: tuple[str, ...], audited: tuple[float, ...])
 
 @resources.cached_data(max_entries=20, show_spinner=False)
 def costs_of(root: str, run_ids: tuple[str, ...]) -> pd.DataFrame:
-    """What the trainings took."""
+    """Costs of the trainings."""
     return costs([owner.workspace().run(run_id) for run_id in run_ids])
 
 
@@ -63,7 +63,7 @@ def limits() -> lim.Limits | None:
             key="utility",
             **KEEP,
             help="Share of what training without privacy gains on held-out notes. 0\u00a0% is the public model, "
-            "100\u00a0% the run without privacy. That run is overfitted, so 100\u00a0% is a reference and no goal.",
+            "100\u00a0% the run without privacy. That run is overfitted, so 100\u00a0% is a reference and not a goal.",
         )
     if not chosen:
         st.info("Choose at least one risk: a recommendation weighs risk against usefulness.")
@@ -84,10 +84,10 @@ def _limit(column: DeltaGenerator, name: str) -> float:
 
 
 def show(sweep: Sweep) -> None:
-    """The limits, what follows from these runs, and every ε against every limit."""
+    """The limits, the recommendation from these runs, and every ε against every limit."""
     st.markdown(
-        "Set your limits for risk and usefulness. Each ε below is held against them by what **these** runs measured. A "
-        "limit is met only if the worse end of the 95\u00a0% interval meets it."
+        "Set your limits for risk and usefulness. Each ε below is compared with them by what **these** runs measured. "
+        "A limit is met only if the worse end of the 95\u00a0% interval meets it."
     )
     wanted = limits()
     if wanted is None:
@@ -99,7 +99,7 @@ def show(sweep: Sweep) -> None:
     found = advice.advise(workspace, measures_of(root, run_ids, ended), wanted)
     st.session_state[RECOMMENDED] = found  # for the Report page
     st.markdown(f"### {_verdict(found)}")
-    st.markdown(" ".join(found.sentences[:2]))  # what is promised to a patient stands beside the ε
+    st.markdown(" ".join(found.sentences[:2]))  # the promise to a patient belongs beside the ε
     st.markdown("\n".join(f"- {sentence}" for sentence in found.sentences[2:]))
     spent = costs_of(root, run_ids)
     st.dataframe(
@@ -109,15 +109,15 @@ def show(sweep: Sweep) -> None:
         alt="Every ε against every limit",
         column_config={"ε": st.column_config.TextColumn(width=130)},
     )
-    st.caption("Means over seeds with their 95\u00a0% intervals; a training's cost on the machine that trained it.")
+    st.caption("Means over seeds with their 95\u00a0% intervals. Cost is measured on the machine that trained the run.")
     with st.container(horizontal=True):
-        shell.link("report", "Put it into a report", icon=":material/description:")
+        shell.link("report", "Add it to a report", icon=":material/description:")
         shell.link("ledger", "See what was released so far", icon=":material/receipt_long:")
         if advice.untried(found):
             shell.link("membership", "Run a full audit", icon=":material/swords:")
     data_table(found.table, name="limits", label="The same with all digits")
-    data_table(found.runs, name="limits-runs", label="Every run by itself")
-    data_table(spent, name="costs", label="What each training took")
+    data_table(found.runs, name="limits-runs", label="Every run separately")
+    data_table(spent, name="costs", label="Cost of each training")
     with st.expander("How is this computed?"):
         st.markdown(HOW)
 
@@ -131,7 +131,7 @@ def _verdict(found: Recommendation) -> str:
 
 
 def _wide(table: pd.DataFrame, spent: pd.DataFrame) -> pd.DataFrame:
-    """One row an ε, one column a measure: the figure with its interval, and a mark; then what a training took."""
+    """One row per ε, one column per measure: the figure with its interval, and a mark; then the cost of a training."""
     rows, cost = [], spent.groupby(["unit", "epsilon"])[["tokens", "seconds"]].mean()
     for (unit, epsilon), same in table.groupby(["unit", "epsilon"], sort=False):
         row = {"ε": epsilon_name(unit, epsilon), "seeds": int(same["seeds"].max()), "all met": bool(same["met"].all())}
@@ -152,14 +152,14 @@ def _wide(table: pd.DataFrame, spent: pd.DataFrame) -> pd.DataFrame:
 HOW = """
 - *Gain kept* (usefulness): (ln pp_base − ln pp) / (ln pp_base − ln pp_∞), pp the perplexity on held-out patients' notes
   (for BERT and DistilBERT the pseudo-perplexity). 100 % is the run without privacy, which is overfitted: a reference.
-- *Membership* is judged by patient (mean score of their notes) under the strongest attack of the full audit, where one
-  was made, else under the quick audit's loss attack. The strongest of N looks stronger than it is; its interval is
-  widened (Bonferroni: N intervals at 1 − 0.05/N), so that it holds at 95 % whichever attack was chosen. Where a
-  full audit breaks a limit at some ε, the loss attack alone clears no larger one.
+- *Membership* is evaluated by patient (mean score of their notes) with the strongest attack of the full audit if there
+  is one, else with the quick audit's loss attack. The strongest of N looks stronger than it is; its interval is
+  widened (Bonferroni: N intervals at 1 − 0.05/N), so that it holds at 95 % whichever attack was chosen. If a full audit
+  breaks a limit at some ε, the loss attack alone cannot clear a larger one.
 - *Members caught*: members above the threshold that accuses 10 % of held-out patients.
-- *Excess*: what was found of members less the same for held-out patients, with the interval of a difference (MOVER).
-- An ε's figure is the mean over seeds, its interval Student's t, never narrower than the runs' own.
-- An ε per patient is recommended before one per note. Recommended is the **smallest** ε that meets every limit; of its
-  runs the one whose usefulness is highest at the worse end, among those that meet every limit by their own interval.
-- Choosing by such figures looks at the private notes, which ε does not cover.
+- *Excess*: the figure for members minus the same for held-out patients, with the interval of a difference (MOVER).
+- The figure of an ε is the mean over seeds. Its interval is Student's t, never narrower than the runs' own.
+- An ε per patient is recommended before one per note. The recommendation is the **smallest** ε that meets every limit
+  and, of its runs that meet every limit by their own interval, the one whose usefulness is highest at the worse end.
+- Such a choice looks at the private notes, which ε does not cover.
 """

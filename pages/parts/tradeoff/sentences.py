@@ -1,4 +1,4 @@
-"""The words of the ε trade-off: what was measured at the slider's ε, and what is only interpolated."""
+"""Sentences of the ε trade-off: what was measured at the slider's ε, and what is only interpolated."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Figures = Mapping[tuple[str, str], "Estimate | None"]  # (metric, arm) → the f
 
 
 def sentences(kind: str, risk: tuple[str, Risk], here: Figures, plain: Estimate | None) -> None:
-    """The usefulness of a kind of model and the risk (metric and how it is drawn) at the slider's ε, in words."""
+    """Write the usefulness of a kind of model and the risk (metric and how it is drawn) at the slider's ε."""
     st.markdown(f"**Usefulness:** {_usefulness(here, plain, wording.perplexity_name(kind))}")
     st.markdown(f"**Risk:** {_risk(*risk, here)}")
 
@@ -50,7 +50,7 @@ def _risk(risk: str, drawn: Risk, here: Figures) -> str:
 
 
 def _source(estimate: Estimate, *, opening: bool = False) -> str:
-    """`measured (3 seeds)`, or between which ε it is interpolated, in bold; `opening` a sentence or not."""
+    """`measured (3 seeds)`, or in bold the ε between which it is interpolated; capitalised if `opening` a sentence."""
     note = estimate.note[0].upper() + estimate.note[1:] if opening else estimate.note
     return f"**{note}**" if estimate.interpolated else note
 
@@ -60,7 +60,7 @@ def _unknown(estimate: Estimate | None) -> str:
 
 
 def caption(curves: pd.DataFrame, risk: str) -> str:
-    """What the marks of the charts mean, and how many seeds stand behind them."""
+    """What the marks in the charts mean, and how many seeds they are based on."""
     seeds = curves["seeds"]
     counted = f"{seeds.min()}" if seeds.min() == seeds.max() else f"{seeds.min()} to {seeds.max()}"
     over = (
@@ -75,7 +75,7 @@ def caption(curves: pd.DataFrame, risk: str) -> str:
 
 
 def wide(curves: pd.DataFrame) -> pd.DataFrame:
-    """The drawn figures with the controls beside each: one row a metric and ε."""
+    """The figures in the charts with their controls: one row per metric and ε."""
     arms = {"run": "", "heldout": "control ", "base": "base "}
     columns = ["value", "low", "high"]
     table = curves.pivot(index=["metric", "epsilon", "seeds"], columns="arm", values=columns)

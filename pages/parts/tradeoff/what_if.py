@@ -1,4 +1,4 @@
-"""What a training would promise, without training: four accountants on one chart, and the odds that follow."""
+"""What a training would promise, without training: four accountants on one chart, and the resulting odds."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from pages.parts.common.data_table import data_table
 from pages.parts.common.query_params import KEEP
 from pages.parts.session import resources
 
-ACCOUNTANTS = {  # name → colour, dash, what to know
-    "PRV": (chart_style.BUDGET, "solid", "tight upper bound; what the runs here are counted by"),
+ACCOUNTANTS = {  # name → colour, dash, explanation
+    "PRV": (chart_style.BUDGET, "solid", "tight upper bound; the accounting of the runs here"),
     "RDP": (chart_style.OKABE_ITO["blue"], "dash", "looser upper bound"),
-    "GDP": (chart_style.OKABE_ITO["purple"], "dot", "approximation: mostly below the truth, so never a promise"),
-    "the old report’s": (chart_style.RISK, "dashdot", "wrong: it takes the sample rate q where q² belongs"),
+    "GDP": (chart_style.OKABE_ITO["purple"], "dot", "approximation: mostly below the true ε, so never a promise"),
+    "the old report’s": (chart_style.RISK, "dashdot", "wrong: it uses the sample rate q where q² is correct"),
 }
-POINTS = 12  # step counts at which each accountant is asked
+POINTS = 12  # step counts for which each accountant is evaluated
 
 
 @resources.cached_data(max_entries=100, show_spinner="Counting the privacy loss of every step …")
 def curves(sigma: float, rate: float, steps: int, delta: float) -> pd.DataFrame:
-    """ε after some numbers of steps by each accountant: columns accountant, steps, epsilon (NaN where it has none)."""
+    """ε after several numbers of steps by each accountant: columns accountant, steps, epsilon (NaN if it has none)."""
     from core.training.accounting.gaussian import epsilon_curve, epsilon_with_method, old_report_epsilon
 
     given = {"noise_multiplier": sigma, "sample_rate": rate, "delta": delta}
@@ -36,7 +36,7 @@ def curves(sigma: float, rate: float, steps: int, delta: float) -> pd.DataFrame:
     tight: tuple[tuple[str, Accountant], ...] = (("PRV", "prv"), ("RDP", "rdp"))
     for name, accountant in tight:
         counts, values = epsilon_curve(steps=steps, points=POINTS, accountant=accountant, **given)
-        by = epsilon_with_method(steps=steps, accountant=accountant, **given)[1]  # PRV hands over to RDP as a whole
+        by = epsilon_with_method(steps=steps, accountant=accountant, **given)[1]  # the whole curve falls back to RDP
         own = values if by == accountant else [math.nan] * len(values)
         rows += [(name, int(at), float(value)) for at, value in zip(counts, own, strict=True)]
     for at in sorted({row[1] for row in rows}):
@@ -50,7 +50,7 @@ def curves(sigma: float, rate: float, steps: int, delta: float) -> pd.DataFrame:
 
 @resources.cached_data(max_entries=100, show_spinner="Counting the odds …")
 def odds(sigma: float, rate: float, steps: int, delta: float, unit: Unit, notes: int) -> tuple[list[str], pd.DataFrame]:
-    """Sentences and the table of what such a training allows."""
+    """Sentences and a table of what such a training allows an attacker."""
     from core.evaluation.guarantee.odds import group_sentence, mechanism_sentence, odds_table
     from core.evaluation.wording import odds_sentence
     from core.training.accounting.mechanism import Mechanism
@@ -66,14 +66,14 @@ def odds(sigma: float, rate: float, steps: int, delta: float, unit: Unit, notes:
 
 
 def show(sweep: Sweep) -> None:
-    """The knobs of an imagined training, what each accountant says of it, and what that means."""
+    """The settings of a hypothetical training, its ε by each accountant, and what that means."""
     default = sweep.training
     batch = default.batch_size if default is not None else 256
     with st.container(border=True):
         columns = st.columns(6)
         sigma = columns[0].number_input("σ, noise", 0.05, 100.0, 0.75, 0.05, format="%g", key="wi_sigma", **KEEP)
         units = columns[1].number_input("Units in the data", 1, 10_000_000, 2_925, 25, key="wi_units", **KEEP)
-        size = columns[2].number_input("Units a step", 1, 10_000_000, batch, 16, key="wi_batch", **KEEP)
+        size = columns[2].number_input("Units per step", 1, 10_000_000, batch, 16, key="wi_batch", **KEEP)
         steps = columns[3].number_input("Steps", 1, 200_000, 46, 10, key="wi_steps", **KEEP)
         delta = columns[4].number_input("δ", 1e-12, 0.5, 1e-5, format="%g", key="wi_delta", **KEEP)
         protected: list[Unit] = ["note", "patient"]
@@ -82,7 +82,7 @@ def show(sweep: Sweep) -> None:
         if unit == "note":
             notes = st.number_input("Notes of the patient with the most", 1, 100_000, 10, key="wi_notes", **KEEP)
     if size > units:
-        st.error("A step cannot hold more units than there are: lower “units a step”.", icon=":material/error:")
+        st.error("A step cannot hold more units than there are: lower “units per step”.", icon=":material/error:")
         return
     rate = size / units
     table = curves(float(sigma), rate, int(steps), float(delta))
@@ -90,10 +90,10 @@ def show(sweep: Sweep) -> None:
     _sentence(last, unit, rate, float(delta))
     sentences, allowed = odds(float(sigma), rate, int(steps), float(delta), unit, int(notes))
     st.markdown("\n".join(f"- {sentence}" for sentence in sentences))
-    st.caption("All of it holds for a training with secret noise. With a public seed, ε is shown, not promised.")
+    st.caption("All of this holds for training with secret noise. With a public seed, ε is shown, not promised.")
     chart_style.show(_figure(table), key="whatif-chart", alt=_alt(last))
     st.caption("; ".join(f"{name}: {about}" for name, (_, _, about) in ACCOUNTANTS.items()) + ".")
-    data_table(allowed, name="what-if-odds", label="What it allows at most, in odds")
+    data_table(allowed, name="what-if-odds", label="What it allows at most, as odds")
     data_table(table, name="what-if")
 
 
@@ -101,7 +101,7 @@ def _sentence(last: pd.Series, unit: str, rate: float, delta: float) -> None:
     true = last["PRV"] if math.isfinite(last["PRV"]) else last["RDP"]
     by = "PRV" if math.isfinite(last["PRV"]) else "RDP, since PRV has no answer here"
     if not math.isfinite(true):
-        st.warning("There is next to no noise: no accountant gives a number, and nothing is promised.")
+        st.warning("There is almost no noise: no accountant gives a number, and nothing is promised.")
         return
     wrong = last["the old report’s"]
     times = f", {wrong / true:,.0f} times as much" if true > 0 and wrong / true >= 2 else ""

@@ -132,7 +132,7 @@ def test_a_patient_with_several_notes_counts_as_that_many_where_notes_are_protec
 
 
 def test_bounds_are_held_at_the_delta_of_the_promise():
-    """With words of a run's own (row H1) the promise holds at training's δ and the words' together."""
+    """With a run's own vocabulary (Hoory 2021, §3.2) the promise holds at the sum of both δ."""
     words = WordNoise.planned(VocabularySpec(epsilon=1.0, delta=0.04))
     alone = Mechanism(unit="note", noise_multiplier=1.0, sample_rate=0.1, steps=1, delta=1e-3, max_grad_norm=1.0)
     both, table = alone.with_vocabulary(words), perfect(48)

@@ -205,7 +205,7 @@ def test_it_says_what_must_be_said(report, smoke_specs):
     assert "Treat it like the notes themselves" in text
     for identifier in HIPAA_IDENTIFIERS:
         assert identifier in text
-    assert "not a statement about compliance" in text and "not that any law is complied with" in text
+    assert "not a statement about compliance" in text and "does not show compliance with any law" in text
     assert "quick audit only" in text, "what was not attacked is named"
     assert f"For: {NASTY}" in text, "the use case stands beside what is recommended for it"
     assert "Everything released of this cohort so far promises ε = 8" in text
@@ -309,7 +309,7 @@ def test_a_promise_for_a_note_is_told_for_the_patient_with_the_most(report):
 
 
 def test_each_run_has_its_own_cap_of_notes(workspace, smoke_specs):
-    """Older runs read at most so many of one patient's notes (row J7): each is told what its own comes to."""
+    """Older runs capped the notes of a patient (Jagannatha 2021, §2): each report uses its own run's cap."""
     capped = smoke_specs["dp"].training.model_copy(update={"max_notes_per_patient": 2})
     spec = smoke_specs["dp"].model_copy(update={"training": capped})
     folder = workspace.root / "runs" / spec.run_id

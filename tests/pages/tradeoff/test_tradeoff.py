@@ -101,12 +101,12 @@ def test_promise_and_measurement_stand_side_by_side(data, smoke_specs):
     assert "Of 100 attackers" in counted and "on average" in counted
     run = Workspace(data, shared=()).run(smoke_specs["dp"].run_id)
     leakage = run.metrics.set_index(["metric", "arm"]).loc[("privacy_leakage_loss", "run"), "value"]
-    best = said(app, "Of 100 guesses whether a note was in the data")
+    best = said(app, "Out of 100 guesses whether a note was in the data")
     assert f"“loss” got {round(100 * (1 + leakage) / 2)} right" in best, "privacy leakage, halved around a half"
     assert "95\u00a0% interval" in best and "50 by tossing a coin" in best and "the only attack" in best
     captions = [element.value for element in app.caption]
     assert f"These runs are {REPRODUCIBLE}." in captions
-    assert "Somebody may find a better attack. With secret noise the promise would hold for it, too." in captions
+    assert "Someone may find a better attack. With secret noise the promise would hold against it, too." in captions
     assert not any("For a patient with" in element.value for element in app.markdown), "not before the fold is opened"
     app.session_state["odds-fold"] = True
     app.run()
