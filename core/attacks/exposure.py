@@ -1,9 +1,9 @@
 """Exposure of planted secrets: how high a model ranks a canary among all the secrets it could have been.
 
-Carlini et al. 2019, definition 6, as used by Hoory 2021, §5.2: exposure = log2 |R| − log2 rank, in bits. R is the space
-that the secret was drawn from, and rank 1 is its most likely member. A model that never saw the canary ranks it
-uniformly at random, which gives about 1/ln 2 ≈ 1.44 bits on average. The maximum is log2 |R|, for a canary that ranks
-above everything else.
+Carlini et al. 2019, as used by Hoory 2021, §5.2: exposure = log2 |R| − log2 rank, in bits. R is the space that the
+secret was drawn from, and rank 1 is its most likely member. A model that never saw the canary ranks it uniformly at
+random, which gives about 1/ln 2 ≈ 1.44 bits on average. The maximum is log2 |R|, for a canary that ranks above
+everything else.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ CANARY_COLUMNS = {
 
 
 def exposure(canary_losses: np.ndarray, reference_losses: np.ndarray) -> np.ndarray:
-    """Exposure in bits of each canary, (canaries,): log2 |R| − log2 rank (Carlini et al. 2019, definition 6).
+    """Exposure in bits of each canary, (canaries,): log2 |R| − log2 rank (Carlini et al. 2019).
 
     Args:
         canary_losses: (canaries,) in nats.

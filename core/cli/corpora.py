@@ -50,7 +50,7 @@ def corpus(
         ),
     ] = None,
     population: Annotated[
-        float | None, typer.Option(help="With --from: share of patients kept apart to set thresholds.")
+        float | None, typer.Option(help="With --from: share of patients for thresholds and reference models.")
     ] = None,
     canaries: Annotated[
         int | None, typer.Option(help="With --from: number of canary sentences to plant. Default: as many as fit.")

@@ -78,7 +78,7 @@ def ledger(
         elif yes or over_budget:
             raise BadInput("--yes and --over-budget can only be used with --release or --vocabulary.")
         elif epsilon is not None or words is not None or reason:
-            raise BadInput("--epsilon, --words and --reason can only be used with --release or --vocabulary.")
+            raise BadInput("--epsilon and --words need --vocabulary; --reason needs --release or --vocabulary.")
         chosen = [stored_corpus(corpus, workspace)] if corpus else _cohorts(workspace)
         _tell(workspace, chosen, delta, budget, preview, as_json=as_json)
 

@@ -57,10 +57,11 @@ LIMITS = (
 
 SPEAKS_OF = {  # what a promise for one unit does not cover
     "note": "The guarantee compares two trainings that differ in one note, with all other notes the same. It does not "
-    "cover what the patient's other notes reveal about them, nor what notes of other people reveal, such as relatives.",
+    "cover what the patient's other notes reveal about them, nor what notes of other people, such as relatives, "
+    "reveal.",
     "patient": "The guarantee compares two trainings that differ in one patient's notes, with those of all other "
-    "patients the same. It does not cover what notes of other people reveal about that patient, such as relatives with "
-    "the same name, address or family history.",
+    "patients the same. It does not cover what notes of other people, such as relatives with the same name, address or "
+    "family history, reveal about that patient.",
 }
 
 

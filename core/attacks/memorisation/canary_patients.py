@@ -2,9 +2,9 @@
 
 Their secret is the full name, drawn from 1,000 unused names of the same sex (`core.corpus.synthetic.canaries`). The
 model ranks all 1,000 by the loss of the name where it stands in the patient's first note, given the text before it.
-This is exposure by enumeration (Carlini et al. 2019, definition 6) of a secret in a realistic note instead of in a
-sentence of random words. The table also counts what the model wrote about them without being asked: their direct
-identifiers in the generated texts of the run's quick audit.
+This is exposure by enumeration (Carlini et al. 2019) of a secret in a realistic note instead of in a sentence of random
+words. The table also counts what the model wrote about them without being asked: their direct identifiers in the
+generated texts of the run's quick audit.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ class Rates:
         return rates[0], rates[1]
 
     def threshold_for(self, cumulated: list[np.ndarray], fpr: float) -> np.ndarray:
-        """(B,) lowest score that at most a share `fpr` of the non-members reach in each resample; ∞ if none is."""
+        """(B,) lowest score that at most a share `fpr` of the non-members reach in each resample, or ∞."""
         scores, total = self.sides[1][0], cumulated[1]
         candidates = np.unique(np.concatenate([scores, self.sides[0][0]]))
         above = total[:, -1:] - total  # (B, n + 1): weight of non-members from position i on

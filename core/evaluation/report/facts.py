@@ -257,8 +257,9 @@ def _verdict(run: Run, facts: RunFacts, tables: Mapping[str, pd.DataFrame], most
             sentences.append(group_sentence(run.privacy, most_notes))
     at = run.metrics.set_index(["metric", "arm"])
     if (HEADLINE, "run") in at.index and (HEADLINE, "heldout") in at.index:
-        run_ends, control_ends = ([float(at.loc[(HEADLINE, arm), end]) for end in ENDS] for arm in ("run", "heldout"))
-        rate = leak_sentence(*run_ends, *control_ends)
+        value, low, high = (float(at.loc[(HEADLINE, "run"), end]) for end in ENDS)
+        control = [float(at.loc[(HEADLINE, "heldout"), end]) for end in ENDS]
+        rate = leak_sentence(value, low, high, control[0], control[1], control[2])
         sentences.append(f"Patients for whom it wrote a direct identifier: {rate}")
     for row in tables["strongest"].query("run == @run.id").itertuples():
         found = Strongest(row.attack, Interval(row.value, row.low, row.high), row.attacks, row.patients)

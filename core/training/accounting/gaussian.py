@@ -191,10 +191,11 @@ def with_margin(bound: float) -> float:
 
 
 def group_epsilon(epsilon: float, delta: float, k: int) -> tuple[float, float]:
-    """(ε, δ) for a group of k units: k·ε and δ·(e^{kε} − 1)/(e^ε − 1), at most 1 (Jagannatha 2021, §2).
+    """(ε, δ) for a group of k units: k·ε and δ·(e^{kε} − 1)/(e^ε − 1), at most 1.
 
-    Source: group privacy of (ε, δ)-DP, e.g. Vadhan 2017, "The Complexity of Differential Privacy", lemma 2.2. A δ near
-    1 means that there is no guarantee for the group.
+    Source: group privacy of (ε, δ)-DP, e.g. Vadhan 2017, "The Complexity of Differential Privacy", proof of lemma 2.2.
+    This δ is at most the k·e^{(k−1)ε}·δ of Jagannatha 2021, §2. A δ near 1 means that there is no guarantee for the
+    group.
     """
     if k < 1:
         raise ValueError(f"a group has at least one member, not {k}")

@@ -17,13 +17,24 @@ from core.phi.fields import DIRECT, FIELD
 from pages.parts.common.chart_style import MODEL_NAMES
 from pages.parts.common.public_noise import SENTENCE
 from pages.parts.lesson.figures import ATTEMPTS, AUC, NAMES, PERPLEXITY, Figures, Value
+from pages.parts.lesson.phrases import (
+    epsilon_text,
+    held_out_text,
+    interval_text,
+    pairs_text,
+    patients_text,
+    per_patient_text,
+    perplexity_name,
+    runs_text,
+)
 from pages.parts.tradeoff.charts import epsilon_label
 
-SHARES = (  # answers that are shares: up to and including this one
+# Answers that are shares: up to and including this one.
+SHARES = (
     ("nobody", 0.0),
-    ("up to 10 in 100", 0.10),
+    ("up to 10 in 100", 0.1),
     ("10 to 25 in 100", 0.25),
-    ("25 to 50 in 100", 0.50),
+    ("25 to 50 in 100", 0.5),
     ("more than half", 1.0),
 )
 PAIRS = (("about 50, a coin toss", 55), ("56 to 70", 70), ("71 to 85", 85), ("86 to 95", 95), ("more than 95", 100))
@@ -75,7 +86,7 @@ def _repeats(figures: Figures) -> Step:
     model = MODEL_NAMES[figures.sweep.model.kind]
     return Step(
         title="A model was trained on patients' notes. Does it repeat them?",
-        question=f"A small {model} was trained on the notes of {_people(patients)}, without privacy. It wrote "
+        question=f"A small {model} was trained on the notes of {patients_text(patients)}, without privacy. It wrote "
         f"{figures.counted(ATTEMPTS):,} continuations of {len(PROMPTS)} ordinary openings such as "
         f"“{PROMPTS[0].text}”. For how many of 100 patients did it write the full name?",
         answers=tuple(name for name, _ in SHARES),
@@ -88,7 +99,7 @@ def _repeats(figures: Figures) -> Step:
                 f"Press “{PROMPTS[0].text}” and read what both models write.",
             ),
         ),
-        reveal=f"For **{wording.percent(named.value)}** of them ({_interval(named)}; {_trainings(figures)}).",
+        reveal=f"For **{wording.percent(named.value)}** of them ({interval_text(named)}; {runs_text(figures)}).",
         point="Anyone who can query an ordinary model can extract patients' details."
         if figures.exceeds(NAMES)
         else "This model reveals no more names than chance would; other models do.",
@@ -120,7 +131,7 @@ def _coincidence(figures: Figures) -> Step:
     return Step(
         title="Which values are leaks, and which are coincidences?",
         question=f"The same texts contain the {label} of {wording.percent(read.value)} of the training patients. "
-        f"{_held_out(figures.counted(NAMES, 'heldout'))} held out: the model never saw their notes. For what share of "
+        f"{held_out_text(figures.counted(NAMES, 'heldout'))} held out: the model never saw their notes. For what share of "
         f"these do the texts contain the {label}, in comparison?",
         answers=COINCIDENCE,
         right=right,
@@ -154,7 +165,7 @@ def _coincidence(figures: Figures) -> Step:
 
 
 def _privacy(figures: Figures) -> Step:
-    names = [_named(epsilon, figures) for epsilon in figures.epsilons]
+    names = [epsilon_text(epsilon, figures) for epsilon in figures.epsilons]
     best = figures.harmless[-1] if figures.harmless else None
     plain, base = figures.at(PERPLEXITY), figures.at(PERPLEXITY, "base")
     if best is None:
@@ -163,18 +174,20 @@ def _privacy(figures: Figures) -> Step:
         cost, written = figures.measured(PERPLEXITY, epsilon=best), figures.measured(NAMES, epsilon=best)
         assert plain is not None and base is not None  # measured as the other figures are
         found = (
-            f"**{_named(best, figures)}**: full names of {wording.percent(written.value)} of "
-            f"the patients, no more often than of held-out patients. The cost: {_perplexity(figures)} "
+            f"**{epsilon_text(best, figures)}**: full names of {wording.percent(written.value)} of "
+            f"the patients, no more often than of held-out patients. The cost: {perplexity_name(figures)} "
             f"**{wording.perplexity_text(cost.value)}** instead of {wording.perplexity_text(plain.value)} without "
             f"privacy (the public model, trained on no note: {wording.perplexity_text(base.value)})."
         )
-    shown = [(_named(epsilon, figures), figures.at(NAMES, epsilon=epsilon), "private") for epsilon in figures.epsilons]
+    shown = [
+        (epsilon_text(epsilon, figures), figures.at(NAMES, epsilon=epsilon), "private") for epsilon in figures.epsilons
+    ]
     return Step(
         title="Differential privacy: which ε limits leaks, and what does it cost?",
         question=f"The same model was trained with differential privacy at each of these ε per {figures.unit}. What "
         "is the largest ε up to which training patients' full names appear no more often than held-out patients'?",
         answers=(*names, NO_EPSILON),
-        right=_named(best, figures) if best is not None else NO_EPSILON,
+        right=epsilon_text(best, figures) if best is not None else NO_EPSILON,
         looks=(
             Look(
                 "tradeoff",
@@ -214,7 +227,7 @@ def _privacy(figures: Figures) -> Step:
 def _membership(figures: Figures) -> Step:
     plain, base = figures.measured(AUC), figures.measured(AUC, "base")
     private = figures.measured(AUC, epsilon=figures.shown_epsilon)
-    named = _named(figures.shown_epsilon, figures)
+    named = epsilon_text(figures.shown_epsilon, figures)
     return Step(
         title="Membership: who was in the training data?",
         question="An attacker gets 100 pairs of notes. One note of each pair was in the training data, the other is a "
@@ -230,9 +243,9 @@ def _membership(figures: Figures) -> Step:
                 "Move the threshold. How many members does it catch, and how many others does it wrongly accuse?",
             ),
         ),
-        reveal=f"In **{_pairs(plain)}** pairs without privacy (AUC {plain.value:.2f}, "
-        f"{_interval(plain, '{:.2f}'.format)}), in **{_pairs(private)}** at {named}. The public model, trained on none "
-        f"of them: {_pairs(base)}. {_by_patient(figures, math.inf)}",
+        reveal=f"In **{pairs_text(plain)}** pairs without privacy (AUC {plain.value:.2f}, "
+        f"{interval_text(plain, '{:.2f}'.format)}), in **{pairs_text(private)}** at {named}. The public model, trained on none "
+        f"of them: {pairs_text(base)}. {per_patient_text(figures, math.inf)}",
         point="A model can reveal who was in its training data, even if it writes no name."
         if plain.low > base.high
         else "This model does not reveal who was in its training data better than the public model does.",
@@ -247,7 +260,7 @@ def _membership(figures: Figures) -> Step:
 
 
 def _decision(figures: Figures, choice: str | None) -> Step:
-    by_name = {_named(epsilon, figures): epsilon for epsilon in (*figures.epsilons, math.inf)}
+    by_name = {epsilon_text(epsilon, figures): epsilon for epsilon in (*figures.epsilons, math.inf)}
     at = figures.shown_epsilon if choice is None else by_name.get(choice, figures.shown_epsilon)
     model = MODEL_NAMES[figures.sweep.model.kind]
     return Step(
@@ -287,7 +300,7 @@ def _decision(figures: Figures, choice: str | None) -> Step:
                 for name, epsilon in by_name.items()
             ]
         ),
-        axis=f"{_perplexity(figures)} on held-out notes (lower is more useful)",
+        axis=f"{perplexity_name(figures)} on held-out notes (lower is more useful)",
         shares=False,
         table=_costs(figures),
     )
@@ -301,52 +314,8 @@ def _bin(value: float, bins: tuple[tuple[str, float], ...]) -> str:
     return next(name for name, end in bins if value <= end)
 
 
-def _people(count: int) -> str:
-    return "one patient" if count == 1 else f"{count:,} patients"
-
-
-def _held_out(count: int) -> str:
-    return "One further patient was" if count == 1 else f"{count:,} further patients were"
-
-
 def _pair(figures: Figures) -> dict[str, str]:
     return {"left": figures.plain.id, "right": figures.private.id}
-
-
-def _interval(value: Value, number: Callable[[float], str] = wording.percent) -> str:
-    return wording.interval_text(value.low, value.high, number)
-
-
-def _pairs(auc: Value) -> str:
-    """`88 of 100`: how often the right one of two notes is picked, never rounded up to all of them."""
-    right, of = wording.pairs_of(auc.value)
-    return f"{right:,} of {of:,}"
-
-
-def _by_patient(figures: Figures, epsilon: float) -> str:
-    """The result of the strongest attack per patient, which uses all notes of a patient; empty if none was run."""
-    found = figures.strongest(epsilon)
-    if found is None:
-        return ""
-    right, of = wording.pairs_of(found.interval.value)
-    if found.attacks > 1:
-        who = f"the strongest of {found.attacks} attacks (“{found.attack}”)"
-        return f"Given all notes of a patient, {who} is right in {right:,} of {of:,} pairs of patients."
-    more = "no other attack was run, and a full audit may find a stronger one"
-    return f"Given all notes of a patient, it is right in {right:,} of {of:,} pairs of patients; {more}."
-
-
-def _trainings(figures: Figures) -> str:
-    seeds = figures.seeds()
-    return "one run" if seeds == 1 else f"mean of {seeds} runs"
-
-
-def _named(epsilon: float, figures: Figures) -> str:
-    return "no privacy" if math.isinf(epsilon) else f"ε = {epsilon_label(epsilon)} per {figures.unit}"
-
-
-def _perplexity(figures: Figures) -> str:
-    return wording.perplexity_name(figures.sweep.model.kind)
 
 
 def _below(value: Value, control: Value) -> bool:
@@ -363,12 +332,12 @@ def _defence(figures: Figures, epsilon: float) -> str:
     guarantee = "Guarantee if its noise were secret" if public else "Guarantee"
     return "\n".join(
         (
-            f"**{_named(epsilon, figures)}**",
+            f"**{epsilon_text(epsilon, figures)}**",
             f"- {guarantee}: {wording.odds_sentence(epsilon, privacy.delta, privacy.unit)}"
             f"{f' {SENTENCE}' if public else ''}",
             f"- Measured: full names of {wording.percent(names.value)} of the patients{against}; the loss attack of "
-            f"step 4 is right in {_pairs(auc)} pairs of notes. {_by_patient(figures, epsilon)}",
-            f"- Cost: {_perplexity(figures)} {wording.perplexity_text(cost.value)}, without privacy "
+            f"step 4 is right in {pairs_text(auc)} pairs of notes. {per_patient_text(figures, epsilon)}",
+            f"- Cost: {perplexity_name(figures)} {wording.perplexity_text(cost.value)}, without privacy "
             f"{wording.perplexity_text(figures.measured(PERPLEXITY).value)}.",
         )
     )
@@ -377,14 +346,14 @@ def _defence(figures: Figures, epsilon: float) -> str:
 def _costs(figures: Figures) -> pd.DataFrame:
     """Every ε with its guarantee, risk and cost."""
     privacy, rows = figures.sweep.privacy, []
-    perplexity = _perplexity(figures)
+    perplexity = perplexity_name(figures)
     for epsilon in (*figures.epsilons, math.inf):
         names, auc, cost = (figures.measured(metric, epsilon=epsilon) for metric in (NAMES, AUC, PERPLEXITY))
         right, of = wording.right_of(wording.most_right_guesses(epsilon, privacy.delta))
         limit = "no limit" if math.isinf(epsilon) or right == of else f"{right:,} of {of:,}"
         rows.append(
             (
-                _named(epsilon, figures),
+                epsilon_text(epsilon, figures),
                 limit,
                 wording.percent(names.value),
                 f"{auc.value:.2f}",

@@ -1,4 +1,4 @@
-"""The same training on the three variants of the notes (Lehman et al. 2021, §3), probe by probe."""
+"""The same training on the three variants of the notes (Lehman et al. 2021, §5.1), probe by probe."""
 
 from __future__ import annotations
 

@@ -1,0 +1,60 @@
+"""Short phrases that the lesson's answers are put together from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from core.evaluation import wording
+from pages.parts.lesson.figures import Figures, Value
+from pages.parts.tradeoff.charts import epsilon_label
+
+
+def patients_text(count: int) -> str:
+    """`one patient` or `12 patients`."""
+    return "one patient" if count == 1 else f"{count:,} patients"
+
+
+def held_out_text(count: int) -> str:
+    """How many further patients, as the start of a sentence."""
+    return "One further patient was" if count == 1 else f"{count:,} further patients were"
+
+
+def interval_text(value: Value, number: Callable[[float], str] = wording.percent) -> str:
+    """A 95 % interval as text."""
+    return wording.interval_text(value.low, value.high, number)
+
+
+def pairs_text(auc: Value) -> str:
+    """`88 of 100`: how often the right one of two notes is picked, never rounded up to all of them."""
+    right, of = wording.pairs_of(auc.value)
+    return f"{right:,} of {of:,}"
+
+
+def per_patient_text(figures: Figures, epsilon: float) -> str:
+    """The result of the strongest attack per patient, which uses all notes of a patient; empty if none was run."""
+    found = figures.strongest(epsilon)
+    if found is None:
+        return ""
+    right, of = wording.pairs_of(found.interval.value)
+    if found.attacks > 1:
+        who = f"the strongest of {found.attacks} attacks (“{found.attack}”)"
+        return f"Given all notes of a patient, {who} is right in {right:,} of {of:,} pairs of patients."
+    more = "no other attack was run, and a full audit may find a stronger one"
+    return f"Given all notes of a patient, it is right in {right:,} of {of:,} pairs of patients; {more}."
+
+
+def runs_text(figures: Figures) -> str:
+    """Of how many runs a figure is the mean."""
+    seeds = figures.seeds()
+    return "one run" if seeds == 1 else f"mean of {seeds} runs"
+
+
+def epsilon_text(epsilon: float, figures: Figures) -> str:
+    """ε with its unit, or that there is no privacy."""
+    return "no privacy" if math.isinf(epsilon) else f"ε = {epsilon_label(epsilon)} per {figures.unit}"
+
+
+def perplexity_name(figures: Figures) -> str:
+    """What perplexity is called for the kind of model."""
+    return wording.perplexity_name(figures.sweep.model.kind)
