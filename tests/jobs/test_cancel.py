@@ -26,6 +26,7 @@ from core.spec import RunSpec
 pytestmark = pytest.mark.slow
 
 WINDOW = 0.06  # seconds before the lock is taken, and again before anything is written
+NOTHING_MORE = threading.Event()  # is cancelled from here on: work that is under way comes to its end
 MOMENTS = [step * 0.015 for step in range(16)]  # after the job was asked for: from before hand-over to its training
 
 
@@ -79,13 +80,23 @@ def went_on(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         monkeypatch.setattr(module, "held", late)
 
     def work(check: Callable[[], None], name: str) -> None:
+        """Ends only some time after the test has cancelled what it wants to, however slow the machine is."""
         time.sleep(WINDOW)
-        for _ in range(20):
+        left = 20
+        while left:
             check()
             time.sleep(0.005)
+            left -= NOTHING_MORE.is_set()
         ended.append(name)
         raise Cancelled("the end of the work")
 
+    for name in ("submit", "submit_audit"):
+
+        def submit(engine: Engine, what: object, own: Callable = getattr(Engine, name)) -> object:
+            NOTHING_MORE.clear()
+            return own(engine, what)
+
+        monkeypatch.setattr(Engine, name, submit)
     monkeypatch.setattr(training_run.RunBuilder, "_stages", lambda line, *_: work(line._check_stop, line.spec.run_id))
     monkeypatch.setattr(auditing._Battery, "go", lambda battery, *_: work(battery._check_stop, battery.run.id))
     return ended
@@ -101,7 +112,8 @@ def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
 
 
 def settled(engine: Engine) -> None:
-    """Wait until no worker has anything in hand."""
+    """Cancel nothing more, and wait until no worker has anything in hand."""
+    NOTHING_MORE.set()
     for _ in range(2_000):
         if engine._queue.in_hand() == 0 and not engine._queue.live() and not engine._queue.leaving():
             return

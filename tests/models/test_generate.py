@@ -89,7 +89,7 @@ def test_a_row_ends_at_end_of_text_and_others_go_on(gpt2, monkeypatch):
             calls += 1
             return torch.where(torch.arange(len(tokens)) < 3, end, tokens) if calls == 3 else tokens
 
-    monkeypatch.setattr(generate, "Chooser", Ending)
+    monkeypatch.setattr(generate, "TokenSampler", Ending)
     ended = sample(gpt2, PROMPTS, new_tokens=8, seeds=SEEDS)
     order = sorted(range(5), key=lambda row: len(encode(gpt2, [PROMPTS[row]])[0]))
     for place, row in enumerate(order):

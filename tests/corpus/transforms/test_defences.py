@@ -245,7 +245,7 @@ def test_a_stored_run_that_scrubbed_such_notes_is_refused_with_the_reason(tmp_pa
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda: DefenceSpec(), "is none"),
+        (lambda: DefenceSpec(), "has no effect"),
         (lambda: DefenceSpec(deduplicate=True, seed=1), "without scrubbing"),
         (lambda: DefenceSpec(scrub_recall=0.0), "greater than 0"),
         (lambda: DefenceSpec(scrub_recall=1.1), "less than or equal to 1"),

@@ -152,7 +152,7 @@ def test_a_ceiling_and_few_patients_are_said_and_not_tested():
     assert "cannot tell" in headline("loss", high) and "above 0.98" in figures_sentence(high)
     units, edges = model(0, gain=1.0)
     few = trend(units.assign(passes=units.index < 60), edges)
-    assert few.obstacle == "few" and "Too few patients" in headline("loss", few)
+    assert few.obstacle == "few" and "too few patients" in headline("loss", few)
     none = trend(units.assign(passes=False), edges)
     assert none.obstacle == "few" and slopes_sentence(none) == "" and adjusted_sentence(none) == ""
 
@@ -175,7 +175,7 @@ def test_every_figure_says_its_direction():
     told = figures_sentence(more)
     assert "changes by +0.20" in told and "p = 0.030, corrected for 4 attacks" in told
     assert told.endswith("Above 0, rarer patients leak more.")
-    assert "0.40 standard deviations more" in adjusted_sentence(more) and "holds 0" not in adjusted_sentence(more)
+    assert "0.40 standard deviations more" in adjusted_sentence(more) and "contains 0" not in adjusted_sentence(more)
     less = replace(more, adjusted=Interval(-0.1, -0.4, 0.2))
-    assert "0.10 standard deviations less" in adjusted_sentence(less) and "holds 0" in adjusted_sentence(less)
+    assert "0.10 standard deviations less" in adjusted_sentence(less) and "contains 0" in adjusted_sentence(less)
     assert "score higher (Spearman's ρ +0.30; members: +0.10" in slopes_sentence(more)

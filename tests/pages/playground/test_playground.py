@@ -101,7 +101,7 @@ def test_chips_ask_several_samples_with_their_own_seeds(page):
 
 def test_forgetting_empties_the_tally(page):
     page.chat_input[0].set_value("Patient:").run()
-    next(button for button in page.button if button.label.startswith("Forget")).click().run()
+    next(button for button in page.button if button.label.startswith("Clear this")).click().run()
     assert page.session_state["tries"] == []
 
 
