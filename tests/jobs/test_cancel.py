@@ -66,6 +66,14 @@ class _Client:
         """Nothing to end."""
 
 
+def _goes_on_until_settled(submit: Callable[..., object]) -> Callable[..., object]:
+    def submitted(engine: Engine, what: object) -> object:
+        NOTHING_MORE.clear()
+        return submit(engine, what)
+
+    return submitted
+
+
 @pytest.fixture
 def went_on(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Jobs that were done to their end, in the worker's code with its windows widened."""
@@ -91,12 +99,7 @@ def went_on(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         raise Cancelled("the end of the work")
 
     for name in ("submit", "submit_audit"):
-
-        def submit(engine: Engine, what: object, own: Callable = getattr(Engine, name)) -> object:
-            NOTHING_MORE.clear()
-            return own(engine, what)
-
-        monkeypatch.setattr(Engine, name, submit)
+        monkeypatch.setattr(Engine, name, _goes_on_until_settled(getattr(Engine, name)))
     monkeypatch.setattr(training_run.RunBuilder, "_stages", lambda line, *_: work(line._check_stop, line.spec.run_id))
     monkeypatch.setattr(auditing._Battery, "go", lambda battery, *_: work(battery._check_stop, battery.run.id))
     return ended
