@@ -86,8 +86,10 @@ def odds_sentence(epsilon: float, delta: float = 0.0, unit: Literal["note", "pat
     right, of = right_of(most_right_guesses(epsilon, delta))
     if right < of:
         return guesses_sentence(right, of, unit)
-    guess = f"correctly guess {IN_OR_OUT[unit]}"
-    return f"The promise is empty in practice: all but one in a million attackers may {guess}."
+    return (
+        f"The promise is empty in practice: of a million attackers who guess {IN_OR_OUT[unit]}, on average all but one "
+        "may be right if in and out are equally likely beforehand."
+    )
 
 
 def guesses_sentence(right: int, of: int, unit: Literal["note", "patient"]) -> str:

@@ -57,7 +57,7 @@ def _perplexity(key: str, label: str, explanation: str, formula: str, **more: An
         "range": (1.0, math.inf),
         "better": "lower",
         "interval": PATIENTS_RESAMPLED,
-        "source": "Jagannatha 2021, §5 (LM loss)",
+        "source": "Jagannatha 2021, §5.2 (LM loss)",
         "section": FIGURES_SECTION,
         "controls": ("public base model",),
         "rows": "core.evaluation.summary:perplexities",

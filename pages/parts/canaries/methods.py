@@ -61,8 +61,9 @@ So a high share of correct guesses proves a lower bound on ε.
 - **One run** (Steinke, Nasr & Jagielski 2023, theorem 5.2): m canaries, each planted by a fair coin. A canary is
   guessed “planted” if it ranks among the likeliest 5 % of its space, a rule fixed beforehand. v correct guesses
   rule out every ε with P[Binomial(m, e^ε/(1 + e^ε)) ≥ v] + (a term of δ) < 5 %.
-- **Counts** (Jagielski et al. 2020): ε ≥ ln((TPR − δ)/FPR), with exact 95 % bounds on both rates. Trials are taken
-  as independent, which is an assumption within one run. Thresholds come from the other half of the patients.
+- **Counts** (Jagielski et al. 2020; Nasr et al. 2021): ε ≥ ln((TPR − δ)/FPR) and ε ≥ ln((1 − FPR − δ)/(1 − TPR)),
+  with exact (Clopper–Pearson) bounds on the two rates that hold together at 95 %. Trials are taken as independent,
+  which is an assumption within one run. Thresholds come from the other half of the patients.
 - **The unit matters.** If the protected unit is one *note*, a canary planted k times is k notes, and the proved ε is
   divided by k, with δ_k = k·e^((k−1)ε)·δ. Only canaries planted once count in full. If the unit is a *patient*, each
   canary is one unit.
