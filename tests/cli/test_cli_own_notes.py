@@ -66,7 +66,7 @@ def test_notes_that_were_changed_afterwards_are_refused(notes_file, tmp_path, ca
         (b"patient_id,text,id\nA,x,1\nB,y,1\n", "row 3, column “id”: note 1 is already in row 2"),
         (b"patient_id,text,split\nA,x,member\nA,y,heldout\n", "row 3, column “split”: patient A is “heldout”"),
         (
-            gzip.compress(b"patient_id,text\n" + (b"A," + b"x" * 1_000 + b"\n") * 40_000),
+            gzip.compress(b"patient_id,text\n" + (b"A," + b"x" * 1_000 + b"\n") * 40_000, mtime=0),
             "expands to more than 100 times its size",
         ),
         (b"patient_id,text\n", "has a header and no rows"),
