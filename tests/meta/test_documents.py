@@ -29,6 +29,7 @@ def prose(text: str) -> list[str]:
     return [line for line in lines if not re.match(r"\s*(\||<!--|!\[)", line)]
 
 
+@pytest.mark.slow
 def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     """`--strict` fails for a broken link or anchor, a page outside the menu, and a docstring that cannot be read."""
     done = subprocess.run(  # noqa: S603 — our own

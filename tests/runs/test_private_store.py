@@ -26,6 +26,8 @@ from core.runs.uploads.deletion import keep
 from core.runs.uploads.scratch import Scratch
 from core.spec import CORPUS_PRESETS, AuditSpec, CorpusSpec, RunSpec, TrainingSpec
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 STRANGER = 65534  # the account `nobody`
 AUDIT = AuditSpec(samples_per_prompt=1, new_tokens=8, mask_draws=1, bootstrap=10)

@@ -28,6 +28,8 @@ from core.models.likelihood import note_losses, pseudo_log_likelihoods, token_lo
 from core.spec import AuditSpec, CorpusSpec, ModelSpec, RunSpec
 from core.training.losses import causal_batch, example_losses, masked_batch
 
+pytestmark = pytest.mark.slow
+
 TEXTS = ["The patient has a cough and fever.", "Ward 7", "No pain. Blood pressure 142/88, pulse 70, seen on Monday."]
 WORDS = ["cough", "fever", "pain", "ward", "pulse", "seen", "rest", "walks", "home", "drug", "dose", "night", "lungs"]
 MINE = [name for name, attack in REGISTRY.items() if "scores" in attack.tables]

@@ -20,6 +20,8 @@ from pages.parts.uploads import form
 from tests.pages.uploads.test_upload_form import NOTES, checked, cohort, csv, used  # noqa: F401 — `cohort` is a fixture
 from tests.pages.visit import said
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def _fresh_attempts(monkeypatch):

@@ -17,6 +17,8 @@ from core.spec import CORPUS_PRESETS, RunSpec
 from pages.parts.session import cleanup
 from tests.pages.visit import WAIT, said, visit
 
+pytestmark = pytest.mark.slow
+
 NOTES = build(CORPUS_PRESETS["smoke"]).notes
 NOTES = NOTES[NOTES["split"] != "canary"]
 
