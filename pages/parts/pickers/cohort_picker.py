@@ -28,7 +28,6 @@ def choose_cohort() -> CorpusSpec | None:
     Returns:
         The cohort; None if there is nothing to show yet, because an error was shown or no notes were uploaded
         (`asks_for_notes`).
-
     """
     name = st.segmented_control(
         "Cohort",
@@ -60,69 +59,36 @@ def asks_for_notes() -> bool:
 
 def _shape_hospital() -> CorpusSpec | None:
     default = CORPUS_PRESETS["classroom"]
-    keep = KEEP
     with st.container(border=True):
         left, middle, right = st.columns(3)
         with left:
-            patients = st.number_input("Patients", 4, 200_000, default.patients, 10, key="patients", **keep)
+            patients = st.number_input("Patients", 4, 200_000, default.patients, 10, key="patients", **KEEP)
             notes = st.slider(
-                "Notes per patient (mean)", 1.0, 30.0, default.notes_per_patient, 0.5, key="notes", **keep
+                "Notes per patient (mean)", 1.0, 30.0, default.notes_per_patient, 0.5, key="notes", **KEEP
             )
-            variant = st.selectbox("Wording", list(VARIANTS), format_func=VARIANTS.__getitem__, key="wording", **keep)
+            variant = st.selectbox("Wording", list(VARIANTS), format_func=VARIANTS.__getitem__, key="wording", **KEEP)
+            lengths, usual = list(LENGTHS), list(LENGTHS).index(default.note_length)
             length = st.selectbox(
-                "Length of notes",
-                list(LENGTHS),
-                list(LENGTHS).index(default.note_length),
-                format_func=LENGTHS.__getitem__,
-                key="length",
-                **keep,
+                "Length of notes", lengths, usual, format_func=LENGTHS.__getitem__, key="length", **KEEP
             )
         with middle:
-            naming = st.slider(
-                "Notes that name the patient",
-                0,
-                100,
-                round(100 * default.naming_rate),
-                5,
-                format="%d %%",
-                key="naming",
-                help="About 10 % in MIMIC-III.",
-                **keep,
-            )
-            generic = st.slider(
-                "Notes without patient details",
-                0,
-                100,
-                round(100 * default.generic_rate),
-                5,
-                format="%d %%",
-                key="generic",
-                **keep,
-            )
-            copied = st.slider(
-                "Notes that copy a paragraph from the previous note",
-                0,
-                100,
-                round(100 * default.copy_forward),
-                5,
-                format="%d %%",
-                key="copied",
-                **keep,
-            )
+            naming = _share("Notes that name the patient", default.naming_rate, "naming", "About 10 % in MIMIC-III.")
+            generic = _share("Notes without patient details", default.generic_rate, "generic")
+            copied = _share("Notes that copy a paragraph from the previous note", default.copy_forward, "copied")
         with right:
-            canaries = st.number_input("Canary sentences", 0, 5_000, default.canaries, 6, key="canaries", **keep)
+            canaries = st.number_input("Canary sentences", 0, 5_000, default.canaries, 6, key="canaries", **KEEP)
             population = st.number_input(
-                "Population patients", 0, 200_000, default.population, 10, key="others", **keep
+                "Population patients", 0, 200_000, default.population, 10, key="others", **KEEP
             )
-            seed = st.number_input("Seed", 0, 1_000_000, default.seed, 1, key="cohort_seed", **keep)
+            seed = st.number_input("Seed", 0, 1_000_000, default.seed, 1, key="cohort_seed", **KEEP)
     try:
         shaped = {
             "patients": patients,
             "population": population,
             "notes_per_patient": notes,
-            "naming_rate": naming / 100,
-            "generic_rate": generic / 100,
-            "copy_forward": copied / 100,
+            "naming_rate": naming,
+            "generic_rate": generic,
+            "copy_forward": copied,
             "variant": variant,
             "note_length": length,
             "canaries": canaries,
@@ -132,6 +98,11 @@ def _shape_hospital() -> CorpusSpec | None:
     except ValidationError as error:
         st.error(sentence(error), icon=":material/error:")
         return None
+
+
+def _share(label: str, default: float, key: str, help: str | None = None) -> float:
+    """A slider in steps of 5 percent, as a share from 0 to 1."""
+    return st.slider(label, 0, 100, round(100 * default), 5, format="%d %%", key=key, help=help, **KEEP) / 100
 
 
 def sentence(error: ValidationError) -> str:

@@ -121,7 +121,6 @@ def pick_two(runs: Sequence[Run]) -> dict[str, Run]:
 
     Returns:
         The chosen runs by a short name that distinguishes them; one entry if both boxes have the same run.
-
     """
     first, second = default_pair(runs)
     left, right = st.columns(2)

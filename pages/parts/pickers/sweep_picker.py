@@ -78,7 +78,6 @@ def pick(
         widget: The widget's key.
         place: The container to draw in.
         help: The tooltip.
-
     """
     ids, last = [sweep.id for sweep in found], f"picked_{key}"
     start = _known((st.query_params.get(key), st.session_state.get(last)), ids)
