@@ -37,7 +37,6 @@ def table_of(root: str, run_ids: tuple[str, ...], _defences: list[Defence], keys
         run_ids: The ids of all runs in it.
         _defences: The defences that are compared.
         keys: The run id of each defence.
-
     """
     from core.evaluation.defences.side_by_side import measured
 

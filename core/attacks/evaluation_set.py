@@ -54,7 +54,6 @@ def evaluation_notes(target: Target, limit: int | None = None) -> pd.DataFrame:
 
     Raises:
         ValueError: when members or held-out patients have no notes.
-
     """
     notes = target.once("evaluation notes", lambda: _all_notes(target))
     if limit is None or len(notes) <= limit:

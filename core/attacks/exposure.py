@@ -42,7 +42,6 @@ def exposure(canary_losses: np.ndarray, reference_losses: np.ndarray) -> np.ndar
 
     Raises:
         ValueError: when there are no references, shapes do not match or a loss is not a number.
-
     """
     canaries = np.atleast_1d(np.asarray(canary_losses, dtype=float))
     found, size = ranks(canaries, np.asarray(reference_losses, dtype=float))

@@ -63,7 +63,6 @@ def own_prompts(texts: Sequence[str]) -> tuple[AttackPrompt, ...]:
     Raises:
         ValueError: when the list is empty or too long, or when a prompt is empty, repeated, too long or contains
             control characters; the message gives the prompt's number.
-
     """
     cleaned = [text.strip() for text in texts]
     if not cleaned:
@@ -88,7 +87,6 @@ def read_prompts(path: Path) -> tuple[AttackPrompt, ...]:
     Raises:
         ValueError: when the file does not exist or is not text, and as for `own_prompts` (which counts prompts, not
             lines).
-
     """
     try:
         lines = path.read_text(encoding="utf-8").splitlines()

@@ -51,7 +51,6 @@ class Target:
             called once.
         own_words: the target's own vocabulary, if it has one. Every other model then gets the same vocabulary, so that
             all models score the same tokens.
-
     """
 
     spec: RunSpec
@@ -160,7 +159,6 @@ def checked(attack: Attack, frames: Tables) -> dict[str, pd.DataFrame]:
 
     Raises:
         ValueError: when a table or a column is missing or unexpected.
-
     """
     if set(frames) != set(attack.tables):
         raise ValueError(f"the attack “{attack.name}” returned {sorted(frames)} instead of {sorted(attack.tables)}")

@@ -29,7 +29,6 @@ def make_folder(folder: Path, *, private: bool | None = None) -> Path:
         folder: the path.
         private: if True, only the owner may open it, and an existing folder is tightened. None: as private as the
             nearest existing parent.
-
     """
     if private is None and not folder.exists():
         existing = next(parent for parent in folder.absolute().parents if parent.exists())

@@ -60,7 +60,6 @@ def publish(made: Path, final: Path, whole: Callable[[Path], bool]) -> bool:
 
     Returns:
         True if `made` was renamed. False if there was a complete folder first; `made` is then still in its old place.
-
     """
     settle(made)
     final.parent.mkdir(parents=True, exist_ok=True)

@@ -144,7 +144,6 @@ class Corpus:
         Args:
             max_notes_per_patient: a run's `RunSpec.note_cap`; each patient's first notes up to this many are kept. None
                 keeps all. (Jagannatha 2021, §5.2, caps patients at 50 samples.)
-
         """
         notes = self.notes_of("member", "canary")
         if max_notes_per_patient is None:

@@ -28,7 +28,6 @@ def register(figure: Figure) -> Figure:
 
     Raises:
         ValueError: the key is taken, or could be a member of a family.
-
     """
     if figure.key in _figures:
         raise ValueError(f"the figure “{figure.key}” is already registered")
@@ -43,7 +42,6 @@ def unregister(key: str) -> None:
 
     Raises:
         KeyError: there is no such figure.
-
     """
     del _figures[key]
 
@@ -69,7 +67,6 @@ def figure(key: str) -> Figure:
 
     Raises:
         KeyError: there is no such figure; the text lists those that exist.
-
     """
     found = find(key)
     if found is None:
@@ -205,7 +202,6 @@ def write_table(path: Path) -> bool:
 
     Raises:
         ValueError: the document lacks the marks.
-
     """
     text = path.read_text(encoding="utf-8")
     if BEGIN not in text or END not in text:

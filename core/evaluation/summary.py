@@ -83,7 +83,6 @@ class RunTables:
 
         Raises:
             ValueError: one is missing; the text is a sentence that names it.
-
         """
         names = ("scores", "generations", "hits", "canaries")
         for name in names:
@@ -118,7 +117,6 @@ def summarise(
     Raises:
         ValueError: a table is missing or empty.
         KeyError: a registered function makes a figure that has no record.
-
     """
     rows = list(_figures(RunTables.of(run_tables, corpus, audit)))
     if base_tables is not None:
@@ -228,7 +226,6 @@ def attempts_with_leak(direct: pd.DataFrame, generations: int, pool: Mapping[str
 
     Yields:
         `attempts_with_leak` of both arms, and the uncorrected control.
-
     """
     counts = {
         arm: direct.loc[direct["split"] == split, "generation_id"].nunique() for arm, split in SPLIT_OF_ARM.items()

@@ -69,7 +69,6 @@ def most_right_guesses(epsilon: float, delta: float = 0.0) -> float:
 
     Raises:
         ValueError: ε is negative or NaN.
-
     """
     if not epsilon >= 0:
         raise ValueError(f"ε must be at least 0, not {epsilon}")
@@ -158,7 +157,6 @@ def verdict(low: float, high: float, control_low: float, control_high: float) ->
 
     Raises:
         ValueError: an interval is missing (NaN).
-
     """
     if any(math.isnan(end) for end in (low, high, control_low, control_high)):
         raise ValueError("a verdict needs the intervals of the figure and of its control, and one is missing")

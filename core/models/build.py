@@ -153,7 +153,6 @@ def load(spec: ModelSpec) -> LanguageModel:
     Raises:
         ModelNotFound: when files are missing or damaged.
         ValueError: when the model is of another kind than requested.
-
     """
     if spec.base == "assets":
         folder = BASE_MODELS / f"{spec.kind}-{spec.size}"

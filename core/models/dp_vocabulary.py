@@ -108,7 +108,6 @@ def unit_counts(
 
     Raises:
         ValueError: for a cap below 1.
-
     """
     if most_words < 1:
         raise ValueError(f"at least one word of each unit must count, not {most_words}")
@@ -165,7 +164,6 @@ def extend(lm: LanguageModel, entries: Sequence[str]) -> None:
 
     Raises:
         ValueError: for GPT-2, and for entries that already exist.
-
     """
     if lm.causal:
         raise ValueError("entries can be added to the vocabularies of distilbert and bert, not of gpt2")

@@ -76,7 +76,6 @@ def encode_samples(
 
     Raises:
         ValueError: when `max_tokens` leaves no room or exceeds the context.
-
     """
     if not 3 <= max_tokens <= lm.context:
         raise ValueError(f"samples must have between 3 and {lm.context} tokens (the model's context), not {max_tokens}")

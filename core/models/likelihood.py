@@ -23,7 +23,6 @@ def token_log_likelihoods(lm: LanguageModel, texts: Sequence[str], *, max_tokens
 
     Raises:
         ValueError: for a masked model, which has no such chain of conditionals; use `note_losses`.
-
     """
     if not lm.causal:
         raise ValueError(
@@ -126,7 +125,6 @@ def word_log_likelihoods(
 
     Raises:
         ValueError: for a causal model.
-
     """
     if lm.causal:
         raise ValueError("gpt2 hides no tokens: use token_log_likelihoods")
@@ -205,7 +203,6 @@ def perplexity(
 
     Raises:
         ValueError: when there is no token to score.
-
     """
     found = log_likelihoods(lm, texts, mask_draws=mask_draws, seed=seed, max_tokens=max_tokens)
     tokens = sum(map(len, found))

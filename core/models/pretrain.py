@@ -69,7 +69,6 @@ def pretrain(
 
     Raises:
         ValueError: for unreadable text, or when `out` exists and is not a model folder.
-
     """
     out = Path(out)
     if out.exists() and any(out.iterdir()) and not (out / "config.json").exists():

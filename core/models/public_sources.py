@@ -23,7 +23,6 @@ def read_documents(path: Path) -> list[str]:
 
     Raises:
         ValueError: for other or unreadable files, and for files without text.
-
     """
     path = Path(path)
     if not path.is_file():

@@ -77,7 +77,6 @@ class WordNoise(BaseModel):
 
         Raises:
             ValueError: for Laplace noise of several units.
-
         """
         if units > 1 and self.noise == "laplace":
             raise ValueError("Laplace noise has no direct bound for several units: use group privacy")

@@ -70,7 +70,6 @@ class PhiIndex:
 
         Raises:
             ValueError: when a required column is missing or a patient_id occurs twice.
-
         """
         _check(patients)
         patient_ids = patients["patient_id"].astype(str).tolist()

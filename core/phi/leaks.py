@@ -43,7 +43,6 @@ def find_many(texts: Sequence[str], index: PhiIndex, prompts: Sequence[str] | No
 
     Raises:
         ValueError: when `prompts` is given and its length differs from that of `texts`.
-
     """
     prompts = [""] * len(texts) if prompts is None else prompts
     if len(prompts) != len(texts):

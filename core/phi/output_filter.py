@@ -64,7 +64,6 @@ class OutputFilter:
         known: a block list of values.
         reads_prompt: also read the prompt, so that a value begun in it, or a name after a typed “Patient:”, is
             detected. Only the answer is ever changed.
-
     """
 
     shapes: bool = True

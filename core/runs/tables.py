@@ -120,7 +120,6 @@ def write_table(folder: Path, name: str, frame: pd.DataFrame, *, version: int = 
     Raises:
         KeyError: there is no table of this name.
         ValueError: a column is not in the schema, so that no table grows unnoticed.
-
     """
     schema = (SCHEMAS | OPTIONAL)[name]
     unknown = [column for column in frame.columns if column not in schema.names]
@@ -155,7 +154,6 @@ def read_table(folder: Path, name: str, run_id: str) -> pd.DataFrame:
     Raises:
         KeyError: there is no table of this name.
         TableMissing: the file is absent or damaged; the text is a sentence.
-
     """
     if name not in SCHEMAS | OPTIONAL:
         raise KeyError(f"a run has no table “{name}”; it has {', '.join(SCHEMAS)}")

@@ -39,7 +39,6 @@ def read(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
 
     Raises:
         ValueError: when the file is damaged.
-
     """
     path = folder / FILE
     if not path.exists():

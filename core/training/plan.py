@@ -84,7 +84,6 @@ def plan(privacy: PrivacySpec, training: TrainingSpec, *, notes: int, patients: 
 
     Raises:
         ValueError: as `check` and the accountants do, and for settings without privacy.
-
     """
     check(privacy, training, notes=notes, patients=patients)
     if not privacy.private:

@@ -67,7 +67,6 @@ def poisson_batches(
 
     Returns:
         (sample numbers, unit numbers) pairs, both (B,); an empty list if no unit was sampled.
-
     """
     chosen = np.flatnonzero(rng.random(len(units)) < sample_rate)
     members = {int(unit): units.of(int(unit)) for unit in chosen}

@@ -71,7 +71,6 @@ def train(
         ValueError: for settings or notes that cannot be trained, a checkpoint of another run, private training that is
             spread over processes, or secret noise that is requested without a secret key.
         TrainingDiverged: if a loss or gradient is no longer a finite number.
-
     """
     if training.epochs == 0:
         return TrainingResult(history=[], mechanism=None, stopped=False)

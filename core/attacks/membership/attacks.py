@@ -93,7 +93,6 @@ def relative_membership(own: np.ndarray, references: np.ndarray, of_population: 
         own: mean log-likelihood in nats per token under the target, (n,).
         references: the same under each reference model, (k, n).
         of_population: which of the n notes are the z, bool (n,).
-
     """
     ratios = own - (np.logaddexp.reduce(references, axis=0) - np.log(len(references)))
     strangers = np.sort(ratios[of_population])

@@ -52,7 +52,6 @@ def loss_scores(
 
     Raises:
         ValueError: when members or held-out patients have no notes.
-
     """
     evaluated = notes[notes["split"].isin(["member", "heldout"])]
     can = can_be_scored(lm, evaluated["text"].array)
@@ -103,7 +102,6 @@ def min_k(token_logprobs: Sequence[float] | np.ndarray, k: float) -> float:
 
     Raises:
         ValueError: for a text without tokens or a share outside (0, 1].
-
     """
     return _lowest_mean(np.asarray(token_logprobs, dtype=float), k)
 

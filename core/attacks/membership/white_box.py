@@ -145,7 +145,6 @@ def fitted_log_odds(features: np.ndarray, member: np.ndarray, fit: np.ndarray) -
 
     Raises:
         NotPossible: when the fitted notes are all members or all non-members.
-
     """
     if len(np.unique(member[fit])) < 2:
         raise NotPossible(

@@ -84,7 +84,6 @@ def extract(
 
     Raises:
         ExtractionStopped: when `should_stop()` returns True.
-
     """
     generations = generate(lm, audit, prompts=prompts, greedy=greedy, on_progress=on_progress, should_stop=should_stop)
     hits = pd.concat([value_hits(generations, index), old_rule_hits(generations, corpus.patients, audit.seed)])

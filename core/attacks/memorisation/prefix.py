@@ -86,7 +86,6 @@ def prefix_attack(
 
     Raises:
         ValueError: for a masked model, and for prefixes that are not positive or do not fit into the context.
-
     """
     if not lm.causal:
         raise ValueError(f"a {lm.kind} model does not continue a text, so it cannot be asked for the rest of a note")

@@ -27,7 +27,6 @@ def secret_losses(lm: LanguageModel, texts: list[str]) -> np.ndarray:
 
     Raises:
         ValueError: when a text does not fit into one sample.
-
     """
     samples = encode_samples(lm, texts, min(MAX_TOKENS, lm.context))
     if len(samples) != len(texts):

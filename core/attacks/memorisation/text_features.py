@@ -30,7 +30,6 @@ def features(texts: Sequence[str], tokens: Sequence[Sequence[int]], training: Se
         texts: the texts.
         tokens: token ids of each text.
         training: token ids of all training notes.
-
     """
     counts = Counter(token for ids in training for token in ids)
     rows = []

@@ -54,7 +54,6 @@ def ask(
     Raises:
         ValueError: for an empty or too long name or condition, or when there is nothing to compare with. The message
             is a sentence to show to the user.
-
     """
     name, condition = " ".join(name.split()), " ".join(condition.split())
     if not name or not condition:

@@ -116,7 +116,6 @@ def pair_rows(
 
     Returns:
         The rows, or None when no text pairs a patient with a condition.
-
     """
     held = {row.patient_id: set(row.icd_codes) for row in patients.dropna(subset="full_name").itertuples()}
     pools = {split: list(group["patient_id"]) for split, group in patients.groupby("split")}

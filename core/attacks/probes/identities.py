@@ -39,7 +39,6 @@ class Identities:
             (conditions,).
         other: for each patient, the place of another patient of the same split and title, whose name is used in the
             control “another name”: (patients,).
-
     """
 
     patients: pd.DataFrame
@@ -71,7 +70,6 @@ def identities(target: Target) -> Identities:
 
     Raises:
         NotPossible: when there is nobody to ask about.
-
     """
     return target.once("probes: identities", lambda: _identities(target))
 

@@ -36,7 +36,6 @@ def regression_scores(features: np.ndarray, labels: np.ndarray, train: np.ndarra
 
     Raises:
         NotPossible: when the training half lacks one of the two labels.
-
     """
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline

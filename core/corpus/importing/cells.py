@@ -50,7 +50,6 @@ def read_date(cell: str) -> Day:
     Raises:
         ValueError: for a day that does not exist (31/31/2020), words (yesterday), a two-digit year, and a spreadsheet's
             serial number.
-
     """
     text = cell.strip()
     written = text
@@ -105,7 +104,6 @@ def read_age(cell: str) -> int:
 
     Raises:
         ValueError: for anything else, and for more than `OLDEST` years.
-
     """
     text = cell.strip()
     folded = text.lower()

@@ -57,7 +57,6 @@ class Column:
         Raises:
             BadNotes: if the cell is not a date, or if the column has the day first in one row and the month first in
                 another.
-
         """
         day = self.read(row, cell, read_date)
         if day.order and day.order not in self._orders:

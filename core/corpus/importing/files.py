@@ -69,7 +69,6 @@ def chunks(
         BadNotes: for a missing or duplicate column, no rows, an encoding other than UTF-8, a NUL byte, a line or cell
             that is too long, a row with too few or too many cells, a damaged file, or one that expands to more than
             `most_bytes` or `MOST_RATIO` times its size.
-
     """
     wanted = list(dict.fromkeys(names))
     available = header(path)

@@ -55,7 +55,6 @@ def read_identifiers(path: Path, remarks: Remarks | None = None) -> Identifiers:
             two rows that contradict each other about a patient; an admission of two patients; a cell that is not a
             valid date, age, sex or code; and a table without a column of patient ids, without any known column, or with
             one of them twice.
-
     """
     names = header(path)
     by_name = {name.lower().strip().replace(" ", "_"): name for name in names}

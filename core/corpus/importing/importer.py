@@ -80,7 +80,6 @@ def read_notes(path: Path | str, **columns: Any) -> Corpus:
 
     Raises:
         BadNotes: with a sentence that names the file, row and column; nothing is kept.
-
     """
     mapping = {name: columns.pop(name) for name in COLUMNS if name in columns}
     with tempfile.TemporaryDirectory(prefix="phi-leak-lab-") as folder:
@@ -122,7 +121,6 @@ def import_notes(
     Raises:
         BadNotes: with a sentence that names the file, row and column.
         ValueError: an option out of range.
-
     """
     path = Path(path)
     _check_options(population, canaries, deduplicate)

@@ -55,7 +55,6 @@ class MemoryWatch:
         Raises:
             BadNotes: if the file's notes, extrapolated from those read so far, would need too much memory. Patients are
                 not extrapolated, since the remaining notes may be theirs.
-
         """
         for text in texts:
             self._notes += 1

@@ -51,7 +51,6 @@ def read_mimic(
 
     Raises:
         BadNotes: naming the missing file, or the file, row and column of what is wrong.
-
     """
     files = {name: _needed(folder, name) for name in TABLES}
     people = _people(files["PATIENTS"], most_bytes)

@@ -68,7 +68,6 @@ def read_file(
 
     Raises:
         BadNotes: for anything wrong in the file.
-
     """
     chosen = _chosen_columns(path, given)
     watch, wordless = MemoryWatch(path.name), _Wordless(Column(path.name, chosen["note"], remarks))

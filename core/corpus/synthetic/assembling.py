@@ -59,7 +59,6 @@ def notes_of_patient(spec: CorpusSpec, patient: Patient, *, count: int | None = 
         count: the number of notes, the first of which then names the patient (for canary patients). If None it is drawn
             from 1 + Poisson(Gamma) with mean `spec.notes_per_patient`, so that some patients have many. The variant
             `template-only` ignores it: there is one note for each code.
-
     """
     rng = random.Random(f"{spec.seed}/notes/{patient.patient_id}")
     if spec.variant == "template-only":

@@ -30,7 +30,6 @@ def draw(spec: CorpusSpec) -> pd.DataFrame:
 
     Raises:
         ValueError: when there are more canaries than words that can begin a separate space.
-
     """
     words = random.Random(f"{spec.seed}/canary words").sample(_WORDS, len(_WORDS))
     if spec.canaries > len(words) * len(FORMS):

@@ -37,7 +37,6 @@ def write_large(spec: CorpusSpec, folder: Path, on_progress: Callable[[int, int]
         spec: the cohort.
         folder: an existing folder.
         on_progress: called with (patients done, patients) after every chunk; an exception from it stops the work.
-
     """
     canaries = draw(spec)
     total = spec.patients + spec.population + spec.canary_patients

@@ -104,7 +104,6 @@ class Registry:
 
         Raises:
             ValueError: when there are more people than distinct values.
-
         """
         rng = random.Random(f"{self.seed}/record/{number}")
         use, rank = ("patient", number) if canary is None else ("canary", canary)

@@ -50,7 +50,6 @@ def defended(notes: pd.DataFrame, defence: DefenceSpec | None) -> pd.DataFrame:
 
     Raises:
         ValueError: when no note is left.
-
     """
     if defence is None:
         return notes

@@ -52,7 +52,6 @@ class IntervalEstimator:
 
         Yields:
             At most one figure.
-
         """
         known = np.isfinite(values)
         if not known.any():

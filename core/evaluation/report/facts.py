@@ -98,7 +98,6 @@ def build(
         ValueError: no runs, or runs of several cohorts; the text is a sentence.
         LedgerBroken: the cohort's ledger is damaged.
         AuditBroken: a run's stored audit is damaged.
-
     """
     if not runs:
         raise ValueError("a report is about at least one run: choose some")

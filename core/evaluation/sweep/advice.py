@@ -31,7 +31,6 @@ def compared_runs(sweep: Sweep, known: Sequence[Sweep]) -> tuple[str, ...]:
         sweep: the sweep.
         known: all sweeps (`core.evaluation.sweep.sweeps.sweeps_of`); of several per patient, the one with most runs is
             used.
-
     """
     ids = set(sweep.run_ids)
     if sweep.training is not None and sweep.privacy.unit == "note":
@@ -49,7 +48,6 @@ def advise(workspace: Workspace, found: pd.DataFrame, limits: Limits) -> Recomme
         workspace: the folder of runs and cohorts.
         found: the `measures` of the `compared_runs` of a sweep in `workspace`.
         limits: the reader's limits.
-
     """
     made = recommend(found, limits)
     sentences = list(made.sentences)

@@ -39,7 +39,6 @@ def measures(runs: Sequence[Run], control: Run | None, audits: Mapping[str, Stor
         Columns: those of `core.runs.queries.settings`, run_id, metric, arm (`run`), value, low, high, and of the
         strongest attack its name (attack), how many it was chosen from (attacks) and how many patients it judged
         (patients).
-
     """
     about = settings(list(runs)).set_index("run_id")
     runs = [run for run in runs if run.spec.vocabulary is None]  # nats per token do not compare across word lists
@@ -111,7 +110,6 @@ def utility_share(run: pd.DataFrame, base: pd.DataFrame, plain: pd.DataFrame, re
 
     Raises:
         ValueError: the frames share no note.
-
     """
     notes = run.index.intersection(base.index).intersection(plain.index)
     if notes.empty:

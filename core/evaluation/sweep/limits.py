@@ -21,7 +21,6 @@ class Limits:
 
     Raises:
         ValueError: no risk is limited, a risk is unknown, or a limit or the use case is out of range.
-
     """
 
     risks: Mapping[str, float]

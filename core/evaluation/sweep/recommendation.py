@@ -56,7 +56,6 @@ def recommend(found: pd.DataFrame, limits: Limits) -> Recommendation:
 
     Returns:
         The recommendation. If no ε meets the limits, `epsilon` is None and the sentences say what fails.
-
     """
     wanted = {**limits.risks, UTILITY: limits.utility}
     kept = _most_attacked(found[found["metric"].isin(wanted) & (found["epsilon"] > 0)])

@@ -68,7 +68,6 @@ def interpolate(curve: pd.DataFrame, epsilon: float) -> Estimate:
 
     Raises:
         ValueError: ε ≤ 0, or an empty or mixed curve.
-
     """
     if not epsilon > 0:
         raise ValueError(f"ε must be above 0 (∞ = no privacy), not {epsilon}")
@@ -119,7 +118,6 @@ def recovered(pp_base: np.ndarray, pp_private: np.ndarray, pp_plain: np.ndarray)
 
     Raises:
         ValueError: shapes differ, or training without privacy learned nothing.
-
     """
     base, private, plain = (
         np.log(np.atleast_1d(np.asarray(pp, dtype=float))) for pp in (pp_base, pp_private, pp_plain)

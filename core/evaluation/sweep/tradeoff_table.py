@@ -50,7 +50,6 @@ def tradeoff_table(metrics: pd.DataFrame) -> dict[str, dict[str, Figure]]:
 
     Raises:
         ValueError: runs are missing; the text names them.
-
     """
     if metrics.empty:
         raise ValueError("there are no runs for the table: train them first")

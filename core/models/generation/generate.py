@@ -55,7 +55,6 @@ def sample(
 
     Raises:
         ValueError: for a masked model, settings out of range, or a prompt that does not fit into the context.
-
     """
     if not lm.causal:
         raise ValueError(f"a {lm.kind} model does not continue a text: use gibbs or fill_masks")

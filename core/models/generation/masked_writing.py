@@ -22,7 +22,6 @@ def fill_masks(lm: LanguageModel, text: str, top: int = 10) -> list[list[tuple[s
 
     Raises:
         ValueError: for a causal model, a text without `[MASK]`, or one longer than the context.
-
     """
     _check_masked(lm)
     ids = [lm.tokenizer.cls_token_id, *_encode_with_masks(lm, text), lm.tokenizer.sep_token_id]
@@ -59,7 +58,6 @@ def gibbs(
 
     Raises:
         ValueError: as `sample` does, and when prompt and new tokens together exceed the context.
-
     """
     _check_masked(lm)
     check(prompts, seeds, new_tokens=new_tokens, temperature=temperature, top_k=top_k, top_p=1.0)

@@ -85,7 +85,6 @@ def _composed(mechanisms: Sequence[NoisyMechanism], delta: float) -> tuple[float
 
     Raises:
         ValueError: for mixed units or a δ outside (0, 1).
-
     """
     history = history_of(mechanisms)
     spent, spent_delta = _added(mechanisms)
@@ -129,7 +128,6 @@ def history_of(mechanisms: Sequence[NoisyMechanism]) -> dict[tuple[float, float]
 
     Raises:
         ValueError: if units differ, because their guarantees refer to different neighbours.
-
     """
     if len({mechanism.unit for mechanism in mechanisms}) > 1:
         raise ValueError("guarantees for notes and guarantees for patients do not add up: compose each unit by itself")

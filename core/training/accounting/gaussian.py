@@ -44,7 +44,6 @@ def epsilon(
 
     Raises:
         ValueError: for arguments that are out of range.
-
     """
     return epsilon_with_method(
         noise_multiplier=noise_multiplier, sample_rate=sample_rate, steps=steps, delta=delta, accountant=accountant
@@ -107,7 +106,6 @@ def noise_multiplier(
 
     Raises:
         ValueError: when the target is not a positive number or cannot be met with any σ up to 10⁷.
-
     """
     if not (math.isfinite(target_epsilon) and target_epsilon > 0):
         raise ValueError(f"the target ε must be a number above 0, not {target_epsilon}")

@@ -27,7 +27,6 @@ def patient_epsilon(mechanisms: Sequence[NoisyMechanism], notes: int, delta: flo
 
     Raises:
         ValueError: for mechanisms that protect patients, fewer than 1 note, or a δ outside (0, 1).
-
     """
     if notes < 1:
         raise ValueError(f"a patient has at least one note, not {notes}")

@@ -238,7 +238,6 @@ def both_directions(
 
     Returns:
         (removed, added), or None where no grid that fits in memory has an answer.
-
     """
     counts = np.array(steps, dtype=np.float64)
     tail = max(1e-300, NEGLIGIBLE * delta / (4 * float(counts.sum())))

@@ -94,7 +94,6 @@ def discretise(step: Step, h: float, tail: float, largest: int) -> tuple[Losses,
 
     Returns:
         (removed, added), or None where more than `largest` cells are needed.
-
     """
     reach = -float(ndtri(tail)) * step.sigma
     least = step.log_weights[0]

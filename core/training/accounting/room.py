@@ -21,7 +21,6 @@ def room(mechanisms: Sequence[Mechanism], like: Mechanism, budget: float, delta:
 
     Raises:
         ValueError: for a budget that is not above 0.
-
     """
     if not (math.isfinite(budget) and budget > 0):
         raise ValueError(f"a budget must be a number above 0, not {budget}")

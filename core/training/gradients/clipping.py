@@ -110,7 +110,6 @@ class Clipper:
         Raises:
             ValueError: if there is not one loss for each example (a scalar would clip nothing), or if a layer did not
                 see one row for each example.
-
         """
         calls, self._calls = self._calls, {}
         if losses.dim() != 1 or len(losses) != len(unit_ids):
@@ -144,7 +143,6 @@ class Clipper:
         Raises:
             ValueError: if a unit was already clipped in this logical batch, or a layer ran in some pieces only.
             TrainingDiverged: if a norm is not finite.
-
         """
         if not self._pieces:
             return torch.zeros(0, dtype=torch.float64)
@@ -174,7 +172,6 @@ class Clipper:
 
         Raises:
             ValueError: when `backward` has seen no example.
-
         """
         if not self._pieces:
             raise ValueError("there are no gradients: call backward() first")

@@ -35,7 +35,6 @@ def layers_of(model: nn.Module) -> list[LayerGradients]:
     Raises:
         UnsupportedLayer: naming the layer, when a trainable parameter belongs to an unknown kind of layer, or is shared
             in any way other than between an embedding and one output layer.
-
     """
     owners: dict[nn.Parameter, list[tuple[str, nn.Module]]] = {}
     strays: list[tuple[str, nn.Module, nn.Parameter]] = []

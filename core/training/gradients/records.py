@@ -70,7 +70,6 @@ class Vectors:
 
         Returns:
             These gradients (B, d), as a view of the matrix.
-
         """
         columns = slice(self._used, self._used + parameter.numel())
         first = 0

@@ -67,7 +67,6 @@ def ranked(pieces: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray, list[n
     Returns:
         The names (U,) in this order; the number of examples of each unit in each piece (U, pieces); and for each piece
         the place of its examples' units in the order, (B_piece,).
-
     """
     names, first_seen, inverse = np.unique(np.concatenate(pieces), return_index=True, return_inverse=True)
     piece = np.repeat(np.arange(len(pieces)), [len(ids) for ids in pieces])

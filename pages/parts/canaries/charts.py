@@ -33,7 +33,6 @@ def exposure(figures: Mapping[str, pd.DataFrame], *, most: float | None) -> go.F
     Args:
         figures: The table of `exposure_by_copies` by run name; exposure in bits.
         most: The highest possible exposure in bits, drawn as a line; None for none.
-
     """
     figure = go.Figure()
     copies = sorted({int(n) for table in figures.values() for n in table.loc[table["arm"] == "run", "insertions"]})

@@ -52,7 +52,6 @@ def show(
 
     Returns:
         The selection (clicked points), or the element if `on_select` is `"ignore"`.
-
     """
     return st.plotly_chart(dressed(figure), width="stretch", key=key, alt=alt, config=CONFIG, on_select=on_select)
 

@@ -17,7 +17,6 @@ def data_table(frame: pd.DataFrame, *, name: str, label: str = "The numbers behi
         frame: The table.
         name: The download's file name without `.csv`, and part of its key: unique on a page.
         label: The title of the fold.
-
     """
     with st.expander(label):
         st.dataframe(frame, hide_index=True, alt=label)
@@ -31,7 +30,6 @@ def csv_button(frame: pd.DataFrame | Callable[[], pd.DataFrame], *, name: str, l
         frame: The table, or a function that returns it, which is called on click.
         name: The file name without `.csv`, and part of the widget's key.
         label: The button's label.
-
     """
     st.download_button(
         label,

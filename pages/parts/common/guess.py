@@ -21,7 +21,6 @@ def first(
 
     Returns:
         The chosen answer; empty if the user skipped the question, None while it is open.
-
     """
     if given(key) is None:
         with st.container(border=True):

@@ -113,7 +113,6 @@ def page(title: str, question: str, *, icon: str | None = None) -> None:
         title: The heading, also the title of the browser tab.
         question: The question that the page answers, in one or two sentences.
         icon: A Material icon before the heading.
-
     """
     st.set_page_config(page_title=f"{title} · PHI Leak Lab", page_icon=ICON, layout="wide")
     if not st.session_state.get(_REGISTERED):

@@ -35,7 +35,6 @@ def strips(progress: Progress, *, copies: Mapping[str, int], budget: float | Non
         copies: How often each canary was planted; 0 for those that the coin left out.
         budget: The target ε; None if the run has a given σ or no privacy.
         private: Whether the run is trained with privacy.
-
     """
     figure = make_subplots(rows=3, shared_xaxes=True, vertical_spacing=0.1, subplot_titles=TITLES)
     _loss(figure, progress)

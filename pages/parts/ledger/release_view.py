@@ -31,7 +31,6 @@ def show(ledger: Ledger, runs: Sequence[Run], entered: set[str], *, delta: float
         entered: The ids of the runs that are in the ledger.
         delta: The δ of the totals.
         budget: The ε that must not be exceeded.
-
     """
     st.subheader("Release a model")
     st.markdown(

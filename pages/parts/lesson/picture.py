@@ -20,7 +20,6 @@ def dots(frame: pd.DataFrame, axis: str, *, shares: bool) -> go.Figure:
         frame: The rows; `arm` is `run`, `private` or `control`.
         axis: The title of the axis.
         shares: Whether values are shares, which are drawn in percent.
-
     """
     figure = go.Figure()
     for arm in ("run", "private", "control"):

@@ -23,7 +23,6 @@ def begin(answers: Sequence[Sequence[str]]) -> None:
 
     Args:
         answers: The possible answers of each step.
-
     """
     if _BEGUN not in st.session_state:
         st.session_state[_BEGUN] = True

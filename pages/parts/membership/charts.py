@@ -40,7 +40,6 @@ def roc(
         corners: The exact curves (`core.evaluation.membership.curve.steps`) by the same keys.
         ceilings: What each guarantee allows, by number and name of the run.
         log: Whether both axes are logarithmic.
-
     """
     figure = go.Figure()
     attacks = list(dict.fromkeys(attack for _, _, attack in curves))
@@ -137,7 +136,6 @@ def attacks(tables: Mapping[str, pd.DataFrame], order: Sequence[str]) -> go.Figu
     Args:
         tables: By run name, a table with the columns attack, access, value, low, high.
         order: The attacks from top to bottom.
-
     """
     figure = go.Figure()
     places = {attack: at for at, attack in enumerate(order)}

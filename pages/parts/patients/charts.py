@@ -24,7 +24,6 @@ def bars(table: pd.DataFrame, control: pd.DataFrame | None, selected: int | None
         table: The table of `core.evaluation.rarity.leakage.leakage`.
         control: The same table for the public model; None if there is none.
         selected: The selected bucket, from 0; None for all.
-
     """
     kept = table[table["kept"]]
     figure = go.Figure()

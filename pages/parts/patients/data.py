@@ -186,7 +186,6 @@ def patient(run: Run, attack: str, patient_id: str, *, all_attacks: bool = True)
 
     Returns:
         The row of `PatientTables.in_bucket`; None if the attack has no score for the patient.
-
     """
     made = attacks(run)
     if attack not in made:

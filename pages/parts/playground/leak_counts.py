@@ -56,7 +56,6 @@ def attempts(answers: Sequence[Answer], splits: pd.Series) -> dict[str, MetricRo
 
     Returns:
         The rows `run`, `heldout` (scaled to the number of members) and `raw` (held out, not scaled).
-
     """
     return rates(counted(answers, splits), splits)
 

@@ -100,7 +100,6 @@ def answer_queued(
         samples: Samples per model.
         first_seed: The seed of the first sample; the others follow.
         sampling: How texts are sampled.
-
     """
     prompt = st.session_state.pop("queued", None)
     if prompt is None:

@@ -108,7 +108,6 @@ class Classroom:
         Args:
             code: The room's code.
             samples: What determines each sample's text; anything with a `repr`.
-
         """
         return self._change(code, lambda room: [_is_new(room, sample) for sample in samples])
 

@@ -94,7 +94,6 @@ def linked_pair(
         now: the figures at the slider's ε, by metric.
         at: the slider's ε.
         seeds: the figures of each run (epsilon, seed, metric, value), drawn as small open circles.
-
     """
     axis = EpsilonAxis(points["epsilon"].tolist())
     figure = make_subplots(rows=2, shared_xaxes=True, vertical_spacing=0.07, row_heights=[0.46, 0.54])

@@ -29,7 +29,6 @@ def side_by_side(sweep: Sweep, epsilon: float) -> Callable[[], None]:
     Returns:
         A function to call after the charts are drawn: the accountants take seconds to load, and no chart should wait
         for them. Once they are loaded, it does nothing.
-
     """
     privacy, runs = sweep.privacy, _trained_at(sweep, epsilon)
     promised, measured = st.columns(2, gap="medium")

@@ -223,7 +223,6 @@ def preview(
 
     Raises:
         ValueError: The settings cannot be trained; the message is a sentence.
-
     """
     from core.models.word_noise import WordNoise
     from core.training import plan

@@ -19,7 +19,6 @@ def choose_words(kind: ModelKind, privacy: PrivacySpec) -> VocabularySpec | None
 
     Raises:
         ValidationError: A setting is invalid.
-
     """
     if kind == "gpt2":
         return None

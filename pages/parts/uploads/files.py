@@ -61,7 +61,6 @@ def on_disk(box: str, files: Sequence[UploadedFile]) -> Path:
     Raises:
         BadNotes: There are several files that are not the tables of MIMIC-III.
         DiskFull: The disk is full.
-
     """
     key = tuple(sorted(file.file_id for file in files))
     kept = st.session_state.setdefault(_KEPT, {})
