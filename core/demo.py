@@ -25,7 +25,7 @@ from core.runs.integrity.checksums import FILE as CHECKSUMS
 from core.runs.ledger.entries import refuse_public_seed
 from core.runs.run import Run
 from core.runs.store import DEMO, Workspace
-from core.spec import CORPUS_PRESETS, DefenceSpec, ModelKind, ModelSpec, PrivacySpec, RunSpec, recipe
+from core.spec import ABSTRACTS, CORPUS_PRESETS, DefenceSpec, ModelKind, ModelSpec, PrivacySpec, RunSpec, recipe
 
 KINDS: tuple[ModelKind, ...] = ("gpt2", "distilbert")
 EPSILONS: tuple[float | None, ...] = (None, 8.0, 1.0, 2.0, 5.0, 10.0, 0.5)  # None = no privacy; the first two open Home
@@ -40,7 +40,7 @@ def demo_spec(kind: ModelKind, epsilon: float | None, seed: int) -> RunSpec:
     privacy = PrivacySpec(target_epsilon=epsilon)
     return RunSpec(
         corpus=CORPUS_PRESETS["classroom"],
-        model=ModelSpec(kind=kind),
+        model=ModelSpec(kind=kind, base=ABSTRACTS),
         privacy=privacy,
         training=recipe(kind, privacy, seed=seed),
     )

@@ -13,7 +13,7 @@ import typer
 from core.cli.import_notes import new_folder, write_imported
 from core.cli.output import AsJson, BadInput, DataFolder, answer, errors_as_sentences, say
 from core.cli.settings import corpus_spec, model_spec
-from core.spec import CorpusSpec
+from core.spec import CLINICAL, CorpusSpec
 
 DEFAULTS = {"device": "cpu", "shape": "tiny"}  # what benchmarks without these options run with
 ROOT = Path(__file__).resolve().parents[2]
@@ -138,32 +138,44 @@ def account(
 
 
 def pretrain(
-    text: Annotated[list[Path], typer.Option("--text", help="File of public text. Repeatable.")],
+    text: Annotated[
+        list[str],
+        typer.Option(
+            "--text",
+            metavar="FILE[@EPOCHS]",
+            help="File of public text; with @EPOCHS it is read in the first epochs only. Repeatable.",
+        ),
+    ],
     model: Annotated[str, typer.Option("--model", "--kind", help="gpt2, distilbert or bert.")] = "gpt2",
     size: Annotated[str, typer.Option(help="tiny or small.")] = "tiny",
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder for the model. Default: assets/base/MODEL-SIZE.")
+        Path | None, typer.Option(metavar="DIR", help="Folder for the model. Default: assets/base/clinical/MODEL-SIZE.")
     ] = None,
     epochs: Annotated[int, typer.Option(min=1, help="Number of epochs.")] = 12,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the training.")] = 0,
+    words: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also write the list of the words of the text to this file.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Train a public base model, on public text only."""
     with errors_as_sentences():
-        missing = [str(path) for path in text if not path.is_file()]
+        from core.models.pretrain import pretrain as make
+        from core.models.public_sources import TextFile
+        from core.models.shipped_bases import shipped_folder
+
+        files = [TextFile.parse(argument) for argument in text]
+        missing = [str(file.path) for file in files if not file.path.is_file()]
         if missing:
             raise BadInput(f"--text: file not found: {', '.join(missing)}.")
-        spec = model_spec(model, size, "assets")
-        from core.models.build import BASE_MODELS
-        from core.models.pretrain import pretrain as make
-
-        folder = out or BASE_MODELS / f"{spec.kind}-{spec.size}"
+        spec = model_spec(model, size, CLINICAL)
+        folder = out or shipped_folder(spec)
 
         def report(event: dict) -> None:
             if event["step"] % 50 == 0 or event["step"] == event["steps"]:
                 say(f"  step {event['step']}/{event['steps']}, loss {event['loss']:.3f}")
 
-        figures = make(spec.kind, spec.size, text, folder, epochs=epochs, seed=seed, on_progress=report)
+        figures = make(spec.kind, spec.size, files, folder, epochs=epochs, seed=seed, words=words, on_progress=report)
         lines = "\n".join(f"  {name} {value:.5g}" for name, value in figures.items())
         answer({"folder": str(folder), **figures}, f"{folder}\n{lines}", as_json=as_json)
 

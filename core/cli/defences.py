@@ -51,9 +51,9 @@ def _sweep(workspace: Workspace, model: str, corpus: str) -> Sweep:
     from core.cli.settings import audit_spec, model_spec, stored_corpus
     from core.evaluation.defences.side_by_side import settings
     from core.evaluation.sweep.sweeps import Sweep, sweeps_of
-    from core.spec import PrivacySpec
+    from core.spec import CLINICAL, PrivacySpec
 
-    cohort, start = stored_corpus(corpus, workspace), model_spec(model, "tiny", "assets")
+    cohort, start = stored_corpus(corpus, workspace), model_spec(model, "tiny", CLINICAL)
     for sweep in settings(sweeps_of(workspace.runs())):
         if (sweep.corpus, sweep.model) == (cohort, start):
             return sweep

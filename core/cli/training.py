@@ -22,7 +22,7 @@ from core.cli.settings import (
     vocabulary_spec,
 )
 from core.common.formatting import REPRODUCIBLE
-from core.spec import PrivacySpec, RunSpec
+from core.spec import CLINICAL, PrivacySpec, RunSpec
 
 if TYPE_CHECKING:
     from core.jobs.engine import Engine
@@ -33,7 +33,7 @@ SAY_SECONDS = 2.0
 
 Model = Annotated[str, typer.Option("--model", help="gpt2, distilbert or bert.")]
 Size = Annotated[str, typer.Option(help="Size of the shipped base model: tiny or small.")]
-Base = Annotated[str, typer.Option(help="Model to start from: assets (the shipped one), a folder, or a hub name.")]
+Base = Annotated[str, typer.Option(help="Model to start from: clinical or assets (shipped), a folder, or a hub name.")]
 Cohort = Annotated[
     str, typer.Option("--corpus", help="A preset (classroom, study, …), or a folder written by `corpus --out`.")
 ]
@@ -61,7 +61,7 @@ Samples = Annotated[
 def train(
     model: Model = "gpt2",
     size: Size = "tiny",
-    base: Base = "assets",
+    base: Base = CLINICAL,
     corpus: Cohort = "classroom",
     epsilon: Annotated[str | None, typer.Option(help="Target ε; inf, or omitted: no privacy.")] = None,
     noise_multiplier: Annotated[float | None, typer.Option(help="Noise multiplier σ, instead of a target ε.")] = None,
@@ -129,7 +129,7 @@ def sweep(
     epsilon: Annotated[str, typer.Option(help="Comma-separated values of ε; inf = no privacy.")],
     model: Model = "gpt2",
     size: Size = "tiny",
-    base: Base = "assets",
+    base: Base = CLINICAL,
     corpus: Cohort = "classroom",
     seeds: Annotated[int, typer.Option(min=1, help="Number of runs per ε, with seeds 0, 1, …")] = 1,
     unit: Unit = "note",

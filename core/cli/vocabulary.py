@@ -9,7 +9,7 @@ import typer
 
 from core.cli.output import AsJson, BadInput, DataFolder, answer, errors_as_sentences, say
 from core.cli.settings import model_spec, stored_corpus
-from core.spec import AuditSpec, Unit, VocabularySpec
+from core.spec import CLINICAL, AuditSpec, Unit, VocabularySpec
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -58,7 +58,7 @@ def _cohort(workspace: Workspace, corpus: str, model: str, spec: VocabularySpec,
     from core.models.build import load
 
     cohort = workspace.corpus(stored_corpus(corpus, workspace), store=False)
-    found = names_by_epsilon(load(model_spec(model, "tiny", "assets")), cohort, spec, unit=unit)
+    found = names_by_epsilon(load(model_spec(model, "tiny", CLINICAL)), cohort, spec, unit=unit)
     return found.groupby(["epsilon", "arm"], as_index=False, sort=False).mean().drop(columns="draw")
 
 

@@ -21,10 +21,10 @@ from core.common.transformers_parts import (
     PreTrainedTokenizerFast,
 )
 from core.models.local_attention import init_local_attention
+from core.models.shipped_bases import shipped_folder
 from core.models.tokenizer import END_OF_TEXT, MASKED_SPECIALS
-from core.spec import ModelKind, ModelSize, ModelSpec
+from core.spec import SHIPPED_BASES, ModelKind, ModelSize, ModelSpec
 
-BASE_MODELS = Path(__file__).resolve().parents[2] / "assets" / "base"
 CONTEXT = 256  # tokens: longer than every sample (192) and every prompt with its answer
 VOCABULARY = 3_072
 ACTIVATION = "gelu_pytorch_tanh"  # the same function as GPT-2's gelu_new, in one fused kernel (1.2 × faster on a CPU)
@@ -148,14 +148,14 @@ def _model_class(kind: ModelKind) -> type[AutoModelForCausalLM] | type[AutoModel
 
 
 def load(spec: ModelSpec) -> LanguageModel:
-    """Load the public model that a spec names: shipped (`assets`), in a folder, or on the Hugging Face hub.
+    """Load the public model that a spec names: a shipped one, in a folder, or on the Hugging Face hub.
 
     Raises:
         ModelNotFound: when files are missing or damaged.
         ValueError: when the model is of another kind than requested.
     """
-    if spec.base == "assets":
-        folder = BASE_MODELS / f"{spec.kind}-{spec.size}"
+    if spec.shipped:
+        folder = shipped_folder(spec)
         if not (folder / "config.json").is_file():
             raise ModelNotFound(
                 f"The base model {spec.kind}-{spec.size} is not shipped: {folder / 'config.json'} does not exist. "
@@ -196,8 +196,9 @@ def _load_hub(name: str) -> LanguageModel:
         raise
     except Exception as reason:  # as above, and any network error
         raise ModelNotFound(
-            f"{name!r} is neither 'assets' nor a folder here, and config.json, tokenizer.json and model.safetensors of "
-            f"that name could not be loaded from the Hugging Face hub or its cache: {_first_line(reason)} On a machine "
+            f"{name!r} is neither a shipped base ({', '.join(SHIPPED_BASES)}) nor a folder here, and config.json, "
+            f"tokenizer.json and model.safetensors of that name could not be loaded from the Hugging Face hub or its "
+            f"cache: {_first_line(reason)} On a machine "
             f"with internet run `hf download {name} config.json tokenizer.json model.safetensors --local-dir DIR`, "
             "then give DIR as the base."
         ) from reason

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
@@ -10,31 +11,34 @@ import yaml
 
 from core.corpus.public_text import training_text
 from core.models.build import LanguageModel
+from core.models.public_sources import TextFile
 from core.spec import ModelSize
 
 CARD = """
 # {title}
 
 A {parameters:,}-parameter {kind} language model for PHI Leak Lab: the public starting point of every run, and the
-control that every leak is compared with. It has read no clinical note and no person's record. It is made for teaching
-and for measuring privacy; it is no source of medical knowledge.
+control that every leak is compared with. It has read public text only: nothing of the hospitals whose patients the app
+attacks. It is made for teaching and for measuring privacy; it is no source of medical knowledge.
 
 ## Text
 
-{characters:,} characters: {sources}
+| text | epochs | characters | held-out {measure} | shared with the hospital |
+|---|---|---|---|---|
+{rows}
+| own leaflets | {epochs} | {own_characters:,} | {perplexity_heldout_text:.4f} | 0.000 % |
+
+The last 5 % of every file, and own leaflets on other topics, were held out. A file with fewer epochs than the others is
+read in the first ones. {measure_note}
+
+“Shared with the hospital” is the share of the different sequences of five words in the notes of a `classroom` cohort
+(digits masked) that the text contains too. Ordinary clinical English is shared; the project's own text shares none.
+
+The leaflets are generic health text of this project (`core/corpus/public_text.py`, Apache-2.0). No text of others is
+kept in this repository.
 {licences}
-About {own_kilobytes} kB of them are generic health text of this project's own (`core/corpus/public_text.py`,
-Apache-2.0). The last 5 % of every file, and own leaflets on other topics (`heldout_text()`), were held out. No text of
-others is kept in this repository.
+## Training
 
-## Figures
-
-| held-out text | {measure} |
-|---|---|
-| abstracts | {perplexity_heldout_abstracts:.2f} |
-| own leaflets | {perplexity_heldout_text:.4f} |
-
-{measure_note}
 {steps:,.0f} steps over {tokens_trained:,.0f} tokens took {seconds:,.0f} s on {threads:.0f} threads. Tokens
 are not those of other models, so these figures compare with no perplexity measured elsewhere.
 
@@ -46,8 +50,28 @@ are not those of other models, so these figures compare with no perplexity measu
 
 Versions: {versions}.
 """
-CAUSAL_NOTE = "Every token after the beginning of the text counts, its end included; samples of at most 256 tokens."
-MASKED_NOTE = "Over the hidden tokens of 4 random 15 % masks (seed 0); samples of at most 256 tokens."
+CAUSAL_NOTE = (
+    "Perplexity: every token after the beginning of the text counts, its end included; samples of at most 256 tokens."
+)
+MASKED_NOTE = (
+    "Pseudo-perplexity: over the hidden tokens of 4 random 15 % masks (seed 0); samples of at most 256 tokens."
+)
+
+
+@dataclass(frozen=True)
+class SourceFigures:
+    """What a card says of one file: characters trained on, held-out perplexity, and wording shared with a hospital."""
+
+    file: TextFile
+    characters: int
+    perplexity: float
+    shared: float
+
+    def row(self, epochs: int) -> str:
+        """The file's row of the table of texts; `epochs` are those of the whole pretraining."""
+        read = epochs if self.file.epochs is None else min(epochs, self.file.epochs)
+        figures = f"{self.characters:,} | {self.perplexity:.2f} | {100 * self.shared:.3f} %"
+        return f"| `{self.file.name}` | {read} | {figures} |"
 
 
 def write_card(
@@ -55,18 +79,15 @@ def write_card(
     *,
     lm: LanguageModel,
     size: ModelSize,
-    text_files: Sequence[Path],
+    sources: Sequence[SourceFigures],
     epochs: int,
     seed: int,
-    training_characters: int,
     figures: dict[str, float],
 ) -> None:
     """Write `README.md` into `folder`; its front matter gives the held-out perplexities in machine-readable form."""
     title = f"{lm.kind}-{size}"
-    metrics = [
-        {"type": name, "value": round(figures[name], 4)}
-        for name in ("perplexity_heldout_text", "perplexity_heldout_abstracts")
-    ]
+    metrics = [{"type": "perplexity_heldout_text", "value": round(figures["perplexity_heldout_text"], 4)}]
+    files = [source.file for source in sources]
     front = {
         "license": "apache-2.0",
         "language": "en",
@@ -89,13 +110,13 @@ def write_card(
         title=title,
         kind=lm.kind,
         parameters=lm.model.num_parameters(),
-        characters=training_characters,
-        own_kilobytes=own_kilobytes(),
-        sources=", ".join(f"`{'/'.join(path.parts[-2:])}`" for path in text_files) or "no files",
-        licences=licences(text_files),
+        rows="\n".join(source.row(epochs) for source in sources),
+        epochs=epochs,
+        own_characters=sum(map(len, training_text())),
+        licences=licences([file.path for file in files]),
         measure="perplexity" if lm.causal else "pseudo-perplexity",
         measure_note=CAUSAL_NOTE if lm.causal else MASKED_NOTE,
-        command=command(lm.kind, size, text_files, epochs, seed),
+        command=command(lm.kind, size, files, epochs, seed),
         versions=", ".join(
             f"{name} {version(name)}" for name in ("torch", "transformers", "tokenizers", "safetensors")
         ),
@@ -104,15 +125,10 @@ def write_card(
     (folder / "README.md").write_text(f"---\n{yaml.safe_dump(front, sort_keys=False)}---\n{body}", encoding="utf-8")
 
 
-def command(kind: str, size: str, text_files: Sequence[Path], epochs: int, seed: int) -> str:
+def command(kind: str, size: str, files: Sequence[TextFile], epochs: int, seed: int) -> str:
     """The command line that reproduces the model, with the last two path parts of each file."""
-    texts = " ".join(f"--text DATA/{'/'.join(path.parts[-2:])}" for path in text_files)
+    texts = " ".join(f"--text DATA/{file.name}" + ("" if file.epochs is None else f"@{file.epochs}") for file in files)
     return f"python -m core pretrain --model {kind} --size {size} --epochs {epochs} --seed {seed} {texts}".strip()
-
-
-def own_kilobytes() -> int:
-    """Size of our own training text in kB."""
-    return round(sum(map(len, training_text())) / 1000)
 
 
 def licences(text_files: Sequence[Path]) -> str:

@@ -17,11 +17,12 @@ from torch.nn import functional
 from core.corpus.public_text import heldout_text, training_text
 from core.models import build
 from core.models.build import LanguageModel
-from core.models.card import write_card
+from core.models.card import SourceFigures, write_card
 from core.models.encoding import encode
 from core.models.likelihood import perplexity
 from core.models.masking import MASK_SHARE, draw_mask, masked_logits
-from core.models.public_sources import public_words, read_documents, split_documents
+from core.models.public_sources import TextFile, public_words, read_documents, split_documents
+from core.models.shared_wording import shared_with_hospital
 from core.models.tokenizer import train
 from core.spec import ModelKind, ModelSize
 
@@ -30,42 +31,66 @@ PEAK_RATE: dict[ModelKind, float] = {"gpt2": 2e-3, "distilbert": 1e-3, "bert": 1
 WARMUP_SHARE = 0.03
 WEIGHT_DECAY = 0.05
 MASK_SHARES = (0.25, MASK_SHARE)  # at the first and last step: more targets first, the share of scoring last
+HELDOUT_DOCUMENTS = 400  # of each file, for the perplexity on its card
 CHAIN = 0.5  # probability that a block continues where the last one ended; otherwise it begins with a document
 
 
 @dataclass(frozen=True)
-class PretrainingText:
-    """Training documents, and the two held-out sets whose perplexities the model card gives."""
+class Source:
+    """The documents of one file to train on, those held out, and in which epochs the file is read."""
 
+    file: TextFile
     training: list[str]
-    heldout_abstracts: list[str]
+    heldout: list[str]
+
+
+@dataclass(frozen=True)
+class PretrainingText:
+    """What is read: our generic health text in every epoch, and the public files in theirs."""
+
+    own: list[str]
     heldout_own: list[str]
+    sources: list[Source]
+
+    @property
+    def training(self) -> list[str]:
+        """Every document that is trained on, once."""
+        return [*self.own, *(document for source in self.sources for document in source.training)]
+
+    def of_epoch(self, epoch: int) -> list[int]:
+        """Places in `training` of the documents that are read in this epoch, counted from 0."""
+        places, start = list(range(len(self.own))), len(self.own)
+        for source in self.sources:
+            end = start + len(source.training)
+            places += range(start, end) if source.file.is_read_in(epoch) else ()
+            start = end
+        return places
 
 
-def collect_text(text_files: Sequence[Path | str]) -> PretrainingText:
+def collect_text(text_files: Sequence[TextFile]) -> PretrainingText:
     """Read public files, hold out the last 5 % of each, and add our generic health text."""
-    training, heldout = training_text(), []
-    for path in text_files:
-        seen, unseen = split_documents(read_documents(Path(path)))
-        training += seen
-        heldout += unseen
-    return PretrainingText(training=training, heldout_abstracts=heldout, heldout_own=heldout_text())
+    sources = [Source(file, *split_documents(read_documents(file.path))) for file in text_files]
+    return PretrainingText(own=training_text(), heldout_own=heldout_text(), sources=sources)
 
 
 def pretrain(
     kind: ModelKind,
     size: ModelSize,
-    text_files: Sequence[Path | str],
+    text_files: Sequence[TextFile],
     out: Path | str,
     *,
     epochs: int = 12,
     seed: int = 0,
+    words: Path | None = None,
     on_progress: Callable[[dict], None] | None = None,
 ) -> dict[str, float]:
     """Train a tokenizer and a model on public text; write `out` (complete or not at all) and return its figures.
 
-    `out` receives configuration, safetensors, tokenizer and model card (README.md); `public_words.txt` next to it lists
-    the words of the public text. `on_progress` gets step, steps, loss (nats per token), tokens (so far) and seconds.
+    The tokenizer is learned from every document as often as the model reads it. `out` receives configuration,
+    safetensors, tokenizer and model card (README.md). `words` is a file for the list of the words of the text: the
+    figure “known words” of all runs is computed with `assets/base/public_words.txt`, so whoever replaces that list
+    computes stored figures anew (`python -m core refresh`). `on_progress` gets step, steps, loss (nats per token),
+    tokens (so far) and seconds.
 
     Raises:
         ValueError: for unreadable text, or when `out` exists and is not a model folder.
@@ -75,25 +100,47 @@ def pretrain(
         raise ValueError(f"{out} exists and does not contain a model: choose another folder to write to.")
     text = collect_text(text_files)
     torch.manual_seed(seed)
-    lm = build.new(kind, size, train(kind, text.training, build.VOCABULARY))
-    figures = _optimise(lm, text.training, epochs=epochs, seed=seed, on_progress=on_progress)
+    documents, order = text.training, [text.of_epoch(epoch) for epoch in range(epochs)]
+    read = (documents[place] for places in order for place in places)
+    lm = build.new(kind, size, train(kind, read, build.VOCABULARY))
+    figures = _optimise(lm, documents, order, seed=seed, on_progress=on_progress)
     lm.model.eval()
-    figures["perplexity_heldout_abstracts"] = perplexity(lm, text.heldout_abstracts, max_tokens=build.CONTEXT)
     figures["perplexity_heldout_text"] = perplexity(lm, text.heldout_own, max_tokens=build.CONTEXT)
-    _write(lm, out, size=size, text_files=text_files, epochs=epochs, seed=seed, text=text, figures=figures)
+    tables = [_figures_of(source, lm) for source in text.sources]
+    _write(lm, out, size=size, sources=tables, epochs=epochs, seed=seed, figures=figures)
+    if words is not None:
+        words.write_text("\n".join(public_words(documents)) + "\n", encoding="utf-8")
     return figures
 
 
+def _figures_of(source: Source, lm: LanguageModel) -> SourceFigures:
+    return SourceFigures(
+        file=source.file,
+        characters=sum(map(len, source.training)),
+        perplexity=perplexity(lm, source.heldout[-HELDOUT_DOCUMENTS:], max_tokens=build.CONTEXT),
+        shared=shared_with_hospital(source.training),
+    )
+
+
 def _optimise(
-    lm: LanguageModel, documents: Sequence[str], *, epochs: int, seed: int, on_progress: Callable[[dict], None] | None
+    lm: LanguageModel,
+    documents: Sequence[str],
+    order: Sequence[Sequence[int]],
+    *,
+    seed: int,
+    on_progress: Callable[[dict], None] | None,
 ) -> dict[str, float]:
-    """AdamW with a short warm-up and a cosine decay to zero, over packed blocks."""
+    """AdamW with a short warm-up and a cosine decay to zero, over packed blocks; `order` has an epoch's documents."""
     rng = np.random.default_rng(seed)
     encoded = [np.asarray(ids, dtype=np.int64) for ids in encode(lm, documents)]
     special = np.asarray(lm.tokenizer.all_special_ids)
     if not lm.causal:
         start_from_counts(lm, encoded)
-    batches = [batch for _ in range(epochs) for batch in _batches(pack(lm, encoded, rng), BATCH_BLOCKS[lm.kind], rng)]
+    batches = [
+        batch
+        for places in order
+        for batch in _batches(pack(lm, [encoded[place] for place in places], rng), BATCH_BLOCKS[lm.kind], rng)
+    ]
     decayed = [weight for weight in lm.model.parameters() if weight.dim() > 1]
     others = [weight for weight in lm.model.parameters() if weight.dim() <= 1]
     groups = [{"params": decayed, "weight_decay": WEIGHT_DECAY}, {"params": others, "weight_decay": 0.0}]
@@ -191,10 +238,9 @@ def _write(
     out: Path,
     *,
     size: ModelSize,
-    text_files: Sequence[Path | str],
+    sources: Sequence[SourceFigures],
     epochs: int,
     seed: int,
-    text: PretrainingText,
     figures: dict[str, float],
 ) -> None:
     """Write next to `out` and rename, so that `out` is a complete model or absent."""
@@ -203,17 +249,7 @@ def _write(
         folder = Path(temporary) / out.name
         folder.mkdir()
         lm.save(folder)
-        write_card(
-            folder,
-            lm=lm,
-            size=size,
-            text_files=[Path(path) for path in text_files],
-            epochs=epochs,
-            seed=seed,
-            training_characters=sum(map(len, text.training)),
-            figures=figures,
-        )
+        write_card(folder, lm=lm, size=size, sources=sources, epochs=epochs, seed=seed, figures=figures)
         if out.exists():
             shutil.rmtree(out)
         folder.rename(out)
-    (out.parent / "public_words.txt").write_text("\n".join(public_words(text.training)) + "\n", encoding="utf-8")

@@ -1,10 +1,15 @@
-"""Readers of public text files for pretraining: PubMedQA JSON, IOB token files (detokenised) and plain text."""
+"""Readers of public text files for pretraining: PubMedQA JSON, IOB token files (detokenised) and plain text.
+
+A plain text file is cut at its section headings, because the notes of a hospital are as short as one section of a
+report, and a model must have learned how such short texts begin and end.
+"""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 SENTENCES_A_DOCUMENT = 8  # IOB files mark sentences but not abstracts
@@ -13,6 +18,38 @@ HELDOUT_SHARE = 0.05
 _NO_SPACE_BEFORE = set(".,;:?!)]}%'")
 _NO_SPACE_AFTER = set("([{'")
 _GLUE = set("-/")
+_SECTION = re.compile(r"\n(?=[A-Z][A-Z /&,()-]{2,60}:)")  # a line that begins with a heading in capitals
+_LOST_BREAK = re.compile(r"(?<=[.:?]),(?=[A-Z0-9])")  # the export of mtsamples has `,` for a line break
+
+
+@dataclass(frozen=True)
+class TextFile:
+    """A file of public text, and in how many epochs it is read: the first ones (None: in all of them).
+
+    Text that resembles what the model is made for is read in all epochs, so that pretraining ends with it.
+    """
+
+    path: Path
+    epochs: int | None = None
+
+    @classmethod
+    def parse(cls, argument: str) -> TextFile:
+        """`FILE` or `FILE@EPOCHS`. Raises ValueError if the part after the last @ is no number above 0."""
+        path, at, epochs = argument.rpartition("@")
+        if not at or "/" in epochs or "." in epochs:  # an @ of the path itself
+            return cls(Path(argument))
+        if not epochs.isdecimal() or int(epochs) < 1:
+            raise ValueError(f"{argument}: after @ comes the number of epochs, 1 or more, not “{epochs}”")
+        return cls(Path(path), int(epochs))
+
+    @property
+    def name(self) -> str:
+        """The last two parts of the path, for a model card."""
+        return "/".join(self.path.parts[-2:])
+
+    def is_read_in(self, epoch: int) -> bool:
+        """True if the file is read in this epoch, counted from 0."""
+        return self.epochs is None or epoch < self.epochs
 
 
 def read_documents(path: Path) -> list[str]:
@@ -109,4 +146,5 @@ def _iob_sentences(content: str) -> Iterator[list[str]]:
 
 
 def _read_plain(content: str) -> list[str]:
-    return [block.strip() for block in re.split(r"\n\s*\n", content) if block.strip()]
+    blocks = re.split(r"\n\s*\n", _LOST_BREAK.sub("\n", content))
+    return [section.strip() for block in blocks for section in _SECTION.split(block) if section.strip()]

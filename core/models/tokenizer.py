@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import string
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
@@ -26,7 +26,7 @@ _ALPHABET = sorted(
 )
 
 
-def train(kind: ModelKind, texts: Sequence[str], size: int) -> PreTrainedTokenizerFast:
+def train(kind: ModelKind, texts: Iterable[str], size: int) -> PreTrainedTokenizerFast:
     """Train a tokenizer of at most `size` entries on `texts`; digits are always single tokens.
 
     GPT-2 gets byte-level BPE, the masked kinds cased WordPiece. Both reproduce the text, the masked kinds except for
@@ -48,7 +48,7 @@ def _wrap(tokenizer: Tokenizer, **specials: str) -> PreTrainedTokenizerFast:
     )
 
 
-def _train_byte_pairs(texts: Sequence[str], size: int) -> Tokenizer:
+def _train_byte_pairs(texts: Iterable[str], size: int) -> Tokenizer:
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
@@ -64,7 +64,7 @@ def _train_byte_pairs(texts: Sequence[str], size: int) -> Tokenizer:
     return tokenizer
 
 
-def _train_word_pieces(texts: Sequence[str], size: int) -> Tokenizer:
+def _train_word_pieces(texts: Iterable[str], size: int) -> Tokenizer:
     """Learn pieces from single words, then tokenise with white space as the only word boundary.
 
     So `142/88.` becomes `1 ##4 ##2 ##/ ##8 ##8 ##.`: every digit stays one token, and the text can be reconstructed

@@ -5,7 +5,10 @@ exports the names of the first two. Takes the values of a settings dialog or a c
 """
 
 from core.spec.parts import (
+    ABSTRACTS,
+    CLINICAL,
     FORMAT,
+    SHIPPED_BASES,
     Accountant,
     AuditSpec,
     CorpusSpec,
@@ -23,8 +26,11 @@ from core.spec.parts import (
 from core.spec.runs import CORPUS_PRESETS, RunSpec, recipe
 
 __all__ = [
+    "ABSTRACTS",
+    "CLINICAL",
     "CORPUS_PRESETS",
     "FORMAT",
+    "SHIPPED_BASES",
     "Accountant",
     "AuditSpec",
     "CorpusSpec",

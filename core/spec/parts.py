@@ -27,6 +27,11 @@ Accountant = Literal["prv", "rdp", "gdp"]
 Unit = Literal["note", "patient"]
 Variant = Literal["regular", "name-insertion", "template-only"]
 
+# The shipped base models, and what they have read: `clinical` public reports too, `assets` abstracts and leaflets
+# alone. The second name is from the time when these were the only ones (schemas 1 and 2): run ids depend on it.
+SHIPPED_BASES = {"clinical": "clinical", "assets": "abstracts"}
+CLINICAL, ABSTRACTS = SHIPPED_BASES
+
 # Increasing this gives every stored run a new id: do it when a code change alters what a spec computes.
 FORMAT = 1
 
@@ -108,7 +113,12 @@ class ModelSpec(Spec):
 
     kind: ModelKind = "gpt2"
     size: ModelSize = "tiny"
-    base: str = Field("assets", description="'assets' (shipped), a folder, or a hub name such as gpt2")
+    base: str = Field(CLINICAL, description="'clinical' or 'assets' (shipped), a folder, or a hub name such as gpt2")
+
+    @property
+    def shipped(self) -> bool:
+        """True for a base model of this project, False for one in a folder or from a hub."""
+        return self.base in SHIPPED_BASES
 
 
 class PrivacySpec(Spec):
@@ -166,6 +176,17 @@ class TrainingSpec(Spec):
     max_tokens: int = Field(192, ge=8, le=1_024, description="longer notes are split into samples of this many tokens")
     physical_batch: int = Field(64, ge=1, description="examples held in memory at once; changes memory, not results")
     seed: int = Field(0, ge=0)
+    clip_norm: float | None = Field(
+        None, gt=0, description="training without privacy that samples and clips as DP-SGD does, with this norm C"
+    )
+    mask_share: float | None = Field(
+        None, gt=0, lt=1, description="share of a masked model's tokens that are hidden in training; none: 15 %"
+    )
+    masks: int | None = Field(
+        None, ge=1, le=16, description="masks of one note whose losses are averaged before clipping; none: 1"
+    )
+
+    SILENT: ClassVar[tuple[str, ...]] = ("clip_norm", "mask_share", "masks")
 
 
 class DefenceSpec(Spec):

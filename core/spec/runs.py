@@ -89,6 +89,14 @@ class RunSpec(Spec):
         return self
 
     @model_validator(mode="after")
+    def _training_fits(self) -> Self:
+        if self.training.clip_norm is not None and self.privacy.private:
+            raise ValueError("private training clips with privacy.max_grad_norm: leave training.clip_norm out")
+        if self.model.kind == "gpt2" and (self.training.mask_share is not None or self.training.masks is not None):
+            raise ValueError("GPT-2 predicts every token and has no masks: leave mask_share and masks out")
+        return self
+
+    @model_validator(mode="after")
     def _secret_is_said_once(self) -> Self:
         if self.corpus.imported is not None and self.privacy.noise_source is not None:
             raise ValueError("private training on imported notes always has secret noise: leave noise_source out")
@@ -109,13 +117,14 @@ class RunSpec(Spec):
 
     @property
     def note_cap(self) -> int | None:
-        """Most notes of one patient used in training; None: all of them, if the DP guarantee is per note.
+        """Most notes of one patient used in training; None: all of them, if notes are clipped one by one.
 
         With a cap, whether a note is used depends on the patient's other notes: removing one lets another in, so two
         units of the training set change instead of one. With a guarantee per patient, all of that is within one unit.
         (Jagannatha 2021, §5.2, caps patients at 50 samples.)
         """
-        if self.privacy.private and self.privacy.unit == "note":
+        clipped = self.privacy.private or self.training.clip_norm is not None
+        if clipped and self.privacy.unit == "note":
             return None
         return self.training.max_notes_per_patient
 
@@ -123,6 +132,18 @@ class RunSpec(Spec):
     def is_base(self) -> bool:
         """True for the public base model, with which every run is compared."""
         return self.training.epochs == 0
+
+    def clipped_spec(self) -> RunSpec:
+        """The control of a private run for its noise: the same notes, steps, batches and clipping, without noise.
+
+        Raises:
+            ValueError: for a run without privacy.
+        """
+        if not self.privacy.private:
+            raise ValueError("a run without privacy has no noise, so it needs no control without noise")
+        training = self.training.model_copy(update={"clip_norm": self.privacy.max_grad_norm})
+        privacy = PrivacySpec(unit=self.privacy.unit)
+        return RunSpec.model_validate({**self.model_dump(), "privacy": privacy, "training": training})
 
     def base_spec(self) -> RunSpec:
         """The control of this run: the same cohort, model and audit, without any training."""

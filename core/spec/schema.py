@@ -33,7 +33,15 @@ def _every_note_is_read(settings: Settings) -> Settings:
     return settings
 
 
-MIGRATIONS: tuple[Migration, ...] = (_every_note_is_read,)  # in order: the first is from schema 1 to 2
+def _bases_have_read_reports(settings: Settings) -> Settings:
+    """2 → 3: a run starts from the base models `clinical` by default. Stored settings name theirs: nothing changes."""
+    return settings
+
+
+MIGRATIONS: tuple[Migration, ...] = (
+    _every_note_is_read,
+    _bases_have_read_reports,
+)  # in order: from 1 to 2, from 2 to 3
 SCHEMA = 1 + len(MIGRATIONS)
 ALL_NOTES_READ = 2  # the first schema in which private training per note has no cap
 

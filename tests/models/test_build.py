@@ -6,7 +6,7 @@ import huggingface_hub
 import pytest
 import torch
 
-from core.models import build
+from core.models import build, shipped_bases
 from core.models.build import ModelNotFound, load, load_folder
 from core.spec import ModelSpec
 
@@ -135,12 +135,12 @@ def test_a_hub_name_without_a_hub_says_what_was_looked_for(monkeypatch, tmp_path
         load(ModelSpec(kind="gpt2", base="distilgpt2"))
     for part in ("'distilgpt2'", "config.json", "model.safetensors", "hf download distilgpt2"):
         assert part in str(error.value)
-    with pytest.raises(ModelNotFound, match="neither 'assets' nor a folder"):
+    with pytest.raises(ModelNotFound, match="neither a shipped base .clinical, assets. nor a folder"):
         load(ModelSpec(kind="gpt2", base=str(tmp_path / "nowhere")))
 
 
 def test_a_size_that_is_not_shipped_says_how_to_make_it(monkeypatch, tmp_path):
-    monkeypatch.setattr(build, "BASE_MODELS", tmp_path)
+    monkeypatch.setattr(shipped_bases, "BASE_MODELS", tmp_path)
     with pytest.raises(ModelNotFound, match="python -m core pretrain --model bert --size small"):
         load(ModelSpec(kind="bert", size="small"))
 

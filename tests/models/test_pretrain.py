@@ -10,7 +10,7 @@ from core.models import build, pretrain
 from core.models.build import load_folder
 from core.models.encoding import encode
 from core.models.likelihood import note_losses, perplexity
-from core.models.public_sources import detokenize, public_words, read_documents, split_documents
+from core.models.public_sources import TextFile, detokenize, public_words, read_documents, split_documents
 from tests.models.model_cards import stated_perplexity
 
 SENTENCES = ("Aspirin was given ( 3 . 5 mg / kg ) .", "It helped .")
@@ -60,6 +60,40 @@ def test_each_type_of_file_is_read(tmp_path):
     assert read_documents(tmp_path / "a.tsv") == ["Aspirin was given (3.5 mg/kg). It helped."]
     assert read_documents(tmp_path / "a.txt") == ["one\ntwo", "three"]
     assert read_documents(tmp_path / "a.json") == ["Why?\nA.\nB.\nC."]
+
+
+def test_reports_are_cut_at_their_headings_and_lost_line_breaks_come_back(tmp_path):
+    text = "HISTORY: Pain.,2. Cough.\nNeck: Supple.\nPLAN, SURGICAL: Rest, mostly.\n\nA note"
+    (tmp_path / "a.txt").write_text(text)
+    assert read_documents(tmp_path / "a.txt") == [
+        "HISTORY: Pain.\n2. Cough.\nNeck: Supple.",
+        "PLAN, SURGICAL: Rest, mostly.",
+        "A note",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("argument", "path", "epochs"),
+    [("a/b.txt", "a/b.txt", None), ("a/b.txt@3", "a/b.txt", 3), ("a@b/c.txt", "a@b/c.txt", None)],
+)
+def test_a_file_may_say_in_how_many_epochs_it_is_read(argument, path, epochs):
+    assert TextFile.parse(argument) == TextFile(Path(path), epochs)
+
+
+@pytest.mark.parametrize("argument", ["a.txt@0", "a.txt@x", "a.txt@-1"])
+def test_a_number_of_epochs_that_is_none_is_refused(argument):
+    with pytest.raises(ValueError, match="number of epochs"):
+        TextFile.parse(argument)
+
+
+def test_a_file_with_fewer_epochs_is_read_in_the_first_ones(tmp_path):
+    for name in ("always", "once"):
+        (tmp_path / f"{name}.txt").write_text("\n\n".join(f"{name} {number}" for number in range(40)))
+    files = [TextFile(tmp_path / "always.txt"), TextFile(tmp_path / "once.txt", 1)]
+    text = pretrain.collect_text(files)
+    read = [[text.training[place] for place in text.of_epoch(epoch)] for epoch in (0, 1)]
+    always = [*training_text(), *(f"always {number}" for number in range(38))]
+    assert read == [[*always, *(f"once {number}" for number in range(38))], always]
 
 
 @pytest.mark.parametrize(
@@ -115,7 +149,9 @@ def test_blocks_are_full_contiguous_and_begin_with_documents(any_model):
 def test_pretraining_writes_a_model_that_has_learned(micro, tmp_path, text_file, kind, epochs):
     steps = []
     out = tmp_path / "base" / f"{kind}-tiny"
-    figures = pretrain.pretrain(kind, "tiny", [text_file], out, epochs=epochs, on_progress=steps.append)
+    figures = pretrain.pretrain(
+        kind, "tiny", [TextFile(text_file)], out, epochs=epochs, words=tmp_path / "words.txt", on_progress=steps.append
+    )
     assert steps[-1]["step"] == steps[-1]["steps"] == figures["steps"] == len(steps)
     assert steps[-1]["loss"] < steps[0]["loss"] - 0.1
     lm = load_folder(out)
@@ -126,14 +162,14 @@ def test_pretraining_writes_a_model_that_has_learned(micro, tmp_path, text_file,
     assert found < 600  # better than a uniform guess
     card = (out / "README.md").read_text()
     assert f"python -m core pretrain --model {kind} --size tiny --epochs {epochs}" in card and "text/own.txt" in card
-    assert {path.name for path in out.parent.iterdir()} == {out.name, "public_words.txt"}
-    assert "water" in (out.parent / "public_words.txt").read_text().split()
+    assert [path.name for path in out.parent.iterdir()] == [out.name]
+    assert "water" in (tmp_path / "words.txt").read_text().split()
 
 
 def test_the_same_seed_makes_the_same_model(micro, tmp_path, text_file):
     made = []
     for name in ("one", "two"):
-        pretrain.pretrain("bert", "tiny", [text_file], tmp_path / name, epochs=1, seed=3)
+        pretrain.pretrain("bert", "tiny", [TextFile(text_file)], tmp_path / name, epochs=1, seed=3)
         made.append(load_folder(tmp_path / name))
     assert made[0].tokenizer.get_vocab() == made[1].tokenizer.get_vocab()
     for one, other in zip(made[0].model.parameters(), made[1].model.parameters(), strict=True):
@@ -145,10 +181,10 @@ def test_nothing_is_written_when_it_fails(micro, tmp_path, text_file):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        pretrain.pretrain("gpt2", "tiny", [text_file], tmp_path / "out" / "gpt2", epochs=1, on_progress=fail)
+        pretrain.pretrain("gpt2", "tiny", [TextFile(text_file)], tmp_path / "out" / "gpt2", epochs=1, on_progress=fail)
     assert not (tmp_path / "out").exists()
     with pytest.raises(ValueError, match="does not contain a model"):
-        pretrain.pretrain("gpt2", "tiny", [text_file], text_file.parent, epochs=1)
+        pretrain.pretrain("gpt2", "tiny", [TextFile(text_file)], text_file.parent, epochs=1)
     assert text_file.exists()
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from core.corpus.public_text import heldout_text, topics, training_text
 from core.corpus.synthetic.hospital import build
+from core.models.shared_wording import five_grams, shared_with_hospital
 from core.spec import CORPUS_PRESETS, CorpusSpec
 
 HOSPITALS = {  # every way the hospital writes
@@ -14,16 +15,6 @@ HOSPITALS = {  # every way the hospital writes
     "full notes": CorpusSpec(seed=3, naming_rate=0.4),
     "one sentence a code": CorpusSpec(variant="template-only"),
 }
-
-
-def five_grams(texts: list[str]) -> set[tuple[str, ...]]:
-    """Five words in a row, digits masked; runs of numbers alone are no wording."""
-    found: set[tuple[str, ...]] = set()
-    for text in texts:
-        words = [re.sub(r"\d", "0", word) for word in re.findall(r"[^\W_]+(?:['.-][^\W_]+)*", text.lower())]
-        grams = zip(*[words[start:] for start in range(5)], strict=False)
-        found |= {gram for gram in grams if any(character.isalpha() for character in "".join(gram))}
-    return found
 
 
 @pytest.mark.parametrize("spec", HOSPITALS.values(), ids=list(HOSPITALS))
@@ -39,6 +30,13 @@ def test_the_comparison_would_find_a_shared_phrase():
     shared = "sit quietly for 5 minutes before"
     assert five_grams(["Please sit quietly for 7 minutes before lunch."]) & five_grams([shared.upper()])
     assert not five_grams(["1 2 3 4 5 6"])
+
+
+def test_the_shared_part_of_a_text_is_counted():
+    notes = build(CORPUS_PRESETS["classroom"]).notes["text"]
+    assert shared_with_hospital(training_text()) == 0
+    one = shared_with_hospital([notes[0]])
+    assert 0 < one < shared_with_hospital(notes[:50]) < shared_with_hospital(notes) <= 1
 
 
 def test_the_text_is_the_one_that_the_shipped_base_models_have_read():

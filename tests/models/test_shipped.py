@@ -1,27 +1,25 @@
 """The base models in assets/: they load, they are small, and their cards tell the truth."""
 
+from itertools import product
 from typing import get_args
 
 import pytest
 
 from core.corpus.public_text import heldout_text
-from core.models.build import BASE_MODELS, CONTEXT, VOCABULARY, load
+from core.models.build import CONTEXT, VOCABULARY, load
 from core.models.likelihood import perplexity
-from core.spec import ModelKind, ModelSpec
+from core.models.shipped_bases import BASE_MODELS, shipped_folder
+from core.spec import SHIPPED_BASES, ModelKind, ModelSpec
 from tests.models.model_cards import stated_perplexity
 
-SHIPPED = sorted(folder.name.removesuffix("-tiny") for folder in BASE_MODELS.glob("*-tiny"))
+SHIPPED = [ModelSpec(kind=kind, base=base) for base, kind in product(SHIPPED_BASES, get_args(ModelKind))]
 
 
-def test_every_kind_is_shipped():
-    assert set(SHIPPED) == set(get_args(ModelKind))
-
-
-@pytest.mark.parametrize("kind", SHIPPED)
-def test_a_shipped_model_is_what_its_card_says(kind):
-    folder = BASE_MODELS / f"{kind}-tiny"
+@pytest.mark.parametrize("spec", SHIPPED, ids=[f"{spec.base} {spec.kind}" for spec in SHIPPED])
+def test_a_shipped_model_is_what_its_card_says(spec):
+    folder = shipped_folder(spec)
     assert sum(path.stat().st_size for path in folder.iterdir()) < 8e6
-    lm = load(ModelSpec(kind=kind))
+    lm = load(spec)
     assert lm.context == CONTEXT and len(lm.tokenizer) == VOCABULARY
     assert perplexity(lm, heldout_text(), max_tokens=CONTEXT) == pytest.approx(stated_perplexity(folder), rel=0.01)
     card = (folder / "README.md").read_text()

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from core.models import build
+from core.models import shipped_bases
+from core.spec import CLINICAL
 from tests.tiny_models import KINDS, tiny
 
 
@@ -15,8 +16,9 @@ def tiny_base_models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
     """Untrained models of 2 layers × 32 in place of the shipped ones, for tests in which no model needs to be good."""
     folder = tmp_path_factory.mktemp("base")
     for kind in KINDS:
-        (folder / f"{kind}-tiny").mkdir()
-        tiny(kind, seed=3).save(folder / f"{kind}-tiny")
+        base = folder / CLINICAL / f"{kind}-tiny"
+        base.mkdir(parents=True)
+        tiny(kind, seed=3).save(base)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(build, "BASE_MODELS", folder)
+        patch.setattr(shipped_bases, "BASE_MODELS", folder)
         yield

@@ -19,6 +19,7 @@ from core.spec.schema import MIGRATIONS, SCHEMA, SpecTooNew, SpecUnreadable, rea
 
 ROOT = Path(__file__).resolve().parents[2]
 STORED = ROOT / "tests" / "runs" / "stored" / "bert-bab2a7e5ad29" / "spec.json"  # written by schema 2
+TODAY = next((ROOT / "tests" / "spec" / "stored").glob("*.json"))  # written by schema 3
 DEMO = ROOT / "assets" / "demo" / "runs"  # written by schema 1, which had no number
 DIGESTS = {  # of cohorts: folders and ledgers are named by them, so no version may change one
     "default": "91e3a560dafd",
@@ -27,7 +28,10 @@ DIGESTS = {  # of cohorts: folders and ledgers are named by them, so no version 
     "mimic-scale": "4bb0e19ebd97",
     "smoke": "d062b3a6c021",
 }
-SETTINGS = {2: "4f7c0f5e705d"}  # schema → fingerprint of the settings and defaults that it stands for
+SETTINGS = {
+    2: "4f7c0f5e705d",
+    3: "7e4eb0490129",
+}  # schema → fingerprint of the settings and defaults that it stands for
 
 
 class NextTraining(TrainingSpec):
@@ -62,10 +66,10 @@ NEXT = (*MIGRATIONS, as_before)
 
 
 def test_what_is_written_today_is_read_as_it_was() -> None:
-    stored = read(STORED.read_text())
-    assert (stored.schema, stored.run_id) == (2, STORED.parent.name)
+    stored = read(TODAY.read_text())
+    assert (stored.schema, stored.run_id) == (SCHEMA, TODAY.stem)
     assert stored.spec.run_id == stored.run_id and stored.spec.vocabulary.epsilon == 1.0
-    assert written(stored.spec) + "\n" == STORED.read_text(), "a setting or a default changed: see SETTINGS below"
+    assert written(stored.spec) + "\n" == TODAY.read_text(), "a setting or a default changed: see SETTINGS below"
 
 
 def test_shipped_runs_of_the_first_schema_keep_their_names() -> None:

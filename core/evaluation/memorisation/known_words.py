@@ -54,7 +54,7 @@ def public_words(path: Path = PUBLIC_WORDS) -> frozenset[str]:
     else:
         raise WordListMissing(
             f"The list of public words {path} does not exist, so known words cannot be counted. Copy the folder "
-            "assets again, or make the list with `python -m core pretrain`."
+            "assets again, or make the list with `python -m core pretrain --words FILE`."
         )
     return frozenset(word for line in content.splitlines() for word in words(line))
 

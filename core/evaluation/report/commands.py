@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from core.evaluation.sweep.limits import Limits
 from core.runs.ledger.totals import DELTA
-from core.spec import CORPUS_PRESETS, AuditSpec, CorpusSpec, RunSpec, VocabularySpec, recipe
+from core.spec import CLINICAL, CORPUS_PRESETS, AuditSpec, CorpusSpec, RunSpec, VocabularySpec, recipe
 
 PACKAGES = ("torch", "transformers", "opacus", "numpy", "pandas", "scipy", "duckdb", "streamlit")
 
@@ -41,7 +41,7 @@ def command(spec: RunSpec) -> str:
     options = {
         "--model": spec.model.kind,
         "--size": None if spec.model.size == "tiny" else spec.model.size,
-        "--base": None if spec.model.base == "assets" else _quoted(spec.model.base),
+        "--base": None if spec.model.base == CLINICAL else _quoted(spec.model.base),
         "--corpus": _corpus_name(spec.corpus),
         "--epsilon": None if privacy.target_epsilon is None else repr(privacy.target_epsilon),
         "--noise-multiplier": None if privacy.noise_multiplier is None else repr(privacy.noise_multiplier),

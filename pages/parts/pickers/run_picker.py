@@ -9,7 +9,7 @@ import streamlit as st
 
 from core.runs.run import Run
 from core.runs.tables import TableMissing
-from core.spec import CORPUS_PRESETS
+from core.spec import CLINICAL, CORPUS_PRESETS, SHIPPED_BASES
 from pages.parts.common.chart_style import MODEL_NAMES
 from pages.parts.pickers.cohort_picker import hospital_name
 from pages.parts.session import owner, resources
@@ -51,8 +51,10 @@ def label(run: Run) -> str:
     """A run's name in words: model, privacy, and what differs from the shipped classroom runs."""
     spec = run.spec
     parts = [MODEL_NAMES[spec.model.kind], privacy_label(run)]
-    if spec.model.size != "tiny" or spec.model.base != "assets":
-        parts.append(spec.model.size if spec.model.base == "assets" else spec.model.base)
+    if spec.model.size != "tiny":
+        parts.append(spec.model.size)
+    if spec.model.base != CLINICAL:
+        parts.append(f"base: {SHIPPED_BASES.get(spec.model.base, spec.model.base)}")
     if spec.corpus != CORPUS_PRESETS["classroom"]:
         parts.append(hospital_name(spec.corpus))
     if spec.defence is not None:

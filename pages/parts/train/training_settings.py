@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from pathlib import Path
 
 import pandas as pd
 import plotly.graph_objects as go
@@ -13,6 +12,7 @@ from pydantic import ValidationError
 
 from core.common.formatting import REPRODUCIBLE, delta_text, promised_text
 from core.evaluation.wording import NBSP
+from core.models.shipped_bases import shipped_folder
 from core.spec import CorpusSpec, ModelKind, ModelSpec, PrivacySpec, RunSpec, TrainingSpec, VocabularySpec, recipe
 from pages.parts.common import chart_style
 from pages.parts.common.query_params import KEEP
@@ -21,7 +21,6 @@ from pages.parts.session import resources
 from pages.parts.train.vocabulary_settings import choose_words, words_sentence
 
 EPSILONS = ("0.5", "1", "2", "5", "8", "10", "∞")
-BASES = Path(__file__).resolve().parents[3] / "assets" / "base"
 _ABOUT: dict[ModelKind, str] = {
     "gpt2": "continues the text you type, word by word",
     "distilbert": "fills blanks in a text",
@@ -30,7 +29,9 @@ _ABOUT: dict[ModelKind, str] = {
 KINDS = {
     kind: what
     for kind, what in _ABOUT.items()
-    if (BASES / f"{kind}-tiny" / "model.safetensors").exists()  # offer only models that can be trained here
+    if (
+        shipped_folder(ModelSpec(kind=kind)) / "model.safetensors"
+    ).exists()  # offer only models that can be trained here
 }
 ACCOUNTANTS = {
     "prv": "PRV: tight upper bound (recommended)",

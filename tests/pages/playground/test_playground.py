@@ -10,7 +10,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.corpus.public_text import training_text
-from core.models import build, tokenizer
+from core.models import build, shipped_bases, tokenizer
 from core.pipeline.training_run import execute
 from core.runs.store import Workspace
 from core.serving.server import Sampling, Stream
@@ -199,13 +199,14 @@ def test_an_abandoned_try_keeps_its_words_and_counts_only_samples_that_have_some
 def masked_page(monkeypatch, tmp_path):
     """The page with one run: the audited public model, here an untrained DistilBERT of 2 layers × 32."""
     monkeypatch.setitem(build._SHAPES, "tiny", (2, 32, 4))
-    monkeypatch.setattr(build, "BASE_MODELS", tmp_path / "base")
+    monkeypatch.setattr(shipped_bases, "BASE_MODELS", tmp_path / "base")
     lm = build.new("distilbert", "tiny", tokenizer.train("distilbert", training_text()[:60], 600))
-    (tmp_path / "base" / "distilbert-tiny").mkdir(parents=True)
-    lm.save(tmp_path / "base" / "distilbert-tiny")
+    spec = ModelSpec(kind="distilbert")
+    shipped_bases.shipped_folder(spec).mkdir(parents=True)
+    lm.save(shipped_bases.shipped_folder(spec))
     corpus = CorpusSpec(patients=4, population=0, notes_per_patient=1, canaries=0, canary_patients=0)
     audit = AuditSpec(samples_per_prompt=1, new_tokens=4, mask_draws=1, bootstrap=10)
-    spec = RunSpec(corpus=corpus, model=ModelSpec(kind="distilbert"), audit=audit).base_spec()
+    spec = RunSpec(corpus=corpus, model=spec, audit=audit).base_spec()
     execute(spec, Workspace(tmp_path / "data", shared=()))
     return opened(monkeypatch, tmp_path / "data")
 
