@@ -154,7 +154,7 @@ def pretrain(
     epochs: Annotated[int, typer.Option(min=1, help="Number of epochs.")] = 12,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the training.")] = 0,
     words: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also write the list of the words of the text to this file.")
+        Path | None, typer.Option(metavar="FILE", help="Add the words of the text to the list in this file.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:

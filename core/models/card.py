@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -39,7 +40,7 @@ kept in this repository.
 {licences}
 ## Training
 
-{steps:,.0f} steps over {tokens_trained:,.0f} tokens took {seconds:,.0f} s on {threads:.0f} threads. Tokens
+{steps:,.0f} steps over {tokens_trained:,.0f} tokens took {seconds:,.0f} s on {threads}. Tokens
 are not those of other models, so these figures compare with no perplexity measured elsewhere.
 
 ## Make it again
@@ -87,7 +88,7 @@ def write_card(
     """Write `README.md` into `folder`; its front matter gives the held-out perplexities in machine-readable form."""
     title = f"{lm.kind}-{size}"
     metrics = [{"type": "perplexity_heldout_text", "value": round(figures["perplexity_heldout_text"], 4)}]
-    files = [source.file for source in sources]
+    files, threads = [source.file for source in sources], round(figures["threads"])
     front = {
         "license": "apache-2.0",
         "language": "en",
@@ -120,7 +121,8 @@ def write_card(
         versions=", ".join(
             f"{name} {version(name)}" for name in ("torch", "transformers", "tokenizers", "safetensors")
         ),
-        **figures,
+        threads=f"{threads} thread{'s' * (threads > 1)}",
+        **{name: value for name, value in figures.items() if name != "threads"},
     )
     (folder / "README.md").write_text(f"---\n{yaml.safe_dump(front, sort_keys=False)}---\n{body}", encoding="utf-8")
 
@@ -137,6 +139,8 @@ def licences(text_files: Sequence[Path]) -> str:
     for path in text_files:
         for folder in (path.parent, path.parent.parent):
             if (folder / "LICENCE").is_file():
-                notes["; ".join((folder / "LICENCE").read_text(encoding="utf-8").strip().splitlines())] = None
+                content = (folder / "LICENCE").read_text(encoding="utf-8").strip()
+                lines = re.sub(r"\n\s+", " ", content).splitlines()  # an indented line goes on with the one before
+                notes["; ".join(lines)] = None
                 break
     return "\n".join(["", *[f"- {note}" for note in notes], ""]) if notes else ""

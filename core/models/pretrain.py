@@ -87,8 +87,8 @@ def pretrain(
     """Train a tokenizer and a model on public text; write `out` (complete or not at all) and return its figures.
 
     The tokenizer is learned from every document as often as the model reads it. `out` receives configuration,
-    safetensors, tokenizer and model card (README.md). `words` is a file for the list of the words of the text: the
-    figure “known words” of all runs is computed with `assets/base/public_words.txt`, so whoever replaces that list
+    safetensors, tokenizer and model card (README.md). The words of the text are added to the list in the file `words`,
+    if given: “known words” of all runs is computed with `assets/base/public_words.txt`, so whoever changes that list
     computes stored figures anew (`python -m core refresh`). `on_progress` gets step, steps, loss (nats per token),
     tokens (so far) and seconds.
 
@@ -109,7 +109,8 @@ def pretrain(
     tables = [_figures_of(source, lm) for source in text.sources]
     _write(lm, out, size=size, sources=tables, epochs=epochs, seed=seed, figures=figures)
     if words is not None:
-        words.write_text("\n".join(public_words(documents)) + "\n", encoding="utf-8")
+        known = words.read_text(encoding="utf-8").split() if words.exists() else []
+        words.write_text("\n".join(sorted({*known, *public_words(documents)})) + "\n", encoding="utf-8")
     return figures
 
 
