@@ -8,6 +8,7 @@ from core.spec.parts import (
     ABSTRACTS,
     CLINICAL,
     FORMAT,
+    MEMBER_SHARE,
     SHIPPED_BASES,
     Accountant,
     AuditSpec,
@@ -23,13 +24,14 @@ from core.spec.parts import (
     Variant,
     VocabularySpec,
 )
-from core.spec.runs import CORPUS_PRESETS, RunSpec, recipe
+from core.spec.runs import CORPUS_PRESETS, RunSpec, audit_of, recipe, recipe_of
 
 __all__ = [
     "ABSTRACTS",
     "CLINICAL",
     "CORPUS_PRESETS",
     "FORMAT",
+    "MEMBER_SHARE",
     "SHIPPED_BASES",
     "Accountant",
     "AuditSpec",
@@ -45,5 +47,7 @@ __all__ = [
     "Unit",
     "Variant",
     "VocabularySpec",
+    "audit_of",
     "recipe",
+    "recipe_of",
 ]
