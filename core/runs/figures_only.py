@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import pandas as pd
 import pyarrow as pa
@@ -19,11 +19,19 @@ from core.common.files import replace_text
 from core.runs.tables import FIGURES_ONLY, FIGURES_ONLY_FILE, OPTIONAL, SCHEMAS
 from core.spec import RunSpec
 
-if TYPE_CHECKING:
-    from core.runs.run import Run
-
 LEFT_OUT = ("scores", "generations", "hits")
 EXAMPLES = 2  # attempts of each prompt that are kept
+
+
+class Tables(Protocol):
+    """A run (`core.runs.run.Run`, which needs this module)."""
+
+    @property
+    def figures_only(self) -> bool:
+        """Whether its large tables were left out."""
+
+    def table(self, name: str) -> pd.DataFrame:
+        """One of its tables."""
 
 
 class FiguresOnly(BaseModel):
@@ -61,7 +69,7 @@ def schemas_of(folder: Path, spec: RunSpec) -> Mapping[str, pa.Schema]:
     return {name: schema for name, schema in usual.items() if name not in LEFT_OUT} | FIGURES_ONLY
 
 
-def examples(run: Run) -> tuple[pd.DataFrame, pd.DataFrame]:
+def examples(run: Tables) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The first `EXAMPLES` attempts of each prompt and the hits in them; every run has them.
 
     They are examples to read. Shares and counts come from the metrics, which count all attempts.
