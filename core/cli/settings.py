@@ -103,7 +103,7 @@ def training_spec(
     kind: ModelKind, privacy: PrivacySpec, epochs: int | None, seed: int, **changes: object
 ) -> TrainingSpec:
     """The measured recipe for this kind of model, with the caller's changes."""
-    chosen = recipe(kind, privacy, seed=seed)
+    chosen = recipe(kind, privacy, seed=seed, clipped=changes.get("clip_norm") is not None)
     given = {"epochs": epochs, **changes}
     return TrainingSpec(
         **{**chosen.model_dump(), **{name: value for name, value in given.items() if value is not None}}

@@ -9,9 +9,13 @@ from importlib.metadata import PackageNotFoundError, version
 
 from core.evaluation.sweep.limits import Limits
 from core.runs.ledger.totals import DELTA
-from core.spec import CLINICAL, CORPUS_PRESETS, AuditSpec, CorpusSpec, RunSpec, VocabularySpec, recipe
+from core.spec import CLINICAL, CORPUS_PRESETS, AuditSpec, CorpusSpec, RunSpec, TrainingSpec, VocabularySpec, recipe
 
 PACKAGES = ("torch", "transformers", "opacus", "numpy", "pandas", "scipy", "duckdb", "streamlit")
+
+
+# Settings of a training for which `python -m core train` has options.
+OPTIONS = ("epochs", "batch_size", "learning_rate", "seed", "mask_share", "masks", "clip_norm")
 
 
 def commands(specs: Sequence[RunSpec]) -> list[str]:
@@ -37,7 +41,7 @@ def command(spec: RunSpec) -> str:
             f'p.execute(c.read(pathlib.Path("{spec.run_id}/spec.json").read_text()).spec, '
             "s.Workspace())'"
         )
-    privacy, training, usual = spec.privacy, spec.training, recipe(spec.model.kind, spec.privacy)
+    privacy, training, usual = spec.privacy, spec.training, _recipe(spec)
     options = {
         "--model": spec.model.kind,
         "--size": None if spec.model.size == "tiny" else spec.model.size,
@@ -45,13 +49,16 @@ def command(spec: RunSpec) -> str:
         "--corpus": _corpus_name(spec.corpus),
         "--epsilon": None if privacy.target_epsilon is None else repr(privacy.target_epsilon),
         "--noise-multiplier": None if privacy.noise_multiplier is None else repr(privacy.noise_multiplier),
-        "--unit": privacy.unit if privacy.private else None,
+        "--unit": privacy.unit if privacy.private or training.clip_norm is not None else None,
         "--delta": repr(privacy.delta) if privacy.private else None,
         "--accountant": privacy.accountant if privacy.private else None,
         "--max-grad-norm": None if privacy.max_grad_norm == 1.0 else repr(privacy.max_grad_norm),
         "--epochs": None if training.epochs == usual.epochs else training.epochs,
         "--batch-size": training.batch_size,
         "--learning-rate": repr(training.learning_rate),
+        "--mask-share": None if training.mask_share is None else repr(training.mask_share),
+        "--masks": training.masks,
+        "--clip-norm": None if training.clip_norm is None else repr(training.clip_norm),
         "--seed": training.seed,
         "--secret-noise": "" if privacy.noise_source == "secret" else None,
         **_vocabulary(spec.vocabulary),
@@ -83,8 +90,7 @@ def _has_options(spec: RunSpec) -> bool:
     """Whether the options of `python -m core train` can express the whole spec."""
     if spec.corpus.imported or (not spec.privacy.private and spec.privacy.delta != 1e-5):
         return False
-    own = spec.training.model_dump(include={"epochs", "batch_size", "learning_rate", "seed"})
-    usual = recipe(spec.model.kind, spec.privacy).model_copy(update=own)
+    usual = _recipe(spec).model_copy(update={name: getattr(spec.training, name) for name in OPTIONS})
     said = RunSpec(
         corpus=spec.corpus,
         model=spec.model,
@@ -94,6 +100,11 @@ def _has_options(spec: RunSpec) -> bool:
         vocabulary=spec.vocabulary,
     )
     return said == spec
+
+
+def _recipe(spec: RunSpec) -> TrainingSpec:
+    """The settings that `python -m core train` starts from."""
+    return recipe(spec.model.kind, spec.privacy, clipped=spec.training.clip_norm is not None)
 
 
 def _vocabulary(words: VocabularySpec | None) -> dict[str, object]:

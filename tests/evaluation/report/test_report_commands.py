@@ -20,6 +20,7 @@ from core.spec import (
     recipe,
 )
 
+MASKS = {"masks": 2, "mask_share": 0.4}
 SPECS = [
     RunSpec(
         privacy=PrivacySpec(target_epsilon=2.5, delta=1e-6, unit="patient"),
@@ -44,6 +45,15 @@ SPECS = [
         privacy=PrivacySpec(target_epsilon=8.0),
         training=recipe("bert", PrivacySpec(target_epsilon=8.0)),
         vocabulary=VocabularySpec(epsilon=0.5, delta=1e-7, words=3, noise="laplace"),
+    ),
+    RunSpec(
+        privacy=PrivacySpec(target_epsilon=4.0, unit="patient", max_grad_norm=0.5),
+        training=recipe("gpt2", PrivacySpec(target_epsilon=4.0)),
+    ).clipped_spec(),
+    RunSpec(
+        model=ModelSpec(kind="distilbert"),
+        privacy=PrivacySpec(target_epsilon=8.0),
+        training=TrainingSpec(**{**recipe("distilbert", PrivacySpec(target_epsilon=8.0)).model_dump(), **MASKS}),
     ),
 ]
 
