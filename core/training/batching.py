@@ -20,8 +20,8 @@ UnitPiece = tuple[Batch, np.ndarray]  # a batch and the unit of each of its exam
 class Feed:
     """The batches of a run. A step's content follows from `randomness` and its number, not from earlier steps.
 
-    With `training.masks` = K, every sample is read K times in a step, each time with its own mask: copy k of sample i is
-    *example* i + k·S of the K·S examples. Without masks (K = 1) examples are samples.
+    With `training.masks` = K, every sample is read K times in a step, each time with its own mask: copy k of sample i
+    of S is *example* i + k·S. With one mask (K = 1) examples are samples.
     """
 
     def __init__(self, lm: LanguageModel, samples: Samples, training: TrainingSpec, randomness: Randomness):
