@@ -19,6 +19,7 @@ from core.spec import (
     RunSpec,
     TrainingSpec,
     VocabularySpec,
+    audit_of,
     recipe,
 )
 
@@ -144,6 +145,7 @@ def fitting(spec: RunSpec, training_notes: int, batch_given: bool) -> RunSpec:
     return spec.model_copy(update={"training": smaller})
 
 
-def audit_spec(samples_per_prompt: int | None) -> AuditSpec:
-    """The quick audit in the requested size."""
-    return AuditSpec() if samples_per_prompt is None else AuditSpec(samples_per_prompt=samples_per_prompt)
+def audit_spec(corpus: CorpusSpec, samples_per_prompt: int | None) -> AuditSpec:
+    """The quick audit that is usual for the cohort, with the requested number of samples."""
+    given = {} if samples_per_prompt is None else {"samples_per_prompt": samples_per_prompt}
+    return AuditSpec(**{**audit_of(corpus).model_dump(), **given})

@@ -136,7 +136,7 @@ def train(
                 masks=masks,
                 clip_norm=clip_norm,
             ),
-            audit=audit_spec(samples_per_prompt),
+            audit=audit_spec(cohort, samples_per_prompt),
             vocabulary=vocabulary_spec(
                 vocabulary_epsilon,
                 delta=vocabulary_delta,
@@ -184,11 +184,8 @@ def sweep(
         from core.runs.store import Workspace
 
         workspace = Workspace(data)
-        cohort, start, audit = (
-            stored_corpus(corpus, workspace),
-            model_spec(model, size, base),
-            audit_spec(samples_per_prompt),
-        )
+        cohort, start = stored_corpus(corpus, workspace), model_spec(model, size, base)
+        audit = audit_spec(cohort, samples_per_prompt)
         specs = []
         for value in [epsilon_value(part) for part in epsilon.split(",")]:
             source = noise_source(secret_noise, cohort, private=value is not None)

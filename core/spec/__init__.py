@@ -9,6 +9,7 @@ from core.spec.parts import (
     ABSTRACTS,
     CLINICAL,
     FORMAT,
+    MEMBER_SHARE,
     SHIPPED_BASES,
     Accountant,
     AuditSpec,
@@ -25,13 +26,14 @@ from core.spec.parts import (
     VocabularySpec,
 )
 from core.spec.recipes import recipe
-from core.spec.runs import CORPUS_PRESETS, RunSpec
+from core.spec.runs import CORPUS_PRESETS, RunSpec, audit_of, recipe_of
 
 __all__ = [
     "ABSTRACTS",
     "CLINICAL",
     "CORPUS_PRESETS",
     "FORMAT",
+    "MEMBER_SHARE",
     "SHIPPED_BASES",
     "Accountant",
     "AuditSpec",
@@ -47,5 +49,7 @@ __all__ = [
     "Unit",
     "Variant",
     "VocabularySpec",
+    "audit_of",
     "recipe",
+    "recipe_of",
 ]

@@ -13,8 +13,9 @@ CONTROL_OF = PrivacySpec(target_epsilon=8.0)  # the private run whose control tr
 
 STEPS = 140  # of a private training up to ε = 8
 NOTES, BATCH = 3_000, 256  # the batch grows with √notes from here
-WEAKER = {"epsilon": (15.0, 60.0, 300.0), "sigma": (0.55, 0.4, 0.2)}  # where noise no longer needs so large a batch
-PLAIN_NOTES = 12_000  # beyond, plain training takes fewer epochs
+WEAKER = {"epsilon": (15.0, 60.0, 300.0), "sigma": (0.55, 0.4, 0.2)}  # beyond each of these the batch is halved
+MANY = 24_000  # notes, from which on a masked model reads each under one mask, because of the time
+PLAIN_NOTES = 12_500  # beyond, plain training takes fewer epochs
 
 _RATE: dict[ModelKind, float] = {"gpt2": 4e-3, "distilbert": 3e-3, "bert": 3e-3}
 _RATE_UP_TO = 4e-3  # σ / batch up to which the highest rate is best
@@ -59,24 +60,23 @@ def recipe(
 
 
 def _private(kind: ModelKind, privacy: PrivacySpec, notes: int) -> TrainingSpec:
-    """Large batches and about 140 steps; with weaker noise twice the epochs and then smaller batches, so more steps.
+    """Large batches and about 140 steps; with weaker noise smaller batches, so more steps in the same time.
 
-    After a given number of steps, signal over noise grows with √steps · batch / σ, and at a given ε hardly any choice
-    of batch and steps changes that number: what changes is the time, and how high a rate Adam can take.
+    The signal of all steps over their noise grows with √steps · batch / σ. Up to ε = 8 hardly any choice of batch and
+    steps changes that number, so they are chosen by time; with weak noise there is enough of it for smaller batches.
     """
     usual = _power_of_two(BATCH * math.sqrt(notes / NOTES))
     usual = max(1, min(usual, _power_of_two(notes / 4)))
-    weaker = _weaker(privacy)
-    batch = max(1, usual // 2 ** max(0, weaker - 1))
-    chosen = {
-        "epochs": max(1, round(STEPS * usual / notes)) * (2 if weaker else 1),
-        "batch_size": batch,
-        "learning_rate": float(f"{_rate(kind, privacy, notes, usual) * math.sqrt(batch / usual):.2g}"),
-        "warmup": 0.0,
-    }
-    if kind != "gpt2":
-        chosen |= {"mask_share": 0.4, "masks": 2}
-    return TrainingSpec(**chosen)
+    batch = max(1, usual // 2 ** _weaker(privacy))
+    rate = _rate(kind, privacy, notes, usual) * max(0.5, math.sqrt(batch / usual))
+    return TrainingSpec(
+        epochs=max(1, round(STEPS * usual / notes)),
+        batch_size=batch,
+        learning_rate=float(f"{rate:.2g}"),
+        warmup=0.0,
+        mask_share=None if kind == "gpt2" else 0.4,
+        masks=2 if kind != "gpt2" and notes < MANY else None,
+    )
 
 
 def _rate(kind: ModelKind, privacy: PrivacySpec, notes: int, batch: int) -> float:
@@ -94,7 +94,7 @@ def _rate(kind: ModelKind, privacy: PrivacySpec, notes: int, batch: int) -> floa
 
 
 def _weaker(privacy: PrivacySpec) -> int:
-    """0 up to ε = 8, and 1, 2 or 3 where the noise is so weak that longer training with smaller batches learns more."""
+    """How often the batch is halved because the noise is weak: 0 up to ε = 8, and 3 times at most."""
     if privacy.target_epsilon is not None:
         return sum(privacy.target_epsilon > limit for limit in WEAKER["epsilon"])
     return sum((privacy.noise_multiplier or 1.0) < limit for limit in WEAKER["sigma"])
@@ -105,8 +105,9 @@ def _plain(kind: ModelKind, notes: int) -> TrainingSpec:
 
     A masked model predicts only 15 % of the tokens in an epoch, so it takes longer to learn a note.
     """
-    epochs = 8 if notes <= PLAIN_NOTES else max(3, round(8 * math.sqrt(PLAIN_NOTES / notes)))
-    return TrainingSpec(epochs=epochs * (1 if kind == "gpt2" else 2), batch_size=16, learning_rate=2e-3)
+    most = 8 if kind == "gpt2" else 16
+    epochs = max(3, round(most * math.sqrt(min(1.0, PLAIN_NOTES / notes))))
+    return TrainingSpec(epochs=epochs, batch_size=16, learning_rate=2e-3)
 
 
 def _power_of_two(value: float) -> int:

@@ -14,12 +14,14 @@ from core.spec.parts import (
     AuditSpec,
     CorpusSpec,
     DefenceSpec,
+    ModelKind,
     ModelSpec,
     PrivacySpec,
     Spec,
     TrainingSpec,
     VocabularySpec,
 )
+from core.spec.recipes import recipe
 
 
 class RunSpec(Spec):
@@ -157,6 +159,13 @@ class RunSpec(Spec):
 CORPUS_PRESETS: dict[str, CorpusSpec] = {
     # Many short notes: for the same training time they give more privacy units, which DP-SGD needs.
     "classroom": CorpusSpec(notes_per_patient=10.0, naming_rate=0.5, note_length="brief"),
+    # The same hospital with 4 and 16 times the patients: what does privacy cost with more units? (training notes)
+    "classroom-12k": CorpusSpec(
+        patients=1_720, population=400, notes_per_patient=10.0, naming_rate=0.5, note_length="brief"
+    ),
+    "classroom-48k": CorpusSpec(
+        patients=6_880, population=1_000, notes_per_patient=10.0, naming_rate=0.5, note_length="brief"
+    ),
     "study": CorpusSpec(
         patients=1_600, population=400, notes_per_patient=5.0, naming_rate=0.1, canaries=200, canary_patients=20
     ),
@@ -167,3 +176,21 @@ CORPUS_PRESETS: dict[str, CorpusSpec] = {
         patients=24, population=8, notes_per_patient=3.0, naming_rate=1.0, canaries=6, canary_patients=2
     ),
 }
+
+# Members, and held-out patients, whose notes are judged on a large hospital. Scoring all 68,000 notes of the largest
+# one would take longer than training on them, and its intervals are narrow enough with these.
+_JUDGED = {"classroom-12k": 600, "classroom-48k": 600}
+
+
+def audit_of(corpus: CorpusSpec) -> AuditSpec:
+    """The quick audit that runs on this cohort usually have: of a large classroom hospital, some patients are judged.
+
+    The same for every seed and wording of a hospital, so that its runs are comparable.
+    """
+    like = corpus.model_copy(update={"seed": 0, "variant": "regular"})
+    return AuditSpec(patients=next((most for name, most in _JUDGED.items() if CORPUS_PRESETS[name] == like), None))
+
+
+def recipe_of(kind: ModelKind, privacy: PrivacySpec, corpus: CorpusSpec, *, seed: int = 0) -> TrainingSpec:
+    """The `recipe` for a model, its privacy, and as many training notes as this cohort has."""
+    return recipe(kind, privacy, notes=corpus.training_notes, seed=seed)

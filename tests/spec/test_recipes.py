@@ -66,7 +66,8 @@ def test_masked_models_average_two_masks_of_forty_percent_in_private_training_on
     for kind in ("distilbert", "bert"):
         private, plain = recipe(kind, at(8.0), notes=3_000), recipe(kind, notes=3_000)
         assert (private.mask_share, private.masks) == (0.4, 2) and plain.masks is plain.mask_share is None
-    assert recipe("gpt2", at(8.0), notes=3_000).masks is None
+    assert recipe("gpt2", at(8.0), notes=3_000).masks is recipe("gpt2", at(8.0), notes=3_000).mask_share is None
+    assert recipe("bert", at(8.0), notes=48_000).masks is None
     RunSpec(privacy=at(8.0), training=recipe("gpt2", at(8.0), notes=3_000))  # GPT-2 with masks would be refused
 
 

@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from core.evaluation.sweep.limits import Limits
 from core.runs.ledger.totals import DELTA
-from core.spec import CLINICAL, CORPUS_PRESETS, AuditSpec, CorpusSpec, RunSpec, TrainingSpec, VocabularySpec, recipe
+from core.spec import CLINICAL, CORPUS_PRESETS, CorpusSpec, RunSpec, TrainingSpec, VocabularySpec, audit_of, recipe
 
 PACKAGES = ("torch", "transformers", "opacus", "numpy", "pandas", "scipy", "duckdb", "streamlit")
 
@@ -62,7 +62,7 @@ def command(spec: RunSpec) -> str:
         "--seed": training.seed,
         "--secret-noise": "" if privacy.noise_source == "secret" else None,
         **_vocabulary(spec.vocabulary),
-        "--samples-per-prompt": None if spec.audit == AuditSpec() else spec.audit.samples_per_prompt,
+        "--samples-per-prompt": None if spec.audit == audit_of(spec.corpus) else spec.audit.samples_per_prompt,
     }
     given = " ".join(f"{name} {value}".rstrip() for name, value in options.items() if value is not None)
     return f"python -m core train {given}"
@@ -96,7 +96,7 @@ def _has_options(spec: RunSpec) -> bool:
         model=spec.model,
         privacy=spec.privacy,
         training=usual,
-        audit=AuditSpec(samples_per_prompt=spec.audit.samples_per_prompt),
+        audit=audit_of(spec.corpus).model_copy(update={"samples_per_prompt": spec.audit.samples_per_prompt}),
         vocabulary=spec.vocabulary,
     )
     return said == spec
