@@ -83,8 +83,8 @@ def _rate(kind: ModelKind, privacy: PrivacySpec, notes: int, batch: int) -> floa
     """The learning rate: lower where σ / batch, the noise of a step's mean gradient, is large.
 
     Adam's steps are as long on noise as on signal, so a high rate would destroy more of what the public model knows
-    than it learns. For a target ε, σ / batch is what the accountant gives for this recipe, to within a quarter (n =
-    3,000 to 48,000, ε = 0.5 to 8).
+    than it learns. For a target ε, σ / batch is what the accountant gives for this recipe, to within a third (n = 3,000
+    to 48,000, ε = 0.5 to 8).
     """
     if privacy.noise_multiplier is not None:
         noise = privacy.noise_multiplier / batch

@@ -59,7 +59,7 @@ def test_a_given_sigma_is_taken_as_the_epsilon_that_has_it() -> None:
             sigma = plan(at(epsilon), asked, notes=notes, patients=notes).mechanism.noise_multiplier
             given = recipe("gpt2", PrivacySpec(noise_multiplier=sigma), notes=notes)
             assert (given.batch_size, given.epochs) == (asked.batch_size, asked.epochs)
-            assert math.isclose(given.learning_rate, asked.learning_rate, rel_tol=0.15)
+            assert math.isclose(given.learning_rate, asked.learning_rate, rel_tol=0.2)
 
 
 def test_masked_models_average_two_masks_of_forty_percent_in_private_training_only() -> None:
