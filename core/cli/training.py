@@ -128,6 +128,7 @@ def train(
             training=training_spec(
                 public.kind,
                 privacy,
+                cohort,
                 epochs,
                 seed,
                 batch_size=batch_size,
@@ -198,9 +199,8 @@ def sweep(
                 noise_source=source,
             )
             for seed in range(seeds):
-                training = training_spec(
-                    start.kind, privacy, epochs, seed, batch_size=batch_size, mask_share=mask_share, masks=masks
-                )
+                masking = {"mask_share": mask_share, "masks": masks}
+                training = training_spec(start.kind, privacy, cohort, epochs, seed, batch_size=batch_size, **masking)
                 spec = RunSpec(corpus=cohort, model=start, privacy=privacy, training=training, audit=audit)
                 specs += [spec, spec.clipped_spec()] if clip_norm is not None and privacy.private else [spec]
         specs = checked(workspace, specs, batch_given=batch_size is not None)

@@ -11,6 +11,8 @@ from core.spec.parts import ModelKind, PrivacySpec, TrainingSpec
 
 CONTROL_OF = PrivacySpec(target_epsilon=8.0)  # the private run whose control training without noise is by default
 
+USUAL_MASKS = {"mask_share": 0.15, "masks": 1}  # what None stands for in these settings of a masked model
+
 STEPS = 140  # of a private training up to ε = 8
 NOTES, BATCH = 3_000, 256  # the batch grows with √notes from here
 WEAKER = {"epsilon": (15.0, 60.0, 300.0), "sigma": (0.55, 0.4, 0.2)}  # beyond each of these the batch is halved

@@ -10,6 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from core.evaluation.sweep.limits import Limits
 from core.runs.ledger.totals import DELTA
 from core.spec import CLINICAL, CORPUS_PRESETS, CorpusSpec, RunSpec, TrainingSpec, VocabularySpec, audit_of, recipe
+from core.spec.recipes import USUAL_MASKS
 
 PACKAGES = ("torch", "transformers", "opacus", "numpy", "pandas", "scipy", "duckdb", "streamlit")
 
@@ -56,8 +57,7 @@ def command(spec: RunSpec) -> str:
         "--epochs": None if training.epochs == usual.epochs else training.epochs,
         "--batch-size": training.batch_size,
         "--learning-rate": repr(training.learning_rate),
-        "--mask-share": None if training.mask_share is None else repr(training.mask_share),
-        "--masks": training.masks,
+        **_masks(training, usual),
         "--clip-norm": None if training.clip_norm is None else repr(training.clip_norm),
         "--seed": training.seed,
         "--secret-noise": "" if privacy.noise_source == "secret" else None,
@@ -90,7 +90,9 @@ def _has_options(spec: RunSpec) -> bool:
     """Whether the options of `python -m core train` can express the whole spec."""
     if spec.corpus.imported or (not spec.privacy.private and spec.privacy.delta != 1e-5):
         return False
-    usual = _recipe(spec).model_copy(update={name: getattr(spec.training, name) for name in OPTIONS})
+    own = {name: getattr(spec.training, name) for name in OPTIONS}
+    own |= {name: None for name, usual in USUAL_MASKS.items() if own[name] == usual}  # so the command would leave it
+    usual = _recipe(spec).model_copy(update=own)
     said = RunSpec(
         corpus=spec.corpus,
         model=spec.model,
@@ -104,7 +106,18 @@ def _has_options(spec: RunSpec) -> bool:
 
 def _recipe(spec: RunSpec) -> TrainingSpec:
     """The settings that `python -m core train` starts from."""
-    return recipe(spec.model.kind, spec.privacy, clipped=spec.training.clip_norm is not None)
+    clipped = spec.training.clip_norm is not None
+    return recipe(spec.model.kind, spec.privacy, notes=spec.corpus.training_notes, clipped=clipped)
+
+
+def _masks(training: TrainingSpec, usual: TrainingSpec) -> dict[str, object]:
+    """Options for masks other than the recipe's `usual` ones; one mask of 15 % is what None stands for."""
+    options: dict[str, object] = {}
+    for name, nothing in USUAL_MASKS.items():
+        value = getattr(training, name)
+        if value != getattr(usual, name):
+            options[f"--{name.replace('_', '-')}"] = repr(nothing if value is None else value)
+    return options
 
 
 def _vocabulary(words: VocabularySpec | None) -> dict[str, object]:
