@@ -22,7 +22,7 @@ from core.runs.integrity.upkeep import DAMAGED, DIGEST
 from core.runs.integrity.whole import table_problem
 from core.runs.run import PRIVACY_FILE, RUN_ID, SPEC_FILE, RunBroken, file_problems, read_privacy, read_spec
 from core.runs.store import COHORT_TABLES, Workspace
-from core.runs.tables import OPTIONAL, SCHEMAS
+from core.runs.tables import readable
 from core.runs.uploads.records import damaged_records
 
 Kind = Literal["run", "audit", "cohort", "upload", "ledger"]
@@ -100,7 +100,7 @@ def run_problems(folder: Path) -> dict[str, str]:
         spec = read_spec(folder)
     except RunBroken as error:
         return {SPEC_FILE: f"cannot be used ({error})"}
-    schemas = SCHEMAS if spec.vocabulary is None else SCHEMAS | OPTIONAL
+    schemas = readable(folder / "tables", spec.vocabulary is not None)
     found = _tables(folder / "tables", {name: schema.names for name, schema in schemas.items()}, "tables/")
     found |= dict(file_problems(folder, spec))
     if read_status(folder) is None:
