@@ -1,7 +1,7 @@
 """Runs with figures only: shipped without their large tables, so that the repository stays small.
 
 Such a run has a file `figures-only.json`. It keeps settings, promise, card, metrics and canaries. Instead of the tables
-`scores`, `generations` and `hits` it has excerpts of them (`core.runs.tables.FIGURES_ONLY`), and `history` may have
+`scores`, `generations`, `hits` and `utility` it has excerpts of them (`core.runs.tables.FIGURES_ONLY`), and `history` may have
 lost rows. Whatever needs a table that was left out gets a `TableMissing`, whose sentence says so.
 """
 
@@ -16,10 +16,10 @@ import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from core.common.files import replace_text
-from core.runs.tables import FIGURES_ONLY, FIGURES_ONLY_FILE, OPTIONAL, SCHEMAS
+from core.runs.tables import FIGURES_ONLY, FIGURES_ONLY_FILE, UTILITY, readable
 from core.spec import RunSpec
 
-LEFT_OUT = ("scores", "generations", "hits")
+LEFT_OUT = ("scores", "generations", "hits", UTILITY)
 EXAMPLES = 2  # attempts of each prompt that are kept
 
 
@@ -63,7 +63,7 @@ def figures_only(folder: Path) -> FiguresOnly | None:
 
 def schemas_of(folder: Path, spec: RunSpec) -> Mapping[str, pa.Schema]:
     """The tables that the run in `folder` must have, with their columns."""
-    usual = SCHEMAS if spec.vocabulary is None else SCHEMAS | OPTIONAL
+    usual = readable(folder / "tables", spec.vocabulary is not None)
     if not (folder / FIGURES_ONLY_FILE).exists():
         return usual
     return {name: schema for name, schema in usual.items() if name not in LEFT_OUT} | FIGURES_ONLY

@@ -51,7 +51,7 @@ def imagined() -> RunTables:
         ],
         columns=["generation_id", "field", "split", "rule"],
     )
-    return RunTables(frame, generations, hits, pd.DataFrame(), corpus, AUDIT)
+    return RunTables(frame, generations, hits, pd.DataFrame(), corpus, AUDIT, pd.DataFrame())
 
 
 def test_bits_per_character_are_the_code_length_of_held_out_notes():
