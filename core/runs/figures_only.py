@@ -1,7 +1,7 @@
 """Runs with figures only: shipped without their large tables, so that the repository stays small.
 
 Such a run has a file `figures-only.json`. It keeps settings, promise, card, metrics and canaries. Instead of the tables
-`scores`, `generations`, `hits` and `utility` it has excerpts of them (`core.runs.tables.FIGURES_ONLY`), and `history` may have
+`scores`, `generations`, `hits` and `utility` it has excerpts (`core.runs.tables.FIGURES_ONLY`), and `history` may have
 lost rows. Whatever needs a table that was left out gets a `TableMissing`, whose sentence says so.
 """
 
