@@ -1,13 +1,13 @@
-"""Figures of a run that its stored metrics may lack, computed from its other tables when several runs are compared.
+"""Figures that compare models and that the metrics of older runs lack, computed from the run's other tables.
 
 They are texts with a patient's full name, the loss attack's AUC by patient, and bits per character. A figure that the
-metrics table already has is not computed again. Runs that keep no tables keep what their metrics table has.
+metrics table already has is not computed again. Runs that keep figures only keep what their metrics table has.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pandas as pd
 
@@ -53,61 +53,62 @@ def bits_per_character(metrics: pd.DataFrame, ratio: float) -> pd.DataFrame:
     """
     rows = metrics[metrics["metric"] == PERPLEXITY].assign(metric=BITS)
     for column in ("value", "low", "high"):
-        rows[column] = rows[column].map(lambda one: math.log2(one) * ratio if one > 0 else math.nan)
+        rows[column] = rows[column].map(_bits) * ratio
     return rows
 
 
-def tokens_per_character(run: Run, corpus: Corpus) -> float | None:
-    """Tokens that the run scored per character of the held-out notes that it was scored on; None without scores.
+def _bits(perplexity: float) -> float:
+    return math.log2(perplexity) if perplexity > 0 else math.nan
+
+
+def tokens_per_character(scores: pd.DataFrame, corpus: Corpus) -> float | None:
+    """Scored tokens per character of the held-out notes in a `scores` table; None without such notes.
 
     It depends on the cohort, the audit and the tokenizer alone, so one run gives it for all of a curve.
     """
-    try:
-        scores = run.table("scores")
-    except TableMissing:
-        return None
     notes = scores[(scores["attack"] == LOSS) & (scores["split"] == "heldout")]
     texts = corpus.notes.set_index("note_id")["text"].reindex(notes["note_id"])
     characters = int(texts.str.len().sum())
     return float(notes["tokens"].sum() / characters) if characters and texts.notna().all() else None
 
 
-def _rows(run: Run, base: Run | None) -> Iterator[Row]:
-    try:
-        yield from texts_with_name(run)
-        yield from _patient_auc(run.table("scores"), "run")
-        if base is not None:
-            notes = run.table("scores")["note_id"]
-            scores = base.table("scores")
-            yield from _patient_auc(scores[scores["note_id"].isin(notes)], "base")
-    except TableMissing:
-        return
-
-
-def texts_with_name(run: Run) -> Iterator[Row]:
+def texts_with_name(generations: pd.DataFrame, hits: pd.DataFrame, pool: Mapping[str, int]) -> Iterator[Row]:
     """Share of generated texts with a member's full name; arm `heldout`: with a held-out patient's, scaled.
 
     The control is scaled to as many patients as there are members (`core.evaluation.summary.scale_to_pool`).
 
-    Raises:
-        TableMissing: the run keeps no texts.
+    Args:
+        generations: the texts.
+        hits: what was found in them.
+        pool: number of patients of the arms `run` and `heldout`; without one of them there is no row.
     """
-    texts, hits = len(run.table("generations")), run.table("hits")
+    texts = len(generations)
     names = hits[(hits["rule"] == "value") & (hits["field"] == "full_name")]
-    metrics = run.metrics.set_index(["metric", "arm"])
-    pool = {
-        arm: int(metrics.loc[("full_name_patients", arm), "n"])
-        for arm in SPLIT_OF_ARM
-        if ("full_name_patients", arm) in metrics.index
-    }
-    if not texts or len(pool) < len(SPLIT_OF_ARM):
+    if not texts or not all(pool.get(arm) for arm in SPLIT_OF_ARM):
         return
     for arm, split in SPLIT_OF_ARM.items():
         count = names.loc[names["split"] == split, "generation_id"].nunique()
-        ends = (count / texts, *proportion_interval(count, texts))
+        ends = [count / texts, *proportion_interval(count, texts)]
         if arm == "heldout":
-            ends = tuple(scale_to_pool(end, pool["run"] / pool["heldout"]) for end in ends)
-        yield Row(NAMES, arm, *ends, texts, "generated texts" + (", scaled" if arm == "heldout" else ""))
+            ends = [scale_to_pool(end, pool["run"] / pool["heldout"]) for end in ends]
+        yield Row(
+            NAMES, arm, *ends, texts, "generations" + (", scaled to as many patients" if arm == "heldout" else "")
+        )
+
+
+def _rows(run: Run, base: Run | None) -> Iterator[Row]:
+    metrics = run.metrics.set_index(["metric", "arm"])
+    named = [("full_name_patients", arm) for arm in SPLIT_OF_ARM]
+    pool = {key[1]: int(metrics.loc[key, "n"]) for key in named if key in metrics.index}
+    try:
+        scores = run.table("scores")
+        yield from texts_with_name(run.table("generations"), run.table("hits"), pool)
+        yield from _patient_auc(scores, "run")
+        if base is not None:
+            public = base.table("scores")
+            yield from _patient_auc(public[public["note_id"].isin(scores["note_id"])], "base")
+    except TableMissing:
+        return
 
 
 def _patient_auc(scores: pd.DataFrame, arm: str) -> Iterator[Row]:
@@ -115,4 +116,5 @@ def _patient_auc(scores: pd.DataFrame, arm: str) -> Iterator[Row]:
     scores = scores[scores["attack"] == LOSS]
     found = strongest(scores, "auc", resamples=RESAMPLES)
     if found is not None:
-        yield Row(PATIENT_AUC, arm, *vars(found.interval).values(), found.patients, "patients resampled")
+        auc = found.interval
+        yield Row(PATIENT_AUC, arm, auc.value, auc.low, auc.high, found.patients, "patients resampled")

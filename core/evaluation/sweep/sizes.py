@@ -80,12 +80,12 @@ def bought(metrics: Mapping[int, pd.DataFrame], points: Mapping[int, pd.DataFram
         rows = curve[(curve["metric"] == BITS) & (curve["arm"] == "run")].sort_values("epsilon")
         for row in rows.itertuples():
             bits = Interval(float(row.value), float(row.low), float(row.high))
-            gain = _gain(metrics[notes], float(row.epsilon))
+            gain = gain_kept(metrics[notes], float(row.epsilon))
             found.append(Bought(notes, float(row.epsilon), bits, gain, int(row.seeds)))
     return found
 
 
-def _gain(metrics: pd.DataFrame, epsilon: float) -> Interval | None:
+def gain_kept(metrics: pd.DataFrame, epsilon: float) -> Interval | None:
     """The share of the gain over the seeds that have a private and a plain run; of any plain run if none has."""
 
     def by_seed(at: float, arm: str) -> pd.Series:

@@ -11,6 +11,7 @@ import pandas as pd
 from core.evaluation.sweep import beside
 from core.evaluation.sweep.sweeps import Sweep
 from core.runs.run import Run
+from core.runs.tables import TableMissing
 from pages.parts.session import owner, resources
 
 
@@ -88,4 +89,8 @@ def _ratio(root: str, setting: tuple[str, ...], _run: Run) -> float | None:
 
     if BITS in set(_run.metrics["metric"]):
         return None
-    return tokens_per_character(_run, owner.workspace().corpus(_run.spec.corpus, store=False))
+    try:
+        scores = _run.table("scores")
+    except TableMissing:
+        return None
+    return tokens_per_character(scores, owner.workspace().corpus(_run.spec.corpus, store=False))

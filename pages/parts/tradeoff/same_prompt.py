@@ -11,6 +11,7 @@ import streamlit as st
 from core.attacks.prompts import PROMPTS
 from core.evaluation.sweep import beside
 from core.evaluation.wording import interval_text, percent
+from core.runs.figures_only import examples
 from core.runs.run import Run
 from core.runs.tables import TableMissing
 from pages.parts.common import phi_text
@@ -104,10 +105,7 @@ def _text(run: Run | None, prompt: int, attempt: int) -> None:
 @resources.cached_object(max_entries=400, show_spinner=False)
 def _stored(root: str, run_id: str, prompt: int, _run: Run) -> tuple[pd.DataFrame | None, dict[int, tuple[Mark, ...]]]:
     """A run's stored attempts for a prompt, in their order, and the marks of each; None if it keeps no texts."""
-    try:
-        texts, hits = _run.table("generations"), _run.table("hits")
-    except TableMissing:
-        return None, {}
+    texts, hits = texts_of(_run)
     if texts.empty:
         return None, {}
     rows = texts[texts["prompt_id"] == prompt].sort_values("generation_id").reset_index(drop=True)
@@ -117,6 +115,18 @@ def _stored(root: str, run_id: str, prompt: int, _run: Run) -> tuple[pd.DataFram
         patients = tuple(group["patient_id"].dropna().unique())
         marks.setdefault(int(text), []).append(Mark(int(start), int(end), str(field), str(kind), patients))
     return rows, {text: tuple(one) for text, one in marks.items()}
+
+
+def texts_of(run: Run) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """A run's stored texts and the hits in them; of a run with figures only its examples. Empty if it keeps none."""
+    try:
+        return run.table("generations"), run.table("hits")
+    except TableMissing:
+        pass
+    try:
+        return examples(run)
+    except TableMissing:
+        return pd.DataFrame(columns=["generation_id", "prompt_id", "prompt", "text"]), pd.DataFrame()
 
 
 def leaking_texts(run: Run) -> str:

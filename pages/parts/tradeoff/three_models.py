@@ -14,9 +14,9 @@ from core.evaluation import registry
 from core.evaluation.sweep import beside
 from core.evaluation.sweep.beside import BITS, NAMES, PATIENT_AUC
 from core.evaluation.wording import interval_text, percent
-from core.runs.run import Run
 from pages.parts.common import chart_style
 from pages.parts.common.data_table import data_table
+from pages.parts.pickers.comparison import trained
 from pages.parts.session import owner, resources
 from pages.parts.tradeoff.charts import epsilon_label
 from pages.parts.tradeoff.models import Models, metrics_of
@@ -72,14 +72,8 @@ def _about(name: str, models: Models) -> str:
     """What a model is, with the steps and batch of its first run."""
     runs = dict(zip(beside.MODELS, ([models.base], models.private, models.noiseless, models.plain), strict=True))[name]
     run = runs[0]
-    trained = "" if run is None or name == beside.BASE else f" ({_trained(run)})"
-    return f"{beside.ABOUT[name]}{trained}"
-
-
-def _trained(run: Run) -> str:
-    training = run.spec.training
-    epochs = "1 epoch" if training.epochs == 1 else f"{training.epochs:g} epochs"
-    return f"{epochs}, batch {training.batch_size:,}"
+    recipe = "" if run is None or name == beside.BASE else f" ({trained(run)})"
+    return f"{beside.ABOUT[name]}{recipe}"
 
 
 def _measures(figures: pd.DataFrame) -> list[tuple[str, str]]:
