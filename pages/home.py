@@ -119,7 +119,7 @@ else:
     shell.link("train", "Train a model", icon=":material/model_training:")
 three_pictures(pair)
 if told := best_measured():
-    st.markdown(f":material/trending_up: **{told}**")
+    st.markdown(f":material/trending_up: {told}")
 sections()
 if pair:
     seed = st.session_state.next_seed

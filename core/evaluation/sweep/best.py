@@ -16,6 +16,7 @@ from core.evaluation.sweep.waking import exceeds
 from core.evaluation.wording import interval_text, percent
 
 LARGEST = 10.0  # ε beyond which a promise says little
+KIND_NAMES = {"gpt2": "GPT-2", "distilbert": "DistilBERT", "bert": "BERT"}
 NAMES = "full_name_patients"
 
 
@@ -30,11 +31,12 @@ class Best:
 
     def sentence(self) -> str:
         """How much it keeps, and that names did not leak, in one sentence."""
+        kind = KIND_NAMES[self.sweep.model.kind]
         limits = "" if math.isnan(self.gain.low) else f" ({interval_text(self.gain.low, self.gain.high)})"
         return (
-            f"With {notes_text(self.notes)}, ε = {self.epsilon:g} per {self.sweep.privacy.unit} keeps "
-            f"{percent(self.gain.value)} of what training without privacy gains{limits}, and it wrote no more "
-            "patients' names than chance."
+            f"The most useful private model measured here is {kind} with {notes_text(self.notes)} at ε = "
+            f"{self.epsilon:g} per {self.sweep.privacy.unit}: it keeps {percent(self.gain.value)} of what training "
+            f"without privacy gains{limits}, and writes full names no more often than those of held-out patients."
         )
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from core.evaluation.stats.intervals import proportion_interval
 from core.evaluation.sweep import beside
+from core.evaluation.sweep.beside import BITS, NAMES, PATIENT_AUC
 from core.evaluation.sweep.derived import bits_per_character, derived, texts_with_name, tokens_per_character
 from core.evaluation.sweep.sizes import bought, notes_text, other_sizes
 from core.evaluation.sweep.sweeps import sweeps_of
@@ -65,34 +66,34 @@ def test_texts_with_a_name_count_each_text_once_and_scale_the_control():
     assert not list(texts_with_name(generations, hits, {"run": 70})), "no control, no figure"
 
 
-def test_a_new_run_measures_them_and_an_old_one_gets_them_from_its_tables(smoke_workspace, smoke_specs):
+def test_an_old_run_gets_them_from_its_tables(smoke_workspace, smoke_specs):
     workspace = Workspace(smoke_workspace, shared=())
-    own, base = workspace.run(smoke_specs["plain"].run_id), workspace.run(smoke_specs["base"].run_id)
-    corpus = workspace.corpus(own.spec.corpus, store=False)
-    names = {"texts_with_name", "auc_loss_patients", "bits_per_character"}
-    measured = own.metrics[own.metrics["metric"].isin(names)].set_index(["metric", "arm"]).sort_index()
-    assert set(measured.index) == {(name, arm) for name in names for arm in ("run", "base")} | {
-        ("texts_with_name", "heldout")
-    }
-    ratio = tokens_per_character(own.table("scores"), corpus)
+    run, base = workspace.run(smoke_specs["plain"].run_id), workspace.run(smoke_specs["base"].run_id)
+    corpus, names = workspace.corpus(run.spec.corpus, store=False), {NAMES, PATIENT_AUC, BITS}
+    ratio = tokens_per_character(run.table("scores"), corpus)
+    old = _Old(run, names)
+    found = derived(old, base, ratio).set_index(["metric", "arm"])
+    arms = {NAMES: ("run", "heldout"), PATIENT_AUC: ("run", "base"), BITS: ("run", "base")}
+    assert set(found.index) == {(name, arm) for name in names for arm in arms[name]}
     notes = corpus.notes[corpus.notes["split"] == "heldout"]
-    nats = own.table("scores").query("attack == 'loss' and split == 'heldout'")
-    bits = -(nats["score"] * nats["tokens"]).sum() / math.log(2) / notes["text"].str.len().sum()
-    assert measured.loc[("bits_per_character", "run"), "value"] == pytest.approx(bits)
-    old = _Old(own, set(names))
-    again = derived(old, base, ratio).set_index(["metric", "arm"]).sort_index()
-    same = [key for key in measured.index if key != ("texts_with_name", "base")]
-    pd.testing.assert_frame_equal(
-        again.loc[same, ["value", "low", "high"]], measured.loc[same, ["value", "low", "high"]], rtol=1e-9
-    )
-    assert derived(own, base, ratio).empty, "what a run measured is not computed again"
+    scores = run.table("scores").query("attack == 'loss'")
+    heldout = scores[scores["split"] == "heldout"]
+    bits = -(heldout["score"] * heldout["tokens"]).sum() / math.log(2) / notes["text"].str.len().sum()
+    assert found.loc[(BITS, "run"), "value"] == pytest.approx(bits), "the length of a code for all held-out notes"
+    mean = scores.groupby("patient_id").agg(score=("score", "mean"), member=("member", "first"))
+    pairs = [(a > b) + (a == b) / 2 for a in mean["score"][mean["member"]] for b in mean["score"][~mean["member"]]]
+    assert found.loc[(PATIENT_AUC, "run"), "value"] == pytest.approx(sum(pairs) / len(pairs)), "every pair of patients"
+    measured = pd.concat([old.metrics, found.reset_index()])
+    assert derived(_Old(run, set(), measured), base, ratio).empty, "what is measured is not computed again"
+    assert derived(old, None, None)["arm"].isin(["run", "heldout"]).all()
 
 
 class _Old:
     """A run whose metrics lack some figures."""
 
-    def __init__(self, run: Run, without: set[str]):
-        self._run, self.metrics = run, run.metrics[~run.metrics["metric"].isin(without)]
+    def __init__(self, run: Run, without: set[str], metrics: pd.DataFrame | None = None):
+        stored = run.metrics if metrics is None else metrics
+        self._run, self.metrics = run, stored[~stored["metric"].isin(without)]
 
     def table(self, name: str) -> pd.DataFrame:
         return self._run.table(name)
