@@ -17,6 +17,7 @@ from core.spec import Unit
 from pages.parts.common.public_noise import WHY, public_noise
 from pages.parts.session import owner, resources
 from pages.parts.tradeoff.charts import epsilon_label
+from pages.parts.tradeoff.models import trained_at
 
 WORST = " That is the worst case of any training with this ε."
 UNTRAINED = "no model was trained at this ε: move the slider to a marker"
@@ -30,7 +31,7 @@ def side_by_side(sweep: Sweep, epsilon: float) -> Callable[[], None]:
         A function to call after the charts are drawn: the accountants take seconds to load, and no chart should wait
         for them. Once they are loaded, it does nothing.
     """
-    privacy, runs = sweep.privacy, _trained_at(sweep, epsilon)
+    privacy, runs = sweep.privacy, trained_at(sweep, epsilon)
     promised, measured = st.columns(2, gap="medium")
     with promised.container(border=True, height="stretch"):
         none, public = math.isinf(epsilon), not math.isinf(epsilon) and _public_seed(sweep, runs)
@@ -73,13 +74,6 @@ def _public_seed(sweep: Sweep, runs: list[Run]) -> bool:
     if runs:
         return public_noise(runs)
     return sweep.corpus.imported is None and sweep.privacy.noise_source is None
-
-
-def _trained_at(sweep: Sweep, epsilon: float) -> list[Run]:
-    """The sweep's runs at exactly this ε (∞: without privacy)."""
-    target = None if math.isinf(epsilon) else epsilon
-    runs = (owner.workspace().run(run_id) for run_id in sweep.run_ids)
-    return [run for run in runs if run.spec.privacy.target_epsilon == target]
 
 
 def _attacked(runs: list[Run], unit: Unit) -> str | None:
@@ -137,7 +131,7 @@ def fold(sweep: Sweep, epsilon: float) -> None:
         if math.isinf(epsilon):
             st.markdown("Without privacy nothing is promised: an attacker may always be right.")
             return
-        runs = _trained_at(sweep, epsilon)
+        runs = trained_at(sweep, epsilon)
         if not runs:
             st.markdown(f"Nothing to compute: {UNTRAINED}, or see “What if?” above.")
             return
