@@ -26,7 +26,7 @@ from core.runs.ledger.entries import refuse_public_seed
 from core.runs.run import Run
 from core.runs.store import Workspace
 from core.runs.tables import FIGURES_ONLY_FILE, write_table
-from core.spec import ModelKind, RunSpec
+from core.spec import CLINICAL, ModelKind, RunSpec
 
 UNDER_WAY = (STATUS_FILE, EVENTS_FILE, CANCEL_FILE)  # progress of an audit, not its results
 OPENS_WITH = "12k"  # the hospital that the pages open with: its runs of the first seed keep their tables
@@ -43,7 +43,8 @@ def weighted_specs() -> list[RunSpec]:
 def keeps_tables(spec: RunSpec) -> bool:
     """Whether a run is shipped with all its tables: controls that other runs need, and those that pages open with."""
     opening = spec_of(OPENS_WITH, spec.model.kind, None, 0)
-    return spec.is_base or (spec.corpus == opening.corpus and spec.training.seed == 0)
+    shared = spec.is_base and spec.model.base == CLINICAL
+    return shared or (spec.corpus == opening.corpus and spec.training.seed == 0)
 
 
 def export_run(workspace: Workspace, spec: RunSpec, out: Path) -> list[Path]:

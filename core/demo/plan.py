@@ -11,7 +11,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from core.runs.store import Workspace
-from core.spec import CORPUS_PRESETS, ModelKind, ModelSpec, PrivacySpec, RunSpec, audit_of, recipe_of
+from core.spec import (
+    ABSTRACTS,
+    CORPUS_PRESETS,
+    ModelKind,
+    ModelSpec,
+    PrivacySpec,
+    RunSpec,
+    TrainingSpec,
+    audit_of,
+    recipe_of,
+)
 
 SIZES = {"3k": "classroom", "12k": "classroom-12k", "48k": "classroom-48k"}  # name in a part → preset
 KINDS: tuple[ModelKind, ...] = ("gpt2", "distilbert")
@@ -60,10 +70,16 @@ def spec_of(size: str, kind: ModelKind, epsilon: float | None, seed: int) -> Run
     )
 
 
+def reference_spec(size: str, kind: ModelKind) -> RunSpec:
+    """The base model shipped before `clinical`, on a hospital of SIZES: the bench counts every gain from it."""
+    corpus, model = CORPUS_PRESETS[SIZES[size]], ModelSpec(kind=kind, base=ABSTRACTS)
+    return RunSpec(corpus=corpus, model=model, training=TrainingSpec(epochs=0), audit=audit_of(corpus))
+
+
 def parts(seeds: Sequence[int] = SEEDS) -> list[Part]:
     """The plan for these seeds, most important part first; within a part seed by seed. No run is in two parts.
 
-    The first part of a hospital and model has its base model, its runs that are compared most, and for each of the
+    The first part of a hospital and model has its base models, its runs that are compared most, and for each of the
     private ones among them the same training without noise. Runs whose recipes are equal share that control.
     """
     found: dict[str, list[RunSpec]] = {}
@@ -73,7 +89,8 @@ def parts(seeds: Sequence[int] = SEEDS) -> list[Part]:
             further = {"-leaks": LEAKS, "-between": tuple(one for one in BETWEEN if one not in main)}
             for seed in seeds:
                 trained = [spec_of(size, kind, epsilon, seed) for epsilon in main]
-                found.setdefault(name, []).extend([trained[0].base_spec(), *trained, *_controls(trained)])
+                bases = [trained[0].base_spec(), reference_spec(size, kind)]
+                found.setdefault(name, []).extend([*bases, *trained, *_controls(trained)])
                 for ending, epsilons in further.items():
                     more = [spec_of(size, kind, epsilon, seed) for epsilon in epsilons]
                     found.setdefault(name + ending, []).extend(more)
