@@ -94,7 +94,9 @@ def test_limits_of_a_run_with_figures_only_are_those_of_all_its_tables(
     excerpts = measures([small.run(runs[name].id) for name in ("plain", "dp")], small.run(runs["base"].id), {})
     keys = ["run_id", "metric"]
     both = whole.merge(excerpts, on=keys, suffixes=("", "_small"))
-    assert len(both) == len(whole) == len(excerpts)
+    lost = set(whole["metric"]) - set(both["metric"])
+    assert lost <= {"members_caught_strongest"}, "of 7 held-out patients no tenth can be accused"
+    assert len(both) == len(whole[~whole["metric"].isin(lost)]) == len(excerpts)
     assert both["value"].tolist() == pytest.approx(both["value_small"].tolist(), nan_ok=True)
     assert both["patients"].tolist() == both["patients_small"].tolist()
     gain = both[both["metric"] == "utility_share"]

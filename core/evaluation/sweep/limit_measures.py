@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from core.attacks.membership.decision import LOSS
 from core.evaluation import registry
 from core.evaluation.figures.limited import UTILITY
+from core.evaluation.membership.of_run import stored
 from core.evaluation.membership.strongest_attack import MEASURES, interval_of, judged_by, scores_of, strongest_of
 from core.evaluation.membership.units import units
 from core.evaluation.stats.bootstrap import Interval, patient_bootstrap
@@ -76,7 +76,9 @@ def _risks(run: Run) -> Iterator[tuple[str, Interval]]:
         elif of and {(of, "run"), (of, "heldout")} <= set(metrics.index):
             yield name, difference(at(of, "run"), at(of, "heldout"))
     if run.figures_only:
-        yield from _stored(run, "sample", "members_caught")
+        caught = stored(run, "members_caught", "note")
+        if caught is not None:
+            yield "members_caught", caught.interval
         return
     scores = scores_of(run, None)
     if {"member", "heldout"} <= set(scores["split"]):
@@ -87,8 +89,9 @@ def _strongest(run: Run, audit: StoredAudit | None) -> Iterator[tuple[str, dict[
     """Each measure by patient of the strongest attack of the full audit, else of the quick audit's loss attack."""
     if run.figures_only:
         for measure in MEASURES:
-            for name, interval in _stored(run, "patient", measure):
-                yield f"{name}_strongest", {**vars(interval), **_chosen_alone(run)}
+            if (alone := stored(run, measure)) is not None:
+                chosen = {"attack": alone.attack, "attacks": alone.attacks, "patients": alone.patients}
+                yield f"{measure}_strongest", {**vars(alone.interval), **chosen}
         return
     judged = judged_by(scores_of(run, audit))  # once for all measures
     for measure in MEASURES:
@@ -96,29 +99,6 @@ def _strongest(run: Run, audit: StoredAudit | None) -> Iterator[tuple[str, dict[
         if found is not None:
             chosen = {"attack": found.attack, "attacks": found.attacks, "patients": found.patients}
             yield f"{measure}_strongest", {**vars(found.interval), **chosen}
-
-
-# Rows of the table `membership` with each measure: rule and metric. The rules are those of the measures.
-_ROWS = {
-    "auc": ("", "auc"),
-    "members_caught": ("ROC 10 %", "true_positive_rate"),
-    "privacy_leakage": ("own", "privacy_leakage"),
-}
-
-
-def _stored(run: Run, level: str, measure: str) -> Iterator[tuple[str, Interval]]:
-    """A measure of the loss attack from the table that a run with figures only keeps instead of its scores."""
-    rule, metric = _ROWS[measure]
-    rows = run.table("membership")
-    rows = rows[(rows["level"] == level) & (rows["length"] == "all") & (rows["rule"] == rule)]
-    rows = rows[(rows["metric"] == metric) & rows["value"].notna()]
-    if len(rows):
-        yield measure, Interval(*(float(rows[end].iloc[0]) for end in ("value", "low", "high")))
-
-
-def _chosen_alone(run: Run) -> dict[str, Any]:
-    rows = run.table("membership")
-    return {"attack": LOSS, "attacks": 1, "patients": int(rows.loc[rows["level"] == "patient", "n"].max())}
 
 
 def _heldout_losses(run: Run, summed: bool) -> pd.DataFrame:

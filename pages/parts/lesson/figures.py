@@ -168,10 +168,10 @@ def figures() -> Figures | None:
 @resources.cached_data(max_entries=50, show_spinner=False)
 def _strongest(root: str, run_id: str, ended: tuple[float, ...]) -> Strongest | None:
     """The strongest attack; `ended` makes the cache read it again when another audit of the run has ended."""
-    from core.evaluation.membership.strongest_attack import scores_of, strongest
+    from core.evaluation.membership.of_run import strongest_on
 
     workspace = owner.workspace()
-    return strongest(scores_of(workspace.run(run_id), workspace.audit(run_id)), "auc")
+    return strongest_on(workspace.run(run_id), workspace.audit(run_id), "auc")
 
 
 def _to_open(runs: Sequence[Run]) -> dict[float, str]:

@@ -70,6 +70,8 @@ def label(run: Run) -> str:
     if spec.training.seed:
         parts.append(f"seed {spec.training.seed}")
     parts.append("shipped" if run.shipped else "made here")
+    if run.figures_only:
+        parts.append("figures only")
     return " · ".join(parts)
 
 
@@ -121,6 +123,18 @@ def audited_first(runs: Sequence[Run]) -> list[Run]:
     """All runs: those with attacks of a full audit first, then shipped ones; the public base models last."""
     there = {run.id: bool(owner.workspace().audit(run.id).outcomes()) for run in runs}
     return sorted(runs, key=lambda run: (run.spec.is_base, not there[run.id], not run.shipped))
+
+
+def with_tables(runs: Sequence[Run]) -> list[Run]:
+    """The runs with all their tables; a caption says how many have figures only and are not offered."""
+    whole = [run for run in runs if not run.figures_only]
+    left = len(runs) - len(whole)
+    if left:
+        st.caption(
+            f"Not offered here: {left:,} {'run' if left == 1 else 'runs'} with figures only. Their scores and texts "
+            "were left out to keep the software small. Train one of them to get all its tables."
+        )
+    return whole
 
 
 def pick_two(runs: Sequence[Run]) -> dict[str, Run]:

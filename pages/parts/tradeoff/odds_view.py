@@ -85,13 +85,13 @@ def _attacked(runs: list[Run], unit: Unit) -> str | None:
 
 @resources.cached_data(max_entries=100, show_spinner="Reading what the attacks found …")
 def _best(root: str, run_ids: tuple[str, ...], ended: tuple[float, ...], unit: Unit) -> str | None:
-    from core.evaluation.membership.best_attack import best_attack, best_attack_sentence, decisions
+    from core.evaluation.membership.best_attack import best_attack, best_attack_sentence
+    from core.evaluation.membership.of_run import decisions_on
 
     workspace, made = owner.workspace(), []
     for run_id in run_ids:
         run = workspace.run(run_id)
-        stored = workspace.audit(run_id).table("membership")
-        made.append(decisions(stored, run.table("scores"), unit, seed=run.spec.audit.seed))
+        made.append(decisions_on(run, workspace.audit(run_id), unit))
     found = best_attack(made)
     return None if found is None else best_attack_sentence(found, unit)
 
