@@ -7,6 +7,7 @@ from pydantic import ValidationError
 
 from core.spec import CORPUS_PRESETS, CorpusSpec
 from pages.parts.common.query_params import KEEP
+from pages.parts.session import owner
 from pages.parts.uploads import form
 
 LIVE_NOTES = 60_000  # a few seconds; a larger cohort is built from the command line
@@ -149,8 +150,9 @@ def hospital_name(spec: CorpusSpec) -> str:
 
 
 def too_large_to_build(spec: CorpusSpec) -> bool:
-    """Whether building this cohort here would keep the page waiting for minutes."""
-    return spec.imported is None and _notes(spec) > LIVE_NOTES
+    """Whether building this cohort here would keep the page waiting; one that is stored is only read."""
+    large = spec.imported is None and _notes(spec) > LIVE_NOTES
+    return large and owner.workspace().corpus_folder(spec) is None
 
 
 def show_command(spec: CorpusSpec) -> None:
