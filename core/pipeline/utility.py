@@ -76,8 +76,8 @@ def entity_score(
 ) -> Scored:
     """Entities in labelled sentences of a folder with train.tsv and test.tsv (`core.tasks.iob`), such as BC5CDR's.
 
-    The head is fitted on at most `learned` sentences of train.tsv and judged on at most `judged` of test.tsv, both drawn
-    at random.
+    The head is fitted on at most `learned` sentences of train.tsv and judged on at most `judged` of test.tsv, both
+    drawn at random.
 
     Raises:
         FileNotFoundError, ValueError: a file is missing or cannot be read; the text is a sentence.
