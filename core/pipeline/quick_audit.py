@@ -102,6 +102,9 @@ def _use(lm: LanguageModel, corpus: Corpus, spec: RunSpec, report: Progress, sto
         raise Cancelled(str(stopped)) from stopped
 
 
+USES = QuickAttack(
+    "audit: utility", "Using the model: tagging entities, judging claims, writing notes", (UTILITY,), _use
+)
 ATTACKS = (
     QuickAttack(
         "audit: extraction", "Prompting the model with 14 prompts, many times each", ("generations", "hits"), _extract
@@ -115,7 +118,7 @@ ATTACKS = (
     QuickAttack(
         "audit: exposure", "Ranking the canaries among all sequences they could have been", ("canaries",), _expose
     ),
-    QuickAttack("audit: utility", "Using the model: tagging entities, judging claims, writing notes", (UTILITY,), _use),
+    USES,
 )
 READS = QuickAttack(
     "audit: reading", "Comparing with the public model word by word, since their vocabularies differ", (READING,), _read

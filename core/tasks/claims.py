@@ -53,6 +53,40 @@ _WORDED: dict[tuple[str, str], tuple[str, ...]] = {
     ("course", "worse"): ("It is getting worse.", "The state is worse than before."),
 }
 
+_TOPICS = {  # disease groups whose names are not those of a disease
+    "lipids": "blood lipids",
+    "coronary": "coronary heart disease",
+    "valve": "heart valve disease",
+    "nose_allergy": "hay fever",
+    "sleep": "a sleep disorder",
+    "bowel": "bowel disease",
+    "liver": "liver disease",
+    "biliary": "gallbladder disease",
+    "kidney": "kidney disease",
+    "urinary": "a urinary disease",
+    "prostate": "prostate disease",
+    "thyroid": "an underactive thyroid",
+    "hyperthyroid": "an overactive thyroid",
+    "hormones": "a hormone disorder",
+    "electrolytes": "an electrolyte disorder",
+    "nutrition": "a nutritional deficiency",
+    "platelets": "a blood cell disorder",
+    "gut_cancer": "cancer of the digestive tract",
+    "solid_cancer": "a solid tumor",
+    "breast": "breast disease",
+    "gynecology": "a gynecological disease",
+    "skin": "skin disease",
+    "ulcer": "a skin ulcer",
+    "rheumatology": "a rheumatic disease",
+    "back": "back pain",
+    "complication": "a complication of care",
+    "substance": "substance use",
+    "neurology": "a neurological disease",
+    "symptoms": "general symptoms",
+    "eye": "eye disease",
+    "ear": "ear disease",
+}
+
 
 @dataclass(frozen=True)
 class Claim:
@@ -62,6 +96,11 @@ class Claim:
     about: str
     value: str
 
+    @property
+    def topic(self) -> str:
+        """The disease group that a claim about a disease names, in words."""
+        return _TOPICS.get(self.value, self.value.replace("_", " "))
+
     def words(self, choice: int) -> str:
         """The claim as a sentence; `choice` picks one of its wordings."""
         if self.family == "dose":
@@ -70,7 +109,7 @@ class Claim:
                 f"The patient takes {self.value} of {self.about}.",
             )
         elif self.family == "disease":
-            wordings = (f"The note is about {self.about}.", f"The patient is treated for {self.about}.")
+            wordings = (f"The note is about {self.topic}.", f"This is the care of {self.topic}.")
         else:
             wordings = _WORDED[self.about, self.value]
         return wordings[choice % len(wordings)]
@@ -154,7 +193,7 @@ def claim_pairs(notes: pd.DataFrame, groups: Sequence[Sequence[str]], triples: i
         of_family = claims[families[number % len(families)]]
         about, value = of_family[int(rng.integers(len(of_family)))]
         family, _, name = about.partition("/")
-        claim = Claim(family, value if family == "disease" else name or family, value)
+        claim = Claim(family, name or family, value)
         others = [note for other, with_it in by_value[about].items() if other != value for note in with_it]
         free = [note for note in range(len(texts)) if about not in mentions[note]]
         if not others or not free:

@@ -1,7 +1,7 @@
 """Which disease groups the facts of a sentence belong to: drugs, tests, symptoms and so on of conditions.toml.
 
 A fact is one of the catalogue's phrases: a disease, a drug (without its dose), a test, a procedure, a laboratory value,
-a symptom or a finding. Some belong to several groups.
+a symptom or an abnormal finding. Some belong to several groups.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def phrases() -> dict[str, tuple[Fact, ...]]:
     for condition in catalogue().conditions:
         care = condition.care
         found = [condition.wording, *care.tests, *care.procedures, *care.symptoms, *(lab.name for lab in care.labs)]
-        found += [finding.text for finding in care_words(condition).findings]
+        found += [finding.text for finding in care_words(condition).signs]  # a normal finding points to no disease
         for doses, _ in care.medications:
             named = _DOSE.match(doses[0])
             found.append(named.group(1) if named else doses[0])

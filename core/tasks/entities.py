@@ -83,7 +83,7 @@ def count_entities(
             row = counts.setdefault((name, unit), [0, 0, 0])
             for number, which in enumerate((there, told, there & told)):
                 row[number] += sum(entity[2] == name for entity in which)
-    rows = [(TASK, name, unit, *numbers) for (name, unit), numbers in counts.items() if any(numbers)]
+    rows = [(TASK, name, unit, *numbers) for (name, unit), numbers in counts.items()]
     return pd.DataFrame(rows, columns=list(COUNTS))
 
 

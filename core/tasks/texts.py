@@ -19,8 +19,8 @@ from core.models.generation.generate import sample
 
 GENERATED, CEILING = "texts", "texts, two halves of patients"
 LEFT, RIGHT = "compared", "reference"
-TOKENS = 64  # of each text, generated or real
-MOST_TEXTS = 300  # of each kind
+TOKENS = 48  # of each text, generated or real
+MOST_TEXTS = 200  # of each kind
 FEWEST_TEXTS = 8
 EXPLAINED = 0.9  # share of the variance that is kept before clustering (Pillutla et al. 2021, appendix C)
 TEXTS_PER_CLUSTER = 10

@@ -23,7 +23,7 @@ from core.tasks.texts import CEILING, FEWEST_TEXTS, GENERATED, MOST_TEXTS, clust
 
 COLUMNS = ("task", "kind", "patient_id", "cluster", "trials", "predicted", "correct")
 LABELLED_NOTES, JUDGED_NOTES = 400, 300
-LABELLED_CLAIMS, JUDGED_CLAIMS = 300, 150  # each with three notes
+LABELLED_CLAIMS, JUDGED_CLAIMS = 200, 120  # each with three notes
 _STREAM = 57
 
 Report = Callable[[int, int], None]

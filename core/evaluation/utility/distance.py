@@ -44,7 +44,8 @@ def area_interval(counts: pd.DataFrame, *, resamples: int, seed: int) -> Interva
     """The area of the two sides of one task of the table `utility`, with its interval.
 
     Generated texts are resampled one by one, notes by patient; the smaller number of either decides how far the
-    percentiles are expanded. The clusters stay as they are.
+    percentiles are expanded. The clusters stay as they are. Resampling adds distance of its own (a histogram differs
+    from a resample of itself), so the areas of the resamples are shifted until their median is the value.
     """
     clusters = int(counts["cluster"].max()) + 1
     sides = [_by_unit(counts[counts["kind"] == kind], clusters) for kind in (LEFT, RIGHT)]
@@ -55,7 +56,8 @@ def area_interval(counts: pd.DataFrame, *, resamples: int, seed: int) -> Interva
         for side in sides
     ]
     areas = divergence_area(drawn[0], drawn[1])
-    return percentile_interval(value, areas, min(map(len, sides)))
+    found = percentile_interval(value, areas - np.median(areas) + value, min(map(len, sides)))
+    return Interval(value, max(0.0, found.low), min(1.0, found.high))
 
 
 def _by_unit(counts: pd.DataFrame, clusters: int) -> np.ndarray:
