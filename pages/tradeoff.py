@@ -128,7 +128,7 @@ def draw(sweep: Sweep) -> None:
     odds_view.fold(sweep, epsilon)
     three_models.show(epsilon, models)
     where_leaks_begin.show(sweep)
-    hospital_size.show(sweep, sweeps_of(runs))
+    hospital_size.show(sweep, found, epsilon)
     train_another.show(sweep)
     shown = curves[curves["metric"].isin([PERPLEXITY, risk_name])]
     data_table(sentences.wide(shown), name="tradeoff")

@@ -80,7 +80,7 @@ def _measures(figures: pd.DataFrame) -> list[tuple[str, str]]:
     """(metric, label) of what is drawn: names, membership by note and by patient, canaries, bits per character."""
     there = set(figures.loc[figures["arm"] == "run", "metric"])
     exposure = max((one for one in there if one.startswith("exposure:")), key=_copies, default="")
-    names = (NAMES, "texts with a patient’s full name") if NAMES in there else (NAMED_PATIENTS, "patients by full name")
+    names = (NAMES, "texts with a full name") if NAMES in there else (NAMED_PATIENTS, "patients by full name")
     wanted = [
         names,
         (AUC, "AUC, note"),
@@ -139,7 +139,7 @@ def _chart(figures: pd.DataFrame, chosen: list[tuple[str, str]], epsilon: float)
     figure.update_yaxes(
         categoryorder="array", categoryarray=[_heading(name, epsilon) for name in names][::-1], automargin=True
     )
-    figure.update_layout(height=110 + 48 * len(names), margin={"l": 0, "r": 10, "t": 50, "b": 0})
+    figure.update_layout(height=110 + 48 * len(names), margin={"l": 0, "r": 10, "t": 60, "b": 0})
     return figure
 
 
