@@ -22,6 +22,7 @@ from core.spec import (
     audit_of,
     recipe,
 )
+from core.spec.recipes import USUAL_MASKS
 
 if TYPE_CHECKING:
     from core.runs.store import Workspace
@@ -101,14 +102,17 @@ def model_spec(kind: str, size: str, base: str) -> ModelSpec:
 
 
 def training_spec(
-    kind: ModelKind, privacy: PrivacySpec, epochs: int | None, seed: int, **changes: object
+    kind: ModelKind, privacy: PrivacySpec, corpus: CorpusSpec, epochs: int | None, seed: int, **changes: object
 ) -> TrainingSpec:
-    """The measured recipe for this kind of model, with the caller's changes."""
-    chosen = recipe(kind, privacy, seed=seed)
-    given = {"epochs": epochs, **changes}
-    return TrainingSpec(
-        **{**chosen.model_dump(), **{name: value for name, value in given.items() if value is not None}}
-    )
+    """The measured recipe for this kind of model, privacy and number of notes, with the caller's changes.
+
+    Usual masks (15 %, one of a note) are left out, however they were asked for: the same training has one id.
+    """
+    clipped = changes.get("clip_norm") is not None
+    chosen = recipe(kind, privacy, notes=corpus.training_notes, seed=seed, clipped=clipped)
+    given = {name: value for name, value in {"epochs": epochs, **changes}.items() if value is not None}
+    asked = {**chosen.model_dump(), **given}
+    return TrainingSpec(**{name: value for name, value in asked.items() if USUAL_MASKS.get(name) != value})
 
 
 def vocabulary_spec(epsilon: str | None, **options: object) -> VocabularySpec | None:

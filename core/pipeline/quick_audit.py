@@ -10,7 +10,7 @@ import pandas as pd
 
 from core.corpus.tables import Corpus
 from core.runs.events import Cancelled
-from core.runs.tables import READING
+from core.runs.tables import READING, UTILITY
 from core.spec import RunSpec
 
 if TYPE_CHECKING:
@@ -90,6 +90,18 @@ def _read(lm: LanguageModel, corpus: Corpus, spec: RunSpec, report: Progress, st
     return (word_likelihoods({"run": lm, "base": load(spec.model)}, corpus, spec.audit, on_progress=report),)
 
 
+def _use(lm: LanguageModel, corpus: Corpus, spec: RunSpec, report: Progress, stop: Stop) -> Frames:
+    """What the model is good for: entities, inference and texts. Heads learn from population patients alone."""
+    from core.models.build import load
+    from core.tasks.utility import UtilityStopped, utility_counts
+
+    try:
+        base = lm if spec.is_base else None
+        return (utility_counts(lm, lambda: base or load(spec.model), corpus, spec, report=report, should_stop=stop),)
+    except UtilityStopped as stopped:
+        raise Cancelled(str(stopped)) from stopped
+
+
 ATTACKS = (
     QuickAttack(
         "audit: extraction", "Prompting the model with 14 prompts, many times each", ("generations", "hits"), _extract
@@ -103,6 +115,7 @@ ATTACKS = (
     QuickAttack(
         "audit: exposure", "Ranking the canaries among all sequences they could have been", ("canaries",), _expose
     ),
+    QuickAttack("audit: utility", "Using the model: tagging entities, judging claims, writing notes", (UTILITY,), _use),
 )
 READS = QuickAttack(
     "audit: reading", "Comparing with the public model word by word, since their vocabularies differ", (READING,), _read

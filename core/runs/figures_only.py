@@ -1,7 +1,7 @@
 """Runs with figures only: shipped without their large tables, so that the repository stays small.
 
 Such a run has a file `figures-only.json`. It keeps settings, promise, card, metrics and canaries. Instead of the tables
-`scores`, `generations` and `hits` it has excerpts of them (`core.runs.tables.FIGURES_ONLY`), and `history` may have
+`scores`, `generations`, `hits` and `utility` it has excerpts (`core.runs.tables.FIGURES_ONLY`), and `history` may have
 lost rows. Whatever needs a table that was left out gets a `TableMissing`, whose sentence says so.
 """
 
@@ -9,21 +9,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import pandas as pd
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from core.common.files import replace_text
-from core.runs.tables import FIGURES_ONLY, FIGURES_ONLY_FILE, OPTIONAL, SCHEMAS
+from core.runs.tables import FIGURES_ONLY, FIGURES_ONLY_FILE, UTILITY, readable
 from core.spec import RunSpec
 
-if TYPE_CHECKING:
-    from core.runs.run import Run
-
-LEFT_OUT = ("scores", "generations", "hits")
+LEFT_OUT = ("scores", "generations", "hits", UTILITY)
 EXAMPLES = 2  # attempts of each prompt that are kept
+
+
+class Tables(Protocol):
+    """A run (`core.runs.run.Run`, which needs this module)."""
+
+    @property
+    def figures_only(self) -> bool:
+        """Whether its large tables were left out."""
+
+    def table(self, name: str) -> pd.DataFrame:
+        """One of its tables."""
 
 
 class FiguresOnly(BaseModel):
@@ -55,13 +63,13 @@ def figures_only(folder: Path) -> FiguresOnly | None:
 
 def schemas_of(folder: Path, spec: RunSpec) -> Mapping[str, pa.Schema]:
     """The tables that the run in `folder` must have, with their columns."""
-    usual = SCHEMAS if spec.vocabulary is None else SCHEMAS | OPTIONAL
+    usual = readable(folder / "tables", spec.vocabulary is not None)
     if not (folder / FIGURES_ONLY_FILE).exists():
         return usual
     return {name: schema for name, schema in usual.items() if name not in LEFT_OUT} | FIGURES_ONLY
 
 
-def examples(run: Run) -> tuple[pd.DataFrame, pd.DataFrame]:
+def examples(run: Tables) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The first `EXAMPLES` attempts of each prompt and the hits in them; every run has them.
 
     They are examples to read. Shares and counts come from the metrics, which count all attempts.

@@ -123,6 +123,10 @@ class Run:
         """One of the tables in core.runs.tables. Raises TableMissing, a sentence naming run and file."""
         return read_table(self.folder / "tables", name, self.id)
 
+    def has_table(self, name: str) -> bool:
+        """Whether the run has this table: runs of earlier versions lack those in core.runs.tables.ADDED."""
+        return (self.folder / "tables" / f"{name}.parquet").exists()
+
     @property
     def figures_only(self) -> bool:
         """Whether the run's large tables were left out (`core.runs.figures_only`)."""

@@ -99,6 +99,27 @@ OPTIONAL: dict[str, pa.Schema] = {  # tables of runs with their own vocabulary
     )
 }
 
+UTILITY = "utility"
+ADDED: dict[str, pa.Schema] = {  # tables of the quick audit that runs of earlier versions lack
+    UTILITY: pa.schema(
+        [
+            ("task", pa.string()),
+            ("kind", pa.string()),  # type of entity, family of claims, or side of a comparison
+            ("patient_id", pa.string()),  # null for a generated text
+            ("cluster", pa.int16()),  # null except for texts
+            ("trials", pa.int32()),  # entities there, claims, or texts
+            ("predicted", pa.int32()),
+            ("correct", pa.int32()),
+        ]
+    )
+}
+
+
+def readable(folder: Path, own_vocabulary: bool) -> dict[str, pa.Schema]:
+    """Schemas of the tables that a run's folder of tables must have, and of those of `ADDED` that it has."""
+    needed = SCHEMAS | OPTIONAL if own_vocabulary else SCHEMAS
+    return needed | {name: schema for name, schema in ADDED.items() if (folder / f"{name}.parquet").exists()}
+
 
 FIGURES_ONLY_FILE = "figures-only.json"  # in the folder of a run whose large tables were left out
 FIGURES_ONLY: dict[str, pa.Schema] = {  # tables of such runs (`core.runs.figures_only`), excerpts of those left out
@@ -127,7 +148,7 @@ FIGURES_ONLY: dict[str, pa.Schema] = {  # tables of such runs (`core.runs.figure
         ]
     ),
 }
-_EVERY = SCHEMAS | OPTIONAL | FIGURES_ONLY
+_EVERY = SCHEMAS | OPTIONAL | ADDED | FIGURES_ONLY
 
 
 class TableMissing(FileNotFoundError):

@@ -1,7 +1,8 @@
 """The settings of a run: frozen and validated, with a digest that is the run's id.
 
-`runs` has `RunSpec`, `parts` the settings it consists of, `schema` the stored forms of every version. This package
-exports the names of the first two. Takes the values of a settings dialog or a command; returns a validated spec.
+`runs` has `RunSpec`, `parts` the settings it consists of, `recipes` the training settings to start from, and `schema`
+the stored forms of every version. This package exports the names of the first three. Takes the values of a settings
+dialog or a command; returns a validated spec.
 """
 
 from core.spec.parts import (
@@ -24,7 +25,8 @@ from core.spec.parts import (
     Variant,
     VocabularySpec,
 )
-from core.spec.runs import CORPUS_PRESETS, RunSpec, audit_of, recipe, recipe_of
+from core.spec.recipes import recipe
+from core.spec.runs import CORPUS_PRESETS, RunSpec, audit_of, recipe_of
 
 __all__ = [
     "ABSTRACTS",

@@ -6,8 +6,6 @@ so the same spec always means the same run and is never trained twice.
 
 from __future__ import annotations
 
-import inspect
-import math
 from typing import ClassVar, Self
 
 from pydantic import model_validator
@@ -23,6 +21,7 @@ from core.spec.parts import (
     TrainingSpec,
     VocabularySpec,
 )
+from core.spec.recipes import recipe
 
 
 class RunSpec(Spec):
@@ -194,34 +193,4 @@ def audit_of(corpus: CorpusSpec) -> AuditSpec:
 
 def recipe_of(kind: ModelKind, privacy: PrivacySpec, corpus: CorpusSpec, *, seed: int = 0) -> TrainingSpec:
     """The `recipe` for a model, its privacy, and as many training notes as this cohort has."""
-    if "notes" not in inspect.signature(recipe).parameters:
-        return recipe(kind, privacy, seed=seed)
     return recipe(kind, privacy, notes=corpus.training_notes, seed=seed)
-
-
-_PRIVATE_RATE: dict[ModelKind, float] = {"gpt2": 5e-3, "distilbert": 2e-3, "bert": 2e-3}  # measured at ε = 8, σ = 0.75
-
-
-def recipe(
-    kind: ModelKind, privacy: PrivacySpec | None = None, *, epochs: int | None = None, seed: int = 0
-) -> TrainingSpec:
-    """Training settings chosen by measurement for the `classroom` cohort (docs/methods/recipe.md)."""
-    if privacy is not None and privacy.private:
-        chosen = TrainingSpec(epochs=4, batch_size=256, learning_rate=_private_rate(kind, privacy), warmup=0.0)
-    else:  # a masked model predicts only 15 % of the tokens in an epoch, so it takes longer to learn a note
-        chosen = TrainingSpec(epochs=8 if kind == "gpt2" else 16, batch_size=16, learning_rate=2e-3)
-    asked = {"seed": seed} if epochs is None else {"seed": seed, "epochs": epochs}
-    return TrainingSpec(**{**chosen.model_dump(), **asked})
-
-
-def _private_rate(kind: ModelKind, privacy: PrivacySpec) -> float:
-    """The learning rate for this amount of noise, to two digits.
-
-    Adam's steps are as long on noise as on signal: with more noise, a high rate destroys more of what the public model
-    knows. The rate therefore falls with √ε below ε = 8, and with 1/σ above σ = 0.75, which is about the same.
-    """
-    if privacy.target_epsilon is not None:
-        share = math.sqrt(privacy.target_epsilon / 8)
-    else:
-        share = 0.75 / (privacy.noise_multiplier or 1.0)
-    return float(f"{_PRIVATE_RATE[kind] * min(1.0, share):.2g}")
