@@ -27,7 +27,7 @@ from pages.parts.tradeoff import (
     what_if,
     where_leaks_begin,
 )
-from pages.parts.tradeoff.charts import PERPLEXITY, Risk, linked_pair, risks
+from pages.parts.tradeoff.charts import PERPLEXITY, Risk, legend_html, linked_pair, risks
 from pages.parts.tradeoff.models import curve_runs, models_at
 
 if TYPE_CHECKING:
@@ -105,21 +105,23 @@ def draw(sweep: Sweep) -> None:
         }
         plain = at_slider(curves, PERPLEXITY, "run", math.inf)
         sentences.sentences(sweep.model.kind, (risk_name, known[risk_name]), here, plain)
-    with right:
+    with right, st.container(gap="xxsmall"):
+        figure = linked_pair(
+            curves,
+            risk_name,
+            known[risk_name],
+            {name: now for name in (PERPLEXITY, risk_name) if (now := here[name, "run"]) is not None},
+            epsilon,
+            seeds_of(root, run_ids),
+            waking(curves, risk_name),
+        )
         chart_style.show(
-            linked_pair(
-                curves,
-                risk_name,
-                known[risk_name],
-                {name: now for name in (PERPLEXITY, risk_name) if (now := here[name, "run"]) is not None},
-                epsilon,
-                seeds_of(root, run_ids),
-                waking(curves, risk_name),
-            ),
+            figure,
             key="tradeoff-chart",
             alt=f"Perplexity above and {known[risk_name].label} below, against ε, each with its control",
             on_select=move_to_clicked,
         )
+        st.html(legend_html(figure))
     models = models_at(sweep, epsilon)
     same_prompt.show(same_prompt.shown_at(epsilon, models))
     st.html(phi_text.legend_html())
@@ -128,7 +130,7 @@ def draw(sweep: Sweep) -> None:
     odds_view.fold(sweep, epsilon)
     three_models.show(epsilon, models)
     where_leaks_begin.show(sweep)
-    hospital_size.show(sweep, sweeps_of(runs))
+    hospital_size.show(sweep, found, epsilon)
     train_another.show(sweep)
     shown = curves[curves["metric"].isin([PERPLEXITY, risk_name])]
     data_table(sentences.wide(shown), name="tradeoff")

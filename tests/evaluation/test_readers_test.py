@@ -57,5 +57,5 @@ def test_a_score_has_an_interval_and_the_chance_of_a_guess():
     )
     assert found.chance == 9 / 256  # C(8, 7) + C(8, 8) of 2⁸
     assert score(0, 8).chance == 1.0
-    with pytest.raises(ValueError, match="trials"):
+    with pytest.raises(ValueError, match="trial"):
         score(0, 0)

@@ -33,7 +33,7 @@ def derived(run: Run, base: Run | None, ratio: float | None = None) -> pd.DataFr
         ratio: tokens per character on held-out notes (`tokens_per_character`); None leaves bits per character out.
     """
     there = set(run.metrics["metric"])
-    rows = [row for row in _rows(run, base) if row.metric not in there]
+    rows = [] if {NAMES, PATIENT_AUC} <= there else [row for row in _rows(run, base) if row.metric not in there]
     frame = pd.DataFrame(rows, columns=list(Row.__dataclass_fields__))
     if ratio is None or BITS in there:
         return frame

@@ -83,9 +83,10 @@ def wakings(points: pd.DataFrame, attacks: Sequence[Attack] = ATTACKS) -> list[W
     Raises:
         ValueError: the points are of several curves.
     """
+    own = points[(points["arm"] == "run") & (points["epsilon"] < math.inf)]
     found = []
     for attack in attacks:
-        metric = _measured(attack, set(points["metric"]))
+        metric = _measured(attack, set(own["metric"]))
         one = None if metric is None else waking(points, metric, attack)
         if one is not None:
             found.append(one)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 PERPLEXITY = "perplexity_heldout"
 GAP = 0.32  # in decades: between the largest ε and ∞, which has no place on a log axis
-HEIGHT = 310  # pixels: the slider, the charts and the texts fit on a screen of 1280 × 800
+HEIGHT = 260  # pixels: the slider, the charts and the texts fit on a screen of 1280 × 800
 DODGE = 0.014  # in decades: a control is drawn beside its figure, so that neither hides the other
 
 
@@ -66,7 +67,8 @@ class EpsilonAxis:
     def __init__(self, epsilons: list[float]):
         finite = [epsilon for epsilon in epsilons if math.isfinite(epsilon)]
         self.low, self.high = min(finite, default=1.0), max(finite, default=1.0)
-        self.infinity = math.log10(self.high) + GAP
+        decades = math.log10(self.high / self.low)
+        self.infinity = math.log10(self.high) + max(GAP, 0.09 * decades)  # labels must not touch on a wide axis
         ticks = sorted(set(finite))
         self.layout = {
             "tickvals": [*map(math.log10, ticks), self.infinity],
@@ -329,16 +331,26 @@ def _dress(figure: go.Figure, axis: EpsilonAxis, points: pd.DataFrame, risk_name
     figure.update_layout(
         height=HEIGHT,
         margin={"t": 10, "b": 10, "l": 10, "r": 10},
-        legend={
-            "orientation": "h",
-            "y": 1.02,
-            "yanchor": "bottom",
-            "x": 0,
-            "font": {"size": chart_style.TEXT_SIZE - 1},
-        },
+        showlegend=False,
         clickmode="event+select",
         dragmode=False,
     )
+
+
+def legend_html(figure: go.Figure) -> str:
+    """The names and line styles of a figure's curves as HTML, which wraps on a narrow screen."""
+    dashes = {"dash": "dashed", "dot": "dotted", "dashdot": "dashed"}
+    items = []
+    for trace in figure.data:
+        if not trace.name or trace.showlegend is False:
+            continue
+        lines = "lines" in (trace.mode or "")
+        colour = trace.line.color if lines else trace.marker.color
+        style = dashes.get(trace.line.dash, "solid") if lines else "solid"
+        thick = 3 if lines else 10
+        mark = f'<i style="border-top: {thick}px {style} {html.escape(str(colour))}"></i>'
+        items.append(f"<span>{mark}{html.escape(trace.name)}</span>")
+    return f'<div class="chart-legend">{"".join(items)}</div>'
 
 
 def _perplexity(points: pd.DataFrame) -> str:

@@ -24,8 +24,8 @@ SIZES = ("sky", "blue", "purple", "green")  # colours, from the smallest hospita
 SYMBOLS = ("circle", "square", "diamond", "cross")
 
 
-def show(sweep: Sweep, found: Sequence[Sweep]) -> None:
-    """A sentence for each ε that two sizes share, and a chart; nothing if there is one size only."""
+def show(sweep: Sweep, found: Sequence[Sweep], epsilon: float) -> None:
+    """What more patients buy at the slider's ε, a chart, and in a fold every ε; nothing if there is one size only."""
     sizes = other_sizes(sweep, found)
     if len(sizes) < 2:
         return
@@ -33,15 +33,15 @@ def show(sweep: Sweep, found: Sequence[Sweep]) -> None:
     runs = tuple((notes, curve_runs(one)) for notes, one in sizes.items())
     reached = _reached(str(owner.workspace().root), runs)
     said = sentences(reached)
-    if not said:
-        st.caption("No ε was measured on two of these sizes.")
-        return
-    st.markdown("\n".join(f"- {one}" for one in said))
-    chart_style.show(_chart(reached), key="sizes", alt=" ".join(said))
+    st.markdown(said.get(epsilon, f"ε = {epsilon_label(epsilon)} was measured on one of these sizes only."))
+    chart_style.show(_chart(reached), key="sizes", alt=" ".join(said.values()))
     st.caption(
         "The gain is that of training without privacy on the same hospital, in bits per character over the public base "
         "model; that run is overfitted, so 100\u00a0% is a reference and no goal. Recipes depend on ε and on the size."
     )
+    if said:
+        with st.expander("What more patients buy at every ε"):
+            st.markdown("\n".join(f"- {one}" for one in said.values()))
     data_table(_table(reached), name="sizes")
 
 
@@ -51,9 +51,9 @@ def _reached(root: str, runs: tuple[tuple[int, tuple[str, ...]], ...]) -> list[B
     return bought(metrics, {notes: points(frame) for notes, frame in metrics.items()})
 
 
-def sentences(reached: Sequence[Bought]) -> list[str]:
-    """For each ε that the smallest and a larger size share: bits per character and gain, from smallest to largest."""
-    said = []
+def sentences(reached: Sequence[Bought]) -> dict[float, str]:
+    """For each ε that two sizes share: bits per character and gain, from the smallest to the largest of them."""
+    said = {}
     for epsilon in sorted({one.epsilon for one in reached}):
         same = sorted((one for one in reached if one.epsilon == epsilon), key=lambda one: one.notes)
         if len(same) < 2:
@@ -63,7 +63,7 @@ def sentences(reached: Sequence[Bought]) -> list[str]:
         gain = ""
         if first.gain is not None and last.gain is not None and math.isfinite(epsilon):
             gain = f", and from {_gain(first.gain)} to {_gain(last.gain)} of the gain"
-        said.append(
+        said[epsilon] = (
             f"From {notes_text(first.notes).removesuffix(' notes')} to {notes_text(last.notes)} {at}: from "
             f"{_bits(first.bits)} to {_bits(last.bits)} bits per character{gain}."
         )

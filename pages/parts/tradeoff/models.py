@@ -56,29 +56,35 @@ def curve_runs(sweep: Sweep) -> tuple[str, ...]:
     return tuple(run_id for run_id in sweep.run_ids if not beside.is_noiseless(owner.workspace().run(run_id)))
 
 
-def metrics_of(run_ids: Sequence[str]) -> pd.DataFrame:
-    """The metrics of runs with their settings, and the figures of `core.evaluation.sweep.derived` that they lack."""
-    from core.runs import queries
+COMPARED = ("perplexity_heldout", "full_name_patients", "auc_loss", beside.NAMES, beside.PATIENT_AUC, beside.BITS)
 
+
+def metrics_of(run_ids: Sequence[str]) -> pd.DataFrame:
+    """The figures by which models are compared, with the settings of each run: COMPARED, and exposure of canaries.
+
+    Those of `core.evaluation.sweep.derived` are computed for runs that lack them.
+    """
     workspace = owner.workspace()
     every = workspace.runs()
-    stored = queries.metrics(workspace)
-    frames = [stored[stored["run_id"].isin(run_ids)]]
+    frames = []
     for run_id in run_ids:
         run = workspace.run(run_id)
         base = None if run.spec.is_base else base_of([run], every)
-        more = _derived(str(workspace.root), run_id, None if base is None else base.id, run, base)
-        frames.append(queries.settings([run]).merge(more, how="cross"))
+        frames.append(_metrics(str(workspace.root), run_id, None if base is None else base.id, run, base))
     return pd.concat(frames, ignore_index=True)
 
 
 @resources.cached_data(max_entries=1_000, show_spinner=False)
-def _derived(root: str, run_id: str, base_id: str | None, _run: Run, _base: Run | None) -> pd.DataFrame:
+def _metrics(root: str, run_id: str, base_id: str | None, _run: Run, _base: Run | None) -> pd.DataFrame:
     from core.evaluation.sweep.derived import derived
+    from core.runs import queries
 
     spec = _run.spec
     setting = (spec.corpus.digest(), spec.audit.digest(), spec.model.digest())
-    return derived(_run, _base, _ratio(root, setting, _run))
+    more = derived(_run, _base, _ratio(root, setting, _run))
+    rows = pd.concat([_run.metrics, more], ignore_index=True)
+    rows = rows[rows["metric"].isin(COMPARED) | rows["metric"].str.startswith("exposure:")]
+    return queries.settings([_run]).merge(rows, how="cross")
 
 
 @resources.cached_data(max_entries=50, show_spinner=False)

@@ -43,9 +43,9 @@ def nearest(options: Mapping[str, float], wanted: float) -> str:
 
     def distance(label: str) -> float:
         epsilon = options[label]
-        if math.isinf(wanted) or math.isinf(epsilon):
-            return 0.0 if epsilon == wanted else (-epsilon if math.isinf(wanted) else math.inf)
-        return abs(math.log(epsilon / wanted))
+        if math.isinf(wanted):
+            return -epsilon  # ∞ itself, else the largest
+        return math.inf if math.isinf(epsilon) else abs(math.log(epsilon / wanted))
 
     return min(options, key=distance)
 

@@ -36,8 +36,10 @@ def choose(found: Sequence[Sweep]) -> tuple[Sweep, DeltaGenerator]:
     )
     same = [sweep for sweep in found if sweep.model.kind == kind]
     size, offered = _size(same, row)
+    if size is not None and len(offered) == 1:
+        return offered[0], row
     names = sweep_picker.distinct_names(offered, sweep_picker.curve_name)
-    place = row.container(width="content")
+    place = row.container(width="content")  # before the box, which is as wide as what is left
     chosen = sweep_picker.pick(
         "Runs",
         offered,
@@ -72,5 +74,6 @@ def _size(same: Sequence[Sweep], row: DeltaGenerator) -> tuple[int | None, Seque
         key=f"{HOSPITAL}-{same[0].model.kind}",
         help="The size of the hospital. These hospitals have the same wording and naming, and differ only in how many "
         "patients they have.",
+        **KEEP,
     )
     return chosen, of_size[chosen]

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
+import html
 from functools import partial
-from typing import Any
 
 import pandas as pd
-import plotly.graph_objects as go
 import streamlit as st
-from plotly.subplots import make_subplots
 
-from core.evaluation import registry
 from core.evaluation.sweep import beside
 from core.evaluation.sweep.beside import BITS, NAMES, PATIENT_AUC
-from core.evaluation.wording import interval_text, percent
+from core.evaluation.wording import percent
 from pages.parts.common import chart_style
 from pages.parts.common.data_table import data_table
 from pages.parts.pickers.comparison import trained
@@ -45,13 +42,14 @@ def show(epsilon: float, models: Models) -> None:
         st.caption("Move the slider to an ε to see a private run and its controls.")
     figures = _figures(str(owner.workspace().root), tuple(named.items()))
     chosen = _measures(figures)
-    chart_style.show(_chart(figures, chosen, epsilon), key="three-models", alt=_alt(figures, chosen, epsilon))
+    st.html(table_html(figures, chosen, epsilon))
     said = cost_sentence(figures, chosen, epsilon)
     if said:
         st.markdown(said)
     st.caption(
-        "Squares: the control of each model, on patients it never saw (canaries never planted); the dashed line: a "
-        "blind guess. Bits per character compare models with different tokenizers; lower is more useful."
+        "Below each figure: its 95\u00a0% interval, and its control, the same count on patients that the model never "
+        "saw (canaries never planted). A blind guess has an AUC of 0.5 and 1.4 bits of exposure. Bits per character "
+        "compare models with different tokenizers; lower is more useful."
     )
     data_table(_table(figures, chosen), name="three-models")
 
@@ -80,7 +78,7 @@ def _measures(figures: pd.DataFrame) -> list[tuple[str, str]]:
     """(metric, label) of what is drawn: names, membership by note and by patient, canaries, bits per character."""
     there = set(figures.loc[figures["arm"] == "run", "metric"])
     exposure = max((one for one in there if one.startswith("exposure:")), key=_copies, default="")
-    names = (NAMES, "texts with a patient’s full name") if NAMES in there else (NAMED_PATIENTS, "patients by full name")
+    names = (NAMES, "texts with a full name") if NAMES in there else (NAMED_PATIENTS, "patients by full name")
     wanted = [
         names,
         (AUC, "AUC, note"),
@@ -95,56 +93,29 @@ def _copies(metric: str) -> int:
     return int(metric.partition(":")[2] or 0)
 
 
-def _chart(figures: pd.DataFrame, chosen: list[tuple[str, str]], epsilon: float) -> go.Figure:
-    """One small panel a figure, one row a model."""
-    figure = make_subplots(
-        cols=len(chosen),
-        shared_yaxes=True,
-        horizontal_spacing=0.03,
-        subplot_titles=[_titled(label) for _, label in chosen],
-    )
-    names = list(dict.fromkeys(figures["model"]))
-    for column, (metric, _) in enumerate(chosen, start=1):
-        for arm, symbol, size in (("heldout", "square-open", 9), ("run", "circle", 13)):
-            rows = figures[(figures["metric"] == metric) & (figures["arm"] == arm)]
-            figure.add_scatter(
-                x=rows["value"],
-                y=[_heading(name, epsilon) for name in rows["model"]],
-                mode="markers",
-                showlegend=False,
-                marker={
-                    "symbol": symbol,
-                    "size": size,
-                    "color": [COLOURS[name] if arm == "run" else chart_style.CONTROL for name in rows["model"]],
-                },
-                error_x={
-                    "array": (rows["high"] - rows["value"]).fillna(0),
-                    "arrayminus": (rows["value"] - rows["low"]).fillna(0),
-                    "color": chart_style.CONTROL,
-                    "thickness": 1.5,
-                },
-                hovertemplate=f"%{{y}}: %{{x:{'.2%' if _share(metric) else '.3g'}}}"
-                f"<extra>{'control' if arm == 'heldout' else ''}</extra>",
-                row=1,
-                col=column,
-            )
-        known = registry.find(metric)
-        blind = 0.5 if metric == PATIENT_AUC else None if known is None else known.blind
-        if blind is not None:
-            figure.add_vline(x=blind, line={"color": chart_style.CONTROL, "dash": "dash"}, row=1, col=column)
-        zero = metric not in (AUC, PATIENT_AUC)
-        figure.update_xaxes(
-            tickformat=".0%" if _share(metric) else None, rangemode="tozero" if zero else "normal", nticks=4, col=column
-        )
-    figure.update_yaxes(
-        categoryorder="array", categoryarray=[_heading(name, epsilon) for name in names][::-1], automargin=True
-    )
-    figure.update_layout(height=110 + 48 * len(names), margin={"l": 0, "r": 10, "t": 50, "b": 0})
-    return figure
+def table_html(figures: pd.DataFrame, chosen: list[tuple[str, str]], epsilon: float) -> str:
+    """A row a model and a column a figure: the value, below it the interval and the control."""
+    head = "".join(f"<th>{html.escape(label)}</th>" for _, label in chosen)
+    rows = []
+    for model in dict.fromkeys(figures["model"]):
+        own = figures[figures["model"] == model].set_index(["metric", "arm"])
+        cells = "".join(f"<td>{_cell(own, metric)}</td>" for metric, _ in chosen)
+        style = f"border-left: 5px solid {COLOURS[model]}; padding-left: 0.6em"
+        rows.append(f'<tr><th style="{style}">{html.escape(_heading(model, epsilon))}</th>{cells}</tr>')
+    return f'<div class="scrolled"><table class="tally"><tr><th></th>{head}</tr>{"".join(rows)}</table></div>'
 
 
-def _titled(label: str) -> str:
-    return chart_style.wrapped(label, 16)
+def _cell(own: pd.DataFrame, metric: str) -> str:
+    """One figure as HTML: its value in bold, its 95 % interval, and its control on people the model never saw."""
+    if (metric, "run") not in own.index:
+        return "not measured"
+    now, number = own.loc[(metric, "run")], partial(_number, metric)
+    lines = [f"<b>{html.escape(number(now['value']))}</b>"]
+    if now["low"] == now["low"]:
+        lines.append(f"{html.escape(number(now['low']))} to {html.escape(number(now['high']))}")
+    if (metric, "heldout") in own.index:
+        lines.append(f"control {html.escape(number(own.loc[(metric, 'heldout'), 'value']))}")
+    return "<br>".join(lines)
 
 
 def _share(metric: str) -> bool:
@@ -172,17 +143,3 @@ def _table(figures: pd.DataFrame, chosen: list[tuple[str, str]]) -> pd.DataFrame
     return rows.assign(figure=rows["metric"].map(dict(chosen)))[
         ["model", "figure", "arm", "value", "low", "high", "seeds", "interval"]
     ]
-
-
-def _alt(figures: pd.DataFrame, chosen: list[tuple[str, str]], epsilon: float) -> str:
-    said = []
-    for metric, label in chosen:
-        rows = figures[(figures["metric"] == metric) & (figures["arm"] == "run")]
-        values = ", ".join(f"{_heading(row.model, epsilon)} {_with_interval(metric, row)}" for row in rows.itertuples())
-        said.append(f"{label}: {values}")
-    return ". ".join(said)
-
-
-def _with_interval(metric: str, row: Any) -> str:
-    number = partial(_number, metric)
-    return f"{number(row.value)} ({interval_text(row.low, row.high, number)})"

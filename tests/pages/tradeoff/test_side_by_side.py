@@ -136,10 +136,13 @@ def test_the_size_of_the_hospital_is_chosen_and_what_it_buys_is_said(compared, s
     assert "perplexity 60.0" in said(app)
 
 
-def test_where_leaks_begin_is_said_for_every_attack(data):
+def test_where_leaks_begin_is_said_for_every_attack(data, smoke_specs):
     words = said(visit("tradeoff", at="8"))
-    for attack in ("Full names", "Membership by note", "Membership by patient", "Canaries"):
+    for attack in ("Full names", "Membership by note", "Membership by patient"):
         assert f"- **{attack}**: " in words
+    canaries = Workspace(data, shared=()).run(smoke_specs["dp"].run_id).metrics
+    planted = canaries["metric"].str.startswith("exposure:") & (canaries["arm"] == "run")
+    assert ("- **Canaries**: " in words) == planted.any()
 
 
 def test_eight_pairs_are_answered_and_scored(data):
