@@ -15,12 +15,12 @@ from collections.abc import Sequence
 import pandas as pd
 
 from core.common.formatting import delta_text, promised_text
-from core.evaluation.membership.curve import dp_ceiling
 from core.evaluation.wording import IN_OR_OUT, guesses_sentence, most_right_guesses, percent, right_of
 from core.spec import Unit
 from core.training.accounting.composition import advantage
 from core.training.accounting.gaussian import group_epsilon
 from core.training.accounting.mechanism import Mechanism
+from core.training.accounting.tradeoff import dp_ceiling
 
 PRIORS = (0.01, 0.1, 0.5)  # how likely somebody considered it beforehand
 ACCUSED = (0.01, 0.1)  # false-positive rates
