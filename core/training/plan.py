@@ -10,6 +10,7 @@ from torch import distributed
 from core.spec import PrivacySpec, TrainingSpec
 from core.training.accounting.gaussian import noise_multiplier
 from core.training.accounting.mechanism import Mechanism
+from core.training.accounting.risk import check_risk, rate_and_steps
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,8 @@ def plan(privacy: PrivacySpec, training: TrainingSpec, *, notes: int, patients: 
 
     `batch_size` counts notes for either unit: a step samples each unit with q = batch_size / notes, so a patient-level
     step has batch_size / notes · patients patients and, on average, as many notes as a note-level step. There are
-    ⌈epochs / q⌉ steps. With a target ε, σ is the smallest that does not exceed it.
+    ⌈epochs / q⌉ steps. With a target ε, σ is the smallest that does not exceed it. A σ that was chosen for a limit on
+    the attacker must hold it.
 
     Raises:
         ValueError: as `check` and the accountants do, and for settings without privacy.
@@ -88,8 +90,7 @@ def plan(privacy: PrivacySpec, training: TrainingSpec, *, notes: int, patients: 
     check(privacy, training, notes=notes, patients=patients)
     if not privacy.private:
         raise ValueError("this run is not private: it has no noise to plan")
-    sample_rate = training.batch_size / notes
-    steps = math.ceil(training.epochs / sample_rate - 1e-9)
+    sample_rate, steps = rate_and_steps(training, notes)
     sigma = privacy.noise_multiplier
     if sigma is None:
         assert privacy.target_epsilon is not None  # `PrivacySpec.private`: one of the two is given
@@ -109,4 +110,6 @@ def plan(privacy: PrivacySpec, training: TrainingSpec, *, notes: int, patients: 
         max_grad_norm=privacy.max_grad_norm,
         accountant=privacy.accountant,
     )
+    if privacy.risk_limit is not None:
+        check_risk(privacy.risk_limit, mechanism)
     return PrivatePlan(notes if privacy.unit == "note" else patients, sample_rate, steps, mechanism)

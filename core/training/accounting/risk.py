@@ -11,13 +11,13 @@ A limit is compared with a certified upper bound, so the noise may be a little t
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 import numpy as np
 from scipy.special import ndtri
 
-from core.spec import RiskLimit
+from core.spec import PrivacySpec, RiskLimit, TrainingSpec
 from core.training.accounting.composition import NoisyMechanism, advantage
 from core.training.accounting.privacy_loss import numerical_deltas
 from core.training.accounting.tradeoff import of_history, tradeoff
@@ -110,6 +110,43 @@ def noise_for_risk(limit: RiskLimit, *, sample_rate: float, steps: int) -> float
     while _share(limit, sigma, sample_rate, steps) > allowed(limit):  # another σ has another grid
         sigma = _rounded_up(sigma * (1 + TIGHT / 5))
     return sigma
+
+
+def rate_and_steps(training: TrainingSpec, notes: int) -> tuple[float, int]:
+    """(q, steps) of a private training over `notes` notes: q = batch size / notes, ⌈epochs / q⌉ steps."""
+    rate = training.batch_size / notes
+    return rate, math.ceil(training.epochs / rate - 1e-9)
+
+
+def privacy_for_risk(
+    limit: RiskLimit, privacy: PrivacySpec, settings: Callable[[PrivacySpec], TrainingSpec], notes: int
+) -> tuple[PrivacySpec, TrainingSpec]:
+    """A private run's settings with the least noise that holds `limit`.
+
+    The noise depends on batch size and epochs, and the recipe for these may depend on the noise, so both are computed
+    until they agree, at most four times; σ always belongs to the settings that are returned.
+
+    Args:
+        limit: what an attacker may achieve at most.
+        privacy: δ, unit, clipping norm and source of the noise; its σ and ε are ignored.
+        settings: training settings for a privacy.
+        notes: training notes, of which a step samples batch size / `notes`.
+
+    Raises:
+        ValueError: as `noise_for_risk` does.
+    """
+    fixed = privacy.model_dump() | {"target_epsilon": None, "risk_limit": limit}
+    chosen = PrivacySpec.model_validate(fixed | {"noise_multiplier": 1.0})
+    training = settings(chosen)
+    for _ in range(4):
+        rate, steps = rate_and_steps(training, notes)
+        sigma = noise_for_risk(limit, sample_rate=rate, steps=steps)
+        chosen = PrivacySpec.model_validate(fixed | {"noise_multiplier": sigma})
+        suggested = settings(chosen)
+        if rate_and_steps(suggested, notes) == (rate, steps):
+            return chosen, suggested
+        last, training = training, suggested
+    return chosen, last
 
 
 def check_risk(limit: RiskLimit, mechanism: NoisyMechanism) -> None:
