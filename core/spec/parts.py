@@ -155,6 +155,19 @@ class RiskLimit(Spec):
         assert self.caught is not None and self.accused is not None  # `_is_one_limit`
         return f"at most {100 * self.caught:g} % caught at {100 * self.accused:g} % accused by mistake"
 
+    def sentence(self, unit: Unit) -> str:
+        """The limit in plain words, for a protected unit."""
+        if self.right is not None:
+            return (
+                f"Of 100 guesses whether one {unit} was in the data, at even odds, on average at most "
+                f"{100 * self.right:g} are right (50 by tossing a coin)."
+            )
+        assert self.caught is not None and self.accused is not None  # `_is_one_limit`
+        return (
+            f"An attacker who accuses {100 * self.accused:g} of 100 {unit}s that were not in the data catches on "
+            f"average at most {100 * self.caught:g} of 100 {unit}s that were ({100 * self.accused:g} by blind guessing)."
+        )
+
 
 class PrivacySpec(Spec):
     """No privacy, or DP-SGD with either a target ε or a noise multiplier σ.

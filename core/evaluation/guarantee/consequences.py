@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from core.spec import RiskLimit, Unit
+from core.spec import RiskLimit
 from core.training.accounting.gaussian import epsilon_with_method, noise_multiplier
 from core.training.accounting.risk import epsilon_for_risk, noise_for_risk
 from core.training.accounting.tradeoff import dp_ceiling, of_history
@@ -90,18 +90,4 @@ def consequences(limit: RiskLimit, *, sample_rate: float, steps: int, delta: flo
         usual_epsilon=usual_epsilon,
         usual_sigma=usual_sigma,
         drawn=tuple(rows),
-    )
-
-
-def limit_sentence(limit: RiskLimit, unit: Unit) -> str:
-    """The limit in plain words, as a promise of the training with secret noise."""
-    if limit.right is not None:
-        return (
-            f"Of 100 guesses whether one {unit} was in the data, at even odds, on average at most "
-            f"{100 * limit.right:g} are right (50 by tossing a coin)."
-        )
-    assert limit.caught is not None and limit.accused is not None  # RiskLimit has one of the two limits
-    return (
-        f"An attacker who accuses {100 * limit.accused:g} of 100 {unit}s that were not in the data catches on average "
-        f"at most {100 * limit.caught:g} of 100 {unit}s that were ({100 * limit.accused:g} by blind guessing)."
     )

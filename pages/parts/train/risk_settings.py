@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import plotly.graph_objects as go
 import streamlit as st
 
-from core.common.formatting import delta_text, promised_text
 from core.evaluation.wording import percent, percent_up
 from core.spec import ModelKind, PrivacySpec, RiskLimit, TrainingSpec, recipe
 from pages.parts.common import chart_style
@@ -35,19 +34,19 @@ def choose_limit() -> RiskLimit:
     )
     if kind == "right":
         right = st.select_slider(
-            "Right guesses of 100, at most: ← more private · more useful →", RIGHT, "60", key="right", **KEEP
+            "Right of 100 guesses: ← more private · more useful →", RIGHT, "60", key="right", **KEEP
         )
         st.caption("For guesses whether one unit was in the data. Tossing a coin is right 50 times.")
         return RiskLimit(right=float(right) / 100)
     caught = st.select_slider(
-        "Caught of 100 members, at most: ← more private · more useful →", CAUGHT, "5", key="caught", **KEEP
+        "Caught of 100 members: ← more private · more useful →", CAUGHT, "5", key="caught", **KEEP
     )
     accused = st.number_input(
         "Accused by mistake, of 100 others", value=1.0, step=1.0, format="%g", key="accused", **KEEP
     )
     st.caption(
-        f"An attacker who wrongly accuses {accused:g} of 100 who were not in the data may catch {caught} of 100 who "
-        f"were. Blind guessing catches {accused:g}."
+        f"An attacker who accuses {accused:g} of 100 innocent ones by mistake may catch at most {caught} of 100 that "
+        f"were in the data. Blind guessing catches {accused:g}."
     )
     return RiskLimit(caught=float(caught) / 100, accused=float(accused) / 100)
 
@@ -87,31 +86,40 @@ def _found(limit: RiskLimit, rate: float, steps: int, delta: float) -> Consequen
     return consequences(limit, sample_rate=rate, steps=steps, delta=delta)
 
 
-def show_consequences(privacy: PrivacySpec, rate: float, steps: int) -> None:
-    """The limit as a sentence, μ and the noise saved, and the trade-off curve with the limit marked."""
-    from core.evaluation.guarantee.consequences import limit_sentence
+def show_consequences(privacy: PrivacySpec, rate: float, steps: int, *, promised: bool) -> None:
+    """The limit as a sentence, what follows from it, and the trade-off curve with the limit marked.
 
+    Args:
+        privacy: The privacy, with its limit.
+        rate: The sample rate.
+        steps: The number of steps.
+        promised: Whether the noise is secret, so that the limit holds.
+    """
     limit = privacy.risk_limit
     assert limit is not None  # called for such runs only
     found = _found(limit, rate, steps, privacy.delta)
-    st.markdown(f"**The limit:** {limit_sentence(limit, privacy.unit)}")
-    mu = f"μ = {found.mu:.3g} (Gaussian DP)" if math.isfinite(found.mu) else "no μ (above 6)"
+    held = "" if promised else " As with ε, this holds with secret noise only."
+    st.markdown(f"**The limit:** {limit.sentence(privacy.unit)}{held}")
+    mu = f"μ = {found.mu:.3g} (Gaussian DP)" if math.isfinite(found.mu) else "μ is above 6 (Gaussian DP)"
+    right = "" if limit.right is not None else f" Right guesses of 100, at even odds: at most {_up(100 * found.right)}."
     saved = (
-        f" {percent(found.less_noise)} less noise than calibration by ε would add for this limit "
-        f"(ε = {found.usual_epsilon:.3g}, σ = {found.usual_sigma:.3g})."
+        f" Noise calibrated by (ε, δ) would need ε = {found.usual_epsilon:.2g} for this limit, and σ = "
+        f"{found.usual_sigma:.3g}: this is {percent(found.less_noise)} less noise."
         if math.isfinite(found.usual_sigma)
         else ""
     )
-    st.caption(
-        f"It follows: σ = {found.sigma:g}, ε = {promised_text(found.epsilon)} at δ = {delta_text(privacy.delta)}, "
-        f"{mu}, and of 100 guesses at even odds at most {math.ceil(1000 * found.right) / 10:g} right.{saved}"
-    )
+    st.caption(f"{mu}.{right}{saved}")
     chart_style.show(_figure(found), key="tradeoff-curve", alt=_alt(found))
+
+
+def _up(value: float) -> str:
+    """A bound with one decimal, rounded up."""
+    return f"{math.ceil(10 * value - 1e-9) / 10:g}"
 
 
 def _alt(found: Consequences) -> str:
     if found.limit.caught is None:
-        return f"Trade-off curve of this training: of 100 guesses at most {100 * found.right:.1f} are right"
+        return f"Trade-off curve of this training: of 100 guesses at most {_up(100 * found.right)} are right"
     assert found.limit.accused is not None  # RiskLimit has both
     return (
         f"Trade-off curve of this training: at most {percent_up(found.limit.caught)} caught where "
@@ -124,7 +132,7 @@ def _figure(found: Consequences) -> go.Figure:
     accused, caught, by_epsilon = zip(*found.drawn, strict=True)
     figure = go.Figure()
     lines = (
-        (f"ε = {promised_text(found.epsilon)} alone", by_epsilon, chart_style.OKABE_ITO["purple"], "dash"),
+        ("what (ε, δ) alone allows", by_epsilon, chart_style.OKABE_ITO["purple"], "dash"),
         ("this training", caught, chart_style.PRIVATE, "solid"),
         ("blind guessing", accused, chart_style.CONTROL, "dot"),
     )

@@ -309,7 +309,8 @@ def show_preview(spec: RunSpec, coming: Preview, *, most_notes: int) -> None:
             icon=":material/warning:",
         )
     if privacy.risk_limit is not None:
-        show_consequences(privacy, coming.sample_rate, coming.steps)
+        assert coming.sample_rate is not None  # a private run has everything
+        show_consequences(privacy, coming.sample_rate, coming.steps, promised=spec.secret_noise)
     else:
         _curve(coming, privacy)
     _group_line(coming, privacy, most_notes)
