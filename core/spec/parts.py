@@ -165,7 +165,7 @@ class RiskLimit(Spec):
         assert self.caught is not None and self.accused is not None  # `_is_one_limit`
         return (
             f"An attacker who accuses {100 * self.accused:g} of 100 {unit}s that were not in the data catches on "
-            f"average at most {100 * self.caught:g} of 100 {unit}s that were ({100 * self.accused:g} by blind guessing)."
+            f"average at most {100 * self.caught:g} of 100 {unit}s that were (blind guessing: {100 * self.accused:g})."
         )
 
 
