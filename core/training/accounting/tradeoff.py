@@ -3,7 +3,7 @@
 The attacker sees every noisy step and decides whether one unit was in the data. Each pair (ε, δ(ε)) of a mechanism's
 privacy profile bounds the true-positive rate of every such attacker by a straight line in the false-positive rate α and
 by its mirror image (`dp_ceiling`). The lowest of all these lines is the mechanism's trade-off curve (Dong, Roth & Su
-2022, proposition 2.13; Wasserman & Zhou 2010): using one pair alone, as calibration by (ε, δ) does, gives most of it
+2022, §2.3; Wasserman & Zhou 2010): using one pair alone, as calibration by (ε, δ) does, gives most of it
 away (Kaissis et al. 2024; Kulynych et al. 2024).
 
 δ(ε) is the larger one of a removed and of an added unit. The curve therefore holds for an attacker who accuses units of
@@ -60,7 +60,7 @@ class Tradeoff:
         """The largest true-positive rate at each false-positive rate `accused` (shares, any shape).
 
         For two changes the curve is applied twice: f ∘ (1 − f) is the trade-off of a group of two (Dong, Roth & Su
-        2022, theorem 2.14).
+        2022, §2.4).
         """
         rates = np.asarray(accused, dtype=float)
         for _ in range(self.changes):
