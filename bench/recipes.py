@@ -58,7 +58,22 @@ class Setting:
         )
 
 
-GRID = (Setting("gpt2", SMALL, None, 16, 0, 1e-3), Setting("gpt2", SMALL, 1_000.0, 64, 12, 2e-3))
+GRID = (
+    Setting("gpt2", SMALL, None, 16, 0, 1e-3),
+    Setting("distilbert", SMALL, None, 16, 0, 1e-3),
+    Setting("gpt2", SMALL, 1.0, 256, 6, 2.2e-3),
+    Setting("gpt2", SMALL, 1.0, 256, 6, 1.1e-3),
+    Setting("gpt2", SMALL, 1.0, 256, 12, 2.2e-3),
+    Setting("gpt2", SMALL, 8.0, 256, 12, 4e-3),
+    Setting("gpt2", SMALL, 8.0, 512, 12, 4e-3),
+    Setting("gpt2", SMALL, 100.0, 64, 12, 2e-3),
+    Setting("gpt2", SMALL, 1_000.0, 32, 12, 2e-3),
+    Setting("distilbert", SMALL, 8.0, 256, 12, 3e-3, 0.4, 2),
+    Setting("distilbert", SMALL, 8.0, 256, 12, 3e-3, 0.4),
+    Setting("distilbert", SMALL, 8.0, 256, 12, 3e-3),
+    Setting("gpt2", MIDDLE, 1.0, 512, 6, 3.8e-3),
+    Setting("gpt2", MIDDLE, None, 16, 8, 2e-3),
+)
 
 
 def main(json: bool = False, write: str | None = None) -> None:

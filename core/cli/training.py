@@ -15,14 +15,16 @@ from core.cli.settings import (
     audit_spec,
     epsilon_value,
     fitting,
+    held_limit,
     model_spec,
     noise_source,
+    risk_limit,
     stored_corpus,
     training_spec,
     vocabulary_spec,
 )
 from core.common.formatting import REPRODUCIBLE
-from core.spec import CLINICAL, PrivacySpec, RunSpec
+from core.spec import CLINICAL, PrivacySpec, RunSpec, TrainingSpec
 
 if TYPE_CHECKING:
     from core.jobs.engine import Engine
@@ -54,6 +56,28 @@ Masks = Annotated[
     int | None,
     typer.Option("--masks", help="DistilBERT, BERT: masks of a note averaged before clipping. Default: by the recipe."),
 ]
+Catches = Annotated[
+    float | None,
+    typer.Option(
+        "--attacker-catches",
+        metavar="PERCENT",
+        help="Choose σ so that no attacker catches more than this percentage of the training units, …",
+    ),
+]
+Accused = Annotated[
+    float | None,
+    typer.Option(
+        "--falsely-accused", metavar="PERCENT", help="… when accusing this percentage of others by mistake. Default: 1."
+    ),
+]
+RightGuesses = Annotated[
+    float | None,
+    typer.Option(
+        "--right-guesses",
+        metavar="OF_100",
+        help="Choose σ so that of 100 guesses “in or out”, at even odds, at most this many are right on average.",
+    ),
+]
 SecretNoise = Annotated[
     bool,
     typer.Option(
@@ -73,6 +97,9 @@ def train(
     corpus: Cohort = "classroom",
     epsilon: Annotated[str | None, typer.Option(help="Target ε; inf, or omitted: no privacy.")] = None,
     noise_multiplier: Annotated[float | None, typer.Option(help="Noise multiplier σ, instead of a target ε.")] = None,
+    attacker_catches: Catches = None,
+    falsely_accused: Accused = None,
+    right_guesses: RightGuesses = None,
     unit: Unit = "note",
     delta: Delta = 1e-5,
     accountant: Accountant = "prv",
@@ -110,33 +137,35 @@ def train(
 
         workspace = Workspace(data)
         cohort, target = stored_corpus(corpus, workspace), epsilon_value(epsilon)
-        private = target is not None or noise_multiplier is not None
-        privacy = PrivacySpec(
-            target_epsilon=target,
-            noise_multiplier=noise_multiplier,
-            delta=delta,
-            max_grad_norm=max_grad_norm,
-            unit=unit,
-            accountant=accountant,
-            noise_source=noise_source(secret_noise, cohort, private=private),
-        )
+        limit = risk_limit(attacker_catches, falsely_accused, right_guesses)
+        if limit is not None and target is not None:
+            raise BadInput("Give either --epsilon or a limit on the attacker, not both: each determines the noise.")
+        private = target is not None or noise_multiplier is not None or limit is not None
+        given = {
+            "delta": delta,
+            "max_grad_norm": max_grad_norm,
+            "unit": unit,
+            "accountant": accountant,
+            "noise_source": noise_source(secret_noise, cohort, private=private),
+        }
         public = model_spec(model, size, base)
+
+        def settings(privacy: PrivacySpec) -> TrainingSpec:
+            changes = {"batch_size": batch_size, "learning_rate": learning_rate, "clip_norm": clip_norm}
+            return training_spec(
+                public.kind, privacy, cohort, epochs, seed, mask_share=mask_share, masks=masks, **changes
+            )
+
+        if limit is not None and noise_multiplier is None:
+            privacy, training = held_limit(limit, given, settings, workspace.corpus(cohort, store=False), batch_size)
+        else:
+            privacy = PrivacySpec(target_epsilon=target, noise_multiplier=noise_multiplier, risk_limit=limit, **given)
+            training = settings(privacy)
         spec = RunSpec(
             corpus=cohort,
             model=public,
             privacy=privacy,
-            training=training_spec(
-                public.kind,
-                privacy,
-                cohort,
-                epochs,
-                seed,
-                batch_size=batch_size,
-                learning_rate=learning_rate,
-                mask_share=mask_share,
-                masks=masks,
-                clip_norm=clip_norm,
-            ),
+            training=training,
             audit=audit_spec(cohort, samples_per_prompt),
             vocabulary=vocabulary_spec(
                 vocabulary_epsilon,
@@ -217,7 +246,7 @@ def checked(workspace: Workspace, specs: list[RunSpec], *, batch_given: bool) ->
     """The specs, fitted to their cohort. Raises ValueError for what cannot be trained, before anything is written."""
     from core.models.build import load
     from core.models.dp_vocabulary import check_extensible
-    from core.training.plan import check
+    from core.training.plan import check, plan
 
     corpus = workspace.corpus(specs[0].corpus, store=False)
     lm = load(specs[0].model)  # raises ModelNotFound now and not after minutes
@@ -231,6 +260,8 @@ def checked(workspace: Workspace, specs: list[RunSpec], *, batch_given: bool) ->
             warnings = check(spec.privacy, spec.training, notes=len(notes), patients=notes["patient_id"].nunique())
             for warning in warnings:
                 say(f"Warning: {warning}")
+            if spec.privacy.risk_limit is not None:  # refuse a σ that does not hold it before anything is trained
+                plan(spec.privacy, spec.training, notes=len(notes), patients=notes["patient_id"].nunique())
         fitted.append(spec)
     return fitted
 

@@ -279,6 +279,8 @@ def _training_message(spec: RunSpec) -> str:
         how = f"with differential privacy, ε = {spec.privacy.target_epsilon:g} for one {spec.privacy.unit}"
     elif spec.privacy.noise_multiplier is not None:
         how = f"with differential privacy, σ = {spec.privacy.noise_multiplier:g}"
+        if spec.privacy.risk_limit is not None:
+            how += f" ({spec.privacy.risk_limit.label})"
     elif spec.training.clip_norm is not None:
         how = "without privacy, clipped as with DP but without noise"
     if spec.vocabulary is not None and spec.vocabulary.epsilon is not None:

@@ -160,10 +160,16 @@ def promise_sentence(spec: RunSpec, mechanism: Mechanism | None) -> str:
         f"(neighbours: {neighbours(held)}): DP-SGD with σ = {held['noise_multiplier']:.4g}, "
         f"q = {held['sample_rate']:.4g}, {held['steps']} steps, clipping norm {held['max_grad_norm']:g}"
         f"{_words_sentence(mechanism)}; accountant {held['accountant'].upper()}."
-        f"{_cap_sentence(spec, mechanism)}"
+        f"{_limit_sentence(spec, mechanism)}{_cap_sentence(spec, mechanism)}"
         f"{'' if spec.corpus.deduplicated is None else ' ' + DEDUPLICATED}"
         f"{'' if held['noise_source'] == 'secret' else f' {REPRODUCIBLE[0].upper()}{REPRODUCIBLE[1:]}.'}"
     )
+
+
+def _limit_sentence(spec: RunSpec, mechanism: Mechanism) -> str:
+    """What σ was chosen for, if it was chosen by a limit on the attacker."""
+    limit = spec.privacy.risk_limit
+    return "" if limit is None else f" σ was chosen by a limit on the attacker. {limit.sentence(mechanism.unit)}"
 
 
 def neighbours(held: Mapping[str, Any]) -> str:

@@ -86,6 +86,11 @@ class RunSpec(Spec):
             )
         if self.privacy.private and self.privacy.accountant != "prv":
             raise ValueError("the vocabulary's ε and training's are composed by PRV: choose the accountant prv")
+        if self.privacy.risk_limit is not None:
+            raise ValueError(
+                "a limit on the attacker is held by the noise of training alone, and a vocabulary from the notes "
+                "reveals more: choose ε, or leave out the vocabulary"
+            )
         return self
 
     @model_validator(mode="after")

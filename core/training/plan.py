@@ -10,6 +10,7 @@ from torch import distributed
 from core.spec import PrivacySpec, TrainingSpec, Unit
 from core.training.accounting.gaussian import noise_multiplier
 from core.training.accounting.mechanism import Mechanism
+from core.training.accounting.risk import check_risk, rate_and_steps
 
 
 @dataclass(frozen=True)
@@ -88,15 +89,15 @@ def sampled_plan(unit: Unit, training: TrainingSpec, *, notes: int, patients: in
     step has batch_size / notes · patients patients and, on average, as many notes as a note-level step. There are
     ⌈epochs / q⌉ steps.
     """
-    sample_rate = training.batch_size / notes
-    steps = math.ceil(training.epochs / sample_rate - 1e-9)
+    sample_rate, steps = rate_and_steps(training, notes)
     return SampledPlan(notes if unit == "note" else patients, sample_rate, steps)
 
 
 def plan(privacy: PrivacySpec, training: TrainingSpec, *, notes: int, patients: int) -> PrivatePlan:
     """The steps (`sampled_plan`) and the noise of a private run over `notes` notes of `patients` patients.
 
-    With a target ε, σ is the smallest that does not exceed it.
+    With a target ε, σ is the smallest that does not exceed it. A σ that was chosen for a limit on the
+    attacker must hold it.
 
     Raises:
         ValueError: as `check` and the accountants do, and for settings without privacy.
@@ -124,4 +125,6 @@ def plan(privacy: PrivacySpec, training: TrainingSpec, *, notes: int, patients: 
         max_grad_norm=privacy.max_grad_norm,
         accountant=privacy.accountant,
     )
+    if privacy.risk_limit is not None:
+        check_risk(privacy.risk_limit, mechanism)
     return PrivatePlan(samples.units, samples.sample_rate, samples.steps, mechanism)

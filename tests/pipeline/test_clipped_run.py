@@ -18,6 +18,7 @@ from core.runs.run import PRIVACY_FILE
 from core.runs.store import Workspace
 from core.spec import RunSpec
 from pages.parts.jobs.sentences import title
+from pages.parts.patients.data import other_epsilons, other_models
 from pages.parts.pickers.run_picker import default_pair, label
 
 
@@ -54,3 +55,5 @@ def test_its_names_tell_it_from_the_other_runs(workspace: Workspace, smoke_spec:
     assert "clipped" in short_names([run])[run.id] and "clipped" not in short_names([plain])[plain.id]
     pair = default_pair([run, plain, workspace.run(smoke_spec(epsilon=8.0).run_id)])
     assert pair[0] is not None and pair[0].id == plain.id  # never the run that stands for “no privacy”
+    assert other_epsilons(plain, [run, plain]) == other_models(plain, [run, plain]) == [plain]
+    assert other_models(run, [run, plain]) == [run]

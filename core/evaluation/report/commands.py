@@ -9,7 +9,17 @@ from importlib.metadata import PackageNotFoundError, version
 
 from core.evaluation.sweep.limits import Limits
 from core.runs.ledger.totals import DELTA
-from core.spec import CLINICAL, CORPUS_PRESETS, CorpusSpec, RunSpec, TrainingSpec, VocabularySpec, audit_of, recipe
+from core.spec import (
+    CLINICAL,
+    CORPUS_PRESETS,
+    CorpusSpec,
+    RiskLimit,
+    RunSpec,
+    TrainingSpec,
+    VocabularySpec,
+    audit_of,
+    recipe,
+)
 from core.spec.recipes import USUAL_MASKS
 
 PACKAGES = ("torch", "transformers", "opacus", "numpy", "pandas", "scipy", "duckdb", "streamlit")
@@ -50,6 +60,7 @@ def command(spec: RunSpec) -> str:
         "--corpus": _corpus_name(spec.corpus),
         "--epsilon": None if privacy.target_epsilon is None else repr(privacy.target_epsilon),
         "--noise-multiplier": None if privacy.noise_multiplier is None else repr(privacy.noise_multiplier),
+        **_risk(privacy.risk_limit),
         "--unit": privacy.unit if privacy.private or training.clip_norm is not None else None,
         "--delta": repr(privacy.delta) if privacy.private else None,
         "--accountant": privacy.accountant if privacy.private else None,
@@ -66,6 +77,20 @@ def command(spec: RunSpec) -> str:
     }
     given = " ".join(f"{name} {value}".rstrip() for name, value in options.items() if value is not None)
     return f"python -m core train {given}"
+
+
+def _risk(limit: RiskLimit | None) -> dict[str, str | None]:
+    """The options of a limit on the attacker, in percent. σ is given beside them, so that the run's id is the same."""
+    if limit is None:
+        return {}
+    return {
+        name: None if share is None else f"{100 * share:.12g}"
+        for name, share in (
+            ("--attacker-catches", limit.caught),
+            ("--falsely-accused", limit.accused),
+            ("--right-guesses", limit.right),
+        )
+    }
 
 
 def audit_command(run_id: str) -> str:

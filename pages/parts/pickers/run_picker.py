@@ -32,7 +32,8 @@ def privacy_label(run: Run) -> str:
         return f"ε = {privacy.target_epsilon:.3g} per {privacy.unit} · DP"
     spent = _epsilon_spent(run)
     epsilon = "ε not recorded" if spent is None else f"ε = {spent:.3g} per {privacy.unit}"
-    return f"{epsilon} · DP, σ = {privacy.noise_multiplier:.3g}"
+    limit = "" if privacy.risk_limit is None else f", {privacy.risk_limit.label}"
+    return f"{epsilon} · DP, σ = {privacy.noise_multiplier:.3g}{limit}"
 
 
 @resources.cached_data(max_entries=128, show_spinner=False)

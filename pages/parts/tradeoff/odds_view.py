@@ -119,7 +119,7 @@ def _counted(root: str, run_id: str) -> tuple[str, pd.DataFrame]:
         notes = workspace.corpus(run.spec.corpus, store=False).training_notes(run.note_cap)
         most = int(notes.groupby("patient_id").size().max())
         told = group_sentence(mechanism, most) + (f"\n\n{group_comparison(mechanism, most)}" if most > 1 else "")
-    return told, odds_table(mechanism.epsilon(), mechanism.delta)
+    return told, odds_table(mechanism.epsilon(), mechanism.delta, mechanism)
 
 
 def fold(sweep: Sweep, epsilon: float) -> None:
@@ -140,8 +140,14 @@ def fold(sweep: Sweep, epsilon: float) -> None:
         shown = table.assign(
             **{
                 "at most": table["at most"].map(percent_up),
+                "by exact accounting": table["by exact accounting"].map(
+                    lambda share: "–" if math.isnan(share) else percent_up(share)
+                ),
                 "without the model": table["without the model"].map(percent),
             }
         )
         st.dataframe(shown, hide_index=True, alt="What this ε allows at most")
-        st.caption("The table holds for any training with this (ε, δ), so it allows more than exact accounting does.")
+        st.caption(
+            "“At most” holds for any training with this (ε, δ), so it allows more than the exact accounting of this "
+            "training does."
+        )

@@ -14,6 +14,7 @@ from core.spec import (
     CorpusSpec,
     ModelSpec,
     PrivacySpec,
+    RiskLimit,
     RunSpec,
     TrainingSpec,
     VocabularySpec,
@@ -34,6 +35,13 @@ SPECS = [
         audit=AuditSpec(samples_per_prompt=7),
     ),
     RunSpec(corpus=CorpusSpec(patients=40), training=recipe("gpt2")),
+    *(
+        RunSpec(
+            privacy=PrivacySpec(noise_multiplier=1.1382, risk_limit=limit),
+            training=recipe("gpt2", PrivacySpec(noise_multiplier=1.1382)),
+        )
+        for limit in (RiskLimit(caught=0.07, accused=0.015), RiskLimit(right=0.57))
+    ),
     RunSpec(
         privacy=PrivacySpec(target_epsilon=2.5, noise_source="secret"),
         training=recipe("gpt2", PrivacySpec(target_epsilon=2.5)),
