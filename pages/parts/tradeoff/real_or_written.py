@@ -12,12 +12,12 @@ from core.evaluation.readers_test import PAIRS, Pair
 from core.evaluation.sweep.sweeps import Sweep
 from core.evaluation.wording import interval_text, percent
 from core.runs.run import Run
-from core.runs.tables import TableMissing
 from pages.parts.common import phi_text
 from pages.parts.common.query_params import KEEP
 from pages.parts.session import owner, resources
 from pages.parts.tradeoff.charts import epsilon_label
 from pages.parts.tradeoff.models import curve_runs
+from pages.parts.tradeoff.same_prompt import texts_of
 
 STATE = "readers_test"  # this session's rounds: (run id, seed) → answers, True where the reader was right
 REAL_NOTES = (
@@ -125,13 +125,10 @@ def _near_eight(labels: list[str]) -> str:
 
 @resources.cached_data(max_entries=1_000, show_spinner=False)
 def _keeps_texts(folder: str, _run: Run) -> bool:
-    try:
-        return not _run.table("generations").empty
-    except TableMissing:
-        return False
+    return not texts_of(_run)[0].empty
 
 
 @resources.cached_data(max_entries=50, show_spinner="Drawing the pairs …")
 def _pairs(root: str, run_id: str, seed: int, _run: Run) -> list[Pair]:
     notes = owner.workspace().corpus(_run.spec.corpus, store=False).notes
-    return readers_test.pairs(_run.table("generations"), notes[notes["split"] == "heldout"], seed=seed, count=PAIRS)
+    return readers_test.pairs(texts_of(_run)[0], notes[notes["split"] == "heldout"], seed=seed, count=PAIRS)

@@ -40,7 +40,7 @@ def show(models: Sequence[tuple[str, Run | None]]) -> None:
     Args:
         models: each model's heading, and the run whose text is shown; None if it was not trained.
     """
-    prompt, attempt = _choose()
+    prompt, attempt = _choose([run for _, run in models if run is not None])
     for column, (heading, run) in zip(st.columns(len(models), gap="medium"), models, strict=True):
         with column, st.container(gap="xxsmall"):
             st.markdown(f"**{heading}**")
@@ -69,16 +69,16 @@ def _seed(run: Run) -> int:
     return run.spec.training.seed
 
 
-def _choose() -> tuple[int, int]:
-    """The number of the prompt and of the attempt, in one line."""
+def _choose(runs: Sequence[Run]) -> tuple[int, int]:
+    """The number of the prompt and of the attempt, in one line. A run with figures only keeps fewer attempts."""
     with st.container(horizontal=True, vertical_alignment="center", key="same-prompt"):
         st.markdown("**The same prompt at every ε**", width="content")
         texts = {prompt.text: prompt.prompt_id for prompt in PROMPTS}
         chosen = st.selectbox("Prompt", list(texts), key="prompt", label_visibility="collapsed", width=270, **KEEP)
-        attempt = st.number_input(
-            "Attempt", 1, 100, key="attempt", label_visibility="collapsed", width=130, help="of 100", **KEEP
-        )
-        st.markdown("attempt of 100", width="content")
+        attempt = st.number_input("Attempt", 1, 10_000, key="attempt", label_visibility="collapsed", width=130, **KEEP)
+        root = str(owner.workspace().root)
+        kept = [0 if (rows := _stored(root, run.id, texts[chosen], run)[0]) is None else len(rows) for run in runs]
+        st.markdown(f"attempt of {max(kept, default=0):,}", width="content")
     return texts[chosen], int(attempt)
 
 
@@ -91,9 +91,7 @@ def _text(run: Run | None, prompt: int, attempt: int) -> None:
         st.caption(NOT_KEPT)
         return
     if attempt > len(rows):
-        st.caption(
-            f"This run has {len(rows)} attempts for this prompt." if len(rows) else "No attempt for this prompt."
-        )
+        st.caption(f"This run keeps {len(rows):,} attempts of this prompt.")
         return
     row = rows.iloc[attempt - 1]
     st.html(phi_text.leaks_html(row["text"], marks.get(int(row["generation_id"]), ()), prompt=row["prompt"]))
