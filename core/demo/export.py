@@ -25,7 +25,7 @@ from core.runs.integrity.checksums import FILE as CHECKSUMS
 from core.runs.ledger.entries import refuse_public_seed
 from core.runs.run import Run
 from core.runs.store import Workspace
-from core.runs.tables import FIGURES_ONLY_FILE, write_table
+from core.runs.tables import FIGURES_ONLY_FILE, table_version, write_table
 from core.spec import CLINICAL, ModelKind, RunSpec
 
 UNDER_WAY = (STATUS_FILE, EVENTS_FILE, CANCEL_FILE)  # progress of an audit, not its results
@@ -50,6 +50,8 @@ def keeps_tables(spec: RunSpec) -> bool:
 def export_run(workspace: Workspace, spec: RunSpec, out: Path) -> list[Path]:
     """Copy one finished run to `out`, with its cohort and its full audit, unless they are there. Returns new folders.
 
+    A run whose figures were made again since (`python -m core refresh`) is copied again.
+
     Raises:
         LookupError: There is no such run.
         ValueError: It was trained on imported notes.
@@ -62,7 +64,7 @@ def export_run(workspace: Workspace, spec: RunSpec, out: Path) -> list[Path]:
     weighted = run.id in {one.run_id for one in weighted_specs()}
     made = []
     final = out / "runs" / run.id
-    if not final.exists():
+    if not final.exists() or _version(final) != _version(run.folder):
         with building(final.parent, private=False) as beside:
             copy_run(run, beside / run.id, weights=weighted, tables=weighted or keeps_tables(spec))
             _publish(beside / run.id, final)
@@ -84,10 +86,14 @@ def export_run(workspace: Workspace, spec: RunSpec, out: Path) -> list[Path]:
     return made
 
 
+def _version(folder: Path) -> int:
+    return table_version(folder / "tables", "metrics")
+
+
 def _publish(made: Path, final: Path) -> None:
     for table in made.rglob("*.parquet"):
         (pack_small if (made / FIGURES_ONLY_FILE).exists() else pack)(table)
-    publish(made, final, Path.exists)
+    publish(made, final, lambda folder: False)  # what is there is older
 
 
 def copy_run(run: Run, folder: Path, *, weights: bool, tables: bool = True) -> None:
