@@ -1,7 +1,8 @@
-"""Results of the classroom sweep, as figures with their targets: `python -m core bench tradeoff --json`.
+"""What the planned sweep shows, as figures with their bars: `python -m core bench tradeoff --json`.
 
-It reads the existing runs of the demonstration sweep (your own and the shipped ones) and trains none; `make demo` makes
-them. Figures are means over the existing seeds, with 95 % intervals.
+It reads the runs of `core.demo.plan` that exist (your own and the shipped ones) and trains none; `make demo` makes
+them. Figures are means over the existing seeds, with 95 % intervals; null where runs are missing, which is said on
+standard error.
 """
 
 from __future__ import annotations
@@ -9,26 +10,61 @@ from __future__ import annotations
 import json as json_format
 import sys
 
-from core.demo import demo_specs
-from core.evaluation.sweep.tradeoff_table import reached, tradeoff_table
+import pandas as pd
+
+from core.demo.plan import KINDS, SIZES, parts, reference_spec
+from core.evaluation.across_sizes import BITS, bits_per_character
+from core.evaluation.summary import RunTables
+from core.evaluation.sweep.tradeoff_table import LARGE, MIDDLE, SMALL, reached, tradeoff_table
 from core.runs.queries import metrics
 from core.runs.store import Workspace
+from core.spec import CORPUS_PRESETS, ModelKind
+
+NOTES = {"3k": SMALL, "12k": MIDDLE, "48k": LARGE}
 
 
 def main(json: bool = False) -> None:
     """Print `{kind: {key: {value, low, high, bar}}}`, or a readable table with verdicts."""
-    specs = demo_specs()
-    wanted = {spec.run_id for spec in [*specs, *(spec.base_spec() for spec in specs)]}
-    rows = metrics(Workspace())
-    table = {}
-    for kind, of_kind in rows[rows["run_id"].isin(wanted)].groupby("kind"):
-        try:
-            table |= tradeoff_table(of_kind)
-        except ValueError as error:
-            print(f"{kind}: {error}", file=sys.stderr)
+    workspace = Workspace()
+    table, lacking = tradeoff_table(*_measured(workspace), KINDS)
+    for sentence in lacking:
+        print(sentence, file=sys.stderr)
     if json:
         print(json_format.dumps(table, indent=2, ensure_ascii=False))
         return
     for kind, figures in table.items():
         for key, figure in figures.items():
-            print(f"{kind} {key}: {figure['value']:.3f}, bar {figure['bar']}, reached: {reached(key, figure)}")
+            value = "–" if figure["value"] is None else f"{figure['value']:.3f}"
+            print(f"{kind} {key}: {value}, bar {figure['bar']}, reached: {reached(key, figure)}")
+
+
+def _measured(workspace: Workspace) -> tuple[dict[int, pd.DataFrame], dict[tuple[str, int], float]]:
+    """The metrics of the planned runs by number of notes, and the bits per character of the reference base models."""
+    planned = [spec for part in parts() for spec in part.specs]
+    wanted = {spec.run_id for spec in planned if spec.training.clip_norm is None}
+    rows = metrics(workspace)
+    rows = rows[rows["run_id"].isin(wanted)]
+    corpora = {NOTES[size]: CORPUS_PRESETS[preset].digest() for size, preset in SIZES.items()}
+    by_size = {notes: rows[rows["corpus"] == corpus] for notes, corpus in corpora.items()}
+    found = {}
+    for size in SIZES:
+        for kind in KINDS:
+            bits = _reference_bits(workspace, size, kind)
+            if bits is not None:
+                found[kind, NOTES[size]] = bits
+    return by_size, found
+
+
+def _reference_bits(workspace: Workspace, size: str, kind: ModelKind) -> float | None:
+    """Bits per character of the reference base model on the held-out notes that are judged; None without its run."""
+    run = workspace.find(reference_spec(size, kind))
+    if run is None:
+        return None
+    stored = run.metrics
+    rows = stored[(stored["metric"] == BITS) & (stored["arm"] == "run")]
+    if len(rows):
+        return float(rows["value"].iloc[0])
+    names = ("scores", "generations", "hits", "canaries")  # a run of an older version has no such figure yet
+    corpus = workspace.corpus(run.spec.corpus, store=False)
+    tables = RunTables.of({name: run.table(name) for name in names}, corpus, run.spec.audit)
+    return next((row.value for row in bits_per_character(tables)), None)

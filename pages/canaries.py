@@ -5,6 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from core.runs.run import Run
+from core.runs.tables import TableMissing
 from pages.parts.canaries.views import VIEWS
 from pages.parts.common import shell
 from pages.parts.jobs import battery
@@ -34,7 +35,12 @@ def show(view: str, picked: dict[str, Run]) -> None:
         names = " and ".join(f"“{name}”" for name in picked if name not in there)
         st.info(NONE_PLANTED.format(names=names), icon=":material/key_off:")
     if there:
-        VIEWS[view](there)
+        try:
+            VIEWS[view](there)
+        except TableMissing as error:
+            if not any(run.figures_only for run in there.values()):
+                raise
+            st.info(str(error), icon=":material/table_rows:")
 
 
 runs = sorted(run_picker.audited_first(owner.workspace().runs()), key=lambda run: not run.spec.corpus.canaries)

@@ -8,8 +8,9 @@ from core.runs.run import Run
 from core.serving.server import Sampling
 from pages.parts.common import phi_text, shell
 from pages.parts.home import pictures
-from pages.parts.pickers import run_picker
+from pages.parts.pickers import comparison, run_picker
 from pages.parts.playground import prompt_session, side_by_side
+from pages.parts.session import owner, resources
 
 CHIPS = [prompt.text for prompt in PROMPTS[:5]]
 SAMPLES = 3  # per column, each with its own seed
@@ -74,6 +75,23 @@ def three_pictures(pair: list[Run]) -> None:
     third.html(pictures.named("3. Trained with differential privacy", private, "pic-private", sentence))
 
 
+def best_measured() -> str:
+    """The most useful private model that was measured here, in a sentence; empty if there is none."""
+    runs = [run for run in owner.workspace().runs() if not run.spec.corpus.imported]
+    return _best_measured(str(owner.workspace().root), tuple(run.id for run in runs))
+
+
+@resources.cached_data(max_entries=20, show_spinner=False)
+def _best_measured(root: str, run_ids: tuple[str, ...]) -> str:
+    from core.evaluation.sweep.best import best_private
+    from core.evaluation.sweep.sweeps import sweeps_of
+    from core.runs import queries
+
+    workspace = owner.workspace()
+    found = best_private(sweeps_of([workspace.run(one) for one in run_ids]), queries.metrics(workspace))
+    return "" if found is None else found.sentence()
+
+
 def sections() -> None:
     """Links for teachers, decision makers and analysts."""
     for column, (title, sentence, links) in zip(st.columns(3, gap="large"), SECTIONS, strict=True):
@@ -94,10 +112,14 @@ if pair:
     notice = st.empty()
     slots = columns(pair)
     st.html(phi_text.legend_html())
+    if told := comparison.differences(pair):
+        st.caption(f"{told} {comparison.LOOK}")
 else:
     st.info("There is no trained model yet. Train one first: a small one takes minutes.")
     shell.link("train", "Train a model", icon=":material/model_training:")
 three_pictures(pair)
+if told := best_measured():
+    st.markdown(f":material/trending_up: {told}")
 sections()
 if pair:
     seed = st.session_state.next_seed

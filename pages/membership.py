@@ -28,7 +28,7 @@ def attacks_of(chosen: dict[str, Run]) -> list[str]:
     return [name for name in REGISTRY if name in made]
 
 
-runs = run_picker.audited_first(owner.workspace().runs())
+runs = run_picker.with_tables(run_picker.audited_first(owner.workspace().runs()))
 if runs:
     picked = run_picker.pick_two(runs)
     possible = attacks_of(picked)

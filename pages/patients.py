@@ -17,7 +17,7 @@ shell.page(
     icon=":material/clinical_notes:",
 )
 
-runs = run_picker.audited_first(owner.workspace().runs())
+runs = run_picker.with_tables(run_picker.audited_first(owner.workspace().runs()))
 if runs:
     choice, beside = controls.choose(runs)
     bucket = buckets_view(choice, beside, runs)

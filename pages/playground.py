@@ -6,7 +6,7 @@ from streamlit.delta_generator import DeltaGenerator
 from core.attacks.prompts import PROMPTS
 from core.runs.run import Run
 from pages.parts.common import phi_text, shell
-from pages.parts.pickers import run_picker
+from pages.parts.pickers import comparison, run_picker
 from pages.parts.playground import leak_counts, prompt_session, side_by_side
 
 SHOWN_CHIPS = 6
@@ -119,6 +119,8 @@ if prompt_session.tries() and prompt_session.tries()[-1].removed:
     notice.caption(f"Control characters removed from the prompt: {prompt_session.tries()[-1].removed}.")
 slots = columns(pair)
 st.html(phi_text.legend_html())
+if told := comparison.differences(pair):
+    st.caption(f"{told} {comparison.LOOK}")
 if len(prompt_session.tries()) > 1:
     earlier()
 prompt_session.answer_queued(pair, slots, notice, samples=samples, first_seed=first_seed)

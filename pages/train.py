@@ -4,12 +4,14 @@ import streamlit as st
 
 from core.corpus.tables import Corpus
 from core.runs.integrity.disk import error_sentence
-from core.spec import RunSpec
+from core.spec import RunSpec, TrainingSpec
 from pages.parts.common import shell
 from pages.parts.jobs import monitor
 from pages.parts.pickers.cohort_picker import asks_for_notes, choose_cohort, describe, show_command, too_large_to_build
 from pages.parts.session import owner
 from pages.parts.train.training_settings import choose_run, preview, show_preview
+
+NOTE_CAP = TrainingSpec().max_notes_per_patient
 
 shell.page(
     "Train",
@@ -60,7 +62,7 @@ left, right = st.columns([2, 3], gap="large")
 with left:
     corpus = cohort()
     spec = (
-        choose_run(corpus.spec, notes=len(corpus.training_notes()))
+        choose_run(corpus.spec, notes=len(corpus.training_notes()), capped=len(corpus.training_notes(NOTE_CAP)))
         if corpus is not None and corpus.spec is not None
         else None
     )

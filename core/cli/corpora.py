@@ -12,8 +12,9 @@ import typer
 
 from core.cli.import_notes import new_folder, write_imported
 from core.cli.output import AsJson, BadInput, DataFolder, answer, errors_as_sentences, say
-from core.cli.settings import corpus_spec, model_spec
-from core.spec import CLINICAL, CorpusSpec
+from core.cli.settings import corpus_spec, model_spec, risk_limit
+from core.cli.training import Accused, Catches, RightGuesses
+from core.spec import CLINICAL, CorpusSpec, RiskLimit
 
 DEFAULTS = {"device": "cpu", "shape": "tiny"}  # what benchmarks without these options run with
 ROOT = Path(__file__).resolve().parents[2]
@@ -111,21 +112,31 @@ def account(
     delta: Annotated[float, typer.Option(help="δ of (ε, δ)-differential privacy.")] = 1e-5,
     noise_multiplier: Annotated[float | None, typer.Option(help="σ, to compute ε.")] = None,
     epsilon: Annotated[float | None, typer.Option(help="Target ε, to compute σ.")] = None,
+    attacker_catches: Catches = None,
+    falsely_accused: Accused = None,
+    right_guesses: RightGuesses = None,
     accountant: Annotated[str, typer.Option(help="prv, rdp or gdp.")] = "prv",
     as_json: AsJson = False,
 ) -> None:
-    """Compute the ε of a mechanism (--noise-multiplier), or the noise that an ε needs (--epsilon)."""
+    """Compute ε from the noise, or the noise from an ε or from a limit on the attacker, with the trade-off curve."""
     with errors_as_sentences():
         from core.training.accounting import gaussian
 
-        if (noise_multiplier is None) == (epsilon is None):
-            raise BadInput("Give either --noise-multiplier (to get ε) or --epsilon (to get σ).")
+        limit = risk_limit(attacker_catches, falsely_accused, right_guesses)
+        if [noise_multiplier, epsilon, limit].count(None) != 2:
+            raise BadInput(
+                "Give either --noise-multiplier (to get ε), --epsilon (to get σ), or --attacker-catches or "
+                "--right-guesses (to get σ and ε)."
+            )
         if accountant not in ("prv", "rdp", "gdp"):
             raise BadInput(f"--accountant: “{accountant}” is not one of prv, rdp, gdp.")
         given: dict[str, Any] = {"sample_rate": sample_rate, "steps": steps, "delta": delta, "accountant": accountant}
+        if limit is not None:
+            _account_by_risk(limit, sample_rate=sample_rate, steps=steps, delta=delta, as_json=as_json)
+            return
         sigma = noise_multiplier
         if sigma is None:
-            assert epsilon is not None  # one of the two is given
+            assert epsilon is not None  # one of the three is given
             sigma = gaussian.noise_multiplier(target_epsilon=epsilon, **given)
         value, by = gaussian.epsilon_with_method(noise_multiplier=sigma, **given)
         text = (
@@ -135,6 +146,25 @@ def account(
             text += f"\n{accountant} has no finite answer here, so {by} was used."
         data = {"epsilon": value, "noise_multiplier": sigma, **given, "accountant_used": by}
         answer(data, text, as_json=as_json)
+
+
+def _account_by_risk(limit: RiskLimit, *, sample_rate: float, steps: int, delta: float, as_json: bool) -> None:
+    """Print the noise that holds a limit on the attacker, and what follows from it."""
+    from core.evaluation.guarantee.consequences import consequences
+    from core.evaluation.wording import percent, percent_up
+
+    found = consequences(limit, sample_rate=sample_rate, steps=steps, delta=delta)
+    lines = [
+        f"σ = {found.sigma:g} (q = {sample_rate:g}, {steps} steps): {limit.label}",
+        f"ε = {found.epsilon:.6g} at δ = {delta:g}",
+        f"μ = {found.mu:.4g} (Gaussian DP, for error rates of at least 0.1 %)",
+        f"by way of (ε, δ): ε = {found.usual_epsilon:.4g} and σ = {found.usual_sigma:.5g}, "
+        f"so this is {percent(found.less_noise)} less noise",
+        f"of 100 guesses at even odds at most {100 * found.right:.1f} are right",
+        "accused by mistake → caught at most",
+        *(f"  {percent(a):>8} → {percent_up(c)}" for a, c in found.points()),
+    ]
+    answer(found.to_dict(), "\n".join(lines), as_json=as_json)
 
 
 def pretrain(
@@ -210,9 +240,32 @@ def bench(
         main(json=as_json, **given)
 
 
-def demo(data: DataFolder = None, as_json: AsJson = False) -> None:
-    """Train the shipped demonstration again: the runs in assets/demo."""
+def demo(
+    plan: Annotated[bool, typer.Option("--plan", help="Only list the runs, and the time they need.")] = False,
+    only: Annotated[list[str] | None, typer.Option(help="Only this part of the plan; may be repeated.")] = None,
+    seeds: Annotated[str, typer.Option(help="Seeds of the training, separated by commas.")] = "0,1,2",
+    limit: Annotated[int | None, typer.Option(min=0, help="Train at most this many runs.")] = None,
+    export: Annotated[
+        bool, typer.Option("--export", help="Copy every finished run to assets/demo, most of them with figures only.")
+    ] = False,
+    out: Annotated[str | None, typer.Option(metavar="DIR", help="With --export: copy them here instead.")] = None,
+    audits: Annotated[
+        bool, typer.Option("--audits", help="Also run the full audit on the runs that are shipped with their weights.")
+    ] = False,
+    data: DataFolder = None,
+    as_json: AsJson = False,
+) -> None:
+    """Train the runs of the demonstration that are missing. Several processes may do so side by side."""
     with errors_as_sentences():
-        from core.demo import main
+        from core.demo.training import main
+        from core.runs.store import DEMO
 
-        main(data=data, json=as_json)
+        if out is not None and not export:
+            raise BadInput("--out says where --export copies runs to: give both.")
+        try:
+            numbers = sorted({int(one) for one in seeds.split(",")})
+        except ValueError:
+            raise BadInput(f"--seeds: “{seeds}” is not a list of seeds. Give for example 0,1,2.") from None
+        place = None if not export else Path(out) if out else DEMO
+        done = main(data, plan=plan, only=only or (), seeds=numbers, limit=limit, export_to=place, audits=audits)
+        answer(done.rows, done.text, as_json=as_json)

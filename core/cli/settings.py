@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from pydantic import ValidationError
 
@@ -16,13 +17,17 @@ from core.spec import (
     ModelKind,
     ModelSpec,
     PrivacySpec,
+    RiskLimit,
     RunSpec,
     TrainingSpec,
     VocabularySpec,
+    audit_of,
     recipe,
 )
+from core.spec.recipes import USUAL_MASKS
 
 if TYPE_CHECKING:
+    from core.corpus.tables import Corpus
     from core.runs.store import Workspace
 
 
@@ -92,6 +97,64 @@ def epsilon_value(given: str | None, option: str = "--epsilon") -> float | None:
     return value
 
 
+def risk_limit(
+    attacker_catches: float | None, falsely_accused: float | None, right_guesses: float | None
+) -> RiskLimit | None:
+    """The limit that `--attacker-catches` (with `--falsely-accused`) or `--right-guesses` gives, in percent.
+
+    Raises:
+        BadInput: Both were given, the second without the first, or a value is out of range.
+    """
+    if attacker_catches is None and right_guesses is None:
+        if falsely_accused is not None:
+            raise BadInput("--falsely-accused needs --attacker-catches: the percentage caught at most.")
+        return None
+    if attacker_catches is not None and right_guesses is not None:
+        raise BadInput("Give either --attacker-catches or --right-guesses, not both: one limit determines the noise.")
+    if right_guesses is not None and falsely_accused is not None:
+        raise BadInput("--falsely-accused belongs to --attacker-catches; --right-guesses has no such percentage.")
+    if right_guesses is not None and not 50 < right_guesses < 100:
+        raise BadInput(f"--right-guesses must lie between 50 (tossing a coin) and 100, not {right_guesses:g}.")
+    accused = 1.0 if falsely_accused is None else falsely_accused
+    if not 0.1 <= accused < 100:
+        raise BadInput(f"--falsely-accused must be a percentage from 0.1 to below 100, not {accused:g}.")
+    if attacker_catches is not None and not accused < attacker_catches < 100:
+        raise BadInput(
+            f"--attacker-catches must lie between {accused:g} (blind guessing: as many as are accused by mistake) and "
+            f"100, not {attacker_catches:g}."
+        )
+    if attacker_catches is None:
+        assert right_guesses is not None  # one of the two is given
+        return RiskLimit(right=right_guesses / 100)
+    return RiskLimit(caught=attacker_catches / 100, accused=accused / 100)
+
+
+def held_limit(
+    limit: RiskLimit,
+    given: Mapping[str, Any],
+    settings: Callable[[PrivacySpec], TrainingSpec],
+    corpus: Corpus,
+    batch_size: int | None,
+) -> tuple[PrivacySpec, TrainingSpec]:
+    """Privacy with the least noise that holds the limit on this cohort, and the training settings it belongs to.
+
+    `given` are the other settings of the privacy, `settings` gives those of training for a privacy, and a `batch_size`
+    of None is the recipe's, which becomes smaller in a small cohort as `fitting` does it.
+    """
+    from core.training.accounting.risk import privacy_for_risk
+
+    privacy = PrivacySpec(noise_multiplier=1.0, **given)
+    capped = RunSpec(privacy=privacy, training=settings(privacy)).note_cap
+    notes = len(corpus.training_notes(capped))
+
+    def fitted(chosen: PrivacySpec) -> TrainingSpec:
+        return fitting(RunSpec(privacy=chosen, training=settings(chosen)), notes, batch_size is not None).training
+
+    if batch_size is not None and batch_size > notes:
+        raise BadInput(f"--batch-size: {batch_size} is more than the {notes} training notes. Choose a smaller batch.")
+    return privacy_for_risk(limit, privacy, fitted, notes)
+
+
 def model_spec(kind: str, size: str, base: str) -> ModelSpec:
     """The public model to start from. Raises BadInput for an unknown kind."""
     if kind not in get_args(ModelKind):
@@ -100,14 +163,17 @@ def model_spec(kind: str, size: str, base: str) -> ModelSpec:
 
 
 def training_spec(
-    kind: ModelKind, privacy: PrivacySpec, epochs: int | None, seed: int, **changes: object
+    kind: ModelKind, privacy: PrivacySpec, corpus: CorpusSpec, epochs: int | None, seed: int, **changes: object
 ) -> TrainingSpec:
-    """The measured recipe for this kind of model, with the caller's changes."""
-    chosen = recipe(kind, privacy, seed=seed)
-    given = {"epochs": epochs, **changes}
-    return TrainingSpec(
-        **{**chosen.model_dump(), **{name: value for name, value in given.items() if value is not None}}
-    )
+    """The measured recipe for this kind of model, privacy and number of notes, with the caller's changes.
+
+    Usual masks (15 %, one of a note) are left out, however they were asked for: the same training has one id.
+    """
+    clipped = changes.get("clip_norm") is not None
+    chosen = recipe(kind, privacy, notes=corpus.training_notes, seed=seed, clipped=clipped)
+    given = {name: value for name, value in {"epochs": epochs, **changes}.items() if value is not None}
+    asked = {**chosen.model_dump(), **given}
+    return TrainingSpec(**{name: value for name, value in asked.items() if USUAL_MASKS.get(name) != value})
 
 
 def vocabulary_spec(epsilon: str | None, **options: object) -> VocabularySpec | None:
@@ -144,6 +210,7 @@ def fitting(spec: RunSpec, training_notes: int, batch_given: bool) -> RunSpec:
     return spec.model_copy(update={"training": smaller})
 
 
-def audit_spec(samples_per_prompt: int | None) -> AuditSpec:
-    """The quick audit in the requested size."""
-    return AuditSpec() if samples_per_prompt is None else AuditSpec(samples_per_prompt=samples_per_prompt)
+def audit_spec(corpus: CorpusSpec, samples_per_prompt: int | None) -> AuditSpec:
+    """The quick audit that is usual for the cohort, with the requested number of samples."""
+    given = {} if samples_per_prompt is None else {"samples_per_prompt": samples_per_prompt}
+    return AuditSpec(**{**audit_of(corpus).model_dump(), **given})

@@ -15,14 +15,16 @@ from core.cli.settings import (
     audit_spec,
     epsilon_value,
     fitting,
+    held_limit,
     model_spec,
     noise_source,
+    risk_limit,
     stored_corpus,
     training_spec,
     vocabulary_spec,
 )
 from core.common.formatting import REPRODUCIBLE
-from core.spec import CLINICAL, PrivacySpec, RunSpec
+from core.spec import CLINICAL, PrivacySpec, RunSpec, TrainingSpec
 
 if TYPE_CHECKING:
     from core.jobs.engine import Engine
@@ -46,6 +48,36 @@ Batch = Annotated[
     int | None, typer.Option("--batch-size", help="Expected number of notes per step. Default: by the recipe.")
 ]
 Rate = Annotated[float | None, typer.Option("--learning-rate", help="Learning rate. Default: by the recipe.")]
+MaskShare = Annotated[
+    float | None,
+    typer.Option("--mask-share", help="DistilBERT, BERT: share of tokens hidden in training. Default: by the recipe."),
+]
+Masks = Annotated[
+    int | None,
+    typer.Option("--masks", help="DistilBERT, BERT: masks of a note averaged before clipping. Default: by the recipe."),
+]
+Catches = Annotated[
+    float | None,
+    typer.Option(
+        "--attacker-catches",
+        metavar="PERCENT",
+        help="Choose σ so that no attacker catches more than this percentage of the training units, …",
+    ),
+]
+Accused = Annotated[
+    float | None,
+    typer.Option(
+        "--falsely-accused", metavar="PERCENT", help="… when accusing this percentage of others by mistake. Default: 1."
+    ),
+]
+RightGuesses = Annotated[
+    float | None,
+    typer.Option(
+        "--right-guesses",
+        metavar="OF_100",
+        help="Choose σ so that of 100 guesses “in or out”, at even odds, at most this many are right on average.",
+    ),
+]
 SecretNoise = Annotated[
     bool,
     typer.Option(
@@ -65,6 +97,9 @@ def train(
     corpus: Cohort = "classroom",
     epsilon: Annotated[str | None, typer.Option(help="Target ε; inf, or omitted: no privacy.")] = None,
     noise_multiplier: Annotated[float | None, typer.Option(help="Noise multiplier σ, instead of a target ε.")] = None,
+    attacker_catches: Catches = None,
+    falsely_accused: Accused = None,
+    right_guesses: RightGuesses = None,
     unit: Unit = "note",
     delta: Delta = 1e-5,
     accountant: Accountant = "prv",
@@ -72,6 +107,15 @@ def train(
     epochs: Epochs = None,
     batch_size: Batch = None,
     learning_rate: Rate = None,
+    mask_share: MaskShare = None,
+    masks: Masks = None,
+    clip_norm: Annotated[
+        float | None,
+        typer.Option(
+            "--clip-norm",
+            help="Without ε: sample and clip to this norm as the private run of ε = 8 does, without noise or privacy.",
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the training.")] = 0,
     secret_noise: SecretNoise = False,
     vocabulary_epsilon: Annotated[
@@ -93,25 +137,36 @@ def train(
 
         workspace = Workspace(data)
         cohort, target = stored_corpus(corpus, workspace), epsilon_value(epsilon)
-        private = target is not None or noise_multiplier is not None
-        privacy = PrivacySpec(
-            target_epsilon=target,
-            noise_multiplier=noise_multiplier,
-            delta=delta,
-            max_grad_norm=max_grad_norm,
-            unit=unit,
-            accountant=accountant,
-            noise_source=noise_source(secret_noise, cohort, private=private),
-        )
+        limit = risk_limit(attacker_catches, falsely_accused, right_guesses)
+        if limit is not None and target is not None:
+            raise BadInput("Give either --epsilon or a limit on the attacker, not both: each determines the noise.")
+        private = target is not None or noise_multiplier is not None or limit is not None
+        given = {
+            "delta": delta,
+            "max_grad_norm": max_grad_norm,
+            "unit": unit,
+            "accountant": accountant,
+            "noise_source": noise_source(secret_noise, cohort, private=private),
+        }
         public = model_spec(model, size, base)
+
+        def settings(privacy: PrivacySpec) -> TrainingSpec:
+            changes = {"batch_size": batch_size, "learning_rate": learning_rate, "clip_norm": clip_norm}
+            return training_spec(
+                public.kind, privacy, cohort, epochs, seed, mask_share=mask_share, masks=masks, **changes
+            )
+
+        if limit is not None and noise_multiplier is None:
+            privacy, training = held_limit(limit, given, settings, workspace.corpus(cohort, store=False), batch_size)
+        else:
+            privacy = PrivacySpec(target_epsilon=target, noise_multiplier=noise_multiplier, risk_limit=limit, **given)
+            training = settings(privacy)
         spec = RunSpec(
             corpus=cohort,
             model=public,
             privacy=privacy,
-            training=training_spec(
-                public.kind, privacy, epochs, seed, batch_size=batch_size, learning_rate=learning_rate
-            ),
-            audit=audit_spec(samples_per_prompt),
+            training=training,
+            audit=audit_spec(cohort, samples_per_prompt),
             vocabulary=vocabulary_spec(
                 vocabulary_epsilon,
                 delta=vocabulary_delta,
@@ -138,6 +193,15 @@ def sweep(
     secret_noise: SecretNoise = False,
     epochs: Epochs = None,
     batch_size: Batch = None,
+    mask_share: MaskShare = None,
+    masks: Masks = None,
+    clip_norm: Annotated[
+        float | None,
+        typer.Option(
+            "--clip-norm",
+            help="Clipping norm C of the private runs; beside each, also make the same training without its noise.",
+        ),
+    ] = None,
     samples_per_prompt: Samples = None,
     scheduler: Annotated[
         str | None, typer.Option(help="Address of a dask scheduler (tcp://host:port) that shares the data folder.")
@@ -150,20 +214,24 @@ def sweep(
         from core.runs.store import Workspace
 
         workspace = Workspace(data)
-        cohort, start, audit = (
-            stored_corpus(corpus, workspace),
-            model_spec(model, size, base),
-            audit_spec(samples_per_prompt),
-        )
+        cohort, start = stored_corpus(corpus, workspace), model_spec(model, size, base)
+        audit = audit_spec(cohort, samples_per_prompt)
         specs = []
         for value in [epsilon_value(part) for part in epsilon.split(",")]:
             source = noise_source(secret_noise, cohort, private=value is not None)
             privacy = PrivacySpec(
-                target_epsilon=value, delta=delta, unit=unit, accountant=accountant, noise_source=source
+                target_epsilon=value,
+                delta=delta,
+                max_grad_norm=clip_norm or 1.0,
+                unit=unit,
+                accountant=accountant,
+                noise_source=source,
             )
             for seed in range(seeds):
-                training = training_spec(start.kind, privacy, epochs, seed, batch_size=batch_size)
-                specs.append(RunSpec(corpus=cohort, model=start, privacy=privacy, training=training, audit=audit))
+                masking = {"mask_share": mask_share, "masks": masks}
+                training = training_spec(start.kind, privacy, cohort, epochs, seed, batch_size=batch_size, **masking)
+                spec = RunSpec(corpus=cohort, model=start, privacy=privacy, training=training, audit=audit)
+                specs += [spec, spec.clipped_spec()] if clip_norm is not None and privacy.private else [spec]
         specs = checked(workspace, specs, batch_given=batch_size is not None)
         make = (
             _by_scheduler(workspace, scheduler)
@@ -178,7 +246,7 @@ def checked(workspace: Workspace, specs: list[RunSpec], *, batch_given: bool) ->
     """The specs, fitted to their cohort. Raises ValueError for what cannot be trained, before anything is written."""
     from core.models.build import load
     from core.models.dp_vocabulary import check_extensible
-    from core.training.plan import check
+    from core.training.plan import check, plan
 
     corpus = workspace.corpus(specs[0].corpus, store=False)
     lm = load(specs[0].model)  # raises ModelNotFound now and not after minutes
@@ -192,6 +260,8 @@ def checked(workspace: Workspace, specs: list[RunSpec], *, batch_given: bool) ->
             warnings = check(spec.privacy, spec.training, notes=len(notes), patients=notes["patient_id"].nunique())
             for warning in warnings:
                 say(f"Warning: {warning}")
+            if spec.privacy.risk_limit is not None:  # refuse a σ that does not hold it before anything is trained
+                plan(spec.privacy, spec.training, notes=len(notes), patients=notes["patient_id"].nunique())
         fitted.append(spec)
     return fitted
 

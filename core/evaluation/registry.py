@@ -14,6 +14,7 @@ from typing import Any
 from core.evaluation.figures.audit import AUDIT_FIGURES
 from core.evaluation.figures.limited import LIMITED_FIGURES, UTILITY
 from core.evaluation.figures.record import AUC, SHARE, Basis, Figure, Limit, NumberFormat
+from core.evaluation.figures.utility import UTILITY_FIGURES
 
 BASES: tuple[Basis, ...] = ("strongest", "text", "loss")  # order of limits
 ANYTHING = (-math.inf, math.inf)
@@ -46,7 +47,7 @@ def unregister(key: str) -> None:
     del _figures[key]
 
 
-for _one in (*AUDIT_FIGURES, *LIMITED_FIGURES):
+for _one in (*AUDIT_FIGURES, *UTILITY_FIGURES, *LIMITED_FIGURES):
     register(_one)
 
 

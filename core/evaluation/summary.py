@@ -39,6 +39,7 @@ from core.evaluation.stats.boundary_intervals import auc_interval, bits_interval
 from core.evaluation.stats.intervals import proportion_interval
 from core.evaluation.stats.roc import says_member
 from core.phi.fields import DIRECT, FIELDS
+from core.runs.tables import ADDED, UTILITY
 from core.spec import AuditSpec
 
 METRIC_COLUMNS = {
@@ -76,6 +77,7 @@ class RunTables:
     canaries: pd.DataFrame
     corpus: Corpus
     audit: AuditSpec
+    utility: pd.DataFrame  # empty for a run of an earlier version
 
     @classmethod
     def of(cls, tables: Mapping[str, pd.DataFrame], corpus: Corpus, audit: AuditSpec) -> RunTables:
@@ -89,7 +91,8 @@ class RunTables:
             if name not in tables:
                 raise ValueError(f"the summary of a run needs its table “{name}”, which is missing")
         found = {name: tables[name] for name in names}
-        return cls(**found, corpus=corpus, audit=audit)
+        utility = tables.get(UTILITY, ADDED[UTILITY].empty_table().to_pandas())
+        return cls(**found, corpus=corpus, audit=audit, utility=utility)
 
     def interval(self, statistic: WeightedStatistic, units: np.ndarray, strata: np.ndarray | None = None) -> Interval:
         """A statistic with its interval: units (patients) are resampled within strata, `audit.bootstrap` times."""

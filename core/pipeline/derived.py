@@ -18,7 +18,7 @@ from core.runs.integrity.checksums import Checksums, sha256
 from core.runs.integrity.verify import cohort_problems, run_problems
 from core.runs.run import Run, RunBroken, file_problems, read_promise, read_stored_spec, read_vocabulary
 from core.runs.store import Workspace
-from core.runs.tables import READING, SCHEMAS, read_table, write_table
+from core.runs.tables import ADDED, READING, SCHEMAS, read_table, write_table
 
 METRICS, CARD = "tables/metrics.parquet", CARD_FILE
 DERIVED = {METRICS, CARD}
@@ -27,7 +27,7 @@ _NAMES = [name for name in SCHEMAS if name != "metrics"]
 
 def control_tables(base: Run) -> dict[str, pd.DataFrame]:
     """The tables of the public base model's run that the figures of other runs are compared with."""
-    return {name: base.table(name) for name in _NAMES}
+    return {name: base.table(name) for name in [*_NAMES, *filter(base.has_table, ADDED)]}
 
 
 def write_derived(folder: Path, corpus: Corpus, control: Mapping[str, pd.DataFrame] | None) -> None:
@@ -38,6 +38,7 @@ def write_derived(folder: Path, corpus: Corpus, control: Mapping[str, pd.DataFra
     stored = read_stored_spec(folder)
     spec = stored.spec
     own = _NAMES if spec.vocabulary is None else [*_NAMES, READING]
+    own = [*own, *(name for name in ADDED if (folder / "tables" / f"{name}.parquet").exists())]
     tables = {name: read_table(folder / "tables", name, folder.name) for name in own}
     entries = None if spec.vocabulary is None else read_vocabulary(folder)
     metrics = figures(spec, corpus, tables, control, entries)

@@ -10,7 +10,7 @@ import pandas as pd
 
 from core.corpus.tables import Corpus
 from core.runs.events import Cancelled
-from core.runs.tables import READING
+from core.runs.tables import READING, UTILITY
 from core.spec import RunSpec
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def _score(lm: LanguageModel, corpus: Corpus, spec: RunSpec, report: Progress, s
     """Scores of members' notes and of others. Notes beyond the cap were not trained on and are left out."""
     from core.attacks.membership.scores import loss_scores, public_scores
 
-    notes = corpus.evaluation_notes(spec.note_cap)
+    notes = corpus.evaluation_notes(spec.note_cap, spec.audit)
     return (pd.concat([loss_scores(lm, notes, spec.audit, on_progress=report), public_scores(lm, spec.audit)]),)
 
 
@@ -90,6 +90,21 @@ def _read(lm: LanguageModel, corpus: Corpus, spec: RunSpec, report: Progress, st
     return (word_likelihoods({"run": lm, "base": load(spec.model)}, corpus, spec.audit, on_progress=report),)
 
 
+def _use(lm: LanguageModel, corpus: Corpus, spec: RunSpec, report: Progress, stop: Stop) -> Frames:
+    """What the model is good for: entities, inference and texts. Heads learn from population patients alone."""
+    from core.models.build import load
+    from core.tasks.utility import UtilityStopped, utility_counts
+
+    try:
+        base = lm if spec.is_base else None
+        return (utility_counts(lm, lambda: base or load(spec.model), corpus, spec, report=report, should_stop=stop),)
+    except UtilityStopped as stopped:
+        raise Cancelled(str(stopped)) from stopped
+
+
+USES = QuickAttack(
+    "audit: utility", "Using the model: tagging entities, judging claims, writing notes", (UTILITY,), _use
+)
 ATTACKS = (
     QuickAttack(
         "audit: extraction", "Prompting the model with 14 prompts, many times each", ("generations", "hits"), _extract
@@ -103,6 +118,7 @@ ATTACKS = (
     QuickAttack(
         "audit: exposure", "Ranking the canaries among all sequences they could have been", ("canaries",), _expose
     ),
+    USES,
 )
 READS = QuickAttack(
     "audit: reading", "Comparing with the public model word by word, since their vocabularies differ", (READING,), _read

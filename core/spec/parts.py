@@ -32,6 +32,8 @@ Variant = Literal["regular", "name-insertion", "template-only"]
 SHIPPED_BASES = {"clinical": "clinical", "assets": "abstracts"}
 CLINICAL, ABSTRACTS = SHIPPED_BASES
 
+MEMBER_SHARE = 0.7  # of a cohort's patients; 70/30 by patient (Jagannatha 2021, A.1)
+
 # Increasing this gives every stored run a new id: do it when a code change alters what a spec computes.
 FORMAT = 1
 
@@ -103,6 +105,11 @@ class CorpusSpec(Spec):
     SILENT: ClassVar[tuple[str, ...]] = ("imported", "deduplicated", "identifiers")
 
     @property
+    def training_notes(self) -> int:
+        """About how many notes a model is trained on: those of the members, 70 % of the patients."""
+        return round(MEMBER_SHARE * self.patients * self.notes_per_patient)
+
+    @property
     def identifiers_are_given(self) -> bool:
         """True if no other patient's notes affect what identifies a patient: synthetic records, or a table."""
         return self.imported is None or self.identifiers == "table"
@@ -121,8 +128,59 @@ class ModelSpec(Spec):
         return self.base in SHIPPED_BASES
 
 
+class RiskLimit(Spec):
+    """The most that an attacker who sees every noisy step may achieve; a run's σ is chosen to hold it.
+
+    The attacker decides whether one unit was in the data. The limit is either on the share `caught` of the members when
+    a share `accused` of the others is accused by mistake, or on the share `right` of guesses at even odds.
+    """
+
+    caught: float | None = Field(None, lt=1, description="true-positive rate at most; or `right`")
+    accused: float | None = Field(None, ge=1e-3, lt=1, description="false-positive rate; with `caught`")
+    right: float | None = Field(None, gt=0.5, lt=1, description="share of right guesses at most, at even odds")
+
+    SILENT: ClassVar[tuple[str, ...]] = ("caught", "accused", "right")
+
+    @model_validator(mode="after")
+    def _is_one_limit(self) -> Self:
+        if (self.caught is None) == (self.right is None):
+            raise ValueError("limit either the share caught or the share of right guesses, not both or neither")
+        if (self.caught is None) != (self.accused is None):
+            raise ValueError("a limit on the share caught needs the share accused by mistake, and only this limit")
+        if self.caught is not None and self.accused is not None and self.caught <= self.accused:
+            raise ValueError(
+                f"blind guessing already catches as many as it accuses by mistake ({100 * self.accused:g} %): the "
+                f"share caught must be above that, not {100 * self.caught:g} %"
+            )
+        return self
+
+    @property
+    def label(self) -> str:
+        """`at most 5 % caught at 1 % accused by mistake`, or `at most 60 of 100 guesses right`."""
+        if self.right is not None:
+            return f"at most {100 * self.right:g} of 100 guesses right"
+        assert self.caught is not None and self.accused is not None  # `_is_one_limit`
+        return f"at most {100 * self.caught:g} % caught at {100 * self.accused:g} % accused by mistake"
+
+    def sentence(self, unit: Unit) -> str:
+        """The limit in plain words, for a protected unit."""
+        if self.right is not None:
+            return (
+                f"Of 100 guesses whether one {unit} was in the data, at even odds, on average at most "
+                f"{100 * self.right:g} are right (50 by tossing a coin)."
+            )
+        assert self.caught is not None and self.accused is not None  # `_is_one_limit`
+        return (
+            f"An attacker who accuses {100 * self.accused:g} of 100 {unit}s that were not in the data catches on "
+            f"average at most {100 * self.caught:g} of 100 {unit}s that were (blind guessing: {100 * self.accused:g})."
+        )
+
+
 class PrivacySpec(Spec):
-    """No privacy, or DP-SGD with either a target ε or a noise multiplier σ."""
+    """No privacy, or DP-SGD with either a target ε or a noise multiplier σ.
+
+    With a `risk_limit`, σ is one that holds it; `core.training.plan` refuses a σ that does not.
+    """
 
     target_epsilon: float | None = Field(None, description="ε to reach exactly at the last step, never exceeded")
     noise_multiplier: float | None = Field(None, description="σ, the noise's standard deviation over the clipping norm")
@@ -134,7 +192,11 @@ class PrivacySpec(Spec):
         None, description="secret: noise and samples from a key that is destroyed; none: from the training seed"
     )
 
-    SILENT: ClassVar[tuple[str, ...]] = ("noise_source",)
+    risk_limit: RiskLimit | None = Field(
+        None, description="what σ was chosen for; none: σ was given, or follows from ε"
+    )
+
+    SILENT: ClassVar[tuple[str, ...]] = ("noise_source", "risk_limit")
 
     @field_validator("target_epsilon")
     @classmethod
@@ -152,6 +214,10 @@ class PrivacySpec(Spec):
             raise ValueError("give a target ε or a noise multiplier σ, not both: each determines the other")
         if self.noise_source is not None and not self.private:
             raise ValueError("training without privacy has no noise to keep secret: give it an ε, or leave secret out")
+        if self.risk_limit is not None and self.noise_multiplier is None:
+            raise ValueError("a limit on the attacker is held by a noise multiplier: give σ, or leave out the limit")
+        if self.risk_limit is not None and self.accountant != "prv":
+            raise ValueError("a limit on the attacker is computed from privacy losses: choose the accountant prv")
         return self
 
     @property
@@ -260,3 +326,8 @@ class AuditSpec(Spec):
     )
     bootstrap: int = Field(1_000, ge=10, description="resamples of patients for every interval")
     seed: int = Field(0, ge=0)
+    patients: int | None = Field(
+        None, ge=2, description="most members, and most held-out patients, whose notes are judged; none: all of them"
+    )
+
+    SILENT: ClassVar[tuple[str, ...]] = ("patients",)

@@ -84,15 +84,17 @@ def test_the_pair_of_charts(themed, server, shot):
     keep_wide_and_narrow(page, shot, f"tradeoff-auc-{scheme}")
 
 
-def test_a_click_on_a_marker_moves_the_slider_and_the_sentence(tab, server):
+def test_a_click_on_a_marker_moves_the_slider_the_sentence_and_the_texts(tab, server):
     tab.set_viewport_size(WIDE)
-    tab.goto(f"{server}/tradeoff?at=3")
-    expect(tab.get_by_text("At ε = 3 per note")).to_be_visible(timeout=WAIT)
+    tab.goto(f"{server}/tradeoff?at=∞")
+    expect(tab.get_by_text("Trained without privacy", exact=False)).to_be_visible(timeout=WAIT)
+    expect(tab.locator(".phi-text")).to_have_count(2, timeout=WAIT)  # the public base and the unconstrained model
     markers = tab.locator(".scatterlayer .points path.point")
     expect(markers.first).to_be_visible(timeout=WAIT)
     settled(tab)
     box = markers.first.bounding_box()
     tab.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-    expect(tab.get_by_text("At ε = 3 per note")).to_have_count(0, timeout=WAIT)
+    expect(tab.get_by_text("Trained without privacy", exact=False)).to_have_count(0, timeout=WAIT)
+    expect(tab.locator(".phi-text")).to_have_count(3, timeout=WAIT)
     expect(tab.get_by_text("measured (", exact=False).first).to_be_visible(timeout=WAIT)
     no_traceback(tab)

@@ -14,10 +14,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from core.__main__ import main
+from core.cli import training
+from core.corpus.synthetic.hospital import build
 from core.corpus.tables import Corpus
 from core.runs.store import Workspace
-from core.spec import CORPUS_PRESETS, RunSpec
+from core.spec import CORPUS_PRESETS, RiskLimit, RunSpec, Unit, recipe
 from core.training.accounting.gaussian import epsilon
+from core.training.accounting.risk import achieved
+from core.training.plan import plan
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -95,6 +99,62 @@ def test_account_both_ways(capsys: pytest.CaptureFixture[str]) -> None:
     assert found["epsilon"] == expected
     back = asked(capsys, "account", "--epsilon", expected, *given)
     assert back["noise_multiplier"] == pytest.approx(1.1, rel=0.01) and back["epsilon"] <= expected
+
+
+def test_account_by_what_an_attacker_may_achieve(capsys: pytest.CaptureFixture[str]) -> None:
+    given = ["--sample-rate", "0.05", "--steps", "200"]
+    found = asked(capsys, "account", "--attacker-catches", "5", *given)
+    assert found["limit"] == {"caught": 0.05, "accused": 0.01}
+    at = {point["accused"]: point["caught"] for point in found["curve"]}
+    assert 0.0499 < at[0.01] <= 0.05 and at[0.1] > 0.1
+    assert found["by_epsilon"]["noise_multiplier"] > found["noise_multiplier"] / 0.85
+    same = asked(capsys, "account", "--noise-multiplier", str(found["noise_multiplier"]), *given)
+    assert same["epsilon"] == found["epsilon"]
+    assert main(["account", "--right-guesses", "60", *given]) == 0
+    told = capsys.readouterr().out
+    assert "at most 60 of 100 guesses right" in told and "less noise" in told and "→" in told
+    assert "both" in refused(capsys, "account", "--right-guesses", "60", "--attacker-catches", "5", *given)
+    assert "either" in refused(capsys, "account", "--right-guesses", "60", "--epsilon", "5", *given)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--attacker-catches", "5", "--epsilon", "8"], "--epsilon"),
+        (["--attacker-catches", "1"], "--attacker-catches"),
+        (["--attacker-catches", "5", "--falsely-accused", "0"], "--falsely-accused"),
+        (["--falsely-accused", "2"], "--attacker-catches"),
+        (["--right-guesses", "50"], "--right-guesses"),
+        (["--right-guesses", "60", "--falsely-accused", "2"], "--falsely-accused"),
+        (["--attacker-catches", "5", "--accountant", "rdp"], "accountant prv"),
+        (["--attacker-catches", "5", "--noise-multiplier", "0.5"], "does not hold the limit"),
+    ],
+)
+def test_train_refuses_a_limit_that_cannot_be_meant(
+    arguments: list[str], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert words in refused(capsys, "train", "--corpus", "smoke", "--data", tmp_path / "data", *arguments)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("unit", ["note", "patient"])
+def test_train_takes_the_noise_that_holds_the_limit(
+    unit: Unit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made: list[RunSpec] = []
+    monkeypatch.setattr(training, "_execute", lambda spec, workspace: made.append(spec))
+    monkeypatch.setattr(training, "described", lambda run: {})
+    monkeypatch.setattr(training, "_summary_text", lambda run: "")
+    asked(
+        capsys, "train", "--corpus", "smoke", "--data", tmp_path, "--attacker-catches", "10", "--unit", unit,
+        "--epochs", "2",
+    )  # fmt: skip
+    (spec,) = made
+    assert spec.privacy.risk_limit == RiskLimit(caught=0.1, accused=0.01) and spec.privacy.unit == unit
+    notes = len(build(spec.corpus).training_notes(spec.note_cap))
+    planned = plan(spec.privacy, spec.training, notes=notes, patients=9).mechanism
+    assert 0.0995 < achieved(spec.privacy.risk_limit, [planned]) <= 0.1
+    assert spec.training.learning_rate == recipe("gpt2", spec.privacy).learning_rate, "of the noise that was chosen"
 
 
 def test_corpus_writes_a_folder_that_train_understands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

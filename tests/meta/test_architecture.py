@@ -11,7 +11,7 @@ from typing import Any, get_args
 from core.jobs.engine import JobState
 from core.pipeline.quick_audit import ATTACKS, READS
 from core.runs.events import State
-from core.runs.tables import OPTIONAL, SCHEMAS
+from core.runs.tables import ADDED, OPTIONAL, SCHEMAS
 from core.training.events import EpochEvent, InStepEvent, StepEvent
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -62,7 +62,7 @@ def test_tables_have_the_columns_that_are_written_down():
         for table, columns in rows
         if table != "table"
     }
-    assert written == {table: schema.names for table, schema in (SCHEMAS | OPTIONAL).items()}
+    assert written == {table: schema.names for table, schema in (SCHEMAS | OPTIONAL | ADDED).items()}
 
 
 def test_events_have_the_keys_that_are_written_down():

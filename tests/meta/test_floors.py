@@ -15,6 +15,7 @@ FLOORS: list[tuple[str, ...]] = [
     ("core.common", "core.spec", "core.phi"),
     ("core.models", "core.corpus"),
     ("core.attacks", "core.training"),
+    ("core.tasks",),
     ("core.runs",),
     ("core.evaluation", "core.serving"),
     ("core.pipeline",),

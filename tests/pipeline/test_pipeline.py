@@ -17,7 +17,7 @@ from core.pipeline.epoch_evaluation import tracked_canaries
 from core.pipeline.training_run import Cancelled, execute
 from core.runs.events import read_events, read_status
 from core.runs.store import Workspace
-from core.runs.tables import SCHEMAS
+from core.runs.tables import ADDED, SCHEMAS, UTILITY
 from core.spec import RunSpec, TrainingSpec
 
 
@@ -37,7 +37,7 @@ def test_a_run_leaves_every_file_and_no_work(smoke_workspace: Path, smoke_specs:
     for name, spec in smoke_specs.items():
         run = workspace.run(spec.run_id)
         assert run.spec == spec and run.status.state == "done" and not run.shipped
-        for table, schema in SCHEMAS.items():
+        for table, schema in (SCHEMAS | ADDED).items():
             assert list(run.table(table).columns) == schema.names
         assert (run.folder / "README.md").read_text().startswith("---\n")
         assert not (run.folder / "checkpoint").exists()
@@ -61,7 +61,8 @@ def test_events_are_those_of_the_architecture(smoke_workspace: Path, smoke_specs
     events = run.events()
     stages = [event["stage"] for event in events if event["event"] == "stage"]
     assert list(dict.fromkeys(stages)) == [
-        *("corpus", "training", "base control", "audit: extraction", "audit: membership", "audit: exposure", "saving")
+        *("corpus", "training", "base control", "audit: extraction", "audit: membership", "audit: exposure"),
+        *("audit: utility", "saving"),
     ]
     steps = [event for event in events if event["event"] == "step"]
     assert [event["step"] for event in steps] == list(range(1, steps[-1]["steps"] + 1))
@@ -81,7 +82,7 @@ def test_events_are_those_of_the_architecture(smoke_workspace: Path, smoke_specs
 def test_metrics_are_a_pure_function_of_the_tables(smoke_workspace: Path, smoke_specs: dict[str, RunSpec]) -> None:
     workspace = Workspace(smoke_workspace, shared=())
     run, base = workspace.run(smoke_specs["plain"].run_id), workspace.run(smoke_specs["base"].run_id)
-    names = [name for name in SCHEMAS if name != "metrics"]
+    names = [*(name for name in SCHEMAS if name != "metrics"), UTILITY]
     again = summarise(
         {name: run.table(name) for name in names},
         {name: base.table(name) for name in names},

@@ -29,9 +29,10 @@ def workspace(smoke_workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 @pytest.fixture
 def newer(monkeypatch: pytest.MonkeyPatch) -> int:
-    """Figures are made as of version 2 now."""
-    monkeypatch.setattr("core.evaluation.registry.version", lambda: 2)
-    return 2
+    """Figures are made as of a version that is one higher."""
+    version = registry.version() + 1
+    monkeypatch.setattr("core.evaluation.registry.version", lambda: version)
+    return version
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -58,17 +59,17 @@ def test_what_is_up_to_date_is_left_alone(workspace, smoke_specs, capsys):
 def test_outdated_figures_are_made_again_and_everything_else_stays(workspace, smoke_specs, newer, capsys):
     dp = workspace.run(smoke_specs["dp"].run_id)
     before, metrics = files(dp.folder), dp.metrics
-    assert version_of(dp.folder) == 1
+    assert version_of(dp.folder) == newer - 1
     assert main(["refresh", dp.id]) == 0
     text = capsys.readouterr().out
-    assert text == f"{dp.id}: Made again: metrics and model card (version 1 before, 2 now).\n"
+    assert text == f"{dp.id}: Made again: metrics and model card (version {newer - 1} before, {newer} now).\n"
     after = files(dp.folder)
-    assert version_of(dp.folder) == 2 and dp.metrics.equals(metrics), "the arithmetic is the same"
+    assert version_of(dp.folder) == newer and dp.metrics.equals(metrics), "the arithmetic is the same"
     assert {name for name in before | after if before.get(name) != after.get(name)} == {METRICS, "checksums.json"}
     assert list(damages(workspace)) == [], "the checksums are those of the new files"
     others = [run for run in workspace.runs() if run.id != dp.id]
-    assert [version_of(run.folder) for run in others] == [1, 1]
-    assert main(["refresh"]) == 0 and {version_of(run.folder) for run in workspace.runs()} == {2}
+    assert [version_of(run.folder) for run in others] == [newer - 1] * 2
+    assert main(["refresh"]) == 0 and {version_of(run.folder) for run in workspace.runs()} == {newer}
     capsys.readouterr()
     assert main(["refresh", "--json"]) == 0 and {one["state"] for one in told(capsys)["runs"]} == {"up to date"}
 
@@ -80,7 +81,7 @@ def test_what_was_interrupted_goes_on(workspace, smoke_specs, newer, monkeypatch
         patched.setattr("core.pipeline.derived.write_card", _ended)
         with pytest.raises(KeyboardInterrupt):
             refresh(dp, workspace)
-    assert version_of(dp.folder) == 2 and list(damages(workspace)), "metrics are whole, and checksums older"
+    assert version_of(dp.folder) == newer and list(damages(workspace)), "metrics are whole, and checksums older"
     assert refresh(dp, workspace).state == "made again" and list(damages(workspace)) == []
     assert refresh(dp, workspace).state == "up to date"
 
@@ -96,7 +97,7 @@ def test_shipped_runs_are_named_and_never_changed(workspace, smoke_specs, newer,
     assert main(["refresh", "--json"]) == 0
     said = told(capsys)["runs"]
     assert len(said) == 3 and {one["state"] for one in said} == {"read-only"}
-    assert all("came with the software" in one["sentence"] and one["version"] == 1 for one in said)
+    assert all("came with the software" in one["sentence"] and one["version"] == newer - 1 for one in said)
     assert files(workspace.root) == before
 
 
@@ -108,7 +109,7 @@ def test_nothing_is_made_of_damaged_tables(workspace, smoke_specs, newer, capsys
     assert main(["refresh", "--json"]) == 1
     said = {one["run"]: one for one in told(capsys)["runs"]}
     assert said[dp.id]["state"] == "failed" and "tables/hits.parquet is not what was written" in said[dp.id]["sentence"]
-    assert files(dp.folder) == before and version_of(dp.folder) == 1
+    assert files(dp.folder) == before and version_of(dp.folder) == newer - 1
     assert [one["state"] for name, one in said.items() if name != dp.id] == ["made again"] * 2, "one costs no other"
 
 
@@ -116,7 +117,7 @@ def test_without_the_control_nothing_is_made(workspace, smoke_specs, newer):
     plain = workspace.run(smoke_specs["plain"].run_id)
     shutil.rmtree(workspace.run(smoke_specs["base"].run_id).folder)
     done = refresh(plain, workspace)
-    assert (done.state, done.version) == ("failed", 1) and smoke_specs["base"].run_id in done.sentence
+    assert (done.state, done.version) == ("failed", newer - 1) and smoke_specs["base"].run_id in done.sentence
 
 
 def test_figures_of_newer_software_are_left_alone(workspace, smoke_specs):
@@ -124,7 +125,10 @@ def test_figures_of_newer_software_are_left_alone(workspace, smoke_specs):
     write_table(dp.folder / "tables", "metrics", dp.metrics, version=7)
     before = files(dp.folder)
     done = refresh(dp, workspace)
-    assert (done.state, done.version) == ("newer", 7) and "this software makes version 1" in done.sentence
+    assert (done.state, done.version) == (
+        "newer",
+        7,
+    ) and f"this software makes version {registry.version()}" in done.sentence
     assert files(dp.folder) == before
 
 

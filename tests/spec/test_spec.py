@@ -6,7 +6,19 @@ import pytest
 from pydantic import ValidationError
 
 from core.demo import demo_spec
-from core.spec import CorpusSpec, PrivacySpec, RunSpec, TrainingSpec, recipe
+from core.spec import (
+    CORPUS_PRESETS,
+    AuditSpec,
+    CorpusSpec,
+    ModelSpec,
+    PrivacySpec,
+    RiskLimit,
+    RunSpec,
+    TrainingSpec,
+    VocabularySpec,
+    audit_of,
+    recipe,
+)
 from core.training.accounting.mechanism import Mechanism
 
 
@@ -49,3 +61,60 @@ def test_a_mechanism_without_a_source_is_of_a_public_seed():
     before = text.replace(',\n  "noise_source": "public seed"', "")
     assert "noise_source" not in before and Mechanism.from_json(before).noise_source == "public seed"
     assert Mechanism.from_json(text.replace("public seed", "secret")).noise_source == "secret"
+
+
+@pytest.mark.parametrize(("name", "notes", "judged"), [("classroom", 3_010, None), ("classroom-12k", 12_040, 600)])
+def test_a_large_hospital_comes_with_an_audit_of_some_patients(name: str, notes: int, judged: int | None) -> None:
+    corpus = CORPUS_PRESETS[name]
+    assert corpus.training_notes == notes
+    assert audit_of(corpus).patients == judged
+    assert audit_of(corpus.model_copy(update={"seed": 7})) == audit_of(corpus), "a hospital of another seed compares"
+    assert audit_of(corpus.model_copy(update={"naming_rate": 0.25})) == AuditSpec(), "a custom hospital is judged whole"
+
+
+def test_a_run_may_record_the_limit_that_its_noise_was_chosen_for():
+    limit = RiskLimit(caught=0.05, accused=0.01)
+    without, chosen = PrivacySpec(noise_multiplier=1.2), PrivacySpec(noise_multiplier=1.2, risk_limit=limit)
+    assert (
+        "risk_limit" not in without.model_dump() and RunSpec(privacy=without).run_id != RunSpec(privacy=chosen).run_id
+    )
+    stored = RunSpec(privacy=chosen).model_dump_json()
+    assert RunSpec.model_validate_json(stored) == RunSpec(privacy=chosen) and '"right"' not in stored
+    assert limit.label == "at most 5 % caught at 1 % accused by mistake"
+    assert "accuses 1 of 100 patients" in limit.sentence("patient") and "at most 5 of 100" in limit.sentence("note")
+    guesses = RiskLimit(right=0.6)
+    assert guesses.label == "at most 60 of 100 guesses right" and "(50 by tossing a coin)" in guesses.sentence("note")
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({}, "not both or neither"),
+        ({"caught": 0.05, "accused": 0.01, "right": 0.6}, "not both or neither"),
+        ({"caught": 0.05}, "needs the share accused"),
+        ({"right": 0.6, "accused": 0.01}, "needs the share accused"),
+        ({"caught": 0.01, "accused": 0.01}, "blind guessing"),
+        ({"right": 0.5}, "right"),
+        ({"caught": 1.0, "accused": 0.01}, "caught"),
+        ({"caught": 0.05, "accused": 1e-5}, "accused"),
+    ],
+)
+def test_a_limit_that_means_nothing_is_refused(given, says):
+    with pytest.raises(ValidationError, match=says):
+        RiskLimit(**given)
+
+
+def test_a_limit_belongs_to_a_run_whose_noise_is_given():
+    limit = RiskLimit(right=0.6)
+    with pytest.raises(ValidationError, match="give σ"):
+        PrivacySpec(target_epsilon=8.0, risk_limit=limit)
+    with pytest.raises(ValidationError, match="give σ"):
+        PrivacySpec(risk_limit=limit)
+    with pytest.raises(ValidationError, match="accountant prv"):
+        PrivacySpec(noise_multiplier=1.0, accountant="gdp", risk_limit=limit)
+    with pytest.raises(ValidationError, match="leave out the vocabulary"):
+        RunSpec(
+            model=ModelSpec(kind="bert"),
+            privacy=PrivacySpec(noise_multiplier=1.0, risk_limit=limit),
+            vocabulary=VocabularySpec(epsilon=1.0),
+        )

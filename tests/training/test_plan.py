@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from core.spec import PrivacySpec, TrainingSpec
+from core.spec import PrivacySpec, RiskLimit, TrainingSpec
 from core.training.plan import check, plan
 from core.training.weights import learning_rate, trainable
 
@@ -26,6 +26,18 @@ def test_both_units_take_the_same_rate_and_steps_and_differ_in_units() -> None:
 def test_a_given_sigma_is_taken_as_it_is() -> None:
     planned = plan(PrivacySpec(noise_multiplier=1e-20), TrainingSpec(batch_size=10, epochs=3), notes=100, patients=20)
     assert planned.mechanism.noise_multiplier == 1e-20 and planned.steps == 30
+
+
+def test_a_noise_that_does_not_hold_its_limit_is_refused_with_the_one_that_does() -> None:
+    limit, training = RiskLimit(caught=0.05, accused=0.01), TrainingSpec(batch_size=256, epochs=4)
+    weak = PrivacySpec(noise_multiplier=1.0, risk_limit=limit)
+    with pytest.raises(ValueError, match=r"σ = 1 does not hold the limit .* Choose σ = 1\.\d+ or more") as error:
+        plan(weak, training, notes=2_925, patients=300)
+    enough = float(str(error.value).rsplit("σ = ", 1)[1].split()[0])
+    held = weak.model_copy(update={"noise_multiplier": enough})
+    assert plan(held, training, notes=2_925, patients=300).mechanism.noise_multiplier == enough
+    with pytest.raises(ValueError, match="does not hold the limit"):  # fewer notes: each is in more steps
+        plan(held, training, notes=2_000, patients=300)
 
 
 def test_warnings() -> None:

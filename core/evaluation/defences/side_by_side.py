@@ -211,8 +211,10 @@ def measured(lineup: Sequence[Defence], workspace: Workspace) -> pd.DataFrame:
             continue
         seconds[defence.key] = fmean(float(run.table("history")["seconds"].iloc[-1]) for run in runs)
         if defence.filtered:
-            through = through or FilteredMetrics.of(workspace, defence.spec)
-            metrics[defence.key] = pd.concat([through.metrics(run) for run in runs], ignore_index=True)
+            runs = [run for run in runs if not run.figures_only]  # a filter needs the texts
+            if runs:
+                through = through or FilteredMetrics.of(workspace, defence.spec)
+                metrics[defence.key] = pd.concat([through.metrics(run) for run in runs], ignore_index=True)
         else:
             metrics[defence.key] = described[described["run_id"].isin([run.id for run in runs])]
     return compare(lineup, metrics, seconds)

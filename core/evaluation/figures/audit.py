@@ -111,6 +111,24 @@ AUDIT_FIGURES: tuple[Figure, ...] = (
         source="",
     ),
     Figure(
+        key="bits_per_character",
+        label="bits per character, all tokens",
+        explanation="How hard notes of patients it never saw are to predict, in bits per character; lower is more "
+        "useful. It compares models with different tokenizers, but not GPT-2 with BERT and DistilBERT.",
+        unit="bits per character",
+        number=BITS_PER_CHARACTER,
+        range=(0.0, math.inf),
+        better="lower",
+        interval=PATIENTS_RESAMPLED,
+        formula="log₂(`perplexity_heldout`) · Σ tokens / Σ characters over the notes of held-out patients",
+        source="",
+        section=FIGURES_SECTION,
+        controls=("public base model",),
+        rows="core.evaluation.across_sizes:bits_per_character",
+        leak=False,
+        since=2,
+    ),
+    Figure(
         key="bits_per_character_heldout",
         label="bits per character",
         explanation="How hard notes of patients it never saw are to predict, in bits per character; lower is more "
@@ -202,6 +220,24 @@ AUDIT_FIGURES: tuple[Figure, ...] = (
         ),
     ),
     Figure(
+        key="auc_loss_patients",
+        label="membership by patient (AUC)",
+        explanation="The same for patients: how often the loss attack picks the patient who was trained on, by the "
+        "mean of their notes' scores. 0.5 is tossing a coin.",
+        unit="share of pairs of patients",
+        number=AUC,
+        range=SHARES,
+        better="lower",
+        interval=f"{PATIENTS_RESAMPLED}; at 0 and 1 Newcombe's (2006, method 5)",
+        formula="P[mean score of a member's notes > that of another patient's] + ½ P[equal]",
+        source="Jagannatha 2021, §4.1.1 (P-BBA)",
+        section=FIGURES_SECTION,
+        blind=0.5,
+        controls=("public base model",),
+        rows="core.evaluation.across_sizes:patient_auc",
+        since=2,
+    ),
+    Figure(
         key="privacy_leakage_loss",
         label="privacy leakage",
         explanation="Share of members that the attacker finds minus the share of others wrongly accused. A blind guess "
@@ -250,6 +286,18 @@ AUDIT_FIGURES: tuple[Figure, ...] = (
         "Share of patients for whom the model wrote this field (health details: only beside their identity).",
         "the same for one field",
         member=str,
+    ),
+    _written(
+        "texts_with_name",
+        "texts with a name",
+        "Share of generated texts with the full name of a patient of that arm. Unlike the share of patients, it does "
+        "not shrink with the number of patients. The held-out figure is scaled to a pool as large as the members'.",
+        "texts with the full name of a member / texts; held out: 1 − (1 − share)^(members / held out)",
+        unit="share of generated texts",
+        interval=WILSON_TEXTS,
+        controls=("held-out patients, scaled to as many as members", "public base model"),
+        rows="core.evaluation.across_sizes:texts_with_name",
+        since=2,
     ),
     _written(
         "attempts_with_leak",

@@ -15,12 +15,12 @@ from collections.abc import Sequence
 import pandas as pd
 
 from core.common.formatting import delta_text, promised_text
-from core.evaluation.membership.curve import dp_ceiling
 from core.evaluation.wording import IN_OR_OUT, guesses_sentence, most_right_guesses, percent, right_of
 from core.spec import Unit
 from core.training.accounting.composition import advantage
 from core.training.accounting.gaussian import group_epsilon
 from core.training.accounting.mechanism import Mechanism
+from core.training.accounting.tradeoff import dp_ceiling, tradeoff
 
 PRIORS = (0.01, 0.1, 0.5)  # how likely somebody considered it beforehand
 ACCUSED = (0.01, 0.1)  # false-positive rates
@@ -63,8 +63,11 @@ def belief(prior: float, epsilon: float, delta: float = 0.0) -> float:
     return 1 / (1 + (1 - prior) / prior * math.exp(-min(epsilon, 700.0)))
 
 
-def odds_table(epsilon: float, delta: float) -> pd.DataFrame:
-    """The most that (ε, δ) allows, one statement a row: columns question, at most, without the model."""
+def odds_table(epsilon: float, delta: float, mechanism: Mechanism | None = None) -> pd.DataFrame:
+    """The most that (ε, δ) allows, one statement a row: columns question, at most, without the model.
+
+    With a mechanism there is a column “by exact accounting”: what its own noise allows, NaN where ε alone counts.
+    """
     rows = [("Right guesses “in or out”, on average, at even odds", most_right_guesses(epsilon, delta), 0.5)]
     for prior in PRIORS:
         rows.append(
@@ -73,7 +76,12 @@ def odds_table(epsilon: float, delta: float) -> pd.DataFrame:
     for share in ACCUSED:
         caught = float(dp_ceiling([share], epsilon, delta)[0])
         rows.append((f"Members caught when {percent(share)} of others are accused", caught, share))
-    return pd.DataFrame(rows, columns=["question", "at most", "without the model"])
+    table = pd.DataFrame(rows, columns=["question", "at most", "without the model"])
+    if mechanism is not None:
+        caught = tradeoff([mechanism]).caught(ACCUSED)
+        exact = [mechanism_accuracy([mechanism]), *(math.nan for _ in PRIORS), *caught]
+        table.insert(2, "by exact accounting", exact)
+    return table
 
 
 def patients_sentence(mechanism: Mechanism, median: int, most: int) -> str:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
 
 from core.evaluation.membership.resampling import Rates
 from core.evaluation.membership.units import Units
@@ -45,18 +43,6 @@ def steps(units: Units) -> pd.DataFrame:
     """The exact ROC curve, with a corner at every distinct score: columns fpr, tpr, threshold."""
     found = roc(units.score[units.member], units.score[~units.member])
     return pd.DataFrame({"fpr": found.fpr, "tpr": found.tpr, "threshold": found.thresholds})
-
-
-def dp_ceiling(fpr: ArrayLike, epsilon: float, delta: float) -> np.ndarray:
-    """Highest true-positive rate that (ε, δ)-differential privacy allows at each false-positive rate.
-
-    min(1, e^ε·FPR + δ, 1 − e^(−ε)·(1 − δ − FPR)) (Kairouz et al. 2015): the bound and its mirror for non-members.
-    """
-    fpr = np.asarray(fpr, dtype=float)
-    if math.isinf(epsilon):
-        return np.ones_like(fpr)
-    grown = np.exp(np.minimum(epsilon, 700.0)) * fpr + delta
-    return np.clip(np.minimum(grown, 1 - math.exp(-epsilon) * (1 - delta - fpr)), 0.0, 1.0)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from core.evaluation.memorisation.predictors import PREDICTOR_COLUMNS, memorised
 from core.evaluation.memorisation.risk import RISK_COLUMNS, risk_scores
 from core.evaluation.memorisation.verbatim import MEMORISED_COLUMNS, memorised_rates
 from core.runs.run import Run
+from core.runs.tables import SCHEMAS
 
 
 def _fields(audited: Audited) -> pd.DataFrame:
@@ -52,16 +53,22 @@ def _bounds(audited: Audited) -> pd.DataFrame:
     return bounds_of(audited.run, audited.run.table("scores") if scores.empty else scores, people)
 
 
+NO_SCORES = SCHEMAS["scores"].empty_table().to_pandas()
+
+
 def bounds_of(run: Run, scores: pd.DataFrame | None = None, people: pd.DataFrame | None = None) -> pd.DataFrame:
     """What the run's canaries and membership scores (by default its quick audit's) prove about its ε.
 
-    `people` is a full audit's table `canary_patients`; the quick audit does not rank them. δ is that of the promise,
-    which is larger than that of training if the run has a vocabulary from its notes (Hoory 2021, §3.2).
+    Of a run with figures only, which has no scores, the canaries alone count. `people` is a full audit's table
+    `canary_patients`; the quick audit does not rank them. δ is that of the promise, which is larger than that of
+    training if the run has a vocabulary from its notes (Hoory 2021, §3.2).
     """
     mechanism, canaries = run.privacy, run.table("canaries")
+    if scores is None:
+        scores = NO_SCORES if run.figures_only else run.table("scores")
     return audit_guarantee(
         canaries if people is None else with_patients(canaries, people),
-        run.table("scores") if scores is None else scores,
+        scores,
         unit=run.spec.privacy.unit,
         delta=run.spec.privacy.delta if mechanism is None else mechanism.delta,
         promised=math.inf if mechanism is None else mechanism.epsilon(),

@@ -32,7 +32,7 @@ EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0, math.inf)
 _STREAM = 43
 NAMES, OWN_NAMES = "vocabulary_names", "vocabulary_rare_names"
 BITS, TOKENS = "bits_per_character_heldout", "tokens_per_note_heldout"
-OWN_TOKENS = ("perplexity_heldout", "perplexity_member", "perplexity_public")  # tokens differ between vocabularies
+OWN_TOKENS = ("perplexity_heldout", "perplexity_member", "perplexity_public", "bits_per_character")  # over own tokens
 _WORDS = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Punctuation()])
 
 

@@ -42,6 +42,12 @@ TREND_COLUMNS = (
 )
 
 
+FIGURES_ONLY = (
+    "This run has figures only: the scores of single patients were left out, so rare and common diseases cannot be "
+    "compared."
+)
+
+
 def coded(corpus: Corpus) -> bool:
     """Whether any patient has a diagnosis code; without codes no patient is rarer than another."""
     return bool((corpus.patients["icd_codes"].map(len) > 0).any())
@@ -64,6 +70,9 @@ def rarity(
         for run in runs:
             if tables is None:
                 break
+            if run.figures_only:
+                said[run.id] = [FIGURES_ONLY]
+                continue
             base = None if run.spec.is_base else workspace.find(run.spec.base_spec())
             made = {name: _judged(tables, one) for name, one in judges(run, audits[run.id], base).items()}
             first = next(iter(made))

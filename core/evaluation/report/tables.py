@@ -10,7 +10,7 @@ import pandas as pd
 
 from core.evaluation import registry
 from core.evaluation.guarantee.audit_guarantee import BOUND_COLUMNS
-from core.evaluation.membership.strongest_attack import scores_of, strongest
+from core.evaluation.membership.of_run import strongest_on
 from core.evaluation.memorisation.risk import CALIBRATED
 from core.evaluation.memorisation.summary import bounds_of
 from core.evaluation.probes.cards import cards
@@ -71,7 +71,7 @@ def membership(runs: Sequence[Run], audits: Mapping[str, StoredAudit]) -> pd.Dat
     """AUC by patient of the strongest attack that was run on each model: of its full audit, else the loss attack."""
     rows = []
     for run in runs:
-        found = strongest(scores_of(run, audits[run.id]), "auc")
+        found = strongest_on(run, audits[run.id], "auc")
         if found is not None:
             ends = vars(found.interval)
             rows.append(

@@ -10,6 +10,7 @@ import pandas as pd
 
 from core.evaluation import registry
 from core.evaluation.figures.limited import UTILITY
+from core.evaluation.membership.of_run import stored
 from core.evaluation.membership.strongest_attack import MEASURES, interval_of, judged_by, scores_of, strongest_of
 from core.evaluation.membership.units import units
 from core.evaluation.stats.bootstrap import Interval, patient_bootstrap
@@ -44,8 +45,9 @@ def measures(runs: Sequence[Run], control: Run | None, audits: Mapping[str, Stor
     runs = [run for run in runs if run.spec.vocabulary is None]  # nats per token do not compare across word lists
     unchanged = [run for run in runs if not run.spec.is_base and run.spec.defence is None]  # trained on original notes
     plain = {run.spec.training.seed: run for run in unchanged if not run.spec.privacy.private}
-    base_losses = None if control is None else _heldout_losses(control)
-    plain_losses = {seed: _heldout_losses(run) for seed, run in plain.items()}
+    summed = any(run.figures_only for run in (*runs, *([] if control is None else [control])))
+    base_losses = None if control is None else _heldout_losses(control, summed)
+    plain_losses = {seed: _heldout_losses(run, summed) for seed, run in plain.items()}
     rows: list[dict[str, Any]] = []
     for run in runs:
         found = {name: {**vars(interval), **NO_CHOICE} for name, interval in _risks(run)}
@@ -53,7 +55,7 @@ def measures(runs: Sequence[Run], control: Run | None, audits: Mapping[str, Stor
         seed = run.spec.training.seed
         if base_losses is not None and plain_losses:
             reference = plain_losses.get(seed, next(iter(plain_losses.values())))
-            found[UTILITY] = {**vars(utility_share(_heldout_losses(run), base_losses, reference)), **NO_CHOICE}
+            found[UTILITY] = {**vars(utility_share(_heldout_losses(run, summed), base_losses, reference)), **NO_CHOICE}
         for name, told in found.items():
             rows.append({**about.loc[run.id], "run_id": run.id, "metric": name, "arm": "run", **told})
     columns = [*about.columns, "run_id", "metric", "arm", "value", "low", "high", *NO_CHOICE]
@@ -73,6 +75,11 @@ def _risks(run: Run) -> Iterator[tuple[str, Interval]]:
             yield name, at(*own)
         elif of and {(of, "run"), (of, "heldout")} <= set(metrics.index):
             yield name, difference(at(of, "run"), at(of, "heldout"))
+    if run.figures_only:
+        caught = stored(run, "members_caught", "note")
+        if caught is not None:
+            yield "members_caught", caught.interval
+        return
     scores = scores_of(run, None)
     if {"member", "heldout"} <= set(scores["split"]):
         yield "members_caught", interval_of(units(scores), "members_caught", resamples=RESAMPLES, seed=0)
@@ -80,6 +87,12 @@ def _risks(run: Run) -> Iterator[tuple[str, Interval]]:
 
 def _strongest(run: Run, audit: StoredAudit | None) -> Iterator[tuple[str, dict[str, Any]]]:
     """Each measure by patient of the strongest attack of the full audit, else of the quick audit's loss attack."""
+    if run.figures_only:
+        for measure in MEASURES:
+            if (alone := stored(run, measure)) is not None:
+                chosen = {"attack": alone.attack, "attacks": alone.attacks, "patients": alone.patients}
+                yield f"{measure}_strongest", {**vars(alone.interval), **chosen}
+        return
     judged = judged_by(scores_of(run, audit))  # once for all measures
     for measure in MEASURES:
         found = strongest_of(judged, measure)
@@ -88,12 +101,23 @@ def _strongest(run: Run, audit: StoredAudit | None) -> Iterator[tuple[str, dict[
             yield f"{measure}_strongest", {**vars(found.interval), **chosen}
 
 
-def _heldout_losses(run: Run) -> pd.DataFrame:
-    """Index note_id; columns patient_id, nats (the note's whole loss), tokens, of held-out notes."""
+def _heldout_losses(run: Run, summed: bool) -> pd.DataFrame:
+    """Index note_id; columns patient_id, nats (the note's whole loss), tokens, of held-out notes.
+
+    If `summed`, as of a run with figures only: a row has the sums of a patient's notes, and the index is patient_id.
+    Patients are resampled as a whole, so the share of the gain and its interval are the same.
+    """
+    if run.figures_only:
+        found = run.table("heldout_losses")
+        return found.set_index("patient_id", drop=False)
     scores = scores_of(run, None)
     chosen = scores[scores["split"] == "heldout"].set_index("note_id")
     nats = -chosen["score"] * chosen["tokens"]
-    return pd.DataFrame({"patient_id": chosen["patient_id"], "nats": nats, "tokens": chosen["tokens"]})
+    found = pd.DataFrame({"patient_id": chosen["patient_id"], "nats": nats, "tokens": chosen["tokens"]})
+    if not summed:
+        return found
+    sums = found.groupby("patient_id", sort=True)[["tokens", "nats"]].sum().reset_index()
+    return sums.set_index("patient_id", drop=False)
 
 
 def utility_share(run: pd.DataFrame, base: pd.DataFrame, plain: pd.DataFrame, resamples: int = RESAMPLES) -> Interval:
@@ -103,7 +127,7 @@ def utility_share(run: pd.DataFrame, base: pd.DataFrame, plain: pd.DataFrame, re
     for all three, so they are resampled together. NaN if training without privacy gained nothing.
 
     Args:
-        run: the run's held-out losses: index note_id, columns patient_id, nats, tokens.
+        run: the run's held-out losses: index note_id (or patient_id, for sums), columns patient_id, nats, tokens.
         base: the same of the public base model.
         plain: the same of the run without privacy.
         resamples: number of bootstrap resamples.

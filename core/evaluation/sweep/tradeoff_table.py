@@ -1,16 +1,25 @@
-"""The figures that show whether differential privacy limits leaks and keeps usefulness, each with its target."""
+"""The figures that show what privacy costs and where leaks begin, by size of the hospital, each with its bar.
+
+Input: the metrics of the sweep's runs by number of training notes, and the bits per character of a base model that all
+of them are compared with. What cannot be computed, because runs are missing, is null, and a sentence says which.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, TypedDict
 
 import numpy as np
 import pandas as pd
 
+from core.evaluation.across_sizes import BITS
 from core.evaluation.stats.bootstrap import Interval
 from core.evaluation.stats.intervals import mean_interval
-from core.evaluation.sweep.tradeoff import points, recovered
+from core.evaluation.sweep.tradeoff import points
+from core.evaluation.sweep.waking import first_leaking
+from core.evaluation.wording import epsilon_text
 
 
 class Figure(TypedDict):
@@ -19,41 +28,174 @@ class Figure(TypedDict):
     value: float | None
     low: float | None
     high: float | None
-    bar: Any  # a number, [low, high] or None, depending on the figure's key
+    bar: Any  # a number or None
 
 
-EPSILONS = (1.0, 8.0, math.inf)  # the table needs runs at these ε, of every kind and seed
-# How a figure is compared with its bar: at least or at most the bar, above it, or within [low, high].
-Bar = Literal["at least", "at most", "above", "within"]
-BARS: dict[str, Bar] = {
-    "recovered_eps8": "at least",
-    "recovered_eps1": "at least",
-    "public_perplexity_ratio_eps8": "at most",
-    "auc_plain": "at least",
-    "auc_eps8": "within",
-    "name_leaks_plain": "above",
-    "name_leaks_eps8": "at most",
-    "known_words_eps8": "at least",
+class Lacking(LookupError):
+    """A figure cannot be computed. The message is the end of a sentence: what is missing."""
+
+
+# How a figure is compared with its bar: at least the bar, or above it.
+Bar = Literal["at least", "above"]
+SMALL, MIDDLE, LARGE = 3_000, 12_000, 48_000  # training notes, about
+PLAIN = math.inf
+
+
+@dataclass(frozen=True)
+class Runs:
+    """The runs of one kind of model at one size: their metrics, and the bits per character of the reference base."""
+
+    kind: str
+    notes: int
+    metrics: pd.DataFrame
+    reference: float | None
+
+    def by_seed(self, epsilon: float, metric: str, arm: str = "run") -> pd.Series:
+        """A figure of each seed at ε (∞: without privacy). Raises Lacking if there is none."""
+        rows = self.metrics
+        if not (rows["epsilon"] == epsilon).any():
+            name = "without privacy" if math.isinf(epsilon) else f"at ε = {epsilon_text(epsilon)}"
+            raise Lacking(f"there is no {self.kind} run {name} of about {self.notes:,} notes")
+        rows = rows[(rows["epsilon"] == epsilon) & (rows["metric"] == metric) & (rows["arm"] == arm)]
+        found = rows.groupby("seed")["value"].mean().dropna()
+        if found.empty:
+            raise Lacking(f"the {self.kind} runs of about {self.notes:,} notes have no figure “{metric}” ({arm})")
+        return found
+
+    def point(self, epsilon: float, metric: str, arm: str = "run") -> Interval:
+        """The mean over seeds with its interval (`core.evaluation.sweep.tradeoff.points`). Raises Lacking."""
+        self.by_seed(epsilon, metric, arm)
+        rows = self.metrics
+        chosen = rows[(rows["epsilon"] == epsilon) & (rows["metric"] == metric) & (rows["arm"] == arm)]
+        found = points(chosen).iloc[0]
+        return Interval(float(found["value"]), float(found["low"]), float(found["high"]))
+
+
+Compute = Callable[[Runs], Interval]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One key of the table: the size whose runs it needs, how it is computed, and its bar (of a kind, or of all)."""
+
+    notes: int
+    compute: Compute
+    bar: float | Mapping[str, float] | Compute | None = None
+    compared: Bar = "at least"
+
+    def bar_of(self, runs: Runs) -> float | None:
+        """The bar for this kind of model; that of a leak is the upper end of its control. Raises Lacking."""
+        if callable(self.bar):
+            return self.bar(runs).high
+        return self.bar.get(runs.kind) if isinstance(self.bar, Mapping) else self.bar
+
+
+def gain_kept(epsilon: float) -> Compute:
+    """(bits of the reference − bits at ε) / (bits of the reference − bits without privacy), a value for each seed.
+
+    Bits are per character of held-out notes (`bits_per_character`). The reference is one base model for all hospitals
+    and versions, so that a better base model counts as a gain, too.
+    """
+
+    def compute(runs: Runs) -> Interval:
+        if runs.reference is None:
+            raise Lacking(f"the {runs.kind} base model to compare with was not measured on about {runs.notes:,} notes")
+        return _share(runs, epsilon, BITS, lambda seeds: pd.Series(runs.reference, index=seeds))
+
+    return compute
+
+
+def score_kept(epsilon: float, metric: str) -> Compute:
+    """(score at ε − score of the public base) / (score without privacy − score of the public base), for each seed."""
+
+    def compute(runs: Runs) -> Interval:
+        base = runs.by_seed(epsilon, metric, "base")
+        return _share(runs, epsilon, metric, lambda seeds: base.reindex(seeds))
+
+    return compute
+
+
+def _share(runs: Runs, epsilon: float, metric: str, start: Callable[[pd.Index], pd.Series]) -> Interval:
+    own, plain = runs.by_seed(epsilon, metric), runs.by_seed(PLAIN, metric)
+    seeds = own.index.intersection(plain.index)
+    if seeds.empty:
+        raise Lacking(
+            f"no seed of about {runs.notes:,} notes has both a {runs.kind} run at ε = {epsilon_text(epsilon)} and one "
+            "without privacy"
+        )
+    begin = start(seeds)
+    gained, whole = own[seeds] - begin, plain[seeds] - begin
+    if ((whole == 0) | whole.isna()).any():
+        raise Lacking(f"training without privacy changed nothing ({runs.kind}, about {runs.notes:,} notes)")
+    return Interval(*mean_interval((gained / whole).to_numpy()))
+
+
+def at(epsilon: float, metric: str, arm: str = "run") -> Compute:
+    """A figure as it is, at ε."""
+    return lambda runs: runs.point(epsilon, metric, arm)
+
+
+def first_leak(runs: Runs) -> Interval:
+    """The smallest measured ε from which on an attack exceeds its control (`core.evaluation.sweep.waking`).
+
+    The interval is that of the measured ε between which it begins.
+    """
+    found = first_leaking(points(runs.metrics))
+    if found is None:
+        raise Lacking(f"there is no private {runs.kind} run of about {runs.notes:,} notes")
+    if found.epsilon is None:
+        raise Lacking(f"no attack exceeds its control at any measured ε ({runs.kind}, about {runs.notes:,} notes)")
+    return Interval(found.epsilon, *found.interval)
+
+
+ROWS: dict[str, Row] = {
+    **{
+        f"recovered_eps{epsilon:g}_n{notes}": Row(notes, gain_kept(epsilon), bar)
+        for notes, bars in ((LARGE, (0.80, 0.66)), (MIDDLE, (0.65, 0.45)), (SMALL, (0.46, 0.28)))
+        for epsilon, bar in zip((8.0, 1.0), bars, strict=True)
+    },
+    "entity_f1_kept_eps3_n48000": Row(LARGE, score_kept(3.0, "entity_f1"), {"distilbert": 0.78}),
+    "entity_f1_kept_eps1_n48000": Row(LARGE, score_kept(1.0, "entity_f1"), {"distilbert": 0.70}),
+    "nli_accuracy_eps8_n48000": Row(LARGE, at(8.0, "nli_accuracy")),
+    "known_words_eps8_n48000": Row(LARGE, at(8.0, "known_words"), {"gpt2": 0.90}),
+    "auc_plain_n3000": Row(SMALL, at(PLAIN, "auc_loss"), {"gpt2": 0.80}),
+    "name_leaks_plain_n3000": Row(
+        SMALL, at(PLAIN, "full_name_patients"), at(PLAIN, "full_name_patients", "heldout"), "above"
+    ),
+    "name_leaks_plain_n3000_control": Row(SMALL, at(PLAIN, "full_name_patients", "heldout")),
+    "first_leaking_epsilon_n3000": Row(SMALL, first_leak, 8.0, "above"),
 }
-_AUC_BAR = {"gpt2": 0.80, "distilbert": 0.65}
-_WORDS_BAR = {"gpt2": 0.90}  # masked models fill gaps, which does not test whether text reads as language
+BARS: dict[str, Bar] = {key: row.compared for key, row in ROWS.items() if row.bar is not None}
 
 
-def tradeoff_table(metrics: pd.DataFrame) -> dict[str, dict[str, Figure]]:
-    """`{kind: {key: {value, low, high, bar}}}` from the runs at ε = 1, 8 and ∞ of several seeds, one cohort and size.
+def tradeoff_table(
+    metrics: Mapping[int, pd.DataFrame], reference: Mapping[tuple[str, int], float], kinds: Sequence[str]
+) -> tuple[dict[str, dict[str, Figure]], list[str]]:
+    """`{kind: {key: {value, low, high, bar}}}` with every key of ROWS, and a sentence for every value that is null.
 
-    Values are means over seeds with 95 % intervals; null where one seed gives none. `bar` is what the value is compared
-    with, as BARS says (that of name leaks is the control's upper end); null where there is none.
+    Values are means over seeds with 95 % intervals; the ends are null where one seed gives none. `bar` is what the
+    value is compared with; null where there is none.
 
     Args:
-        metrics: as in `core.evaluation.sweep.tradeoff`.
-
-    Raises:
-        ValueError: runs are missing; the text names them.
+        metrics: by number of training notes, metrics of the sweep's runs as in `core.evaluation.sweep.tradeoff`,
+            without those of trainings without noise.
+        reference: bits per character of the base model that gains are counted from, by kind and number of notes.
+        kinds: kinds of models to have in the table.
     """
-    if metrics.empty:
-        raise ValueError("there are no runs for the table: train them first")
-    return {str(kind): _figures(str(kind), rows) for kind, rows in metrics.groupby("kind", sort=False)}
+    table: dict[str, dict[str, Figure]] = {}
+    lacking: list[str] = []
+    for kind in kinds:
+        table[kind] = {}
+        for key, row in ROWS.items():
+            frame = metrics.get(row.notes, pd.DataFrame(columns=["kind", "epsilon", "seed", "metric", "arm", "value"]))
+            runs = Runs(kind, row.notes, frame[frame["kind"] == kind], reference.get((kind, row.notes)))
+            try:
+                table[kind][key] = _figure(row.compute(runs), row.bar_of(runs))
+            except Lacking as error:
+                bar = None if callable(row.bar) else row.bar_of(runs)
+                table[kind][key] = {"value": None, "low": None, "high": None, "bar": bar}
+                lacking.append(f"{kind} {key}: {error}.")
+    return table, lacking
 
 
 def reached(key: str, figure: Figure) -> bool | None:
@@ -61,79 +203,10 @@ def reached(key: str, figure: Figure) -> bool | None:
     value, bar = figure["value"], figure["bar"]
     if bar is None or value is None:
         return None
-    match BARS[key]:
-        case "within":
-            return bar[0] <= value <= bar[1]
-        case "above":
-            return value > bar
-        case "at most":
-            return value <= bar
-    return value >= bar
+    return value > bar if BARS[key] == "above" else value >= bar
 
 
-def _figures(kind: str, rows: pd.DataFrame) -> dict[str, Figure]:
-    _check_runs(kind, rows)
-    at = points(rows).set_index(["epsilon", "metric", "arm"])
-
-    def point(epsilon: float, metric: str, arm: str = "run") -> Interval:
-        if (epsilon, metric, arm) not in at.index:
-            raise ValueError(f"the {kind} runs at ε = {epsilon:g} have no figure “{metric}” for the arm “{arm}”")
-        found = at.loc[(epsilon, metric, arm)]
-        return Interval(float(found["value"]), float(found["low"]), float(found["high"]))
-
-    plain, plain_control = (point(math.inf, "full_name_patients", arm) for arm in ("run", "heldout"))
-    private, private_control = (point(8.0, "full_name_patients", arm) for arm in ("run", "heldout"))
-    return {
-        "recovered_eps8": _figure(_recovered(rows, 8.0), 0.70),
-        "recovered_eps1": _figure(_recovered(rows, 1.0), 0.50),
-        "public_perplexity_ratio_eps8": _figure(_public_ratio(rows), 2.0),
-        "auc_plain": _figure(point(math.inf, "auc_loss"), _AUC_BAR.get(kind)),
-        "auc_eps8": _figure(point(8.0, "auc_loss"), [0.45, 0.55]),
-        "name_leaks_plain": _figure(plain, plain_control.high),
-        "name_leaks_plain_control": _figure(plain_control, None),
-        "name_leaks_eps8": _figure(private, private_control.high),
-        "name_leaks_eps8_control": _figure(private_control, None),
-        "known_words_eps8": _figure(point(8.0, "known_words"), _WORDS_BAR.get(kind)),
-    }
-
-
-def _check_runs(kind: str, rows: pd.DataFrame) -> None:
-    missing = [epsilon for epsilon in EPSILONS if not (rows["epsilon"] == epsilon).any()]
-    if missing:
-        needed = ", ".join("∞ (no privacy)" if math.isinf(epsilon) else f"{epsilon:g}" for epsilon in missing)
-        raise ValueError(f"the table needs {kind} runs at ε = {needed}, and there are none: train them first")
-    mixed = [name for name in ("size", "base", "corpus") if rows.loc[rows["epsilon"] > 0, name].nunique() > 1]
-    if mixed:
-        raise ValueError(f"the {kind} runs differ in {', '.join(mixed)}: a table compares runs that share them")
-
-
-def _by_seed(rows: pd.DataFrame, epsilon: float, metric: str, arm: str) -> pd.Series:
-    chosen = rows[(rows["epsilon"] == epsilon) & (rows["metric"] == metric) & (rows["arm"] == arm)]
-    return chosen.groupby("seed")["value"].mean()
-
-
-def _recovered(rows: pd.DataFrame, epsilon: float) -> Interval:
-    """`recovered` over the seeds that have a run at ε and one without privacy."""
-    seeds = pd.DataFrame(
-        {
-            "base": _by_seed(rows, epsilon, "perplexity_heldout", "base"),
-            "private": _by_seed(rows, epsilon, "perplexity_heldout", "run"),
-            "plain": _by_seed(rows, math.inf, "perplexity_heldout", "run"),
-        }
-    ).dropna()
-    if seeds.empty:
-        raise ValueError(
-            f"no seed has both a run at ε = {epsilon:g} and one without privacy, so they cannot be compared"
-        )
-    return recovered(seeds["base"].to_numpy(), seeds["private"].to_numpy(), seeds["plain"].to_numpy())
-
-
-def _public_ratio(rows: pd.DataFrame) -> Interval:
-    ratios = _by_seed(rows, 8.0, "perplexity_public", "run") / _by_seed(rows, 8.0, "perplexity_public", "base")
-    return Interval(*mean_interval(ratios.dropna().to_numpy()))
-
-
-def _figure(interval: Interval, bar: float | list[float] | None) -> Figure:
+def _figure(interval: Interval, bar: float | None) -> Figure:
     value, low, high = (
         float(number) if np.isfinite(number) else None for number in (interval.value, interval.low, interval.high)
     )

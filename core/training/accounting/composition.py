@@ -87,7 +87,7 @@ def _composed(mechanisms: Sequence[NoisyMechanism], delta: float) -> tuple[float
         ValueError: for mixed units or a δ outside (0, 1).
     """
     history = history_of(mechanisms)
-    spent, spent_delta = _added(mechanisms)
+    spent, spent_delta = added_by_vocabularies(mechanisms)
     left = delta - spent_delta
     if left <= 0:
         return math.inf, "prv"
@@ -116,7 +116,7 @@ def advantage(mechanisms: Sequence[NoisyMechanism]) -> float:
 def _advantage_of_one(mechanisms: Sequence[NoisyMechanism]) -> float:
     """The total variation between "in" and "out" for data sets that differ by one unit."""
     history = history_of(mechanisms)
-    spent, spent_delta = _added(mechanisms)
+    spent, spent_delta = added_by_vocabularies(mechanisms)
     added = math.tanh(spent / 2) + spent_delta
     if not history:
         return min(1.0, added)
@@ -142,7 +142,7 @@ def history_of(mechanisms: Sequence[NoisyMechanism]) -> dict[tuple[float, float]
     return history
 
 
-def _added(mechanisms: Sequence[NoisyMechanism]) -> tuple[float, float]:
+def added_by_vocabularies(mechanisms: Sequence[NoisyMechanism]) -> tuple[float, float]:
     """What the mechanisms' vocabularies add to ε and δ by basic composition."""
     shares = [one.vocabulary.added() for one in mechanisms if one.vocabulary is not None]
     return sum(epsilon for epsilon, _ in shares), sum(delta for _, delta in shares)

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 
 import numpy as np
+from scipy.special import log_ndtr, ndtr
 
 from core.common.opacus_parts import RDPAccountant, rdp_analysis
 from core.models.word_noise import gaussian_epsilon
@@ -33,7 +34,8 @@ SEVERAL_UNITS = 64  # above this a coarser grid is used, which takes no longer
 COARSE_ACCURACY = 2e-3  # relative to ε
 LEAST_NOISE = 1e-5  # σ below which ε has no numerical answer
 MOST_NOISE = 1e8  # larger σ are treated as this: they cost no more ε, and their tiny losses do not fit a grid
-CLOSED_FORM_ROUNDING = 1e-9  # relative to ε
+CLOSED_FORM_ROUNDING = 1e-9  # relative to ε, absolute in δ
+PROFILE_TAIL = 1e-6  # δ for which the grid is chosen where δ is computed at a given ε
 
 
 @contextmanager
@@ -101,14 +103,25 @@ def _larger(losses: tuple[Composed, Composed], steps: Sequence[int], delta: floa
 
 
 def numerical_delta(history: History, epsilon: float) -> float:
-    """A certified upper bound on δ(ε), with an absolute error of about 10⁻⁶; 1 where there is no answer."""
-    frozen = tuple(sorted(history.items()))
-    found = _losses(frozen, 1e-6, 1)
+    """`numerical_deltas` at one ε."""
+    return float(numerical_deltas(history, np.array([epsilon]))[0])
+
+
+def numerical_deltas(history: History, epsilons: np.ndarray) -> np.ndarray:
+    """Certified upper bounds on δ at each of `epsilons` (at least 0), the larger of a removed and an added unit.
+
+    The absolute error is about 10⁻⁵, and every value is 1 where there is no answer. Without any step δ is 0.
+    """
+    kinds, steps = _kinds(history, PROFILE_TAIL, 1)
+    if not kinds:
+        return np.zeros(len(epsilons))
+    if len(kinds) == 1 and steps == [1] and kinds[0].log_weights[0] == -math.inf:
+        return _unsampled_deltas(kinds[0].sigma, epsilons)
+    found = _losses(tuple(sorted(history.items())), PROFILE_TAIL, 1)
     if found is None:
-        return 1.0
-    _, steps = _kinds(history, 1e-6, 1)
+        return np.ones(len(epsilons))
     with quiet():
-        return max(one.delta(steps, epsilon) for one in found)
+        return np.maximum(*(one.deltas(steps, epsilons) for one in found))
 
 
 @lru_cache(maxsize=16)
@@ -150,3 +163,10 @@ def _unsampled_epsilon(multiplier: float, delta: float) -> float:
     if multiplier < LEAST_NOISE:
         return math.inf
     return gaussian_epsilon(multiplier, delta) * (1 + CLOSED_FORM_ROUNDING)
+
+
+def _unsampled_deltas(multiplier: float, epsilons: np.ndarray) -> np.ndarray:
+    """δ of one Gaussian mechanism at each ε in closed form (Balle & Wang 2018, theorem 8), rounded up."""
+    half, deep = 0.5 / multiplier, epsilons * multiplier
+    exact = ndtr(half - deep) - np.exp(np.minimum(epsilons + log_ndtr(-half - deep), 0.0))
+    return np.clip(exact + CLOSED_FORM_ROUNDING, 0.0, 1.0)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from core.evaluation import wording
+from core.evaluation.sweep import beside
 from core.evaluation.sweep.sweeps import Sweep, sweeps_of
 from core.phi.fields import DIRECT
 from core.runs.run import Run
@@ -83,6 +84,13 @@ class Figures:
         """The number of runs behind a figure."""
         return int(self.curves.loc[self.curves["epsilon"] == epsilon, "seeds"].max())
 
+    def noiseless(self, metric: str, epsilon: float) -> Value | None:
+        """A figure of the same training without noise as the private runs of this ε; None if that was not run."""
+        controls = beside.noiseless(self._runs_at(epsilon), owner.workspace().runs())
+        found = _noiseless(str(owner.workspace().root), tuple(run.id for run in controls))
+        rows = found[(found["metric"] == metric) & (found["arm"] == "run")]
+        return None if rows.empty else Value(*rows.iloc[0][["value", "low", "high"]])
+
     def strongest(self, epsilon: float = math.inf) -> Strongest | None:
         """The strongest attack per patient on a run of this ε, on one with a full audit if there is one."""
         workspace, runs = owner.workspace(), self._runs_at(epsilon)
@@ -101,7 +109,7 @@ class Figures:
         """The sweep's runs of this ε (∞: without privacy)."""
         target = None if math.isinf(epsilon) else epsilon
         runs = map(owner.workspace().run, self.sweep.run_ids)
-        return [run for run in runs if run.spec.privacy.target_epsilon == target]
+        return [run for run in runs if run.spec.privacy.target_epsilon == target and not beside.is_noiseless(run)]
 
     def counted(self, metric: str, arm: str = "run") -> int:
         """The denominator (patients or texts) of a figure of the run without privacy."""
@@ -147,11 +155,11 @@ def figures() -> Figures | None:
     """
     runs = {run.id: run for run in owner.workspace().runs() if not run.spec.corpus.imported}
     for sweep in sweeps_of(list(runs.values())):
-        members = [runs[run_id] for run_id in sweep.run_ids]
+        members = [run for run_id in sweep.run_ids if not beside.is_noiseless(run := runs[run_id])]
         if sweep.training is None or sweep.plain_training is None:
             continue
         plain, private = run_picker.default_pair(sorted(members, key=lambda run: (not run.has_model, run.id)))
-        curves = _curves(str(owner.workspace().root), sweep.run_ids)
+        curves = _curves(str(owner.workspace().root), tuple(run.id for run in members))
         if plain is not None and private is not None and {NAMES, PERPLEXITY, AUC} <= set(curves["metric"]):
             return Figures(sweep, curves, plain, private, _to_open([plain, private, *members]))
     return None
@@ -160,10 +168,10 @@ def figures() -> Figures | None:
 @resources.cached_data(max_entries=50, show_spinner=False)
 def _strongest(root: str, run_id: str, ended: tuple[float, ...]) -> Strongest | None:
     """The strongest attack; `ended` makes the cache read it again when another audit of the run has ended."""
-    from core.evaluation.membership.strongest_attack import scores_of, strongest
+    from core.evaluation.membership.of_run import strongest_on
 
     workspace = owner.workspace()
-    return strongest(scores_of(workspace.run(run_id), workspace.audit(run_id)), "auc")
+    return strongest_on(workspace.run(run_id), workspace.audit(run_id), "auc")
 
 
 def _to_open(runs: Sequence[Run]) -> dict[float, str]:
@@ -174,6 +182,14 @@ def _to_open(runs: Sequence[Run]) -> dict[float, str]:
         if epsilon is not None:
             found.setdefault(epsilon, run.id)
     return found
+
+
+@resources.cached_data(max_entries=20, show_spinner=False)
+def _noiseless(root: str, run_ids: tuple[str, ...]) -> pd.DataFrame:
+    """The figures of these controls, means over their seeds."""
+    from core.runs import queries
+
+    return beside.beside(queries.metrics(owner.workspace()), {beside.NOISELESS: run_ids} if run_ids else {})
 
 
 @resources.cached_data(max_entries=4, show_spinner=False)

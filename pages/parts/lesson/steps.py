@@ -27,6 +27,7 @@ from pages.parts.lesson.phrases import (
     perplexity_name,
     runs_text,
 )
+from pages.parts.pickers.comparison import differences
 from pages.parts.tradeoff.charts import epsilon_label
 
 # Answers that are shares: up to and including this one.
@@ -178,14 +179,15 @@ def _privacy(figures: Figures) -> Step:
             f"the patients, no more often than of held-out patients. The cost: {perplexity_name(figures)} "
             f"**{wording.perplexity_text(cost.value)}** instead of {wording.perplexity_text(plain.value)} without "
             f"privacy (the public model, trained on no note: {wording.perplexity_text(base.value)})."
+            f"{_without_noise(figures, best)}"
         )
     shown = [
         (epsilon_text(epsilon, figures), figures.at(NAMES, epsilon=epsilon), "private") for epsilon in figures.epsilons
     ]
     return Step(
         title="Differential privacy: which ε limits leaks, and what does it cost?",
-        question=f"The same model was trained with differential privacy at each of these ε per {figures.unit}. What "
-        "is the largest ε up to which training patients' full names appear no more often than held-out patients'?",
+        question=f"The same public model was trained with differential privacy at each of these ε per {figures.unit}. "
+        "What is the largest ε up to which training patients' full names appear no more often than held-out patients'?",
         answers=(*names, NO_EPSILON),
         right=epsilon_text(best, figures) if best is not None else NO_EPSILON,
         looks=(
@@ -211,7 +213,8 @@ def _privacy(figures: Figures) -> Step:
         f"that only one {figures.unit} contains, while the model still learns what many notes share. No leak in this "
         "measurement does not mean that none is possible: only ε is a guarantee against attacks that are not known yet"
         f"{', once the noise is secret' if any(map(figures.public_noise, figures.epsilons)) else ''}. Perplexity "
-        "measures how well the model predicts notes of patients it never saw; lower is more useful.",
+        "measures how well the model predicts notes of patients it never saw; lower is more useful. "
+        f"{differences([figures.plain, figures.private])}",
         picture=_picture(
             [
                 *shown,
@@ -340,6 +343,17 @@ def _defence(figures: Figures, epsilon: float) -> str:
             f"- Cost: {perplexity_name(figures)} {wording.perplexity_text(cost.value)}, without privacy "
             f"{wording.perplexity_text(figures.measured(PERPLEXITY).value)}.",
         )
+    )
+
+
+def _without_noise(figures: Figures, epsilon: float) -> str:
+    """The perplexity of the same training without noise, so that what noise costs is told from what clipping costs."""
+    control = figures.noiseless(PERPLEXITY, epsilon)
+    if control is None:
+        return ""
+    return (
+        f" The same training without noise, which clips as much and takes as many steps, reaches "
+        f"{wording.perplexity_text(control.value)}: that part of the difference is not the price of noise."
     )
 
 

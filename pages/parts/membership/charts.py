@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from core.evaluation.membership.curve import GRID, Ceiling, dp_ceiling
+from core.evaluation.membership.curve import GRID, Ceiling
 from core.evaluation.membership.units import Units
+from core.training.accounting.tradeoff import dp_ceiling
 from pages.parts.common import chart_style
 
 COLOURS = (chart_style.RISK, chart_style.PRIVATE)  # the first run and the second

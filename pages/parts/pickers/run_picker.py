@@ -16,19 +16,24 @@ from pages.parts.session import owner, resources
 
 
 def privacy_label(run: Run) -> str:
-    """`no privacy`, `ε = 8 per note · DP`, or that it is the public model; a given σ is shown with its ε."""
+    """`no privacy`, `ε = 8 per note · DP`, or that it is the public model; a given σ is shown with its ε.
+
+    A control that clips as DP does is `same training without noise (no privacy)`.
+    """
     privacy = run.spec.privacy
     if run.spec.is_base:
         return "public model, not trained on notes"
     if not privacy.private:
-        return "no privacy"
+        clipped = run.spec.training.clip_norm is not None
+        return "same training without noise (no privacy)" if clipped else "no privacy"
     if run.spec.vocabulary is not None:
         return f"ε = {_total_epsilon(str(run.folder), run):.3g} per {privacy.unit} · DP, vocabulary included"
     if privacy.target_epsilon is not None:
         return f"ε = {privacy.target_epsilon:.3g} per {privacy.unit} · DP"
     spent = _epsilon_spent(run)
     epsilon = "ε not recorded" if spent is None else f"ε = {spent:.3g} per {privacy.unit}"
-    return f"{epsilon} · DP, σ = {privacy.noise_multiplier:.3g}"
+    limit = "" if privacy.risk_limit is None else f", {privacy.risk_limit.label}"
+    return f"{epsilon} · DP, σ = {privacy.noise_multiplier:.3g}{limit}"
 
 
 @resources.cached_data(max_entries=128, show_spinner=False)
@@ -66,6 +71,8 @@ def label(run: Run) -> str:
     if spec.training.seed:
         parts.append(f"seed {spec.training.seed}")
     parts.append("shipped" if run.shipped else "made here")
+    if run.figures_only:
+        parts.append("figures only")
     return " · ".join(parts)
 
 
@@ -94,6 +101,7 @@ def promptable() -> list[Run]:
 def default_pair(runs: Sequence[Run]) -> tuple[Run | None, Run | None]:
     """A run without privacy, and the private run most like it: same model and cohort, ε closest to 8."""
     open_runs = [run for run in runs if not run.spec.privacy.private and not run.spec.is_base]
+    open_runs = [run for run in open_runs if run.spec.training.clip_norm is None] or open_runs
     open_runs = [run for run in open_runs if run.spec.defence is None and run.spec.vocabulary is None] or open_runs
     private = [run for run in runs if run.spec.privacy.private]
     left = next(iter(sorted(open_runs, key=lambda run: run.spec.model.kind != "gpt2")), None)
@@ -116,6 +124,18 @@ def audited_first(runs: Sequence[Run]) -> list[Run]:
     """All runs: those with attacks of a full audit first, then shipped ones; the public base models last."""
     there = {run.id: bool(owner.workspace().audit(run.id).outcomes()) for run in runs}
     return sorted(runs, key=lambda run: (run.spec.is_base, not there[run.id], not run.shipped))
+
+
+def with_tables(runs: Sequence[Run]) -> list[Run]:
+    """The runs with all their tables; a caption says how many have figures only and are not offered."""
+    whole = [run for run in runs if not run.figures_only]
+    left = len(runs) - len(whole)
+    if left:
+        st.caption(
+            f"Not offered here: {left:,} {'run' if left == 1 else 'runs'} with figures only. Their scores and texts "
+            "were left out to keep the software small. Train one of them to get all its tables."
+        )
+    return whole
 
 
 def pick_two(runs: Sequence[Run]) -> dict[str, Run]:

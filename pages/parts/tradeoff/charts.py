@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -18,10 +19,11 @@ from pages.parts.common import chart_style
 
 if TYPE_CHECKING:
     from core.evaluation.sweep.tradeoff import Estimate
+    from core.evaluation.sweep.waking import Waking
 
 PERPLEXITY = "perplexity_heldout"
 GAP = 0.32  # in decades: between the largest ε and ∞, which has no place on a log axis
-CROWDED = 0.12  # in decades: a round tick nearer to a measured ε than this would overlap its label
+HEIGHT = 260  # pixels: the slider, the charts and the texts fit on a screen of 1280 × 800
 DODGE = 0.014  # in decades: a control is drawn beside its figure, so that neither hides the other
 
 
@@ -64,12 +66,10 @@ class EpsilonAxis:
 
     def __init__(self, epsilons: list[float]):
         finite = [epsilon for epsilon in epsilons if math.isfinite(epsilon)]
-        self.low, self.high = min([0.5, *finite]), max([10.0, *finite])
-        self.infinity = math.log10(self.high) + GAP
-        round_ones = (
-            tick for tick in (0.5, 1.0, 2.0, 5.0, 10.0) if all(abs(math.log10(tick / e)) > CROWDED for e in finite)
-        )
-        ticks = sorted({*finite, *round_ones})
+        self.low, self.high = min(finite, default=1.0), max(finite, default=1.0)
+        decades = math.log10(self.high / self.low)
+        self.infinity = math.log10(self.high) + max(GAP, 0.09 * decades)  # labels must not touch on a wide axis
+        ticks = sorted(set(finite))
         self.layout = {
             "tickvals": [*map(math.log10, ticks), self.infinity],
             "ticktext": [*map(epsilon_label, ticks), "∞"],
@@ -83,7 +83,13 @@ class EpsilonAxis:
 
 
 def linked_pair(
-    points: pd.DataFrame, risk_name: str, risk: Risk, now: dict[str, Estimate], at: float, seeds: pd.DataFrame
+    points: pd.DataFrame,
+    risk_name: str,
+    risk: Risk,
+    now: dict[str, Estimate],
+    at: float,
+    seeds: pd.DataFrame,
+    begins: Waking | None = None,
 ) -> go.Figure:
     """The pair of charts.
 
@@ -94,9 +100,10 @@ def linked_pair(
         now: the figures at the slider's ε, by metric.
         at: the slider's ε.
         seeds: the figures of each run (epsilon, seed, metric, value), drawn as small open circles.
+        begins: where the risk begins to exceed its control, drawn as a band; None if that is not known.
     """
     axis = EpsilonAxis(points["epsilon"].tolist())
-    figure = make_subplots(rows=2, shared_xaxes=True, vertical_spacing=0.07, row_heights=[0.46, 0.54])
+    figure = make_subplots(rows=2, shared_xaxes=True, vertical_spacing=0.06, row_heights=[0.5, 0.5])
     _curve(
         figure,
         axis,
@@ -124,6 +131,8 @@ def linked_pair(
     for row, (metric, colour) in enumerate(((PERPLEXITY, chart_style.UTILITY), (risk_name, chart_style.RISK)), start=1):
         _each_seed(figure, axis, seeds[seeds["metric"] == metric], row=row, colour=colour)
         _here(figure, axis.place(at), now[metric], row=row, colour=colour)
+    if begins is not None and begins.epsilon is not None:
+        _begins(figure, axis, begins)
     _dress(figure, axis, points, risk_name, risk)
     return figure
 
@@ -159,7 +168,7 @@ def _curve(
             legendgroup=name,
             mode="lines+markers",
             line={"color": colour, "width": 3},
-            marker={"size": 12},
+            marker={"size": 10},
             error_y=_whiskers(part, colour),
             customdata=part[["epsilon", "low", "high", "seeds"]].assign(epsilon=part["epsilon"].map(epsilon_label)),
             hovertemplate=f"ε = %{{customdata[0]}}: %{{y{number}}}<br>95 % interval %{{customdata[1]{number}}} to "
@@ -288,12 +297,23 @@ def _here(figure: go.Figure, x: float, estimate: Estimate, *, row: int, colour: 
     )
 
 
+def _begins(figure: go.Figure, axis: EpsilonAxis, begins: Waking) -> None:
+    """A band between the measured ε between which the risk begins to exceed its control."""
+    assert begins.epsilon is not None  # checked by the caller
+    right = axis.place(begins.epsilon)
+    left = right - GAP if begins.below is None else axis.place(begins.below)
+    colour = chart_style.OKABE_ITO["yellow"]
+    figure.add_vrect(x0=left, x1=right, fillcolor=colour, opacity=0.25, line_width=0, layer="below", row=2, col=1)
+    style = {"size": 11, "symbol": "square", "color": colour}
+    figure.add_scatter(x=[None], y=[None], name="the leak begins", mode="markers", marker=style, row=2, col=1)
+
+
 def _dress(figure: go.Figure, axis: EpsilonAxis, points: pd.DataFrame, risk_name: str, risk: Risk) -> None:
     figure.update_xaxes(**axis.layout)
-    figure.update_xaxes(title="ε  (← private · useful →)", row=2)
+    figure.update_xaxes(title="ε  (← more private · more useful →)", row=2)
     ticks = _round_numbers(points.loc[points["metric"] == PERPLEXITY, "value"])
     figure.update_yaxes(
-        title=f"{_perplexity(points)}<br>(lower: more useful)",
+        title=chart_style.wrapped(_perplexity(points), 12),
         type="log",
         tickvals=ticks,
         ticktext=[f"{tick:,g}" for tick in ticks],
@@ -303,24 +323,34 @@ def _dress(figure: go.Figure, axis: EpsilonAxis, points: pd.DataFrame, risk_name
     top = max([risk.chart.ceiling, *shown["high"].dropna(), *shown["value"].dropna()]) * 1.05
     bottom = min([risk.chart.floor, *shown["low"].dropna()])
     figure.update_yaxes(
-        title=chart_style.wrapped(risk.axis),
+        title=chart_style.wrapped(risk.label, 14),
         range=[bottom - 0.03 * (top - bottom), top],
         tickformat=risk.figure.number.tick,
         row=2,
     )
     figure.update_layout(
-        height=720,
+        height=HEIGHT,
         margin={"t": 10, "b": 10, "l": 10, "r": 10},
-        legend={
-            "orientation": "h",
-            "y": 1.02,
-            "yanchor": "bottom",
-            "x": 0,
-            "font": {"size": chart_style.TEXT_SIZE - 1},
-        },
+        showlegend=False,
         clickmode="event+select",
         dragmode=False,
     )
+
+
+def legend_html(figure: go.Figure) -> str:
+    """The names and line styles of a figure's curves as HTML, which wraps on a narrow screen."""
+    dashes = {"dash": "dashed", "dot": "dotted", "dashdot": "dashed"}
+    items = []
+    for trace in figure.data:
+        if not trace.name or trace.showlegend is False:
+            continue
+        lines = "lines" in (trace.mode or "")
+        colour = trace.line.color if lines else trace.marker.color
+        style = dashes.get(trace.line.dash, "solid") if lines else "solid"
+        thick = 3 if lines else 10
+        mark = f'<i style="border-top: {thick}px {style} {html.escape(str(colour))}"></i>'
+        items.append(f"<span>{mark}{html.escape(trace.name)}</span>")
+    return f'<div class="chart-legend">{"".join(items)}</div>'
 
 
 def _perplexity(points: pd.DataFrame) -> str:

@@ -17,6 +17,7 @@ from core.spec import Unit
 from pages.parts.common.public_noise import WHY, public_noise
 from pages.parts.session import owner, resources
 from pages.parts.tradeoff.charts import epsilon_label
+from pages.parts.tradeoff.models import trained_at
 
 WORST = " That is the worst case of any training with this ε."
 UNTRAINED = "no model was trained at this ε: move the slider to a marker"
@@ -30,7 +31,7 @@ def side_by_side(sweep: Sweep, epsilon: float) -> Callable[[], None]:
         A function to call after the charts are drawn: the accountants take seconds to load, and no chart should wait
         for them. Once they are loaded, it does nothing.
     """
-    privacy, runs = sweep.privacy, _trained_at(sweep, epsilon)
+    privacy, runs = sweep.privacy, trained_at(sweep, epsilon)
     promised, measured = st.columns(2, gap="medium")
     with promised.container(border=True, height="stretch"):
         none, public = math.isinf(epsilon), not math.isinf(epsilon) and _public_seed(sweep, runs)
@@ -75,13 +76,6 @@ def _public_seed(sweep: Sweep, runs: list[Run]) -> bool:
     return sweep.corpus.imported is None and sweep.privacy.noise_source is None
 
 
-def _trained_at(sweep: Sweep, epsilon: float) -> list[Run]:
-    """The sweep's runs at exactly this ε (∞: without privacy)."""
-    target = None if math.isinf(epsilon) else epsilon
-    runs = (owner.workspace().run(run_id) for run_id in sweep.run_ids)
-    return [run for run in runs if run.spec.privacy.target_epsilon == target]
-
-
 def _attacked(runs: list[Run], unit: Unit) -> str | None:
     """The sentence about the best attack on these runs; computed again after another of their audits has ended."""
     workspace = owner.workspace()
@@ -91,13 +85,13 @@ def _attacked(runs: list[Run], unit: Unit) -> str | None:
 
 @resources.cached_data(max_entries=100, show_spinner="Reading what the attacks found …")
 def _best(root: str, run_ids: tuple[str, ...], ended: tuple[float, ...], unit: Unit) -> str | None:
-    from core.evaluation.membership.best_attack import best_attack, best_attack_sentence, decisions
+    from core.evaluation.membership.best_attack import best_attack, best_attack_sentence
+    from core.evaluation.membership.of_run import decisions_on
 
     workspace, made = owner.workspace(), []
     for run_id in run_ids:
         run = workspace.run(run_id)
-        stored = workspace.audit(run_id).table("membership")
-        made.append(decisions(stored, run.table("scores"), unit, seed=run.spec.audit.seed))
+        made.append(decisions_on(run, workspace.audit(run_id), unit))
     found = best_attack(made)
     return None if found is None else best_attack_sentence(found, unit)
 
@@ -125,7 +119,7 @@ def _counted(root: str, run_id: str) -> tuple[str, pd.DataFrame]:
         notes = workspace.corpus(run.spec.corpus, store=False).training_notes(run.note_cap)
         most = int(notes.groupby("patient_id").size().max())
         told = group_sentence(mechanism, most) + (f"\n\n{group_comparison(mechanism, most)}" if most > 1 else "")
-    return told, odds_table(mechanism.epsilon(), mechanism.delta)
+    return told, odds_table(mechanism.epsilon(), mechanism.delta, mechanism)
 
 
 def fold(sweep: Sweep, epsilon: float) -> None:
@@ -137,7 +131,7 @@ def fold(sweep: Sweep, epsilon: float) -> None:
         if math.isinf(epsilon):
             st.markdown("Without privacy nothing is promised: an attacker may always be right.")
             return
-        runs = _trained_at(sweep, epsilon)
+        runs = trained_at(sweep, epsilon)
         if not runs:
             st.markdown(f"Nothing to compute: {UNTRAINED}, or see “What if?” above.")
             return
@@ -146,8 +140,14 @@ def fold(sweep: Sweep, epsilon: float) -> None:
         shown = table.assign(
             **{
                 "at most": table["at most"].map(percent_up),
+                "by exact accounting": table["by exact accounting"].map(
+                    lambda share: "–" if math.isnan(share) else percent_up(share)
+                ),
                 "without the model": table["without the model"].map(percent),
             }
         )
         st.dataframe(shown, hide_index=True, alt="What this ε allows at most")
-        st.caption("The table holds for any training with this (ε, δ), so it allows more than exact accounting does.")
+        st.caption(
+            "“At most” holds for any training with this (ε, δ), so it allows more than the exact accounting of this "
+            "training does."
+        )

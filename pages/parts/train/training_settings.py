@@ -13,11 +13,22 @@ from pydantic import ValidationError
 from core.common.formatting import REPRODUCIBLE, delta_text, promised_text
 from core.evaluation.wording import NBSP
 from core.models.shipped_bases import shipped_folder
-from core.spec import CorpusSpec, ModelKind, ModelSpec, PrivacySpec, RunSpec, TrainingSpec, VocabularySpec, recipe
+from core.spec import (
+    CorpusSpec,
+    ModelKind,
+    ModelSpec,
+    PrivacySpec,
+    RunSpec,
+    TrainingSpec,
+    VocabularySpec,
+    audit_of,
+    recipe,
+)
 from pages.parts.common import chart_style
 from pages.parts.common.query_params import KEEP
 from pages.parts.pickers.cohort_picker import sentence
 from pages.parts.session import resources
+from pages.parts.train.risk_settings import choose_limit, show_consequences, suggested, with_noise
 from pages.parts.train.vocabulary_settings import choose_words, words_sentence
 
 EPSILONS = ("0.5", "1", "2", "5", "8", "10", "∞")
@@ -60,8 +71,14 @@ class Preview:
     curve: tuple[tuple[int, ...], tuple[float, ...]] | None = None
 
 
-def choose_run(corpus: CorpusSpec, *, notes: int) -> RunSpec | None:
-    """The settings of a run on `notes` training notes. None if a setting is invalid (a sentence says which)."""
+def choose_run(corpus: CorpusSpec, *, notes: int, capped: int) -> RunSpec | None:
+    """The settings of a run. None if a setting is invalid (a sentence says which).
+
+    Args:
+        corpus: The cohort.
+        notes: Its training notes.
+        capped: Those that are used if patients are protected, of whom each has at most so many (`RunSpec.note_cap`).
+    """
     kind = st.segmented_control(
         "Model",
         list(KINDS),
@@ -74,27 +91,41 @@ def choose_run(corpus: CorpusSpec, *, notes: int) -> RunSpec | None:
     st.caption(f"{chart_style.MODEL_NAMES[kind]} {KINDS[kind]}.")
     try:
         privacy = _privacy(corpus)
-        training = _training(kind, privacy, notes=notes)
+        if privacy.unit == "patient":
+            notes = capped
+        privacy, training = _training(kind, privacy, notes=notes)
         words = choose_words(kind, privacy)
-        return RunSpec(corpus=corpus, model=ModelSpec(kind=kind), privacy=privacy, training=training, vocabulary=words)
+        return RunSpec(
+            corpus=corpus,
+            model=ModelSpec(kind=kind),
+            privacy=privacy,
+            training=training,
+            audit=audit_of(corpus),
+            vocabulary=words,
+        )
     except ValidationError as error:
         st.error(sentence(error), icon=":material/error:")
-        return None
+    except ValueError as error:
+        st.error(f"{str(error)[0].upper()}{str(error)[1:]}.", icon=":material/error:")
+    return None
 
 
 def _privacy(corpus: CorpusSpec) -> PrivacySpec:
     mode = st.segmented_control(
         "Privacy",
-        ["budget", "noise"],
+        ["budget", "risk", "noise"],
         default="budget",
         required=True,
         key="privacy",
         **KEEP,
-        format_func={"budget": "choose ε", "noise": "choose σ (expert)"}.__getitem__,
-        help="Choose either the privacy budget (ε) or the amount of noise (σ). Each determines the other.",
+        format_func={"budget": "choose ε", "risk": "choose the risk", "noise": "choose σ (expert)"}.__getitem__,
+        help="Choose the privacy budget (ε), what an attacker may achieve, or the amount of noise (σ). Each determines "
+        "the others.",
     )
-    target = sigma = None
-    if mode == "noise":
+    target = sigma = limit = None
+    if mode == "risk":
+        limit, sigma = choose_limit(), 1.0  # σ follows from the limit once batch size and epochs are known
+    elif mode == "noise":
         sigma = st.number_input("σ, noise multiplier", value=1.0, format="%g", key="sigma", **KEEP)
         st.caption("The noise added to each clipped step, in units of the clipping norm. More noise gives a smaller ε.")
     else:
@@ -125,9 +156,10 @@ def _privacy(corpus: CorpusSpec) -> PrivacySpec:
             delta = st.number_input(
                 "δ: probability that the guarantee fails", value=1e-5, format="%g", key="delta", **KEEP
             )
-            accountant = st.selectbox(
-                "Accountant", list(ACCOUNTANTS), format_func=ACCOUNTANTS.__getitem__, key="accountant", **KEEP
-            )
+            if limit is None:
+                accountant = st.selectbox(
+                    "Accountant", list(ACCOUNTANTS), format_func=ACCOUNTANTS.__getitem__, key="accountant", **KEEP
+                )
     return PrivacySpec(
         target_epsilon=target,
         noise_multiplier=sigma,
@@ -135,6 +167,7 @@ def _privacy(corpus: CorpusSpec) -> PrivacySpec:
         unit=unit,
         accountant=accountant,
         noise_source="secret" if secret else None,
+        risk_limit=limit,
     )
 
 
@@ -172,14 +205,17 @@ def _meaning(target: float | None) -> str:
     )
 
 
-def _training(kind: ModelKind, privacy: PrivacySpec, *, notes: int) -> TrainingSpec:
-    """Epochs and batch size. Their defaults are the measured recipe's, which depends on the privacy and the model.
+def _training(kind: ModelKind, privacy: PrivacySpec, *, notes: int) -> tuple[PrivacySpec, TrainingSpec]:
+    """The privacy, with the noise that a limit on the attacker needs, and the training settings.
 
-    Each default has a widget of its own: under one key, Streamlit would keep the old default. In a cohort too small for
-    the recipe's batch size, the default is a quarter of its notes.
+    Epochs and batch size come first, because that noise depends on them. Their defaults are the measured recipe's,
+    which depends on the privacy and the model. Each default has a widget of its own: under one key, Streamlit would
+    keep the old default. In a cohort too small for the recipe's batch size, the default is a quarter of its notes.
     """
     private = privacy.private
     default = recipe(kind, privacy)
+    if privacy.risk_limit is not None:
+        default = recipe(kind, suggested(kind, privacy, notes=notes))
     mode = "private" if private else "plain"
     if default.batch_size > notes:
         default = default.model_copy(update={"batch_size": max(1, notes // 4)})
@@ -194,8 +230,10 @@ def _training(kind: ModelKind, privacy: PrivacySpec, *, notes: int) -> TrainingS
         if private
         else "Epochs: how often training uses every note. With each epoch, the model memorises more of the notes."
     )
+    if privacy.risk_limit is not None:
+        privacy = with_noise(privacy, default.model_copy(update={"epochs": epochs, "batch_size": batch}), notes=notes)
     with st.expander("Learning rate and seed"):
-        usual = default.learning_rate  # falls with ε
+        usual = recipe(kind, privacy).learning_rate  # falls with ε
         rate = st.number_input("Learning rate", value=usual, format="%g", key=f"rate_{mode}_{usual:g}", **KEEP)
         seed = st.number_input(
             "Training seed",
@@ -206,7 +244,7 @@ def _training(kind: ModelKind, privacy: PrivacySpec, *, notes: int) -> TrainingS
             help="Determines shuffling, samples and noise. With secret noise, it only distinguishes runs.",
         )
     settings = default.model_dump() | {"epochs": epochs, "batch_size": batch, "learning_rate": rate, "seed": seed}
-    return TrainingSpec(**settings)
+    return privacy, TrainingSpec(**settings)
 
 
 @resources.cached_data(max_entries=200, show_spinner=False)
@@ -287,7 +325,11 @@ def show_preview(spec: RunSpec, coming: Preview, *, most_notes: int) -> None:
             f"The {privacy.accountant.upper()} accountant has no result here. ε is from {coming.answered_by.upper()}.",
             icon=":material/warning:",
         )
-    _curve(coming, privacy)
+    if privacy.risk_limit is not None:
+        assert coming.sample_rate is not None  # a private run has everything
+        show_consequences(privacy, coming.sample_rate, coming.steps, promised=spec.secret_noise)
+    else:
+        _curve(coming, privacy)
     _group_line(coming, privacy, most_notes)
 
 

@@ -166,7 +166,8 @@ def test_a_synthetic_spec_says_nothing_about_imports():
     assert CorpusSpec(imported="0" * 16).digest() != CorpusSpec().digest()
     assert RunSpec().run_id == "gpt2-" + RunSpec().digest()
     shipped = Path(__file__).resolve().parents[3] / "assets/demo/corpora"
-    assert [folder.name for folder in shipped.iterdir()] == [CORPUS_PRESETS["classroom"].digest()]
+    hospitals = {CORPUS_PRESETS[name].digest() for name in ("classroom", "classroom-12k", "classroom-48k")}
+    assert {folder.name for folder in shipped.iterdir()} == hospitals
 
 
 def test_canaries_are_planted_by_coin_into_imported_notes(notes_file):

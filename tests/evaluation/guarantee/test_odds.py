@@ -18,6 +18,7 @@ from core.evaluation.guarantee.odds import (
 )
 from core.evaluation.wording import most_right_guesses, right_of
 from core.training.accounting.mechanism import Mechanism
+from core.training.accounting.tradeoff import tradeoff
 
 CLASSROOM = Mechanism(  # ε = 8 per note
     unit="note", noise_multiplier=0.7492553189197739, sample_rate=256 / 2925, steps=46, delta=1e-5, max_grad_norm=1.0
@@ -68,6 +69,14 @@ def test_the_table_by_hand():
     assert table["at most"].tolist() == pytest.approx([0.75, 0.03 / 1.02, 1 / 4, 0.75, 0.03, 0.3])
     assert (odds_table(math.inf, 1e-5)["at most"] == 1.0).all()
     assert (table["at most"] >= table["without the model"]).all()
+
+
+def test_the_table_with_the_mechanisms_own_figures():
+    table = odds_table(CLASSROOM.epsilon(), CLASSROOM.delta, CLASSROOM)
+    exact = table["by exact accounting"]
+    assert exact[0] == mechanism_accuracy([CLASSROOM]) and exact.isna().tolist() == [False, *[True] * 3, False, False]
+    assert (exact.dropna() < table["at most"][exact.notna()]).all(), "ε alone allows more"
+    assert exact[4] == pytest.approx(float(tradeoff([CLASSROOM]).caught(0.01))) and 0.1 < exact[4] < exact[5] < 0.5
 
 
 def test_what_patients_get_of_a_promise_per_note():

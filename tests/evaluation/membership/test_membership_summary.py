@@ -11,13 +11,14 @@ from scipy import stats
 
 from core.attacks.membership.scores import SCORE_COLUMNS
 from core.attacks.membership.white_box import fitted_log_odds, folds
-from core.evaluation.membership.curve import caught, ceiling_for, curve, dp_ceiling
+from core.evaluation.membership.curve import caught, ceiling_for, curve
 from core.evaluation.membership.resampling import Auc, Rates, population_thresholds
 from core.evaluation.membership.summary import figures, membership, over_splits, population_threshold
 from core.evaluation.membership.units import Units, units
 from core.evaluation.stats.bootstrap import patient_weights, percentile_interval
 from core.evaluation.stats.roc import privacy_leakage, roc
 from core.training.accounting.mechanism import Mechanism
+from core.training.accounting.tradeoff import dp_ceiling
 
 SEEDS = 40
 MISSES = int(stats.binom.isf(0.001, SEEDS, 0.05))  # 95 % intervals miss more often than that in 1 of 1,000 cases

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import math
 
 import numpy as np
@@ -9,7 +8,6 @@ import pytest
 
 from core.evaluation.stats.intervals import mean_interval, proportion_interval
 from core.evaluation.sweep.tradeoff import interpolate, points, recovered
-from core.evaluation.sweep.tradeoff_table import reached, tradeoff_table
 
 BASE_PERPLEXITY = 100.0
 PERPLEXITY = {1.0: 20.0, 8.0: 10.0, math.inf: 5.0}
@@ -122,60 +120,3 @@ def test_recovered_known_answers():
         recovered([5.0], [5.0], [5.0])
     with pytest.raises(ValueError, match="each seed"):
         recovered([5.0, 5.0], [4.0], [3.0])
-
-
-def test_the_table_has_every_key_with_its_figures(metrics):
-    both = pd.concat([metrics, metrics.assign(kind="distilbert")], ignore_index=True)
-    table = tradeoff_table(both)
-    assert list(table) == ["gpt2", "distilbert"]
-    assert list(table["gpt2"]) == [
-        "recovered_eps8",
-        "recovered_eps1",
-        "public_perplexity_ratio_eps8",
-        "auc_plain",
-        "auc_eps8",
-        "name_leaks_plain",
-        "name_leaks_plain_control",
-        "name_leaks_eps8",
-        "name_leaks_eps8_control",
-        "known_words_eps8",
-    ]
-    figures = table["gpt2"]
-    expected = math.log(100 / 10.1) / math.log(100 / 5.05)
-    assert figures["recovered_eps8"]["value"] == pytest.approx(expected, abs=1e-4)
-    assert figures["recovered_eps8"]["low"] < expected < figures["recovered_eps8"]["high"]
-    assert figures["public_perplexity_ratio_eps8"]["value"] == pytest.approx(1.51)
-    assert figures["auc_eps8"]["value"] == pytest.approx(0.51) and figures["auc_eps8"]["bar"] == [0.45, 0.55]
-    assert figures["name_leaks_plain"]["bar"] == figures["name_leaks_plain_control"]["high"]
-    assert (figures["auc_plain"]["bar"], table["distilbert"]["auc_plain"]["bar"]) == (0.80, 0.65)
-    assert (figures["known_words_eps8"]["bar"], table["distilbert"]["known_words_eps8"]["bar"]) == (0.90, None)
-    json.dumps(table, allow_nan=False)
-
-
-def test_bars_are_met_in_their_own_direction(metrics):
-    figures = tradeoff_table(metrics)["gpt2"]
-    assert all(reached(key, figure) in (True, None) for key, figure in figures.items())
-    assert reached("auc_eps8", {"value": 0.56, "bar": [0.45, 0.55]}) is False
-    assert reached("public_perplexity_ratio_eps8", {"value": 2.1, "bar": 2.0}) is False
-    assert reached("recovered_eps1", {"value": 0.4, "bar": 0.5}) is False
-    assert reached("name_leaks_plain", {"value": 0.02, "bar": 0.03}) is False
-    assert reached("name_leaks_eps8", {"value": 0.04, "bar": 0.03}) is False
-    assert reached("name_leaks_eps8_control", {"value": 0.04, "bar": None}) is None
-
-
-def test_one_seed_gives_null_ends_that_json_can_hold(metrics):
-    table = tradeoff_table(metrics[metrics["seed"] == 0])
-    assert table["gpt2"]["recovered_eps8"]["low"] is None
-    json.dumps(table, allow_nan=False)
-
-
-def test_missing_or_mixed_runs_are_named(metrics):
-    with pytest.raises(ValueError, match=r"gpt2 runs at ε = 8, ∞ \(no privacy\)"):
-        tradeoff_table(metrics[metrics["epsilon"] == 1.0])
-    with pytest.raises(ValueError, match="differ in corpus"):
-        tradeoff_table(pd.concat([metrics, run("gpt2", 8.0, 9).assign(corpus="c2")]))
-    with pytest.raises(ValueError, match="train them first"):
-        tradeoff_table(metrics.iloc[:0])
-    apart = pd.concat([run("gpt2", 1.0, 0), run("gpt2", 8.0, 0), run("gpt2", math.inf, 1)])
-    with pytest.raises(ValueError, match="no seed has both"):
-        tradeoff_table(apart)

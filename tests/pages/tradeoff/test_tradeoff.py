@@ -18,6 +18,7 @@ from core.evaluation.sweep.sweeps import sweeps_of
 from core.evaluation.wording import perplexity_text
 from core.jobs.engine import Engine, Job
 from core.runs.store import Workspace
+from pages.parts.tradeoff import slider
 from pages.parts.tradeoff.charts import EpsilonAxis, epsilon_label
 from tests.pages.visit import visit
 
@@ -53,7 +54,6 @@ def test_a_measured_epsilon_tells_the_runs_own_figures(data, smoke_specs):
     assert said(app, "**At ε = 8 per note: the promise with secret noise")
     assert any(one.value == "These runs are reproducible: ε is shown, not promised." for one in app.caption)
     assert "for held-out patients" in said(app, "**Risk:**"), "a risk stands beside its control"
-    assert not app.button, "what is measured need not be trained"
 
 
 def test_the_other_end_is_no_privacy(data, smoke_specs):
@@ -62,29 +62,52 @@ def test_the_other_end_is_no_privacy(data, smoke_specs):
     assert f"perplexity {perplexity(data, smoke_specs['plain'], 'run')}" in said(app, "**Usefulness:**")
 
 
-def test_where_no_run_is_nothing_is_claimed_and_training_is_offered(data, monkeypatch):
+@pytest.mark.parametrize(("asked", "moved"), [("2", "8"), ("1e9", "8"), ("∞", "∞"), ("soon", "8"), ("-3", "8")])
+def test_the_slider_stops_at_measured_epsilons_only(data, asked, moved):
+    app = opened(at=asked)
+    slider = app.select_slider(key="at")
+    assert slider.options == ["8", "∞"] and slider.value == moved
+    told = [one.value for one in app.caption if "was not measured" in one.value]
+    assert bool(told) == (asked in ("2", "1e9")), "a number that was not measured is named"
+    if told:
+        assert told == [f"ε = {asked} was not measured on these runs. The nearest measured ε is {moved}."]
+    slider.set_value("∞").run()
+    assert not app.exception and not any("was not measured" in one.value for one in app.caption)
+
+
+def test_the_nearest_measured_epsilon_is_nearest_in_ratio():
+    options = {"0.5": 0.5, "8": 8.0, "10": 10.0, "∞": math.inf}
+    wanted = {0.01: "0.5", 1.9: "0.5", 2.1: "8", 8.8: "8", 9.0: "10", 1e6: "10", math.inf: "∞"}
+    assert {epsilon: slider.nearest(options, epsilon) for epsilon in wanted} == wanted
+    assert slider.nearest({"1": 1.0, "3": 3.0}, math.inf) == "3", "the largest, if ∞ was not measured"
+
+
+def test_training_at_another_epsilon_is_offered_in_a_fold(data, monkeypatch):
     asked = []
     monkeypatch.setattr(
         Engine, "submit", lambda self, spec, user=None: asked.append(spec) or replace(SUBMITTED, spec=spec)
     )
-    app = opened(at="2")
-    assert "not known: no run at or below ε = 2" in said(app, "**Usefulness:**")
+    app = opened(at="8")
+    app.session_state["train-fold"] = True
+    app.run()
+    app.number_input(key="train-epsilon").set_value(2.0).run()
     app.button(key="train-this").click().run()
     assert not app.exception
     sweep = sweeps_of(Workspace(data, shared=()).runs())[0]
     assert asked == [sweep.spec(2.0)]
     assert asked[0].privacy.target_epsilon == 2.0
     assert any("in the queue" in success.value for success in app.success)
+    app.number_input(key="train-epsilon").set_value(8.0).run()
+    assert app.button(key="train-this").disabled, "this run exists"
 
 
 @pytest.mark.parametrize("risk", ["any identifier", "attempts with a leak", "membership (AUC)"])
 def test_every_risk_is_drawn_with_an_interval(data, risk):
     app = opened(risk=risk, at="8")
     assert "95\u00a0% interval" in said(app, "**Risk:**")
-    assert len(app.get("plotly_chart")) == 1
-    table = app.dataframe[0].value
-    assert {"metric", "epsilon", "value", "low", "high", "seeds", "base value"} <= set(table.columns)
-    assert len(app.get("download_button")) == 2
+    assert app.get("plotly_chart")
+    table = next(frame.value for frame in app.dataframe if "base value" in frame.value)
+    assert {"metric", "epsilon", "value", "low", "high", "seeds"} <= set(table.columns)
 
 
 def test_one_run_alone_can_be_drawn(data, smoke_specs, monkeypatch, tmp_path):
@@ -112,13 +135,6 @@ def test_promise_and_measurement_stand_side_by_side(data, smoke_specs):
     app.run()
     assert not app.exception
     assert said(app, "For a patient with")
-
-
-def test_where_nothing_was_trained_nothing_is_counted_nor_measured(data):
-    app = opened(at="2")
-    assert "on average at most 89 are right" in said(app, "Of 100 attackers"), "the promise holds for any training"
-    assert said(app, "Nothing was measured: no model was trained at this ε")
-    assert not any("By this run's exact accounting" in element.value for element in app.markdown)
 
 
 def test_the_readers_limits_decide_and_are_told_with_their_worse_end(data, smoke_specs):
@@ -166,7 +182,9 @@ def test_drawing_it_needs_no_torch():
     code = (
         "import sys; import core.evaluation.sweep.tradeoff, core.evaluation.sweep.sweeps, core.runs.queries,"
         "pages.parts.jobs.monitor, pages.parts.tradeoff.charts, pages.parts.tradeoff.sentences,"
-        "pages.parts.tradeoff.odds_view, pages.parts.tradeoff.what_if;"
+        "pages.parts.tradeoff.odds_view, pages.parts.tradeoff.what_if, pages.parts.tradeoff.same_prompt,"
+        "pages.parts.tradeoff.sweep_choice, pages.parts.tradeoff.where_leaks_begin, pages.parts.tradeoff.three_models,"
+        "pages.parts.tradeoff.hospital_size, pages.parts.tradeoff.real_or_written, pages.parts.tradeoff.train_another;"
         "sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0  # noqa: S603

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from functools import partial
 
@@ -13,11 +14,13 @@ from core.runs.events import Status, append_event, write_status
 from core.runs.lock import held
 from core.runs.progress import Progress, progress_of
 from core.runs.store import DiskFull, Workspace
-from core.spec import CORPUS_PRESETS, PrivacySpec, RunSpec, VocabularySpec, recipe
+from core.spec import CORPUS_PRESETS, PrivacySpec, RiskLimit, RunSpec, VocabularySpec, recipe
 from core.training.accounting.gaussian import epsilon
+from core.training.accounting.risk import achieved
+from core.training.plan import plan
 from pages.parts.jobs.live_strips import MOST_POINTS, strips
 from pages.parts.jobs.sentences import stage_in_words, title
-from tests.pages.visit import visit
+from tests.pages.visit import said, visit
 
 opened = partial(visit, "train")
 
@@ -72,6 +75,45 @@ def test_a_run_says_whether_its_epsilon_is_promised_and_asks_for_secret_noise(da
     assert any("destroyed after training: ε is promised" in caption.value for caption in app.caption)
     app.button(key="train").click().run()
     assert not app.exception and asked[0].secret_noise and asked[0].privacy.noise_source == "secret"
+
+
+@pytest.mark.parametrize("unit", ["note", "patient"])
+def test_the_noise_follows_from_what_an_attacker_may_achieve(data, asked, unit):
+    app = opened(privacy="choose the risk", caught="10", **{"cohort": "tiny"})
+    assert not app.error, [error.value for error in app.error]
+    app.radio(key="unit").set_value(unit).run()
+    assert "accuses 1 of 100" in said(app) and f"at most 10 of 100 {unit}s" in said(app)
+    assert "secret noise only" in said(app)
+    assert any("μ = " in one.value and "less noise" in one.value for one in app.caption)
+    (chart,) = [json.loads(one.proto.spec) for one in app.get("plotly_chart")]
+    lines = {line["name"]: line for line in chart["data"]}
+    assert set(lines) == {"what (ε, δ) alone allows", "this training", "blind guessing", "the limit"}
+    assert (lines["the limit"]["x"], lines["the limit"]["y"]) == ([1.0], [10.0])
+    app.button(key="train").click().run()
+    assert not app.exception
+    (spec,) = asked
+    assert spec.privacy.risk_limit == RiskLimit(caught=0.1, accused=0.01) and spec.privacy.unit == unit
+    notes = Workspace(data, shared=()).corpus(CORPUS_PRESETS["smoke"]).training_notes(spec.note_cap)
+    planned = plan(spec.privacy, spec.training, notes=len(notes), patients=notes["patient_id"].nunique()).mechanism
+    assert 0.0995 < achieved(spec.privacy.risk_limit, [planned]) <= 0.1
+    assert figures(app)["noise σ"] == f"{planned.noise_multiplier:.3g}"
+    weaker = app.select_slider(key="caught").set_value("20").run()
+    assert float(figures(weaker)["noise σ"]) < planned.noise_multiplier
+
+
+def test_right_guesses_can_be_limited_and_more_epochs_need_more_noise(data):
+    app = opened(privacy="choose the risk", limit="right guesses", right="70", cohort="tiny")
+    assert "at most 70 are right (50 by tossing a coin)" in said(app) and len(app.get("plotly_chart")) == 1
+    before = float(figures(app)["noise σ"])
+    (epochs,) = [knob for knob in app.number_input if knob.label == "Epochs"]
+    epochs.set_value(3 * epochs.value).run()
+    assert float(figures(app)["noise σ"]) > before
+
+
+def test_a_limit_below_blind_guessing_is_a_sentence(data, asked):
+    app = opened(privacy="choose the risk", cohort="tiny")
+    app.number_input(key="accused").set_value(7.0).run()
+    assert not app.exception and any("blind guessing" in error.value for error in app.error) and not asked
 
 
 def test_training_submits_what_the_knobs_say(data, asked):

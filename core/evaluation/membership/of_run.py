@@ -1,0 +1,47 @@
+"""Membership figures of a run, whichever tables it has: its scores, or the figures kept by a run with figures only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pandas as pd
+
+from core.attacks.membership.decision import LOSS
+from core.evaluation.membership.best_attack import LEVEL, decisions
+from core.evaluation.membership.strongest_attack import Strongest, scores_of, strongest
+from core.evaluation.stats.bootstrap import Interval
+from core.runs.audits import StoredAudit
+from core.runs.run import Run
+from core.spec import Unit
+
+# Rows of the table `membership` with each measure of `core.evaluation.membership.strongest_attack`: rule and metric.
+_ROWS: Mapping[str, tuple[str, str]] = {
+    "auc": ("", "auc"),
+    "members_caught": ("ROC 10 %", "true_positive_rate"),
+    "privacy_leakage": ("own", "privacy_leakage"),
+}
+
+
+def strongest_on(run: Run, audit: StoredAudit, measure: str) -> Strongest | None:
+    """The strongest attack on a run by patient; with figures only, its quick audit's loss attack."""
+    return stored(run, measure) if run.figures_only else strongest(scores_of(run, audit), measure)
+
+
+def decisions_on(run: Run, audit: StoredAudit, unit: Unit) -> pd.DataFrame:
+    """`core.evaluation.membership.best_attack.decisions` of a run."""
+    if run.figures_only:
+        return decisions(run.table("membership"), pd.DataFrame(), unit, seed=run.spec.audit.seed)
+    return decisions(audit.table("membership"), run.table("scores"), unit, seed=run.spec.audit.seed)
+
+
+def stored(run: Run, measure: str, unit: Unit = "patient") -> Strongest | None:
+    """A measure of the loss attack that a run with figures only kept; None if it could not be computed."""
+    rule, metric = _ROWS[measure]
+    rows = run.table("membership")
+    rows = rows[(rows["level"] == LEVEL[unit]) & (rows["length"] == "all") & (rows["rule"] == rule)]
+    rows = rows[(rows["metric"] == metric) & rows["value"].notna()]
+    if rows.empty:
+        return None
+    row = rows.iloc[0]
+    found = Interval(float(row["value"]), float(row["low"]), float(row["high"]))
+    return Strongest(LOSS, found, 1, int(row["n"]))

@@ -1,0 +1,30 @@
+"""What two models that are compared differ in, besides privacy, in a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from core.runs.run import Run
+
+LOOK = "The page ε trade-off compares both with the same training without noise, where that was run."
+
+
+def differences(runs: Sequence[Run]) -> str:
+    """How the trainings of a private and an unconstrained run differ besides noise; empty for any other pair.
+
+    Their recipes differ, so what separates the two models is not privacy alone.
+    """
+    private = next((run for run in runs if run.spec.privacy.private), None)
+    plain = next((run for run in runs if not run.spec.privacy.private and not run.spec.is_base), None)
+    if private is None or plain is None or plain.spec.training.clip_norm is not None:
+        return ""
+    return (
+        f"The two trainings differ in more than noise: with privacy {trained(private)}, every gradient clipped; "
+        f"without privacy {trained(plain)}, nothing clipped."
+    )
+
+
+def trained(run: Run) -> str:
+    """`4 epochs, batch 256`."""
+    training = run.spec.training
+    return f"{training.epochs:g} epoch{'' if training.epochs == 1 else 's'}, batch {training.batch_size:,}"

@@ -1,0 +1,68 @@
+"""The ε slider: it stops only at measured ε. A click on a marker in the charts moves it, too."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+
+import streamlit as st
+
+from pages.parts.common.query_params import KEEP
+from pages.parts.tradeoff.charts import epsilon_label
+
+KEY, CLICKED, ASKED = "at", "clicked", "asked_epsilon"
+LABEL = "ε: ← more private · more useful →"
+
+
+def choose(measured: Iterable[float]) -> float:
+    """The slider over the measured ε of a curve. It starts at 8, or at the measured ε that is nearest to it.
+
+    A link or another curve may ask for an ε that this curve lacks: the slider then goes to the nearest measured one
+    and says so.
+    """
+    options = {epsilon_label(epsilon): epsilon for epsilon in sorted(set(measured))}
+    if len(options) == 1:
+        label, epsilon = next(iter(options.items()))
+        st.markdown(f"**ε = {label}**, the only one that was measured")
+        return epsilon
+    clicked = st.session_state.pop(CLICKED, None)
+    asked = clicked or st.session_state.get(KEY) or st.query_params.get(KEY)
+    if asked not in options:
+        wanted = _number(asked)
+        st.session_state[KEY] = nearest(options, 8.0 if wanted is None else wanted)
+        st.session_state[ASKED] = None if wanted is None else (asked, st.session_state[KEY])
+    elif clicked:
+        st.session_state[KEY] = clicked
+    chosen = st.select_slider(LABEL, list(options), key=KEY, **KEEP)
+    _say_moved(chosen)
+    return options[chosen]
+
+
+def nearest(options: Mapping[str, float], wanted: float) -> str:
+    """The option nearest to an ε on a log axis; ∞ only if it is wanted or the only one."""
+
+    def distance(label: str) -> float:
+        epsilon = options[label]
+        if math.isinf(wanted):
+            return -epsilon  # ∞ itself, else the largest
+        return math.inf if math.isinf(epsilon) else abs(math.log(epsilon / wanted))
+
+    return min(options, key=distance)
+
+
+def _say_moved(chosen: str) -> None:
+    """While the slider is where an unmeasured ε led it, say that."""
+    asked = st.session_state.get(ASKED)
+    if asked is not None and asked[1] == chosen:
+        st.caption(f"ε = {asked[0]} was not measured on these runs. The nearest measured ε is {chosen}.")
+    elif asked is not None:
+        st.session_state[ASKED] = None
+
+
+def _number(text: object) -> float | None:
+    """The ε that a link asks for; None if it is no number above 0."""
+    try:
+        wanted = math.inf if text == "∞" else float(str(text))
+    except ValueError:
+        return None
+    return wanted if wanted > 0 else None

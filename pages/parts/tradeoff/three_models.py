@@ -1,0 +1,145 @@
+"""What noise, clipping and training less cost and save: the private run beside its controls at one ε."""
+
+from __future__ import annotations
+
+import html
+from functools import partial
+
+import pandas as pd
+import streamlit as st
+
+from core.evaluation.sweep import beside
+from core.evaluation.sweep.beside import BITS, NAMES, PATIENT_AUC
+from core.evaluation.wording import percent
+from pages.parts.common import chart_style
+from pages.parts.common.data_table import data_table
+from pages.parts.pickers.comparison import trained
+from pages.parts.session import owner, resources
+from pages.parts.tradeoff.charts import epsilon_label
+from pages.parts.tradeoff.models import Models, metrics_of
+
+NAMED_PATIENTS, AUC = "full_name_patients", "auc_loss"
+COLOURS = {
+    beside.BASE: chart_style.CONTROL,
+    beside.PRIVATE: chart_style.PRIVATE,
+    beside.NOISELESS: chart_style.OKABE_ITO["orange"],
+    beside.PLAIN: chart_style.RISK,
+}
+MISSING = (
+    "The same training without noise was not run at this ε. So nothing here tells what noise costs from what clipping, "
+    "larger batches and fewer steps cost."
+)
+
+
+def show(epsilon: float, models: Models) -> None:
+    """The comparison at ε: which models, what each leaks, how useful each is; at ∞ there is no private run."""
+    st.subheader("What do noise, clipping and training less cost and save?", anchor=False)
+    named = models.named()
+    st.markdown("\n".join(f"- **{_heading(name, epsilon)}**: {_about(name, models)}." for name in named))
+    if models.private and not models.noiseless:
+        st.caption(MISSING)
+    if not models.private:
+        st.caption("Move the slider to an ε to see a private run and its controls.")
+    figures = _figures(str(owner.workspace().root), tuple(named.items()))
+    chosen = _measures(figures)
+    st.html(table_html(figures, chosen, epsilon))
+    said = cost_sentence(figures, chosen, epsilon)
+    if said:
+        st.markdown(said)
+    st.caption(
+        "Below each figure: its 95\u00a0% interval, and its control, the same count on patients that the model never "
+        "saw (canaries never planted). A blind guess has an AUC of 0.5 and 1.4 bits of exposure. Bits per character "
+        "compare models with different tokenizers; lower is more useful."
+    )
+    data_table(_table(figures, chosen), name="three-models")
+
+
+@resources.cached_data(max_entries=100, show_spinner="Comparing the models …")
+def _figures(root: str, named: tuple[tuple[str, tuple[str, ...]], ...]) -> pd.DataFrame:
+    models = dict(named)
+    return beside.beside(metrics_of([run_id for run_ids in models.values() for run_id in run_ids]), models)
+
+
+def _heading(name: str, epsilon: float) -> str:
+    if name == beside.PRIVATE:
+        return f"Private run, ε = {epsilon_label(epsilon)}"
+    return name[0].upper() + name[1:]
+
+
+def _about(name: str, models: Models) -> str:
+    """What a model is, with the steps and batch of its first run."""
+    runs = dict(zip(beside.MODELS, ([models.base], models.private, models.noiseless, models.plain), strict=True))[name]
+    run = runs[0]
+    recipe = "" if run is None or name == beside.BASE else f" ({trained(run)})"
+    return f"{beside.ABOUT[name]}{recipe}"
+
+
+def _measures(figures: pd.DataFrame) -> list[tuple[str, str]]:
+    """(metric, label) of what is drawn: names, membership by note and by patient, canaries, bits per character."""
+    there = set(figures.loc[figures["arm"] == "run", "metric"])
+    exposure = max((one for one in there if one.startswith("exposure:")), key=_copies, default="")
+    names = (NAMES, "texts with a full name") if NAMES in there else (NAMED_PATIENTS, "patients by full name")
+    wanted = [
+        names,
+        (AUC, "AUC, note"),
+        (PATIENT_AUC, "AUC, patient"),
+        (exposure, f"canaries, bits ({_copies(exposure)} copies)" if exposure else ""),
+        (BITS, "bits per character"),
+    ]
+    return [(metric, label) for metric, label in wanted if metric in there]
+
+
+def _copies(metric: str) -> int:
+    return int(metric.partition(":")[2] or 0)
+
+
+def table_html(figures: pd.DataFrame, chosen: list[tuple[str, str]], epsilon: float) -> str:
+    """A row a model and a column a figure: the value, below it the interval and the control."""
+    head = "".join(f"<th>{html.escape(label)}</th>" for _, label in chosen)
+    rows = []
+    for model in dict.fromkeys(figures["model"]):
+        own = figures[figures["model"] == model].set_index(["metric", "arm"])
+        cells = "".join(f"<td>{_cell(own, metric)}</td>" for metric, _ in chosen)
+        style = f"border-left: 5px solid {COLOURS[model]}; padding-left: 0.6em"
+        rows.append(f'<tr><th style="{style}">{html.escape(_heading(model, epsilon))}</th>{cells}</tr>')
+    return f'<div class="scrolled"><table class="tally"><tr><th></th>{head}</tr>{"".join(rows)}</table></div>'
+
+
+def _cell(own: pd.DataFrame, metric: str) -> str:
+    """One figure as HTML: its value in bold, its 95 % interval, and its control on people the model never saw."""
+    if (metric, "run") not in own.index:
+        return "not measured"
+    now, number = own.loc[(metric, "run")], partial(_number, metric)
+    lines = [f"<b>{html.escape(number(now['value']))}</b>"]
+    if now["low"] == now["low"]:
+        lines.append(f"{html.escape(number(now['low']))} to {html.escape(number(now['high']))}")
+    if (metric, "heldout") in own.index:
+        lines.append(f"control {html.escape(number(own.loc[(metric, 'heldout'), 'value']))}")
+    return "<br>".join(lines)
+
+
+def _share(metric: str) -> bool:
+    return metric in (NAMES, NAMED_PATIENTS)
+
+
+def _number(metric: str, value: float) -> str:
+    return percent(value) if _share(metric) else f"{value:.2f}"
+
+
+def cost_sentence(figures: pd.DataFrame, chosen: list[tuple[str, str]], epsilon: float) -> str:
+    """What clipping and fewer steps cost in bits per character, and what noise costs beyond; empty without both."""
+    rows = figures[(figures["arm"] == "run") & (figures["metric"] == BITS)].set_index("model")["value"]
+    if not {beside.PRIVATE, beside.NOISELESS, beside.PLAIN} <= set(rows.index):
+        return ""
+    trained, noise = rows[beside.NOISELESS] - rows[beside.PLAIN], rows[beside.PRIVATE] - rows[beside.NOISELESS]
+    return (
+        f"In bits per character, clipping, larger batches and fewer steps cost **{trained:.2f}**, and the noise of "
+        f"ε = {epsilon_label(epsilon)} costs **{noise:.2f}** more."
+    )
+
+
+def _table(figures: pd.DataFrame, chosen: list[tuple[str, str]]) -> pd.DataFrame:
+    rows = figures[figures["metric"].isin([metric for metric, _ in chosen])]
+    return rows.assign(figure=rows["metric"].map(dict(chosen)))[
+        ["model", "figure", "arm", "value", "low", "high", "seeds", "interval"]
+    ]

@@ -1,0 +1,31 @@
+"""Train a run at an ε that was not measured, so that it becomes a point of the curve."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from core.evaluation.sweep.sweeps import Sweep
+from pages.parts.common import shell
+from pages.parts.jobs import monitor
+from pages.parts.session import owner
+from pages.parts.tradeoff.charts import epsilon_label
+
+
+def show(sweep: Sweep) -> None:
+    """A fold with an ε to type, or without privacy, and a button that queues the run."""
+    with st.expander("Measure another ε", key="train-fold", on_change="rerun") as box:
+        if not box.open:
+            return
+        st.markdown("The slider stops at measured ε only. Train a run at another ε to add a point to the curve.")
+        with st.container(horizontal=True, vertical_alignment="bottom"):
+            plain = st.checkbox("without privacy", key="train-plain")
+            epsilon = st.number_input("ε", 0.01, 1e6, 2.0, format="%g", key="train-epsilon", disabled=plain, width=160)
+            spec = sweep.spec(None if plain else float(epsilon))
+            label = "Train without privacy" if plain else f"Train ε = {epsilon_label(float(epsilon))}"
+            there = owner.workspace().find(spec) is not None
+            pressed = st.button(label, icon=":material/model_training:", key="train-this", disabled=there)
+            shell.link("train", "Watch the queue", icon=":material/visibility:")
+        if there:
+            st.caption("This run exists already: move the slider to it.")
+        elif pressed and monitor.submit(spec):
+            st.success("The run is in the queue. This page shows it when it is done.", icon=":material/check:")

@@ -1,0 +1,110 @@
+"""Where leaks begin: for each attack the measured ε between which its figure rises off its control."""
+
+from __future__ import annotations
+
+import math
+
+import pandas as pd
+import plotly.graph_objects as go
+import streamlit as st
+
+from core.evaluation.sweep.sweeps import Sweep
+from core.evaluation.sweep.tradeoff import points
+from core.evaluation.sweep.waking import Waking, wakings
+from pages.parts.common import chart_style
+from pages.parts.common.data_table import data_table
+from pages.parts.session import owner, resources
+from pages.parts.tradeoff.charts import EpsilonAxis, epsilon_label
+from pages.parts.tradeoff.models import curve_runs, metrics_of
+
+
+def show(sweep: Sweep) -> None:
+    """A sentence and a bar for each attack; nothing without a measured finite ε."""
+    run_ids = curve_runs(sweep)
+    found, epsilons = _found(str(owner.workspace().root), run_ids)
+    if not found:
+        return
+    st.subheader("Where do leaks begin?", anchor=False)
+    st.markdown(
+        "\n".join(f"- **{one.attack.name[0].upper()}{one.attack.name[1:]}**: {one.sentence()}." for one in found)
+    )
+    chart_style.show(_chart(found, epsilons), key="begins", alt=_alt(found))
+    st.caption(
+        "A leak begins at the smallest measured ε from which on the figure's 95\u00a0% interval lies above its "
+        "control's, at every larger measured ε too. Bars cover the range between the last ε without and the first with "
+        "the leak: nothing is known inside. “Not up to” says what these attacks found on these runs; a better attack "
+        "may find more. By chance alone, each attack has at most 2.5\u00a0% to be called a leak somewhere."
+    )
+    data_table(_table(found), name="where-leaks-begin")
+
+
+@resources.cached_data(max_entries=50, show_spinner="Looking for where leaks begin …")
+def _found(root: str, run_ids: tuple[str, ...]) -> tuple[list[Waking], list[float]]:
+    curves = points(metrics_of(run_ids))
+    return wakings(curves), sorted(set(curves["epsilon"]))
+
+
+def _chart(found: list[Waking], epsilons: list[float]) -> go.Figure:
+    """One row an attack: dots at the measured ε, filled from where it leaks on; the bar is where it begins."""
+    axis, figure = EpsilonAxis(epsilons), go.Figure()
+    for one in found:
+        low, high = one.interval
+        leaks = [epsilon for epsilon in epsilons if _leaks(one, epsilon)]
+        quiet = [e for e in epsilons if e not in leaks and not (math.isinf(e) and one.plain is None)]
+        if leaks:
+            left = axis.low / 2 if low == 0.0 else low
+            right = high if math.isfinite(high) else math.inf
+            figure.add_scatter(
+                x=[math.log10(left) if low == 0.0 else axis.place(left), axis.place(right)],
+                y=[one.attack.name] * 2,
+                mode="lines",
+                line={"color": chart_style.OKABE_ITO["yellow"], "width": 16},
+                showlegend=False,
+                hovertemplate=f"{one.sentence()}<extra>begins</extra>",
+            )
+        for some, colour, symbol, name in (
+            (quiet, chart_style.CONTROL, "circle-open", "like its control"),
+            (leaks, chart_style.RISK, "circle", "above its control"),
+        ):
+            figure.add_scatter(
+                x=[axis.place(epsilon) for epsilon in some],
+                y=[one.attack.name] * len(some),
+                mode="markers",
+                name=name,
+                legendgroup=name,
+                showlegend=False,
+                marker={"color": colour, "symbol": symbol, "size": 13, "line": {"width": 2}},
+                customdata=[epsilon_label(epsilon) for epsilon in some],
+                hovertemplate=f"ε = %{{customdata}}: {name}<extra></extra>",
+            )
+    for name, colour, symbol in (
+        ("like its control", chart_style.CONTROL, "circle-open"),
+        ("above its control", chart_style.RISK, "circle"),
+        ("the leak begins", chart_style.OKABE_ITO["yellow"], "square"),
+    ):
+        marker = {"color": colour, "symbol": symbol, "size": 13, "line": {"width": 2}}
+        figure.add_scatter(x=[None], y=[None], mode="markers", name=name, marker=marker)
+    figure.update_xaxes(**axis.layout, title="ε")
+    figure.update_yaxes(categoryorder="array", categoryarray=[one.attack.name for one in found][::-1], automargin=True)
+    figure.update_layout(
+        height=120 + 40 * len(found),
+        margin={"l": 0, "r": 10, "t": 10, "b": 0},
+        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
+    )
+    return figure
+
+
+def _leaks(one: Waking, epsilon: float) -> bool:
+    if math.isinf(epsilon):
+        return bool(one.plain)
+    return one.epsilon is not None and epsilon >= one.epsilon
+
+
+def _alt(found: list[Waking]) -> str:
+    return ". ".join(f"{one.attack.name}: {one.sentence()}" for one in found)
+
+
+def _table(found: list[Waking]) -> pd.DataFrame:
+    rows = [(one.attack.name, one.metric, one.sentence(), *one.interval, one.largest, one.plain) for one in found]
+    columns = ["attack", "figure", "begins", "after ε", "at ε", "largest measured ε", "leaks without privacy"]
+    return pd.DataFrame(rows, columns=columns)

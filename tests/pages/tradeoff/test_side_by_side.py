@@ -1,0 +1,168 @@
+"""ε trade-off: the same prompt at every ε, the models beside a private run, sizes, and the reader's test."""
+
+from __future__ import annotations
+
+import html
+import re
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from core.evaluation.sweep import beside, sweeps
+from core.evaluation.sweep.sweeps import sweeps_of
+from core.runs.store import Workspace
+from core.spec import RunSpec
+from pages.parts.tradeoff.real_or_written import REAL_NOTES, STATE
+from pages.parts.tradeoff.same_prompt import NOT_KEPT
+from tests.pages.visit import said, visit
+
+WORSE = {"clipped": 80.0, "large": 60.0}  # perplexities of the runs that are copied
+
+
+def copy(data: Path, spec: RunSpec, copied: RunSpec, perplexity: float | None = None) -> None:
+    """A finished run: the files of `copied` under `spec`, perhaps with another perplexity on held-out notes."""
+    folder = data / "runs" / spec.run_id
+    shutil.copytree(data / "runs" / copied.run_id, folder)
+    (folder / "spec.json").write_text(spec.model_dump_json())
+    if not spec.privacy.private:
+        (folder / "privacy.json").unlink(missing_ok=True)
+    if perplexity is not None:
+        path = folder / "tables" / "metrics.parquet"
+        table = pd.read_parquet(path)
+        own = (table["metric"] == "perplexity_heldout") & (table["arm"] == "run")
+        table.loc[own, ["value", "low", "high"]] = [perplexity, perplexity - 1, perplexity + 1]
+        table.to_parquet(path)
+
+
+@pytest.fixture
+def compared(monkeypatch, smoke_workspace, smoke_specs, tmp_path) -> Path:
+    """The smoke runs, the private one's control without noise, and the same curve of a hospital twice as large."""
+    data = tmp_path / "data"
+    shutil.copytree(smoke_workspace, data)
+    monkeypatch.setenv("PHILAB_DATA", str(data))
+    copy(data, smoke_specs["dp"].clipped_spec(), smoke_specs["dp"], WORSE["clipped"])
+    for name in ("base", "plain", "dp"):
+        spec = smoke_specs[name]
+        corpus = spec.corpus.model_copy(update={"patients": 2 * spec.corpus.patients})
+        larger = spec.model_copy(update={"corpus": corpus})
+        copy(data, larger, spec, WORSE["large"] if name == "dp" else None)
+    return data
+
+
+def texts(app) -> list[str]:
+    """Every block of generated text on the page, as HTML."""
+    return [element.value for element in app.html if 'class="phi-text"' in element.value]
+
+
+def stored(data: Path, spec: RunSpec, prompt: str, attempt: int) -> str:
+    rows = Workspace(data, shared=()).run(spec.run_id).table("generations")
+    return rows[rows["prompt"] == prompt]["text"].iloc[attempt - 1]
+
+
+def shows(block: str, text: str) -> bool:
+    """Whether a block of HTML holds a text, whatever is marked in it."""
+    plain = html.unescape(re.sub(r"<b>.*?</b>|<[^>]+>", "", block))
+    return " ".join(plain.split()).endswith(" ".join(text.split()))
+
+
+def test_the_stored_text_follows_the_slider_the_prompt_and_the_attempt(data, smoke_specs):
+    app = visit("tradeoff", at="8")
+    base, private, plain = (smoke_specs[name] for name in ("base", "dp", "plain"))
+    for attempt, prompt in ((1, "Patient:"), (2, "Re:")):
+        app.selectbox(key="prompt").set_value(prompt).run()
+        app.number_input(key="attempt").set_value(attempt).run()
+        assert not app.exception
+        found = texts(app)
+        assert len(found) == 3
+        for block, spec in zip(found, (base, private, plain), strict=True):
+            assert shows(block, stored(data, spec, prompt, attempt))
+    app.select_slider(key="at").set_value("∞").run()
+    assert len(texts(app)) == 2, "the public base and the unconstrained model"
+
+
+def test_a_text_is_escaped_and_its_leaks_are_marked(compared, smoke_specs):
+    folder = compared / "runs" / smoke_specs["dp"].run_id / "tables"
+    generations, hits = (pd.read_parquet(folder / f"{name}.parquet") for name in ("generations", "hits"))
+    first = generations["prompt_id"] == 1
+    number = int(generations.loc[first, "generation_id"].iloc[0])
+    generations.loc[generations["generation_id"] == number, "text"] = " <b>Ann Lee</b> <script>x</script>"
+    hit = {"generation_id": number, "start": 4, "end": 11, "field": "full_name", "value": "Ann Lee", "kind": "leak"}
+    hits = pd.concat([hits, pd.DataFrame([{**hit, "patient_id": "P0001", "split": "member", "rule": "value"}])])
+    generations.to_parquet(folder / "generations.parquet")
+    hits.astype(pd.read_parquet(folder / "hits.parquet").dtypes).to_parquet(folder / "hits.parquet")
+    block = texts(visit("tradeoff", at="8"))[1]
+    assert "<script>" not in block and "&lt;script&gt;" in block
+    assert '<mark class="phi phi-leak">Ann Lee<b>leak: full name of patient P0001</b></mark>' in block
+
+
+def test_a_run_without_texts_says_so(compared, smoke_specs):
+    folder = compared / "runs" / smoke_specs["dp"].run_id / "tables"
+    pd.read_parquet(folder / "generations.parquet").iloc[:0].to_parquet(folder / "generations.parquet")
+    app = visit("tradeoff", at="8")
+    assert NOT_KEPT in [one.value for one in app.caption]
+
+
+def test_three_models_stand_beside_each_other_and_their_costs_add_up(compared, smoke_specs):
+    app = visit("tradeoff", at="8")
+    words = said(app)
+    for model in ("Public base model", "Private run, ε = 8", "Same training without noise", "Unconstrained"):
+        assert f"- **{model}**: " in words
+    table = next(frame.value for frame in app.dataframe if "model" in frame.value)
+    bits = table[(table["figure"] == "bits per character") & (table["arm"] == "run")].set_index("model")["value"]
+    assert bits[beside.BASE] > 0 and set(bits.index) == set(beside.MODELS)
+    trained, noise = bits[beside.NOISELESS] - bits[beside.PLAIN], bits[beside.PRIVATE] - bits[beside.NOISELESS]
+    assert f"cost **{trained:.2f}**" in words and f"costs **{noise:.2f}** more" in words
+    perplexity = Workspace(compared, shared=()).run(smoke_specs["plain"].run_id).metrics
+    own = perplexity[(perplexity["metric"] == "perplexity_heldout") & (perplexity["arm"] == "run")]["value"].iloc[0]
+    assert f"no privacy {own:.1f}" in words, "the control without noise is no point of the curve"
+
+
+def test_without_the_control_nothing_is_said_about_the_price_of_noise(data):
+    app = visit("tradeoff", at="8")
+    assert any("without noise was not run at this ε" in one.value for one in app.caption)
+    assert "In bits per character, clipping" not in said(app)
+
+
+def test_the_size_of_the_hospital_is_chosen_and_what_it_buys_is_said(compared, smoke_specs):
+    app = visit("tradeoff", at="8")
+    notes = smoke_specs["dp"].corpus.training_notes
+    assert f"From about {notes} to about {2 * notes} notes at ε = 8: from " in said(app).replace("**", "")
+    assert "bits per character, and from" in said(app)
+    app.segmented_control(key="hospital-gpt2").set_value(2 * notes).run()
+    assert not app.exception
+    assert "perplexity 60.0" in said(app)
+
+
+def test_where_leaks_begin_is_said_for_every_attack(data, smoke_specs):
+    words = said(visit("tradeoff", at="8"))
+    for attack in ("Full names", "Membership by note", "Membership by patient"):
+        assert f"- **{attack}**: " in words
+    canaries = Workspace(data, shared=()).run(smoke_specs["dp"].run_id).metrics
+    planted = canaries["metric"].str.startswith("exposure:") & (canaries["arm"] == "run")
+    assert ("- **Canaries**: " in words) == planted.any()
+
+
+def test_eight_pairs_are_answered_and_scored(data):
+    app = visit("tradeoff", view="Real or written?")
+    answered = 0
+    while any(button.key == "reader-0" for button in app.button):
+        app.button(key="reader-0").click().run()
+        assert not app.exception
+        answered += 1
+        assert answered <= 8
+    (answers,) = [one for one in app.session_state[STATE].values() if one]
+    assert len(answers) == answered
+    assert f"You found the model's text in {sum(answers)} of {answered} pairs" in [one.value for one in app.subheader]
+    assert f"Guessing gets {answered / 2:g} of {answered} on average" in said(app) and "95\u00a0% interval" in said(app)
+
+
+def test_real_notes_are_never_shown_in_the_test(data, monkeypatch, smoke_specs):
+    spec = smoke_specs["dp"].corpus.model_copy(update={"imported": "0123456789abcdef"})
+    found = sweeps_of(Workspace(data, shared=()).runs())
+    imported = [replace(one, corpus=spec) for one in found]
+    monkeypatch.setattr(sweeps, "sweeps_of", lambda runs: imported)
+    app = visit("tradeoff", view="Real or written?")
+    assert [one.value for one in app.info] == [REAL_NOTES] and not texts(app)

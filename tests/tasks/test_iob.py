@@ -1,0 +1,48 @@
+"""Labelled sentences from files: read, refused, and scored, on a text of our own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from core.pipeline.utility import entity_score
+from core.tasks.iob import read_iob, types_of
+from tests.tiny_models import tiny
+
+SENTENCE = "Ibuprofen\tB-Chemical\ncaused\tO\nacute\tB-Disease\nhives\tI-Disease\n.\tO\n"
+
+
+def test_sentences_are_read_with_their_words(tmp_path: Path):
+    path = tmp_path / "test.tsv"
+    path.write_text(f"{SENTENCE}\n\nHe\tO\nslept\tO\n", encoding="utf-8")
+    first, second = read_iob(path)
+    assert first.text == "Ibuprofen caused acute hives ." and second.unit == "1"
+    assert [first.text[start:end] for start, end in first.words] == ["Ibuprofen", "caused", "acute", "hives", "."]
+    assert first.tags == ("B-Chemical", "O", "B-Disease", "I-Disease", "O")
+    assert types_of([first, second]) == ("Chemical", "Disease")
+
+
+@pytest.mark.parametrize("line", ["word", "word\tX", "\tO", "word\tB-"])
+def test_what_is_no_token_with_a_tag_is_named(tmp_path: Path, line: str):
+    path = tmp_path / "train.tsv"
+    path.write_text(f"fine\tO\n{line}\n", encoding="utf-8")
+    with pytest.raises(ValueError, match="line 2"):
+        read_iob(path)
+    with pytest.raises(FileNotFoundError, match="does not exist"):
+        read_iob(tmp_path / "other.tsv")
+
+
+def test_a_head_learns_the_words_of_a_small_file(tmp_path: Path):
+    drugs, diseases = ("Ibuprofen", "Codeine", "Aspirin"), ("hives", "anemia", "colitis")
+    text = "\n".join(
+        f"{drug}\tB-Chemical\ncaused\tO\n{disease}\tB-Disease\n.\tO\n" for drug in drugs for disease in diseases
+    )
+    for name in ("train.tsv", "test.tsv"):
+        (tmp_path / name).write_text(text * 6, encoding="utf-8")
+    found = entity_score(tiny("distilbert", seed=0, spread=4.0), tmp_path, learned=54, judged=20)
+    assert found.f1.value > 0.9 and found.f1.low <= found.f1.value <= found.f1.high
+    assert (found.learned, found.judged, found.entities) == (54, 20, 40)
+    (tmp_path / "train.tsv").write_text("He\tO\n", encoding="utf-8")
+    with pytest.raises(ValueError, match="sentences with entities"):
+        entity_score(tiny("distilbert", seed=0), tmp_path)
