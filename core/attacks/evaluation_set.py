@@ -62,7 +62,7 @@ def evaluation_notes(target: Target, limit: int | None = None) -> pd.DataFrame:
 
 
 def _all_notes(target: Target) -> pd.DataFrame:
-    notes = target.corpus.evaluation_notes(target.spec.note_cap)
+    notes = target.corpus.evaluation_notes(target.spec.note_cap, target.spec.audit)
     keep = notes["split"].isin(SPLITS) & (notes["text"].str.len() > 0)
     keep &= (notes["split"] != "population") | ~notes["patient_id"].isin(reference_patients(target))
     notes = notes[keep]

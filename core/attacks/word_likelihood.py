@@ -32,7 +32,8 @@ def word_likelihoods(
     (`WORD_SHARE` of the note's words, at least one, drawn by `audit.seed`): their characters without white space, and
     their −log p (`core.models.likelihood.word_log_likelihoods`). All arms score the same words.
     """
-    notes = corpus.notes_of("heldout")
+    notes = corpus.evaluation_notes(None, audit)
+    notes = notes[notes["split"] == "heldout"].reset_index(drop=True)
     notes = notes[notes["text"].str.strip() != ""]
     rng = np.random.default_rng([audit.seed, _STREAM])
     notes = notes.iloc[np.sort(rng.permutation(len(notes))[:READ_NOTES])]

@@ -57,7 +57,7 @@ def _sweep(workspace: Workspace, model: str, corpus: str) -> Sweep:
     for sweep in settings(sweeps_of(workspace.runs())):
         if (sweep.corpus, sweep.model) == (cohort, start):
             return sweep
-    return Sweep(cohort, start, audit_spec(None), PrivacySpec(), None, None, ())
+    return Sweep(cohort, start, audit_spec(cohort, None), PrivacySpec(), None, None, ())
 
 
 def _train(compared: list[Defence], workspace: Workspace) -> None:

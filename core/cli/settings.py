@@ -21,8 +21,10 @@ from core.spec import (
     RunSpec,
     TrainingSpec,
     VocabularySpec,
+    audit_of,
     recipe,
 )
+from core.spec.recipes import USUAL_MASKS
 
 if TYPE_CHECKING:
     from core.corpus.tables import Corpus
@@ -161,14 +163,17 @@ def model_spec(kind: str, size: str, base: str) -> ModelSpec:
 
 
 def training_spec(
-    kind: ModelKind, privacy: PrivacySpec, epochs: int | None, seed: int, **changes: object
+    kind: ModelKind, privacy: PrivacySpec, corpus: CorpusSpec, epochs: int | None, seed: int, **changes: object
 ) -> TrainingSpec:
-    """The measured recipe for this kind of model, with the caller's changes."""
-    chosen = recipe(kind, privacy, seed=seed)
-    given = {"epochs": epochs, **changes}
-    return TrainingSpec(
-        **{**chosen.model_dump(), **{name: value for name, value in given.items() if value is not None}}
-    )
+    """The measured recipe for this kind of model, privacy and number of notes, with the caller's changes.
+
+    Usual masks (15 %, one of a note) are left out, however they were asked for: the same training has one id.
+    """
+    clipped = changes.get("clip_norm") is not None
+    chosen = recipe(kind, privacy, notes=corpus.training_notes, seed=seed, clipped=clipped)
+    given = {name: value for name, value in {"epochs": epochs, **changes}.items() if value is not None}
+    asked = {**chosen.model_dump(), **given}
+    return TrainingSpec(**{name: value for name, value in asked.items() if USUAL_MASKS.get(name) != value})
 
 
 def vocabulary_spec(epsilon: str | None, **options: object) -> VocabularySpec | None:
@@ -205,6 +210,7 @@ def fitting(spec: RunSpec, training_notes: int, batch_given: bool) -> RunSpec:
     return spec.model_copy(update={"training": smaller})
 
 
-def audit_spec(samples_per_prompt: int | None) -> AuditSpec:
-    """The quick audit in the requested size."""
-    return AuditSpec() if samples_per_prompt is None else AuditSpec(samples_per_prompt=samples_per_prompt)
+def audit_spec(corpus: CorpusSpec, samples_per_prompt: int | None) -> AuditSpec:
+    """The quick audit that is usual for the cohort, with the requested number of samples."""
+    given = {} if samples_per_prompt is None else {"samples_per_prompt": samples_per_prompt}
+    return AuditSpec(**{**audit_of(corpus).model_dump(), **given})

@@ -48,6 +48,14 @@ Batch = Annotated[
     int | None, typer.Option("--batch-size", help="Expected number of notes per step. Default: by the recipe.")
 ]
 Rate = Annotated[float | None, typer.Option("--learning-rate", help="Learning rate. Default: by the recipe.")]
+MaskShare = Annotated[
+    float | None,
+    typer.Option("--mask-share", help="DistilBERT, BERT: share of tokens hidden in training. Default: by the recipe."),
+]
+Masks = Annotated[
+    int | None,
+    typer.Option("--masks", help="DistilBERT, BERT: masks of a note averaged before clipping. Default: by the recipe."),
+]
 Catches = Annotated[
     float | None,
     typer.Option(
@@ -99,6 +107,15 @@ def train(
     epochs: Epochs = None,
     batch_size: Batch = None,
     learning_rate: Rate = None,
+    mask_share: MaskShare = None,
+    masks: Masks = None,
+    clip_norm: Annotated[
+        float | None,
+        typer.Option(
+            "--clip-norm",
+            help="Without ε: sample and clip to this norm as the private run of ε = 8 does, without noise or privacy.",
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the training.")] = 0,
     secret_noise: SecretNoise = False,
     vocabulary_epsilon: Annotated[
@@ -134,7 +151,10 @@ def train(
         public = model_spec(model, size, base)
 
         def settings(privacy: PrivacySpec) -> TrainingSpec:
-            return training_spec(public.kind, privacy, epochs, seed, batch_size=batch_size, learning_rate=learning_rate)
+            changes = {"batch_size": batch_size, "learning_rate": learning_rate, "clip_norm": clip_norm}
+            return training_spec(
+                public.kind, privacy, cohort, epochs, seed, mask_share=mask_share, masks=masks, **changes
+            )
 
         if limit is not None and noise_multiplier is None:
             privacy, training = held_limit(limit, given, settings, workspace.corpus(cohort, store=False), batch_size)
@@ -146,7 +166,7 @@ def train(
             model=public,
             privacy=privacy,
             training=training,
-            audit=audit_spec(samples_per_prompt),
+            audit=audit_spec(cohort, samples_per_prompt),
             vocabulary=vocabulary_spec(
                 vocabulary_epsilon,
                 delta=vocabulary_delta,
@@ -173,6 +193,15 @@ def sweep(
     secret_noise: SecretNoise = False,
     epochs: Epochs = None,
     batch_size: Batch = None,
+    mask_share: MaskShare = None,
+    masks: Masks = None,
+    clip_norm: Annotated[
+        float | None,
+        typer.Option(
+            "--clip-norm",
+            help="Clipping norm C of the private runs; beside each, also make the same training without its noise.",
+        ),
+    ] = None,
     samples_per_prompt: Samples = None,
     scheduler: Annotated[
         str | None, typer.Option(help="Address of a dask scheduler (tcp://host:port) that shares the data folder.")
@@ -185,20 +214,24 @@ def sweep(
         from core.runs.store import Workspace
 
         workspace = Workspace(data)
-        cohort, start, audit = (
-            stored_corpus(corpus, workspace),
-            model_spec(model, size, base),
-            audit_spec(samples_per_prompt),
-        )
+        cohort, start = stored_corpus(corpus, workspace), model_spec(model, size, base)
+        audit = audit_spec(cohort, samples_per_prompt)
         specs = []
         for value in [epsilon_value(part) for part in epsilon.split(",")]:
             source = noise_source(secret_noise, cohort, private=value is not None)
             privacy = PrivacySpec(
-                target_epsilon=value, delta=delta, unit=unit, accountant=accountant, noise_source=source
+                target_epsilon=value,
+                delta=delta,
+                max_grad_norm=clip_norm or 1.0,
+                unit=unit,
+                accountant=accountant,
+                noise_source=source,
             )
             for seed in range(seeds):
-                training = training_spec(start.kind, privacy, epochs, seed, batch_size=batch_size)
-                specs.append(RunSpec(corpus=cohort, model=start, privacy=privacy, training=training, audit=audit))
+                masking = {"mask_share": mask_share, "masks": masks}
+                training = training_spec(start.kind, privacy, cohort, epochs, seed, batch_size=batch_size, **masking)
+                spec = RunSpec(corpus=cohort, model=start, privacy=privacy, training=training, audit=audit)
+                specs += [spec, spec.clipped_spec()] if clip_norm is not None and privacy.private else [spec]
         specs = checked(workspace, specs, batch_given=batch_size is not None)
         make = (
             _by_scheduler(workspace, scheduler)

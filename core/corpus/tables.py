@@ -18,15 +18,19 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from core.common.files import create, make_folder, replace_text
 from core.phi.fields import FIELDS
-from core.spec import CorpusSpec
+from core.spec import AuditSpec, CorpusSpec
 
 Split = Literal["member", "heldout", "population", "canary"]
+
+JUDGED_SPLITS = ("member", "heldout")  # those that an attack tells apart
+_JUDGED_STREAM = 13  # of random numbers, for the choice of the patients that are judged
 
 SPAN = pa.struct([("start", pa.int32()), ("end", pa.int32()), ("field", pa.string())])
 
@@ -151,13 +155,32 @@ class Corpus:
         keep = notes.groupby("patient_id", sort=False).cumcount() < max_notes_per_patient
         return notes[keep].reset_index(drop=True)
 
-    def evaluation_notes(self, max_notes_per_patient: int | None) -> pd.DataFrame:
-        """All notes except those of members that were not trained on because of the cap (see `training_notes`)."""
-        if max_notes_per_patient is None:
-            return self.notes
-        trained = self.training_notes(max_notes_per_patient)["note_id"]
-        keep = (self.notes["split"] != "member") | self.notes["note_id"].isin(trained)
+    def evaluation_notes(self, max_notes_per_patient: int | None, audit: AuditSpec | None = None) -> pd.DataFrame:
+        """All notes except those of members that were not trained on because of the cap (see `training_notes`).
+
+        An audit that judges some patients alone (`AuditSpec.patients`) also leaves out the other members' and held-out
+        patients' notes.
+        """
+        keep = pd.Series(True, index=self.notes.index)
+        if max_notes_per_patient is not None:
+            trained = self.training_notes(max_notes_per_patient)["note_id"]
+            keep &= (self.notes["split"] != "member") | self.notes["note_id"].isin(trained)
+        if audit is not None and audit.patients is not None:
+            kept = self.judged_patients(audit)
+            keep &= ~self.notes["split"].isin(JUDGED_SPLITS) | self.notes["patient_id"].isin(kept)
         return self.notes if keep.all() else self.notes[keep]
+
+    def judged_patients(self, audit: AuditSpec) -> frozenset[str]:
+        """Ids of the members and held-out patients whose notes this audit judges, at most `audit.patients` of each.
+
+        They are drawn by the audit's seed from the cohort alone, so all runs of a cohort are judged on the same ones.
+        """
+        chosen: set[str] = set()
+        for number, split in enumerate(JUDGED_SPLITS):
+            ids = np.sort(self.notes.loc[self.notes["split"] == split, "patient_id"].unique().astype(object))
+            order = np.random.default_rng([audit.seed, _JUDGED_STREAM, number]).permutation(len(ids))
+            chosen |= set(ids[order[: audit.patients]])
+        return frozenset(chosen)
 
     def _frames(self) -> dict[str, tuple[pd.DataFrame, pa.Schema]]:
         """The tables by name with their schemas; an empty one of diagnoses is left out."""

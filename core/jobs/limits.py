@@ -124,7 +124,7 @@ def run_minutes(spec: RunSpec) -> float:
     """A rough estimate of the minutes that a run takes, for limits only."""
     notes, size = training_notes(spec), SIZES[spec.model.size]
     every = (spec.corpus.patients + spec.corpus.population) * spec.corpus.notes_per_patient
-    training = notes * spec.training.epochs * NOTE_SECONDS
+    training = notes * spec.training.epochs * (spec.training.masks or 1) * NOTE_SECONDS
     generation = START_SECONDS * spec.audit.samples_per_prompt / 100
     return size * (training + 2 * every * SCORE_SECONDS + generation) / 60
 

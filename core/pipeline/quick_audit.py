@@ -72,7 +72,7 @@ def _score(lm: LanguageModel, corpus: Corpus, spec: RunSpec, report: Progress, s
     """Scores of members' notes and of others. Notes beyond the cap were not trained on and are left out."""
     from core.attacks.membership.scores import loss_scores, public_scores
 
-    notes = corpus.evaluation_notes(spec.note_cap)
+    notes = corpus.evaluation_notes(spec.note_cap, spec.audit)
     return (pd.concat([loss_scores(lm, notes, spec.audit, on_progress=report), public_scores(lm, spec.audit)]),)
 
 

@@ -43,6 +43,9 @@ def refresh(run: Run, workspace: Workspace) -> Refreshed:
     if run.shipped and stored < now:
         told = f"It came with the software and is read-only: its figures stay those of version {stored}."
         return Refreshed(run.id, "read-only", stored, told)
+    if run.figures_only and stored < now:
+        told = f"It has figures only, so they cannot be computed again: they stay those of version {stored}."
+        return Refreshed(run.id, "read-only", stored, told)
     made = []
     try:
         if not run.shipped and (stored < now or differing(run.folder)):

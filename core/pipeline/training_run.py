@@ -37,37 +37,54 @@ if TYPE_CHECKING:
 EventListener = Callable[[dict[str, Any]], None]
 
 
+class RunBusy(Exception):
+    """Another process is making this run. The message is a sentence."""
+
+
 def execute(
     spec: RunSpec,
     workspace: Workspace,
     *,
+    wait: bool = True,
     on_event: EventListener | None = None,
     should_stop: Callable[[], bool] | None = None,
 ) -> Run:
-    """Make the run of `spec`, or return it at once if it exists. Its base control is made as well if it is missing.
+    """Make the run of `spec`, or return it at once if it exists with all its tables.
+
+    Its base control is made as well if it is missing.
 
     Resumes from the work folder of an interrupted run. If another process is making the same run, waits for it.
 
     Args:
         spec: Everything that determines the run.
         workspace: Where runs are stored.
+        wait: False raises RunBusy, instead of waiting, if another process is making this run.
         on_event: Called with every event that is appended to the run's `events.jsonl` (docs/reference/events.md).
         should_stop: Polled between batches; True cancels the run.
 
     Raises:
         Cancelled: `should_stop` returned True; nothing is left of the run.
+        RunBusy: Another process is making the run, and `wait` is False.
         DiskFull, ModelNotFound, ValueError: With a sentence; the work folder stays, marked `failed`, and can be
             resumed.
     """
     stop = should_stop or (lambda: False)
-    if (finished := workspace.find(spec)) is not None:
+    if (finished := _complete(spec, workspace)) is not None:
         return finished
-    with held(workspace.lock_file(spec.run_id), should_stop=stop) as holding:
+    with held(workspace.lock_file(spec.run_id), should_stop=stop if wait else lambda: True) as holding:
+        if not holding and not stop():
+            raise RunBusy(f"Run {spec.run_id} is being made by another process.")
         if not holding:
             raise Cancelled(f"Run {spec.run_id} was cancelled while another process was making it.")
-        if (finished := workspace.find(spec)) is not None:
+        if (finished := _complete(spec, workspace)) is not None:
             return finished
         return RunBuilder(spec, workspace, on_event, stop).run()
+
+
+def _complete(spec: RunSpec, workspace: Workspace) -> Run | None:
+    """The finished run of `spec` with all its tables; a shipped one with figures only is trained again when asked."""
+    found = workspace.find(spec)
+    return None if found is not None and found.shipped and found.figures_only else found
 
 
 @dataclass(frozen=True)
@@ -264,6 +281,8 @@ def _training_message(spec: RunSpec) -> str:
         how = f"with differential privacy, σ = {spec.privacy.noise_multiplier:g}"
         if spec.privacy.risk_limit is not None:
             how += f" ({spec.privacy.risk_limit.label})"
+    elif spec.training.clip_norm is not None:
+        how = "without privacy, clipped as with DP but without noise"
     if spec.vocabulary is not None and spec.vocabulary.epsilon is not None:
         how += f"; its vocabulary has spent another ε = {spec.vocabulary.epsilon:g}"
     return f"Training {spec.model.kind} {how}"

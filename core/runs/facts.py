@@ -55,6 +55,8 @@ LIMITS = (
 )
 
 
+NONE = "None: the model was trained without differential privacy. Treat it like the notes themselves."
+
 SPEAKS_OF = {  # what a promise for one unit does not cover
     "note": "The guarantee compares two trainings that differ in one note, with all other notes the same. It does not "
     "cover what the patient's other notes reveal about them, nor what notes of other people, such as relatives, "
@@ -106,12 +108,25 @@ def training_sentence(spec: RunSpec) -> str:
     training = spec.training
     return (
         f"{spec.model.kind} ({spec.model.size}, from {spec.model.base}), {epochs_text(training.epochs)}, "
-        f"batch {training.batch_size}, learning rate {training.learning_rate:g}, seed {training.seed}; "
+        f"batch {training.batch_size}, learning rate {training.learning_rate:g}, seed {training.seed}"
+        f"{_engine_settings(spec)}; "
         f"cohort {spec.corpus.digest()} ({spec.corpus.patients:,} patients"
         f"{', 70 % of them members' if spec.corpus.imported is None else ', members and held out'})"
         f"{'' if spec.defence is None else f', its training notes {spec.defence.label}'}"
         f"{'' if spec.vocabulary is None else f'; its word list with {spec.vocabulary.label}'}."
     )
+
+
+def _engine_settings(spec: RunSpec) -> str:
+    """Masks and clipping, where they differ from the usual."""
+    training, said = spec.training, ""
+    if training.mask_share is not None:
+        said += f", {100 * training.mask_share:g} % of the tokens hidden in training"
+    if training.masks is not None:
+        said += f", {training.masks} masks of each note a step"
+    if training.clip_norm is not None:
+        said += f", every {spec.privacy.unit} sampled and clipped to {training.clip_norm:g} as in DP-SGD, without noise"
+    return said
 
 
 def guarantee(mechanism: Mechanism) -> dict[str, Any]:
@@ -136,7 +151,9 @@ def promise_sentence(spec: RunSpec, mechanism: Mechanism | None) -> str:
     if spec.is_base:
         return "The model was never trained on the hospital's notes."
     if mechanism is None:
-        return "None: the model was trained without differential privacy. Treat it like the notes themselves."
+        if spec.training.clip_norm is not None:
+            return f"{NONE} Its gradients were clipped, but without noise that guarantees nothing."
+        return NONE
     held = guarantee(mechanism)
     return (
         f"({promised_text(held['epsilon'])}, {delta_text(held['delta'])})-differential privacy for one {held['unit']} "

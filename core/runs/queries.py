@@ -8,6 +8,7 @@ from pathlib import Path
 import duckdb
 import pandas as pd
 
+from core.runs.figures_only import LEFT_OUT
 from core.runs.integrity.whole import note_damage, table_problem
 from core.runs.run import Run
 from core.runs.store import Workspace
@@ -67,10 +68,11 @@ def table(workspace: Workspace, name: str, where: str = "true", parameters: tupl
         parameters: Values for the condition.
 
     Returns:
-        The rows; without runs, an empty frame with all columns.
+        The rows; without runs, an empty frame with all columns. Runs with figures only have no rows in the tables that
+        were left out of them.
     """
     schema = SCHEMAS[name]
-    runs = workspace.runs()
+    runs = [run for run in workspace.runs() if name not in LEFT_OUT or not run.figures_only]
     if not runs:
         return pd.DataFrame(columns=[*SETTINGS, *schema.names])
     files = [str(run.folder / "tables" / f"{name}.parquet") for run in runs]

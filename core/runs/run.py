@@ -16,9 +16,10 @@ from core.common.files import replace_text
 from core.common.randomness import NoiseSource
 from core.corpus.tables import Corpus
 from core.runs.events import Status, read_events, read_status
+from core.runs.figures_only import FiguresOnly, schemas_of
 from core.runs.integrity.whole import MECHANISM, json_problem, table_problem, weights_problem
 from core.runs.note_cap import was_capped
-from core.runs.tables import OPTIONAL, SCHEMAS, read_table
+from core.runs.tables import FIGURES_ONLY_FILE, read_table
 from core.spec import RunSpec
 from core.spec.schema import SCHEMA, SpecTooNew, SpecUnreadable, StoredSpec
 from core.spec.schema import read as read_settings
@@ -119,8 +120,13 @@ class Run:
         return read_events(self.folder)
 
     def table(self, name: str) -> pd.DataFrame:
-        """One of the tables in core.runs.tables.SCHEMAS. Raises TableMissing, a sentence naming run and file."""
+        """One of the tables in core.runs.tables. Raises TableMissing, a sentence naming run and file."""
         return read_table(self.folder / "tables", name, self.id)
+
+    @property
+    def figures_only(self) -> bool:
+        """Whether the run's large tables were left out (`core.runs.figures_only`)."""
+        return (self.folder / FIGURES_ONLY_FILE).exists()
 
     @property
     def metrics(self) -> pd.DataFrame:
@@ -198,10 +204,12 @@ def read_promise(folder: Path, spec: RunSpec, schema: int = SCHEMA) -> Mechanism
 
 def file_problems(folder: Path, spec: RunSpec) -> Iterator[tuple[str, str]]:
     """(file, what is wrong with it) for a run's files that cannot be used, except its spec and status."""
-    schemas = SCHEMAS if spec.vocabulary is None else SCHEMAS | OPTIONAL
     checks: list[tuple[str, Callable[[Path], str | None]]] = [
-        (f"tables/{name}.parquet", partial(table_problem, columns=schema.names)) for name, schema in schemas.items()
+        (f"tables/{name}.parquet", partial(table_problem, columns=schema.names))
+        for name, schema in schemas_of(folder, spec).items()
     ]
+    if (folder / FIGURES_ONLY_FILE).exists():
+        checks.append((FIGURES_ONLY_FILE, partial(json_problem, keys=FiguresOnly.model_fields)))
     if spec.privacy.private:
         checks.append((PRIVACY_FILE, partial(json_problem, keys=MECHANISM)))
     if spec.vocabulary is not None:

@@ -100,6 +100,36 @@ OPTIONAL: dict[str, pa.Schema] = {  # tables of runs with their own vocabulary
 }
 
 
+FIGURES_ONLY_FILE = "figures-only.json"  # in the folder of a run whose large tables were left out
+FIGURES_ONLY: dict[str, pa.Schema] = {  # tables of such runs (`core.runs.figures_only`), excerpts of those left out
+    "examples": SCHEMAS["generations"],
+    "example_hits": SCHEMAS["hits"],
+    "heldout_losses": pa.schema(
+        [
+            ("patient_id", pa.string()),
+            ("tokens", pa.int32()),  # of all notes of the patient that were scored
+            ("nats", pa.float64()),  # their whole loss
+        ]
+    ),
+    "membership": pa.schema(
+        [
+            ("attack", pa.string()),
+            ("level", pa.string()),
+            ("length", pa.string()),
+            ("rule", pa.string()),
+            ("metric", pa.string()),
+            ("threshold", pa.float64()),
+            ("value", pa.float64()),
+            ("low", pa.float64()),
+            ("high", pa.float64()),
+            ("n", pa.int64()),
+            ("note", pa.string()),
+        ]
+    ),
+}
+_EVERY = SCHEMAS | OPTIONAL | FIGURES_ONLY
+
+
 class TableMissing(FileNotFoundError):
     """A run's table is missing or cannot be read. The text is a sentence that names the run and the file."""
 
@@ -121,7 +151,7 @@ def write_table(folder: Path, name: str, frame: pd.DataFrame, *, version: int = 
         KeyError: there is no table of this name.
         ValueError: a column is not in the schema, so that no table grows unnoticed.
     """
-    schema = (SCHEMAS | OPTIONAL)[name]
+    schema = _EVERY[name]
     unknown = [column for column in frame.columns if column not in schema.names]
     if unknown:
         raise ValueError(f"table {name} has no column {', '.join(map(str, unknown))}; its columns: {schema.names}")
@@ -155,12 +185,17 @@ def read_table(folder: Path, name: str, run_id: str) -> pd.DataFrame:
         KeyError: there is no table of this name.
         TableMissing: the file is absent or damaged; the text is a sentence.
     """
-    if name not in SCHEMAS | OPTIONAL:
+    if name not in _EVERY:
         raise KeyError(f"a run has no table “{name}”; it has {', '.join(SCHEMAS)}")
     path = folder / f"{name}.parquet"
     try:
         return pq.read_table(path).to_pandas(maps_as_pydicts="strict")
     except FileNotFoundError:
+        if (folder.parent / FIGURES_ONLY_FILE).exists():
+            raise TableMissing(
+                f"Run {run_id} has figures only: its table “{name}” was left out to keep the repository small. "
+                "Train the run again to get all its tables: the same settings give the same run."
+            ) from None
         raise TableMissing(
             f"Run {run_id} lacks its file tables/{name}.parquet. `python -m core verify --repair` puts the run aside."
         ) from None

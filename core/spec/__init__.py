@@ -1,13 +1,15 @@
 """The settings of a run: frozen and validated, with a digest that is the run's id.
 
-`runs` has `RunSpec`, `parts` the settings it consists of, `schema` the stored forms of every version. This package
-exports the names of the first two. Takes the values of a settings dialog or a command; returns a validated spec.
+`runs` has `RunSpec`, `parts` the settings it consists of, `recipes` the training settings to start from, and `schema`
+the stored forms of every version. This package exports the names of the first three. Takes the values of a settings
+dialog or a command; returns a validated spec.
 """
 
 from core.spec.parts import (
     ABSTRACTS,
     CLINICAL,
     FORMAT,
+    MEMBER_SHARE,
     SHIPPED_BASES,
     Accountant,
     AuditSpec,
@@ -24,13 +26,15 @@ from core.spec.parts import (
     Variant,
     VocabularySpec,
 )
-from core.spec.runs import CORPUS_PRESETS, RunSpec, recipe
+from core.spec.recipes import recipe
+from core.spec.runs import CORPUS_PRESETS, RunSpec, audit_of, recipe_of
 
 __all__ = [
     "ABSTRACTS",
     "CLINICAL",
     "CORPUS_PRESETS",
     "FORMAT",
+    "MEMBER_SHARE",
     "SHIPPED_BASES",
     "Accountant",
     "AuditSpec",
@@ -47,5 +51,7 @@ __all__ = [
     "Unit",
     "Variant",
     "VocabularySpec",
+    "audit_of",
     "recipe",
+    "recipe_of",
 ]

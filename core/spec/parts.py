@@ -32,6 +32,8 @@ Variant = Literal["regular", "name-insertion", "template-only"]
 SHIPPED_BASES = {"clinical": "clinical", "assets": "abstracts"}
 CLINICAL, ABSTRACTS = SHIPPED_BASES
 
+MEMBER_SHARE = 0.7  # of a cohort's patients; 70/30 by patient (Jagannatha 2021, A.1)
+
 # Increasing this gives every stored run a new id: do it when a code change alters what a spec computes.
 FORMAT = 1
 
@@ -101,6 +103,11 @@ class CorpusSpec(Spec):
     )
 
     SILENT: ClassVar[tuple[str, ...]] = ("imported", "deduplicated", "identifiers")
+
+    @property
+    def training_notes(self) -> int:
+        """About how many notes a model is trained on: those of the members, 70 % of the patients."""
+        return round(MEMBER_SHARE * self.patients * self.notes_per_patient)
 
     @property
     def identifiers_are_given(self) -> bool:
@@ -319,3 +326,8 @@ class AuditSpec(Spec):
     )
     bootstrap: int = Field(1_000, ge=10, description="resamples of patients for every interval")
     seed: int = Field(0, ge=0)
+    patients: int | None = Field(
+        None, ge=2, description="most members, and most held-out patients, whose notes are judged; none: all of them"
+    )
+
+    SILENT: ClassVar[tuple[str, ...]] = ("patients",)

@@ -6,7 +6,6 @@ so the same spec always means the same run and is never trained twice.
 
 from __future__ import annotations
 
-import math
 from typing import ClassVar, Self
 
 from pydantic import model_validator
@@ -22,6 +21,7 @@ from core.spec.parts import (
     TrainingSpec,
     VocabularySpec,
 )
+from core.spec.recipes import recipe
 
 
 class RunSpec(Spec):
@@ -164,6 +164,13 @@ class RunSpec(Spec):
 CORPUS_PRESETS: dict[str, CorpusSpec] = {
     # Many short notes: for the same training time they give more privacy units, which DP-SGD needs.
     "classroom": CorpusSpec(notes_per_patient=10.0, naming_rate=0.5, note_length="brief"),
+    # The same hospital with 4 and 16 times the patients: what does privacy cost with more units? (training notes)
+    "classroom-12k": CorpusSpec(
+        patients=1_720, population=400, notes_per_patient=10.0, naming_rate=0.5, note_length="brief"
+    ),
+    "classroom-48k": CorpusSpec(
+        patients=6_880, population=1_000, notes_per_patient=10.0, naming_rate=0.5, note_length="brief"
+    ),
     "study": CorpusSpec(
         patients=1_600, population=400, notes_per_patient=5.0, naming_rate=0.1, canaries=200, canary_patients=20
     ),
@@ -175,30 +182,20 @@ CORPUS_PRESETS: dict[str, CorpusSpec] = {
     ),
 }
 
-
-_PRIVATE_RATE: dict[ModelKind, float] = {"gpt2": 5e-3, "distilbert": 2e-3, "bert": 2e-3}  # measured at ε = 8, σ = 0.75
-
-
-def recipe(
-    kind: ModelKind, privacy: PrivacySpec | None = None, *, epochs: int | None = None, seed: int = 0
-) -> TrainingSpec:
-    """Training settings chosen by measurement for the `classroom` cohort (docs/methods/recipe.md)."""
-    if privacy is not None and privacy.private:
-        chosen = TrainingSpec(epochs=4, batch_size=256, learning_rate=_private_rate(kind, privacy), warmup=0.0)
-    else:  # a masked model predicts only 15 % of the tokens in an epoch, so it takes longer to learn a note
-        chosen = TrainingSpec(epochs=8 if kind == "gpt2" else 16, batch_size=16, learning_rate=2e-3)
-    asked = {"seed": seed} if epochs is None else {"seed": seed, "epochs": epochs}
-    return TrainingSpec(**{**chosen.model_dump(), **asked})
+# Members, and held-out patients, whose notes are judged on a large hospital. Scoring all 68,000 notes of the largest
+# one would take longer than training on them, and its intervals are narrow enough with these.
+_JUDGED = {"classroom-12k": 600, "classroom-48k": 600}
 
 
-def _private_rate(kind: ModelKind, privacy: PrivacySpec) -> float:
-    """The learning rate for this amount of noise, to two digits.
+def audit_of(corpus: CorpusSpec) -> AuditSpec:
+    """The quick audit that runs on this cohort usually have: of a large classroom hospital, some patients are judged.
 
-    Adam's steps are as long on noise as on signal: with more noise, a high rate destroys more of what the public model
-    knows. The rate therefore falls with √ε below ε = 8, and with 1/σ above σ = 0.75, which is about the same.
+    The same for every seed and wording of a hospital, so that its runs are comparable.
     """
-    if privacy.target_epsilon is not None:
-        share = math.sqrt(privacy.target_epsilon / 8)
-    else:
-        share = 0.75 / (privacy.noise_multiplier or 1.0)
-    return float(f"{_PRIVATE_RATE[kind] * min(1.0, share):.2g}")
+    like = corpus.model_copy(update={"seed": 0, "variant": "regular"})
+    return AuditSpec(patients=next((most for name, most in _JUDGED.items() if CORPUS_PRESETS[name] == like), None))
+
+
+def recipe_of(kind: ModelKind, privacy: PrivacySpec, corpus: CorpusSpec, *, seed: int = 0) -> TrainingSpec:
+    """The `recipe` for a model, its privacy, and as many training notes as this cohort has."""
+    return recipe(kind, privacy, notes=corpus.training_notes, seed=seed)

@@ -16,7 +16,7 @@ from torch import Tensor
 from core.common.transformers_parts import PreTrainedTokenizerBase
 from core.models.build import LanguageModel
 
-MASK_SHARE = 0.15  # share of tokens that are predicted (Devlin et al. 2019) …
+MASK_SHARE = 0.15  # usual share of tokens that are predicted (Devlin et al. 2019) …
 CACHED_FLOATS = 1 << 19  # 2 MiB
 MASKED, RANDOM = 0.8, 0.1  # … of which 80 % are shown as [MASK], 10 % as a random token, 10 % unchanged
 
@@ -44,9 +44,13 @@ def causal_batch(samples: Sequence[np.ndarray], device: torch.device) -> Batch:
 
 
 def masked_batch(
-    samples: Sequence[np.ndarray], keys: Sequence[np.ndarray], tokenizer: PreTrainedTokenizerBase, device: torch.device
+    samples: Sequence[np.ndarray],
+    keys: Sequence[np.ndarray],
+    tokenizer: PreTrainedTokenizerBase,
+    device: torch.device,
+    share: float = MASK_SHARE,
 ) -> Batch:
-    """Masked-token prediction with 15 % of each sample's ordinary tokens (at least one) as targets.
+    """Masked-token prediction with a `share` of each sample's ordinary tokens (at least one) as targets.
 
     `keys` has two rows of uniform random numbers (2, length) for each sample: the smallest of the first row are masked,
     and the second row decides between [MASK], a random token and the token itself. The caller supplies them, so that a
@@ -60,7 +64,7 @@ def masked_batch(
         order[row, : key.shape[1]], replacement[row, : key.shape[1]] = key
     order[special] = 2.0
     ordinary = (~special).sum(1)
-    counts = np.where(ordinary > 0, np.maximum(1, np.rint(MASK_SHARE * ordinary)), 0).astype(np.int64)
+    counts = np.where(ordinary > 0, np.maximum(1, np.rint(share * ordinary)), 0).astype(np.int64)
     most = max(1, int(counts.max(initial=0)))
     positions = np.argsort(order, axis=1, kind="stable")[:, :most]  # (B, S)
     none = np.arange(most)[None, :] >= counts[:, None]
@@ -105,8 +109,8 @@ def example_losses(lm: LanguageModel, batch: Batch) -> Tensor:
     """(B,) mean negative log-likelihood of each example's targets, in nats; 0 for an example without targets.
 
     Position ids have the batch dimension, which clipping needs (a batch of one would be broadcast, and its gradient
-    summed over examples). A masked model's vocabulary projection is computed only at the predicted positions, about
-    15 % of them, which changes no gradient.
+    summed over examples). A masked model's vocabulary projection is computed only at the predicted positions,
+    usually 15 % of them, which changes no gradient.
     """
     positions = torch.arange(batch.ids.shape[1], device=batch.ids.device).repeat(len(batch.ids), 1)
     body = lm.model.base_model

@@ -7,20 +7,19 @@ from dataclasses import dataclass
 
 from torch import distributed
 
-from core.spec import PrivacySpec, TrainingSpec
+from core.spec import PrivacySpec, TrainingSpec, Unit
 from core.training.accounting.gaussian import noise_multiplier
 from core.training.accounting.mechanism import Mechanism
 from core.training.accounting.risk import check_risk, rate_and_steps
 
 
 @dataclass(frozen=True)
-class PrivatePlan:
-    """A private run: `sample_rate` q of `units` units per step, `steps` steps, and the whole run's `mechanism`."""
+class SampledPlan:
+    """A run by Poisson samples: each of `units` units is in a step with probability `sample_rate` q; `steps` steps."""
 
     units: int
     sample_rate: float
     steps: int
-    mechanism: Mechanism
 
     @property
     def expected_units(self) -> float:
@@ -30,6 +29,13 @@ class PrivatePlan:
     def epoch_ends(self, epochs: int) -> list[int]:
         """The last step of each epoch (1/q steps, in which every unit is sampled once on average)."""
         return [min(self.steps, math.ceil(epoch / self.sample_rate - 1e-9)) for epoch in range(1, epochs + 1)]
+
+
+@dataclass(frozen=True)
+class PrivatePlan(SampledPlan):
+    """A private run: its samples, and the whole run's `mechanism`."""
+
+    mechanism: Mechanism
 
 
 def check(privacy: PrivacySpec, training: TrainingSpec, *, notes: int, patients: int) -> list[str]:
@@ -76,13 +82,22 @@ def refuse_shards() -> None:
         )
 
 
-def plan(privacy: PrivacySpec, training: TrainingSpec, *, notes: int, patients: int) -> PrivatePlan:
-    """The steps and the noise of a private run over `notes` notes of `patients` patients.
+def sampled_plan(unit: Unit, training: TrainingSpec, *, notes: int, patients: int) -> SampledPlan:
+    """The samples of a run over `notes` notes of `patients` patients; the same with noise and without.
 
     `batch_size` counts notes for either unit: a step samples each unit with q = batch_size / notes, so a patient-level
     step has batch_size / notes · patients patients and, on average, as many notes as a note-level step. There are
-    ⌈epochs / q⌉ steps. With a target ε, σ is the smallest that does not exceed it. A σ that was chosen for a limit on
-    the attacker must hold it.
+    ⌈epochs / q⌉ steps.
+    """
+    sample_rate, steps = rate_and_steps(training, notes)
+    return SampledPlan(notes if unit == "note" else patients, sample_rate, steps)
+
+
+def plan(privacy: PrivacySpec, training: TrainingSpec, *, notes: int, patients: int) -> PrivatePlan:
+    """The steps (`sampled_plan`) and the noise of a private run over `notes` notes of `patients` patients.
+
+    With a target ε, σ is the smallest that does not exceed it. A σ that was chosen for a limit on the
+    attacker must hold it.
 
     Raises:
         ValueError: as `check` and the accountants do, and for settings without privacy.
@@ -90,26 +105,26 @@ def plan(privacy: PrivacySpec, training: TrainingSpec, *, notes: int, patients: 
     check(privacy, training, notes=notes, patients=patients)
     if not privacy.private:
         raise ValueError("this run is not private: it has no noise to plan")
-    sample_rate, steps = rate_and_steps(training, notes)
+    samples = sampled_plan(privacy.unit, training, notes=notes, patients=patients)
     sigma = privacy.noise_multiplier
     if sigma is None:
         assert privacy.target_epsilon is not None  # `PrivacySpec.private`: one of the two is given
         sigma = noise_multiplier(
             target_epsilon=privacy.target_epsilon,
-            sample_rate=sample_rate,
-            steps=steps,
+            sample_rate=samples.sample_rate,
+            steps=samples.steps,
             delta=privacy.delta,
             accountant=privacy.accountant,
         )
     mechanism = Mechanism(
         unit=privacy.unit,
         noise_multiplier=sigma,
-        sample_rate=sample_rate,
-        steps=steps,
+        sample_rate=samples.sample_rate,
+        steps=samples.steps,
         delta=privacy.delta,
         max_grad_norm=privacy.max_grad_norm,
         accountant=privacy.accountant,
     )
     if privacy.risk_limit is not None:
         check_risk(privacy.risk_limit, mechanism)
-    return PrivatePlan(notes if privacy.unit == "note" else patients, sample_rate, steps, mechanism)
+    return PrivatePlan(samples.units, samples.sample_rate, samples.steps, mechanism)

@@ -1,7 +1,7 @@
 """The gradient of one training step, with and without privacy.
 
 A step is: a logical batch (a shuffled batch, or a Poisson sample of units) → physical batches of about equal length →
-one loss per example → a gradient (the mean of the batch, or `Clipper`'s noisy clipped mean).
+one loss per example → a gradient (the mean of the batch, or `Clipper`'s clipped mean, with noise if it is private).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from core.training.accounting.mechanism import Mechanism
 from core.training.batching import Feed
 from core.training.gradients.clipping import Clipper
 from core.training.losses import Batch, example_losses
-from core.training.plan import plan
+from core.training.plan import PrivatePlan, SampledPlan, plan, sampled_plan
 from core.training.sampling import Purpose, Units
 
 
@@ -84,7 +84,52 @@ class PlainSteps:
         """Do nothing."""
 
 
-class PrivateSteps:
+class _SampledSteps:
+    """Poisson samples of units, clipped unit by unit: what training with noise and its control without it share.
+
+    A unit's gradient is the sum over its samples. With K masks of a sample, each copy's loss counts 1/K, so a sample's
+    gradient is the mean over its masked copies, before it is clipped (De et al. 2022, “augmentation multiplicity”).
+    """
+
+    def __init__(
+        self,
+        lm: LanguageModel,
+        samples: Samples,
+        patients: np.ndarray,
+        training: TrainingSpec,
+        privacy: PrivacySpec,
+        randomness: Randomness,
+        planned: SampledPlan,
+        norm: float,
+    ):
+        self._lm = lm
+        self._feed = Feed(lm, samples, training, randomness)
+        self._planned = planned
+        self._units = Units.build(privacy.unit, self._feed.note_index, patients)
+        self.steps, self.epoch_ends = planned.steps, planned.epoch_ends(training.epochs)
+        self.fingerprint = self._feed.fingerprint(privacy)
+        self._clipper = Clipper(lm.model, norm)
+
+    def _add_clipped(self, step: int, before: Before, after: After) -> BatchStats:
+        """Add the clipped gradients of the units of step 1…steps to the clipper's sum."""
+        size, sample = self._feed.sampled(step, self._units, self._planned.sample_rate)
+        stats = BatchStats(size, torch.zeros((), device=self._lm.device))
+        for physical in sample:
+            for batch, names in physical:
+                before()
+                losses = example_losses(self._lm, batch)
+                self._clipper.backward(losses / self._feed.masks, names)
+                stats.add(losses, batch)
+                after(stats)
+            self._clipper.clip()
+        return stats
+
+    def close(self) -> None:
+        """Remove the clipper's hooks from the model."""
+        self._clipper.close()
+
+
+class PrivateSteps(_SampledSteps):
     """Steps of DP-SGD: Poisson samples of units, clipped unit by unit, with noise."""
 
     def __init__(
@@ -96,12 +141,10 @@ class PrivateSteps:
         privacy: PrivacySpec,
         randomness: Randomness,
     ):
-        self._lm, self._randomness = lm, randomness
-        self._feed = Feed(lm, samples, training, randomness)
-        self._plan = plan(privacy, training, notes=len(patients), patients=len(set(patients)))
-        self._units = Units.build(privacy.unit, samples.note_index, patients)
-        self.steps, self.epoch_ends = self._plan.steps, self._plan.epoch_ends(training.epochs)
-        self.mechanism: Mechanism = self._plan.mechanism.model_copy(update={"noise_source": randomness.source})
+        planned: PrivatePlan = plan(privacy, training, notes=len(patients), patients=len(set(patients)))
+        super().__init__(lm, samples, patients, training, privacy, randomness, planned, privacy.max_grad_norm)
+        self._randomness = randomness
+        self.mechanism: Mechanism = planned.mechanism.model_copy(update={"noise_source": randomness.source})
         self._curve = epsilon_curve(
             noise_multiplier=self.mechanism.noise_multiplier,
             sample_rate=self.mechanism.sample_rate,
@@ -109,23 +152,12 @@ class PrivateSteps:
             delta=self.mechanism.delta,
             accountant=self.mechanism.counted_by,
         )
-        self.fingerprint = self._feed.fingerprint(privacy)
-        self._clipper = Clipper(lm.model, privacy.max_grad_norm)
 
     def gradient(self, step: int, before: Before, after: After) -> BatchStats:
         """Leave the noisy gradient of step 1…steps in the parameters' `grad`, also if no unit was sampled."""
-        size, sample = self._feed.sampled(step, self._units, self._plan.sample_rate)
-        stats = BatchStats(size, torch.zeros((), device=self._lm.device))
-        for physical in sample:
-            for batch, names in physical:
-                before()
-                losses = example_losses(self._lm, batch)
-                self._clipper.backward(losses, names)
-                stats.add(losses, batch)
-                after(stats)
-            self._clipper.clip()
+        stats = self._add_clipped(step, before, after)
         rng = self._randomness.stream(Purpose.NOISE, step)
-        self._clipper.noisy_gradient(self.mechanism.noise_multiplier, self._plan.expected_units, rng)
+        self._clipper.noisy_gradient(self.mechanism.noise_multiplier, self._planned.expected_units, rng)
         return stats
 
     def epsilon(self, step: int) -> float:
@@ -133,6 +165,32 @@ class PrivateSteps:
         counts, values = self._curve
         return float(values[np.searchsorted(counts, step)])
 
-    def close(self) -> None:
-        """Remove the clipper's hooks from the model."""
-        self._clipper.close()
+
+class ClippedSteps(_SampledSteps):
+    """The steps of DP-SGD without its noise, and so without a guarantee: the control of a private run.
+
+    With the same public seed, samples and masks are those of the private run.
+    """
+
+    mechanism: Mechanism | None = None
+
+    def __init__(
+        self, lm: LanguageModel, samples: Samples, patients: np.ndarray, training: TrainingSpec, privacy: PrivacySpec
+    ):
+        assert training.clip_norm is not None  # the trainer chose these steps for it
+        planned = sampled_plan(privacy.unit, training, notes=len(patients), patients=len(set(patients)))
+        seed = PublicSeed(training.seed)
+        super().__init__(lm, samples, patients, training, privacy, seed, planned, training.clip_norm)
+
+    def gradient(self, step: int, before: Before, after: After) -> BatchStats:
+        """Leave the clipped gradient of step 1…steps in the parameters' `grad`; zeros if no unit was sampled."""
+        stats = self._add_clipped(step, before, after)
+        self._clipper.clipped_gradient(self._planned.expected_units)
+        return stats
+
+    def epsilon(self, step: int) -> float | None:
+        """None: there is no guarantee."""
+        return None
+
+
+Steps = PlainSteps | ClippedSteps | PrivateSteps

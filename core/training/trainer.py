@@ -27,7 +27,7 @@ from core.training import checkpoint as checkpoints
 from core.training.events import EpochEvent, InStepEvent, StepEvent, TrainingResult
 from core.training.gradients.clipping import TrainingDiverged
 from core.training.plan import check, refuse_shards
-from core.training.steps import BatchStats, PlainSteps, PrivateSteps
+from core.training.steps import BatchStats, ClippedSteps, PlainSteps, PrivateSteps, Steps
 from core.training.weights import AveragedWeights, learning_rate, trainable
 
 CHECKPOINT_SECONDS = 20.0
@@ -58,14 +58,16 @@ def train(
         lm: the model to train, in place. Afterwards it has the trained (or averaged) weights.
         notes: one row per note.
         training: optimisation settings.
-        privacy: no privacy, or DP-SGD.
+        privacy: no privacy, or DP-SGD. Without privacy but with `training.clip_norm`, training samples units of
+            `privacy.unit` and clips them as DP-SGD does, and adds no noise.
         on_step: called after every step.
         on_epoch: called after every epoch, once `evaluate` has run.
         on_progress: called within a step, after its first examples if it is the first and then at most every 0.5 s.
         should_stop: polled before every physical batch; True ends the run after the last complete step.
         checkpoint: a folder for the state (saved every epoch and every 20 s), from which to resume if it has one.
         evaluate: returns `eval_loss` (nats) and `canary_exposure` ({canary_id: bits}) of the current model.
-        randomness: source of noise, samples and masks of private training; by default the training's public seed.
+        randomness: source of noise, samples and masks of private training; by default the training's public seed,
+            which is the source of all other training.
 
     Raises:
         ValueError: for settings or notes that cannot be trained, a checkpoint of another run, private training that is
@@ -86,7 +88,9 @@ def train(
     lm.model.eval()
     with trainable(lm.model, training.trainable) as parameters:
         if privacy.private:
-            steps: PlainSteps | PrivateSteps = PrivateSteps(lm, samples, patients, training, privacy, randomness)
+            steps: Steps = PrivateSteps(lm, samples, patients, training, privacy, randomness)
+        elif training.clip_norm is not None:
+            steps = ClippedSteps(lm, samples, patients, training, privacy)
         else:
             steps = PlainSteps(lm, samples, training)
         try:
@@ -102,7 +106,7 @@ class _Run:
     def __init__(
         self,
         lm: LanguageModel,
-        steps: PlainSteps | PrivateSteps,
+        steps: Steps,
         training: TrainingSpec,
         parameters: dict[str, nn.Parameter],
         on_progress: Callable[[InStepEvent], None] | None,

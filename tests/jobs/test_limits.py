@@ -13,7 +13,7 @@ from core.jobs.limits import CLASS, Limits, Refused, User
 from core.jobs.queue import Queue, Ticket
 from core.runs.run import RunNotFound
 from core.runs.store import Workspace
-from core.spec import CORPUS_PRESETS, CorpusSpec, PrivacySpec, RunSpec, recipe
+from core.spec import CORPUS_PRESETS, CorpusSpec, ModelSpec, PrivacySpec, RunSpec, recipe
 
 KEY = "3f2a-91bc-77de-0a45-c3d8"
 ANNA, BEN, TEACHER = User("session-anna"), User("session-ben"), User("session-teacher", KEY)
@@ -65,6 +65,13 @@ def test_notes_are_counted_as_training_reads_them() -> None:
         spec = RunSpec(corpus=corpus, training=training, privacy=PrivacySpec(target_epsilon=8.0, unit=unit))
         assert limits.training_notes(spec) == notes
     assert limits.training_notes(RunSpec(corpus=corpus, training=training)) == 700
+
+
+def test_every_mask_of_a_note_takes_its_time() -> None:
+    once = RunSpec(model=ModelSpec(kind="bert"), training=recipe("bert"))
+    often = once.model_copy(update={"training": once.training.model_copy(update={"masks": 4})})
+    longer = limits.run_minutes(often) - limits.run_minutes(once)
+    assert longer == pytest.approx(3 * limits.training_notes(once) * once.training.epochs * limits.NOTE_SECONDS / 60)
 
 
 def test_what_a_class_is_for_fits_into_its_limits() -> None:

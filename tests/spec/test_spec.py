@@ -6,7 +6,19 @@ import pytest
 from pydantic import ValidationError
 
 from core.demo import demo_spec
-from core.spec import CorpusSpec, ModelSpec, PrivacySpec, RiskLimit, RunSpec, TrainingSpec, VocabularySpec, recipe
+from core.spec import (
+    CORPUS_PRESETS,
+    AuditSpec,
+    CorpusSpec,
+    ModelSpec,
+    PrivacySpec,
+    RiskLimit,
+    RunSpec,
+    TrainingSpec,
+    VocabularySpec,
+    audit_of,
+    recipe,
+)
 from core.training.accounting.mechanism import Mechanism
 
 
@@ -49,6 +61,15 @@ def test_a_mechanism_without_a_source_is_of_a_public_seed():
     before = text.replace(',\n  "noise_source": "public seed"', "")
     assert "noise_source" not in before and Mechanism.from_json(before).noise_source == "public seed"
     assert Mechanism.from_json(text.replace("public seed", "secret")).noise_source == "secret"
+
+
+@pytest.mark.parametrize(("name", "notes", "judged"), [("classroom", 3_010, None), ("classroom-12k", 12_040, 600)])
+def test_a_large_hospital_comes_with_an_audit_of_some_patients(name: str, notes: int, judged: int | None) -> None:
+    corpus = CORPUS_PRESETS[name]
+    assert corpus.training_notes == notes
+    assert audit_of(corpus).patients == judged
+    assert audit_of(corpus.model_copy(update={"seed": 7})) == audit_of(corpus), "a hospital of another seed compares"
+    assert audit_of(corpus.model_copy(update={"naming_rate": 0.25})) == AuditSpec(), "a custom hospital is judged whole"
 
 
 def test_a_run_may_record_the_limit_that_its_noise_was_chosen_for():

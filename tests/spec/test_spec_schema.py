@@ -24,6 +24,8 @@ DEMO = ROOT / "assets" / "demo" / "runs"  # written by schema 1, which had no nu
 DIGESTS = {  # of cohorts: folders and ledgers are named by them, so no version may change one
     "default": "91e3a560dafd",
     "classroom": "d916e1647f67",
+    "classroom-12k": "123b506d658f",
+    "classroom-48k": "fd23400d0f63",
     "study": "5a4535689126",
     "mimic-scale": "4bb0e19ebd97",
     "smoke": "d062b3a6c021",

@@ -37,7 +37,7 @@ def _ranking(target: Target, report: Report) -> Tables:
 
 
 def _prefixes(target: Target, report: Report) -> Tables:
-    notes = target.corpus.evaluation_notes(target.spec.note_cap)
+    notes = target.corpus.evaluation_notes(target.spec.note_cap, target.spec.audit)
     notes = notes[notes["split"].isin(["member", "heldout"])]
     asked = asked_notes(target.lm, notes, seed=target.spec.audit.seed)
     models = {"target": target.lm} if target.spec.is_base else {"target": target.lm, "base": target.base}

@@ -14,9 +14,8 @@ from core.corpus.synthetic.assembling import Note, notes_of_patient
 from core.corpus.synthetic.canaries import canary_notes, canary_patients, draw
 from core.corpus.synthetic.records import Patient, Registry
 from core.corpus.tables import CANARIES, NOTES, PATIENTS, Corpus, spans_array
-from core.spec import CorpusSpec
+from core.spec import MEMBER_SHARE, CorpusSpec
 
-MEMBER_SHARE = 0.7  # 70/30 by patient (Jagannatha 2021, A.1)
 CHUNK = 500  # patients generated, written and released together
 
 

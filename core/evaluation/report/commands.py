@@ -9,9 +9,24 @@ from importlib.metadata import PackageNotFoundError, version
 
 from core.evaluation.sweep.limits import Limits
 from core.runs.ledger.totals import DELTA
-from core.spec import CLINICAL, CORPUS_PRESETS, AuditSpec, CorpusSpec, RiskLimit, RunSpec, VocabularySpec, recipe
+from core.spec import (
+    CLINICAL,
+    CORPUS_PRESETS,
+    CorpusSpec,
+    RiskLimit,
+    RunSpec,
+    TrainingSpec,
+    VocabularySpec,
+    audit_of,
+    recipe,
+)
+from core.spec.recipes import USUAL_MASKS
 
 PACKAGES = ("torch", "transformers", "opacus", "numpy", "pandas", "scipy", "duckdb", "streamlit")
+
+
+# Settings of a training for which `python -m core train` has options.
+OPTIONS = ("epochs", "batch_size", "learning_rate", "seed", "mask_share", "masks", "clip_norm")
 
 
 def commands(specs: Sequence[RunSpec]) -> list[str]:
@@ -37,7 +52,7 @@ def command(spec: RunSpec) -> str:
             f'p.execute(c.read(pathlib.Path("{spec.run_id}/spec.json").read_text()).spec, '
             "s.Workspace())'"
         )
-    privacy, training, usual = spec.privacy, spec.training, recipe(spec.model.kind, spec.privacy)
+    privacy, training, usual = spec.privacy, spec.training, _recipe(spec)
     options = {
         "--model": spec.model.kind,
         "--size": None if spec.model.size == "tiny" else spec.model.size,
@@ -46,17 +61,19 @@ def command(spec: RunSpec) -> str:
         "--epsilon": None if privacy.target_epsilon is None else repr(privacy.target_epsilon),
         "--noise-multiplier": None if privacy.noise_multiplier is None else repr(privacy.noise_multiplier),
         **_risk(privacy.risk_limit),
-        "--unit": privacy.unit if privacy.private else None,
+        "--unit": privacy.unit if privacy.private or training.clip_norm is not None else None,
         "--delta": repr(privacy.delta) if privacy.private else None,
         "--accountant": privacy.accountant if privacy.private else None,
         "--max-grad-norm": None if privacy.max_grad_norm == 1.0 else repr(privacy.max_grad_norm),
         "--epochs": None if training.epochs == usual.epochs else training.epochs,
         "--batch-size": training.batch_size,
         "--learning-rate": repr(training.learning_rate),
+        **_masks(training, usual),
+        "--clip-norm": None if training.clip_norm is None else repr(training.clip_norm),
         "--seed": training.seed,
         "--secret-noise": "" if privacy.noise_source == "secret" else None,
         **_vocabulary(spec.vocabulary),
-        "--samples-per-prompt": None if spec.audit == AuditSpec() else spec.audit.samples_per_prompt,
+        "--samples-per-prompt": None if spec.audit == audit_of(spec.corpus) else spec.audit.samples_per_prompt,
     }
     given = " ".join(f"{name} {value}".rstrip() for name, value in options.items() if value is not None)
     return f"python -m core train {given}"
@@ -98,17 +115,34 @@ def _has_options(spec: RunSpec) -> bool:
     """Whether the options of `python -m core train` can express the whole spec."""
     if spec.corpus.imported or (not spec.privacy.private and spec.privacy.delta != 1e-5):
         return False
-    own = spec.training.model_dump(include={"epochs", "batch_size", "learning_rate", "seed"})
-    usual = recipe(spec.model.kind, spec.privacy).model_copy(update=own)
+    own = {name: getattr(spec.training, name) for name in OPTIONS}
+    own |= {name: None for name, usual in USUAL_MASKS.items() if own[name] == usual}  # so the command would leave it
+    usual = _recipe(spec).model_copy(update=own)
     said = RunSpec(
         corpus=spec.corpus,
         model=spec.model,
         privacy=spec.privacy,
         training=usual,
-        audit=AuditSpec(samples_per_prompt=spec.audit.samples_per_prompt),
+        audit=audit_of(spec.corpus).model_copy(update={"samples_per_prompt": spec.audit.samples_per_prompt}),
         vocabulary=spec.vocabulary,
     )
     return said == spec
+
+
+def _recipe(spec: RunSpec) -> TrainingSpec:
+    """The settings that `python -m core train` starts from."""
+    clipped = spec.training.clip_norm is not None
+    return recipe(spec.model.kind, spec.privacy, notes=spec.corpus.training_notes, clipped=clipped)
+
+
+def _masks(training: TrainingSpec, usual: TrainingSpec) -> dict[str, object]:
+    """Options for masks other than the recipe's `usual` ones; one mask of 15 % is what None stands for."""
+    options: dict[str, object] = {}
+    for name, nothing in USUAL_MASKS.items():
+        value = getattr(training, name)
+        if value != getattr(usual, name):
+            options[f"--{name.replace('_', '-')}"] = repr(nothing if value is None else value)
+    return options
 
 
 def _vocabulary(words: VocabularySpec | None) -> dict[str, object]:

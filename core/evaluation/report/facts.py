@@ -165,11 +165,12 @@ def _commands(
 
 
 def short_names(runs: Sequence[Run]) -> dict[str, str]:
-    """Names of the runs in tables, by run id: `A: no privacy`, `B: ε = 8 per note`."""
+    """Names of the runs in tables, by run id: `A: no privacy`, `B: ε = 8 per note`, `C: no privacy, clipped`."""
     found = {}
     for number, run in enumerate(runs):
         mechanism = run.privacy
         promise = "no privacy" if mechanism is None else f"ε = {mechanism.epsilon():.3g} per {mechanism.unit}"
+        promise += ", clipped" if run.spec.training.clip_norm is not None else ""
         letter = chr(ord("A") + number) if number < 26 else str(number + 1)
         found[run.id] = f"{letter}: {'public base' if run.spec.is_base else promise}"
     return found

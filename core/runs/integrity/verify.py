@@ -16,13 +16,13 @@ from typing import Literal
 from core.common.files import make_folder, sync
 from core.runs.audits import StoredAudit
 from core.runs.events import read_status
+from core.runs.figures_only import schemas_of
 from core.runs.integrity.checksums import FILE as CHECKSUMS
 from core.runs.integrity.checksums import Checksums
 from core.runs.integrity.upkeep import DAMAGED, DIGEST
 from core.runs.integrity.whole import table_problem
 from core.runs.run import PRIVACY_FILE, RUN_ID, SPEC_FILE, RunBroken, file_problems, read_privacy, read_spec
 from core.runs.store import COHORT_TABLES, Workspace
-from core.runs.tables import OPTIONAL, SCHEMAS
 from core.runs.uploads.records import damaged_records
 
 Kind = Literal["run", "audit", "cohort", "upload", "ledger"]
@@ -100,8 +100,8 @@ def run_problems(folder: Path) -> dict[str, str]:
         spec = read_spec(folder)
     except RunBroken as error:
         return {SPEC_FILE: f"cannot be used ({error})"}
-    schemas = SCHEMAS if spec.vocabulary is None else SCHEMAS | OPTIONAL
-    found = _tables(folder / "tables", {name: schema.names for name, schema in schemas.items()}, "tables/")
+    columns = {name: schema.names for name, schema in schemas_of(folder, spec).items()}
+    found = _tables(folder / "tables", columns, "tables/")
     found |= dict(file_problems(folder, spec))
     if read_status(folder) is None:
         found["status.json"] = "is missing or damaged"

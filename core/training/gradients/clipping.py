@@ -233,9 +233,12 @@ class Clipper:
         can be empty, and its noise still counts. `expected_units` is the *expected* number of units (q·n), not the
         actual one, which is private.
         """
-        noisy = self._total
-        add_gaussian(noisy, noise_multiplier * self.max_grad_norm, rng)
-        noisy.div_(expected_units)
+        add_gaussian(self._total, noise_multiplier * self.max_grad_norm, rng)
+        self.clipped_gradient(expected_units)
+
+    def clipped_gradient(self, expected_units: float) -> None:
+        """As `noisy_gradient`, without noise and so without any privacy: the control of a private run."""
+        self._total.div_(expected_units)
         for parameter, gradient in self._sums.items():
             parameter.grad = gradient
         self._total, self._sums = _flat_zeros(self._parameters)  # the old sums now belong to the optimiser

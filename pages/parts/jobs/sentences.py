@@ -26,6 +26,8 @@ def title(spec: RunSpec) -> str:
         treatment = f"σ = {privacy.noise_multiplier:g} per {privacy.unit}"
         if privacy.risk_limit is not None:
             treatment += f" ({privacy.risk_limit.label})"
+    elif spec.training.clip_norm is not None:
+        treatment = "same training without noise (no privacy)"
     else:
         treatment = "no privacy"
     if spec.defence is not None:

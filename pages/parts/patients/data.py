@@ -204,10 +204,12 @@ def patient(run: Run, attack: str, patient_id: str, *, all_attacks: bool = True)
 def epsilon(run: Run) -> float:
     """Target ε of a run, or the total ε if it has a vocabulary from the notes.
 
-    ∞ without privacy, 0 for the public model, NaN if σ was given instead of ε.
+    ∞ without privacy, 0 for the public model, NaN if σ was given instead of ε, and for the same training without noise.
     """
     if run.spec.is_base:
         return 0.0
+    if run.spec.training.clip_norm is not None:
+        return math.nan  # a control, which must not stand for ordinary training
     if not run.spec.privacy.private:
         return math.inf
     if run.spec.vocabulary is not None:
@@ -247,7 +249,8 @@ def other_models(run: Run, runs: Sequence[Run]) -> list[Run]:
 
     def given(one: Run) -> tuple:
         spec = one.spec
-        return spec.corpus, spec.is_base, spec.privacy, spec.model.size, spec.defence, spec.vocabulary
+        clip_norm = spec.training.clip_norm
+        return spec.corpus, spec.is_base, spec.privacy, clip_norm, spec.model.size, spec.defence, spec.vocabulary
 
     return _one_each(run, [one for one in runs if given(one) == given(run)], lambda one: one.spec.model.kind)
 

@@ -11,7 +11,8 @@ from pages.parts.uploads import form
 
 LIVE_NOTES = 60_000  # a few seconds; a larger cohort is built from the command line
 PRESETS = {
-    **{"classroom": "classroom", "study": "study", "mimic-scale": "MIMIC scale", "smoke": "tiny"},
+    **{"classroom": "classroom", "classroom-12k": "about 12,000 notes", "classroom-48k": "about 48,000 notes"},
+    **{"study": "study", "mimic-scale": "MIMIC scale", "smoke": "tiny"},
     **{"own": "custom", "brought": "my notes"},
 }
 LENGTHS = {"full": "full notes", "brief": "two sentences each"}
@@ -140,7 +141,10 @@ def hospital_name(spec: CorpusSpec) -> str:
         return f"own notes of {spec.patients + spec.population:,} patients"
     regular = spec.model_copy(update={"variant": "regular"})
     preset = next((name for name, known in CORPUS_PRESETS.items() if known == regular), None)
-    named = f"{PRESETS[preset]} hospital" if preset else f"hospital of {spec.patients:,} patients"
+    if preset is None:
+        named = f"hospital of {spec.patients:,} patients"
+    else:
+        named = f"hospital of {PRESETS[preset]}" if PRESETS[preset].endswith("notes") else f"{PRESETS[preset]} hospital"
     return named if spec.variant == "regular" else f"{named}, {spec.variant.replace('-', ' ')}"
 
 

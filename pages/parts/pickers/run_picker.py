@@ -16,12 +16,16 @@ from pages.parts.session import owner, resources
 
 
 def privacy_label(run: Run) -> str:
-    """`no privacy`, `ε = 8 per note · DP`, or that it is the public model; a given σ is shown with its ε."""
+    """`no privacy`, `ε = 8 per note · DP`, or that it is the public model; a given σ is shown with its ε.
+
+    A control that clips as DP does is `same training without noise (no privacy)`.
+    """
     privacy = run.spec.privacy
     if run.spec.is_base:
         return "public model, not trained on notes"
     if not privacy.private:
-        return "no privacy"
+        clipped = run.spec.training.clip_norm is not None
+        return "same training without noise (no privacy)" if clipped else "no privacy"
     if run.spec.vocabulary is not None:
         return f"ε = {_total_epsilon(str(run.folder), run):.3g} per {privacy.unit} · DP, vocabulary included"
     if privacy.target_epsilon is not None:
@@ -95,6 +99,7 @@ def promptable() -> list[Run]:
 def default_pair(runs: Sequence[Run]) -> tuple[Run | None, Run | None]:
     """A run without privacy, and the private run most like it: same model and cohort, ε closest to 8."""
     open_runs = [run for run in runs if not run.spec.privacy.private and not run.spec.is_base]
+    open_runs = [run for run in open_runs if run.spec.training.clip_norm is None] or open_runs
     open_runs = [run for run in open_runs if run.spec.defence is None and run.spec.vocabulary is None] or open_runs
     private = [run for run in runs if run.spec.privacy.private]
     left = next(iter(sorted(open_runs, key=lambda run: run.spec.model.kind != "gpt2")), None)

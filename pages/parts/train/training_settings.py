@@ -13,7 +13,17 @@ from pydantic import ValidationError
 from core.common.formatting import REPRODUCIBLE, delta_text, promised_text
 from core.evaluation.wording import NBSP
 from core.models.shipped_bases import shipped_folder
-from core.spec import CorpusSpec, ModelKind, ModelSpec, PrivacySpec, RunSpec, TrainingSpec, VocabularySpec, recipe
+from core.spec import (
+    CorpusSpec,
+    ModelKind,
+    ModelSpec,
+    PrivacySpec,
+    RunSpec,
+    TrainingSpec,
+    VocabularySpec,
+    audit_of,
+    recipe,
+)
 from pages.parts.common import chart_style
 from pages.parts.common.query_params import KEEP
 from pages.parts.pickers.cohort_picker import sentence
@@ -85,7 +95,14 @@ def choose_run(corpus: CorpusSpec, *, notes: int, capped: int) -> RunSpec | None
             notes = capped
         privacy, training = _training(kind, privacy, notes=notes)
         words = choose_words(kind, privacy)
-        return RunSpec(corpus=corpus, model=ModelSpec(kind=kind), privacy=privacy, training=training, vocabulary=words)
+        return RunSpec(
+            corpus=corpus,
+            model=ModelSpec(kind=kind),
+            privacy=privacy,
+            training=training,
+            audit=audit_of(corpus),
+            vocabulary=words,
+        )
     except ValidationError as error:
         st.error(sentence(error), icon=":material/error:")
     except ValueError as error:

@@ -49,6 +49,28 @@ def test_the_quick_audit_judges_the_notes_that_were_trained_on(untrained):
     assert corpus.evaluation_notes(50) is corpus.notes, "nothing is copied where nothing is left out"
 
 
+def test_an_audit_of_some_patients_judges_the_same_ones_in_every_run(untrained):
+    corpus = build(CORPUS_PRESETS["smoke"])
+    audit = AUDIT.model_copy(update={"patients": 5})
+    (attack,) = [one for one in quick_audit.ATTACKS if one.tables == ("scores",)]
+    judged = {}
+    for seed in (0, 1):
+        spec = RunSpec(corpus=corpus.spec, training=TrainingSpec(seed=seed), audit=audit)
+        (scores,) = attack.make(untrained["gpt2"], corpus, spec, lambda done, total: None, lambda: False)
+        judged[seed] = scores[scores["attack"] == "loss"]
+    assert judged[0].groupby("split")["patient_id"].nunique().to_dict() == {"member": 5, "heldout": 5}
+    assert judged[0]["note_id"].tolist() == judged[1]["note_id"].tolist(), "runs of a cohort share their patients"
+    everybody = corpus.notes[corpus.notes["patient_id"].isin(judged[0]["patient_id"])]
+    assert set(judged[0]["note_id"]) == set(everybody["note_id"]), "a judged patient keeps every note"
+    others = corpus.judged_patients(audit.model_copy(update={"seed": 1}))
+    assert corpus.judged_patients(audit) != others, "another audit draws other patients"
+    kept = corpus.evaluation_notes(None, audit)
+    for split in ("population", "canary"):
+        assert (kept["split"] == split).sum() == (corpus.notes["split"] == split).sum()
+    everyone = audit.model_copy(update={"patients": 10_000})
+    assert corpus.evaluation_notes(None, everyone) is corpus.notes, "fewer patients than may be judged: all are"
+
+
 def test_progress_in_chunks_changes_no_score(untrained, notes, monkeypatch):
     from core.attacks.membership import scores as membership
 

@@ -18,6 +18,7 @@ from core.spec import (
     RunSpec,
     TrainingSpec,
     VocabularySpec,
+    audit_of,
     recipe,
 )
 
@@ -53,6 +54,25 @@ SPECS = [
         training=recipe("bert", PrivacySpec(target_epsilon=8.0)),
         vocabulary=VocabularySpec(epsilon=0.5, delta=1e-7, words=3, noise="laplace"),
     ),
+    RunSpec(
+        privacy=PrivacySpec(target_epsilon=4.0, unit="patient", max_grad_norm=0.5),
+        training=recipe("gpt2", PrivacySpec(target_epsilon=4.0)),
+    ).clipped_spec(),
+    *(
+        RunSpec(
+            model=ModelSpec(kind="distilbert"),
+            privacy=PrivacySpec(target_epsilon=8.0),
+            training=TrainingSpec(**{**recipe("distilbert", PrivacySpec(target_epsilon=8.0)).model_dump(), **masks}),
+        )
+        for masks in ({}, {"masks": 4, "mask_share": 0.3}, {"mask_share": 0.4})
+    ),
+    RunSpec(model=ModelSpec(kind="bert"), training=recipe("bert", notes=48_000)),
+    RunSpec(
+        corpus=CORPUS_PRESETS["classroom-12k"],
+        privacy=PrivacySpec(target_epsilon=8.0),
+        training=recipe("gpt2", PrivacySpec(target_epsilon=8.0), notes=12_040),
+        audit=audit_of(CORPUS_PRESETS["classroom-12k"]),
+    ),
 ]
 
 
@@ -78,5 +98,7 @@ def test_a_command_makes_the_very_run(spec, monkeypatch, tmp_path):
 def test_what_the_command_line_cannot_say_is_made_from_the_spec():
     odd = RunSpec(corpus=CORPUS_PRESETS["smoke"], training=TrainingSpec(epochs=3, warmup=0.9))
     assert "spec.json" in command(odd) and odd.run_id in command(odd)
+    usual = TrainingSpec(**{**recipe("bert").model_dump(), "masks": 1})  # the command would leave it out
+    assert "spec.json" in command(RunSpec(model=ModelSpec(kind="bert"), training=usual))
     assert command(odd.base_spec()).startswith("#")
     assert len(commands([odd, odd])) == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from core.evaluation.sweep import sweeps
 from core.evaluation.sweep.sweeps import sweeps_of
 from core.runs.events import Status
 from core.runs.run import Run
@@ -115,3 +116,52 @@ def test_runs_with_words_of_their_own_belong_to_no_family():
         own.append(Run(Path("runs") / spec.run_id, spec, one.status, shipped=False))
     assert [sweep.run_ids for sweep in sweeps_of([*plain, *own])] == [sweep.run_ids for sweep in sweeps_of(plain)]
     assert sweeps_of(own) == []
+
+
+def test_recipes_that_differ_by_epsilon_in_more_than_the_rate_are_one_curve(monkeypatch):
+    """Each private run has what the recipe gives for its ε, the cohort and its number of notes."""
+
+    def longer(kind, privacy, corpus):
+        epsilon = privacy.target_epsilon or 8.0
+        return TrainingSpec(epochs=1 + int(epsilon), batch_size=corpus.patients, learning_rate=1e-3 * epsilon)
+
+    monkeypatch.setattr(sweeps, "_RECIPES", (longer,))
+    corpus = CorpusSpec(seed=0)
+    runs = [
+        run(
+            epsilon=epsilon, **longer("gpt2", PrivacySpec(target_epsilon=epsilon), corpus).model_dump() | {"seed": seed}
+        )
+        for epsilon in (1.0, 8.0)
+        for seed in (0, 1)
+    ]
+    (sweep,) = sweeps_of(runs)
+    assert set(sweep.run_ids) == {one.id for one in runs} and sweep.usual == 0
+    for one in runs:
+        assert sweep.spec(one.spec.privacy.target_epsilon, one.spec.training.seed).run_id == one.id
+    assert sweep.spec(3.0).training.epochs == 4
+
+
+def test_a_training_without_noise_is_the_control_of_the_sweep_that_it_repeats():
+    private = [run(epsilon=8, seed=seed) for seed in (0, 1)]
+    other = run(epsilon=8, batch_size=64)
+    control = private[0].spec.clipped_spec()
+    clipped = Run(Path("runs") / control.run_id, control, Status(state="done"), shipped=False)
+    of_none = run(clip_norm=3.0)
+    plain = run()
+    found = sweeps_of([*private, other, clipped, of_none, plain])
+    first = next(sweep for sweep in found if private[0].id in sweep.run_ids)
+    assert first.controls == (clipped.id,)
+    assert all(not {clipped.id, of_none.id} & set(sweep.run_ids) for sweep in found), "clipped is not unconstrained"
+    assert [sweep.controls for sweep in found if sweep is not first] == [()]
+    assert all(plain.id in sweep.run_ids for sweep in found)
+
+
+def test_runs_of_the_first_recipe_stay_one_curve():
+    """The shipped runs of version 0.1, whatever the recipe is now."""
+    rates = {0.5: 0.0013, 1.0: 0.0018, 2.0: 0.0025, 8.0: 0.005, 10.0: 0.005}
+    runs = [
+        run(epsilon=epsilon, epochs=4, batch_size=256, learning_rate=rate, warmup=0.0)
+        for epsilon, rate in rates.items()
+    ]
+    (sweep,) = sweeps_of(runs)
+    assert set(sweep.run_ids) == {one.id for one in runs}

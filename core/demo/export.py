@@ -1,0 +1,172 @@
+"""Copies finished runs to `assets/demo`: whole, with their weights, or with figures only.
+
+The folder is the same for every run, so runs can be exported one by one while a sweep goes on.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from core.attacks.membership.decision import LOSS
+from core.common.folders import building, publish
+from core.common.formatting import REPRODUCIBLE
+from core.demo.plan import spec_of
+from core.evaluation.membership.summary import membership
+from core.evaluation.registry import on_card
+from core.runs.card import CARD_FILE, write_card
+from core.runs.events import CANCEL_FILE, EVENTS_FILE, STATUS_FILE
+from core.runs.figures_only import LEFT_OUT, FiguresOnly, excerpt
+from core.runs.integrity.checksums import FILE as CHECKSUMS
+from core.runs.ledger.entries import refuse_public_seed
+from core.runs.run import Run
+from core.runs.store import Workspace
+from core.runs.tables import FIGURES_ONLY_FILE, write_table
+from core.spec import ModelKind, RunSpec
+
+UNDER_WAY = (STATUS_FILE, EVENTS_FILE, CANCEL_FILE)  # progress of an audit, not its results
+OPENS_WITH = "12k"  # the hospital that the pages open with: its runs of the first seed keep their tables
+WEIGHTS: dict[ModelKind, tuple[float | None, ...]] = {"gpt2": (None, 8.0, 1.0), "distilbert": (None,)}  # of seed 0
+_LONG = 500  # rows; in a shorter table, dictionary encoding of floats takes less space
+_MOST_STEPS = 60  # rows of `history` that a run with figures only keeps, besides those at the end of an epoch
+
+
+def weighted_specs() -> list[RunSpec]:
+    """The runs that are shipped with their weights and a full audit."""
+    return [spec_of(OPENS_WITH, kind, epsilon, 0) for kind, chosen in WEIGHTS.items() for epsilon in chosen]
+
+
+def keeps_tables(spec: RunSpec) -> bool:
+    """Whether a run is shipped with all its tables: controls that other runs need, and those that pages open with."""
+    opening = spec_of(OPENS_WITH, spec.model.kind, None, 0)
+    return spec.is_base or (spec.corpus == opening.corpus and spec.training.seed == 0)
+
+
+def export_run(workspace: Workspace, spec: RunSpec, out: Path) -> list[Path]:
+    """Copy one finished run to `out`, with its cohort and its full audit, unless they are there. Returns new folders.
+
+    Raises:
+        LookupError: There is no such run.
+        ValueError: It was trained on imported notes.
+    """
+    run = workspace.find(spec)
+    if run is None:
+        raise LookupError(f"Run {spec.run_id} cannot be exported: it is not finished.")
+    if spec.corpus.imported is not None:
+        raise ValueError(f"Run {run.id} was trained on imported notes, which are never shipped.")
+    weighted = run.id in {one.run_id for one in weighted_specs()}
+    made = []
+    final = out / "runs" / run.id
+    if not final.exists():
+        with building(final.parent, private=False) as beside:
+            copy_run(run, beside / run.id, weights=weighted, tables=weighted or keeps_tables(spec))
+            _publish(beside / run.id, final)
+        made.append(final)
+    cohort = out / "corpora" / spec.corpus.digest()
+    if not cohort.exists():
+        workspace.corpus(spec.corpus)  # stores it
+        with building(cohort.parent, private=False) as beside:
+            stored = workspace.root / "corpora" / spec.corpus.digest()
+            shutil.copytree(stored, beside / cohort.name, ignore=shutil.ignore_patterns(CHECKSUMS))
+            _publish(beside / cohort.name, cohort)
+        made.append(cohort)
+    audited, stored_audit = out / "audits" / run.id, workspace.audit(run.id).folder
+    if weighted and stored_audit.exists() and not (stored_audit / STATUS_FILE).exists() and not audited.exists():
+        with building(audited.parent, private=False) as beside:
+            shutil.copytree(stored_audit, beside / run.id, ignore=shutil.ignore_patterns(*UNDER_WAY))
+            _publish(beside / run.id, audited)
+        made.append(audited)
+    return made
+
+
+def _publish(made: Path, final: Path) -> None:
+    for table in made.rglob("*.parquet"):
+        (pack_small if (made / FIGURES_ONLY_FILE).exists() else pack)(table)
+    publish(made, final, Path.exists)
+
+
+def copy_run(run: Run, folder: Path, *, weights: bool, tables: bool = True) -> None:
+    """Copy a finished run's folder without its event log, and without its weights or large tables unless they ship.
+
+    Checksums are left out because the tables are compressed again here. A private run with a public seed is exported
+    for teaching only: it is refused if its notes were imported, and its card says that ε is shown, not promised.
+    """
+    public = run.noise_source == "public seed"
+    if public and run.spec.corpus.imported is not None:
+        assert run.privacy is not None  # its noise has a source, so it is private
+        refuse_public_seed(run.id, run.privacy)
+    left_out = [EVENTS_FILE, CHECKSUMS, *([] if weights else ["model"])]
+    if not tables:
+        left_out += [f"{name}.parquet" for name in LEFT_OUT]
+    shutil.copytree(run.folder, folder, ignore=shutil.ignore_patterns(*left_out))
+    if not tables and not run.figures_only:
+        write_excerpts(run, folder)
+    if public and REPRODUCIBLE not in (folder / CARD_FILE).read_text(encoding="utf-8").lower():
+        write_card(folder, run.spec, run.privacy, run.metrics, on_card())  # the card is from an older version
+
+
+def write_excerpts(run: Run, folder: Path) -> None:
+    """Write what a run with figures only has instead of its large tables into its copy in `folder`.
+
+    Examples of generated texts, the held-out notes' losses summed by patient (for the share of the gain), the loss
+    attack's figures by note and by patient (for limits), and a thinned `history`.
+    """
+    tables, audit = folder / "tables", run.spec.audit
+    generations, history = run.table("generations"), run.table("history")
+    kept, hits = excerpt(generations, run.table("hits"))
+    write_table(tables, "examples", kept)
+    write_table(tables, "example_hits", hits)
+    scores = run.table("scores")
+    scores = scores[scores["attack"] == LOSS]
+    write_table(tables, "heldout_losses", heldout_losses(scores))
+    figures = membership(scores, resamples=audit.bootstrap, seed=audit.seed)
+    figures = figures[(figures["length"] == "all") & (figures["level"] != "admission")]
+    write_table(tables, "membership", figures)
+    write_table(tables, "history", thinned(history))
+    FiguresOnly(generations=len(generations), history=len(history)).write(folder)
+
+
+def heldout_losses(scores: pd.DataFrame) -> pd.DataFrame:
+    """patient_id, tokens, nats of held-out patients: the sums over their notes, from the loss attack's scores."""
+    chosen = scores[scores["split"] == "heldout"]
+    nats = -chosen["score"] * chosen["tokens"]
+    found = chosen.assign(nats=nats).groupby("patient_id", sort=True)[["tokens", "nats"]].sum()
+    return found.reset_index()
+
+
+def thinned(history: pd.DataFrame) -> pd.DataFrame:
+    """At most about `_MOST_STEPS` of the steps, evenly spaced, with the last one and all that end an epoch."""
+    if len(history) <= _MOST_STEPS:
+        return history
+    chosen = set(range(0, len(history), -(-len(history) // _MOST_STEPS))) | {len(history) - 1}
+    ends = history.index[history["eval_loss"].notna()]
+    return history.loc[sorted(chosen | set(ends))].reset_index(drop=True)
+
+
+def pack(path: Path) -> None:
+    """Compress a table again without losing a bit: byte-stream split for long columns of floats, then zstd."""
+    table = pq.read_table(path)
+    floats = [field.name for field in table.schema if pa.types.is_floating(field.type)]
+    others = [name for name in table.schema.names if name not in floats]
+    split = {"use_byte_stream_split": floats, "use_dictionary": others} if table.num_rows > _LONG else {}
+    pq.write_table(table, path, compression="zstd", compression_level=19, **split)
+
+
+def pack_small(path: Path) -> None:
+    """Compress a small table again without losing a bit: most of its file would be descriptions of its columns."""
+    table = pq.read_table(path)
+    about = {key: value for key, value in (table.schema.metadata or {}).items() if key != b"pandas"}
+    bare = table.replace_schema_metadata(about)
+    same = (table.to_pandas().dtypes == bare.to_pandas().dtypes).all()  # pandas' own types, such as Int64, need it
+    pq.write_table(
+        bare if same else table,
+        path,
+        compression="zstd",
+        compression_level=19,
+        write_statistics=False,
+        use_dictionary=False,
+    )

@@ -1,0 +1,120 @@
+"""The demonstration sweep by plan: named parts in order of importance, each a list of runs.
+
+Three hospitals that differ only in the number of patients, two kinds of model, ε from 0.5 to 10,000, three seeds, and
+the controls: the run without privacy, the public base model, and the same training without noise (clipping alone).
+`core.demo.training` trains what is missing; `python -m core demo --plan` lists it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from core.runs.store import Workspace
+from core.spec import CORPUS_PRESETS, ModelKind, ModelSpec, PrivacySpec, RunSpec, audit_of, recipe_of
+
+SIZES = {"3k": "classroom", "12k": "classroom-12k", "48k": "classroom-48k"}  # name in a part → preset
+KINDS: tuple[ModelKind, ...] = ("gpt2", "distilbert")
+SEEDS = (0, 1, 2)
+MAIN: dict[ModelKind, tuple[float | None, ...]] = {"gpt2": (None, 8.0, 1.0), "distilbert": (None, 3.0, 1.0, 8.0)}
+LEAKS = (30.0, 100.0, 1_000.0, 10_000.0)  # between the usual range and no privacy: where do leaks begin?
+BETWEEN = (3.0, 0.5)
+ORDER = (  # parts by importance; those not named here come last, controls after everything else
+    *("3k-gpt2", "48k-gpt2", "12k-gpt2", "3k-gpt2-leaks", "48k-distilbert", "3k-distilbert", "12k-distilbert"),
+    *("48k-gpt2-leaks", "3k-gpt2-between", "48k-gpt2-between", "3k-distilbert-leaks", "48k-distilbert-leaks"),
+)
+
+# Measured on one slow core: seconds of training per 1,000 notes read, without and with clipping; seconds of the quick
+# audit per run, and per 1,000 judged notes.
+_TRAINING = {"gpt2": (7.0, 11.0), "distilbert": (12.5, 12.5), "bert": (12.5, 12.5)}
+_AUDIT = {"gpt2": (25.0, 5.0), "distilbert": (60.0, 25.0), "bert": (60.0, 25.0)}
+
+
+@dataclass(frozen=True)
+class Part:
+    """Runs that belong together, for example `48k-gpt2`: those of one hospital and one kind of model."""
+
+    name: str
+    specs: tuple[RunSpec, ...]
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One run of the plan, its part, and whether it is there. `seconds` is an estimate for what is missing, else 0."""
+
+    part: str
+    spec: RunSpec
+    done: bool
+    seconds: float
+
+
+def spec_of(size: str, kind: ModelKind, epsilon: float | None, seed: int) -> RunSpec:
+    """One run of the sweep: a hospital of SIZES, the shipped base model, and the recipe for ε and number of notes."""
+    corpus, privacy = CORPUS_PRESETS[SIZES[size]], PrivacySpec(target_epsilon=epsilon)
+    return RunSpec(
+        corpus=corpus,
+        model=ModelSpec(kind=kind),
+        privacy=privacy,
+        training=recipe_of(kind, privacy, corpus, seed=seed),
+        audit=audit_of(corpus),
+    )
+
+
+def parts(seeds: Sequence[int] = SEEDS) -> list[Part]:
+    """The plan for these seeds, most important part first; within a part seed by seed. No run is in two parts.
+
+    The first part of a hospital and model has its base model, its runs that are compared most, and for each of the
+    private ones among them the same training without noise. Runs whose recipes are equal share that control.
+    """
+    found: dict[str, list[RunSpec]] = {}
+    for size in SIZES:
+        for kind in KINDS:
+            main, name = MAIN[kind], f"{size}-{kind}"
+            further = {"-leaks": LEAKS, "-between": tuple(one for one in BETWEEN if one not in main)}
+            for seed in seeds:
+                trained = [spec_of(size, kind, epsilon, seed) for epsilon in main]
+                found.setdefault(name, []).extend([trained[0].base_spec(), *trained, *_controls(trained)])
+                for ending, epsilons in further.items():
+                    more = [spec_of(size, kind, epsilon, seed) for epsilon in epsilons]
+                    found.setdefault(name + ending, []).extend(more)
+                    found.setdefault(f"{name}-controls", []).extend(_controls(more))
+    names = sorted(found, key=lambda name: (ORDER.index(name) if name in ORDER else len(ORDER), "controls" in name))
+    seen: set[str] = set()
+    made = []
+    for name in names:
+        new = {spec.run_id: spec for spec in found[name] if spec.run_id not in seen}
+        seen |= new.keys()
+        if new:
+            made.append(Part(name, tuple(new.values())))
+    return made
+
+
+def _controls(specs: Sequence[RunSpec]) -> list[RunSpec]:
+    return [spec.clipped_spec() for spec in specs if spec.privacy.private]
+
+
+def planned(workspace: Workspace, chosen: Sequence[Part]) -> list[Planned]:
+    """Every run of these parts with its state, in the order of training: first of all parts by seed, then by part.
+
+    So the first seed is a whole sweep before the second one begins. A shipped run with figures only counts as missing
+    if `workspace` has no other: its tables were left out.
+    """
+    runs = [(part.name, spec) for part in chosen for spec in part.specs]
+    runs.sort(key=lambda one: one[1].training.seed)  # stable: parts stay in order
+    found = []
+    for name, spec in runs:
+        done = workspace.find(spec) is not None
+        found.append(Planned(name, spec, done, 0.0 if done else estimated_seconds(spec)))
+    return found
+
+
+def estimated_seconds(spec: RunSpec) -> float:
+    """About how long training and quick audit take on one slow core."""
+    kind, corpus = spec.model.kind, spec.corpus
+    clipped = spec.privacy.private or spec.training.clip_norm is not None
+    passes = corpus.training_notes * spec.training.epochs * (spec.training.masks or 1)
+    most = spec.audit.patients or corpus.patients
+    members, heldout = (min(most, round(share * corpus.patients)) for share in (0.7, 0.3))
+    once, per_thousand = _AUDIT[kind]
+    judged = (members + heldout) * corpus.notes_per_patient
+    return _TRAINING[kind][clipped] * passes / 1_000 + once + per_thousand * judged / 1_000

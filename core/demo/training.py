@@ -1,0 +1,192 @@
+"""`python -m core demo`: lists the planned runs, trains what is missing, and exports each run as it finishes.
+
+An interrupted run goes on from its checkpoint. Several processes may work on one data folder: each skips the runs that
+another one is making.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from core.demo.plan import SEEDS, Part, Planned, parts, planned
+from core.pipeline.training_run import RunBusy, execute
+from core.runs.store import DiskFull, Workspace
+from core.spec import RunSpec
+
+Say = Callable[[str], None]
+_HEADER = "part                    run                      ε      seed  state    minutes"
+
+
+def chosen_parts(only: Sequence[str], seeds: Sequence[int]) -> list[Part]:
+    """The parts with these names in the plan's order; without names, all.
+
+    Raises:
+        ValueError: There is no such part.
+    """
+    every = parts(seeds)
+    names = [part.name for part in every]
+    for name in only:
+        if name not in names:
+            raise ValueError(f"There is no part “{name}”. The parts are: {', '.join(names)}.")
+    return [part for part in every if not only or part.name in only]
+
+
+def listed(rows: Sequence[Planned]) -> str:
+    """The plan as text: every run with its state, then each part's and the whole sweep's estimated time."""
+    lines = [_HEADER]
+    for row in rows:
+        state = "there" if row.done else "missing"
+        spec = row.spec
+        lines.append(
+            f"{row.part:<23} {spec.run_id:<24} {told(spec):<12} {spec.training.seed:>4}  {state:<8}"
+            f"{row.seconds / 60:>6.0f}"
+        )
+    lines.append("")
+    for name in dict.fromkeys(row.part for row in rows):
+        lines.append(f"{name:<23} {_summed([row for row in rows if row.part == name])}")
+    lines.append(f"{'together':<23} {_summed(rows)}")
+    return "\n".join(lines)
+
+
+def told(spec: RunSpec) -> str:
+    """What a run is within the sweep: `base`, `plain`, `no noise` or its ε."""
+    if spec.is_base:
+        return "base"
+    if spec.training.clip_norm is not None:
+        return "no noise"
+    epsilon = spec.privacy.target_epsilon
+    return "plain" if epsilon is None else f"ε = {epsilon:g}"
+
+
+def _summed(rows: Sequence[Planned]) -> str:
+    missing = [row for row in rows if not row.done]
+    hours = sum(row.seconds for row in missing) / 3_600
+    return f"{len(rows) - len(missing)} of {len(rows)} there; about {hours:.1f} hours for the missing ones"
+
+
+def train_missing(
+    workspace: Workspace,
+    rows: Sequence[Planned],
+    *,
+    limit: int | None = None,
+    export_to: Path | None = None,
+    say: Say = lambda text: print(text, file=sys.stderr, flush=True),
+) -> list[str]:
+    """Train the missing runs in order, and export each finished one. Returns the ids of those trained here.
+
+    A run that another process is making is skipped. A run that fails is reported, and the next one begins: what it had
+    trained stays, and the same command goes on from there.
+
+    Args:
+        workspace: Where runs are stored; shipped runs do not count.
+        rows: The plan.
+        limit: At most this many runs are trained.
+        export_to: `assets/demo`, or another folder to copy finished runs to; None: nowhere.
+        say: Told what happens, line by line.
+
+    Raises:
+        ValueError: Some runs failed; the message names them.
+    """
+    trained: list[str] = []
+    failed: list[str] = []
+    for number, row in enumerate(rows, start=1):
+        spec = row.spec
+        if workspace.find(spec) is not None:
+            if export_to is not None:
+                _export(workspace, spec, export_to, say)
+            continue
+        if limit is not None and len(trained) >= limit:
+            continue
+        say(f"{number}/{len(rows)} {row.part} {spec.run_id} ({told(spec)}, seed {spec.training.seed})")
+        try:
+            run = execute(spec, workspace, wait=False, on_event=_stages(say))
+        except RunBusy as busy:
+            say(f"  {busy}")
+            continue
+        except DiskFull:
+            raise
+        except Exception as error:  # noqa: BLE001 — one run that fails must not end a sweep of days
+            say(f"  failed: {error}")
+            failed.append(f"{spec.run_id} ({error})")
+            continue
+        trained.append(run.id)
+        if export_to is not None:
+            _export(workspace, spec, export_to, say)
+    if failed:
+        raise ValueError(f"These runs failed: {'; '.join(failed)}. The same command resumes them.")
+    return trained
+
+
+def _export(workspace: Workspace, spec: RunSpec, out: Path, say: Say) -> None:
+    from core.demo.export import export_run
+
+    for folder in export_run(workspace, spec, out):
+        say(f"  exported {folder.parent.name}/{folder.name}")
+
+
+def _stages(say: Say) -> Callable[[dict[str, Any]], None]:
+    def tell(event: dict[str, Any]) -> None:
+        if event["event"] == "stage":
+            say(f"  {event['message']}")
+
+    return tell
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The plan after the work, as text and as rows."""
+
+    text: str
+    rows: list[dict[str, Any]]
+
+
+def main(
+    data: Path | str | None = None,
+    *,
+    plan: bool = False,
+    only: Sequence[str] = (),
+    seeds: Sequence[int] = SEEDS,
+    limit: int | None = None,
+    export_to: Path | None = None,
+    audits: bool = False,
+) -> Answer:
+    """Train what is missing (with `plan`, nothing), and return the plan with the state of each run.
+
+    Args:
+        data: The data folder.
+        plan: Only list the runs.
+        only: Names of parts; empty for all.
+        seeds: Seeds of the trainings.
+        limit: At most this many runs are trained.
+        export_to: Where finished runs are copied to; None: nowhere.
+        audits: Also run the full audit on the runs of these parts that are shipped with their weights.
+    """
+    workspace = Workspace(data, shared=())  # shipped runs do not count as trained
+    rows = planned(workspace, chosen_parts(only, seeds))
+    if not plan:
+        train_missing(workspace, rows, limit=limit, export_to=export_to)
+        if audits:
+            _audit(workspace, rows, export_to)
+        rows = planned(workspace, chosen_parts(only, seeds))
+    named = [
+        {"part": row.part, "run": row.spec.run_id, "done": row.done, "seconds": round(row.seconds)} for row in rows
+    ]
+    return Answer(listed(rows), named)
+
+
+def _audit(workspace: Workspace, rows: Sequence[Planned], export_to: Path | None) -> None:
+    """Run the full audit on the finished runs that ship with their weights. Finished attacks are not repeated."""
+    from core.demo.export import weighted_specs
+    from core.pipeline.full_audit import audit
+
+    weighted = {spec.run_id for spec in weighted_specs()}
+    for row in rows:
+        run = workspace.find(row.spec) if row.spec.run_id in weighted else None
+        if run is not None:
+            audit(run, workspace)
+            if export_to is not None:
+                _export(workspace, row.spec, export_to, print)

@@ -1,0 +1,81 @@
+"""Runs with figures only: shipped without their large tables, so that the repository stays small.
+
+Such a run has a file `figures-only.json`. It keeps settings, promise, card, metrics and canaries. Instead of the tables
+`scores`, `generations` and `hits` it has excerpts of them (`core.runs.tables.FIGURES_ONLY`), and `history` may have
+lost rows. Whatever needs a table that was left out gets a `TableMissing`, whose sentence says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pandas as pd
+import pyarrow as pa
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from core.common.files import replace_text
+from core.runs.tables import FIGURES_ONLY, FIGURES_ONLY_FILE, OPTIONAL, SCHEMAS
+from core.spec import RunSpec
+
+if TYPE_CHECKING:
+    from core.runs.run import Run
+
+LEFT_OUT = ("scores", "generations", "hits")
+EXAMPLES = 2  # attempts of each prompt that are kept
+
+
+class FiguresOnly(BaseModel):
+    """What was left out of a run: its figures come from this many `generations`, and `history` had this many rows."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    generations: int
+    history: int
+
+    def write(self, folder: Path) -> None:
+        """Write it into a run's folder, which makes the run one with figures only."""
+        replace_text(folder / FIGURES_ONLY_FILE, self.model_dump_json(indent=1))
+
+
+def figures_only(folder: Path) -> FiguresOnly | None:
+    """What was left out of the run in `folder`; None for a run with all its tables.
+
+    Raises:
+        ValueError: The file is damaged; the message is a sentence.
+    """
+    try:
+        return FiguresOnly.model_validate_json((folder / FIGURES_ONLY_FILE).read_bytes())
+    except FileNotFoundError:
+        return None
+    except (OSError, ValidationError):
+        raise ValueError(f"Run {folder.name}: its file {FIGURES_ONLY_FILE} is damaged.") from None
+
+
+def schemas_of(folder: Path, spec: RunSpec) -> Mapping[str, pa.Schema]:
+    """The tables that the run in `folder` must have, with their columns."""
+    usual = SCHEMAS if spec.vocabulary is None else SCHEMAS | OPTIONAL
+    if not (folder / FIGURES_ONLY_FILE).exists():
+        return usual
+    return {name: schema for name, schema in usual.items() if name not in LEFT_OUT} | FIGURES_ONLY
+
+
+def examples(run: Run) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The first `EXAMPLES` attempts of each prompt and the hits in them; every run has them.
+
+    They are examples to read. Shares and counts come from the metrics, which count all attempts.
+
+    Returns:
+        (generations, hits) with the columns of these tables; hits by whole value alone.
+    """
+    if run.figures_only:
+        return run.table("examples"), run.table("example_hits")
+    return excerpt(run.table("generations"), run.table("hits"))
+
+
+def excerpt(generations: pd.DataFrame, hits: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The first `EXAMPLES` attempts of each prompt, and the hits by whole value in them."""
+    first = generations.groupby("prompt_id", sort=False).head(EXAMPLES).reset_index(drop=True)
+    within = hits["generation_id"].isin(first["generation_id"]) & (hits["rule"] == "value")
+    return first, hits[within].reset_index(drop=True)

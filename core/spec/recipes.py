@@ -1,0 +1,132 @@
+"""The training settings to start from, by the kind of model, the promise and the number of training notes.
+
+They were chosen on a hospital of another seed than any whose figures are reported (docs/methods/recipe.md).
+"""
+
+from __future__ import annotations
+
+import math
+
+from core.spec.parts import ModelKind, PrivacySpec, TrainingSpec
+
+CONTROL_OF = PrivacySpec(target_epsilon=8.0)  # the private run whose control training without noise is by default
+
+USUAL_MASKS = {"mask_share": 0.15, "masks": 1}  # what None stands for in these settings of a masked model
+
+STEPS = 140  # of a private training up to ε = 8
+NOTES, BATCH = 3_000, 256  # the batch grows with √notes from here
+WEAKER = {"epsilon": (15.0, 60.0, 300.0), "sigma": (0.55, 0.4, 0.2)}  # beyond each of these the batch is halved
+MANY = 24_000  # notes, from which on a masked model reads each under one mask, because of the time
+PLAIN_NOTES = 12_500  # beyond, plain training takes fewer epochs
+
+_RATE: dict[ModelKind, float] = {"gpt2": 4e-3, "distilbert": 3e-3, "bert": 3e-3}
+_RATE_UP_TO = 4e-3  # σ / batch up to which the highest rate is best
+
+_CLASSROOM_RATE: dict[ModelKind, float] = {"gpt2": 5e-3, "distilbert": 2e-3, "bert": 2e-3}  # at ε = 8, σ = 0.75
+
+
+def recipe(
+    kind: ModelKind,
+    privacy: PrivacySpec | None = None,
+    *,
+    notes: int | None = None,
+    epochs: int | None = None,
+    seed: int = 0,
+    clipped: bool = False,
+) -> TrainingSpec:
+    """Training settings chosen by measurement.
+
+    Args:
+        kind: of the model.
+        privacy: the promise; None or without ε and σ: none.
+        notes: number of training notes. None gives the earlier recipe, of short trainings on about 3,000 notes.
+        epochs: instead of the recipe's.
+        seed: of the training.
+        clipped: without privacy, the settings of the private run at ε = 8, whose control training without noise is;
+            the norm `clip_norm` is the caller's.
+
+    Raises:
+        ValueError: if `notes` is not positive.
+    """
+    if notes is not None and notes < 1:
+        raise ValueError(f"a recipe needs at least one training note, not {notes}")
+    private = privacy if privacy is not None and privacy.private else CONTROL_OF if clipped else None
+    if notes is None:
+        chosen = _classroom(kind, private)
+    elif private is None:
+        chosen = _plain(kind, notes)
+    else:
+        chosen = _private(kind, private, notes)
+    asked = {"seed": seed} if epochs is None else {"seed": seed, "epochs": epochs}
+    return TrainingSpec(**{**chosen.model_dump(), **asked})
+
+
+def _private(kind: ModelKind, privacy: PrivacySpec, notes: int) -> TrainingSpec:
+    """Large batches and about 140 steps; with weaker noise smaller batches, so more steps in the same time.
+
+    The signal of all steps over their noise grows with √steps · batch / σ. Up to ε = 8 hardly any choice of batch and
+    steps changes that number, so they are chosen by time; with weak noise there is enough of it for smaller batches.
+    """
+    usual = _power_of_two(BATCH * math.sqrt(notes / NOTES))
+    usual = max(1, min(usual, _power_of_two(notes / 4)))
+    batch = max(1, usual // 2 ** _weaker(privacy))
+    rate = _rate(kind, privacy, notes, usual) * max(0.5, math.sqrt(batch / usual))
+    return TrainingSpec(
+        epochs=max(1, round(STEPS * usual / notes)),
+        batch_size=batch,
+        learning_rate=float(f"{rate:.2g}"),
+        warmup=0.0,
+        mask_share=None if kind == "gpt2" else 0.4,
+        masks=2 if kind != "gpt2" and notes < MANY else None,
+    )
+
+
+def _rate(kind: ModelKind, privacy: PrivacySpec, notes: int, batch: int) -> float:
+    """The learning rate: lower where σ / batch, the noise of a step's mean gradient, is large.
+
+    Adam's steps are as long on noise as on signal, so a high rate would destroy more of what the public model knows
+    than it learns. For a target ε, σ / batch is what the accountant gives for this recipe, to within a third (n = 3,000
+    to 48,000, ε = 0.5 to 8).
+    """
+    if privacy.noise_multiplier is not None:
+        noise = privacy.noise_multiplier / batch
+    else:
+        noise = 3.7e-3 * (8 / (privacy.target_epsilon or 8)) ** 0.6 * (NOTES / notes) ** 0.75
+    return _RATE[kind] * min(1.0, math.sqrt(_RATE_UP_TO / noise))
+
+
+def _weaker(privacy: PrivacySpec) -> int:
+    """How often the batch is halved because the noise is weak: 0 up to ε = 8, and 3 times at most."""
+    if privacy.target_epsilon is not None:
+        return sum(privacy.target_epsilon > limit for limit in WEAKER["epsilon"])
+    return sum((privacy.noise_multiplier or 1.0) < limit for limit in WEAKER["sigma"])
+
+
+def _plain(kind: ModelKind, notes: int) -> TrainingSpec:
+    """Shuffled batches of 16; of very many notes fewer epochs, because of the time.
+
+    A masked model predicts only 15 % of the tokens in an epoch, so it takes longer to learn a note.
+    """
+    most = 8 if kind == "gpt2" else 16
+    epochs = max(3, round(most * math.sqrt(min(1.0, PLAIN_NOTES / notes))))
+    return TrainingSpec(epochs=epochs, batch_size=16, learning_rate=2e-3)
+
+
+def _power_of_two(value: float) -> int:
+    return int(2 ** round(math.log2(max(1.0, value))))
+
+
+def _classroom(kind: ModelKind, privacy: PrivacySpec | None) -> TrainingSpec:
+    """The recipe of the first `classroom` runs: 46 steps, and plain training of a minute."""
+    if privacy is not None:
+        return TrainingSpec(epochs=4, batch_size=256, learning_rate=_classroom_rate(kind, privacy), warmup=0.0)
+    return TrainingSpec(epochs=8 if kind == "gpt2" else 16, batch_size=16, learning_rate=2e-3)
+
+
+def _classroom_rate(kind: ModelKind, privacy: PrivacySpec) -> float:
+    """Falls with √ε below ε = 8, and with 1/σ above σ = 0.75, which is about the same; to two digits."""
+    if privacy.target_epsilon is not None:
+        share = math.sqrt(privacy.target_epsilon / 8)
+    else:
+        share = 0.75 / (privacy.noise_multiplier or 1.0)
+    return float(f"{_CLASSROOM_RATE[kind] * min(1.0, share):.2g}")

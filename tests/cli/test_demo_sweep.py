@@ -1,0 +1,143 @@
+"""The planned demonstration sweep: what is in it, that it resumes and shares work, and what is exported."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from core.demo import plan, training
+from core.demo.export import export_run, heldout_losses, thinned
+from core.evaluation.membership.strongest_attack import strongest
+from core.pipeline.refresh import refresh
+from core.runs.figures_only import EXAMPLES, examples
+from core.runs.integrity.verify import damages
+from core.runs.lock import held
+from core.runs.store import Workspace
+from core.runs.tables import TableMissing, table_version
+from core.spec import RunSpec
+
+MOST_BYTES = 40_000  # of a run with figures only
+
+
+@pytest.fixture
+def workspace(smoke_workspace: Path, tmp_path: Path) -> Workspace:
+    """A workspace of its own with the smoke runs."""
+    return Workspace(shutil.copytree(smoke_workspace, tmp_path / "data"), shared=())
+
+
+def test_the_plan_has_every_size_kind_and_epsilon_and_no_run_twice() -> None:
+    specs = [spec for part in plan.parts() for spec in part.specs]
+    assert len({spec.run_id for spec in specs}) == len(specs)
+    for size in plan.SIZES:
+        for kind in plan.KINDS:
+            for seed in plan.SEEDS:
+                for epsilon in (None, 0.5, 1.0, 3.0, 8.0, 30.0, 100.0, 1_000.0, 10_000.0):
+                    assert plan.spec_of(size, kind, epsilon, seed) in specs
+    for spec in specs:
+        if not spec.is_base:
+            assert spec.base_spec() in specs, "its control is in the plan"
+        if spec.privacy.private:
+            assert spec.clipped_spec() in specs, "the same training without noise is in the plan"
+
+
+def test_a_seed_is_finished_before_the_next_and_parts_keep_their_order(tmp_path: Path) -> None:
+    rows = plan.planned(Workspace(tmp_path, shared=()), plan.parts((0, 1)))
+    assert [row.spec.training.seed for row in rows] == sorted(row.spec.training.seed for row in rows)
+    first = list(dict.fromkeys(row.part for row in rows if row.spec.training.seed == 0))
+    assert first[: len(plan.ORDER)] == list(plan.ORDER)
+    assert not any(row.done for row in rows) and all(row.seconds > 0 for row in rows)
+    with pytest.raises(ValueError, match="There is no part “5k-gpt2”"):
+        training.chosen_parts(["5k-gpt2"], (0,))
+
+
+def test_what_is_missing_is_trained_and_what_another_process_makes_is_skipped(
+    workspace: Workspace, smoke_specs: dict[str, RunSpec], smoke_spec, tmp_path: Path
+) -> None:
+    missing, busy = smoke_spec(epochs=1, seed=5), smoke_spec(epochs=1, seed=6)
+    part = plan.Part("smoke", (*smoke_specs.values(), busy, missing))
+    rows = plan.planned(workspace, [part])
+    assert [row.done for row in rows] == [True, True, True, False, False]
+    told: list[str] = []
+    with held(workspace.lock_file(busy.run_id), should_stop=lambda: True) as holding:
+        assert holding
+        done = training.train_missing(workspace, rows, export_to=tmp_path / "out", say=told.append)
+    assert done == [missing.run_id] and workspace.find(busy) is None
+    assert any("is being made by another process" in line for line in told)
+    shipped = {folder.name for folder in (tmp_path / "out" / "runs").iterdir()}
+    assert shipped == {spec.run_id for spec in (*smoke_specs.values(), missing)}
+    again = training.train_missing(workspace, plan.planned(workspace, [part]), limit=0, say=told.append)
+    assert again == [] and workspace.find(busy) is None, "a limit of 0 trains nothing"
+
+
+def test_a_run_with_figures_only_is_small_whole_and_says_what_it_lacks(
+    workspace: Workspace, smoke_specs: dict[str, RunSpec], tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    for spec in smoke_specs.values():
+        export_run(workspace, spec, out)
+        assert export_run(workspace, spec, out) == [], "a second export has nothing to do"
+    shipped = Workspace(tmp_path / "elsewhere", shared=(out,))
+    base, small = shipped.run(smoke_specs["base"].run_id), shipped.run(smoke_specs["dp"].run_id)
+    assert not base.figures_only, "other runs need the tables of their control"
+    assert small.figures_only and small.privacy is not None
+    assert sum(path.stat().st_size for path in small.folder.rglob("*") if path.is_file()) < MOST_BYTES
+    full = workspace.run(small.id)
+    for name in ("metrics", "canaries", "history"):
+        pd.testing.assert_frame_equal(small.table(name), full.table(name))
+    assert table_version(small.folder / "tables", "metrics") == table_version(full.folder / "tables", "metrics")
+    for name in ("scores", "generations", "hits"):
+        with pytest.raises(TableMissing, match=f"has figures only: its table “{name}” was left out"):
+            small.table(name)
+    assert list(damages(shipped)) == []
+    assert "figures only" in refresh(small, shipped).sentence or refresh(small, shipped).state == "up to date"
+    texts, hits = examples(small)
+    first, marked = examples(full)
+    assert texts["text"].tolist() == first["text"].tolist() and len(hits) == len(marked)
+    assert (texts.groupby("prompt_id").size() == EXAMPLES).all() and texts["prompt_id"].nunique() == 14
+
+
+def test_excerpts_agree_with_the_tables_that_they_replace(
+    workspace: Workspace, smoke_specs: dict[str, RunSpec], tmp_path: Path
+) -> None:
+    plain = smoke_specs["plain"]
+    export_run(workspace, plain, tmp_path / "out")
+    small = Workspace(tmp_path / "elsewhere", shared=(tmp_path / "out",)).run(plain.run_id)
+    scores = workspace.run(plain.run_id).table("scores")
+    loss = scores[scores["attack"] == "loss"]
+    judged = loss[loss["split"] == "heldout"]
+    assert small.table("heldout_losses")["tokens"].sum() == judged["tokens"].sum()
+    assert small.table("heldout_losses")["nats"].sum() == pytest.approx(-(judged["score"] * judged["tokens"]).sum())
+    by_patient = small.table("membership").query("level == 'patient' and metric == 'auc'").iloc[0]
+    resamples = plain.audit.bootstrap
+    found = strongest(loss, "auc", resamples=resamples, seed=plain.audit.seed)
+    assert found is not None
+    assert (by_patient["value"], by_patient["low"], by_patient["high"]) == pytest.approx(
+        (found.interval.value, found.interval.low, found.interval.high)
+    )
+
+
+def test_held_out_losses_are_summed_by_patient() -> None:
+    scores = pd.DataFrame(
+        {
+            "patient_id": ["a", "a", "b", "c"],
+            "split": ["heldout", "heldout", "heldout", "member"],
+            "tokens": [2, 3, 4, 5],
+            "score": [-1.0, -2.0, -0.5, -9.0],
+        }
+    )
+    found = heldout_losses(scores).set_index("patient_id")
+    assert found["tokens"].to_dict() == {"a": 5, "b": 4}
+    assert found["nats"].to_dict() == {"a": 2 * 1.0 + 3 * 2.0, "b": 4 * 0.5}
+
+
+def test_a_thinned_history_keeps_epochs_and_the_last_step() -> None:
+    losses = [1.0 if number % 333 == 0 else None for number in range(1, 1_001)]
+    steps = pd.DataFrame({"step": range(1, 1_001), "eval_loss": losses})
+    found = thinned(steps)
+    assert len(found) <= 65 and found["step"].iloc[-1] == 1_000 and found["step"].iloc[0] == 1
+    assert set(found.loc[found["eval_loss"].notna(), "step"]) == {333, 666, 999}
+    assert found["step"].is_monotonic_increasing and found["step"].is_unique
+    assert thinned(steps.head(20)).equals(steps.head(20))

@@ -1,0 +1,88 @@
+"""The settings to start from: today's for runs that exist, and by ε and the number of notes for new ones."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from core.spec import PrivacySpec, RunSpec, TrainingSpec, recipe
+from core.training.plan import plan
+
+SIZES = (3_000, 12_000, 48_000)
+
+
+def at(epsilon: float) -> PrivacySpec:
+    return PrivacySpec(target_epsilon=epsilon)
+
+
+def test_without_a_number_of_notes_it_is_the_recipe_of_the_first_runs() -> None:
+    assert recipe("gpt2", at(8.0)) == TrainingSpec(epochs=4, batch_size=256, learning_rate=5e-3, warmup=0.0)
+    assert recipe("gpt2", at(1.0), seed=2).learning_rate == 1.8e-3
+    assert recipe("bert", PrivacySpec(noise_multiplier=1.5)).learning_rate == 1e-3
+    assert recipe("distilbert") == TrainingSpec(epochs=16, batch_size=16, learning_rate=2e-3)
+
+
+@pytest.mark.parametrize(("notes", "batch", "epochs"), [(2_925, 256, 12), (11_815, 512, 6), (48_030, 1_024, 3)])
+def test_batch_and_epochs_of_the_measured_hospitals(notes: int, batch: int, epochs: int) -> None:
+    for kind in ("gpt2", "distilbert"):
+        for epsilon in (0.5, 1.0, 3.0, 8.0, 10.0):
+            chosen = recipe(kind, at(epsilon), notes=notes)
+            assert (chosen.batch_size, chosen.epochs, chosen.warmup) == (batch, epochs, 0.0)
+    assert recipe("gpt2", at(8.0), notes=notes).learning_rate == 4e-3
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "distilbert", "bert"])
+@pytest.mark.parametrize("notes", SIZES)
+def test_more_noise_never_gives_a_higher_rate_or_more_steps(kind: str, notes: int) -> None:
+    found = [recipe(kind, at(epsilon), notes=notes) for epsilon in (0.1, 0.5, 1.0, 3.0, 8.0)]
+    rates = [chosen.learning_rate for chosen in found]
+    assert rates == sorted(rates) and rates[0] < rates[-1]
+    weak = [recipe(kind, at(epsilon), notes=notes) for epsilon in (8.0, 30.0, 100.0, 1_000.0, 1e4)]
+    steps = [notes / chosen.batch_size * chosen.epochs for chosen in weak]
+    assert steps == sorted(steps) and steps[-1] > 6 * steps[0]
+
+
+@pytest.mark.parametrize("notes", [1, 3, 50, 700, 10**6])
+def test_any_number_of_notes_gives_a_batch_that_fits(notes: int) -> None:
+    for privacy in (PrivacySpec(), at(0.5), at(8.0), at(1e4), PrivacySpec(noise_multiplier=0.1)):
+        chosen = recipe("bert", privacy, notes=notes)
+        assert 1 <= chosen.batch_size <= max(16, notes) and 1 <= chosen.epochs <= 1_000 and chosen.learning_rate > 0
+        assert not privacy.private or chosen.batch_size <= notes
+
+
+def test_a_given_sigma_is_taken_as_the_epsilon_that_has_it() -> None:
+    """The accountant's σ of the recipe leads back to the same batch and steps, and nearly to the same rate."""
+    for notes in SIZES:
+        for epsilon in (1.0, 8.0):
+            asked = recipe("gpt2", at(epsilon), notes=notes)
+            sigma = plan(at(epsilon), asked, notes=notes, patients=notes).mechanism.noise_multiplier
+            given = recipe("gpt2", PrivacySpec(noise_multiplier=sigma), notes=notes)
+            assert (given.batch_size, given.epochs) == (asked.batch_size, asked.epochs)
+            assert math.isclose(given.learning_rate, asked.learning_rate, rel_tol=0.2)
+
+
+def test_masked_models_average_two_masks_of_forty_percent_in_private_training_only() -> None:
+    for kind in ("distilbert", "bert"):
+        private, plain = recipe(kind, at(8.0), notes=3_000), recipe(kind, notes=3_000)
+        assert (private.mask_share, private.masks) == (0.4, 2) and plain.masks is plain.mask_share is None
+    assert recipe("gpt2", at(8.0), notes=3_000).masks is recipe("gpt2", at(8.0), notes=3_000).mask_share is None
+    assert recipe("bert", at(8.0), notes=48_000).masks is None
+    RunSpec(privacy=at(8.0), training=recipe("gpt2", at(8.0), notes=3_000))  # GPT-2 with masks would be refused
+
+
+def test_the_control_without_noise_takes_the_settings_of_epsilon_eight() -> None:
+    for notes in (None, 12_000):
+        assert recipe("gpt2", clipped=True, notes=notes) == recipe("gpt2", at(8.0), notes=notes)
+        assert recipe("gpt2", at(1.0), clipped=True, notes=notes) == recipe("gpt2", at(1.0), notes=notes)
+
+
+def test_plain_training_of_many_notes_takes_fewer_epochs() -> None:
+    assert [recipe("gpt2", notes=notes).epochs for notes in SIZES] == [8, 8, 4]
+    assert [recipe("distilbert", notes=notes).epochs for notes in SIZES] == [16, 16, 8]
+    assert recipe("gpt2", at(8.0), notes=3_000, epochs=2, seed=5).epochs == 2
+
+
+def test_no_notes_have_no_recipe() -> None:
+    with pytest.raises(ValueError, match="at least one"):
+        recipe("gpt2", notes=0)
