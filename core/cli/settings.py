@@ -144,11 +144,10 @@ def held_limit(
     from core.training.accounting.risk import privacy_for_risk
 
     privacy = PrivacySpec(noise_multiplier=1.0, **given)
-    capped = RunSpec(privacy=privacy, training=settings(privacy)).note_cap
-    notes = len(corpus.training_notes(capped))
+    notes = len(corpus.training_notes(RunSpec(privacy=privacy).note_cap))
 
     def fitted(chosen: PrivacySpec) -> TrainingSpec:
-        return fitting(RunSpec(privacy=chosen, training=settings(chosen)), notes, batch_size is not None).training
+        return fitting_batch(settings(chosen), notes, batch_size is not None)
 
     if batch_size is not None and batch_size > notes:
         raise BadInput(f"--batch-size: {batch_size} is more than the {notes} training notes. Choose a smaller batch.")
@@ -204,10 +203,14 @@ def noise_source(secret: bool, corpus: CorpusSpec, *, private: bool) -> Literal[
 
 def fitting(spec: RunSpec, training_notes: int, batch_given: bool) -> RunSpec:
     """The spec with a smaller batch if the cohort is smaller than the recipe's batch, unless the caller chose it."""
-    if batch_given or spec.training.batch_size <= training_notes:
-        return spec
-    smaller = spec.training.model_copy(update={"batch_size": max(1, training_notes // 4)})
-    return spec.model_copy(update={"training": smaller})
+    return spec.model_copy(update={"training": fitting_batch(spec.training, training_notes, batch_given)})
+
+
+def fitting_batch(training: TrainingSpec, training_notes: int, batch_given: bool) -> TrainingSpec:
+    """The training with a batch of a quarter of the notes, if the recipe's batch is larger than the cohort."""
+    if batch_given or training.batch_size <= training_notes:
+        return training
+    return training.model_copy(update={"batch_size": max(1, training_notes // 4)})
 
 
 def audit_spec(corpus: CorpusSpec, samples_per_prompt: int | None) -> AuditSpec:

@@ -18,7 +18,7 @@ from core.cli import training
 from core.corpus.synthetic.hospital import build
 from core.corpus.tables import Corpus
 from core.runs.store import Workspace
-from core.spec import CORPUS_PRESETS, RiskLimit, RunSpec, Unit, recipe
+from core.spec import CORPUS_PRESETS, ModelKind, RiskLimit, RunSpec, Unit, recipe_of
 from core.training.accounting.gaussian import epsilon
 from core.training.accounting.risk import achieved
 from core.training.plan import plan
@@ -137,24 +137,23 @@ def test_train_refuses_a_limit_that_cannot_be_meant(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("unit", ["note", "patient"])
+@pytest.mark.parametrize(("unit", "model"), [("note", "gpt2"), ("patient", "distilbert")])
 def test_train_takes_the_noise_that_holds_the_limit(
-    unit: Unit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    unit: Unit, model: ModelKind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     made: list[RunSpec] = []
     monkeypatch.setattr(training, "_execute", lambda spec, workspace: made.append(spec))
     monkeypatch.setattr(training, "described", lambda run: {})
     monkeypatch.setattr(training, "_summary_text", lambda run: "")
-    asked(
-        capsys, "train", "--corpus", "smoke", "--data", tmp_path, "--attacker-catches", "10", "--unit", unit,
-        "--epochs", "2",
-    )  # fmt: skip
+    limit = ["--attacker-catches", "10", "--unit", unit]
+    asked(capsys, "train", "--corpus", "smoke", "--data", tmp_path, *limit, "--model", model, "--epochs", "2")
     (spec,) = made
     assert spec.privacy.risk_limit == RiskLimit(caught=0.1, accused=0.01) and spec.privacy.unit == unit
     notes = len(build(spec.corpus).training_notes(spec.note_cap))
     planned = plan(spec.privacy, spec.training, notes=notes, patients=9).mechanism
     assert 0.0995 < achieved(spec.privacy.risk_limit, [planned]) <= 0.1
-    assert spec.training.learning_rate == recipe("gpt2", spec.privacy).learning_rate, "of the noise that was chosen"
+    usual = recipe_of(model, spec.privacy, spec.corpus)
+    assert spec.training.learning_rate == usual.learning_rate, "that of the noise that was chosen"
 
 
 def test_corpus_writes_a_folder_that_train_understands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -78,8 +78,8 @@ def odds_table(epsilon: float, delta: float, mechanism: Mechanism | None = None)
         rows.append((f"Members caught when {percent(share)} of others are accused", caught, share))
     table = pd.DataFrame(rows, columns=["question", "at most", "without the model"])
     if mechanism is not None:
-        caught = tradeoff([mechanism]).caught(ACCUSED)
-        exact = [mechanism_accuracy([mechanism]), *(math.nan for _ in PRIORS), *caught]
+        own = tradeoff([mechanism]).caught(ACCUSED).tolist()
+        exact = [mechanism_accuracy([mechanism]), *(math.nan for _ in PRIORS), *own]
         table.insert(2, "by exact accounting", exact)
     return table
 

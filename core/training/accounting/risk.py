@@ -107,7 +107,7 @@ def noise_for_risk(limit: RiskLimit, *, sample_rate: float, steps: int) -> float
         slope = min(-0.3, max(-10.0, (value - found) / (candidate - at))) if value != found else slope
         at, found = candidate, value
     sigma = _rounded_up(math.exp(at if found <= -SPARE else high))
-    while _share(limit, sigma, sample_rate, steps) > allowed(limit):  # another σ has another grid
+    while _share(limit, sigma, sample_rate, steps) > allowed(limit) * (1 - 1e-9):  # another σ has another grid
         sigma = _rounded_up(sigma * (1 + TIGHT / 5))
     return sigma
 

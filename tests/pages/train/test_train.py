@@ -11,6 +11,7 @@ from streamlit.testing.v1 import AppTest
 
 from core.jobs.engine import Engine, EngineFailed, Job
 from core.runs.events import Status, append_event, write_status
+from core.runs.facts import promise_sentence
 from core.runs.lock import held
 from core.runs.progress import Progress, progress_of
 from core.runs.store import DiskFull, Workspace
@@ -97,6 +98,9 @@ def test_the_noise_follows_from_what_an_attacker_may_achieve(data, asked, unit):
     planned = plan(spec.privacy, spec.training, notes=len(notes), patients=notes["patient_id"].nunique()).mechanism
     assert 0.0995 < achieved(spec.privacy.risk_limit, [planned]) <= 0.1
     assert figures(app)["noise σ"] == f"{planned.noise_multiplier:.3g}"
+    assert "(at most 10 % caught at 1 % accused by mistake)" in title(spec), "in the queue"
+    card = promise_sentence(spec, planned)
+    assert "chosen by a limit on the attacker" in card and spec.privacy.risk_limit.sentence(unit) in card
     weaker = app.select_slider(key="caught").set_value("20").run()
     assert float(figures(weaker)["noise σ"]) < planned.noise_multiplier
 
