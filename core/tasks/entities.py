@@ -128,10 +128,9 @@ def _pieces(lm: LanguageModel, one: Tagged) -> list[tuple[list[int], np.ndarray]
     pieces, begun, start = [], 0, 0
     while begun < len(places):
         end = max(begun + 1, int(np.searchsorted(places, start + room, side="left")))
-        if end == len(places):
-            after = len(encoding.ids)
-        else:  # between two words: behind the last piece of one, or before the first piece of the next
-            after = int(places[end - 1]) + 1 if lm.causal else int(places[end])
+        # A piece ends behind the last token of a word (GPT-2), or before the first token of the next.
+        between = int(places[end - 1]) + 1 if lm.causal else int(places[min(end, len(places) - 1)])
+        after = len(encoding.ids) if end == len(places) else between
         ids = encoding.ids[start : min(after, start + room)]
         pieces.append((with_specials(lm, ids), (places[begun:end] - start + 1).clip(0, len(ids))))
         begun, start = end, after
