@@ -13,19 +13,7 @@ from io import TextIOWrapper
 import typer
 from typer.exceptions import TyperException
 
-from core.cli import (
-    corpora,
-    defences,
-    delete_upload,
-    extract,
-    ledger,
-    report,
-    runs,
-    training,
-    utility,
-    verify,
-    vocabulary,
-)
+from core.cli import corpora, defences, delete_upload, extract, ledger, report, runs, training, verify, vocabulary
 from core.cli.output import BAD_INPUT, INTERRUPTED, READER_GONE, utf8
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, help="PHI Leak Lab")
@@ -37,7 +25,7 @@ for command in (
     report.report,
     verify.verify,
     verify.refresh,
-    utility.utility,
+    runs.utility,
     defences.defences,
     vocabulary.words,
     *(corpora.account, corpora.pretrain, corpora.bench, corpora.demo),

@@ -125,13 +125,15 @@ def _pieces(lm: LanguageModel, one: Tagged) -> list[tuple[list[int], np.ndarray]
     else:  # the first piece that ends behind the word's start
         places = np.array([np.searchsorted(ends, start, side="right") for start, _ in one.words])
     places = places.clip(0, max(0, len(encoding.ids) - 1))
-    pieces, begun = [], 0
+    pieces, begun, start = [], 0, 0
     while begun < len(places):
-        first = int(places[begun])
-        end = int(np.searchsorted(places, first + room, side="left"))
-        last = len(encoding.ids) if end == len(places) else int(places[end])
-        pieces.append((with_specials(lm, encoding.ids[first : min(last, first + room)]), places[begun:end] - first + 1))
-        begun = end
+        end = max(begun + 1, int(np.searchsorted(places, start + room, side="left")))
+        # A piece ends behind the last token of a word (GPT-2), or before the first token of the next.
+        between = int(places[end - 1]) + 1 if lm.causal else int(places[min(end, len(places) - 1)])
+        after = len(encoding.ids) if end == len(places) else between
+        ids = encoding.ids[start : min(after, start + room)]
+        pieces.append((with_specials(lm, ids), (places[begun:end] - start + 1).clip(0, len(ids))))
+        begun, start = end, after
     return pieces
 
 

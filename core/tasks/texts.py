@@ -38,8 +38,16 @@ def own_texts(lm: LanguageModel, count: int, seed: int, *, should_stop: Stop | N
         should_stop: asked after every token.
     """
     seeds = np.random.SeedSequence([seed, 0]).generate_state(count, np.uint32).tolist()
-    settings = {"temperature": 1.0, "top_k": len(lm.tokenizer), "top_p": 1.0, "new_tokens": TOKENS}
-    return sample(lm, [""] * count, seeds=seeds, should_stop=should_stop, **settings)
+    return sample(
+        lm,
+        [""] * count,
+        new_tokens=TOKENS,
+        temperature=1.0,
+        top_k=len(lm.tokenizer),
+        top_p=1.0,
+        seeds=seeds,
+        should_stop=should_stop,
+    )
 
 
 def cluster_counts(

@@ -38,11 +38,12 @@ def test_a_head_learns_the_words_of_a_small_file(tmp_path: Path):
     text = "\n".join(
         f"{drug}\tB-Chemical\ncaused\tO\n{disease}\tB-Disease\n.\tO\n" for drug in drugs for disease in diseases
     )
+    text += "\n"
     for name in ("train.tsv", "test.tsv"):
-        (tmp_path / name).write_text(text * 6, encoding="utf-8")
-    found = entity_score(tiny("distilbert", seed=0, spread=4.0), tmp_path, learned=54, judged=20)
+        (tmp_path / name).write_text(text * 40, encoding="utf-8")
+    found = entity_score(tiny("distilbert", seed=0, spread=4.0), tmp_path, learned=360, judged=20)
     assert found.f1.value > 0.9 and found.f1.low <= found.f1.value <= found.f1.high
-    assert (found.learned, found.judged, found.entities) == (54, 20, 40)
+    assert (found.learned, found.judged, found.entities) == (360, 20, 40)
     (tmp_path / "train.tsv").write_text("He\tO\n", encoding="utf-8")
     with pytest.raises(ValueError, match="sentences with entities"):
         entity_score(tiny("distilbert", seed=0), tmp_path)

@@ -35,12 +35,12 @@ def run_spec(kind: str) -> RunSpec:
 
 def test_a_head_learns_what_its_vectors_hold_and_nothing_else():
     rng = np.random.default_rng(0)
-    vectors = rng.normal(size=(900, 6)).astype(np.float32)
+    vectors = rng.normal(size=(4_000, 6)).astype(np.float32)
     labels = (vectors[:, 0] > 0).astype(np.int64) + (vectors[:, 1] > 0)
-    head = fit(vectors[:600], labels[:600], 3, seed=0)
-    assert (head.predict(vectors[600:]) == labels[600:]).mean() > 0.85
-    blind = fit(vectors[:600, 2:], labels[:600], 3, seed=0)
-    assert (blind.predict(vectors[600:, 2:]) == labels[600:]).mean() < 0.6  # the commonest class has one half
+    head = fit(vectors[:3_500], labels[:3_500], 3, seed=0)
+    assert (head.predict(vectors[3_500:]) == labels[3_500:]).mean() > 0.85
+    blind = fit(vectors[:3_500, 2:], labels[:3_500], 3, seed=0)
+    assert (blind.predict(vectors[3_500:, 2:]) == labels[3_500:]).mean() < 0.6  # the commonest class has one half
 
 
 def test_a_head_depends_on_its_seed_alone():

@@ -57,7 +57,8 @@ def area_interval(counts: pd.DataFrame, *, resamples: int, seed: int) -> Interva
     ]
     areas = divergence_area(drawn[0], drawn[1])
     found = percentile_interval(value, areas - np.median(areas) + value, min(map(len, sides)))
-    return Interval(value, max(0.0, found.low), min(1.0, found.high))
+    low, high = np.clip([found.low, found.high], 0.0, 1.0)
+    return Interval(value, float(low), float(high))
 
 
 def _by_unit(counts: pd.DataFrame, clusters: int) -> np.ndarray:
