@@ -6,14 +6,15 @@ was written falls with the number of patients at the same number of texts; the s
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
+import pandas as pd
 
 from core.attacks.membership.decision import LOSS
 from core.evaluation.membership.strongest_attack import interval_of
 from core.evaluation.membership.units import units
-from core.evaluation.stats.bootstrap import weighted_share
+from core.evaluation.stats.bootstrap import Interval, weighted_share
 from core.evaluation.stats.intervals import proportion_interval
 from core.evaluation.summary import SPLIT_OF_ARM, Row, RunTables, scale_to_pool
 
@@ -48,21 +49,31 @@ def patient_auc(run: RunTables) -> Iterator[Row]:
 
 
 def texts_with_name(run: RunTables) -> Iterator[Row]:
+    """`named_texts` of a run."""
+    splits = run.corpus.patients["split"].value_counts()
+    pool = {arm: int(splits.get(split, 0)) for arm, split in SPLIT_OF_ARM.items()}
+    yield from named_texts(run.generations, run.hits, pool)
+
+
+def named_texts(generations: pd.DataFrame, hits: pd.DataFrame, pool: Mapping[str, int]) -> Iterator[Row]:
     """Share of generated texts with a member's full name; arm `heldout`: with a held-out patient's, scaled.
 
     The control is scaled to as many patients as there are members (`core.evaluation.summary.scale_to_pool`).
+
+    Args:
+        generations: the texts.
+        hits: what was found in them.
+        pool: number of patients of the arms `run` and `heldout`; without one of them there is no row.
     """
-    texts = len(run.generations)
-    names = run.hits[(run.hits["rule"] == "value") & (run.hits["field"] == "full_name")]
-    splits = run.corpus.patients["split"].value_counts()
-    pool = {arm: int(splits.get(split, 0)) for arm, split in SPLIT_OF_ARM.items()}
-    if not texts or not all(pool.values()):
+    texts = len(generations)
+    names = hits[(hits["rule"] == "value") & (hits["field"] == "full_name")]
+    if not texts or not all(pool.get(arm) for arm in SPLIT_OF_ARM):
         return
-    ratio = pool["run"] / pool["heldout"]
     for arm, split in SPLIT_OF_ARM.items():
         count = names.loc[names["split"] == split, "generation_id"].nunique()
-        ends = (count / texts, *proportion_interval(count, texts))
+        found, note = Interval(count / texts, *proportion_interval(count, texts)), "generated texts"
         if arm == "heldout":
-            ends = tuple(scale_to_pool(end, ratio) for end in ends)
-        scaled = f"; scaled from {pool[arm]} held-out patients to {pool['run']}" if arm == "heldout" else ""
-        yield Row(NAMED_TEXTS, arm, *ends, texts, f"generated texts{scaled}")
+            ratio = pool["run"] / pool["heldout"]
+            found = Interval(*(scale_to_pool(end, ratio) for end in (found.value, found.low, found.high)))
+            note += f"; scaled from {pool[arm]} held-out patients to {pool['run']}"
+        yield Row(NAMED_TEXTS, arm, found.value, found.low, found.high, texts, note)

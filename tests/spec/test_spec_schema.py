@@ -32,7 +32,7 @@ DIGESTS = {  # of cohorts: folders and ledgers are named by them, so no version 
 }
 SETTINGS = {
     2: "4f7c0f5e705d",
-    3: "7e4eb0490129",
+    3: "3870bd7ab5ed",
 }  # schema → fingerprint of the settings and defaults that it stands for
 
 

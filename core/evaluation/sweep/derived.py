@@ -7,15 +7,15 @@ metrics table already has is not computed again. Runs that keep figures only kee
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import pandas as pd
 
 from core.attacks.membership.decision import LOSS
 from core.corpus.tables import Corpus
+from core.evaluation.across_sizes import named_texts
 from core.evaluation.membership.strongest_attack import strongest
-from core.evaluation.stats.intervals import proportion_interval
-from core.evaluation.summary import SPLIT_OF_ARM, Row, scale_to_pool
+from core.evaluation.summary import SPLIT_OF_ARM, Row
 from core.evaluation.sweep.beside import BITS, NAMES, PATIENT_AUC
 from core.runs.run import Run
 from core.runs.tables import TableMissing
@@ -72,37 +72,13 @@ def tokens_per_character(scores: pd.DataFrame, corpus: Corpus) -> float | None:
     return float(notes["tokens"].sum() / characters) if characters and texts.notna().all() else None
 
 
-def texts_with_name(generations: pd.DataFrame, hits: pd.DataFrame, pool: Mapping[str, int]) -> Iterator[Row]:
-    """Share of generated texts with a member's full name; arm `heldout`: with a held-out patient's, scaled.
-
-    The control is scaled to as many patients as there are members (`core.evaluation.summary.scale_to_pool`).
-
-    Args:
-        generations: the texts.
-        hits: what was found in them.
-        pool: number of patients of the arms `run` and `heldout`; without one of them there is no row.
-    """
-    texts = len(generations)
-    names = hits[(hits["rule"] == "value") & (hits["field"] == "full_name")]
-    if not texts or not all(pool.get(arm) for arm in SPLIT_OF_ARM):
-        return
-    for arm, split in SPLIT_OF_ARM.items():
-        count = names.loc[names["split"] == split, "generation_id"].nunique()
-        ends = [count / texts, *proportion_interval(count, texts)]
-        if arm == "heldout":
-            ends = [scale_to_pool(end, pool["run"] / pool["heldout"]) for end in ends]
-        yield Row(
-            NAMES, arm, *ends, texts, "generations" + (", scaled to as many patients" if arm == "heldout" else "")
-        )
-
-
 def _rows(run: Run, base: Run | None) -> Iterator[Row]:
     metrics = run.metrics.set_index(["metric", "arm"])
     named = [("full_name_patients", arm) for arm in SPLIT_OF_ARM]
     pool = {key[1]: int(metrics.loc[key, "n"]) for key in named if key in metrics.index}
     try:
         scores = run.table("scores")
-        yield from texts_with_name(run.table("generations"), run.table("hits"), pool)
+        yield from named_texts(run.table("generations"), run.table("hits"), pool)
         yield from _patient_auc(scores, "run")
         if base is not None:
             public = base.table("scores")

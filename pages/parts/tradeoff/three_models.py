@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Sequence
 from functools import partial
 
 import pandas as pd
@@ -11,6 +12,7 @@ import streamlit as st
 from core.evaluation.sweep import beside
 from core.evaluation.sweep.beside import BITS, NAMES, PATIENT_AUC
 from core.evaluation.wording import percent
+from core.runs.run import Run
 from pages.parts.common import chart_style
 from pages.parts.common.data_table import data_table
 from pages.parts.pickers.comparison import trained
@@ -68,8 +70,8 @@ def _heading(name: str, epsilon: float) -> str:
 
 def _about(name: str, models: Models) -> str:
     """What a model is, with the steps and batch of its first run."""
-    runs = dict(zip(beside.MODELS, ([models.base], models.private, models.noiseless, models.plain), strict=True))[name]
-    run = runs[0]
+    groups: tuple[Sequence[Run | None], ...] = ([models.base], models.private, models.noiseless, models.plain)
+    run = dict(zip(beside.MODELS, groups, strict=True))[name][0]
     recipe = "" if run is None or name == beside.BASE else f" ({trained(run)})"
     return f"{beside.ABOUT[name]}{recipe}"
 

@@ -57,7 +57,7 @@ def suggested(kind: ModelKind, privacy: PrivacySpec, *, notes: int) -> PrivacySp
     from core.training.accounting.risk import privacy_for_risk
 
     def settings(chosen: PrivacySpec) -> TrainingSpec:
-        usual = recipe(kind, chosen)
+        usual = recipe(kind, chosen, notes=notes)
         return usual if usual.batch_size <= notes else usual.model_copy(update={"batch_size": max(1, notes // 4)})
 
     assert privacy.risk_limit is not None  # called for such runs only

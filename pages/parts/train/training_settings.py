@@ -213,9 +213,9 @@ def _training(kind: ModelKind, privacy: PrivacySpec, *, notes: int) -> tuple[Pri
     keep the old default. In a cohort too small for the recipe's batch size, the default is a quarter of its notes.
     """
     private = privacy.private
-    default = recipe(kind, privacy)
+    default = recipe(kind, privacy, notes=notes)
     if privacy.risk_limit is not None:
-        default = recipe(kind, suggested(kind, privacy, notes=notes))
+        default = recipe(kind, suggested(kind, privacy, notes=notes), notes=notes)
     mode = "private" if private else "plain"
     if default.batch_size > notes:
         default = default.model_copy(update={"batch_size": max(1, notes // 4)})
@@ -233,7 +233,7 @@ def _training(kind: ModelKind, privacy: PrivacySpec, *, notes: int) -> tuple[Pri
     if privacy.risk_limit is not None:
         privacy = with_noise(privacy, default.model_copy(update={"epochs": epochs, "batch_size": batch}), notes=notes)
     with st.expander("Learning rate and seed"):
-        usual = recipe(kind, privacy).learning_rate  # falls with ε
+        usual = recipe(kind, privacy, notes=notes).learning_rate  # falls with ε
         rate = st.number_input("Learning rate", value=usual, format="%g", key=f"rate_{mode}_{usual:g}", **KEEP)
         seed = st.number_input(
             "Training seed",

@@ -8,10 +8,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from core.evaluation.across_sizes import named_texts
 from core.evaluation.stats.intervals import proportion_interval
 from core.evaluation.sweep import beside
 from core.evaluation.sweep.beside import BITS, NAMES, PATIENT_AUC
-from core.evaluation.sweep.derived import bits_per_character, derived, texts_with_name, tokens_per_character
+from core.evaluation.sweep.derived import bits_per_character, derived, tokens_per_character
 from core.evaluation.sweep.sizes import bought, notes_text, other_sizes
 from core.evaluation.sweep.sweeps import sweeps_of
 from core.evaluation.sweep.tradeoff import points
@@ -60,10 +61,10 @@ def test_texts_with_a_name_count_each_text_once_and_scale_the_control():
         ],
         columns=["generation_id", "field", "split", "rule"],
     )
-    own, control = texts_with_name(generations, hits, {"run": 70, "heldout": 30})
+    own, control = named_texts(generations, hits, {"run": 70, "heldout": 30})
     assert (own.value, own.low, own.high) == (0.2, *proportion_interval(2, 10)) and own.n == 10
     assert control.value == pytest.approx(1 - 0.9 ** (70 / 30))
-    assert not list(texts_with_name(generations, hits, {"run": 70})), "no control, no figure"
+    assert not list(named_texts(generations, hits, {"run": 70})), "no control, no figure"
 
 
 def test_an_old_run_gets_them_from_its_tables(smoke_workspace, smoke_specs):
