@@ -38,9 +38,10 @@ from core.evaluation.stats.bootstrap import (
 from core.evaluation.stats.boundary_intervals import auc_interval, bits_interval, difference_interval, share_interval
 from core.evaluation.stats.intervals import proportion_interval
 from core.evaluation.stats.roc import says_member
+from core.models.shipped_bases import word_list
 from core.phi.fields import DIRECT, FIELDS
 from core.runs.tables import ADDED, UTILITY
-from core.spec import AuditSpec
+from core.spec import CLINICAL, AuditSpec
 
 METRIC_COLUMNS = {
     "metric": "str",
@@ -78,9 +79,10 @@ class RunTables:
     corpus: Corpus
     audit: AuditSpec
     utility: pd.DataFrame  # empty for a run of an earlier version
+    base: str = CLINICAL  # name of the base model
 
     @classmethod
-    def of(cls, tables: Mapping[str, pd.DataFrame], corpus: Corpus, audit: AuditSpec) -> RunTables:
+    def of(cls, tables: Mapping[str, pd.DataFrame], corpus: Corpus, audit: AuditSpec, base: str) -> RunTables:
         """Choose the tables by name.
 
         Raises:
@@ -92,7 +94,7 @@ class RunTables:
                 raise ValueError(f"the summary of a run needs its table “{name}”, which is missing")
         found = {name: tables[name] for name in names}
         utility = tables.get(UTILITY, ADDED[UTILITY].empty_table().to_pandas())
-        return cls(**found, corpus=corpus, audit=audit, utility=utility)
+        return cls(**found, corpus=corpus, audit=audit, utility=utility, base=base)
 
     def interval(self, statistic: WeightedStatistic, units: np.ndarray, strata: np.ndarray | None = None) -> Interval:
         """A statistic with its interval: units (patients) are resampled within strata, `audit.bootstrap` times."""
@@ -105,6 +107,7 @@ def summarise(
     *,
     corpus: Corpus,
     audit: AuditSpec,
+    base: str = CLINICAL,
 ) -> pd.DataFrame:
     """Compute the metrics table (docs/reference/tables.md) of a run from its tables and those of its base control.
 
@@ -116,12 +119,13 @@ def summarise(
         base_tables: the same of the public base model; None for the base model itself, which has no `base` arm.
         corpus: the cohort.
         audit: the settings of the quick audit.
+        base: name of the run's base model, whose public words are known words.
 
     Raises:
         ValueError: a table is missing or empty.
         KeyError: a registered function makes a figure that has no record.
     """
-    rows = list(_figures(RunTables.of(run_tables, corpus, audit)))
+    rows = list(_figures(RunTables.of(run_tables, corpus, audit, base)))
     if base_tables is not None:
         scores = _of_the_same_notes(base_tables["scores"], run_tables["scores"])
         rows += [
@@ -277,7 +281,7 @@ def exposure(run: RunTables) -> Iterator[Row]:
 def known_words(run: RunTables) -> Iterator[Row]:
     """Share of the generated words that occur in public text or the hospital's notes, identifiers left out."""
     generations, audit = run.generations, run.audit
-    vocabulary = public_words() | hospital_words(run.corpus)
+    vocabulary = public_words(word_list(run.base)) | hospital_words(run.corpus)
     left_out, spans = identifier_words(run.corpus, vocabulary), identifier_spans(run.hits)
     texts = [
         without_spans(text, spans.get(int(generation), ()))

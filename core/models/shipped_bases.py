@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from core.spec import SHIPPED_BASES, ModelSpec
+from core.spec import CLINICAL, SHIPPED_BASES, ModelSpec
 
 BASE_MODELS = Path(__file__).resolve().parents[2] / "assets" / "base"
 
@@ -12,3 +12,8 @@ BASE_MODELS = Path(__file__).resolve().parents[2] / "assets" / "base"
 def shipped_folder(spec: ModelSpec) -> Path:
     """The folder of a shipped base model (`spec.shipped`), whether it exists or not."""
     return BASE_MODELS / SHIPPED_BASES[spec.base] / f"{spec.kind}-{spec.size}"
+
+
+def word_list(base: str) -> Path:
+    """The words of the public text that the shipped bases of this name have read; of other bases, the newest list."""
+    return BASE_MODELS / SHIPPED_BASES.get(base, SHIPPED_BASES[CLINICAL]) / "public_words.txt"

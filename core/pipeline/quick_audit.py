@@ -53,7 +53,7 @@ def figures(
     from core.evaluation.memorisation.vocabulary import with_vocabulary_figures
     from core.evaluation.summary import summarise
 
-    metrics = summarise(tables, control, corpus=corpus, audit=spec.audit)
+    metrics = summarise(tables, control, corpus=corpus, audit=spec.audit, base=spec.model.base)
     if entries is None:
         return metrics
     return with_vocabulary_figures(metrics, entries, tables[READING], corpus, spec.audit)

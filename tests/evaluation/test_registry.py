@@ -161,10 +161,12 @@ def test_the_figures_of_a_shipped_run_follow_from_its_tables(tmp_path):
     workspace = Workspace(tmp_path, shared=(SHIPPED,))
     run = next(run for run in workspace.runs() if run.spec.is_base and run.spec.model.kind == "gpt2")
     tables = {name: run.table(name) for name in ("scores", "generations", "hits", "canaries")}
-    made = summarise(tables, None, corpus=workspace.corpus(run.spec.corpus, store=False), audit=run.spec.audit)
+    corpus = workspace.corpus(run.spec.corpus, store=False)
+    made = summarise(tables, None, corpus=corpus, audit=run.spec.audit, base=run.spec.model.base)
     version = table_version(run.folder / "tables", "metrics")
-    then = made[made["metric"].map(lambda name: registry.figure(name).since <= version)].reset_index(drop=True)
-    pd.testing.assert_frame_equal(then, run.metrics, check_dtype=False, rtol=1e-9)
+    known = made["metric"].map(lambda metric: registry.figure(metric).since <= version)
+    made = made[known].reset_index(drop=True)  # figures of later versions are not stored with a shipped run
+    pd.testing.assert_frame_equal(made, run.metrics, check_dtype=False, rtol=1e-9)
 
 
 def test_a_figure_of_a_newer_version_is_shown_as_it_is():

@@ -8,7 +8,7 @@ import pytest
 from core.corpus.public_text import heldout_text
 from core.models.build import CONTEXT, VOCABULARY, load
 from core.models.likelihood import perplexity
-from core.models.shipped_bases import BASE_MODELS, shipped_folder
+from core.models.shipped_bases import shipped_folder, word_list
 from core.spec import SHIPPED_BASES, ModelKind, ModelSpec
 from tests.models.model_cards import stated_perplexity
 
@@ -27,7 +27,8 @@ def test_a_shipped_model_is_what_its_card_says(spec):
         assert part in card
 
 
-def test_public_words_are_sorted_lower_case_words():
-    words = (BASE_MODELS / "public_words.txt").read_text(encoding="utf-8").split("\n")[:-1]
+@pytest.mark.parametrize("base", [*SHIPPED_BASES, "gpt2"])
+def test_public_words_are_sorted_lower_case_words(base):
+    words = word_list(base).read_text(encoding="utf-8").split("\n")[:-1]
     assert len(words) > 10_000 and words == sorted(set(words))
     assert all(word.isalpha() and word == word.lower() for word in words)

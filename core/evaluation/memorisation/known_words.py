@@ -20,7 +20,6 @@ from core.corpus.tables import Corpus
 from core.evaluation.stats.bootstrap import Interval, patient_bootstrap, weighted_share
 from core.phi.fields import DIRECT, FIELDS
 
-PUBLIC_WORDS = Path(__file__).resolve().parents[3] / "assets" / "base" / "public_words.txt"
 _WORD = re.compile(r"[^\W\d_]{2,}")  # at least two letters and nothing else: "II-5b" contains one word, "x" none
 
 
@@ -40,7 +39,7 @@ def whole_words(generation: str) -> list[str]:
 
 
 @cache
-def public_words(path: Path = PUBLIC_WORDS) -> frozenset[str]:
+def public_words(path: Path) -> frozenset[str]:
     """Words of the public text that base models were trained on, one a line, plain or gzip-compressed (`.gz`).
 
     Raises:

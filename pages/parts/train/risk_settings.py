@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from core.evaluation.wording import percent, percent_up
-from core.spec import ModelKind, PrivacySpec, RiskLimit, TrainingSpec, recipe
+from core.spec import CorpusSpec, ModelKind, PrivacySpec, RiskLimit, TrainingSpec, recipe_of
 from pages.parts.common import chart_style
 from pages.parts.common.query_params import KEEP
 from pages.parts.session import resources
@@ -52,12 +52,12 @@ def choose_limit() -> RiskLimit:
 
 
 @resources.cached_data(max_entries=200, show_spinner="Choosing the noise …")
-def suggested(kind: ModelKind, privacy: PrivacySpec, *, notes: int) -> PrivacySpec:
+def suggested(kind: ModelKind, privacy: PrivacySpec, corpus: CorpusSpec, *, notes: int) -> PrivacySpec:
     """The privacy with the noise that its limit needs under the recipe's batch size and epochs."""
     from core.training.accounting.risk import privacy_for_risk
 
     def settings(chosen: PrivacySpec) -> TrainingSpec:
-        usual = recipe(kind, chosen, notes=notes)
+        usual = recipe_of(kind, chosen, corpus)
         return usual if usual.batch_size <= notes else usual.model_copy(update={"batch_size": max(1, notes // 4)})
 
     assert privacy.risk_limit is not None  # called for such runs only

@@ -22,7 +22,7 @@ from core.spec import (
     TrainingSpec,
     VocabularySpec,
     audit_of,
-    recipe,
+    recipe_of,
 )
 from pages.parts.common import chart_style
 from pages.parts.common.query_params import KEEP
@@ -93,7 +93,7 @@ def choose_run(corpus: CorpusSpec, *, notes: int, capped: int) -> RunSpec | None
         privacy = _privacy(corpus)
         if privacy.unit == "patient":
             notes = capped
-        privacy, training = _training(kind, privacy, notes=notes)
+        privacy, training = _training(kind, privacy, corpus, notes=notes)
         words = choose_words(kind, privacy)
         return RunSpec(
             corpus=corpus,
@@ -205,17 +205,19 @@ def _meaning(target: float | None) -> str:
     )
 
 
-def _training(kind: ModelKind, privacy: PrivacySpec, *, notes: int) -> tuple[PrivacySpec, TrainingSpec]:
+def _training(
+    kind: ModelKind, privacy: PrivacySpec, corpus: CorpusSpec, *, notes: int
+) -> tuple[PrivacySpec, TrainingSpec]:
     """The privacy, with the noise that a limit on the attacker needs, and the training settings.
 
     Epochs and batch size come first, because that noise depends on them. Their defaults are the measured recipe's,
-    which depends on the privacy and the model. Each default has a widget of its own: under one key, Streamlit would
+    which depends on the privacy, the model and the size of the cohort. Each default has a widget of its own: under one key, Streamlit would
     keep the old default. In a cohort too small for the recipe's batch size, the default is a quarter of its notes.
     """
     private = privacy.private
-    default = recipe(kind, privacy, notes=notes)
+    default = recipe_of(kind, privacy, corpus)
     if privacy.risk_limit is not None:
-        default = recipe(kind, suggested(kind, privacy, notes=notes), notes=notes)
+        default = recipe_of(kind, suggested(kind, privacy, corpus, notes=notes), corpus)
     mode = "private" if private else "plain"
     if default.batch_size > notes:
         default = default.model_copy(update={"batch_size": max(1, notes // 4)})
@@ -233,7 +235,7 @@ def _training(kind: ModelKind, privacy: PrivacySpec, *, notes: int) -> tuple[Pri
     if privacy.risk_limit is not None:
         privacy = with_noise(privacy, default.model_copy(update={"epochs": epochs, "batch_size": batch}), notes=notes)
     with st.expander("Learning rate and seed"):
-        usual = recipe(kind, privacy, notes=notes).learning_rate  # falls with ε
+        usual = recipe_of(kind, privacy, corpus).learning_rate  # falls with ε
         rate = st.number_input("Learning rate", value=usual, format="%g", key=f"rate_{mode}_{usual:g}", **KEEP)
         seed = st.number_input(
             "Training seed",

@@ -17,8 +17,11 @@ from core.evaluation.memorisation.known_words import (
     without_spans,
     words,
 )
+from core.models.shipped_bases import word_list
 from core.phi.fields import DIRECT
-from core.spec import CORPUS_PRESETS
+from core.spec import CLINICAL, CORPUS_PRESETS
+
+WORDS = word_list(CLINICAL)
 
 
 def test_words_are_letters_only_of_at_least_two():
@@ -52,16 +55,16 @@ def test_the_hospital_knows_its_notes_but_nobodys_identifiers():
     assert spans.map(len).sum() > 20 and set(words(" ".join(texts))) <= known
     assert set(words(" ".join(corpus.patients["diagnosis"]))) <= known
     names = set(words(" ".join(corpus.patients["full_name"])))
-    left_out = identifier_words(corpus, public_words() | known)
+    left_out = identifier_words(corpus, public_words(WORDS) | known)
     assert len(names - known) > len(names) / 2, "names that are ordinary words besides, such as Young, stay words"
-    assert names <= left_out | known | public_words() and not left_out & (known | public_words())
+    assert names <= left_out | known | public_words(WORDS) and not left_out & (known | public_words(WORDS))
     assert "qqqq" not in known | left_out
 
 
 def test_a_name_copied_from_a_training_note_changes_nothing():
     """Neither a whole name, found as a hit, nor a part of one; nor does an invented name count as a mistake."""
     corpus = build(CORPUS_PRESETS["smoke"])
-    vocabulary = public_words() | hospital_words(corpus)
+    vocabulary = public_words(WORDS) | hospital_words(corpus)
     options = {"left_out": identifier_words(corpus, vocabulary), "resamples": 50}
     name = next(one for one in corpus.patients["full_name"] if not set(words(one)) & vocabulary)
     written, before = (
@@ -85,7 +88,7 @@ def test_public_words_plain_or_packed(tmp_path):
     assert public_words(tmp_path / "plain.txt") == public_words(tmp_path / "packed.txt") == {"the", "heart"}
     with pytest.raises(WordListMissing, match=r"nowhere\.txt does not exist"):
         public_words(tmp_path / "nowhere.txt")
-    assert {"patient", "the", "disease"} <= public_words()
+    assert {"patient", "the", "disease"} <= public_words(WORDS)
 
 
 def test_no_words_is_a_sentence():

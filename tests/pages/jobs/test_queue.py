@@ -16,7 +16,7 @@ from pages.parts.jobs.battery import LABEL
 from tests.pages.visit import visit
 
 KEY = "3f2a-91bc-77de-0a45-c3d8"
-TINY = {"cohort": "tiny", "epsilon": "2", "batch_private_small_16": "16", "epochs_private_small_4": "2"}
+TINY = {"cohort": "tiny", "epsilon": "2", "batch_private_16": "16", "epochs_private_45": "2"}
 OTHER = User("session-somebody-else")
 
 
@@ -64,7 +64,7 @@ def test_a_third_job_is_refused_in_a_sentence(engine: Engine) -> None:
 
 def test_a_job_that_is_too_long_is_refused_in_a_sentence(engine: Engine) -> None:
     app = visit("train", **TINY)
-    app.number_input(key="epochs_private_small_4").set_value(900).run()
+    app.number_input(key="epochs_private_45").set_value(900).run()
     engine.limits = type(engine.limits)(minutes=1, key=KEY)
     app.button(key="train").click().run()
     assert any("× 900 epochs); the limit here is 1 minute" in error.value for error in app.error)

@@ -15,7 +15,7 @@ from core.runs.facts import promise_sentence
 from core.runs.lock import held
 from core.runs.progress import Progress, progress_of
 from core.runs.store import DiskFull, Workspace
-from core.spec import CORPUS_PRESETS, PrivacySpec, RiskLimit, RunSpec, VocabularySpec, recipe
+from core.spec import CORPUS_PRESETS, PrivacySpec, RiskLimit, RunSpec, VocabularySpec, recipe, recipe_of
 from core.training.accounting.gaussian import epsilon
 from core.training.accounting.risk import achieved
 from core.training.plan import plan
@@ -25,7 +25,7 @@ from tests.pages.visit import said, visit
 
 opened = partial(visit, "train")
 
-TINY = {"cohort": "tiny", "batch_private_small_16": "16", "epochs_private_small_4": "2"}
+TINY = {"cohort": "tiny", "batch_private_16": "16", "epochs_private_45": "2"}
 
 
 @pytest.fixture
@@ -128,7 +128,7 @@ def test_training_submits_what_the_knobs_say(data, asked):
     assert not app.exception
     (spec,) = asked
     expected = PrivacySpec(target_epsilon=2.0, delta=1e-3, unit="patient")
-    training = recipe("gpt2", expected).model_copy(update={"batch_size": 16, "epochs": 2})
+    training = recipe_of("gpt2", expected, CORPUS_PRESETS["smoke"]).model_copy(update={"batch_size": 16, "epochs": 2})
     assert (spec.corpus, spec.privacy, spec.training) == (CORPUS_PRESETS["smoke"], expected, training)
 
 
@@ -167,18 +167,21 @@ def test_another_model_or_hospital_starts_at_its_own_recipe(data, asked):
     assert sizes[24] > sizes[12], "a quarter of the notes each"
     app.button(key="train").click().run()
     (spec,) = asked
-    assert (spec.training.epochs, spec.training.batch_size) == (recipe("distilbert", spec.privacy).epochs, sizes[24])
+    assert (spec.training.epochs, spec.training.batch_size) == (
+        recipe_of("distilbert", spec.privacy, spec.corpus).epochs,
+        sizes[24],
+    )
 
 
 @pytest.mark.parametrize(
     ("key", "value", "sentence"),
     [
-        ("batch_private_small_16", 100_000, "larger than the cohort"),
-        ("batch_private_small_16", 0, "batch size"),
-        ("epochs_private_small_4", 0, "at least one epoch"),
-        ("epochs_private_small_4", -3, "epochs"),
+        ("batch_private_16", 100_000, "larger than the cohort"),
+        ("batch_private_16", 0, "batch size"),
+        ("epochs_private_45", 0, "at least one epoch"),
+        ("epochs_private_45", -3, "epochs"),
         ("delta", 1.5, "delta"),
-        ("rate_private_small_0.0025", 0.0, "learning rate"),
+        ("rate_private_0.00059", 0.0, "learning rate"),
     ],
 )
 def test_bad_input_is_a_sentence_and_trains_nothing(data, asked, key, value, sentence):
@@ -202,8 +205,8 @@ def test_a_hospital_that_cannot_be_built_is_a_sentence(data):
     [
         {"epsilon": "<b>x</b>\x07👩"},
         {"privacy": "choose σ (expert)", "sigma": "nan"},
-        {"delta": "1e400", "rate_private_small_0.005": "much"},
-        {"training_seed": "9" * 30, "batch_private_small_16": "many"},
+        {"delta": "1e400", "rate_private_0.0009": "much"},
+        {"training_seed": "9" * 30, "batch_private_16": "many"},
         {"model": "gpt5", "unit": "hospital", "accountant": "mine"},
     ],
     ids=["ε", "σ", "δ", "seed", "choices"],
