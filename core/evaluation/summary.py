@@ -130,7 +130,7 @@ def summarise(
         scores = _of_the_same_notes(base_tables["scores"], run_tables["scores"])
         rows += [
             Row(row.metric, "base", row.value, row.low, row.high, row.n, row.note)
-            for row in _figures(RunTables.of({**base_tables, "scores": scores}, corpus, audit))
+            for row in _figures(RunTables.of({**base_tables, "scores": scores}, corpus, audit, base))
             if row.arm == "run"
         ]
     frame = pd.DataFrame(rows, columns=list(METRIC_COLUMNS)).astype(METRIC_COLUMNS)

@@ -88,8 +88,8 @@ def pretrain(
 
     The tokenizer is learned from every document as often as the model reads it. `out` receives configuration,
     safetensors, tokenizer and model card (README.md). The words of the text are added to the list in the file `words`,
-    if given: “known words” of runs is computed with `assets/base/clinical/public_words.txt`, so whoever changes that list
-    computes stored figures anew (`python -m core refresh`). `on_progress` gets step, steps, loss (nats per token),
+    if given: “known words” of runs is computed with `assets/base/clinical/public_words.txt`, so whoever changes that
+    list computes stored figures anew (`python -m core refresh`). `on_progress` gets step, steps, loss (nats per token),
     tokens (so far) and seconds.
 
     Raises:

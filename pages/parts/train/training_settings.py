@@ -211,8 +211,9 @@ def _training(
     """The privacy, with the noise that a limit on the attacker needs, and the training settings.
 
     Epochs and batch size come first, because that noise depends on them. Their defaults are the measured recipe's,
-    which depends on the privacy, the model and the size of the cohort. Each default has a widget of its own: under one key, Streamlit would
-    keep the old default. In a cohort too small for the recipe's batch size, the default is a quarter of its notes.
+    which depends on the privacy, the model and the size of the cohort. Each default has a widget of its own: under one
+    key, Streamlit would keep the old default. In a cohort too small for the recipe's batch size, the default is a
+    quarter of its notes.
     """
     private = privacy.private
     default = recipe_of(kind, privacy, corpus)
