@@ -248,8 +248,9 @@ def test_a_refusal_of_the_engine_is_a_sentence(data, monkeypatch, refusal):
 
 def spec_of(**privacy) -> RunSpec:
     asked = PrivacySpec(**privacy)
-    training = recipe("gpt2", asked).model_copy(update={"batch_size": 16, "epochs": 2})
-    return RunSpec(corpus=CORPUS_PRESETS["smoke"], privacy=asked, training=training)
+    corpus = CORPUS_PRESETS["smoke"]
+    training = recipe_of("gpt2", asked, corpus).model_copy(update={"batch_size": 16, "epochs": 2})
+    return RunSpec(corpus=corpus, privacy=asked, training=training)
 
 
 def test_every_browser_sees_a_running_job_live(data):
