@@ -6,7 +6,8 @@ from pathlib import Path
 
 from core.spec import CLINICAL, SHIPPED_BASES, ModelSpec
 
-BASE_MODELS = Path(__file__).resolve().parents[2] / "assets" / "base"
+ASSETS = Path(__file__).resolve().parents[2] / "assets" / "base"
+BASE_MODELS = ASSETS
 
 
 def shipped_folder(spec: ModelSpec) -> Path:
@@ -16,4 +17,4 @@ def shipped_folder(spec: ModelSpec) -> Path:
 
 def word_list(base: str) -> Path:
     """The words of the public text that the shipped bases of this name have read; of other bases, the newest list."""
-    return BASE_MODELS / SHIPPED_BASES.get(base, SHIPPED_BASES[CLINICAL]) / "public_words.txt"
+    return ASSETS / SHIPPED_BASES.get(base, SHIPPED_BASES[CLINICAL]) / "public_words.txt"

@@ -70,7 +70,7 @@ def test_the_defences_open_with_every_row_measured() -> None:
         private.training,
         plain.training,
         (),
-        usual_rate=True,
+        usual=1,  # the recipe of version 0.1, which does not ask for the number of notes
     )
     shipped = {spec.run_id for spec in [*demo.demo_specs(), *demo.defended_specs()]}
     assert {defence.spec.run_id for defence in lineup(family)} <= shipped

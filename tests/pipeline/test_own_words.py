@@ -23,6 +23,7 @@ from core.runs.ledger.entries import Ledger
 from core.runs.run import Run, RunBroken
 from core.runs.store import Workspace
 from core.spec import (
+    ABSTRACTS,
     CORPUS_PRESETS,
     AuditSpec,
     DefenceSpec,
@@ -66,7 +67,7 @@ def private(workspace) -> Run:
 
 
 def test_a_run_without_words_of_its_own_keeps_its_id():
-    assert RunSpec().run_id == "gpt2-39fab3147e02"
+    assert RunSpec(model=ModelSpec(base=ABSTRACTS)).run_id == "gpt2-39fab3147e02"
     assert "vocabulary" not in json.loads(RunSpec().model_dump_json())
     assert spec(None).run_id != spec(WORDS).run_id
     assert spec(WORDS).base_spec() == spec(None).base_spec()

@@ -103,12 +103,12 @@ def test_shipped_runs_are_named_and_never_changed(workspace, smoke_specs, newer,
 
 def test_nothing_is_made_of_damaged_tables(workspace, smoke_specs, newer, capsys):
     dp = workspace.run(smoke_specs["dp"].run_id)
-    hits = dp.table("hits")
-    write_table(dp.folder / "tables", "hits", hits.iloc[:0])  # it can be read, and is not what was written
+    scores = dp.table("scores")
+    write_table(dp.folder / "tables", "scores", scores.iloc[:-1])  # it can be read, and is not what was written
     before = files(dp.folder)
     assert main(["refresh", "--json"]) == 1
     said = {one["run"]: one for one in told(capsys)["runs"]}
-    assert said[dp.id]["state"] == "failed" and "tables/hits.parquet is not what was written" in said[dp.id]["sentence"]
+    assert said[dp.id]["state"] == "failed" and "tables/scores.parquet is not what was written" in said[dp.id]["sentence"]
     assert files(dp.folder) == before and version_of(dp.folder) == newer - 1
     assert [one["state"] for name, one in said.items() if name != dp.id] == ["made again"] * 2, "one costs no other"
 

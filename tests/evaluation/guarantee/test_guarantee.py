@@ -138,7 +138,7 @@ def test_bounds_are_held_at_the_delta_of_the_promise():
     both, table = alone.with_vocabulary(words), perfect(48)
     tables = {"canaries": table, "scores": NO_SCORES}
     spec = SimpleNamespace(privacy=SimpleNamespace(unit="note", delta=1e-3), audit=SimpleNamespace(seed=0))
-    found = bounds_of(SimpleNamespace(privacy=both, spec=spec, table=tables.get))
+    found = bounds_of(SimpleNamespace(privacy=both, spec=spec, table=tables.get, figures_only=False))
     wanted = audit_guarantee(table, NO_SCORES, unit="note", delta=both.delta, promised=both.epsilon())
     assert both.delta == pytest.approx(0.041) and found["epsilon"].tolist() == wanted["epsilon"].tolist()
     at_training = audit_guarantee(table, NO_SCORES, unit="note", delta=1e-3, promised=both.epsilon())
