@@ -108,7 +108,8 @@ def test_nothing_is_made_of_damaged_tables(workspace, smoke_specs, newer, capsys
     before = files(dp.folder)
     assert main(["refresh", "--json"]) == 1
     said = {one["run"]: one for one in told(capsys)["runs"]}
-    assert said[dp.id]["state"] == "failed" and "tables/scores.parquet is not what was written" in said[dp.id]["sentence"]
+    assert said[dp.id]["state"] == "failed"
+    assert "tables/scores.parquet is not what was written" in said[dp.id]["sentence"]
     assert files(dp.folder) == before and version_of(dp.folder) == newer - 1
     assert [one["state"] for name, one in said.items() if name != dp.id] == ["made again"] * 2, "one costs no other"
 
