@@ -212,10 +212,12 @@ def utility(
         done = add(found, workspace)
         metrics = workspace.run(run).metrics
         shown = metrics[metrics["metric"].str.partition(":")[0].isin(_keys())]
-        told = "Measured and stored." if done else "It had been measured before."
+        outcome = "Measured and stored." if done else "It had been measured before."
         table = shown.to_string(index=False, float_format=lambda value: f"{value:.4g}")
         answer(
-            {"run": found.id, "stored": done, "figures": shown.to_dict("records")}, f"{table}\n{told}", as_json=as_json
+            {"run": found.id, "stored": done, "figures": shown.to_dict("records")},
+            f"{table}\n{outcome}",
+            as_json=as_json,
         )
 
 

@@ -42,7 +42,7 @@ def listed(rows: Sequence[Planned]) -> str:
         state = "there" if row.done else "missing"
         spec = row.spec
         lines.append(
-            f"{row.part:<23} {spec.run_id:<24} {told(spec):<12} {spec.training.seed:>4}  {state:<8}"
+            f"{row.part:<23} {spec.run_id:<24} {described(spec):<12} {spec.training.seed:>4}  {state:<8}"
             f"{row.seconds / 60:>6.0f}"
         )
     lines.append("")
@@ -52,7 +52,7 @@ def listed(rows: Sequence[Planned]) -> str:
     return "\n".join(lines)
 
 
-def told(spec: RunSpec) -> str:
+def described(spec: RunSpec) -> str:
     """What a run is within the sweep: `base`, `plain`, `no noise` or its ε."""
     if spec.is_base:
         return "base"
@@ -86,7 +86,7 @@ def train_missing(
         rows: The plan.
         limit: At most this many runs are trained.
         export_to: `assets/demo`, or another folder to copy finished runs to; None: nowhere.
-        say: Told what happens, line by line.
+        say: Receives what happens, line by line.
 
     Raises:
         ValueError: Some runs failed; the message names them.
@@ -101,7 +101,7 @@ def train_missing(
             continue
         if limit is not None and len(trained) >= limit:
             continue
-        say(f"{number}/{len(rows)} {row.part} {spec.run_id} ({told(spec)}, seed {spec.training.seed})")
+        say(f"{number}/{len(rows)} {row.part} {spec.run_id} ({described(spec)}, seed {spec.training.seed})")
         try:
             run = execute(spec, workspace, wait=False, on_event=_stages(say))
         except RunBusy as busy:

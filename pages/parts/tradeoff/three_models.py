@@ -28,8 +28,8 @@ COLOURS = {
     beside.PLAIN: chart_style.RISK,
 }
 MISSING = (
-    "The same training without noise was not run at this ε. So nothing here tells what noise costs from what clipping, "
-    "larger batches and fewer steps cost."
+    "The same training without noise was not run at this ε. So what noise costs cannot be told apart here from what "
+    "clipping, larger batches and fewer steps cost."
 )
 
 

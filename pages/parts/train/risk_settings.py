@@ -24,13 +24,13 @@ RIGHT = ("51", "52", "55", "60", "65", "70", "75", "80", "90")  # of 100 guesses
 def choose_limit() -> RiskLimit:
     """The limit on the attacker. Raises pydantic.ValidationError for one that nobody can exceed or hold."""
     kind = st.segmented_control(
-        "Limit an attacker's",
+        "Limit on the attacker",
         ["caught", "right"],
         default="caught",
         required=True,
         key="limit",
         **KEEP,
-        format_func={"caught": "catch", "right": "right guesses"}.__getitem__,
+        format_func={"caught": "members caught", "right": "right guesses"}.__getitem__,
     )
     if kind == "right":
         right = st.select_slider(
@@ -45,8 +45,8 @@ def choose_limit() -> RiskLimit:
         "Accused by mistake, of 100 others", value=1.0, step=1.0, format="%g", key="accused", **KEEP
     )
     st.caption(
-        f"An attacker who accuses {accused:g} of 100 innocent ones by mistake may catch at most {caught} of 100 that "
-        f"were in the data. Blind guessing catches {accused:g}."
+        f"An attacker who accuses {accused:g} of 100 innocent ones by mistake may catch on average at most {caught} of "
+        f"100 that were in the data. Blind guessing catches {accused:g}."
     )
     return RiskLimit(caught=float(caught) / 100, accused=float(accused) / 100)
 
