@@ -18,6 +18,7 @@ from core.evaluation.stats.bootstrap import Interval
 from core.evaluation.stats.intervals import mean_interval
 
 SERIES = ("kind", "size", "base", "corpus")  # the same for all points of a curve
+_POINT = [*SERIES, "epsilon", "metric", "arm"]  # what tells one point from another
 POINT_COLUMNS = [*SERIES, "epsilon", "metric", "arm", "value", "low", "high", "seeds", "interval"]
 
 
@@ -30,19 +31,26 @@ def points(metrics: pd.DataFrame) -> pd.DataFrame:
     (ε = 0) and runs without a target ε (σ given) are left out; no rows give an empty frame.
     """
     trained = metrics[metrics["epsilon"].notna() & (metrics["epsilon"] > 0) & metrics["value"].notna()]
-    keys = [*SERIES, "epsilon", "metric", "arm"]
-    rows = [(*key, *_over_seeds(key[-2], group)) for key, group in trained.groupby(keys, sort=True)]
-    return pd.DataFrame(rows, columns=POINT_COLUMNS)
+    if trained.empty:
+        return pd.DataFrame(columns=POINT_COLUMNS)
+    by_seed = trained.groupby([*_POINT, "seed"], sort=True)[["value", "low", "high"]].mean().reset_index("seed")
+    rows = by_seed.groupby(_POINT, sort=True).agg(
+        value=("value", "mean"), low=("low", "mean"), high=("high", "mean"), seeds=("seed", "size")
+    )
+    several = rows["seeds"] > 1
+    rows["interval"] = np.where(several, "seeds", "run")
+    wide = by_seed.groupby(_POINT, sort=True)["value"]
+    own = zip(rows["low"], rows["high"], strict=True)  # in the order of the groups
+    ends = [_over_seeds(key[-2], values, *one) for (key, values), one in zip(wide, own, strict=True) if len(values) > 1]
+    rows.loc[several, ["low", "high"]] = np.array(ends).reshape(-1, 2)
+    return rows.reset_index()[POINT_COLUMNS]
 
 
-def _over_seeds(metric: str, group: pd.DataFrame) -> tuple[float, float, float, int, str]:
-    by_seed = group.groupby("seed")[["value", "low", "high"]].mean()
-    own_low, own_high = by_seed["low"].mean(), by_seed["high"].mean()
-    if len(by_seed) == 1:
-        return float(by_seed["value"].iloc[0]), float(own_low), float(own_high), 1, "run"
-    mean, low, high = mean_interval(by_seed["value"])
+def _over_seeds(metric: str, values: pd.Series, own_low: float, own_high: float) -> tuple[float, float]:
+    """The interval of several seeds: over seeds, or the runs' own where that is wider, within what is possible."""
+    _, low, high = mean_interval(values)
     low, high = np.clip([np.fmin(low, own_low), np.fmax(high, own_high)], *possible(metric))
-    return mean, float(low), float(high), len(by_seed), "seeds"
+    return float(low), float(high)
 
 
 @dataclass(frozen=True)

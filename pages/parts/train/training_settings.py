@@ -31,7 +31,7 @@ from pages.parts.session import resources
 from pages.parts.train.risk_settings import choose_limit, show_consequences, suggested, with_noise
 from pages.parts.train.vocabulary_settings import choose_words, words_sentence
 
-EPSILONS = ("0.5", "1", "2", "5", "8", "10", "∞")
+EPSILONS = ("0.5", "1", "2", "3", "5", "8", "10", "30", "100", "1000", "10000", "∞")
 _ABOUT: dict[ModelKind, str] = {
     "gpt2": "continues the text you type, word by word",
     "distilbert": "fills blanks in a text",
