@@ -26,7 +26,7 @@ from core.spec.parts import (
     Variant,
     VocabularySpec,
 )
-from core.spec.recipes import recipe
+from core.spec.recipes import SHORT_READS, recipe
 from core.spec.runs import CORPUS_PRESETS, RunSpec, audit_of, recipe_of
 
 __all__ = [
@@ -36,6 +36,7 @@ __all__ = [
     "FORMAT",
     "MEMBER_SHARE",
     "SHIPPED_BASES",
+    "SHORT_READS",
     "Accountant",
     "AuditSpec",
     "CorpusSpec",

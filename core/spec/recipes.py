@@ -18,6 +18,8 @@ NOTES, BATCH = 3_000, 256  # the batch grows with √notes from here
 WEAKER = {"epsilon": (15.0, 60.0, 300.0), "sigma": (0.55, 0.4, 0.2)}  # beyond each of these the batch is halved
 MANY = 24_000  # notes, from which on a masked model reads each under one mask, because of the time
 PLAIN_NOTES = 12_500  # beyond, plain training takes fewer epochs
+SHORT_READS = 24_000  # notes that a short training reads: about two minutes on two cores
+SHORT_STEPS = 100  # of a short private training
 
 _RATE: dict[ModelKind, float] = {"gpt2": 4e-3, "distilbert": 3e-3, "bert": 3e-3}
 _RATE_UP_TO = 4e-3  # σ / batch up to which the highest rate is best
@@ -33,6 +35,7 @@ def recipe(
     epochs: int | None = None,
     seed: int = 0,
     clipped: bool = False,
+    short: bool = False,
 ) -> TrainingSpec:
     """Training settings chosen by measurement.
 
@@ -44,6 +47,7 @@ def recipe(
         seed: of the training.
         clipped: without privacy, the settings of the private run at ε = 8, whose control training without noise is;
             the norm `clip_norm` is the caller's.
+        short: about SHORT_READS notes read in all, if the recipe reads more: for a class that waits. Only with `notes`.
 
     Raises:
         ValueError: if `notes` is not positive.
@@ -54,14 +58,14 @@ def recipe(
     if notes is None:
         chosen = _classroom(kind, private)
     elif private is None:
-        chosen = _plain(kind, notes)
+        chosen = _plain(kind, notes, short)
     else:
-        chosen = _private(kind, private, notes)
+        chosen = _private(kind, private, notes, short)
     asked = {"seed": seed} if epochs is None else {"seed": seed, "epochs": epochs}
     return TrainingSpec(**{**chosen.model_dump(), **asked})
 
 
-def _private(kind: ModelKind, privacy: PrivacySpec, notes: int) -> TrainingSpec:
+def _private(kind: ModelKind, privacy: PrivacySpec, notes: int, short: bool) -> TrainingSpec:
     """Large batches and about 140 steps; with weaker noise smaller batches, so more steps in the same time.
 
     The signal of all steps over their noise grows with √steps · batch / σ. Up to ε = 8 hardly any choice of batch and
@@ -69,15 +73,20 @@ def _private(kind: ModelKind, privacy: PrivacySpec, notes: int) -> TrainingSpec:
     """
     usual = _power_of_two(BATCH * math.sqrt(notes / NOTES))
     usual = max(1, min(usual, _power_of_two(notes / 4)))
+    masks = 2 if kind != "gpt2" and notes < MANY else None
+    epochs = max(1, round(STEPS * usual / notes))
+    fewer = _short_epochs(notes * (masks or 1))
+    if short and fewer < epochs:
+        epochs, usual = fewer, min(usual, max(BATCH, _power_of_two(fewer * notes / SHORT_STEPS)))
     batch = max(1, usual // 2 ** _weaker(privacy))
     rate = _rate(kind, privacy, notes, usual) * max(0.5, math.sqrt(batch / usual))
     return TrainingSpec(
-        epochs=max(1, round(STEPS * usual / notes)),
+        epochs=epochs,
         batch_size=batch,
         learning_rate=float(f"{rate:.2g}"),
         warmup=0.0,
         mask_share=None if kind == "gpt2" else 0.4,
-        masks=2 if kind != "gpt2" and notes < MANY else None,
+        masks=masks,
     )
 
 
@@ -102,14 +111,20 @@ def _weaker(privacy: PrivacySpec) -> int:
     return sum((privacy.noise_multiplier or 1.0) < limit for limit in WEAKER["sigma"])
 
 
-def _plain(kind: ModelKind, notes: int) -> TrainingSpec:
+def _plain(kind: ModelKind, notes: int, short: bool) -> TrainingSpec:
     """Shuffled batches of 16; of very many notes fewer epochs, because of the time.
 
     A masked model predicts only 15 % of the tokens in an epoch, so it takes longer to learn a note.
     """
     most = 8 if kind == "gpt2" else 16
     epochs = max(3, round(most * math.sqrt(min(1.0, PLAIN_NOTES / notes))))
+    if short:
+        epochs = min(epochs, _short_epochs(notes))
     return TrainingSpec(epochs=epochs, batch_size=16, learning_rate=2e-3)
+
+
+def _short_epochs(notes: int) -> int:
+    return max(1, round(SHORT_READS / notes))
 
 
 def _power_of_two(value: float) -> int:

@@ -196,6 +196,8 @@ def audit_of(corpus: CorpusSpec) -> AuditSpec:
     return AuditSpec(patients=next((most for name, most in _JUDGED.items() if CORPUS_PRESETS[name] == like), None))
 
 
-def recipe_of(kind: ModelKind, privacy: PrivacySpec, corpus: CorpusSpec, *, seed: int = 0) -> TrainingSpec:
-    """The `recipe` for a model, its privacy, and as many training notes as this cohort has."""
-    return recipe(kind, privacy, notes=corpus.training_notes, seed=seed)
+def recipe_of(
+    kind: ModelKind, privacy: PrivacySpec, corpus: CorpusSpec, *, seed: int = 0, short: bool = False
+) -> TrainingSpec:
+    """The `recipe` for a model, its privacy, and as many training notes as this cohort has; `short` for a class."""
+    return recipe(kind, privacy, notes=corpus.training_notes, seed=seed, short=short)

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from core.spec import PrivacySpec, RunSpec, TrainingSpec, recipe
+from core.spec import SHORT_READS, PrivacySpec, RunSpec, TrainingSpec, recipe
 from core.training.plan import plan
 
 SIZES = (3_000, 12_000, 48_000)
@@ -30,6 +30,16 @@ def test_batch_and_epochs_of_the_measured_hospitals(notes: int, batch: int, epoc
             chosen = recipe(kind, at(epsilon), notes=notes)
             assert (chosen.batch_size, chosen.epochs, chosen.warmup) == (batch, epochs, 0.0)
     assert recipe("gpt2", at(8.0), notes=notes).learning_rate == 4e-3
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "distilbert", "bert"])
+@pytest.mark.parametrize("privacy", [PrivacySpec(), at(1.0), at(8.0), at(100.0)])
+def test_a_short_training_reads_no_more_than_a_class_can_wait_for(kind: str, privacy: PrivacySpec) -> None:
+    for notes in (60, *SIZES):
+        full, short = (recipe(kind, privacy, notes=notes, short=short) for short in (False, True))
+        full_reads, reads = (notes * chosen.epochs * (chosen.masks or 1) for chosen in (full, short))
+        assert reads <= max(1.5 * SHORT_READS, notes), "one epoch at least"
+        assert (short == full) == (full_reads <= reads) and short.batch_size <= full.batch_size
 
 
 @pytest.mark.parametrize("kind", ["gpt2", "distilbert", "bert"])

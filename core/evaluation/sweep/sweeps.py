@@ -26,6 +26,10 @@ from core.spec import (
 Recipe = Callable[[ModelKind, PrivacySpec, CorpusSpec], TrainingSpec]
 
 
+def _short_recipe(kind: ModelKind, privacy: PrivacySpec, corpus: CorpusSpec) -> TrainingSpec:
+    return recipe_of(kind, privacy, corpus, short=True)
+
+
 def _first_recipe(kind: ModelKind, privacy: PrivacySpec, corpus: CorpusSpec) -> TrainingSpec:
     """The recipe of version 0.1, by which the first demonstration sweep was trained: 4 epochs, a rate that falls."""
     rate = (5e-3 if kind == "gpt2" else 2e-3) * min(1.0, math.sqrt((privacy.target_epsilon or 8.0) / 8))
@@ -33,7 +37,12 @@ def _first_recipe(kind: ModelKind, privacy: PrivacySpec, corpus: CorpusSpec) -> 
 
 
 # How the training of a private run may depend on its ε within one curve, the recipe in use first.
-_RECIPES: tuple[Recipe, ...] = (recipe_of, lambda kind, privacy, corpus: recipe(kind, privacy), _first_recipe)
+_RECIPES: tuple[Recipe, ...] = (
+    recipe_of,
+    lambda kind, privacy, corpus: recipe(kind, privacy),
+    _first_recipe,
+    _short_recipe,
+)
 
 
 @dataclass(frozen=True)

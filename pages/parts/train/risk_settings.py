@@ -52,12 +52,12 @@ def choose_limit() -> RiskLimit:
 
 
 @resources.cached_data(max_entries=200, show_spinner="Choosing the noise …")
-def suggested(kind: ModelKind, privacy: PrivacySpec, corpus: CorpusSpec, *, notes: int) -> PrivacySpec:
+def suggested(kind: ModelKind, privacy: PrivacySpec, corpus: CorpusSpec, *, notes: int, short: bool) -> PrivacySpec:
     """The privacy with the noise that its limit needs under the recipe's batch size and epochs."""
     from core.training.accounting.risk import privacy_for_risk
 
     def settings(chosen: PrivacySpec) -> TrainingSpec:
-        usual = recipe_of(kind, chosen, corpus)
+        usual = recipe_of(kind, chosen, corpus, short=short)
         return usual if usual.batch_size <= notes else usual.model_copy(update={"batch_size": max(1, notes // 4)})
 
     assert privacy.risk_limit is not None  # called for such runs only

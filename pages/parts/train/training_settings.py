@@ -14,6 +14,7 @@ from core.common.formatting import REPRODUCIBLE, delta_text, promised_text
 from core.evaluation.wording import NBSP
 from core.models.shipped_bases import shipped_folder
 from core.spec import (
+    SHORT_READS,
     CorpusSpec,
     ModelKind,
     ModelSpec,
@@ -216,9 +217,9 @@ def _training(
     quarter of its notes.
     """
     private = privacy.private
-    default = recipe_of(kind, privacy, corpus)
-    if privacy.risk_limit is not None:
-        default = recipe_of(kind, suggested(kind, privacy, corpus, notes=notes), corpus)
+    short = _short(kind, privacy, corpus)
+    asked = privacy if privacy.risk_limit is None else suggested(kind, privacy, corpus, notes=notes, short=short)
+    default = recipe_of(kind, asked, corpus, short=short)
     mode = "private" if private else "plain"
     if default.batch_size > notes:
         default = default.model_copy(update={"batch_size": max(1, notes // 4)})
@@ -236,7 +237,7 @@ def _training(
     if privacy.risk_limit is not None:
         privacy = with_noise(privacy, default.model_copy(update={"epochs": epochs, "batch_size": batch}), notes=notes)
     with st.expander("Learning rate and seed"):
-        usual = recipe_of(kind, privacy, corpus).learning_rate  # falls with ε
+        usual = recipe_of(kind, privacy, corpus, short=short).learning_rate  # falls with ε
         rate = st.number_input("Learning rate", value=usual, format="%g", key=f"rate_{mode}_{usual:g}", **KEEP)
         seed = st.number_input(
             "Training seed",
@@ -248,6 +249,24 @@ def _training(
         )
     settings = default.model_dump() | {"epochs": epochs, "batch_size": batch, "learning_rate": rate, "seed": seed}
     return privacy, TrainingSpec(**settings)
+
+
+def _short(kind: ModelKind, privacy: PrivacySpec, corpus: CorpusSpec) -> bool:
+    """Whether the reader wants the short recipe; not asked where the recipe is as short."""
+    if recipe_of(kind, privacy, corpus) == recipe_of(kind, privacy, corpus, short=True):
+        return False
+    chosen = st.segmented_control(
+        "Training",
+        ["short", "full"],
+        default="short",
+        required=True,
+        format_func={"short": "short, for a class", "full": "full recipe"}.__getitem__,
+        key="training_time",
+        **KEEP,
+        help=f"Short: reads about {SHORT_READS:,} notes in all, in some two minutes on two cores. Full: the recipe of "
+        "the shipped runs, which reads more and learns more.",
+    )
+    return chosen == "short"
 
 
 @resources.cached_data(max_entries=200, show_spinner=False)

@@ -173,6 +173,18 @@ def test_another_model_or_hospital_starts_at_its_own_recipe(data, asked):
     )
 
 
+def test_a_class_starts_with_the_short_recipe_and_may_take_the_full_one(data, asked):
+    app = opened(cohort="classroom")
+    corpus, privacy = CORPUS_PRESETS["classroom"], PrivacySpec(target_epsilon=8.0)
+    for length, short in (("short", True), ("full", False)):
+        app.segmented_control(key="training_time").set_value(length).run()
+        app.button(key="train").click().run()
+        assert asked[-1].training == recipe_of("gpt2", privacy, corpus, short=short)
+    assert asked[0].training.epochs < asked[1].training.epochs
+    app.select_slider(key="epsilon").set_value("∞").run()
+    assert not any(knob.key == "training_time" for knob in app.segmented_control), "8 epochs are short already"
+
+
 @pytest.mark.parametrize(
     ("key", "value", "sentence"),
     [
