@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from core.attacks.membership.decision import LOSS
 from core.common.folders import building, publish
 from core.common.formatting import REPRODUCIBLE
-from core.demo.plan import spec_of
+from core.demo.plan import SIZES, spec_of
 from core.evaluation.membership.summary import membership
 from core.evaluation.registry import on_card
 from core.runs.card import CARD_FILE, write_card
@@ -26,10 +26,10 @@ from core.runs.ledger.entries import refuse_public_seed
 from core.runs.run import Run
 from core.runs.store import Workspace
 from core.runs.tables import FIGURES_ONLY_FILE, table_version, write_table
-from core.spec import CLINICAL, ModelKind, RunSpec
+from core.spec import CLINICAL, OPENING, ModelKind, RunSpec
 
 UNDER_WAY = (STATUS_FILE, EVENTS_FILE, CANCEL_FILE)  # progress of an audit, not its results
-OPENS_WITH = "12k"  # the hospital that the pages open with: its runs of the first seed keep their tables
+_OPENS_WITH = next(size for size, preset in SIZES.items() if preset == OPENING)  # its first seed keeps its tables
 WEIGHTS: dict[ModelKind, tuple[float | None, ...]] = {"gpt2": (None, 8.0, 1.0), "distilbert": (None,)}  # of seed 0
 _LONG = 500  # rows; in a shorter table, dictionary encoding of floats takes less space
 _MOST_STEPS = 60  # rows of `history` that a run with figures only keeps, besides those at the end of an epoch
@@ -37,12 +37,12 @@ _MOST_STEPS = 60  # rows of `history` that a run with figures only keeps, beside
 
 def weighted_specs() -> list[RunSpec]:
     """The runs that are shipped with their weights and a full audit."""
-    return [spec_of(OPENS_WITH, kind, epsilon, 0) for kind, chosen in WEIGHTS.items() for epsilon in chosen]
+    return [spec_of(_OPENS_WITH, kind, epsilon, 0) for kind, chosen in WEIGHTS.items() for epsilon in chosen]
 
 
 def keeps_tables(spec: RunSpec) -> bool:
     """Whether a run is shipped with all its tables: controls that other runs need, and those that pages open with."""
-    opening = spec_of(OPENS_WITH, spec.model.kind, None, 0)
+    opening = spec_of(_OPENS_WITH, spec.model.kind, None, 0)
     shared = spec.is_base and spec.model.base == CLINICAL
     return shared or (spec.corpus == opening.corpus and spec.training.seed == 0)
 

@@ -27,7 +27,7 @@ from core.spec.parts import (
     VocabularySpec,
 )
 from core.spec.recipes import SHORT_READS, recipe
-from core.spec.runs import CORPUS_PRESETS, RunSpec, audit_of, recipe_of
+from core.spec.runs import CORPUS_PRESETS, OPENING, RunSpec, audit_of, recipe_of
 
 __all__ = [
     "ABSTRACTS",
@@ -35,6 +35,7 @@ __all__ = [
     "CORPUS_PRESETS",
     "FORMAT",
     "MEMBER_SHARE",
+    "OPENING",
     "SHIPPED_BASES",
     "SHORT_READS",
     "Accountant",

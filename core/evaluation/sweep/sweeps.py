@@ -11,6 +11,9 @@ from typing import get_args
 
 from core.runs.run import Run
 from core.spec import (
+    CLINICAL,
+    CORPUS_PRESETS,
+    OPENING,
     AuditSpec,
     CorpusSpec,
     ModelKind,
@@ -95,7 +98,9 @@ class Sweep:
 
 
 def sweeps_of(runs: Sequence[Run]) -> list[Sweep]:
-    """All sweeps among the runs, the one with most runs first; of two with equally many, GPT-2's.
+    """All sweeps among the runs: those of the opening hospital and the current base model first, then by most runs.
+
+    Of two with equally many runs, GPT-2's is first.
 
     Private runs of one curve have one recipe, or each has the one that a recipe gives for its ε and cohort. Trainings
     without noise are the controls of the sweep whose private run they repeat, and of no other.
@@ -135,8 +140,12 @@ def sweeps_of(runs: Sequence[Run]) -> list[Sweep]:
     for setting, (plain_training, plain_runs) in settled.items():
         if setting not in with_private:
             found.append(_family(setting, PrivacySpec(), None, plain_training, plain_runs))
-    kinds = get_args(ModelKind)
-    return sorted(found, key=lambda sweep: (-len(sweep.run_ids), kinds.index(sweep.model.kind)))
+    return sorted(found, key=_place)
+
+
+def _place(sweep: Sweep) -> tuple[bool, int, int]:
+    opening = sweep.corpus == CORPUS_PRESETS[OPENING] and sweep.model.base == CLINICAL
+    return not opening, -len(sweep.run_ids), get_args(ModelKind).index(sweep.model.kind)
 
 
 def _short(*specs: Spec) -> str:

@@ -55,7 +55,7 @@ def choose(found: Sequence[Sweep]) -> tuple[Sweep, DeltaGenerator]:
 def _size(same: Sequence[Sweep], row: DeltaGenerator) -> tuple[int | None, Sequence[Sweep]]:
     """The size chosen, and the curves of that size; None and all curves if there are not several sizes."""
     of_size: dict[int, list[Sweep]] = {}
-    first = max(same, key=lambda sweep: len(other_sizes(sweep, same)))
+    first = max(same, key=lambda sweep: len(other_sizes(sweep, same)))  # of equals the one the pages open with
     sizes = other_sizes(first, same)
     if len(sizes) < 2:
         return None, same
@@ -68,7 +68,7 @@ def _size(same: Sequence[Sweep], row: DeltaGenerator) -> tuple[int | None, Seque
     chosen = row.segmented_control(
         "Training notes, about",
         options,
-        default=options[0] if default is None else default,
+        default=first.corpus.training_notes if default is None else default,
         required=True,
         format_func=lambda notes: "other" if notes == OTHER else rounded(notes),
         key=f"{HOSPITAL}-{same[0].model.kind}",
