@@ -7,6 +7,7 @@ the controls: the run without privacy, the public base model, and the same train
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -20,6 +21,7 @@ from core.spec import (
     RunSpec,
     TrainingSpec,
     audit_of,
+    rate_for,
     recipe_of,
 )
 
@@ -29,9 +31,18 @@ SEEDS = (0, 1, 2)
 MAIN: dict[ModelKind, tuple[float | None, ...]] = {"gpt2": (None, 8.0, 1.0), "distilbert": (None, 3.0, 1.0, 8.0)}
 LEAKS = (30.0, 100.0, 1_000.0, 10_000.0)  # between the usual range and no privacy: where do leaks begin?
 BETWEEN = (3.0, 0.5)
+GRID_KIND: ModelKind = "distilbert"  # of the grid over noise, epochs and batch: its figure is the F1 of entities
+GRID = (  # σ, epochs, batch: one of them varies around the first, or the batch and σ in proportion to its root
+    (1.0, 8, 256),
+    *((sigma, 8, 256) for sigma in (0.5, 0.7, 1.4, 2.0)),
+    *((1.0, epochs, 256) for epochs in (2, 4, 16)),
+    *((1.0, 8, batch) for batch in (64, 1_024)),
+    *((math.sqrt(batch / 256), 8, batch) for batch in (64, 128, 512, 1_024)),
+)
 ORDER = (  # parts by importance; those not named here come last, controls after everything else
     *("3k-gpt2", "48k-gpt2", "12k-gpt2", "3k-gpt2-leaks", "48k-distilbert", "3k-distilbert", "12k-distilbert"),
-    *("48k-gpt2-leaks", "3k-gpt2-between", "48k-gpt2-between", "3k-distilbert-leaks", "48k-distilbert-leaks"),
+    *("3k-distilbert-grid", "48k-gpt2-leaks", "3k-gpt2-between", "48k-gpt2-between", "3k-distilbert-leaks"),
+    "48k-distilbert-leaks",
 )
 
 # Measured on one slow core: seconds of training per 1,000 notes read, without and with clipping; seconds of the quick
@@ -70,6 +81,21 @@ def spec_of(size: str, kind: ModelKind, epsilon: float | None, seed: int) -> Run
     )
 
 
+def grid_spec(sigma: float, epochs: int, batch: int, seed: int) -> RunSpec:
+    """One run of the grid over noise, epochs and batch size, on the smallest hospital."""
+    corpus, privacy = CORPUS_PRESETS[SIZES["3k"]], PrivacySpec(noise_multiplier=sigma)
+    usual = recipe_of(GRID_KIND, privacy, corpus, seed=seed)
+    rate = float(f"{rate_for(GRID_KIND, sigma / batch):.2g}")
+    varied = {"epochs": epochs, "batch_size": batch, "learning_rate": rate, "masks": None}
+    return RunSpec(
+        corpus=corpus,
+        model=ModelSpec(kind=GRID_KIND),
+        privacy=privacy,
+        training=usual.model_copy(update=varied),
+        audit=audit_of(corpus),
+    )
+
+
 def reference_spec(size: str, kind: ModelKind) -> RunSpec:
     """The base model shipped before `clinical`, on a hospital of SIZES: the bench counts every gain from it."""
     corpus, model = CORPUS_PRESETS[SIZES[size]], ModelSpec(kind=kind, base=ABSTRACTS)
@@ -95,6 +121,7 @@ def parts(seeds: Sequence[int] = SEEDS) -> list[Part]:
                     more = [spec_of(size, kind, epsilon, seed) for epsilon in epsilons]
                     found.setdefault(name + ending, []).extend(more)
                     found.setdefault(f"{name}-controls", []).extend(_controls(more))
+    found[f"3k-{GRID_KIND}-grid"] = [grid_spec(*setting, seed) for seed in seeds for setting in GRID]
     names = sorted(found, key=lambda name: (ORDER.index(name) if name in ORDER else len(ORDER), "controls" in name))
     seen: set[str] = set()
     made = []

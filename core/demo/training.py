@@ -53,12 +53,14 @@ def listed(rows: Sequence[Planned]) -> str:
 
 
 def described(spec: RunSpec) -> str:
-    """What a run is within the sweep: `base`, `plain`, `no noise` or its ε."""
+    """What a run is within the sweep: `base`, `plain`, `no noise`, its ε, or σ, epochs and batch of the grid."""
     if spec.is_base:
         return "base"
     if spec.training.clip_norm is not None:
         return "no noise"
-    epsilon = spec.privacy.target_epsilon
+    epsilon, sigma = spec.privacy.target_epsilon, spec.privacy.noise_multiplier
+    if sigma is not None:
+        return f"{sigma:.3g}, {spec.training.epochs}×{spec.training.batch_size}"
     return "plain" if epsilon is None else f"ε = {epsilon:g}"
 
 

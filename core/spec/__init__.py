@@ -26,7 +26,7 @@ from core.spec.parts import (
     Variant,
     VocabularySpec,
 )
-from core.spec.recipes import SHORT_READS, recipe
+from core.spec.recipes import SHORT_READS, rate_for, recipe
 from core.spec.runs import CORPUS_PRESETS, OPENING, RunSpec, audit_of, recipe_of
 
 __all__ = [
@@ -54,6 +54,7 @@ __all__ = [
     "Variant",
     "VocabularySpec",
     "audit_of",
+    "rate_for",
     "recipe",
     "recipe_of",
 ]

@@ -79,7 +79,7 @@ def _private(kind: ModelKind, privacy: PrivacySpec, notes: int, short: bool) -> 
     if short and fewer < epochs:
         epochs, usual = fewer, min(usual, max(BATCH, _power_of_two(fewer * notes / SHORT_STEPS)))
     batch = max(1, usual // 2 ** _weaker(privacy))
-    rate = _rate(kind, privacy, notes, usual) * max(0.5, math.sqrt(batch / usual))
+    rate = rate_for(kind, _noise(privacy, notes, usual)) * max(0.5, math.sqrt(batch / usual))
     return TrainingSpec(
         epochs=epochs,
         batch_size=batch,
@@ -90,18 +90,20 @@ def _private(kind: ModelKind, privacy: PrivacySpec, notes: int, short: bool) -> 
     )
 
 
-def _rate(kind: ModelKind, privacy: PrivacySpec, notes: int, batch: int) -> float:
-    """The learning rate: lower where σ / batch, the noise of a step's mean gradient, is large.
+def rate_for(kind: ModelKind, noise: float) -> float:
+    """The learning rate of private training: lower where `noise` = σ / batch, that of a step's mean gradient, is large.
 
     Adam's steps are as long on noise as on signal, so a high rate would destroy more of what the public model knows
-    than it learns. For a target ε, σ / batch is what the accountant gives for this recipe, to within a third (n = 3,000
-    to 48,000, ε = 0.5 to 8).
+    than it learns.
     """
-    if privacy.noise_multiplier is not None:
-        noise = privacy.noise_multiplier / batch
-    else:
-        noise = 3.7e-3 * (8 / (privacy.target_epsilon or 8)) ** 0.6 * (NOTES / notes) ** 0.75
     return _RATE[kind] * min(1.0, math.sqrt(_RATE_UP_TO / noise))
+
+
+def _noise(privacy: PrivacySpec, notes: int, batch: int) -> float:
+    """σ / batch; for a target ε what the accountant gives for this recipe, to within a third (see recipe.md)."""
+    if privacy.noise_multiplier is not None:
+        return privacy.noise_multiplier / batch
+    return 3.7e-3 * (8 / (privacy.target_epsilon or 8)) ** 0.6 * (NOTES / notes) ** 0.75
 
 
 def _weaker(privacy: PrivacySpec) -> int:

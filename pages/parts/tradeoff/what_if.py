@@ -16,6 +16,7 @@ from pages.parts.common import chart_style
 from pages.parts.common.data_table import data_table
 from pages.parts.common.query_params import KEEP
 from pages.parts.session import resources
+from pages.parts.tradeoff import noise_grid
 
 ACCOUNTANTS = {  # name → colour, dash, explanation
     "PRV": (chart_style.BUDGET, "solid", "tight upper bound; the accounting of the runs here"),
@@ -95,6 +96,7 @@ def show(sweep: Sweep) -> None:
     st.caption("; ".join(f"{name}: {about}" for name, (_, _, about) in ACCOUNTANTS.items()) + ".")
     data_table(allowed, name="what-if-odds", label="What it allows at most, as odds")
     data_table(table, name="what-if")
+    noise_grid.show(sweep)
 
 
 def _sentence(last: pd.Series, unit: str, rate: float, delta: float) -> None:

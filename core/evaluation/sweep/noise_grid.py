@@ -1,0 +1,148 @@
+"""ε and usefulness as functions of noise, epochs and batch size, each varied alone (Hoory et al. 2021, figure 1).
+
+Around one training, its centre, four settings vary: σ; the epochs; the batch B with σ fixed; and B with σ in proportion
+to √B, by which a larger batch costs no more ε. ε follows from the settings; usefulness is measured by runs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+
+from core.runs.run import Run
+
+FEWEST = 3  # runs besides the centre that make a grid
+OCTAVES = 2  # the lines go from a quarter to four times the centre
+_COLUMNS = ["panel", "x", "sigma", "epochs", "batch"]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What varies: noise multiplier σ, epochs, and expected batch size B."""
+
+    sigma: float
+    epochs: float
+    batch: float
+
+
+def _like(one: float, other: float) -> bool:
+    return math.isclose(one, other, rel_tol=0.02)
+
+
+def _scaled(one: Setting, centre: Setting) -> bool:
+    return _like(one.sigma / centre.sigma, math.sqrt(one.batch / centre.batch))
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One way to vary a training: the title, what is on the x axis, a setting at `factor` times it, and membership."""
+
+    title: str
+    x: Callable[[Setting], float]
+    at: Callable[[Setting, float], Setting]
+    has: Callable[[Setting, Setting], bool]  # (setting, centre)
+
+
+PANELS: dict[str, Panel] = {
+    "noise": Panel(
+        "noise σ",
+        lambda one: one.sigma,
+        lambda centre, factor: replace(centre, sigma=factor * centre.sigma),
+        lambda one, centre: (one.epochs, one.batch) == (centre.epochs, centre.batch),
+    ),
+    "epochs": Panel(
+        "epochs",
+        lambda one: one.epochs,
+        lambda centre, factor: replace(centre, epochs=factor * centre.epochs),
+        lambda one, centre: _like(one.sigma, centre.sigma) and one.batch == centre.batch,
+    ),
+    "batch": Panel(
+        "batch size, σ fixed",
+        lambda one: one.batch,
+        lambda centre, factor: replace(centre, batch=factor * centre.batch),
+        lambda one, centre: _like(one.sigma, centre.sigma) and one.epochs == centre.epochs,
+    ),
+    "scaled": Panel(
+        "batch size, σ ∝ √batch",
+        lambda one: one.batch,
+        lambda centre, factor: replace(centre, batch=factor * centre.batch, sigma=math.sqrt(factor) * centre.sigma),
+        lambda one, centre: _scaled(one, centre) and one.epochs == centre.epochs,
+    ),
+}
+
+
+def setting_of(run: Run) -> Setting | None:
+    """The setting of a run that was given its σ; None for any other."""
+    sigma = run.spec.privacy.noise_multiplier
+    training = run.spec.training
+    return None if sigma is None else Setting(sigma, training.epochs, training.batch_size)
+
+
+def grid_of(runs: Iterable[Run]) -> tuple[Setting, list[Run]] | None:
+    """The largest grid among runs of one cohort, model, unit and audit: its centre and its runs. None if there is none.
+
+    The centre is the setting from which most runs differ in one of the ways of `PANELS`. A grid has a run at its centre
+    and at least FEWEST others.
+    """
+    placed = [(setting, run) for run in runs if (setting := setting_of(run)) is not None]
+    best: tuple[Setting, list[Run]] | None = None
+    for centre in dict.fromkeys(setting for setting, _ in placed):
+        members = [run for one, run in placed if any(panel.has(one, centre) for panel in PANELS.values())]
+        if best is None or len(members) > len(best[1]):
+            best = centre, members
+    settings = set() if best is None else {setting_of(run) for run in best[1]}
+    return best if best is not None and len(settings) > FEWEST else None
+
+
+def budget(centre: Setting, *, notes: int, delta: float) -> pd.DataFrame:
+    """ε along every panel: columns panel, x, sigma, epochs, batch, epsilon.
+
+    Args:
+        centre: the setting around which one thing varies, from a quarter to four times its value.
+        notes: units in the data; a batch larger than them is left out.
+        delta: δ.
+    """
+    from core.training.accounting.gaussian import epsilon_with_method
+
+    rows = []
+    for name, panel in PANELS.items():
+        for factor in np.exp2(np.arange(-OCTAVES, OCTAVES + 0.25, 0.5)):
+            one = panel.at(centre, float(factor))
+            if one.batch > notes:
+                continue
+            steps = max(1, round(one.epochs * notes / one.batch))
+            epsilon, _ = epsilon_with_method(
+                noise_multiplier=one.sigma, sample_rate=one.batch / notes, steps=steps, delta=delta, accountant="prv"
+            )
+            rows.append((name, panel.x(one), one.sigma, one.epochs, one.batch, epsilon))
+    return pd.DataFrame(rows, columns=[*_COLUMNS, "epsilon"])
+
+
+def measured(centre: Setting, runs: Sequence[Run], metrics: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """A figure of the grid's runs along every panel, means over seeds.
+
+    Args:
+        centre: the grid's centre.
+        runs: the grid's runs; the one at the centre is in every panel.
+        metrics: their metrics with their settings (`core.runs.queries.metrics`).
+        metric: the figure.
+
+    Returns:
+        Columns panel, x, sigma, epochs, batch, value, low, high, seeds.
+    """
+    from core.evaluation.sweep.tradeoff import points
+
+    found = metrics[(metrics["metric"] == metric) & (metrics["arm"] == "run")]
+    rows = []
+    for name, panel in PANELS.items():
+        settings = {run.id: setting for run in runs if (setting := setting_of(run)) and panel.has(setting, centre)}
+        for one in sorted(set(settings.values()), key=panel.x):
+            same = [run_id for run_id, setting in settings.items() if setting == one]
+            point = points(found[found["run_id"].isin(same)].assign(epsilon=1.0))  # one point of all seeds
+            for mean in point[["value", "low", "high", "seeds"]].itertuples(index=False):
+                rows.append((name, panel.x(one), one.sigma, one.epochs, one.batch, *mean))
+    return pd.DataFrame(rows, columns=[*_COLUMNS, "value", "low", "high", "seeds"])

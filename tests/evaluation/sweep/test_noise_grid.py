@@ -1,0 +1,63 @@
+"""The grid over noise, epochs and batch size: which runs are in which panel, and ε along them."""
+
+from __future__ import annotations
+
+import math
+
+import pandas as pd
+import pytest
+
+from core.demo.plan import GRID, grid_spec
+from core.evaluation.sweep.noise_grid import PANELS, Setting, budget, grid_of, measured
+from core.runs.queries import settings
+from tests.evaluation.sweep.test_sweeps import run
+
+CENTRE = (1.0, 8, 256)
+
+
+def grid(*chosen: tuple[float, int, int], seeds=(0,)):
+    return [run(sigma=s, epochs=e, batch_size=b, seed=seed) for s, e, b in chosen for seed in seeds]
+
+
+def test_the_planned_grid_varies_one_thing_at_a_time_around_its_first_setting() -> None:
+    found = grid_of([*grid(*GRID), run(epsilon=8), run()])
+    assert found is not None
+    centre, runs = found
+    assert (centre.sigma, centre.epochs, centre.batch) == CENTRE == GRID[0] and len(runs) == len(GRID) == len(set(GRID))
+    counts = {name: sum(panel.has(Setting(*setting), centre) for setting in GRID) for name, panel in PANELS.items()}
+    assert counts == {"noise": 5, "epochs": 4, "batch": 3, "scaled": 5}
+    rates = [grid_spec(*setting, 0).training.learning_rate for setting in GRID]
+    assert max(rates) == rates[0] > min(rates), "the rate falls with the noise of a step"
+
+
+def test_too_few_runs_are_no_grid() -> None:
+    assert grid_of([]) is None and grid_of([run(epsilon=8)]) is None
+    assert grid_of(grid((1.0, 8, 256), (2.0, 8, 256), (1.0, 8, 64))) is None
+    assert grid_of(grid((1.0, 8, 256), (2.0, 8, 256), seeds=(0, 1, 2))) is None, "seeds are no further settings"
+
+
+def test_epsilon_along_the_panels() -> None:
+    """It falls with σ, grows with epochs and batch, and does not grow with a batch whose noise grows with its root."""
+    table = budget(Setting(*CENTRE), notes=2_925, delta=1e-5)
+    lines = {name: rows.set_index("x")["epsilon"] for name, rows in table.groupby("panel", sort=False)}
+    assert lines["noise"].is_monotonic_decreasing and lines["epochs"].is_monotonic_increasing
+    assert lines["batch"].is_monotonic_increasing and lines["scaled"].is_monotonic_decreasing
+    assert lines["scaled"].loc[1_024] > 0.7 * lines["scaled"].loc[256], "nearly flat where σ is at least 1"
+    at_centre = [line.loc[x] for line, x in zip(lines.values(), (1.0, 8, 256, 256), strict=True)]
+    assert at_centre == pytest.approx([at_centre[0]] * 4), "the lines meet at the centre"
+
+
+def test_the_figure_of_a_setting_is_the_mean_over_its_seeds_and_the_centre_is_in_every_panel() -> None:
+    runs = grid((1.0, 8, 256), (2.0, 8, 256), (1.0, 4, 256), (1.0, 8, 64), (math.sqrt(2), 8, 512), seeds=(0, 1))
+    found = grid_of(runs)
+    assert found is not None
+    values = {one.id: 0.5 + 0.1 * one.spec.training.seed + 0.01 * one.spec.training.epochs for one in runs}
+    metrics = settings(runs).assign(metric="entity_f1", arm="run", low=math.nan, high=math.nan)
+    metrics["value"] = metrics["run_id"].map(values)
+    table = measured(found[0], runs, pd.concat([metrics, metrics.assign(arm="base", value=0.0)]), "entity_f1")
+    assert set(table.loc[(table["sigma"] == 1) & (table["batch"] == 256) & (table["epochs"] == 8), "panel"]) == set(
+        PANELS
+    )
+    epochs = table[table["panel"] == "epochs"].set_index("x")
+    assert epochs["value"].to_dict() == pytest.approx({4: 0.59, 8: 0.63}) and set(epochs["seeds"]) == {2}
+    assert table[table["panel"] == "scaled"]["x"].tolist() == [256, 512]
