@@ -50,7 +50,8 @@ def keeps_tables(spec: RunSpec) -> bool:
 def export_run(workspace: Workspace, spec: RunSpec, out: Path) -> list[Path]:
     """Copy one finished run to `out`, with its cohort and its full audit, unless they are there. Returns new folders.
 
-    A run whose figures were made again since (`python -m core refresh`) is copied again.
+    A run whose figures were made again since (`python -m core refresh`) is copied again, but one that is there with all
+    its tables is not replaced by its figures only.
 
     Raises:
         LookupError: There is no such run.
@@ -63,10 +64,11 @@ def export_run(workspace: Workspace, spec: RunSpec, out: Path) -> list[Path]:
         raise ValueError(f"Run {run.id} was trained on imported notes, which are never shipped.")
     weighted = run.id in {one.run_id for one in weighted_specs()}
     made = []
-    final = out / "runs" / run.id
-    if not final.exists() or _version(final) != _version(run.folder):
+    final, tables = out / "runs" / run.id, weighted or keeps_tables(spec)
+    whole = final.exists() and not (final / FIGURES_ONLY_FILE).exists()
+    if not final.exists() or (_version(final) != _version(run.folder) and (tables or not whole)):
         with building(final.parent, private=False) as beside:
-            copy_run(run, beside / run.id, weights=weighted, tables=weighted or keeps_tables(spec))
+            copy_run(run, beside / run.id, weights=weighted, tables=tables)
             _publish(beside / run.id, final)
         made.append(final)
     cohort = out / "corpora" / spec.corpus.digest()

@@ -16,7 +16,7 @@ from core.runs.figures_only import EXAMPLES, examples
 from core.runs.integrity.verify import damages
 from core.runs.lock import held
 from core.runs.store import Workspace
-from core.runs.tables import TableMissing, table_version, write_table
+from core.runs.tables import FIGURES_ONLY_FILE, TableMissing, table_version, write_table
 from core.spec import RunSpec
 
 MOST_BYTES = 40_000  # of a run with figures only
@@ -82,6 +82,12 @@ def test_a_run_with_figures_only_is_small_whole_and_says_what_it_lacks(
     older = out / "runs" / smoke_specs["dp"].run_id / "tables"
     write_table(older, "metrics", workspace.run(smoke_specs["dp"].run_id).metrics.head(1), version=1)
     assert export_run(workspace, smoke_specs["dp"], out) == [older.parent], "its figures were made again since"
+    whole = out / "runs" / smoke_specs["dp"].run_id
+    (whole / FIGURES_ONLY_FILE).rename(whole / "away")
+    write_table(older, "metrics", workspace.run(smoke_specs["dp"].run_id).metrics, version=1)
+    assert export_run(workspace, smoke_specs["dp"], out) == [], "a run with all its tables keeps them"
+    (whole / "away").rename(whole / FIGURES_ONLY_FILE)
+    export_run(workspace, smoke_specs["dp"], out)
     shipped = Workspace(tmp_path / "elsewhere", shared=(out,))
     base, small = shipped.run(smoke_specs["base"].run_id), shipped.run(smoke_specs["dp"].run_id)
     assert not base.figures_only, "other runs need the tables of their control"

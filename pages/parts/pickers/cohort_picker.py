@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 from pydantic import ValidationError
 
-from core.spec import CORPUS_PRESETS, CorpusSpec
+from core.spec import CORPUS_PRESETS, OPENING, CorpusSpec
 from pages.parts.common.query_params import KEEP
 from pages.parts.session import owner
 from pages.parts.uploads import form
@@ -34,7 +34,7 @@ def choose_cohort() -> CorpusSpec | None:
     name = st.segmented_control(
         "Cohort",
         list(PRESETS),
-        default="classroom",
+        default=OPENING,
         required=True,
         format_func=PRESETS.__getitem__,
         key="cohort",
@@ -45,7 +45,7 @@ def choose_cohort() -> CorpusSpec | None:
         upload = form.choose()
         return None if upload is None else upload.spec
     if name != "own":
-        return CORPUS_PRESETS[name or "classroom"]
+        return CORPUS_PRESETS[name or OPENING]
     return _shape_hospital()
 
 

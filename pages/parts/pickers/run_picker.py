@@ -9,7 +9,7 @@ import streamlit as st
 
 from core.runs.run import Run
 from core.runs.tables import TableMissing
-from core.spec import CLINICAL, CORPUS_PRESETS, SHIPPED_BASES
+from core.spec import CLINICAL, CORPUS_PRESETS, OPENING, SHIPPED_BASES
 from pages.parts.common.chart_style import MODEL_NAMES
 from pages.parts.pickers.cohort_picker import hospital_name
 from pages.parts.session import owner, resources
@@ -53,14 +53,14 @@ def _epsilon_spent(run: Run) -> float | None:
 
 
 def label(run: Run) -> str:
-    """A run's name in words: model, privacy, and what differs from the shipped classroom runs."""
+    """A run's name in words: model, privacy, and what differs from the shipped runs that the pages open with."""
     spec = run.spec
     parts = [MODEL_NAMES[spec.model.kind], privacy_label(run)]
     if spec.model.size != "tiny":
         parts.append(spec.model.size)
     if spec.model.base != CLINICAL:
         parts.append(f"base: {SHIPPED_BASES.get(spec.model.base, spec.model.base)}")
-    if spec.corpus != CORPUS_PRESETS["classroom"]:
+    if spec.corpus != CORPUS_PRESETS[OPENING]:
         parts.append(hospital_name(spec.corpus))
     if spec.defence is not None:
         parts.append(spec.defence.label)

@@ -11,7 +11,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.corpus.synthetic.hospital import build
-from core.spec import CORPUS_PRESETS
+from core.spec import CORPUS_PRESETS, OPENING
 from pages.parts.cohort.view import NOTES_A_PAGE
 from tests.pages.visit import visit
 
@@ -31,10 +31,10 @@ def notes_html(app: AppTest) -> list[str]:
     return [element.value for element in app.html if 'class="phi-text"' in element.value]
 
 
-def test_it_opens_on_the_classroom_hospital(cohort):
+def test_it_opens_on_the_hospital_that_the_pages_open_with(cohort):
     app = cohort()
     assert app.title[0].value == "Cohort"
-    assert app.metric[0].value == "301 patients"
+    assert app.metric[0].value == f"{round(0.7 * CORPUS_PRESETS[OPENING].patients):,} patients"
     assert len(notes_html(app)) == NOTES_A_PAGE
 
 
