@@ -71,7 +71,13 @@ GRID = (
     Setting("distilbert", SMALL, 8.0, 256, 12, 3e-3, 0.4, 2),
     Setting("distilbert", SMALL, 8.0, 256, 12, 3e-3, 0.4),
     Setting("distilbert", SMALL, 8.0, 256, 12, 3e-3),
+    Setting("gpt2", MIDDLE, None, 16, 0, 1e-3),
+    Setting("gpt2", MIDDLE, 8.0, 512, 6, 4e-3),
+    Setting("gpt2", MIDDLE, 8.0, 256, 6, 4e-3),
+    Setting("gpt2", MIDDLE, 1.0, 512, 6, 2.5e-3),
     Setting("gpt2", MIDDLE, 1.0, 512, 6, 3.8e-3),
+    Setting("gpt2", MIDDLE, 8.0, 256, 2, 4e-3),
+    Setting("gpt2", MIDDLE, 8.0, 512, 2, 4e-3),
     Setting("gpt2", MIDDLE, None, 16, 8, 2e-3),
 )
 
