@@ -1,4 +1,4 @@
-"""Shipped runs keep their ids and figures: what is shipped now against what was recorded before the code moved."""
+"""Shipped runs keep their ids and figures: those of version 0.1 against what was recorded before the code moved."""
 
 from __future__ import annotations
 
@@ -26,13 +26,15 @@ def test_the_command_lists_the_recorded_runs(capsys):
     assert main(["runs", "--json"]) == 0
     told, recorded = json.loads(capsys.readouterr().out), json.loads((RECORDED / "runs.json").read_text())
     assert len(recorded["runs"]) > 40
-    assert told == recorded
+    ids = {run["run_id"] for run in recorded["runs"]}
+    assert {**told, "runs": [run for run in told["runs"] if run["run_id"] in ids]} == recorded
 
 
 def test_every_figure_of_every_shipped_run_is_the_recorded_one(tmp_path):
     recorded = pd.read_csv(RECORDED / "metrics.csv.gz", keep_default_na=False, na_values=[""])
     runs = sorted(Workspace(tmp_path, shared=(SHIPPED,)).runs(), key=lambda run: run.id)
-    now = pd.concat([run.metrics.assign(run_id=run.id) for run in runs])[recorded.columns]
+    ids = set(recorded["run_id"])
+    now = pd.concat([run.metrics.assign(run_id=run.id) for run in runs if run.id in ids])[recorded.columns]
     assert len(recorded) > 3_000
     keys = ["run_id", "metric", "arm"]
     pd.testing.assert_frame_equal(

@@ -79,7 +79,7 @@ def test_a_public_seed_is_no_promise_and_a_secret_key_is_one(workspace, smoke_sp
 def test_every_shipped_card_of_a_private_run_says_that_its_epsilon_is_not_promised():
     shipped = Workspace("nowhere", shared=(DEMO,)).runs()
     private = [run for run in shipped if run.noise_source is not None]
-    assert len(private) == 37 and {run.noise_source for run in private} == {"public seed"}
+    assert len(private) >= 37 and {run.noise_source for run in private} == {"public seed"}
     for run in private:
         card = (run.folder / "README.md").read_text(encoding="utf-8")
         assert "Reproducible: ε is shown, not promised." in card and "fresh, secret seed" not in card
