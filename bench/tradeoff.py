@@ -66,5 +66,5 @@ def _reference_bits(workspace: Workspace, size: str, kind: ModelKind) -> float |
         return float(rows["value"].iloc[0])
     names = ("scores", "generations", "hits", "canaries")  # a run of an older version has no such figure yet
     corpus = workspace.corpus(run.spec.corpus, store=False)
-    tables = RunTables.of({name: run.table(name) for name in names}, corpus, run.spec.audit)
+    tables = RunTables.of({name: run.table(name) for name in names}, corpus, run.spec.audit, run.spec.model.base)
     return next((row.value for row in bits_per_character(tables)), None)
