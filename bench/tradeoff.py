@@ -46,7 +46,7 @@ def _measured(workspace: Workspace) -> tuple[dict[int, pd.DataFrame], dict[tuple
     rows = rows[rows["run_id"].isin(wanted)]
     corpora = {NOTES[size]: CORPUS_PRESETS[preset].digest() for size, preset in SIZES.items()}
     by_size = {notes: rows[rows["corpus"] == corpus] for notes, corpus in corpora.items()}
-    found = {}
+    found: dict[tuple[str, int], float] = {}
     for size in SIZES:
         for kind in KINDS:
             bits = _reference_bits(workspace, size, kind)
