@@ -15,6 +15,7 @@ USUAL_MASKS = {"mask_share": 0.15, "masks": 1}  # what None stands for in these 
 
 STEPS = 140  # of a private training up to ε = 8
 NOTES, BATCH = 3_000, 256  # the batch grows with √notes from here
+LONGER = {"epsilon": 2.5, "sigma": 1.15, "notes": 6_000}  # from these on twice the batch and twice the epochs pay off
 WEAKER = {"epsilon": (15.0, 60.0, 300.0), "sigma": (0.55, 0.4, 0.2)}  # beyond each of these the batch is halved
 MANY = 24_000  # notes, from which on a masked model reads each under one mask, because of the time
 PLAIN_NOTES = 12_500  # beyond, plain training takes fewer epochs
@@ -68,12 +69,14 @@ def recipe(
 def _private(kind: ModelKind, privacy: PrivacySpec, notes: int, short: bool) -> TrainingSpec:
     """Large batches and about 140 steps; with weaker noise smaller batches, so more steps in the same time.
 
-    The signal of all steps over their noise grows with √steps · batch / σ. Up to ε = 8 hardly any choice of batch and
-    steps changes that number, so they are chosen by time; with weak noise there is enough of it for smaller batches.
+    The signal of all steps over their noise grows with √steps · batch / σ. At ε = 1 hardly any choice of batch and
+    steps changes that number, so they are chosen by time. At ε = 8 larger batches in more epochs do, where there are
+    many notes. With weak noise there is signal enough for smaller batches.
     """
     usual = _power_of_two(BATCH * math.sqrt(notes / NOTES))
     usual = max(1, min(usual, _power_of_two(notes / 4)))
     masks = 2 if kind != "gpt2" and notes < MANY else None
+    usual *= 2 if _longer(kind, privacy, notes) else 1
     epochs = max(1, round(STEPS * usual / notes))
     fewer = _short_epochs(notes * (masks or 1))
     if short and fewer < epochs:
@@ -104,6 +107,18 @@ def _noise(privacy: PrivacySpec, notes: int, batch: int) -> float:
     if privacy.noise_multiplier is not None:
         return privacy.noise_multiplier / batch
     return 3.7e-3 * (8 / (privacy.target_epsilon or 8)) ** 0.6 * (NOTES / notes) ** 0.75
+
+
+def _longer(kind: ModelKind, privacy: PrivacySpec, notes: int) -> bool:
+    """Whether more epochs pay off: the signal over the noise grows with them, at ε = 1 hardly. Masked models are slow.
+
+    A σ is that of the longer training, so between 1.15 and the shorter one's σ at ε = 3 the shorter one is chosen.
+    """
+    if kind != "gpt2" or notes < LONGER["notes"]:
+        return False
+    if privacy.target_epsilon is not None:
+        return privacy.target_epsilon >= LONGER["epsilon"]
+    return (privacy.noise_multiplier or 1.0) < LONGER["sigma"]
 
 
 def _weaker(privacy: PrivacySpec) -> int:

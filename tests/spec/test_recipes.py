@@ -25,10 +25,12 @@ def test_without_a_number_of_notes_it_is_the_recipe_of_the_first_runs() -> None:
 
 @pytest.mark.parametrize(("notes", "batch", "epochs"), [(2_925, 256, 12), (11_815, 512, 6), (48_030, 1_024, 3)])
 def test_batch_and_epochs_of_the_measured_hospitals(notes: int, batch: int, epochs: int) -> None:
+    """From ε = 3 on GPT-2 reads twice as many notes in batches twice as large, where there are more than 6,000."""
     for kind in ("gpt2", "distilbert"):
         for epsilon in (0.5, 1.0, 3.0, 8.0, 10.0):
             chosen = recipe(kind, at(epsilon), notes=notes)
-            assert (chosen.batch_size, chosen.epochs, chosen.warmup) == (batch, epochs, 0.0)
+            twice = 2 if kind == "gpt2" and epsilon >= 3 and notes > 6_000 else 1
+            assert (chosen.batch_size, chosen.epochs, chosen.warmup) == (twice * batch, twice * epochs, 0.0)
     assert recipe("gpt2", at(8.0), notes=notes).learning_rate == 4e-3
 
 
