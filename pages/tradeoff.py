@@ -24,10 +24,10 @@ from pages.parts.tradeoff import (
     sweep_choice,
     three_models,
     train_another,
-    what_if,
     where_leaks_begin,
 )
 from pages.parts.tradeoff.charts import PERPLEXITY, Risk, legend_html, linked_pair, risks
+from pages.parts.tradeoff.hypothetical import what_if
 from pages.parts.tradeoff.models import curve_runs, models_at
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ from pages.parts.common import shell
 from pages.parts.jobs import monitor
 from pages.parts.pickers.cohort_picker import asks_for_notes, choose_cohort, describe, show_command, too_large_to_build
 from pages.parts.session import owner
-from pages.parts.train.training_settings import choose_run, preview, show_preview
+from pages.parts.train.preview import preview, show_preview
+from pages.parts.train.training_settings import choose_run
 
 NOTE_CAP = TrainingSpec().max_notes_per_patient
 

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
-import pandas as pd
-import plotly.graph_objects as go
 import streamlit as st
 from pydantic import ValidationError
 
-from core.common.formatting import REPRODUCIBLE, delta_text, promised_text
-from core.evaluation.wording import NBSP
+from core.common.formatting import REPRODUCIBLE
 from core.models.shipped_bases import shipped_folder
 from core.spec import (
     SHORT_READS,
@@ -21,16 +17,14 @@ from core.spec import (
     PrivacySpec,
     RunSpec,
     TrainingSpec,
-    VocabularySpec,
     audit_of,
     recipe_of,
 )
 from pages.parts.common import chart_style
 from pages.parts.common.query_params import KEEP
 from pages.parts.pickers.cohort_picker import sentence
-from pages.parts.session import resources
-from pages.parts.train.risk_settings import choose_limit, show_consequences, suggested, with_noise
-from pages.parts.train.vocabulary_settings import choose_words, words_sentence
+from pages.parts.train.risk_settings import choose_limit, suggested, with_noise
+from pages.parts.train.vocabulary_settings import choose_words
 
 EPSILONS = ("0.5", "1", "2", "3", "5", "8", "10", "30", "100", "1000", "10000", "∞")
 _ABOUT: dict[ModelKind, str] = {
@@ -50,26 +44,6 @@ ACCOUNTANTS = {
     "rdp": "RDP: looser upper bound",
     "gdp": "GDP: approximation, mostly under-reports ε",
 }
-PROMISES_NOTHING = 1_000.0  # e^1000-fold odds: no bound at all
-
-
-@dataclass(frozen=True)
-class Preview:
-    """What is known about a run before it starts. `sigma` and the fields after it are None without privacy.
-
-    `epsilon` and `delta` are totals of training and of the vocabulary from the notes, if there is one. `curve` is that
-    of training alone.
-    """
-
-    steps: int
-    warnings: tuple[str, ...]
-    sigma: float | None = None
-    sample_rate: float | None = None
-    epsilon: float | None = None
-    delta: float | None = None
-    mechanism: str | None = None  # the whole mechanism as JSON
-    answered_by: str | None = None  # the accountant that gave ε, if it is not the chosen one
-    curve: tuple[tuple[int, ...], tuple[float, ...]] | None = None
 
 
 def choose_run(corpus: CorpusSpec, *, notes: int, capped: int) -> RunSpec | None:
@@ -267,143 +241,3 @@ def _short(kind: ModelKind, privacy: PrivacySpec, corpus: CorpusSpec) -> bool:
         "the shipped runs, which reads more and learns more.",
     )
     return chosen == "short"
-
-
-@resources.cached_data(max_entries=200, show_spinner=False)
-def preview(
-    privacy: PrivacySpec, training: TrainingSpec, words: VocabularySpec | None = None, *, notes: int, patients: int
-) -> Preview:
-    """σ, steps and expected ε of a run.
-
-    Args:
-        privacy: The privacy settings.
-        training: The training settings.
-        words: The vocabulary from the notes, if any.
-        notes: The number of training notes.
-        patients: The number of their patients.
-
-    Raises:
-        ValueError: The settings cannot be trained; the message is a sentence.
-    """
-    from core.models.word_noise import WordNoise
-    from core.training import plan
-    from core.training.accounting.gaussian import epsilon_curve
-
-    warnings = plan.check(privacy, training, notes=notes, patients=patients)
-    if not privacy.private:
-        return Preview(steps=training.epochs * math.ceil(notes / training.batch_size), warnings=tuple(warnings))
-    planned = plan.plan(privacy, training, notes=notes, patients=patients)
-    mechanism = planned.mechanism
-    whole = mechanism if words is None else mechanism.with_vocabulary(WordNoise.planned(words))
-    spent, answered_by = whole.epsilon_with_method()
-    counts, values = epsilon_curve(
-        noise_multiplier=mechanism.noise_multiplier,
-        sample_rate=mechanism.sample_rate,
-        steps=mechanism.steps,
-        delta=mechanism.delta,
-        accountant=mechanism.accountant,
-    )
-    return Preview(
-        steps=planned.steps,
-        warnings=tuple(warnings),
-        sigma=mechanism.noise_multiplier,
-        sample_rate=planned.sample_rate,
-        epsilon=spent,
-        delta=whole.delta,
-        mechanism=whole.to_json(),
-        answered_by=None if answered_by == privacy.accountant else answered_by,
-        curve=(tuple(counts.tolist()), tuple(values.tolist())),
-    )
-
-
-def show_preview(spec: RunSpec, coming: Preview, *, most_notes: int) -> None:
-    """The run's figures, the expected ε curve, and warnings. `most_notes` is the most training notes of a patient."""
-    privacy = spec.privacy
-    with st.grid(4, min_column_width=120):
-        st.metric(
-            "steps", f"{coming.steps:,}", help=None if privacy.private else "Approximate: long notes are split in two."
-        )
-        if privacy.private:
-            assert coming.sample_rate is not None  # a private run has everything
-            st.metric("noise σ", f"{coming.sigma:.3g}")
-            st.metric(f"{privacy.unit}s per step", f"{100 * coming.sample_rate:.1f}{NBSP}%")
-            st.metric(f"ε per {privacy.unit}", f"{coming.epsilon:.3g}")
-    if privacy.private:
-        counted = coming.answered_by or privacy.accountant
-        assert coming.delta is not None  # a private run has everything
-        st.caption(
-            f"ε = {coming.epsilon:.3g} per {privacy.unit} at δ = {delta_text(coming.delta)}, "
-            f"computed by {counted.upper()}."
-            + ("" if spec.secret_noise else f" {REPRODUCIBLE[0].upper()}{REPRODUCIBLE[1:]}.")
-        )
-    if spec.vocabulary is not None:
-        st.caption(words_sentence(spec, coming.curve[1][-1] if coming.curve else None))
-    for warning in coming.warnings:
-        st.warning(f"{warning[0].upper()}{warning[1:].rstrip('.')}.", icon=":material/warning:")
-    if not privacy.private:
-        return
-    if coming.answered_by:
-        st.warning(
-            f"The {privacy.accountant.upper()} accountant has no result here. ε is from {coming.answered_by.upper()}.",
-            icon=":material/warning:",
-        )
-    if privacy.risk_limit is not None:
-        assert coming.sample_rate is not None  # a private run has everything
-        show_consequences(privacy, coming.sample_rate, coming.steps, promised=spec.secret_noise)
-    else:
-        _curve(coming, privacy)
-    _group_line(coming, privacy, most_notes)
-
-
-def _curve(coming: Preview, privacy: PrivacySpec) -> None:
-    assert coming.curve is not None  # a private run has everything
-    data = pd.DataFrame({"step": coming.curve[0], "epsilon": coming.curve[1]})
-    if not data["epsilon"].map(math.isfinite).all() or data["epsilon"].max() > PROMISES_NOTHING:
-        st.warning(
-            f"With σ = {coming.sigma:g} there is almost no noise: ε = {coming.epsilon:.3g} guarantees nothing.",
-            icon=":material/warning:",
-        )
-        return
-    figure = go.Figure(
-        go.Scatter(
-            x=data["step"],
-            y=data["epsilon"],
-            mode="lines",
-            fill="tozeroy",
-            line={"color": chart_style.BUDGET, "width": 3},
-            hovertemplate="after step %{x}: ε = %{y:.3f}<extra></extra>",
-        )
-    )
-    figure.update_layout(
-        xaxis={"title": "step", "range": [0, coming.steps]},
-        yaxis={"title": "expected ε" if coming.delta == privacy.delta else "ε of training", "rangemode": "tozero"},
-        height=230,
-        margin={"t": 10, "b": 10, "l": 10, "r": 10},
-    )
-    chart_style.show(
-        figure, key="expected-epsilon", alt=f"Expected ε against steps, ending at {coming.curve[1][-1]:.3g}"
-    )
-
-
-def _group_line(coming: Preview, privacy: PrivacySpec, most_notes: int) -> None:
-    """What the guarantee per note means for the patient with the most notes (group privacy; Jagannatha 2021)."""
-    epsilon = coming.epsilon
-    if privacy.unit == "patient" or most_notes < 2 or epsilon is None or coming.mechanism is None:
-        return
-    if not math.isfinite(epsilon):
-        return
-    whole = _patient_epsilon(coming.mechanism, most_notes)
-    limit = f"only ε = {promised_text(whole)}" if math.isfinite(whole) else "nothing"
-    empty = ", which protects nobody" if PROMISES_NOTHING < whole < math.inf else ""
-    st.caption(
-        f"The patient with the most training notes has {most_notes}. For all of these together, this run guarantees "
-        f"{limit} at the same δ{empty}. To protect whole patients, choose “all of a patient's notes”."
-    )
-
-
-@resources.cached_data(max_entries=200, show_spinner="Computing ε for a whole patient …")
-def _patient_epsilon(mechanism: str, notes: int) -> float:
-    """ε of a mechanism (as JSON) for a patient with `notes` notes."""
-    from core.training.accounting.mechanism import Mechanism
-
-    return Mechanism.from_json(mechanism).patient_epsilon(notes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from core.evaluation.sweep.noise_grid import PANELS, Setting, budget
-from pages.parts.tradeoff import noise_grid
+from pages.parts.tradeoff.hypothetical import noise_grid
 
 
 def test_each_way_to_vary_the_training_is_a_column_with_its_line_and_its_measured_points() -> None:

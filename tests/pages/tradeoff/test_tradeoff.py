@@ -182,7 +182,7 @@ def test_drawing_it_needs_no_torch():
     code = (
         "import sys; import core.evaluation.sweep.tradeoff, core.evaluation.sweep.sweeps, core.runs.queries,"
         "pages.parts.jobs.monitor, pages.parts.tradeoff.charts, pages.parts.tradeoff.sentences,"
-        "pages.parts.tradeoff.odds_view, pages.parts.tradeoff.what_if, pages.parts.tradeoff.same_prompt,"
+        "pages.parts.tradeoff.odds_view, pages.parts.tradeoff.hypothetical.what_if, pages.parts.tradeoff.same_prompt,"
         "pages.parts.tradeoff.sweep_choice, pages.parts.tradeoff.where_leaks_begin, pages.parts.tradeoff.three_models,"
         "pages.parts.tradeoff.hospital_size, pages.parts.tradeoff.real_or_written, pages.parts.tradeoff.train_another;"
         "sys.exit('torch' in sys.modules)"

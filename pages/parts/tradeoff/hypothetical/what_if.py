@@ -16,7 +16,7 @@ from pages.parts.common import chart_style
 from pages.parts.common.data_table import data_table
 from pages.parts.common.query_params import KEEP
 from pages.parts.session import resources
-from pages.parts.tradeoff import noise_grid
+from pages.parts.tradeoff.hypothetical import noise_grid
 
 ACCOUNTANTS = {  # name → colour, dash, explanation
     "PRV": (chart_style.BUDGET, "solid", "tight upper bound; the accounting of the runs here"),
