@@ -19,7 +19,7 @@ LONGER = {"epsilon": 2.5, "sigma": 1.15, "notes": 6_000}  # from these on twice 
 WEAKER = {"epsilon": (15.0, 60.0, 300.0), "sigma": (0.55, 0.4, 0.2)}  # beyond each of these the batch is halved
 MANY = 24_000  # notes, from which on a masked model reads each under one mask, because of the time
 PLAIN_NOTES = 12_500  # beyond, plain training takes fewer epochs
-SHORT_READS = 24_000  # notes that a short training reads: about two minutes on two cores
+SHORT_READS = 24_000  # notes that a short training reads: two to three minutes on two idle cores
 SHORT_STEPS = 100  # of a short private training
 
 _RATE: dict[ModelKind, float] = {"gpt2": 4e-3, "distilbert": 3e-3, "bert": 3e-3}

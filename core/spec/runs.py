@@ -182,7 +182,7 @@ CORPUS_PRESETS: dict[str, CorpusSpec] = {
     ),
 }
 
-OPENING = "classroom-12k"  # the preset that the pages open with: its private models write well at ε = 1 too
+OPENING = "classroom-12k"  # the preset that the pages open with: it leaks without privacy and is useful with it
 
 # Members, and held-out patients, whose notes are judged on a large hospital. Scoring all 68,000 notes of the largest
 # one would take longer than training on them, and its intervals are narrow enough with these.

@@ -15,7 +15,7 @@ import pandas as pd
 
 from core.runs.run import Run
 
-FEWEST = 3  # runs besides the centre that make a grid
+FEWEST = 3  # settings other than the centre that make a grid
 OCTAVES = 2  # the lines go from a quarter to four times the centre
 _COLUMNS = ["panel", "x", "sigma", "epochs", "batch"]
 

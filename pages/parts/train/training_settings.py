@@ -237,7 +237,7 @@ def _short(kind: ModelKind, privacy: PrivacySpec, corpus: CorpusSpec) -> bool:
         format_func={"short": "short, for a class", "full": "full recipe"}.__getitem__,
         key="training_time",
         **KEEP,
-        help=f"Short: reads about {SHORT_READS:,} notes in all, in some two minutes on two cores. Full: the recipe of "
+        help=f"Short: reads about {SHORT_READS:,} notes in all, in two to three minutes on two cores. Full: recipe of "
         "the shipped runs, which reads more and learns more.",
     )
     return chosen == "short"

@@ -1,1 +1,1 @@
-"""Trainings that nobody ran, in numbers: takes settings from the page, gives ε, odds and the measured grid."""
+"""Trainings in numbers, without running them: takes settings from the page, gives ε, odds and the measured grid."""
