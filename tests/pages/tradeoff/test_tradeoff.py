@@ -154,8 +154,18 @@ def test_the_readers_limits_decide_and_are_told_with_their_worse_end(data, smoke
     assert any("at least one risk" in info.value for info in app.info)
 
 
+def test_an_imagined_training_starts_from_the_sweeps_own(data, smoke_specs):
+    app = opened(view="What if?")
+    made = Workspace(data, shared=()).run(smoke_specs["dp"].run_id).privacy
+    opening = {name: app.number_input(key=f"wi_{name}").value for name in ("sigma", "units", "batch", "steps")}
+    assert opening["sigma"] == pytest.approx(made.noise_multiplier, rel=1e-3) and opening["steps"] == made.steps
+    assert opening["batch"] / opening["units"] == pytest.approx(made.sample_rate, rel=1e-3)
+    assert said(app, "### ε = ").startswith("### ε = 8 per note")
+
+
 def test_a_training_is_imagined_by_four_accountants(data):
-    app = opened(view="What if?", wi_sigma="2.28287", wi_units="1500", wi_batch="4", wi_steps="3000")
+    asked = {"wi_sigma": "2.28287", "wi_units": "1500", "wi_batch": "4", "wi_steps": "3000", "wi_delta": "1e-05"}
+    app = opened(view="What if?", **asked)
     head = said(app, "### ε = ")
     assert "ε = 0.227 per note" in head and "would say 9.94, 44 times as much" in head, "row P's own example"
     table = next(frame.value for frame in app.dataframe if "accountant" in frame.value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import pandas as pd
 import plotly.graph_objects as go
@@ -15,7 +16,7 @@ from core.spec import Accountant, Unit
 from pages.parts.common import chart_style
 from pages.parts.common.data_table import data_table
 from pages.parts.common.query_params import KEEP
-from pages.parts.session import resources
+from pages.parts.session import owner, resources
 from pages.parts.tradeoff.hypothetical import noise_grid
 
 ACCOUNTANTS = {  # name → colour, dash, explanation
@@ -25,6 +26,16 @@ ACCOUNTANTS = {  # name → colour, dash, explanation
     "the old report’s": (chart_style.RISK, "dashdot", "wrong: it uses the sample rate q where q² is correct"),
 }
 POINTS = 12  # step counts for which each accountant is evaluated
+
+
+class Setting(NamedTuple):
+    """What a hypothetical training starts from: σ, units in the data and per step, steps, and δ."""
+
+    sigma: float
+    units: int
+    size: int
+    steps: int
+    delta: float
 
 
 @resources.cached_data(max_entries=100, show_spinner="Counting the privacy loss of every step …")
@@ -68,15 +79,14 @@ def odds(sigma: float, rate: float, steps: int, delta: float, unit: Unit, notes:
 
 def show(sweep: Sweep) -> None:
     """The settings of a hypothetical training, its ε by each accountant, and what that means."""
-    default = sweep.training
-    batch = default.batch_size if default is not None else 256
+    first = _opening(sweep)
     with st.container(border=True):
         columns = st.columns(6)
-        sigma = columns[0].number_input("σ, noise", 0.05, 100.0, 0.75, 0.05, format="%g", key="wi_sigma", **KEEP)
-        units = columns[1].number_input("Units in the data", 1, 10_000_000, 2_925, 25, key="wi_units", **KEEP)
-        size = columns[2].number_input("Units per step", 1, 10_000_000, batch, 16, key="wi_batch", **KEEP)
-        steps = columns[3].number_input("Steps", 1, 200_000, 46, 10, key="wi_steps", **KEEP)
-        delta = columns[4].number_input("δ", 1e-12, 0.5, 1e-5, format="%g", key="wi_delta", **KEEP)
+        sigma = columns[0].number_input("σ, noise", 0.05, 100.0, first.sigma, 0.05, format="%g", key="wi_sigma", **KEEP)
+        units = columns[1].number_input("Units in the data", 1, 10_000_000, first.units, 25, key="wi_units", **KEEP)
+        size = columns[2].number_input("Units per step", 1, 10_000_000, first.size, 16, key="wi_batch", **KEEP)
+        steps = columns[3].number_input("Steps", 1, 200_000, first.steps, 10, key="wi_steps", **KEEP)
+        delta = columns[4].number_input("δ", 1e-12, 0.5, first.delta, format="%g", key="wi_delta", **KEEP)
         protected: list[Unit] = ["note", "patient"]
         unit = columns[5].selectbox("A unit is a", protected, key="wi_unit", **KEEP)
         notes = 1
@@ -97,6 +107,18 @@ def show(sweep: Sweep) -> None:
     data_table(allowed, name="what-if-odds", label="What it allows at most, as odds")
     data_table(table, name="what-if")
     noise_grid.show(sweep)
+
+
+def _opening(sweep: Sweep) -> Setting:
+    """The sweep's run nearest to ε = 8 in ratio; without a private run, batches of 256 of 3,000 notes."""
+    runs = [run for run in map(owner.workspace().run, sweep.run_ids) if run.privacy is not None]
+    if not runs:
+        return Setting(0.95, 3_000, 256, 140, 1e-5)
+    run = min(runs, key=lambda one: abs(math.log((one.spec.privacy.target_epsilon or 8.0) / 8.0)))
+    mechanism, size = run.privacy, run.spec.training.batch_size
+    assert mechanism is not None  # chosen among such runs
+    units = max(size, round(size / mechanism.sample_rate))
+    return Setting(float(f"{mechanism.noise_multiplier:.4g}"), units, size, mechanism.steps, mechanism.delta)
 
 
 def _sentence(last: pd.Series, unit: str, rate: float, delta: float) -> None:
