@@ -15,7 +15,7 @@ USUAL_MASKS = {"mask_share": 0.15, "masks": 1}  # what None stands for in these 
 
 STEPS = 140  # of a private training up to ε = 8
 NOTES, BATCH = 3_000, 256  # the batch grows with √notes from here
-LONGER = {"epsilon": 2.5, "sigma": 1.15, "notes": 6_000}  # from these on twice the batch and twice the epochs pay off
+LONGER = {"notes": 6_000, "sigma": 2.2}  # from and up to these, twice the batch and twice the epochs pay off
 WEAKER = {"epsilon": (15.0, 60.0, 300.0), "sigma": (0.55, 0.4, 0.2)}  # beyond each of these the batch is halved
 MANY = 24_000  # notes, from which on a masked model reads each under one mask, because of the time
 PLAIN_NOTES = 12_500  # beyond, plain training takes fewer epochs
@@ -23,7 +23,7 @@ SHORT_READS = 24_000  # notes that a short training reads: two to three minutes 
 SHORT_STEPS = 100  # of a short private training
 
 _RATE: dict[ModelKind, float] = {"gpt2": 4e-3, "distilbert": 3e-3, "bert": 3e-3}
-_RATE_UP_TO = 4e-3  # σ / batch up to which the highest rate is best
+_RATE_UP_TO = 1e-3  # σ / batch up to which the highest rate is best
 
 _CLASSROOM_RATE: dict[ModelKind, float] = {"gpt2": 5e-3, "distilbert": 2e-3, "bert": 2e-3}  # at ε = 8, σ = 0.75
 
@@ -69,20 +69,19 @@ def recipe(
 def _private(kind: ModelKind, privacy: PrivacySpec, notes: int, short: bool) -> TrainingSpec:
     """Large batches and about 140 steps; with weaker noise smaller batches, so more steps in the same time.
 
-    The signal of all steps over their noise grows with √steps · batch / σ. At ε = 1 hardly any choice of batch and
-    steps changes that number, so they are chosen by time. At ε = 8 larger batches in more epochs do, where there are
-    many notes. With weak noise there is signal enough for smaller batches.
+    The signal of all steps over their noise grows with √steps · batch / σ. Where σ is large, hardly any choice of batch
+    and steps changes that number, so they are chosen by time. Where there are many notes for the ε, larger batches in
+    more epochs do. With weak noise there is signal enough for smaller batches.
     """
-    usual = _power_of_two(BATCH * math.sqrt(notes / NOTES))
-    usual = max(1, min(usual, _power_of_two(notes / 4)))
+    usual, epochs = _usual(notes)
     masks = 2 if kind != "gpt2" and notes < MANY else None
-    usual *= 2 if _longer(kind, privacy, notes) else 1
-    epochs = max(1, round(STEPS * usual / notes))
+    if kind == "gpt2" and notes >= LONGER["notes"] and _longer(privacy, notes):
+        usual, epochs = 2 * usual, round(STEPS * 2 * usual / notes)
     fewer = _short_epochs(notes * (masks or 1))
     if short and fewer < epochs:
         epochs, usual = fewer, min(usual, max(BATCH, _power_of_two(fewer * notes / SHORT_STEPS)))
     batch = max(1, usual // 2 ** _weaker(privacy))
-    rate = rate_for(kind, _noise(privacy, notes, usual)) * max(0.5, math.sqrt(batch / usual))
+    rate = rate_for(kind, _noise(privacy, notes, usual, epochs)) * max(0.5, math.sqrt(batch / usual))
     return TrainingSpec(
         epochs=epochs,
         batch_size=batch,
@@ -102,23 +101,29 @@ def rate_for(kind: ModelKind, noise: float) -> float:
     return _RATE[kind] * min(1.0, math.sqrt(_RATE_UP_TO / noise))
 
 
-def _noise(privacy: PrivacySpec, notes: int, batch: int) -> float:
-    """σ / batch; for a target ε what the accountant gives for this recipe, to within a third (see recipe.md)."""
+def _usual(notes: int) -> tuple[int, int]:
+    """Batch and epochs for about STEPS steps."""
+    batch = max(1, min(_power_of_two(BATCH * math.sqrt(notes / NOTES)), _power_of_two(notes / 4)))
+    return batch, max(1, round(STEPS * batch / notes))
+
+
+def _noise(privacy: PrivacySpec, notes: int, batch: int, epochs: int) -> float:
+    """σ / batch; for a target ε about what the accountant gives (recipe.md has the comparison)."""
     if privacy.noise_multiplier is not None:
         return privacy.noise_multiplier / batch
-    return 3.7e-3 * (8 / (privacy.target_epsilon or 8)) ** 0.6 * (NOTES / notes) ** 0.75
+    usual_batch, usual_epochs = _usual(notes)
+    usual = 3.7e-3 * (8 / (privacy.target_epsilon or 8)) ** 0.6 * (NOTES / notes) ** 0.75
+    return usual * (usual_batch / batch) ** 0.8 * (epochs / usual_epochs) ** 0.2
 
 
-def _longer(kind: ModelKind, privacy: PrivacySpec, notes: int) -> bool:
-    """Whether more epochs pay off: the signal over the noise grows with them, at ε = 1 hardly. Masked models are slow.
+def _longer(privacy: PrivacySpec, notes: int) -> bool:
+    """Whether more epochs raise the signal over the noise: where σ is large already, they hardly do.
 
-    A σ is that of the longer training, so between 1.15 and the shorter one's σ at ε = 3 the shorter one is chosen.
+    Masked models are too slow for it. A given σ is taken as that of the longer training.
     """
-    if kind != "gpt2" or notes < LONGER["notes"]:
-        return False
-    if privacy.target_epsilon is not None:
-        return privacy.target_epsilon >= LONGER["epsilon"]
-    return (privacy.noise_multiplier or 1.0) < LONGER["sigma"]
+    batch, epochs = _usual(notes)
+    sigma = privacy.noise_multiplier or _noise(privacy, notes, 2 * batch, 2 * epochs) * 2 * batch
+    return sigma <= LONGER["sigma"]
 
 
 def _weaker(privacy: PrivacySpec) -> int:
