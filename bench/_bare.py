@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
+from typing import cast
 
 import torch
 from torch import Tensor, nn
-from torch.utils.data import DataLoader
-from transformers import GPT2LMHeadModel
+from torch.utils.data import DataLoader, Dataset
+from transformers import GPT2Config, GPT2LMHeadModel
 
 from core.models.build import LanguageModel
 
@@ -20,10 +21,12 @@ from core.models.build import LanguageModel
 def with_defaults(lm: LanguageModel) -> LanguageModel:
     """The same weights in a model with GPT-2's own activation, as `from_pretrained` loads a hub model."""
     config = copy.deepcopy(lm.model.config)
+    assert isinstance(config, GPT2Config)  # the shipped model is one
     config.activation_function = "gelu_new"
     model = GPT2LMHeadModel(config)
     model.load_state_dict(lm.model.state_dict())
-    return LanguageModel(model.to(lm.device), lm.tokenizer, "gpt2")
+    nn.Module.to(model, lm.device)
+    return LanguageModel(model, lm.tokenizer, "gpt2")
 
 
 def epochs(lm: LanguageModel, texts: Sequence[str], *, count: int, batch_size: int, rate: float) -> Callable[[], None]:
@@ -33,7 +36,8 @@ def epochs(lm: LanguageModel, texts: Sequence[str], *, count: int, batch_size: i
         rows = _tokenized(lm, texts)
         model: nn.Module = lm.model.train()
         optimizer = torch.optim.AdamW(model.parameters(), lr=rate)
-        loader = DataLoader(rows, batch_size=batch_size, collate_fn=lambda part: _padded(lm, part))
+        data = cast("Dataset[list[int]]", rows)  # a list serves as one
+        loader = DataLoader(data, batch_size=batch_size, collate_fn=lambda part: _padded(lm, part))
         for _ in range(count):
             for ids, attention in loader:
                 labels = ids.masked_fill(attention == 0, -100)

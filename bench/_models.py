@@ -6,7 +6,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import torch
-from transformers import DistilBertConfig, DistilBertForMaskedLM, GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
+from transformers import (
+    DistilBertConfig,
+    DistilBertForMaskedLM,
+    GPT2Config,
+    GPT2LMHeadModel,
+    PreTrainedModel,
+    PreTrainedTokenizerFast,
+)
 
 from core.corpus.public_text import training_text
 from core.models import tokenizer
@@ -54,6 +61,7 @@ def random_model(
         "pad_token_id": words.pad_token_id,
     }
     torch.manual_seed(0)
+    model: PreTrainedModel
     if kind == "gpt2":
         model = GPT2LMHeadModel(
             GPT2Config(

@@ -171,9 +171,10 @@ def one_by_one_steps(lm: LanguageModel, ids: torch.Tensor) -> Callable[[], None]
     def clipped(row: torch.Tensor) -> dict[str, torch.Tensor]:
         model.zero_grad()
         model(input_ids=row[None], labels=row[None]).loss.backward()
-        norm = sum(parameter.grad.norm(2).item() ** 2 for parameter in named.values()) ** 0.5
+        gradients = {name: parameter.grad for name, parameter in named.items() if parameter.grad is not None}
+        norm = sum(gradient.norm(2).item() ** 2 for gradient in gradients.values()) ** 0.5
         factor = min(1.0, MAX_GRAD_NORM / (norm + 1e-10))
-        return {name: parameter.grad.clone().mul_(factor) for name, parameter in named.items()}
+        return {name: gradient.clone().mul_(factor) for name, gradient in gradients.items()}
 
     def steps() -> None:
         for batch in ids.split(REPORT_BATCH):

@@ -27,7 +27,7 @@ def main(json: bool = False, rounds: int = 5, shape: str = "tiny", device: str =
     """Print the figure of generation, for the shipped model or one with random weights of another shape."""
     size = chosen(shape, device)
     lm = load(ModelSpec()) if shape == "tiny" else random_model("gpt2", size, device=device)
-    lm.model.to(device)
+    torch.nn.Module.to(lm.model, device)
     show(measure(rounds, lm=lm), json=json)
 
 
@@ -48,7 +48,7 @@ def _one_by_one(lm: LanguageModel, audit: AuditSpec) -> Callable[[], None]:
         for prompt in PROMPTS:
             ids = [lm.tokenizer.bos_token_id, *lm.tokenizer(prompt.text, add_special_tokens=False)["input_ids"]]
             found = torch.tensor([ids], device=lm.device)
-            texts = lm.model.generate(
+            texts = lm.model.generate(  # type: ignore[operator]  # the library types it for its mixin alone
                 found,
                 attention_mask=torch.ones_like(found),
                 do_sample=True,

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -94,7 +94,7 @@ def _cohort(folder: Path, spec: CorpusSpec, rng: np.random.Generator, split: np.
     pq.write_table(pa.Table.from_pylist([], schema=CANARIES), folder / "canaries.parquet")
     with pq.ParquetWriter(folder / "notes.parquet", NOTES, compression="zstd") as file:
         for keys in _keys(split, owner):
-            none = [[]] * len(keys)
+            none: list[list[dict]] = [[]] * len(keys)
             part = keys.assign(date="2020-01-01", text="Seen for hypertension.", phi_spans=none, entity_spans=none)
             file.write_table(pa.Table.from_pandas(part[NOTES.names], schema=NOTES, preserve_index=False))
     (folder / "spec.json").write_text(spec.model_dump_json())
@@ -133,7 +133,7 @@ def _run(folder: Path, spec: RunSpec, rng: np.random.Generator, split: np.ndarra
     write_table(tables, "generations", pd.DataFrame(generations))
 
 
-def _keys(split: np.ndarray, owner: np.ndarray):
+def _keys(split: np.ndarray, owner: np.ndarray) -> Iterator[pd.DataFrame]:
     """The notes' keys, one chunk at a time."""
     for start in range(0, len(owner), CHUNK):
         part = owner[start : start + CHUNK]

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import torch
 
 from bench import _bare
 from bench._models import check_device
@@ -30,7 +31,7 @@ def main(json: bool = False, rounds: int = 3, device: str = "cpu") -> None:
     """Print the figure of scoring."""
     check_device(device)
     lm = load(ModelSpec())
-    lm.model.to(device)
+    torch.nn.Module.to(lm.model, device)
     show(measure(rounds, lm=lm, texts=notes(lm, NOTES)), json=json)
 
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import torch
+
 from bench._models import check_device
 from bench._ratio import Figures, figure, in_turns, show
 from core.models.build import LanguageModel, load
@@ -25,7 +27,7 @@ def main(json: bool = False, rounds: int = 9, device: str = "cpu") -> None:
     """Print the figure of serving."""
     check_device(device)
     lm = load(ModelSpec())
-    lm.model.to(device)
+    torch.nn.Module.to(lm.model, device)
     show(measure(rounds, lm=lm), json=json)
 
 

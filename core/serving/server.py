@@ -11,7 +11,7 @@ import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from core.serving.streams import (
     DEFAULT_SAMPLING,
@@ -25,7 +25,6 @@ from core.serving.streams import (
 
 if TYPE_CHECKING:
     from core.models.build import LanguageModel
-    from core.runs.store import Workspace
 
 __all__ = ["LONGEST_PROMPT", "MASK", "PromptError", "Sampling", "Server", "ServingError", "Stream", "clean_prompt"]
 
@@ -36,11 +35,21 @@ MOST_ROWS = 128  # most samples in one batch
 MASK = "[MASK]"
 
 
+class _Trained(Protocol):
+    def model(self) -> LanguageModel: ...
+
+
+class Runs(Protocol):
+    """What the server needs of a workspace: the runs by their ids, each with its model."""
+
+    def run(self, run_id: str) -> _Trained: ...
+
+
 class Server:
     """Answers prompts with the models of a workspace's runs. Create one per process; threads may share it."""
 
     def __init__(
-        self, workspace: Workspace, *, models: int = MODELS_IN_MEMORY, gather_seconds: float = GATHER_SECONDS
+        self, workspace: Runs, *, models: int = MODELS_IN_MEMORY, gather_seconds: float = GATHER_SECONDS
     ) -> None:
         self.workspace = workspace
         self.batches: deque[int] = deque(maxlen=100)  # rows in the most recent batches, newest last
