@@ -5,16 +5,14 @@ from streamlit.delta_generator import DeltaGenerator
 
 from core.attacks.prompts import PROMPTS
 from core.runs.run import Run
-from core.serving.server import Sampling
 from pages.parts.common import phi_text, shell
 from pages.parts.home import pictures
 from pages.parts.pickers import comparison, run_picker
-from pages.parts.playground import prompt_session, side_by_side
+from pages.parts.playground import leak_counts, prompt_session, side_by_side
 from pages.parts.session import owner, resources
 
 CHIPS = [prompt.text for prompt in PROMPTS[:5]]
-SAMPLES = 3  # per column, each with its own seed
-SAMPLING = Sampling(new_tokens=40)  # about two lines per sample
+SAMPLES = 8  # per column, each with its own seed
 SECTIONS = (
     (
         "Teach",
@@ -40,11 +38,11 @@ def pair_of(runs: list[Run]) -> list[Run]:
 
 
 def columns(pair: list[Run]) -> list[DeltaGenerator]:
-    """One column per model: its name, and a placeholder for its text."""
+    """One column per model: its name, a placeholder for its text, and who leaked in this session."""
     names = run_picker.labels(pair)
     latest = prompt_session.tries()[-1] if prompt_session.tries() else None
     slots = []
-    for column, run in zip(st.columns(2, gap="large"), pair, strict=False):
+    for side, (column, run) in enumerate(zip(st.columns(2, gap="large"), pair, strict=False)):
         with column:
             st.markdown(f"**{names[run.id]}**")
             slots.append(st.empty())
@@ -52,6 +50,7 @@ def columns(pair: list[Run]) -> list[DeltaGenerator]:
             for answer in latest.answers if latest else ():
                 if latest and answer.run_id == run.id:
                     side_by_side.draw(latest.prompt, answer, slots[-1])
+            leak_counts.who_leaked(prompt_session.answers_of(run), run, key=f"home-who{side}")
     return slots
 
 
@@ -108,8 +107,9 @@ shell.page(
 prompt_session.begin()
 pair = pair_of(run_picker.promptable())
 if pair:
-    prompt_session.chips("See a leak now: pick a prompt, and both models continue it", CHIPS, key="home_chips")
-    notice = st.empty()
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        prompt_session.chips("See a leak now: pick a prompt, and both models continue it", CHIPS, key="home_chips")
+        notice = st.empty()
     slots = columns(pair)
     st.html(phi_text.legend_html())
     if told := comparison.differences(pair):
@@ -123,4 +123,4 @@ if told := best_measured():
 sections()
 if pair:
     seed = st.session_state.next_seed
-    prompt_session.answer_queued(pair, slots, notice, samples=SAMPLES, first_seed=seed, sampling=SAMPLING)
+    prompt_session.answer_queued(pair, slots, notice, samples=SAMPLES, first_seed=seed, replayed=True)

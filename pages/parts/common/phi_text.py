@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import html
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from core.phi.fields import FIELD
@@ -22,6 +22,7 @@ KINDS: dict[str, tuple[str, str]] = {
 MOST_NAMED = 3  # patients named in one tag
 _UNSEEN = ("Cc", "Cf", "Cs")  # control, format (such as right-to-left overrides), lone surrogates
 _KEPT = "\n\t\u200d"
+_CURSOR = '<span class="phi-growing">▍</span>'
 _MARKUP = frozenset("\\`*_{}[]()<>#+-.!|~:$&")
 
 
@@ -43,20 +44,53 @@ def literal(text: str, most: int = 200) -> str:
     return "".join(f"\\{character}" if character in _MARKUP else character for character in shown)
 
 
-def text_html(text: str, *, prompt: str = "", growing: bool = False) -> str:
-    """Plain text as escaped HTML, after its prompt, which is drawn differently: typed text never counts as a leak.
+def text_html(text: str) -> str:
+    """Plain text as escaped HTML."""
+    return _block(_escape(text))
 
-    `growing` puts a cursor at the end.
+
+def leaks_html(text: str, spans: Iterable[Any], *, prompt: str = "", growing: bool = False) -> str:
+    """A generated text with its spans (`core.phi.leaks.Span`) marked and tagged with kind, field and patients.
+
+    The prompt stands before it, drawn differently: typed text never counts as a leak. `growing` puts a cursor at the
+    end.
     """
-    return _block(_typed(prompt) + _escape(text) + ('<span class="phi-growing">▍</span>' if growing else ""))
+    return _block(_typed(prompt) + _generated(text, spans) + (_CURSOR if growing else ""))
 
 
-def leaks_html(text: str, spans: Iterable[Any], *, prompt: str = "") -> str:
-    """A generated text with its spans (`core.phi.leaks.Span`) marked and tagged with kind, field and patients."""
-    marks = [
-        (span.start, span.end, KINDS[span.kind][0], f"{span.kind}: {_field(span.field)}{_of(span)}") for span in spans
-    ]
-    return _block(_typed(prompt) + _marked(text, marks))
+def cards_html(texts: Sequence[str], spans: Sequence[Iterable[Any]], *, prompt: str, growing: bool = False) -> str:
+    """Several texts of one prompt as small cards; one with a direct identifier of a training patient is lit.
+
+    Tags name field and patients of leaks alone, and of other marks the kind. A text that stops within a word ends
+    before that word. With `growing` nothing is cut, and a cursor is at the end.
+    """
+    cards = []
+    for text, found in zip(texts, map(list, spans), strict=True):
+        shown = text if growing else _whole_words(text, max((span.end for span in found), default=0))
+        lit = " phi-lit" * any(span.kind == "leak" for span in found)
+        inner = _generated(shown, found, short=True) + (_CURSOR if growing else "")
+        cards.append(f'<div class="phi-text phi-card{lit}">{inner}</div>')
+    return f'<div class="phi-cards-prompt">{_typed(prompt)} …</div><div class="phi-cards">{"".join(cards)}</div>'
+
+
+def _generated(text: str, spans: Iterable[Any], *, short: bool = False) -> str:
+    marks = [(span.start, span.end, KINDS[span.kind][0], _tag(span, short)) for span in spans]
+    return _marked(text, marks)
+
+
+def _tag(span: Any, short: bool) -> str:
+    if short and "leak" not in span.kind:
+        return span.kind
+    return f"{span.kind}: {_field(span.field)}{_of(span)}"
+
+
+def _whole_words(text: str, least: int) -> str:
+    """`text` without a last word that may be cut off, but with its first `least` characters."""
+    words = text.rsplit(maxsplit=1)
+    if len(words) < 2 or not text[-1].isalnum():
+        return text
+    end = max(least, len(text) - len(words[-1]))
+    return text if end == len(text) else f"{text[:end].rstrip()} …"
 
 
 def fields_html(text: str, spans: Iterable[Mapping[str, Any]]) -> str:

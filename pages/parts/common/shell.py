@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+from collections.abc import Mapping
 from pathlib import Path
 
 import streamlit as st
@@ -197,10 +198,13 @@ def _keep_large_type() -> None:
         st.query_params.pop("presenter", None)
 
 
-def link(name: str, label: str, *, icon: str | None = None) -> None:
-    """A link to another page by its short name; it keeps the session, so no choice is lost."""
+def link(name: str, label: str, *, icon: str | None = None, query: Mapping[str, str] | None = None) -> None:
+    """A link to another page by its short name; it keeps the session, so no choice is lost.
+
+    `query` sets widgets of that page that stand in its link.
+    """
     entry = next(entry for entry in _PAGES if entry[0] == name)  # making every page takes milliseconds
-    st.page_link(_page(*entry), label=label, icon=icon)
+    st.page_link(_page(*entry), label=label, icon=icon, query_params=dict(query) if query else None)
 
 
 def _stop_without_data() -> None:

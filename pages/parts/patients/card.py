@@ -19,6 +19,7 @@ from pages.parts.patients import heat as patient_heat
 from pages.parts.patients.data import Choice
 from pages.parts.patients.views import fields
 from pages.parts.pickers import run_picker
+from pages.parts.playground import prompt_session
 
 SPLITS = {"member": "member (trained on)", "heldout": "held out (never trained on)"}
 TEXTS = 10  # generations shown
@@ -41,6 +42,7 @@ def card(choice: Choice, runs: Sequence[Run]) -> None:
     found = data.patient(choice.run, choice.attack, asked)
     if found is None:
         _not_judged(choice, asked)
+        _in_this_session(choice.run, asked)
         return
     st.subheader(f"Patient {literal(found['patient_id'])}, {SPLITS[found['split']]}")
     _figures(choice, found)
@@ -49,6 +51,7 @@ def card(choice: Choice, runs: Sequence[Run]) -> None:
         _profile(choice, found)
     with right:
         _judgements(choice, asked)
+    _in_this_session(choice.run, asked)
     _leaks(choice, asked, found)
     _under_dp(choice, asked, runs)
     _notes(choice, asked)
@@ -86,7 +89,7 @@ def _figures(choice: Choice, found: dict) -> None:
         st.metric("Texts with a leak", found["texts"], border=True, help="Texts generated from the run's prompts.")
     written = fields(found["fields"])
     how = "Extracted by prompts" if found["split"] == "member" else "Written by coincidence (the control)"
-    extracted = f"**{how}**: {written}." if written else "The prompts extracted nothing."
+    extracted = f"**{how}**: {written}." if written else "The audit's prompts extracted nothing."
     notes = f"{found['notes']} scored note{'s' * (found['notes'] != 1)}"
     st.markdown(f"{_who(found)} with {notes}. {extracted}")
 
@@ -131,13 +134,29 @@ def _judgements(choice: Choice, patient_id: str) -> None:
     )
 
 
+def _in_this_session(run: Run, patient_id: str) -> None:
+    """What this browser's own prompts on Home and Playground brought out about the patient."""
+    written = prompt_session.written_about(patient_id, run)
+    if not written:
+        return
+    st.markdown(
+        f"#### In this session the model wrote about this patient: {len(written)} text{'s' * (len(written) != 1)}"
+    )
+    for prompt, sample in written[:TEXTS]:
+        st.html(leaks_html(sample.texts[0], sample.spans[0], prompt=prompt))
+    if len(written) > TEXTS:
+        st.caption(f"Not shown: {len(written) - TEXTS} more.")
+
+
 def _leaks(choice: Choice, patient_id: str, found: dict) -> None:
     if not found["texts"]:
         return
     rows = data.tables(choice.run).leaks_of(
         patient_id, data.hits(choice.run), data.hits(choice.run).with_name("generations.parquet")
     )
-    st.markdown(f"#### What the model wrote about this patient: {found['texts']} text{'s' * (found['texts'] != 1)}")
+    st.markdown(
+        f"#### In the audit the model wrote about this patient: {found['texts']} text{'s' * (found['texts'] != 1)}"
+    )
     texts = [list(group) for _, group in groupby(rows.itertuples(), key=attrgetter("generation_id"))]
     for group in texts[:TEXTS]:
         st.html(leaks_html(group[0].text, _spans(group), prompt=group[0].prompt))

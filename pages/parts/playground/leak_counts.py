@@ -14,6 +14,7 @@ from core.evaluation.wording import NBSP, percent
 from core.phi.fields import DIRECT, FIELD
 from core.runs.run import Run
 from core.runs.tables import TableMissing
+from pages.parts.common import shell
 from pages.parts.common.phi_text import literal
 from pages.parts.pickers import run_picker
 from pages.parts.playground.side_by_side import Answer, Try
@@ -169,3 +170,5 @@ def _card(patient_id: str, answers: Sequence[Answer], run: Run) -> None:
     ]
     made_up = "synthetic, " if run.spec.corpus.imported is None else ""
     st.markdown(f"**Patient {literal(patient_id)}** ({made_up}{row['split']})\n\n" + "\n".join(lines))
+    query = {"run": run.id, "patient": patient_id}
+    shell.link("patients", "Notes and attacks of this patient", icon=":material/clinical_notes:", query=query)

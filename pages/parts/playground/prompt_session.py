@@ -13,9 +13,9 @@ from streamlit.delta_generator import DeltaGenerator
 
 from core.runs.run import Run
 from core.serving.server import PromptError, Sampling
-from pages.parts.playground import leak_counts, side_by_side
+from pages.parts.playground import leak_counts, replay, side_by_side
 from pages.parts.playground.side_by_side import DEFAULT_SAMPLING, Answer, Try
-from pages.parts.session import classroom, resources
+from pages.parts.session import classroom, owner, resources
 
 CLASS_SEEDS = 2**30
 KEPT_TRIES = 200  # older ones are not counted any more
@@ -63,6 +63,16 @@ def each_once(attempts: Sequence[Try], run_id: str) -> list[Answer]:
     return list(longest.values())
 
 
+def written_about(patient_id: str, run: Run) -> list[tuple[str, Answer]]:
+    """Samples of a run in this session with a leak of this patient: (prompt, one sample), newest first, each once."""
+    found: dict[tuple, tuple[str, Answer]] = {}
+    for attempt in reversed(st.session_state.get("tries", [])):
+        for key, sample in attempt.samples():
+            if sample.run_id == run.id and patient_id in sample.leaked:
+                found.setdefault(key, (attempt.prompt, sample))
+    return list(found.values())
+
+
 def queue(prompt: str) -> None:
     """Answer this prompt at the end of the script run."""
     st.session_state.queued = prompt
@@ -87,11 +97,12 @@ def answer_queued(
     samples: int,
     first_seed: int,
     sampling: Sampling = DEFAULT_SAMPLING,
+    replayed: bool = False,
 ) -> None:
     """Send the queued prompt to the models, with a Stop button while they write; then rerun the page with its counts.
 
     Call it last on a page: if Streamlit interrupts it, everything else is drawn already. With no prompt in the queue,
-    the models are loaded in the background.
+    the models and what finds patients in their texts are loaded in the background.
 
     Args:
         pair: The models.
@@ -100,25 +111,29 @@ def answer_queued(
         samples: Samples per model.
         first_seed: The seed of the first sample; the others follow.
         sampling: How texts are sampled.
+        replayed: Show recorded attempts of the prompt while the models write the same ones, if there are any.
     """
     prompt = st.session_state.pop("queued", None)
     if prompt is None:
         for run in pair:
             resources.server().warm(run.id)
+            resources.warm_phi_index(run.spec.corpus, owner.workspace())
         return
     places: dict[str, tuple[Run, DeltaGenerator]] = {}
     for run, slot in zip(pair, slots, strict=True):
         places.setdefault(run.id, (run, slot))
     runs, where = zip(*places.values(), strict=True)
     notice.button("Stop", icon=":material/stop_circle:", key="stop", help="The text written so far is kept.")
-    st.session_state.next_seed = first_seed + samples
-    seeds = range(first_seed, first_seed + samples)
+    recorded = replay.find(prompt, runs, samples, sampling, tries()) if replayed else None
+    seeds = range(first_seed, first_seed + samples) if recorded is None else recorded.seeds
+    if recorded is None:
+        st.session_state.next_seed = first_seed + samples
     try:
         st.session_state.live = side_by_side.start(prompt, runs, seeds, sampling)
     except PromptError as error:
         notice.error(str(error), icon=":material/error:")
         return
-    side_by_side.watch(st.session_state.live.streams, where)
+    side_by_side.watch(st.session_state.live, where, recorded.answers if recorded else None)
     _take_live()
     st.rerun()
 

@@ -1,4 +1,4 @@
-"""One prompt, several models, the same seeds: text streams into columns, and PHI is marked when it is complete.
+"""One prompt, several models, the same seeds: text streams into columns, and PHI is marked as it is written.
 
 Home and Playground draw with this. Everything typed or generated reaches the page through `phi_text`.
 """
@@ -8,13 +8,14 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from core.evaluation.wording import percent
 from core.runs.run import Run
 from core.serving.server import MASK, PromptError, Sampling, ServingError, Stream, clean_prompt
 from pages.parts.common import phi_text
@@ -23,9 +24,11 @@ from pages.parts.session import owner, resources
 
 if TYPE_CHECKING:
     from core.phi.spans import Span
+    from pages.parts.playground.stored_attempts import Mark
 
 DEFAULT_SAMPLING = Sampling()
 REFRESH_SECONDS = 0.08  # how often growing text is redrawn
+MOST_IN_FULL = 3  # more texts than these are drawn as cards
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,7 @@ class Answer:
     run_id: str
     seeds: tuple[int, ...]
     texts: tuple[str, ...] = ()
-    spans: tuple[tuple[Span, ...], ...] = ()
+    spans: tuple[tuple[Span | Mark, ...], ...] = ()
     ranked: tuple[tuple[tuple[str, float], ...], ...] = ()  # for each mask, best first
     error: str | None = None
     stopped: bool = False
@@ -114,17 +117,60 @@ def _start(prompt: str, run: Run, seeds: Sequence[int], sampling: Sampling) -> S
         return Stream.failed(run.id, prompt, str(error))
 
 
-def watch(streams: Sequence[Stream], slots: Sequence[DeltaGenerator]) -> None:
-    """Draw every stream's texts until all are done; at each redraw Streamlit may interrupt the script."""
+def watch(live: Live, slots: Sequence[DeltaGenerator], recorded: Mapping[str, Answer] | None = None) -> None:
+    """Draw every stream's texts until all are done; at each redraw Streamlit may interrupt the script.
+
+    Where an answer is recorded, it is drawn at once and stays, and only the share that is written live grows.
+    """
+    known = recorded or {}
+    above = {  # run id → placeholder above its recorded answer
+        run.id: draw_recorded(live.prompt, known[run.id], slot)
+        for run, slot in zip(live.runs, slots, strict=True)
+        if run.id in known
+    }
     while True:
-        finished = all(stream.done for stream in streams)
-        for stream, slot in zip(streams, slots, strict=True):
-            if not stream.texts:  # it failed before the first word
-                continue
-            slot.html("".join(phi_text.text_html(text, prompt=stream.prompt, growing=True) for text in stream.texts))
+        finished = all(stream.done for stream in live.streams)
+        for run, stream, slot in zip(live.runs, live.streams, slots, strict=True):
+            if run.id in above:
+                above[run.id].markdown(_repeated(stream, known[run.id]))
+            elif stream.texts:  # not if it failed before the first word
+                texts = tuple(stream.texts)
+                slot.html(_texts_html(stream.prompt, texts, _written_spans(texts, stream.prompt, run), growing=True))
         if finished:
             return
         time.sleep(REFRESH_SECONDS)
+
+
+def draw_recorded(prompt: str, answer: Answer, slot: DeltaGenerator) -> DeltaGenerator:
+    """A recorded answer with its PHI marked. Returns a placeholder above it."""
+    with slot.container():
+        told = st.empty()
+        st.html(_texts_html(prompt, answer.texts, answer.spans))
+        return told
+
+
+def _repeated(stream: Stream, answer: Answer) -> str:
+    written = sum(map(len, stream.texts)) / max(1, sum(map(len, answer.texts)))
+    live = f"live again: {percent(min(1.0, written))}" if any(stream.texts) else "the model is loading"
+    return f"{_badge(answer)} :small[recorded; {live}]"
+
+
+def _texts_html(
+    prompt: str, texts: Sequence[str], spans: Sequence[Sequence[Span | Mark]], *, growing: bool = False
+) -> str:
+    """A few texts in full, one below the other; more of them as cards."""
+    if len(texts) > MOST_IN_FULL:
+        return phi_text.cards_html(texts, spans, prompt=prompt, growing=growing)
+    return "".join(
+        phi_text.leaks_html(text, found, prompt=prompt, growing=growing)
+        for text, found in zip(texts, spans, strict=True)
+    )
+
+
+def _written_spans(texts: Sequence[str], prompt: str, run: Run) -> tuple[tuple[Span, ...], ...]:
+    """The spans in texts that still grow; one that touches the end may become another word."""
+    found = _spans(texts, prompt, run)
+    return tuple(tuple(span for span in one if span.end < len(text)) for text, one in zip(texts, found, strict=True))
 
 
 def _collect(streams: Sequence[Stream], runs: Sequence[Run]) -> tuple[Answer, ...]:
@@ -161,7 +207,7 @@ def _spans(texts: Sequence[str], prompt: str, run: Run) -> tuple[tuple[Span, ...
 
 
 def draw(prompt: str, answer: Answer, slot: DeltaGenerator) -> None:
-    """An answer with its PHI marked, and a badge with the result."""
+    """A badge with the result, and the answer with its PHI marked."""
     with slot.container():
         if answer.error:
             st.error(answer.error, icon=":material/error:")
@@ -170,24 +216,20 @@ def draw(prompt: str, answer: Answer, slot: DeltaGenerator) -> None:
         if answer.stopped and not answer.texts:
             st.caption("Stopped before the first word.")
         if answer.texts:
-            st.html(
-                "".join(
-                    phi_text.leaks_html(text, spans, prompt=prompt)
-                    for text, spans in zip(answer.texts, answer.spans, strict=True)
-                )
-            )
-            st.markdown(_verdict(answer))
+            st.markdown(f"{_badge(answer)} :small[{_seeds_text(answer.seeds)}{' · stopped early' * answer.stopped}]")
+            st.html(_texts_html(prompt, answer.texts, answer.spans))
 
 
-def _verdict(answer: Answer) -> str:
+def _badge(answer: Answer) -> str:
     samples, leaks = len(answer.texts), answer.samples_with_leak
-    seeds = f"seed {answer.seeds[0]}" if samples == 1 else f"seeds {answer.seeds[0]} to {answer.seeds[-1]}"
-    stopped = " · stopped early" if answer.stopped else ""
-    if leaks:
-        patients_named = len(answer.leaked)
-        many = f"{leaks} of {samples} samples leak" if samples > 1 else "leaks"
-        return (
-            f":red-badge[:material/warning: {many}: {patients_named} patient{'s' * (patients_named > 1)}] "
-            f":small[{seeds}{stopped}]"
-        )
-    return f":green-badge[:material/check: no leak] :small[{seeds}{stopped}]"
+    if not leaks:
+        return ":green-badge[:material/check: no leak]"
+    patients_named = len(answer.leaked)
+    many = f"{leaks} of {samples} samples leak" if samples > 1 else "leaks"
+    return f":red-badge[:material/warning: {many}: {patients_named} patient{'s' * (patients_named > 1)}]"
+
+
+def _seeds_text(seeds: Sequence[int]) -> str:
+    if seeds[-1] - seeds[0] != len(seeds) - 1:  # those of the audit are spread over 63 bits
+        return "the audit's seeds"
+    return f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {seeds[0]} to {seeds[-1]}"

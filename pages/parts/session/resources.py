@@ -7,6 +7,7 @@ of the pages.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -89,6 +90,15 @@ def phi_index(spec: CorpusSpec, _workspace: Workspace) -> PhiIndex:
     from core.attacks.memorisation.extraction import index_of
 
     return index_of(_workspace.corpus(spec))
+
+
+def warm_phi_index(spec: CorpusSpec, workspace: Workspace) -> None:
+    """Build a cohort's search index in the background, so that the first answer does not wait for it.
+
+    Not of imported notes: their owner may delete them meanwhile, and nothing must remember them afterwards.
+    """
+    if spec.imported is None:
+        threading.Thread(target=phi_index, args=(spec, workspace), name="phi-index", daemon=True).start()
 
 
 @cached_object(max_entries=4, show_spinner=False)

@@ -14,10 +14,10 @@ from core.evaluation.wording import interval_text, percent
 from core.runs.run import Run
 from pages.parts.common import phi_text
 from pages.parts.common.query_params import KEEP
+from pages.parts.playground.stored_attempts import texts_of
 from pages.parts.session import owner, resources
 from pages.parts.tradeoff.charts import epsilon_label
 from pages.parts.tradeoff.models import curve_runs
-from pages.parts.tradeoff.same_prompt import texts_of
 
 STATE = "readers_test"  # this session's rounds: (run id, seed) → answers, True where the reader was right
 REAL_NOTES = (

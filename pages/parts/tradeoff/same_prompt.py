@@ -3,35 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-import pandas as pd
 import streamlit as st
 
 from core.attacks.prompts import PROMPTS
 from core.evaluation.sweep import beside
 from core.evaluation.wording import interval_text, percent
-from core.runs.figures_only import examples
 from core.runs.run import Run
-from core.runs.tables import TableMissing
 from pages.parts.common import phi_text
 from pages.parts.common.query_params import KEEP
-from pages.parts.session import owner, resources
+from pages.parts.playground import stored_attempts
+from pages.parts.session import owner
 from pages.parts.tradeoff.charts import epsilon_label
 from pages.parts.tradeoff.models import Models
 
 NOT_KEPT = "This run keeps its figures only: its texts were not stored."
-
-
-@dataclass(frozen=True)
-class Mark:
-    """A stored hit, as `phi_text.leaks_html` draws it."""
-
-    start: int
-    end: int
-    field: str
-    kind: str
-    patient_ids: tuple[str, ...]
 
 
 def show(models: Sequence[tuple[str, Run | None]]) -> None:
@@ -77,7 +63,8 @@ def _choose(runs: Sequence[Run]) -> tuple[int, int]:
         chosen = st.selectbox("Prompt", list(texts), key="prompt", label_visibility="collapsed", width=270, **KEEP)
         attempt = st.number_input("Attempt", 1, 10_000, key="attempt", label_visibility="collapsed", width=130, **KEEP)
         root = str(owner.workspace().root)
-        kept = [0 if (rows := _stored(root, run.id, texts[chosen], run)[0]) is None else len(rows) for run in runs]
+        stored = [stored_attempts.of_prompt(root, run.id, texts[chosen], run)[0] for run in runs]
+        kept = [0 if rows is None else len(rows) for rows in stored]
         st.markdown(f"attempt of {max(kept, default=0):,}", width="content")
     return texts[chosen], int(attempt)
 
@@ -86,7 +73,7 @@ def _text(run: Run | None, prompt: int, attempt: int) -> None:
     if run is None:
         st.caption("Not trained here.")
         return
-    rows, marks = _stored(str(owner.workspace().root), run.id, prompt, run)
+    rows, marks = stored_attempts.of_prompt(str(owner.workspace().root), run.id, prompt, run)
     if rows is None:
         st.caption(NOT_KEPT)
         return
@@ -98,33 +85,6 @@ def _text(run: Run | None, prompt: int, attempt: int) -> None:
     said = leaking_texts(run)
     if said:
         st.caption(said)
-
-
-@resources.cached_object(max_entries=400, show_spinner=False)
-def _stored(root: str, run_id: str, prompt: int, _run: Run) -> tuple[pd.DataFrame | None, dict[int, tuple[Mark, ...]]]:
-    """A run's stored attempts for a prompt, in their order, and the marks of each; None if it keeps no texts."""
-    texts, hits = texts_of(_run)
-    if texts.empty:
-        return None, {}
-    rows = texts[texts["prompt_id"] == prompt].sort_values("generation_id").reset_index(drop=True)
-    found = hits[(hits["rule"] == "value") & hits["generation_id"].isin(rows["generation_id"])]
-    marks: dict[int, list[Mark]] = {}
-    for (text, start, end, field, kind), group in found.groupby(["generation_id", "start", "end", "field", "kind"]):
-        patients = tuple(group["patient_id"].dropna().unique())
-        marks.setdefault(int(text), []).append(Mark(int(start), int(end), str(field), str(kind), patients))
-    return rows, {text: tuple(one) for text, one in marks.items()}
-
-
-def texts_of(run: Run) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """A run's stored texts and the hits in them; of a run with figures only its examples. Empty if it keeps none."""
-    try:
-        return run.table("generations"), run.table("hits")
-    except TableMissing:
-        pass
-    try:
-        return examples(run)
-    except TableMissing:
-        return pd.DataFrame(columns=["generation_id", "prompt_id", "prompt", "text"]), pd.DataFrame()
 
 
 def leaking_texts(run: Run) -> str:

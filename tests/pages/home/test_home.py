@@ -53,6 +53,21 @@ def test_one_click_shows_a_leak_on_the_left(home):
     assert "leak: full name of patient" in html_of(home)
 
 
+def test_who_leaked_on_home_leads_to_what_was_written_about_them(home):
+    home.pills(key="home_chips").set_value("Patient:").run()
+    left = home.session_state["tries"][-1].answers[0]
+    patient, texts = left.leaked.most_common(1)[0]
+    link = next(one for one in home.get("page_link") if one.proto.label == "Notes and attacks of this patient")
+    assert link.proto.page == "patients" and f"run={left.run_id}" in link.proto.query_string
+    home.switch_page(str(ROOT / "pages/patients.py"))
+    home.query_params["run"], home.query_params["patient"] = left.run_id, patient
+    home.run()
+    assert not home.exception
+    samples = f"{texts} text{'s' * (texts != 1)}"
+    assert any(f"In this session the model wrote about this patient: {samples}" in one.value for one in home.markdown)
+    assert f"leak: full name of patient {patient}" in html_of(home)
+
+
 def test_without_models_home_still_says_what_to_do(monkeypatch, tmp_path):
     monkeypatch.setenv("PHILAB_DATA", str(tmp_path))
     home = AppTest.from_file(str(ROOT / "app.py"), default_timeout=WAIT).run()
