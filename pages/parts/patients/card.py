@@ -41,8 +41,9 @@ def card(choice: Choice, runs: Sequence[Run]) -> None:
         return
     found = data.patient(choice.run, choice.attack, asked)
     if found is None:
-        _not_judged(choice, asked)
-        _in_this_session(choice.run, asked)
+        if _not_judged(choice, asked):
+            _in_this_session(choice.run, asked)
+            _notes(choice, asked)
         return
     st.subheader(f"Patient {literal(found['patient_id'])}, {SPLITS[found['split']]}")
     _figures(choice, found)
@@ -57,16 +58,21 @@ def card(choice: Choice, runs: Sequence[Run]) -> None:
     _notes(choice, asked)
 
 
-def _not_judged(choice: Choice, asked: str) -> None:
+def _not_judged(choice: Choice, asked: str) -> bool:
+    """Say why there are no figures. Returns whether the cohort has this patient at all."""
     record = data.tables(choice.run).record(asked)
     if record is None:
         st.info(f"There is no patient “{literal(asked)}” in this cohort.", icon=":material/person_off:")
-    else:
-        st.info(
-            f"The attack “{choice.attack}” has no score for patient {literal(asked)} in this run (group: "
-            f"{record['split']}). Choose another attack: some score only part of the patients.",
-            icon=":material/person_off:",
-        )
+        return False
+    most = choice.run.spec.audit.patients
+    few = f"The quick audit judged at most {most:,} patients of each group, drawn at random" if most else ""
+    why = f"{few}. Other attacks may score other patients." if few else "Choose another attack: some score only a part."
+    st.info(
+        f"The attack “{choice.attack}” has no score for patient {literal(asked)} in this run (group: "
+        f"{record['split']}). {why}",
+        icon=":material/person_off:",
+    )
+    return True
 
 
 def _figures(choice: Choice, found: dict) -> None:

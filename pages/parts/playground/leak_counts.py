@@ -15,7 +15,7 @@ from core.phi.fields import DIRECT, FIELD
 from core.runs.run import Run
 from core.runs.tables import TableMissing
 from pages.parts.common import shell
-from pages.parts.common.phi_text import literal
+from pages.parts.common.phi_text import literal, visible
 from pages.parts.pickers import run_picker
 from pages.parts.playground.side_by_side import Answer, Try
 from pages.parts.session import classroom, owner, resources
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from core.evaluation.summary import Row as MetricRow
 
 MOST_CHIPS = 12
+WRITTEN = ' <mark class="phi phi-leak"><b>written</b></mark>'
 
 
 def share_html(share: float) -> str:
@@ -163,12 +164,13 @@ def _card(patient_id: str, answers: Sequence[Answer], run: Run) -> None:
     if patient_id not in record.index:
         return
     row = record.loc[patient_id]
+    made_up = "synthetic, " if run.spec.corpus.imported is None else ""
+    st.markdown(f"**Patient {literal(patient_id)}** ({made_up}{row['split']})")
     lines = [
-        f"- {FIELD[name].label}: {literal(row[name])}{' :red-badge[written]' if name in written else ''}"
+        f"<li>{html.escape(FIELD[name].label)}: {html.escape(visible(row[name]))}{WRITTEN * (name in written)}</li>"
         for name in (*DIRECT, "diagnosis", "medication")
         if isinstance(row[name], str)
     ]
-    made_up = "synthetic, " if run.spec.corpus.imported is None else ""
-    st.markdown(f"**Patient {literal(patient_id)}** ({made_up}{row['split']})\n\n" + "\n".join(lines))
+    st.html(f"<ul>{''.join(lines)}</ul>")  # Markdown would make a link of an e-mail address
     query = {"run": run.id, "patient": patient_id}
     shell.link("patients", "Notes and attacks of this patient", icon=":material/clinical_notes:", query=query)

@@ -118,6 +118,14 @@ def test_an_unknown_patient_gets_a_sentence(data, who, words):
     assert any(words in one.replace("\\", "") for one in told) and not any("<b>" in one for one in told)
 
 
+def test_a_patient_without_a_score_still_has_notes(data, monkeypatch):
+    monkeypatch.setattr(patient_data, "patient", lambda *given, **options: None)
+    app = opened(run=data[1], patient=data[2])
+    assert any(f"has no score for patient {data[2]}" in info.value for info in app.info)
+    notes = patient_data.tables(Workspace(data[0], shared=()).run(data[1])).notes_of(data[2])
+    assert any(one.value.startswith(f"#### {len(notes)} note") for one in app.markdown)
+
+
 def test_filters_that_leave_nobody_say_so(data):
     app = opened(run=data[1], code="ZZZ")
     assert any("No patient matches these filters" in info.value for info in app.info)
