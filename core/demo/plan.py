@@ -107,7 +107,7 @@ def parts(seeds: Sequence[int] = SEEDS) -> list[Part]:
     """The plan for these seeds, most important part first; within a part seed by seed. No run is in two parts.
 
     The first part of a hospital and model has its base models, its runs that are compared most, and for each of the
-    private ones among them the same training without noise. Runs whose recipes are equal share that control. Controls
+    private ones among them the same training without noise. Runs with the same recipe share that control. Controls
     without noise, further ε and the grid have the first of the seeds alone.
     """
     found: dict[str, list[RunSpec]] = {}

@@ -65,8 +65,9 @@ def _not_judged(choice: Choice, asked: str) -> bool:
         st.info(f"There is no patient “{literal(asked)}” in this cohort.", icon=":material/person_off:")
         return False
     most = choice.run.spec.audit.patients
-    few = f"The quick audit judged at most {most:,} patients of each group, drawn at random" if most else ""
-    why = f"{few}. Other attacks may score other patients." if few else "Choose another attack: some score only a part."
+    why = "Choose another attack: some score only a part of the patients."
+    if most:
+        why = f"The quick audit judged at most {most:,} patients of each group, drawn at random."
     st.info(
         f"The attack “{choice.attack}” has no score for patient {literal(asked)} in this run (group: "
         f"{record['split']}). {why}",
@@ -141,7 +142,7 @@ def _judgements(choice: Choice, patient_id: str) -> None:
 
 
 def _in_this_session(run: Run, patient_id: str) -> None:
-    """What this browser's own prompts on Home and Playground brought out about the patient."""
+    """Texts about the patient that the session's prompts on Home and Playground led to."""
     written = prompt_session.written_about(patient_id, run)
     if not written:
         return

@@ -36,7 +36,7 @@ def find(prompt: str, runs: Sequence[Run], samples: int, sampling: Sampling, tri
         prompt: one of the audit's prompts, or any other text, which has no attempts.
         runs: the models. Those without recorded attempts with these seeds have no answer in the result.
         samples: number of attempts.
-        sampling: how the live texts are sampled; runs whose audit sampled otherwise have no answer.
+        sampling: how the live texts are sampled; a run audited with other sampling has no answer.
         tries: what the session has asked so far.
     """
     number = next((one.prompt_id for one in PROMPTS if one.text == prompt), None)

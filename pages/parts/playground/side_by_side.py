@@ -144,9 +144,9 @@ def watch(live: Live, slots: Sequence[DeltaGenerator], recorded: Mapping[str, An
 def draw_recorded(prompt: str, answer: Answer, slot: DeltaGenerator) -> DeltaGenerator:
     """A recorded answer with its PHI marked. Returns a placeholder above it."""
     with slot.container():
-        told = st.empty()
+        line = st.empty()
         st.html(_texts_html(prompt, answer.texts, answer.spans))
-        return told
+        return line
 
 
 def _repeated(stream: Stream, answer: Answer) -> str:
@@ -231,5 +231,5 @@ def _badge(answer: Answer) -> str:
 
 def _seeds_text(seeds: Sequence[int]) -> str:
     if seeds[-1] - seeds[0] != len(seeds) - 1:  # those of the audit are spread over 63 bits
-        return "the audit's seeds"
+        return "written live, with the audit's seeds"
     return f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {seeds[0]} to {seeds[-1]}"
