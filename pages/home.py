@@ -8,7 +8,7 @@ from core.runs.run import Run
 from pages.parts.common import phi_text, shell
 from pages.parts.home import pictures
 from pages.parts.pickers import comparison, run_picker
-from pages.parts.playground import leak_counts, prompt_session, side_by_side
+from pages.parts.playground import leak_counts, prompt_session, side_by_side, why
 from pages.parts.session import owner, resources
 
 CHIPS = [prompt.text for prompt in PROMPTS[:5]]
@@ -111,7 +111,7 @@ if pair:
         prompt_session.chips("See a leak now: pick a prompt, and both models continue it", CHIPS, key="home_chips")
         notice = st.empty()
     slots = columns(pair)
-    st.html(phi_text.legend_html())
+    st.html(phi_text.legend_html(clickable=True))
     if told := comparison.differences(pair):
         st.caption(f"{told} {comparison.LOOK}")
 else:
@@ -122,5 +122,6 @@ if told := best_measured():
     st.markdown(f":material/trending_up: {told}")
 sections()
 if pair:
+    why.open_asked(prompt_session.samples(), pair)
     seed = st.session_state.next_seed
     prompt_session.answer_queued(pair, slots, notice, samples=SAMPLES, first_seed=seed, replayed=True)

@@ -7,7 +7,7 @@ from core.attacks.prompts import PROMPTS
 from core.runs.run import Run
 from pages.parts.common import phi_text, shell
 from pages.parts.pickers import comparison, run_picker
-from pages.parts.playground import leak_counts, prompt_session, side_by_side
+from pages.parts.playground import leak_counts, look_inside, prompt_session, side_by_side, why
 
 SHOWN_CHIPS = 6
 SHOWN_EARLIER = 10
@@ -111,6 +111,7 @@ pair = pick_pair(runs)
 with st.container(horizontal=True, vertical_alignment="center"):
     typed = st.chat_input("Type the start of a note, for example: Patient name:", key="typed")
     samples, first_seed = settings()
+    look_inside.button(pair, prompt_session.newest_text())
 if typed is not None:
     prompt_session.queue(typed)
 prompts(masked=any(run.spec.model.kind != "gpt2" for run in pair))
@@ -118,9 +119,10 @@ notice = st.empty()
 if prompt_session.tries() and prompt_session.tries()[-1].removed:
     notice.caption(f"Control characters removed from the prompt: {prompt_session.tries()[-1].removed}.")
 slots = columns(pair)
-st.html(phi_text.legend_html())
+st.html(phi_text.legend_html(clickable=True))
 if told := comparison.differences(pair):
     st.caption(f"{told} {comparison.LOOK}")
 if len(prompt_session.tries()) > 1:
     earlier()
+why.open_asked(prompt_session.samples(), pair)
 prompt_session.answer_queued(pair, slots, notice, samples=samples, first_seed=first_seed)

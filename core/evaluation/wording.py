@@ -45,6 +45,19 @@ def percent(share: float) -> str:
     return f"{value:.{digits}f}{NBSP}%"
 
 
+def chance_text(chance: float) -> str:
+    """`62 %`, `0.3 %`; below 0.1 %, where percentages are hard to read, `1 in 25,000` or `1 in 3.2 million`."""
+    if chance >= 1e-3:
+        return percent(chance)
+    if chance <= 1e-12:
+        return "below 1 in a trillion"
+    one_in = 1 / chance
+    for size, name in ((1e9, "billion"), (1e6, "million")):
+        if one_in >= size:
+            return f"1 in {float(f'{one_in / size:.2g}'):,g} {name}"
+    return f"1 in {float(f'{one_in:.2g}'):,.0f}"
+
+
 def p_value_text(p_value: float) -> str:
     """`p < 0.001`, `p = 0.032`, `p = 0.41`."""
     if p_value < 0.001:

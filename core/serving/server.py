@@ -83,6 +83,10 @@ class Server:
             raise PromptError(f"Put {MASK} where the model should fill in a word, for example “Patient name: {MASK}”.")
         return self._submit(run_id, text, (0,), Sampling(), "fill")
 
+    def inspect(self, run_id: str, text: str) -> Stream:
+        """Ask for the chance of every token of `text` and the likeliest tokens there; the result is `Stream.views`."""
+        return self._submit(run_id, text, (0,), Sampling(), "inspect")
+
     def warm(self, run_id: str) -> None:
         """Load a run's model in the background, so that the first prompt does not wait for it. Never raises."""
         if run_id in self._models:
@@ -231,9 +235,18 @@ def _fill(lm: LanguageModel, batch: list[Stream]) -> None:
             stream.ranked = generate.fill_masks(lm, stream.prompt)
 
 
+def _inspect(lm: LanguageModel, batch: list[Stream]) -> None:
+    from core.models.token_view import token_views
+
+    for stream in batch:
+        if not stream.cancelled:
+            stream.views = token_views(lm, stream.prompt)
+
+
 _TASKS: dict[str, Callable[[LanguageModel, list[Stream]], None]] = {
     "write": _write,
     "fill": _fill,
+    "inspect": _inspect,
     "load": lambda lm, batch: None,
 }
 

@@ -6,6 +6,10 @@ import threading
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from core.models.token_view import TokenView
 
 LOOK_SECONDS = 0.03  # interval at which an iterated stream is polled
 LONGEST_PROMPT = 20_000  # characters; longer prompts are not tokenized, since contexts hold a few hundred tokens
@@ -46,12 +50,16 @@ def clean_prompt(prompt: str) -> tuple[str, int]:
         raise PromptError(
             f"The prompt has {len(prompt):,} characters. The model reads a few hundred words: shorten it to a sentence."
         )
-    kept = "".join(
-        c for c in prompt.replace("\r\n", "\n") if c in "\n\t" or unicodedata.category(c) not in ("Cc", "Cs")
-    )
+    kept = without_controls(prompt)
     if not kept.strip():
         raise PromptError("The prompt is empty. Type the beginning of a sentence, or pick one of the examples.")
     return kept, len(prompt.replace("\r\n", "\n")) - len(kept)
+
+
+def without_controls(text: str) -> str:
+    """`text` without control characters and lone surrogates, and with plain line ends. Newlines and tabs stay."""
+    plain = text.replace("\r\n", "\n")
+    return "".join(c for c in plain if c in "\n\t" or unicodedata.category(c) not in ("Cc", "Cs"))
 
 
 @dataclass
@@ -64,10 +72,13 @@ class Stream:
     sampling: Sampling
     texts: list[str] = field(default_factory=list)  # one per seed, without the prompt
     ranked: list[list[tuple[str, float]]] | None = None  # fill(): candidates for each mask, best first
+    views: list[TokenView] | None = None  # inspect(): every token of the text
     error: str | None = None
     refused: bool = False  # True if the error is in the request, not in the server
     cancelled: bool = False
-    task: str = "write"  # "write": continue the prompt; "fill": rank words for each mask; "load": only load the model
+    task: str = (
+        "write"  # or "fill": rank words for each mask; "inspect": judge every token; "load": only load the model
+    )
     _finished: threading.Event = field(default_factory=threading.Event, repr=False)
 
     @classmethod

@@ -64,6 +64,42 @@ def test_a_leak_on_home_then_more_of_it_in_the_playground(tab, server, shot):
     no_traceback(tab)
 
 
+def test_a_mark_explains_itself_and_any_text_can_be_looked_into(tab, server, shot):
+    tab.goto(f"{server}/playground")
+    for _ in range(8):
+        settled(tab)
+        say(tab, "Patient:")
+        expect(tab.get_by_text(re.compile("^seeds? ")).first).to_be_visible(timeout=WAIT)
+        settled(tab)
+        if tab.locator(LEAK).count():
+            break
+    tab.locator(f"{LEAK}[data-why]").first.click()
+    told = tab.get_by_role("dialog")
+    expect(told.get_by_text(re.compile(r"appears (once|\d+ times) in the training notes"))).to_be_visible(timeout=WAIT)
+    expect(told.locator("table.chances")).to_contain_text("public model", timeout=WAIT)
+    expect(told.get_by_text("the same words").first).to_be_visible()
+    shot(tab, "newcomer-5-why")
+    told.get_by_role("tab", name="Token by token").click()
+    here = told.locator(".here")
+    expect(here).to_be_visible()
+    number = int(re.findall(r"\d+", here.inner_text())[0])
+    told.locator(".strip .text").press("ArrowRight")
+    expect(here).to_contain_text(f"Token {number + 1} of")
+    expect(told.locator(".models table")).to_have_count(3)
+    tab.keyboard.press("Escape")
+    expect(told).to_be_hidden()
+
+    tab.get_by_role("button", name="Look inside").click()
+    typed = told.get_by_role("textbox")
+    typed.fill("<b>Re</b>:")
+    told.get_by_role("button", name="Show").click()
+    expect(told.locator(".strip .text")).to_have_text("<b>Re</b>:", timeout=WAIT)
+    typed.fill(" ")
+    told.get_by_role("button", name="Show").click()
+    expect(told.get_by_text("The prompt is empty.", exact=False)).to_be_visible(timeout=WAIT)
+    no_traceback(tab)
+
+
 def test_rude_prompts_are_shown_as_text(tab, server):
     tab.goto(f"{server}/playground")
     fired: list[str] = []

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.models.generation import generate
+from core.models.token_view import token_views
 from core.runs.run import RunBroken, RunNotFound
 from core.serving.server import LONGEST_PROMPT, PromptError, Sampling, Server, ServingError, clean_prompt
 from tests import tiny_models
@@ -77,6 +78,15 @@ def test_text_streams_and_the_last_look_is_the_result(server):
     assert len(looks) > 2
     assert all(later.startswith(earlier) for earlier, later in zip(looks, looks[1:], strict=False))
     assert [looks[-1]] == stream.result(0)
+
+
+def test_a_text_is_inspected_token_by_token(server, tiny):
+    both = [server.inspect(run_id, "Patient: Ann") for run_id in ("gpt2", "distilbert")]
+    for stream in both:
+        stream.result(60)
+        assert stream.views == token_views(tiny[stream.run_id], "Patient: Ann")
+    with pytest.raises(ServingError, match="too long"):
+        server.inspect("gpt2", "word " * 400).result(60)
 
 
 def test_cancel_keeps_what_was_written_and_spares_the_others(server):

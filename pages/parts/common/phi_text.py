@@ -49,33 +49,42 @@ def text_html(text: str) -> str:
     return _block(_escape(text))
 
 
-def leaks_html(text: str, spans: Iterable[Any], *, prompt: str = "", growing: bool = False) -> str:
+def leaks_html(
+    text: str, spans: Iterable[Any], *, prompt: str = "", growing: bool = False, key: str | None = None
+) -> str:
     """A generated text with its spans (`core.phi.leaks.Span`) marked and tagged with kind, field and patients.
 
     The prompt stands before it, drawn differently: typed text never counts as a leak. `growing` puts a cursor at the
-    end.
+    end. With a `key` of the text, each mark can be clicked (`mark_clicks`).
     """
-    return _block(_typed(prompt) + _generated(text, spans) + (_CURSOR if growing else ""))
+    return _block(_typed(prompt) + _generated(text, spans, key) + (_CURSOR if growing else ""))
 
 
-def cards_html(texts: Sequence[str], spans: Sequence[Iterable[Any]], *, prompt: str, growing: bool = False) -> str:
+def cards_html(
+    texts: Sequence[str],
+    spans: Sequence[Iterable[Any]],
+    *,
+    prompt: str,
+    growing: bool = False,
+    keys: Sequence[str | None] | None = None,
+) -> str:
     """Several texts of one prompt as small cards; one with a direct identifier of a training patient is lit.
 
     Tags name field and patients of leaks alone, and of other marks the kind. A text that stops within a word ends
-    before that word. With `growing` nothing is cut, and a cursor is at the end.
+    before that word. With `growing` nothing is cut, and a cursor is at the end. `keys` as in `leaks_html`, one a text.
     """
     cards = []
-    for text, found in zip(texts, map(list, spans), strict=True):
+    for text, found, key in zip(texts, map(list, spans), keys or [None] * len(texts), strict=True):
         shown = text if growing else _whole_words(text, max((span.end for span in found), default=0))
         lit = " phi-lit" * any(span.kind == "leak" for span in found)
-        inner = _generated(shown, found, short=True) + (_CURSOR if growing else "")
+        inner = _generated(shown, found, key, short=True) + (_CURSOR if growing else "")
         cards.append(f'<div class="phi-text phi-card{lit}">{inner}</div>')
     return f'<div class="phi-cards-prompt">{_typed(prompt)} …</div><div class="phi-cards">{"".join(cards)}</div>'
 
 
-def _generated(text: str, spans: Iterable[Any], *, short: bool = False) -> str:
+def _generated(text: str, spans: Iterable[Any], key: str | None, *, short: bool = False) -> str:
     marks = [(span.start, span.end, KINDS[span.kind][0], _tag(span, short)) for span in spans]
-    return _marked(text, marks)
+    return _marked(text, marks, key)
 
 
 def _tag(span: Any, short: bool) -> str:
@@ -102,16 +111,22 @@ def fields_html(text: str, spans: Iterable[Mapping[str, Any]]) -> str:
     return _block(_marked(text, marks))
 
 
-def legend_html() -> str:
-    """What the four kinds of mark mean."""
+def legend_html(*, clickable: bool = False) -> str:
+    """What the four kinds of mark mean; `clickable`: and that a click on one explains it."""
     items = (
         f'<span><mark class="phi {style}"><b>{html.escape(kind)}</b></mark> {html.escape(meaning)}</span>'
         for kind, (style, meaning) in KINDS.items()
     )
-    return f'<div class="phi-legend">{"".join(items)}</div>'
+    click = "<span>Click a mark to see why the model wrote it.</span>" * clickable
+    return f'<div class="phi-legend">{"".join(items)}{click}</div>'
 
 
-def _marked(text: str, marks: list[tuple[int, int, str, str]]) -> str:
+def shared_html(text: str, start: int, end: int) -> str:
+    """A note in which the characters [start, end) are marked as the words that a model wrote too."""
+    return _block(_marked(text, [(start, end, "phi-leak", "the same words")]))
+
+
+def _marked(text: str, marks: list[tuple[int, int, str, str]], key: str | None = None) -> str:
     """Wrap each (start, end, style, tag). Of two that overlap the longer one is kept, so the HTML nests properly."""
     chosen: list[tuple[int, int, str, str]] = []
     for mark in sorted(marks, key=lambda m: (m[0] - m[1], m[0])):
@@ -120,7 +135,8 @@ def _marked(text: str, marks: list[tuple[int, int, str, str]]) -> str:
     pieces, at = [], 0
     for start, end, style, tag in sorted(chosen):
         pieces.append(_escape(text[at:start]))
-        pieces.append(f'<mark class="phi {style}">{_escape(text[start:end])}<b>{html.escape(tag)}</b></mark>')
+        click = "" if key is None else f' role="button" tabindex="0" data-why="{html.escape(key)}-{start}"'
+        pieces.append(f'<mark class="phi {style}"{click}>{_escape(text[start:end])}<b>{html.escape(tag)}</b></mark>')
         at = end
     return "".join([*pieces, _escape(text[at:])])
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import streamlit as st
 from streamlit.errors import StreamlitAPIException
 
-from pages.parts.common import glossary, phi_text
+from pages.parts.common import glossary, page_files, phi_text
 from pages.parts.session import classroom, cleanup, owner, resources
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -131,7 +131,7 @@ def page(title: str, question: str, *, icon: str | None = None) -> None:
                 glossary.show(next((name for name, label, _, _ in _PAGES if label == title), "home"))
                 link("glossary", "All terms, with sources")
             styles = ["style", "presenter"] if _large_type() else ["style"]
-    st.html(f"<style>{''.join((ROOT / f'assets/{name}.css').read_text(encoding='utf-8') for name in styles)}</style>")
+    st.html(f"<style>{''.join(map(page_files.style, styles))}</style>")
     with st.container(key="page-question"):
         st.markdown(question)
     _list_damaged()

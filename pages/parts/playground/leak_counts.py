@@ -17,7 +17,8 @@ from core.runs.tables import TableMissing
 from pages.parts.common import shell
 from pages.parts.common.phi_text import literal, visible
 from pages.parts.pickers import run_picker
-from pages.parts.playground.side_by_side import Answer, Try
+from pages.parts.playground.side_by_side import Answer, Try, text_key
+from pages.parts.playground.why import ask
 from pages.parts.session import classroom, owner, resources
 from pages.parts.session.classroom import Tries
 
@@ -146,13 +147,13 @@ def who_leaked(answers: Sequence[Answer], run: Run, *, key: str) -> None:
         st.markdown(f"**Who leaked:** {len(leaked)} patient{'s' * (len(leaked) > 1)}", width="content")
         for patient_id, times in leaked.most_common(MOST_CHIPS):
             with st.popover(f"{literal(patient_id)} ×{times}", key=f"{key}-{patient_id}", type="tertiary"):
-                _card(patient_id, answers, run)
+                _card(patient_id, answers, run, key=f"{key}-{patient_id}")
     if len(leaked) > MOST_CHIPS:
         st.caption(f"and {len(leaked) - MOST_CHIPS} more")
 
 
-def _card(patient_id: str, answers: Sequence[Answer], run: Run) -> None:
-    """The patient's record, with the fields that the model wrote marked."""
+def _card(patient_id: str, answers: Sequence[Answer], run: Run, *, key: str) -> None:
+    """The patient's record, with the fields that the model wrote marked, and why it wrote the first of them."""
     written = {
         span.field
         for answer in answers
@@ -172,5 +173,19 @@ def _card(patient_id: str, answers: Sequence[Answer], run: Run) -> None:
         if isinstance(row[name], str)
     ]
     st.html(f"<ul>{''.join(lines)}</ul>")  # Markdown would make a link of an e-mail address
+    text, start = next(
+        (sample, span.start)
+        for answer in answers
+        for sample, spans in zip(answer.texts, answer.spans, strict=True)
+        for span in spans
+        if span.kind == "leak" and patient_id in span.patient_ids
+    )
+    st.button(
+        "Why did it leak?",
+        icon=":material/troubleshoot:",
+        key=f"{key}-why",
+        on_click=ask,
+        args=(text_key(run.id, text), start),
+    )
     query = {"run": run.id, "patient": patient_id}
     shell.link("patients", "Notes and attacks of this patient", icon=":material/clinical_notes:", query=query)

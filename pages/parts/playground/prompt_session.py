@@ -73,6 +73,17 @@ def written_about(patient_id: str, run: Run) -> list[tuple[str, Answer]]:
     return list(found.values())
 
 
+def samples() -> list[tuple[str, Answer]]:
+    """Every sample of this session with its prompt, newest first."""
+    return [(attempt.prompt, sample) for attempt in reversed(tries()) for _, sample in attempt.samples()]
+
+
+def newest_text() -> str:
+    """The newest prompt with the first text after it; empty if there is none."""
+    prompt, answer = next(((prompt, one) for prompt, one in samples()), ("", None))
+    return prompt + answer.texts[0] if answer else ""
+
+
 def queue(prompt: str) -> None:
     """Answer this prompt at the end of the script run."""
     st.session_state.queued = prompt

@@ -5,6 +5,7 @@ Home and Playground draw with this. Everything typed or generated reaches the pa
 
 from __future__ import annotations
 
+import hashlib
 import re
 import time
 from collections import Counter
@@ -156,14 +157,19 @@ def _repeated(stream: Stream, answer: Answer) -> str:
 
 
 def _texts_html(
-    prompt: str, texts: Sequence[str], spans: Sequence[Sequence[Span | Mark]], *, growing: bool = False
+    prompt: str,
+    texts: Sequence[str],
+    spans: Sequence[Sequence[Span | Mark]],
+    *,
+    growing: bool = False,
+    keys: Sequence[str | None] | None = None,
 ) -> str:
-    """A few texts in full, one below the other; more of them as cards."""
+    """A few texts in full, one below the other; more of them as cards. With `keys`, their marks can be clicked."""
     if len(texts) > MOST_IN_FULL:
-        return phi_text.cards_html(texts, spans, prompt=prompt, growing=growing)
+        return phi_text.cards_html(texts, spans, prompt=prompt, growing=growing, keys=keys)
     return "".join(
-        phi_text.leaks_html(text, found, prompt=prompt, growing=growing)
-        for text, found in zip(texts, spans, strict=True)
+        phi_text.leaks_html(text, found, prompt=prompt, growing=growing, key=key)
+        for text, found, key in zip(texts, spans, keys or [None] * len(texts), strict=True)
     )
 
 
@@ -217,7 +223,13 @@ def draw(prompt: str, answer: Answer, slot: DeltaGenerator) -> None:
             st.caption("Stopped before the first word.")
         if answer.texts:
             st.markdown(f"{_badge(answer)} :small[{_seeds_text(answer.seeds)}{' · stopped early' * answer.stopped}]")
-            st.html(_texts_html(prompt, answer.texts, answer.spans))
+            keys = [text_key(answer.run_id, text) for text in answer.texts]
+            st.html(_texts_html(prompt, answer.texts, answer.spans, keys=keys))
+
+
+def text_key(run_id: str, text: str) -> str:
+    """What names a text in a page's HTML, so that a click on one of its marks says which text it is in."""
+    return hashlib.blake2s(f"{run_id}\n{text}".encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
 def _badge(answer: Answer) -> str:

@@ -1,0 +1,92 @@
+"""What several models expect at each place of one text: asked of the model server, drawn token by token."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from core.runs.run import Run
+from core.serving.server import PromptError, ServingError, Stream
+from pages.parts.pickers import run_picker
+from pages.parts.playground import token_strip
+from pages.parts.session import owner, resources
+
+if TYPE_CHECKING:
+    from core.models.token_view import TokenView
+
+WAIT_SECONDS = 60.0  # for a model that has to be loaded on a busy server
+BUSY = "The server is busy and did not answer in time. Close this window and try again."
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A model, and every token of the text as it sees it; without tokens, a sentence that says why."""
+
+    run: Run
+    views: Sequence[TokenView] = ()
+    error: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The model in a few words."""
+        return "public model" if self.run.spec.is_base else run_picker.privacy_label(self.run)
+
+
+def with_public(runs: Sequence[Run]) -> list[Run]:
+    """These models, each once, and after the first the public model that it was trained from, if its weights are here.
+
+    Models of another kind than the first, or of another cohort, are left out: they cannot be compared on one text.
+    """
+    first = runs[0].spec
+    base = owner.workspace().find(first.base_spec())
+    public = [base] if base is not None and base.has_model else []
+    alike = [run for run in runs if (run.spec.model.kind, run.spec.corpus) == (first.model.kind, first.corpus)]
+    return list({run.id: run for run in (runs[0], *public, *alike)}.values())
+
+
+def start(runs: Sequence[Run], text: str) -> list[Stream]:
+    """Ask every model at once. Never raises: an error is in its stream."""
+    streams = []
+    for run in runs:
+        try:
+            streams.append(resources.server().inspect(run.id, text))
+        except (PromptError, ServingError, LookupError, ValueError) as error:
+            streams.append(Stream.failed(run.id, text, str(error)))
+    return streams
+
+
+def finish(runs: Sequence[Run], streams: Sequence[Stream]) -> list[Judged]:
+    """Wait for the answers to `start`."""
+    found = []
+    for run, stream in zip(runs, streams, strict=True):
+        stream.wait(WAIT_SECONDS)
+        if not stream.done:
+            stream.cancel()
+        error = stream.error or (BUSY if stream.views is None else None)
+        found.append(Judged(run, stream.views or (), error))
+    return found
+
+
+def draw_tokens(text: str, judged: Sequence[Judged], *, at: int = 0, key: str) -> None:
+    """The text token by token, coloured by how much likelier a token is in the first model than in the public one.
+
+    Args:
+        text: what was judged.
+        judged: the models, without errors; the first one is coloured.
+        at: the character whose token is chosen at first.
+        key: of the component.
+    """
+    reference = next((place for place, one in enumerate(judged) if one.run.spec.is_base and place), None)
+    how = "Click a token, or move with ← and →, to see what each model expected there."
+    if reference is not None:
+        st.caption(
+            "Orange: likelier in the first model than in the public one; full colour from 1,000 times as likely. "
+            f"Blue: less likely. {how}"
+        )
+    else:
+        st.caption(how)
+    seen = [token_strip.Seen(one.name, one.views) for one in judged]
+    token_strip.draw(text, seen, reference=reference, at=at, key=key)

@@ -1,0 +1,196 @@
+"""Why did a model write this? A clicked mark opens the training notes that hold it, and its chance in each model."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pandas as pd
+import streamlit as st
+
+from core.evaluation.wording import chance_text
+from core.runs.run import Run
+from core.serving.streams import without_controls
+from pages.parts.common import mark_clicks, phi_text
+from pages.parts.common.phi_text import literal
+from pages.parts.playground import inspection
+from pages.parts.playground.inspection import Judged
+from pages.parts.playground.side_by_side import Answer, text_key
+from pages.parts.session import owner, resources
+
+if TYPE_CHECKING:
+    from core.corpus.passages import Passage
+    from core.phi.spans import Span
+    from pages.parts.playground.stored_attempts import Mark
+
+ASKED = "why_asked"  # in the session's state: the key of a text and the first character of a mark
+NOTES_SHOWN = 3
+AROUND = 260  # characters of a note shown before and after the shared words
+
+
+@dataclass(frozen=True)
+class Written:
+    """A marked span of a text that a model wrote in this session."""
+
+    run_id: str
+    prompt: str
+    text: str
+    span: Span | Mark
+
+    @property
+    def value(self) -> str:
+        """The marked characters."""
+        return self.text[self.span.start : self.span.end]
+
+
+def ask(text_of: str, start: int) -> None:
+    """Open the explanation at the next run of the script: the callback of a button."""
+    st.session_state[ASKED] = (text_of, start)
+
+
+def open_asked(samples: Sequence[tuple[str, Answer]], pair: Sequence[Run]) -> None:
+    """Open the dialog if a mark was clicked or a button asked for it.
+
+    Args:
+        samples: every sample of the session with its prompt, newest first.
+        pair: the models on the page; those of the same kind as the writer are compared with it.
+    """
+    clicked = mark_clicks.clicked(key="marks")
+    asked = st.session_state.pop(ASKED, None) or clicked
+    written = None if asked is None else find(samples, *asked)
+    if written is None:
+        return
+    title = f"Why did it write “{phi_text.visible(written.value)}”?"
+    st.dialog(literal(title), width="large", icon=":material/troubleshoot:")(_explain)(written, pair)
+
+
+def find(samples: Sequence[tuple[str, Answer]], key: str, start: int) -> Written | None:
+    """The span that begins at this character of the text with this key; None if the session has no such text."""
+    for prompt, answer in samples:
+        for text, spans in zip(answer.texts, answer.spans, strict=True):
+            if text_key(answer.run_id, text) == key:
+                span = next((one for one in spans if one.start == start), None)
+                return None if span is None else Written(answer.run_id, prompt, text, span)
+    return None
+
+
+def _explain(written: Written, pair: Sequence[Run]) -> None:
+    run = owner.workspace().run(written.run_id)
+    before = without_controls(written.prompt + written.text[: written.span.start])  # as the server reads it
+    value, after = without_controls(written.value), without_controls(written.text[written.span.end :])
+    whole, start, end = before + value + after, len(before), len(before) + len(value)
+    runs = inspection.with_public([run, *pair])
+    streams = inspection.start(runs, whole)
+    with st.spinner("Looking for it in the training notes …", show_time=True):
+        found = _passages(whole, start, end, run)
+    source, tokens = st.tabs(["Where it comes from", "Token by token"])
+    with source:
+        st.markdown(source_sentence(written, found, run))
+        chances = st.empty()
+        _draw_notes(found, run)
+    with st.spinner("Asking each model …", show_time=True):
+        judged = inspection.finish(runs, streams)
+    if judged[0].error:
+        chances.error(literal(judged[0].error, 600), icon=":material/error:")
+        return
+    judged = [one for one in judged if not one.error]
+    with chances.container():
+        st.markdown(chance_sentence(written.value, judged, start, end))
+        st.html(chances_html(whole, judged, start, end))
+        st.caption("These are the models' own chances. Sampling also applies a temperature and leaves out rare tokens.")
+    with tokens:
+        inspection.draw_tokens(whole, judged, at=start, key="why-tokens")
+
+
+def _passages(whole: str, start: int, end: int, run: Run) -> list[Passage]:
+    from core.corpus.passages import passages
+
+    return passages(whole, start, end, training_notes(str(owner.workspace().root), run.id, run))
+
+
+@resources.cached_object(max_entries=4, show_spinner=False)
+def training_notes(root: str, run_id: str, _run: Run) -> pd.DataFrame:
+    """The notes that a run was trained on, as it read them; none for the public model."""
+    from core.corpus.transforms.defences import defended
+
+    notes = owner.workspace().corpus(_run.spec.corpus).training_notes(_run.spec.note_cap)
+    notes = defended(notes, _run.spec.defence)[["note_id", "patient_id", "note_type", "text"]]
+    return notes.iloc[:0] if _run.spec.is_base else notes
+
+
+def source_sentence(written: Written, found: Sequence[Passage], run: Run) -> str:
+    """How often the value appears in the training notes, and in whose."""
+    value = f"“{literal(written.value)}”"
+    if run.spec.is_base:
+        return f"The public model was trained on none of these notes, so {value} comes from none of them."
+    if not found:
+        other = " The patient's notes spell it differently." if "leak" in written.span.kind else ""
+        return f"{value} appears in **none** of the training notes in this spelling.{other}"
+    times, notes = sum(one.times for one in found), len(found)
+    patients = list(dict.fromkeys(one.patient_id for one in found))
+    whose = f"patient {literal(patients[0])}" if len(patients) == 1 else f"{len(patients):,} patients"
+    often = "once" if times == 1 else f"**{times:,} times**"
+    where = "in one note" if notes == 1 else f"in {notes:,} notes"
+    epochs = run.spec.training.epochs
+    read = "once" if epochs == 1 else f"{epochs:,} times" if notes == 1 else f"{epochs:,} times each"
+    most = max(one.words for one in found)
+    shared = f" The longest run of words that it shares with one of them is **{most:,} words**." if most > 1 else ""
+    note = "this note" if notes == 1 else "these notes"
+    return f"{value} appears {often} in the training notes, {where} of {whose}. The model read {note} {read}.{shared}"
+
+
+def chance_sentence(value: str, judged: Sequence[Judged], start: int, end: int) -> str:
+    """The chance of the value at its place, in each model."""
+    from core.models.token_view import log_chance
+
+    first, *others = ((one.name, chance_text(math.exp(log_chance(one.views, start, end)))) for one in judged)
+    around = "before it" if judged[0].run.spec.model.kind == "gpt2" else "around it"
+    said = f"Given the text {around}, this model ({literal(first[0])}) writes “{literal(value)}” with a chance of "
+    said += f"**{first[1]}**"
+    if others:
+        said += ". For comparison: " + "; ".join(f"{literal(name)} **{chance}**" for name, chance in others)
+    return f"{said}."
+
+
+def chances_html(text: str, judged: Sequence[Judged], start: int, end: int) -> str:
+    """A table of the value's tokens: their chances in each model, and the chance of all of them together."""
+    from core.models.token_view import log_chance
+
+    own = [[view for view in one.views if view.start < end and start < view.end] for one in judged]
+    cut = [(view.start, view.end) for view in own[0]]
+    head = "".join(f"<th>{html.escape(phi_text.visible(text[first:last]))}</th>" for first, last in cut)
+    rows = []
+    for one, views in zip(judged, own, strict=True):
+        cells = f'<td colspan="{len(cut)}">other tokens</td>'
+        if [(view.start, view.end) for view in views] == cut:
+            cells = "".join(_cell(view.log_p) for view in views)
+        rows.append(f"<tr><th>{html.escape(one.name)}</th>{cells}{_cell(log_chance(one.views, start, end))}</tr>")
+    table = f'<table class="chances"><tr><th></th>{head}<th>together</th></tr>{"".join(rows)}</table>'
+    return f'<div class="scrolled">{table}</div>'
+
+
+def _cell(log_p: float) -> str:
+    """A chance, the darker the likelier."""
+    chance = 0.0 if math.isnan(log_p) else math.exp(log_p)
+    return f'<td style="--chance:{chance:.3f}">{html.escape(chance_text(chance))}</td>'
+
+
+def _draw_notes(found: Sequence[Passage], run: Run) -> None:
+    """The notes that share most with the text, those words marked."""
+    if not found:
+        return
+    notes = training_notes(str(owner.workspace().root), run.id, run).set_index("note_id")
+    for number, one in enumerate(found[:NOTES_SHOWN]):
+        note = notes.loc[one.note_id]
+        words = "1 word" if one.words == 1 else f"{one.words:,} words"
+        title = f"Patient {literal(one.patient_id)}, {literal(str(note['note_type']))}: {words} in a row"
+        with st.expander(title, expanded=number == 0):
+            left, right = max(0, one.start - AROUND), min(len(note["text"]), one.end + AROUND)
+            part = ("… " if left else "") + note["text"][left:right] + (" …" if right < len(note["text"]) else "")
+            moved = 2 * bool(left) - left
+            st.html(phi_text.shared_html(part, one.start + moved, one.end + moved))
+    if len(found) > NOTES_SHOWN:
+        st.caption(f"And {len(found) - NOTES_SHOWN:,} more notes.")
