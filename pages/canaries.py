@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from core.runs.run import Run
 from core.runs.tables import TableMissing
 from pages.parts.canaries.views import VIEWS
-from pages.parts.common import shell
+from pages.parts.common import layout, shell
 from pages.parts.jobs import battery
 from pages.parts.pickers import run_picker
 from pages.parts.session import owner
@@ -16,6 +17,7 @@ shell.page(
     "Canaries",
     "How well does a model remember planted secrets, and does its privacy guarantee hold?",
     icon=":material/key:",
+    guesses=True,
 )
 
 # What each view needs in the cohort; the other views need no planted secret.
@@ -28,7 +30,7 @@ NONE_PLANTED = (
 )
 
 
-def show(view: str, picked: dict[str, Run]) -> None:
+def show(view: str, picked: dict[str, Run], knobs: DeltaGenerator) -> None:
     """A view of the runs whose cohort has what it needs, and a sentence about the others."""
     there = {name: run for name, run in picked.items() if getattr(run.spec.corpus, PLANTED.get(view, "patients"))}
     if len(there) < len(picked):
@@ -36,7 +38,7 @@ def show(view: str, picked: dict[str, Run]) -> None:
         st.info(NONE_PLANTED.format(names=names), icon=":material/key_off:")
     if there:
         try:
-            VIEWS[view](there)
+            VIEWS[view](there, knobs)
         except TableMissing as error:
             if not any(run.figures_only for run in there.values()):
                 raise
@@ -45,7 +47,6 @@ def show(view: str, picked: dict[str, Run]) -> None:
 
 runs = sorted(run_picker.audited_first(owner.workspace().runs()), key=lambda run: not run.spec.corpus.canaries)
 if runs:
-    picked = run_picker.pick_two(runs)
     view = st.segmented_control(
         "View",
         list(VIEWS),
@@ -55,8 +56,12 @@ if runs:
         bind="query-params",
         label_visibility="collapsed",
     )
-    show(view, picked)
-    battery.offer(picked)
+    picture, knobs = layout.picture_and_knobs()
+    with knobs:
+        picked = run_picker.pick_two(runs)
+    with picture:
+        show(view, picked, knobs)
+        battery.offer(picked)
 else:
     st.info(
         "There is no trained model yet. Train one to see whether it remembers planted secrets.", icon=":material/key:"

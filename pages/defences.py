@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pandas as pd
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from core.evaluation.defences.side_by_side import Defence, lineup, settings
 from core.evaluation.sweep.sweeps import Sweep, sweeps_of
-from pages.parts.common import chart_style, guess, shell
+from pages.parts.common import chart_style, guess, layout, shell
 from pages.parts.common.data_table import data_table
 from pages.parts.common.public_noise import caption_public_noise
 from pages.parts.common.query_params import KEEP
@@ -22,6 +23,7 @@ shell.page(
     "Defences",
     "The same patients and the same attacks under each defence: what does it cost, and what still leaks?",
     icon=":material/shield:",
+    guesses=True,
 )
 
 EPSILONS = (0.5, 1.0, 2.0, 5.0, 8.0, 10.0)
@@ -43,13 +45,12 @@ def table_of(root: str, run_ids: tuple[str, ...], _defences: list[Defence], keys
     return measured(_defences, owner.workspace())
 
 
-def choose(found: list[Sweep]) -> list[Defence]:
+def choose(found: list[Sweep], knobs: DeltaGenerator) -> list[Defence]:
     """The settings: model and cohort, ε, and the recall of scrubbing."""
-    setting, at, recall = st.columns([2, 1, 1], vertical_alignment="bottom")
     names = sweep_picker.distinct_names(found, sweep_picker.setting_name)
-    sweep = sweep_picker.pick("Model and cohort", found, names, key="family", widget="whose", place=setting)
-    epsilon = at.select_slider("ε of the DP runs", EPSILONS, 8.0, key="at", format_func="{:g}".format, **KEEP)
-    share = recall.select_slider(
+    sweep = sweep_picker.pick("Model and cohort", found, names, key="family", widget="whose", place=knobs)
+    epsilon = knobs.select_slider("ε of the DP runs", EPSILONS, 8.0, key="at", format_func="{:g}".format, **KEEP)
+    share = knobs.select_slider(
         "Recall of scrubbing",
         RECALLS,
         0.95,
@@ -82,9 +83,9 @@ def train_missing(defences: list[Defence], table: pd.DataFrame) -> None:
         shell.link("train", "Watch the queue", icon=":material/visibility:")
 
 
-def choose_risk(known: dict[str, Risk]) -> str:
+def choose_risk(known: dict[str, Risk], knobs: DeltaGenerator) -> str:
     """Which risk is drawn."""
-    return st.segmented_control(
+    return knobs.segmented_control(
         "Risk",
         list(known),
         default=next(iter(known)),
@@ -95,10 +96,10 @@ def choose_risk(known: dict[str, Risk]) -> str:
     )
 
 
-def draw(defences: list[Defence], table: pd.DataFrame) -> None:
+def draw(defences: list[Defence], table: pd.DataFrame, knobs: DeltaGenerator) -> None:
     """Chart, table and one sentence per defence, for the chosen risk."""
     known = risks(set(table["metric"]))
-    name = choose_risk(known)
+    name = choose_risk(known, knobs)
     rows = table[table["metric"] == name]
     rows = rows.assign(number=range(1, len(rows) + 1))
     there = rows[rows["seeds"] > 0]
@@ -120,15 +121,18 @@ def draw(defences: list[Defence], table: pd.DataFrame) -> None:
 
 found = settings(sweeps_of(owner.workspace().runs()))
 if found:
-    defences = choose(found)
+    picture, knobs = layout.picture_and_knobs()
+    defences = choose(found, knobs)
     run_ids = tuple(sorted(run.id for run in owner.workspace().runs()))
-    with st.spinner("Filtering the generated texts …"):
-        specs = tuple(defence.spec.run_id for defence in defences)
-        table = table_of(str(owner.workspace().root), run_ids, defences, specs)
-    guessed = guess.first(sentences.QUESTION, sentences.ANSWERS, key="defences")
+    with picture:
+        with st.spinner("Filtering the generated texts …"):
+            specs = tuple(defence.spec.run_id for defence in defences)
+            table = table_of(str(owner.workspace().root), run_ids, defences, specs)
+        guessed = guess.first(sentences.QUESTION, sentences.ANSWERS, key="defences")
     if guessed is not None:
-        guess.show_answer(guessed, sentences.answer(table))
-        draw(defences, table)
+        with picture:
+            guess.show_answer(guessed, sentences.answer(table))
+            draw(defences, table, knobs)
         caption_public_noise({one.name: run for one in defences for run in one.runs(owner.workspace().runs())})
         bare = [run for run in defences[0].runs(owner.workspace().runs()) if run.spec.model.kind == "gpt2"]
         if bare:

@@ -8,7 +8,7 @@ from core.attacks.battery import REGISTRY
 from core.attacks.membership.scores import LOSS
 from core.evaluation.membership.units import LENGTHS
 from core.runs.run import Run
-from pages.parts.common import shell
+from pages.parts.common import layout, shell
 from pages.parts.jobs import battery
 from pages.parts.membership import data
 from pages.parts.membership.views import VIEWS, WORDS, Choice
@@ -19,6 +19,7 @@ shell.page(
     "Membership",
     "Can an attacker who has the model tell whose notes it was trained on?",
     icon=":material/person_search:",
+    guesses=True,
 )
 
 
@@ -30,37 +31,47 @@ def attacks_of(chosen: dict[str, Run]) -> list[str]:
 
 runs = run_picker.with_tables(run_picker.audited_first(owner.workspace().runs()))
 if runs:
-    picked = run_picker.pick_two(runs)
-    possible = attacks_of(picked)
-    wanted = [name for name in (LOSS, "ratio base") if name in possible]
-    columns = st.columns([2, 1.2, 1.2])
-    level = columns[1].segmented_control(
-        "Evaluate per",
-        list(WORDS),
-        default="sample",
-        required=True,
-        key="level",
-        bind="query-params",
-        format_func=lambda name: WORDS[name][0],
-    )
-    length = columns[2].segmented_control(
-        "Notes", list(LENGTHS), default="all", required=True, key="length", bind="query-params"
-    )
-    view = st.segmented_control(
-        "View", list(VIEWS), default="ROC", required=True, key="view", bind="query-params", label_visibility="collapsed"
-    )
-    chosen = columns[0].multiselect(
-        "Attacks",
-        possible,
-        default=possible if view == "All attacks" else wanted,
-        key=f"attacks-{view}",
-        format_func=lambda name: f"{name} ({data.access(name)})",
-    )
-    if chosen:
-        VIEWS[view](Choice(picked, chosen, level, length))
-    else:
-        st.info("Choose at least one attack.")
-    battery.offer(picked)
+    picture, knobs = layout.picture_and_knobs()
+    with picture:
+        view = st.segmented_control(
+            "View",
+            list(VIEWS),
+            default="ROC",
+            required=True,
+            key="view",
+            bind="query-params",
+            label_visibility="collapsed",
+        )
+    with knobs:
+        picked = run_picker.pick_two(runs)
+        possible = attacks_of(picked)
+        wanted = [name for name in (LOSS, "ratio base") if name in possible]
+        chosen = st.multiselect(
+            "Attacks",
+            possible,
+            default=possible if view == "All attacks" else wanted,
+            key=f"attacks-{view}",
+            format_func=lambda name: f"{name} ({data.access(name)})",
+        )
+        level = st.segmented_control(
+            "Evaluate per",
+            list(WORDS),
+            default="sample",
+            required=True,
+            key="level",
+            bind="query-params",
+            format_func=lambda name: WORDS[name][0],
+        )
+        length = st.segmented_control(
+            "Notes", list(LENGTHS), default="all", required=True, key="length", bind="query-params"
+        )
+    with picture:
+        if chosen:
+            VIEWS[view](Choice(picked, chosen, level, length, knobs))
+        else:
+            st.info("Choose at least one attack.")
+        battery.offer(picked)
+        run_picker.say_left_out()
 else:
     st.info(
         "There is no trained model yet. Train one to see how well an attacker tells its training notes from others.",

@@ -23,6 +23,7 @@ if runs:
     bucket = buckets_view(choice, beside, runs)
     patients_view(choice, bucket)
     card(choice, runs)
+    run_picker.say_left_out()
 else:
     st.info(
         "There is no trained model yet. Train one to see which of its patients leak.", icon=":material/clinical_notes:"

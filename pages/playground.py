@@ -12,7 +12,7 @@ from pages.parts.playground import leak_counts, look_inside, prompt_session, sid
 SHOWN_CHIPS = 6
 SHOWN_EARLIER = 10
 SAMPLES = (1, 4, 8, 16)
-BLANKS = ("Patient name: [MASK] [MASK]", "The patient was given [MASK] for [MASK].")
+BLANKS = ("The patient takes sertraline for [MASK] and is well.", "The patient is a 31-year-old [MASK] with [MASK].")
 
 
 def pick_pair(runs: list[Run]) -> list[Run]:

@@ -18,6 +18,7 @@ shell.page(
     "Does a model know patients' names, and which patient has which disease? Each card asks one question, with "
     "its control.",
     icon=":material/fingerprint:",
+    guesses=True,
 )
 
 
@@ -35,9 +36,8 @@ def show(run: Run) -> None:
         st.info("The probes have not been run on this model yet.", icon=":material/fingerprint:")
         return
     made = cards(figures)
-    reveal = st.toggle("Show all answers without guessing", key="show", bind="query-params")
     for card in made:
-        probe_cards.draw(card, figures, run, reveal=reveal)
+        probe_cards.draw(card, figures, run)
     st.caption(CAUTION)
 
 

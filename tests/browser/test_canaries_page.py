@@ -19,7 +19,7 @@ def canary_server(smoke_workspace, tmp_path_factory):
 @pytest.mark.parametrize("view", ["Copies", "Epochs", "Questions", "Guarantee", "Risk score"])
 def test_every_view_is_drawn_after_a_guess(tab, canary_server, shot, view):
     tab.set_viewport_size(WIDE)
-    tab.goto(f"{canary_server}/canaries?view={view}")
+    tab.goto(f"{canary_server}/canaries?view={view}&guess=1")
     expect(tab.get_by_text("Guess first.")).to_be_visible(timeout=WAIT)
     assert tab.locator(".main-svg").count() == 0
     tab.get_by_role("button", name="Show me").click()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from core.evaluation.memorisation.extraction import distinct_values, first_leaks, leak_curve
 from core.evaluation.memorisation.verbatim import fields_within, longest
@@ -31,7 +32,7 @@ def first_leak_tables(folder: str, finished: float | None, _run: Run) -> tuple[p
     return curve, distinct_values(generations, hits)
 
 
-def questions_view(chosen: dict[str, Run]) -> None:
+def questions_view(chosen: dict[str, Run], knobs: DeltaGenerator) -> None:
     """How many texts an attacker must read until a patient is named."""
     first = next(iter(chosen.values()))
     texts = len(first.table("generations"))
@@ -53,7 +54,7 @@ def questions_view(chosen: dict[str, Run]) -> None:
             if arm in ends.index
         ]
         texts = int(ends["samples"].max())
-        guess.show_answer(answer if number == 0 else "", f"**{name}**, {texts:,} texts: {', '.join(shares)}.")
+        guess.show_answer(answer if number == 0 else "", f"**{name}**: {texts:,} texts name {', '.join(shares)}.")
     chart_style.show(
         canary_charts.leak_curve(curves), key="questions-chart", alt="Share of patients leaked against texts read"
     )
@@ -103,7 +104,7 @@ def greedy_sentence(run: Run) -> str:
     )
 
 
-def words_view(chosen: dict[str, Run]) -> None:
+def words_view(chosen: dict[str, Run], knobs: DeltaGenerator) -> None:
     """Notes repeated word for word: rates with controls, and the notes themselves."""
     rates = {name: audit_table(run, "memorised") for name, run in chosen.items()}
     for name, table in rates.items():

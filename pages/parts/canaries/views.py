@@ -1,4 +1,4 @@
-"""The views of the Canaries page, each drawn for the chosen runs (name → run)."""
+"""The views of the Canaries page, each drawn for the chosen runs (name → run), its own settings among the knobs."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pandas as pd
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from core.evaluation.guarantee.epsilon_bounds import one_run_ceiling
 from core.evaluation.memorisation.canaries import FORMS, exposure_by_copies, race, whole_patients
@@ -25,11 +26,10 @@ from pages.parts.session import owner, resources
 SPACE_BITS = math.log2(1_000)  # a canary that ranks first of 1,000
 
 
-def exposure_view(chosen: dict[str, Run]) -> None:
+def exposure_view(chosen: dict[str, Run], knobs: DeltaGenerator) -> None:
     """Exposure against copies, by rank or fitted, for all forms or one."""
     fits = {name: audit_table(run, "exposures") for name, run in chosen.items()}
-    left, right = st.columns(2)
-    form = left.segmented_control(
+    form = knobs.segmented_control(
         "Form of the secret",
         ["all", *FORMS],
         default="all",
@@ -38,7 +38,7 @@ def exposure_view(chosen: dict[str, Run]) -> None:
         help="H: an ordinary word, S: the secret. HSH is a secret between two ordinary words.",
     )
     measures = ["rank"] if any(table.empty for table in fits.values()) else ["rank", "fitted curve"]
-    measure = right.segmented_control(
+    measure = knobs.segmented_control(
         "Exposure by",
         measures,
         default="rank",
@@ -65,7 +65,7 @@ def exposure_view(chosen: dict[str, Run]) -> None:
     )
     if answer is None:
         return
-    guess.show_answer(answer, sentences.exposure_answer(figures[subject]))
+    guess.show_answer(answer, f"**{subject}**: {sentences.exposure_answer(figures[subject])}")
     chart_style.show(
         canary_charts.exposure(figures, most=None if fitted else SPACE_BITS),
         key="exposure-chart",
@@ -77,7 +77,7 @@ def exposure_view(chosen: dict[str, Run]) -> None:
     sentences.how("exposure")
 
 
-def race_view(chosen: dict[str, Run]) -> None:
+def race_view(chosen: dict[str, Run], knobs: DeltaGenerator) -> None:
     """Exposure of three canaries during training."""
     races = {name: race(run.table("history"), run.table("canaries")) for name, run in chosen.items()}
     races = {name: table for name, table in races.items() if len(table)}
@@ -98,7 +98,7 @@ def race_view(chosen: dict[str, Run]) -> None:
     sentences.how("race")
 
 
-def patients_view(chosen: dict[str, Run]) -> None:
+def patients_view(chosen: dict[str, Run], knobs: DeltaGenerator) -> None:
     """Whole canary patients: the rank of their name, and whether an ordinary text contains their identifiers."""
     people = {name: audit_table(run, "canary_patients") for name, run in chosen.items()}
     for name, table in people.items():
@@ -154,7 +154,7 @@ def of_run(make: Callable[..., pd.DataFrame], run: Run) -> pd.DataFrame:
     return make(str(run.folder), run.status.finished, latest, run)
 
 
-def guarantee_view(chosen: dict[str, Run]) -> None:
+def guarantee_view(chosen: dict[str, Run], knobs: DeltaGenerator) -> None:
     """Proved and promised ε, with the ceiling of each audit."""
     answer = guess.first(
         "A coin decides for each of twelve canaries whether it is planted. An attacker guesses all twelve correctly. "
@@ -167,8 +167,8 @@ def guarantee_view(chosen: dict[str, Run]) -> None:
     proved = one_run_ceiling(12)
     guess.show_answer(
         answer,
-        f"By luck, all twelve are correct once in {2**12:,} times. They prove ε ≥ {proved:.2f}, at 95\u00a0% "
-        "confidence.",
+        f"Coins decide which of twelve canaries are planted. To guess all twelve by luck happens once in {2**12:,} "
+        f"times, so it proves ε ≥ {proved:.2f}, at 95\u00a0% confidence.",
     )
     for number, (name, run) in enumerate(chosen.items()):
         st.subheader(name)
@@ -183,7 +183,7 @@ def guarantee_view(chosen: dict[str, Run]) -> None:
     sentences.how("guarantee")
 
 
-def risk_view(chosen: dict[str, Run]) -> None:
+def risk_view(chosen: dict[str, Run], knobs: DeltaGenerator) -> None:
     """The PrivAI-Leak report's score, old and calibrated; two are compared if they consist of the same parts."""
     scores = {name: of_run(risk_table, run) for name, run in chosen.items()}
     missing = " ".join(sentence for name, run in chosen.items() for sentence in without(name, run, scores[name]))
@@ -198,7 +198,9 @@ def risk_view(chosen: dict[str, Run]) -> None:
         if answer is None:
             return
         old, calibrated = (risk_sums(scores, version) for version in (OLD, CALIBRATED))
-        guess.show_answer(answer, f"The old score: {old}. Every part minus its control: {calibrated}.")
+        guess.show_answer(
+            answer, f"A published score, without controls: {old}. Every part minus its control: {calibrated}."
+        )
     else:
         st.info(
             "These scores consist of different parts, with the weights of the remaining parts scaled up. Do not "
@@ -241,7 +243,7 @@ def without(name: str, run: Run, table: pd.DataFrame) -> list[str]:
     return sentences_about
 
 
-VIEWS: dict[str, Callable[[dict[str, Run]], None]] = {
+VIEWS: dict[str, Callable[[dict[str, Run], DeltaGenerator], None]] = {
     "Copies": exposure_view,
     "Epochs": race_view,
     "Whole patients": patients_view,

@@ -7,6 +7,7 @@ import math
 import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from core.evaluation.wording import percent
 from core.runs.run import Run
@@ -39,7 +40,7 @@ model is trained for this chart: it only reads the list, as anyone who receives 
 """
 
 
-def word_list_view(chosen: dict[str, Run]) -> None:
+def word_list_view(chosen: dict[str, Run], knobs: DeltaGenerator) -> None:
     """Names in the word list that the first run's notes would give, for several ε, and names in the runs' lists."""
     name, run = next(iter(chosen.items()))
     spec = run.spec
@@ -51,14 +52,13 @@ def word_list_view(chosen: dict[str, Run]) -> None:
             "`python -m core words --corpus FOLDER --json`."
         )
         return
-    left, middle, right = st.columns([5, 4, 6])
-    size = left.segmented_control(
+    size = knobs.segmented_control(
         "Maximum new entries", SIZES, default=4_096, required=True, key="words_size", format_func="{:,}".format, **KEEP
     )
-    noise = middle.segmented_control(
+    noise = knobs.segmented_control(
         "Noise", NOISES, default="gaussian", required=True, key="words_noise", format_func=str.capitalize, **KEEP
     )
-    column = right.segmented_control(
+    column = knobs.segmented_control(
         "Names to count",
         list(NAMES),
         default="rare_names",

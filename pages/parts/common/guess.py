@@ -1,4 +1,8 @@
-"""Guess first, then see: a question with a few answers, asked before the chart that answers it is shown."""
+"""Guess first, then see: a question with a few answers, asked before the chart that answers it is shown.
+
+The lesson always asks. On other pages one switch decides: on in a class, and off for everyone else, who comes to see
+results.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +10,42 @@ from collections.abc import Sequence
 
 import streamlit as st
 
+from pages.parts.session import classroom
+
+SWITCH = "guess_first"  # in the session's state: the switch, once somebody has used it
+
+
+def switch() -> None:
+    """The switch for all pages, also `?guess=1`. The session keeps it, since a widget's state ends with its page."""
+    if "guess" in st.query_params:
+        st.session_state.setdefault(SWITCH, st.query_params["guess"] == "1")
+    st.toggle(
+        "Guess first",
+        asked(),
+        key="guess-switch",
+        on_change=_keep_switch,
+        help="Asks what you expect before a result is shown. On in a class.",
+    )
+
+
+def _keep_switch() -> None:
+    st.session_state[SWITCH] = st.session_state["guess-switch"]
+    st.query_params["guess"] = "1" if st.session_state[SWITCH] else "0"
+
+
+def asked() -> bool:
+    """Whether pages outside the lesson ask before they show."""
+    return st.session_state.get(SWITCH, classroom.room() is not None)
+
 
 def first(
-    question: str, answers: Sequence[str], *, key: str, shortcut: str | None = None, stays: bool = True
+    question: str,
+    answers: Sequence[str],
+    *,
+    key: str,
+    shortcut: str | None = None,
+    stays: bool = True,
+    always: bool = False,
 ) -> str | None:
     """Ask a question until the user answers it or skips it. The session keeps the answer.
 
@@ -17,12 +54,13 @@ def first(
         answers: The answers to choose from, one button each.
         key: The name under which the answer is kept.
         shortcut: A keyboard shortcut for “Show me”, which skips the question.
-        stays: Whether the question stays on the page above its answer.
+        stays: Whether a question that was asked stays on the page above its answer.
+        always: Whether to ask even if the switch is off.
 
     Returns:
-        The chosen answer; empty if the user skipped the question, None while it is open.
+        The chosen answer; empty if the user skipped the question or was not asked, None while it is open.
     """
-    if given(key) is None:
+    if given(key) is None and (always or asked()):
         with st.container(border=True):
             st.markdown(f"**Guess first.** {question}")
             with st.container(horizontal=True):
@@ -31,9 +69,10 @@ def first(
                 st.button(
                     "Show me", key=f"{key}-show", type="tertiary", shortcut=shortcut, on_click=keep, args=(key, "")
                 )
-    elif stays:
+        return None
+    if stays and given(key) is not None:
         st.markdown(f"**{question}**")
-    return given(key)
+    return given(key) or ""
 
 
 def given(key: str) -> str | None:

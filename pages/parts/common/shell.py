@@ -15,7 +15,7 @@ from pathlib import Path
 import streamlit as st
 from streamlit.errors import StreamlitAPIException
 
-from pages.parts.common import glossary, page_files, phi_text
+from pages.parts.common import glossary, guess, page_files, phi_text
 from pages.parts.session import classroom, cleanup, owner, resources
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -48,9 +48,9 @@ _PAGES = (  # short name, title, icon, help
     ("glossary", "Glossary", "menu_book", "The technical terms of this app, each with its source."),
 )
 _SECTIONS = {  # of the menu; pages that are in no section come first
-    "Teach": ("cohort", "train", "playground", "glossary"),
-    "Decide": ("tradeoff", "ledger", "defences", "report"),
-    "Inspect": ("patients", "membership", "canaries", "probes"),
+    "Try it": ("playground", "train", "cohort"),
+    "Trade-off": ("tradeoff", "defences", "report", "ledger"),
+    "Attacks": ("membership", "canaries", "probes", "patients"),
 }
 
 
@@ -107,13 +107,14 @@ def _to_home() -> None:
     st.switch_page(pages()["home"])
 
 
-def page(title: str, question: str, *, icon: str | None = None) -> None:
+def page(title: str, question: str, *, icon: str | None = None, guesses: bool = False) -> None:
     """Start a page: title, the question it answers, the badge about whose notes these are, and the glossary.
 
     Args:
         title: The heading, also the title of the browser tab.
         question: The question that the page answers, in one or two sentences.
         icon: A Material icon before the heading.
+        guesses: Whether the page can ask for a guess before it shows a result.
     """
     st.set_page_config(page_title=f"{title} · PHI Leak Lab", page_icon=ICON, layout="wide")
     if not st.session_state.get(_REGISTERED):
@@ -130,6 +131,8 @@ def page(title: str, question: str, *, icon: str | None = None) -> None:
             with st.popover("Terms on this page", icon=":material/menu_book:"):
                 glossary.show(next((name for name, label, _, _ in _PAGES if label == title), "home"))
                 link("glossary", "All terms, with sources")
+            if guesses:
+                guess.switch()
             styles = ["style", "presenter"] if _large_type() else ["style"]
     st.html(f"<style>{''.join(map(page_files.style, styles))}</style>")
     with st.container(key="page-question"):

@@ -101,16 +101,29 @@ def _past_the_filter(*figures: float) -> str:
 
 
 def answer(rows: pd.DataFrame) -> str:
-    """The answer from the measured rows: the most useful defence whose names stay within their control."""
+    """The answer from the measured rows: the most useful defence whose names stay within their control.
+
+    The filter alone leaves the model as it is, so it is named second if anything else keeps names out.
+    """
     known = rows[(rows["metric"] == "full_name_patients") & (rows["seeds"] > 0) & (rows["defence"] != "nothing")]
     safe = known[known["low"] <= known["control_high"]].sort_values("perplexity", kind="stable")
     if safe.empty:
         return "None of those measured so far: each still writes more members' names than its control."
-    best = safe.iloc[0]
-    sentence = (
-        f"Of those measured so far, **{best['name']}**: full names of {wording.percent(best['value'])} of patients at "
-        f"perplexity {wording.perplexity_text(best['perplexity'])}."
-    )
-    if best["defence"] == "filter":
-        sentence += " But the model behind it is unchanged: see below how other prompts evade the filter."
+    filtered = safe["defence"] == "filter"
+    others, alone = safe[~filtered], safe[filtered]
+    if others.empty:
+        return f"Of those measured so far, {_cost(alone.iloc[0])}. {_EVADED}"
+    best = others.iloc[0]
+    sentence = f"Of those measured so far, {_cost(best)}."
+    if len(alone) and alone.iloc[0]["perplexity"] < best["perplexity"]:
+        sentence += f" The filter alone costs less, {_cost(alone.iloc[0])}. {_EVADED}"
     return sentence
+
+
+_EVADED = "But the model behind it is unchanged, and other prompts evade the filter (below)."
+
+
+def _cost(row: pd.Series) -> str:
+    """`**DP**: full names of 0 % of patients at perplexity 6.2`."""
+    perplexity = wording.perplexity_text(row["perplexity"])
+    return f"**{row['name']}**: full names of {wording.percent(row['value'])} of patients at perplexity {perplexity}"

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from core.attacks.membership.decision import OWN_THRESHOLDS
 from core.evaluation.membership.curve import Caught, Ceiling, caught, ceiling_for, steps
@@ -31,12 +32,13 @@ ALLOWED = 0.10  # share of others that may be accused in the first question
 
 @dataclass(frozen=True)
 class Choice:
-    """The user's choice: the runs by name, the attacks, the unit, and the length of notes."""
+    """The user's choice: the runs by name, the attacks, the unit, the length of notes, and where more can be chosen."""
 
     runs: dict[str, Run]
     attacks: Sequence[str]
     level: str
     length: str
+    knobs: DeltaGenerator  # where a view puts its own settings
 
     def units(self, run: Run, attack: str) -> Units | None:
         """The scored units of one attack on one run; None if it was not run or has no such notes."""
@@ -78,11 +80,13 @@ def roc_view(choice: Choice) -> None:
     row = first.iloc[(first["fpr"] - ALLOWED).abs().argmin()]
     guess.show_answer(
         answer,
-        f"The attack “{attack}” catches {100 * row['tpr']:.0f} of 100 "
-        f"({interval_text(row['low'], row['high'], lambda x: f'{100 * x:.0f}')}) for “{name}”; random guessing would "
-        f"catch {100 * row['fpr']:.0f}." + _fewer_accused(choice, name, attack),
+        f"If 10 of 100 others may be accused by mistake, the attack “{attack}” catches {100 * row['tpr']:.0f} of 100 "
+        f"members ({interval_text(row['low'], row['high'], lambda x: f'{100 * x:.0f}')}) of “{name}”; random guessing "
+        f"would catch {100 * row['fpr']:.0f}." + _fewer_accused(choice, name, attack),
     )
-    log = st.segmented_control("Axes", ["linear", "log"], default="linear", required=True, key="axes") == "log"
+    log = (
+        choice.knobs.segmented_control("Axes", ["linear", "log"], default="linear", required=True, key="axes") == "log"
+    )
     ceilings = _ceilings(choice)
     drawn = {key: one for key, one in ceilings.items() if one.delta < 1}
     alt = f"ROC curves of {len(curves)} attacks: {', '.join(f'{name} by {attack}' for _, name, attack in curves)}."
@@ -170,9 +174,8 @@ def _ceilings(choice: Choice) -> dict[tuple[int, str], Ceiling]:
 
 def threshold_view(choice: Choice) -> None:
     """The scores of one attack on one run, with a movable threshold and its effect."""
-    left, right = st.columns(2)
-    name = left.selectbox("Model", list(choice.runs), key="histogram-run")
-    attack = right.selectbox("Attack", list(choice.attacks), key="histogram-attack")
+    name = choice.knobs.selectbox("Model", list(choice.runs), key="histogram-run")
+    attack = choice.knobs.selectbox("Attack", list(choice.attacks), key="histogram-attack")
     judged = choice.units(choice.runs[name], attack)
     if judged is None:
         st.info(

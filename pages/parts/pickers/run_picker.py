@@ -127,29 +127,29 @@ def audited_first(runs: Sequence[Run]) -> list[Run]:
 
 
 def with_tables(runs: Sequence[Run]) -> list[Run]:
-    """The runs with all their tables; a caption says how many have figures only and are not offered."""
-    whole = [run for run in runs if not run.figures_only]
-    left = len(runs) - len(whole)
+    """The runs with all their tables; `say_left_out` says how many others there are."""
+    return [run for run in runs if not run.figures_only]
+
+
+def say_left_out() -> None:
+    """A caption: how many runs have figures only and are not offered on this page."""
+    left = sum(run.figures_only for run in owner.workspace().runs())
     if left:
         st.caption(
             f"Not offered here: {left:,} {'run' if left == 1 else 'runs'} with figures only. Their scores and texts "
             "were left out to keep the software small. Train one of them to get all its tables."
         )
-    return whole
 
 
 def pick_two(runs: Sequence[Run]) -> dict[str, Run]:
-    """Two select boxes side by side.
+    """Two select boxes, one below the other.
 
     Returns:
         The chosen runs by a short name that distinguishes them; one entry if both boxes have the same run.
     """
     first, second = default_pair(runs)
-    left, right = st.columns(2)
-    with left:
-        one = pick("First model", runs, first, key="left")
-    with right:
-        two = pick("Second model", runs, second or runs[-1], key="right")
+    one = pick("First model", runs, first, key="left")
+    two = pick("Second model", runs, second or runs[-1], key="right")
     chosen = [one] if one.id == two.id else [one, two]
     names = [privacy_label(run) for run in chosen]
     if len({run.spec.model.kind for run in chosen}) > 1:

@@ -26,12 +26,12 @@ BADGES: dict[str, tuple[str, str, Literal["red", "green", "gray"]]] = {
 SHOWN = 10
 
 
-def draw(card: Card, figures: pd.DataFrame, run: Run, *, reveal: bool) -> None:
-    """One card; with `reveal` the guess is skipped."""
+def draw(card: Card, figures: pd.DataFrame, run: Run) -> None:
+    """One card."""
     name = card.probe.replace(" ", "-")
     with st.container(border=True):
         st.subheader(card.question, anchor=False)
-        answer = "" if reveal else guess.first("What do you think?", GUESSES, key=f"{name}-{run.id}", stays=False)
+        answer = guess.first("What do you think?", GUESSES, key=f"{name}-{run.id}", stays=False)
         if answer is None:
             return
         label, icon, colour = BADGES[card.verdict]

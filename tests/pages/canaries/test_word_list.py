@@ -40,7 +40,7 @@ def data(tmp_path_factory):
 @pytest.mark.slow
 def test_the_list_is_read_with_its_control_and_the_runs_own_names(data, monkeypatch):
     monkeypatch.setenv("PHILAB_DATA", str(data))
-    app = visit("canaries", view="Word list")
+    app = visit("canaries", view="Word list", guess="1")
     assert not app.exception and not app.get("plotly_chart"), "a guess comes first"
     next(button for button in app.button if button.label == "nearly all").click().run()
     assert not app.exception and len(app.get("plotly_chart")) == 1

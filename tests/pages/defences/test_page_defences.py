@@ -42,7 +42,7 @@ def test_it_asks_first_then_shows_table_chart_and_what_is_missing(data, monkeypa
     )
     compared = lineup(settings(sweeps_of(data.runs()))[0], recall=0.9)
     table = measured(compared, data)
-    app = opened(recall="90 %")
+    app = opened(recall="90 %", guess="1")
     assert not app.get("plotly_chart") and not app.dataframe
     app = revealed(app)
     shown = app.dataframe[0].value
@@ -66,7 +66,7 @@ def test_it_asks_first_then_shows_table_chart_and_what_is_missing(data, monkeypa
 
 @pytest.mark.parametrize("risk", ["any identifier", "attempts with a leak", "membership (AUC)"])
 def test_every_risk_can_be_drawn(data, risk):
-    app = revealed(opened(risk=risk))
+    app = opened(risk=risk)
     assert f"Risk: {risk}" in app.dataframe[0].value.columns
     if risk == "membership (AUC)":
         assert "reads probabilities, not text" in said(app)

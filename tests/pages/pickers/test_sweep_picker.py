@@ -14,7 +14,7 @@ from core.runs.events import Status
 from core.runs.run import Run
 from core.spec import CorpusSpec, DefenceSpec, PrivacySpec, RunSpec, TrainingSpec
 from pages.parts.pickers.sweep_picker import curve_name, distinct_names, family_ids, setting_name
-from tests.pages.visit import revealed, visit
+from tests.pages.visit import visit
 
 
 def run(*, epsilon: float | None = 8.0, corpus_seed: int = 0, sigma=None, defence=None, **training) -> Run:
@@ -143,7 +143,7 @@ def test_train_links_to_the_curve_of_a_run_and_only_if_it_has_one(hospitals):
 
 def test_every_hospital_of_one_size_can_be_chosen_on_defences(hospitals):
     _, specs = hospitals
-    app = revealed(visit("defences"))
+    app = visit("defences")
     assert len(set(app.selectbox(key="whose").options)) == 3
     for number, spec in enumerate(specs, start=1):
         app.selectbox(key="whose").set_value(family_id(spec)).run()

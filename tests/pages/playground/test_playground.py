@@ -214,11 +214,11 @@ def masked_page(monkeypatch, tmp_path):
 @pytest.mark.slow
 def test_a_masked_model_ranks_words_for_blanks_and_writes_on(masked_page):
     assert masked_page.selectbox(key="pick_left").options[0].startswith("DistilBERT · public model")
-    masked_page.pills(key="blanks").set_value("Patient name: [MASK] [MASK]").run()
+    masked_page.pills(key="blanks").set_value("The patient is a 31-year-old [MASK] with [MASK].").run()
     assert not masked_page.exception
     answer = masked_page.session_state["tries"][-1].answers[0]
     assert len(answer.ranked) == 2 and not answer.texts
-    assert blanks.ranked_html("Patient name: [MASK] [MASK]", answer.ranked) in html_of(masked_page)
+    assert blanks.ranked_html("The patient is a 31-year-old [MASK] with [MASK].", answer.ranked) in html_of(masked_page)
     masked_page.chat_input[0].set_value("The [mask] is here").run()
     assert len(masked_page.session_state["tries"][-1].answers[0].ranked) == 1, "small letters mean a blank too"
     masked_page.chat_input[0].set_value("Patient:").run()

@@ -60,7 +60,7 @@ def test_every_probe_has_its_words_its_picture_and_its_method():
 
 def test_a_card_asks_first_and_then_tells_beside_the_guess(data, smoke_specs):
     first = cards(figures_of(data, smoke_specs))[0]
-    app = opened(run=smoke_specs["plain"].run_id)
+    app = opened(run=smoke_specs["plain"].run_id, guess="1")
     assert first.conclusion not in said(app) and not app.get("plotly_chart")
     next(button for button in app.button if button.label == "Yes").click().run()
     assert not app.exception
@@ -72,7 +72,7 @@ def test_a_card_asks_first_and_then_tells_beside_the_guess(data, smoke_specs):
 def test_all_cards_at_once(data, smoke_specs):
     made = cards(figures_of(data, smoke_specs))
     assert len(made) >= 6
-    app = opened(run=smoke_specs["plain"].run_id, show="true")
+    app = opened(run=smoke_specs["plain"].run_id)
     for card in made:
         assert card.conclusion in said(app) and card.answer in said(app) and card.controls in said(app)
     assert len(app.get("plotly_chart")) == len(app.get("download_button")) == len(made)

@@ -11,7 +11,7 @@ from core.corpus.synthetic.hospital import build
 from core.pipeline.training_run import execute
 from core.runs.store import Workspace
 from core.spec import CORPUS_PRESETS, AuditSpec, ModelSpec, PrivacySpec, RunSpec, TrainingSpec
-from tests.pages.visit import revealed, said, visit
+from tests.pages.visit import said, visit
 from tests.tiny_models import tiny
 
 pytestmark = pytest.mark.slow
@@ -72,5 +72,5 @@ def test_views_of_planted_secrets_say_that_none_was_planted(data, view):
 
 
 def test_the_other_views_of_canaries_need_none(data):
-    app = revealed(visit("canaries", left=data["plain"], right=data["dp"], view="Questions"))
+    app = visit("canaries", left=data["plain"], right=data["dp"], view="Questions")
     assert "of training patients" in said(app) and not app.info
