@@ -26,6 +26,7 @@ for command in (
     verify.verify,
     verify.refresh,
     runs.utility,
+    runs.step,
     defences.defences,
     vocabulary.words,
     *(corpora.account, corpora.pretrain, corpora.bench, corpora.demo),

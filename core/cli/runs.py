@@ -1,4 +1,4 @@
-"""Commands for existing runs: `runs`, `audit`, `prompt` and `utility`."""
+"""Commands for existing runs: `runs`, `audit`, `prompt`, `utility` and `step`."""
 
 from __future__ import annotations
 
@@ -217,6 +217,39 @@ def utility(
         answer(
             {"run": found.id, "stored": done, "figures": shown.to_dict("records")},
             f"{table}\n{outcome}",
+            as_json=as_json,
+        )
+
+
+def step(
+    run: RunId,
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="Where to write them (safetensors).")],
+    most: Annotated[int, typer.Option("--units", min=2, help="Notes (or patients) at most.")] = 256,
+    data: DataFolder = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compute the gradients of the notes that a run samples in its first step, as their inner products."""
+    with errors_as_sentences():
+        from core.corpus.transforms.defences import defended
+        from core.models.build import load
+        from core.runs.store import Workspace
+        from core.training.inside_step import first_step
+
+        workspace = Workspace(data)
+        found = workspace.run(run)
+        spec = found.spec
+        if spec.vocabulary is not None or spec.is_base:
+            raise BadInput(f"Run {found.id} has no first step with the public model's vocabulary.")
+        notes = defended(workspace.corpus(spec.corpus, store=False).training_notes(spec.note_cap), spec.defence)
+        say(f"{found.id}: reading the gradients of up to {most} {spec.privacy.unit}s")
+        gradients = first_step(load(spec.model), notes, spec.training, spec.privacy, most=most)
+        out.parent.mkdir(parents=True, exist_ok=True)
+        gradients.save(out)
+        norm = spec.training.clip_norm or spec.privacy.max_grad_norm
+        cut = int((gradients.norms > norm).sum())
+        answer(
+            {"run": found.id, "units": len(gradients), "sampled": gradients.sampled, "clipped": cut, "file": str(out)},
+            f"{len(gradients)} of {gradients.sampled} {spec.privacy.unit}s, {cut} longer than C = {norm:g}: {out}",
             as_json=as_json,
         )
 

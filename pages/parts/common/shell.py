@@ -37,6 +37,7 @@ _PAGES = (  # short name, title, icon, help
     ("cohort", "Cohort", "groups", "Design a synthetic hospital and read its notes with identifiers highlighted."),
     ("train", "Train", "model_training", "Train a model with or without differential privacy and watch it live."),
     ("playground", "Playground", "forum", "One prompt, two models side by side, leaks marked."),
+    ("step", "Inside a step", "blur_on", "The real gradients of a step of DP-SGD: clipped, added up, hidden in noise."),
     ("tradeoff", "ε trade-off", "balance", "Move ε and see how usefulness and risk change together."),
     ("defences", "Defences", "shield", "The same patients and attacks under each defence, side by side."),
     ("membership", "Membership", "person_search", "Can an attacker tell whose notes the model was trained on?"),
@@ -48,7 +49,7 @@ _PAGES = (  # short name, title, icon, help
     ("glossary", "Glossary", "menu_book", "The technical terms of this app, each with its source."),
 )
 _SECTIONS = {  # of the menu; pages that are in no section come first
-    "Try it": ("playground", "train", "cohort"),
+    "Try it": ("playground", "train", "step", "cohort"),
     "Trade-off": ("tradeoff", "defences", "report", "ledger"),
     "Attacks": ("membership", "canaries", "probes", "patients"),
 }

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import pandas as pd
 import streamlit as st
 
 from core.evaluation.wording import chance_text
@@ -108,17 +107,7 @@ def _explain(written: Written, pair: Sequence[Run]) -> None:
 def _passages(whole: str, start: int, end: int, run: Run) -> list[Passage]:
     from core.corpus.passages import passages
 
-    return passages(whole, start, end, training_notes(str(owner.workspace().root), run.id, run))
-
-
-@resources.cached_object(max_entries=4, show_spinner=False)
-def training_notes(root: str, run_id: str, _run: Run) -> pd.DataFrame:
-    """The notes that a run was trained on, as it read them; none for the public model."""
-    from core.corpus.transforms.defences import defended
-
-    notes = owner.workspace().corpus(_run.spec.corpus).training_notes(_run.spec.note_cap)
-    notes = defended(notes, _run.spec.defence)[["note_id", "patient_id", "note_type", "text"]]
-    return notes.iloc[:0] if _run.spec.is_base else notes
+    return passages(whole, start, end, resources.training_notes(run))
 
 
 def source_sentence(written: Written, found: Sequence[Passage], run: Run) -> str:
@@ -182,7 +171,7 @@ def _draw_notes(found: Sequence[Passage], run: Run) -> None:
     """The notes that share most with the text, those words marked."""
     if not found:
         return
-    notes = training_notes(str(owner.workspace().root), run.id, run).set_index("note_id")
+    notes = resources.training_notes(run).set_index("note_id")
     for number, one in enumerate(found[:NOTES_SHOWN]):
         note = notes.loc[one.note_id]
         words = "1 word" if one.words == 1 else f"{one.words:,} words"

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from core.phi.index import PhiIndex
+    from core.runs.run import Run
     from core.runs.store import Workspace
     from core.serving.server import Server
     from core.spec import CorpusSpec
@@ -99,6 +100,24 @@ def warm_phi_index(spec: CorpusSpec, workspace: Workspace) -> None:
     """
     if spec.imported is None:
         threading.Thread(target=phi_index, args=(spec, workspace), name="phi-index", daemon=True).start()
+
+
+def training_notes(run: Run) -> pd.DataFrame:
+    """The notes that a run was trained on, as it read them; none for a public model. Shared, read-only.
+
+    Ask only for a run that the viewer may see.
+    """
+    return _training_notes(run.id, run, every_workspace())
+
+
+@cached_object(max_entries=4, show_spinner=False)
+def _training_notes(run_id: str, _run: Run, _workspace: Workspace) -> pd.DataFrame:
+    from core.corpus.transforms.defences import defended
+
+    spec = _run.spec
+    notes = defended(_workspace.corpus(spec.corpus).training_notes(spec.note_cap), spec.defence)
+    notes = notes[["note_id", "patient_id", "note_type", "text"]]
+    return notes.iloc[:0] if spec.is_base else notes
 
 
 @cached_object(max_entries=4, show_spinner=False)

@@ -1,0 +1,70 @@
+"""The sentences of the page Inside a step."""
+
+from __future__ import annotations
+
+import math
+from statistics import NormalDist
+from typing import TYPE_CHECKING
+
+from core.evaluation.wording import percent
+from core.runs.run import Run
+
+if TYPE_CHECKING:
+    from core.training.step_gradients import ClippedSum, StepGradients
+
+HOW = """
+**The gradients** are those of the run's first step, at the public model's weights, of the notes that its seed samples.
+Each is of the note's mean loss over its tokens. Kept are their inner products *K*, from which everything here follows
+exactly: lengths √*Kᵢᵢ*, and the clipped sum's length √(*cᵀKc*) with factors *cᵢ* = min(1, *C*/length).
+
+**The plane** shows the two principal directions of the gradients (principal components, without centring). Noise falls on both with
+standard deviation σ*C*, as on every other direction.
+
+**The two bells** are exact: along the chosen gradient's own direction, the noisy sum with it and without it are two
+normal distributions, at most *C* apart and σ*C* wide. Whoever knows everything else and guesses from where the sum lies
+is right with probability Φ(distance / 2σ*C*), if in and out were equally likely before. A training has many such steps,
+and each samples only a part of the notes: ε counts both together. The page on ε shows the result.
+
+A step divides the noisy sum by the expected number of notes, and Adam scales it: neither changes what is hidden.
+"""
+
+
+def summed(step: StepGradients, total: ClippedSum, norm: float, sigma: float, units: int, unit: str) -> str:
+    """How many gradients were clipped, how long their sum is, and how long the noise."""
+    clipped = f"**{total.clipped:,} of {units:,}** gradients are cut to the length C = {norm:.3g}."
+    length = f"Their sum is **{total.length:.3g}** long."
+    if not sigma:
+        return f"{clipped} {length} Without noise, every {unit} leaves its mark."
+    along = total.length / (sigma * norm)
+    everywhere = sigma * norm * math.sqrt(step.parameters)
+    return (
+        f"{clipped} {length} Noise adds σC = **{sigma * norm:.3g}** in every direction. The direction that the {unit}s "
+        f"share stands out, {along:.3g} to 1; over all {step.parameters:,} directions together, noise is "
+        f"{everywhere:,.3g} long."
+    )
+
+
+def hidden(moved: float, norm: float, sigma: float, unit: str) -> str:
+    """What one unit changes, and how well it can be guessed from this step's sum."""
+    change = f"This {unit} moves the sum by **{moved:.3g}**, and no {unit} by more than C = {norm:.3g}."
+    if not sigma:
+        return f"{change} Without noise, that gives it away: **100 of 100** guesses are right."
+    right = NormalDist().cdf(moved / (2 * sigma * norm))
+    return (
+        f"{change} From the noisy sum of this step alone, and knowing every other {unit}, a guess whether it was in is "
+        f"right with a chance of at most **{percent(right)}** (tossing a coin: 50\u00a0%)."
+    )
+
+
+def whose(step: StepGradients, run: Run) -> str:
+    """Which units these are."""
+    unit = run.spec.privacy.unit
+    part = (
+        f"{len(step):,} of the {step.sampled:,} {unit}s"
+        if len(step) < step.sampled
+        else f"The {step.sampled:,} {unit}s"
+    )
+    own = "that a step of this training may sample" if run.spec.privacy.noise_source == "secret" else "of step 1"
+    if run.spec.privacy.noise_source == "secret":
+        own += " (its own sample is secret)"
+    return f"{part} {own}, in the order of the notes. Each step samples anew."

@@ -1,0 +1,97 @@
+"""Inside a step: the page's numbers against the gradients, and what it says at the ends of its knobs."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from core.__main__ import main
+from core.runs.store import Workspace
+from core.training.step_gradients import StepGradients
+from pages.parts.step import charts, gradients, sentences
+from tests.pages.visit import said, visit
+
+
+@pytest.fixture(scope="module")
+def stored(smoke_workspace, smoke_specs, tmp_path_factory):
+    """The gradients of the private run, by the command line."""
+    file = tmp_path_factory.mktemp("step") / "step.safetensors"
+    run = smoke_specs["dp"].run_id
+    assert main(["step", run, "--out", str(file), "--units", "96", "--data", str(smoke_workspace)]) == 0
+    return StepGradients.load(file)
+
+
+def test_the_page_shows_what_the_command_computes(data, stored, smoke_specs):
+    app = visit("step")
+    assert not app.exception and len(app.get("plotly_chart")) == 3
+    every = np.ones(len(stored), dtype=bool)
+    total = stored.clipped(1.0, every)
+    assert f"**{total.clipped} of {len(stored)}** gradients are cut" in said(app)
+    assert f"Their sum is **{total.length:.3g}** long" in said(app)
+    app.slider(key="step-norm").set_value(0.05).run()
+    app.toggle(key="step-inside").set_value(False).run()
+    assert not app.exception
+    every[0] = False
+    total = stored.clipped(0.05, every)
+    assert f"**{len(stored) - 1} of {len(stored) - 1}** gradients are cut to the length C = 0.05" in said(app)
+    assert f"Their sum is **{total.length:.3g}** long" in said(app)
+    assert "This note moves the sum by **0.05**, and no note by more than C = 0.05." in said(app)
+    app.slider(key="step-sigma").set_value(0.0).run()
+    assert not app.exception and "**100 of 100** guesses are right" in said(app)
+
+
+def test_without_a_private_run_it_says_so(monkeypatch, tmp_path):
+    monkeypatch.setenv("PHILAB_DATA", str(tmp_path))
+    assert "There is no private run yet" in visit("step").info[0].value
+
+
+def test_the_chance_of_a_right_guess_is_that_of_two_bells():
+    """Known answer: at a distance of two standard deviations, Φ(1) = 84 % of guesses are right."""
+    assert "at most **84\u00a0%**" in sentences.hidden(1.0, 1.0, 0.5, "note")
+    assert "at most **50\u00a0%**" in sentences.hidden(0.0, 1.0, 0.5, "note")
+    rng = np.random.default_rng(0)
+    inside = rng.integers(0, 2, 200_000)
+    seen = inside * 0.7 + rng.normal(size=200_000) * 1.3 * 0.9
+    right = ((seen > 0.35) == inside).mean()
+    told = sentences.hidden(0.7, 0.9, 1.3, "note")
+    assert f"at most **{round(100 * right)}\u00a0%**" in told
+
+
+def test_a_run_that_cannot_be_read_says_why_and_is_tried_again(data, monkeypatch, smoke_specs):
+    run = Workspace(data, shared=()).run(smoke_specs["dp"].run_id)
+    reading = gradients._Reading(run)
+    tried = []
+
+    def failing(given):
+        tried.append(given)
+        raise ValueError("the first step of this run sampled no notes")
+
+    monkeypatch.setattr(reading, "_loaded", failing)
+    for times in (1, 2):
+        reading.start()
+        while not reading.ended:
+            pass
+        assert reading.error == "the first step of this run sampled no notes" and len(tried) == times
+
+
+def test_the_bars_and_the_path_add_up_to_the_gradients(stored):
+    chosen = np.ones(len(stored), dtype=bool)
+    bars = charts.lengths(stored, 0.5, chosen, 0, "note").data
+    assert np.asarray(bars[0].y) + np.asarray(bars[2].y) == pytest.approx(np.sort(stored.norms)[::-1])
+    path = charts.plane(stored, 0.5, 1.0, chosen, 0).data[0]
+    end = stored.clipped(0.5, chosen).place
+    assert (path.x[-1], path.y[-1]) == pytest.approx(tuple(end)) and (path.x[0], path.y[0]) == (0, 0)
+    cloud = charts.plane(stored, 0.5, 2.0, chosen, 0).data[1]
+    assert np.std(np.asarray(cloud.x) - end[0]) == pytest.approx(1.0, rel=0.15), "σC"
+    assert len(charts.bells(0.4, 1.0, 0.0, 0.4).data) == 3 and math.isfinite(
+        charts.bells(0.4, 1.0, 1.0, 9.0).data[0].x[-1]
+    )
+
+
+def test_a_base_model_has_no_step(smoke_workspace, smoke_specs, tmp_path, capsys):
+    out = tmp_path / "none.safetensors"
+    asked = ["step", smoke_specs["base"].run_id, "--out", str(out), "--data", str(smoke_workspace)]
+    assert main(asked) == 2 and not out.exists()
+    assert "has no first step" in capsys.readouterr().err
