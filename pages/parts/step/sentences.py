@@ -17,8 +17,8 @@ HOW = """
 Each is of the note's mean loss over its tokens. Kept are their inner products *K*, from which everything here follows
 exactly: lengths √*Kᵢᵢ*, and the clipped sum's length √(*cᵀKc*) with factors *cᵢ* = min(1, *C*/length).
 
-**The plane** shows the two principal directions of the gradients (principal components, without centring). Noise falls on both with
-standard deviation σ*C*, as on every other direction.
+**The plane** shows the two principal directions of the gradients (principal components, without centring). Noise falls
+on both with standard deviation σ*C*, as on every other direction.
 
 **The two bells** are exact: along the chosen gradient's own direction, the noisy sum with it and without it are two
 normal distributions, at most *C* apart and σ*C* wide. Whoever knows everything else and guesses from where the sum lies
