@@ -78,8 +78,11 @@ def show(number: int, step: Step) -> None:
         look(step)
         return
     if not progress.shown(number):
-        st.markdown(f"{step.question}\n\nYou predicted **{given}**.")
+        st.markdown(f"{step.question}\n\nYou predicted **{given}**." if given else step.question)
         look(step)
+        if classroom.locked(number):
+            st.caption("The presenter will show the answer.")
+            return
         st.button(
             "Show the answer",
             icon=":material/lightbulb:",

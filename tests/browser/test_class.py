@@ -11,7 +11,7 @@ from PIL import Image
 from playwright.sync_api import Browser, Page, expect
 
 from pages.parts.lesson import classroom_link
-from tests.browser.served import ROOT, WAIT, in_link, no_traceback, press, settled
+from tests.browser.served import ROOT, WAIT, in_link, no_traceback, press, settled, to_entry
 
 
 def opened(chromium: Browser, address: str, **viewport: int) -> Page:
@@ -37,7 +37,8 @@ def test_the_presenter_sees_at_once_what_a_student_predicts(chromium, server, sh
     student = opened(chromium, f"{server}/lesson?room={code}", width=420, height=860)
     expect(host.get_by_text("1 browser joined")).to_be_visible(timeout=WAIT)  # nothing was pressed here
     student.get_by_role("button", name="nobody").click()
-    expect(host.locator(".bars")).to_contain_text(re.compile("1 prediction"), timeout=WAIT)
+    expect(host.get_by_text("1 prediction so far")).to_be_visible(timeout=WAIT)
+    assert host.locator(".bars").count() == 0, "hidden by default until the answer is shown"
     settled(student)
     press(student, "s", student.get_by_text("Answer from these runs:"))
     expect(student.locator(".bars")).to_contain_text("more than half ✓", timeout=WAIT)
@@ -55,6 +56,32 @@ def test_the_presenter_sees_at_once_what_a_student_predicts(chromium, server, sh
     host.get_by_role("button", name="Restart the class").click()
     expect(student.get_by_text("Guess first.")).to_be_visible(timeout=WAIT)  # nothing was pressed there
     for page in (host, student):
+        no_traceback(page)
+        page.context.close()
+
+
+def test_a_class_follows_its_presenter_to_another_page_and_audits_there(chromium, server, shot):
+    host = opened(chromium, f"{server}/lesson", width=1280, height=800)
+    host.get_by_role("button", name="Class").click()
+    host.get_by_role("button", name="Open a class").click()
+    code = in_link(host, r"room=(\w+)").group(1)
+    students = [opened(chromium, f"{server}/lesson?room={code}", width=390, height=800) for _ in range(2)]
+    settled(host)
+    host.get_by_text("Lead the class").click()
+    settled(host)
+    to_entry(host, "Be the auditor")
+    for student in students:  # nothing is pressed there
+        expect(student.get_by_role("heading", level=1, name="Be the auditor")).to_be_visible(timeout=WAIT)
+        expect(student.get_by_text("The class audits")).to_be_visible(timeout=WAIT)
+        assert student.evaluate("document.documentElement.scrollWidth") <= 390
+    settled(students[0])
+    students[0].get_by_role("button", name="Deal me notes").click()
+    students[0].get_by_role("button", name="It was not").click()
+    for page in (host, *students):  # one count for the class
+        expect(page.get_by_text(re.compile(r"of 1 right, which proves nothing yet")).first).to_be_visible(timeout=WAIT)
+    shot(host, "class-auditor")
+    shot(students[0], "class-auditor-phone", full=True)
+    for page in (host, *students):
         no_traceback(page)
         page.context.close()
 

@@ -9,7 +9,7 @@ from streamlit.delta_generator import DeltaGenerator
 def picture_and_knobs() -> tuple[DeltaGenerator, DeltaGenerator]:
     """A wide column for the sentence, the picture and what is below it, and a narrow one for the knobs.
 
-    On a phone the knobs come first (assets/style.css).
+    On a phone the picture comes first.
     """
     picture, knobs = st.columns([5, 2], gap="large")
     return picture, knobs.container(key="knobs")

@@ -37,6 +37,7 @@ _PAGES = (  # short name, title, icon, help
     ("cohort", "Cohort", "groups", "Design a synthetic hospital and read its notes with identifiers highlighted."),
     ("train", "Train", "model_training", "Train a model with or without differential privacy and watch it live."),
     ("playground", "Playground", "forum", "One prompt, two models side by side, leaks marked."),
+    ("auditor", "Be the auditor", "gavel", "Guess which notes a model was trained on, and see which ε that rules out."),
     ("step", "Inside a step", "blur_on", "The real gradients of a step of DP-SGD: clipped, added up, hidden in noise."),
     ("tradeoff", "ε trade-off", "balance", "Move ε and see how usefulness and risk change together."),
     ("defences", "Defences", "shield", "The same patients and attacks under each defence, side by side."),
@@ -49,7 +50,7 @@ _PAGES = (  # short name, title, icon, help
     ("glossary", "Glossary", "menu_book", "The technical terms of this app, each with its source."),
 )
 _SECTIONS = {  # of the menu; pages that are in no section come first
-    "Try it": ("playground", "train", "step", "cohort"),
+    "Try it": ("playground", "train", "step", "auditor", "cohort"),
     "Trade-off": ("tradeoff", "defences", "report", "ledger"),
     "Attacks": ("membership", "canaries", "probes", "patients"),
 }
@@ -124,16 +125,20 @@ def page(title: str, question: str, *, icon: str | None = None, guesses: bool = 
     _forget_unusable_parameters()
     _stop_without_data()
     classroom.enter()
+    name = next((name for name, label, _, _ in _PAGES if label == title), "home")
+    _lead_or_follow(name)
     cleanup.start_thread(str(resources.data()), resources.every_workspace())
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
         st.title(title, icon=icon, width="content")
         with st.container(horizontal=True, vertical_alignment="center", width="content"):
             _whose_notes()
             with st.popover("Terms on this page", icon=":material/menu_book:"):
-                glossary.show(next((name for name, label, _, _ in _PAGES if label == title), "home"))
+                glossary.show(name)
                 link("glossary", "All terms, with sources")
             if guesses:
                 guess.switch()
+            if classroom.host_key():
+                _lead_switch(name)
             styles = ["style", "presenter"] if _large_type() else ["style"]
     st.html(f"<style>{''.join(map(page_files.style, styles))}</style>")
     with st.container(key="page-question"):
@@ -153,6 +158,44 @@ def _list_damaged() -> None:
             for problem in problems:
                 st.markdown(phi_text.literal(problem, 400))
             st.markdown("The server's administrator can repair or remove it with `python -m core verify --repair`.")
+
+
+FOLLOW_SECONDS = 2.0
+
+
+def _lead_switch(name: str) -> None:
+    """For the presenter: whether the class follows."""
+
+    def changed() -> None:
+        if st.session_state["class-lead"]:
+            classroom.lead(name, st.query_params.to_dict())
+        else:
+            classroom.release()
+
+    st.toggle(
+        "Lead the class",
+        classroom.leading(),
+        key="class-lead",
+        on_change=changed,
+        help="Everyone goes where you go, and sees answers when you show them.",
+    )
+
+
+def _lead_or_follow(name: str) -> None:
+    """The presenter who leads tells the class where it is; a student's page looks every two seconds and goes there."""
+    if classroom.host_key():
+        if classroom.leading():
+            classroom.lead(name, st.query_params.to_dict())
+    elif classroom.room():
+        st.fragment(_follow, run_every=FOLLOW_SECONDS)(name)
+
+
+def _follow(name: str) -> None:
+    lead = classroom.led()
+    if lead is None or (lead.page == name == "lesson"):  # the lesson turns its own pages (`lesson.progress`)
+        return
+    if lead.page in dict.fromkeys(entry[0] for entry in _PAGES):
+        st.switch_page(pages()[lead.page], query_params={**dict(lead.query), "room": classroom.room() or ""})
 
 
 _WORDS = ("room", "host", "word", "patient", "use")  # parameters that are text, even if they look like a number

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import html
+import math
+import time
 from collections import Counter
 from collections.abc import Sequence
 
 import streamlit as st
 
 from pages.parts.common import shell
-from pages.parts.lesson import classroom_link
+from pages.parts.lesson import classroom_link, progress
 from pages.parts.pickers import run_picker
 from pages.parts.playground import leak_counts
 from pages.parts.session import classroom
+from pages.parts.session.rooms import CODE_LETTERS, Tries
 
-EVERY_SECONDS = {"host": 2.0, "student": 5.0}
+EVERY_SECONDS = {"host": 2.0, "student": 2.0}
+COUNTDOWNS = (30, 60, 120)  # seconds
 
 
 def bars_html(answers: Sequence[str], counted: Counter[str], right: str | None = None) -> str:
@@ -32,7 +36,7 @@ def bars_html(answers: Sequence[str], counted: Counter[str], right: str | None =
     return f'<table class="bars"><caption>{people}</caption>{"".join(rows)}</table>'
 
 
-def tries_html(tries: dict[str, classroom.Tries]) -> str:
+def tries_html(tries: dict[str, Tries]) -> str:
     """How often each model leaked for the whole class, next to the count for held-out patients."""
     runs = {run.id: run for run in run_picker.promptable()}
     names = run_picker.labels([runs[run_id] for run_id in tries if run_id in runs])
@@ -56,11 +60,14 @@ def live(step: int, answers: Sequence[str], right: str | None, *, shown: bool) -
 
 def _live(step: int, answers: Sequence[str], right: str | None, shown: bool) -> None:
     now = classroom.counts()
-    if now is None or now.round != classroom.joined_round():
-        st.rerun(scope="app")  # the presenter has reset the room, or it is gone
+    if now is None or now.round != classroom.joined_round() or progress.behind():
+        st.rerun(scope="app")  # the presenter has reset the room or moved on, or it is gone
+    if progress.shown(step) != shown:
+        st.rerun(scope="app")  # the presenter has shown the answer
+    _countdown(now.ends)
     counted = now.predictions.get(step, Counter())
     if classroom.host_key():
-        hidden = st.toggle("Hide the bars until the answer is shown", key="hide_bars", persist_state="session")
+        hidden = st.toggle("Hide the bars until the answer is shown", True, key="hide_bars", persist_state="session")
         students = f"{now.joined} browser{'' if now.joined == 1 else 's'} joined"
         st.markdown(f"**Class {classroom.room()}** · {students}")
     else:
@@ -72,6 +79,25 @@ def _live(step: int, answers: Sequence[str], right: str | None, shown: bool) -> 
     else:
         st.html(bars_html(answers, counted, right if shown else None))
     st.html(tries_html(now.tries))
+
+
+def _countdown(ends: float | None) -> None:
+    """The seconds that are left to vote, and for the presenter what starts and ends them."""
+    seconds = None if ends is None else ends - time.time()
+    if classroom.host_key():
+        with st.container(horizontal=True, vertical_alignment="center"):
+            for choice in COUNTDOWNS:
+                st.button(
+                    f"{choice} s",
+                    icon=":material/timer:",
+                    key=f"timer-{choice}",
+                    on_click=classroom.count_down,
+                    args=(choice,),
+                )
+    if seconds is None or seconds < -10:
+        return
+    told = f"{math.ceil(seconds)} seconds left" if seconds > 0 else "Time is up"
+    st.markdown(f":material/timer: **{told}**")
 
 
 def host_panel() -> None:
@@ -108,7 +134,7 @@ def class_menu() -> None:
         )
         st.button("Open a class", icon=":material/co_present:", on_click=classroom.open_room, key="class-open")
         st.divider()
-        st.text_input("Or join a class: its code", key="class-code", max_chars=classroom.CODE_LETTERS)
+        st.text_input("Or join a class: its code", key="class-code", max_chars=CODE_LETTERS)
         st.button("Join", icon=":material/login:", on_click=_join_typed, key="class-join")
     if st.session_state.pop("class-refused", False) or _dead_link():
         st.warning("There is no class with that code on this server. Ask for a new link.", icon=":material/link_off:")

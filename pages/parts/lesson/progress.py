@@ -15,7 +15,7 @@ from pages.parts.common import guess
 from pages.parts.session import classroom
 
 STEPS = 5
-_AT, _SHOWN, _BEGUN = "lesson_step", "lesson_shown", "lesson_begun"
+_AT, _SHOWN, _BEGUN, _LED = "lesson_step", "lesson_shown", "lesson_begun", "lesson_led"
 
 
 def begin(answers: Sequence[Sequence[str]]) -> None:
@@ -31,11 +31,31 @@ def begin(answers: Sequence[Sequence[str]]) -> None:
     if now and now.round != classroom.joined_round():
         restart()
         classroom.next_round()
+    _follow()
     if classroom.host_key() is None:
         for number in range(1, STEPS + 1):
             given = guess.given(key(number))
             if given:
                 classroom.predicted(number, given)
+
+
+def _follow() -> None:
+    """Go to the presenter's step, if they lead and have moved since."""
+    now = classroom.counts()
+    if now is None or now.lead is None or now.lead.page != "lesson" or classroom.host_key():
+        return
+    if st.session_state.get(_LED) != (classroom.room(), now.lead.number):
+        st.session_state[_LED] = (classroom.room(), now.lead.number)
+        asked = dict(now.lead.query).get("step", "1")
+        go(int(asked) if asked in "12345" and asked else 1)
+
+
+def behind() -> bool:
+    """Whether the presenter has moved on since this page was drawn."""
+    now = classroom.counts()
+    if now is None or now.lead is None or classroom.host_key():
+        return False
+    return st.session_state.get(_LED) != (classroom.room(), now.lead.number)
 
 
 def key(number: int) -> str:
@@ -59,7 +79,11 @@ def show(number: int) -> None:
 
 
 def shown(number: int) -> bool:
-    """Whether the answer of a step is shown; at once if the user skipped the guess."""
+    """Whether the answer of a step is shown: at once after a skipped guess, or when a presenter who leads shows it."""
+    if classroom.locked(number):
+        return False
+    if classroom.revealed(number):
+        return True
     return number in st.session_state.get(_SHOWN, ()) or guess.given(key(number)) == ""
 
 
@@ -89,6 +113,10 @@ def share(answers: Sequence[Sequence[str]]) -> None:
             st.query_params.pop(name, None)
         elif st.query_params.get(name) != value:
             st.query_params[name] = value
+    if classroom.leading():
+        classroom.lead("lesson", {"step": str(step())})
+        if shown(step()):
+            classroom.reveal(step())
 
 
 def _restore(answers: Sequence[Sequence[str]]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -16,6 +17,7 @@ from pages.parts.common import shell
 from pages.parts.common.public_noise import SENTENCE
 from pages.parts.lesson.figures import figures
 from pages.parts.lesson.steps import COINCIDENCE, NO_EPSILON, PAIRS, SHARES, _bin, steps
+from pages.parts.session import classroom
 from tests.pages.visit import ROOT, WAIT, said, visit
 
 
@@ -193,7 +195,10 @@ def test_the_presenter_sees_what_the_class_predicts(served):
     code = link(host, "room")
     students = [guess(visit("lesson", room=code.lower()), label) for label in ("nobody", "nobody", "more than half")]
     host.run()
-    assert "3 browsers joined" in said(host) and "3 predictions" in bars(host)
+    assert "3 browsers joined" in said(host) and "3 predictions so far" in said(host)
+    assert not bars(host), "not even on the projector, unless the presenter wants it"
+    host.toggle(key="hide_bars").set_value(False).run()
+    assert "3 predictions" in bars(host)
     assert "<td>nobody</td><td><i style='width:100%'></i></td><td>2</td>" in bars(host)
     assert "✓" not in bars(host), "the answer is not given away"
     assert "The bars appear with the answer" in said(students[0]) and not bars(students[0])
@@ -208,7 +213,7 @@ def test_a_page_that_is_loaded_anew_counts_nobody_twice(served):
     guess(visit("lesson", room=code), "nobody")
     visit("lesson", room=code, round="0", guesses="a----")
     host.run()
-    assert "1 prediction<" in bars(host) and "1 browser joined" in said(host)
+    assert "1 prediction so far" in said(host) and "1 browser joined" in said(host)
 
 
 def test_a_presenter_who_loads_the_page_anew_is_still_the_presenter(served):
@@ -225,12 +230,69 @@ def test_when_the_presenter_begins_again_everybody_does(served):
     host = press(visit("lesson"), "class-open")
     student = guess(visit("lesson", room=link(host, "room")), "nobody")
     press(host, "class-reset")
-    assert "0 predictions" in bars(host)
+    assert "0 predictions so far" in said(host)
     student.run()
     assert "You predicted" not in said(student) and "guesses" not in student.query_params
     guess(student, "more than half")
     host.run()
-    assert "1 prediction<" in bars(host)
+    assert "1 prediction so far" in said(host)
+
+
+def test_a_presenter_who_leads_takes_the_class_along_and_holds_the_answer_back(served):
+    host = press(visit("lesson"), "class-open")
+    student = guess(visit("lesson", room=link(host, "room")), "nobody")
+    host.toggle(key="class-lead").set_value(True).run()
+    assert not host.exception
+    student.run()
+    assert "The presenter will show the answer." in [one.value for one in student.caption]
+    assert "lesson-show" not in {button.key for button in student.button}
+    skipped = visit("lesson", room=link(host, "room"))
+    press(skipped, "lesson-1-show")
+    assert "Answer from these runs" not in said(skipped), "to skip the guess does not open the answer"
+
+    press(host, "lesson-1-show")
+    student.run()
+    assert "Answer from these runs" in said(student) and "You guessed “nobody”" in said(student)
+
+    press(host, "lesson-next")
+    student.run()
+    assert link(student, "step") == "2" and "2. " in student.header[0].value
+    press(student, "lesson-back")
+    student.run()
+    assert link(student, "step") == "1", "who looks back is not pulled away again"
+
+    host.toggle(key="class-lead").set_value(False).run()
+    guess(student, "Next")
+    guess(student, next(label for label in answers(student)))
+    assert "lesson-show" in {button.key for button in student.button}, "everyone goes their own way again"
+
+
+def test_a_countdown_runs_for_everyone(served):
+    host = press(visit("lesson"), "class-open")
+    student = guess(visit("lesson", room=link(host, "room")), "nobody")
+    assert "seconds left" not in said(host)
+    press(host, "timer-60")
+    student.run()
+    for app in (host, student):
+        assert any(re.search(r"\*\*(5\d|60) seconds left\*\*", one.value) for one in app.markdown)
+    assert "timer-60" not in {button.key for button in student.button}
+
+
+def test_only_the_presenter_leads(served):
+    code, key = classroom.classroom().open()
+    rooms = classroom.classroom()
+    rooms.lead(code, "playground", {"left": "gpt2-1"})
+    first = rooms.counts(code).lead
+    rooms.lead(code, "playground", {"left": "gpt2-1"})
+    assert rooms.counts(code).lead == first, "the same place is no move"
+    student = visit("lesson", room=code)
+    assert "class-lead" not in {toggle.key for toggle in student.toggle}
+    rooms.lead(code, "lesson", {"step": "<b>"})
+    assert rooms.counts(code).lead.number == first.number + 1
+    student.run()
+    assert not student.exception and link(student, "step") == "1"
+    rooms.release(code)
+    assert rooms.counts(code).lead is None
 
 
 def test_a_page_that_is_loaded_anew_after_the_class_began_again_begins_again_too(served):

@@ -20,7 +20,7 @@ from pages.parts.playground.leak_counts import attempts
 from pages.parts.playground.prompt_session import each_once
 from pages.parts.playground.side_by_side import Answer, Try
 from pages.parts.session import classroom, resources
-from pages.parts.session.classroom import Classroom, Tries
+from pages.parts.session.rooms import Classroom, Tries
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ import segno
 import streamlit as st
 
 from pages.parts.lesson import classroom_link
-from pages.parts.session.classroom import ALPHABET, MOST_KEYS, MOST_ROOMS, Classroom, Tries
+from pages.parts.session.rooms import ALPHABET, MOST_KEYS, MOST_ROOMS, Classroom, Tries
 
 STUDENTS = 30
 

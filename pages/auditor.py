@@ -1,0 +1,118 @@
+"""Be the auditor: guess which notes a model was trained on, alone or as a class, and see which ε that rules out."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from core.runs.run import Run
+from pages.parts.auditor import guesses, proof
+from pages.parts.common import chart_style, layout, phi_text, shell
+from pages.parts.pickers import run_picker
+from pages.parts.session import classroom, owner
+from pages.parts.session.rooms import Audited
+
+EVERY_SECONDS = 2.0
+
+shell.page(
+    "Be the auditor",
+    "Was this note in the training data? Guess, and see which ε the guesses rule out.",
+    icon=":material/gavel:",
+)
+
+
+def offered() -> list[Run]:
+    """Runs with scores of single notes, on hospitals of our own."""
+    runs = [run for run in owner.workspace().runs() if not run.figures_only and run.spec.corpus.imported is None]
+    return sorted(
+        (run for run in runs if not run.spec.is_base),
+        key=lambda run: (not run.shipped, run.spec.privacy.private, run.spec.model.kind != "gpt2"),
+    )
+
+
+def choose(runs: list[Run]) -> tuple[Run, bool]:
+    """The model and whether it helps: one's own choice, or the presenter's, which a class follows."""
+    now = classroom.counts()
+    if now is not None and not classroom.host_key():
+        known = {run.id: run for run in runs}
+        if now.audited is not None and now.audited.run_id in known:
+            run = known[now.audited.run_id]
+            st.markdown(f"**The class audits** {phi_text.literal(run_picker.label(run))}")
+            return run, now.audited.helped
+        return runs[0], False
+    run = run_picker.pick("Model", runs, run_picker.default_pair(runs)[0], key="run")
+    helped = st.toggle(
+        "The model helps", key="helped", help="Shows how familiar the model finds the note: the best simple attack."
+    )
+    classroom.choose(Audited(run.id, helped))
+    return run, helped
+
+
+def play(run: Run, *, helped: bool) -> None:
+    """The note at hand with two buttons, or a button that deals the next ones."""
+    card = guesses.next_card(run)
+    if card is None and guesses.used_up(run):
+        st.info("Every note of this model's deck has been dealt. Look at the proof, or choose another model.")
+        return
+    if card is None:
+        label = "Deal me notes" if not any(guesses.votes(run).values()) else f"Deal {guesses.HAND} more"
+        st.button(label, type="primary", icon=":material/style:", on_click=guesses.deal, args=(run,), key="deal")
+        return
+    left = guesses.left(run)
+    only = " Nobody else in the class gets them." if classroom.room() else ""
+    st.caption(f"{left} note{'s' * (left > 1)} left in your hand.{only}")
+    with st.container(border=True):
+        st.html(phi_text.text_html(card.text))
+        if helped:
+            st.progress(card.familiar, f"More familiar to the model than {card.familiar:.0%} of the notes here")
+    with st.container(horizontal=True):
+        for label, says in (("It was in the training data", True), ("It was not", False)):
+            st.button(
+                label,
+                key=f"guess-{says}",
+                type="primary" if says else "secondary",
+                on_click=guesses.guess,
+                args=(run, card, says),
+                kwargs={"helped": helped},
+            )
+
+
+def proved(run: Run) -> None:
+    """The bound so far; in a class it is redrawn every few seconds."""
+    st.fragment(_proved, run_every=EVERY_SECONDS if classroom.room() else None)(run)
+
+
+def _proved(run: Run) -> None:
+    now = classroom.counts()
+    if now is not None and now.round != classroom.joined_round():
+        classroom.next_round()
+        st.rerun(scope="app")  # the presenter has restarted the class
+    if now is not None and now.audited is not None and not classroom.host_key() and now.audited.run_id != run.id:
+        st.rerun(scope="app")  # the presenter has chosen another model
+    found = proof.series(guesses.votes(run))
+    if not found:
+        st.caption("The proof appears here with the first guess.")
+        return
+    chart_style.show(proof.chart(found), key="proof-chart", alt=" ".join(proof.sentences(found)))
+    for line in proof.sentences(found):
+        st.markdown(line)
+    st.caption(proof.promise(run))
+
+
+runs = offered()
+if not runs:
+    st.info("There is no trained model with scores yet. Train one first: a small one takes minutes.")
+    shell.link("train", "Train a model", icon=":material/model_training:")
+    st.stop()
+picture, knobs = layout.picture_and_knobs()
+with knobs:
+    run, helped = choose(runs)
+    if classroom.room():
+        st.markdown(f"**Class {classroom.room()}**")
+    else:
+        shell.link("lesson", "Audit as a class", icon=":material/groups:")
+with picture:
+    if not classroom.host_key():
+        play(run, helped=helped)
+    proved(run)
+    with st.expander("How is this computed?"):
+        st.markdown(proof.HOW)

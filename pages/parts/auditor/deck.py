@@ -1,0 +1,71 @@
+"""The notes that auditors guess about: each was put into the deck from members or from others by a fair coin."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from core.attacks.membership.scores import LOSS
+from core.runs.run import Run
+from pages.parts.session import owner, resources
+
+
+@dataclass(frozen=True)
+class Card:
+    """One note of the deck.
+
+    `member`: the model was trained on it. `familiar`: the share of the deck's other notes that the model finds less
+    likely than this one, token by token.
+    """
+
+    text: str
+    member: bool
+    familiar: float
+
+    @property
+    def machine(self) -> bool:
+        """The machine's guess: the half of the deck that the model finds likelier was in the training data."""
+        return self.familiar >= 0.5
+
+
+def cards(run: Run, salt: bytes) -> tuple[Card, ...]:
+    """The deck of a run in the order that `salt` gives, one note of each patient. Empty if the run keeps no scores."""
+    return _cards(run.id, salt, run)
+
+
+@resources.cached_object(max_entries=30, show_spinner=False)
+def _cards(run_id: str, salt: bytes, _run: Run) -> tuple[Card, ...]:
+    if _run.figures_only:
+        return ()
+    scores = _run.table("scores")
+    scores = scores[scores["attack"] == LOSS]
+    texts = owner.workspace().corpus(_run.spec.corpus).notes.set_index("note_id")["text"]
+    seed = int.from_bytes(hashlib.blake2b(run_id.encode(), key=salt, digest_size=8).digest())
+    chosen = drawn(scores, np.random.default_rng(seed))
+    ranks = chosen["score"].rank(method="average").to_numpy()
+    familiar = (ranks - 1) / max(1, len(chosen) - 1)
+    return tuple(
+        Card(texts[note], bool(member), float(share))
+        for note, member, share in zip(chosen["note_id"], chosen["member"], familiar, strict=True)
+    )
+
+
+def drawn(scores: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
+    """One note of each of as many patients as fair coins allow: the coin says from which side the next one comes.
+
+    It ends as soon as one side has no patient left, before the next coin. So every coin is fair, whatever came before.
+
+    Args:
+        scores: a row a note, with columns note_id, patient_id, member and score; members and held-out patients.
+        rng: the coins, the order of patients, and which of their notes is taken.
+    """
+    shuffled = scores.sample(frac=1.0, random_state=rng)
+    each = shuffled.drop_duplicates("patient_id")
+    sides = {member: list(each.index[each["member"] == member]) for member in (True, False)}
+    taken = []
+    while sides[True] and sides[False]:
+        taken.append(sides[bool(rng.integers(2))].pop())
+    return each.loc[taken]

@@ -1,0 +1,88 @@
+"""What the guesses prove: the bound on ε after every guess, as a chart and in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import plotly.graph_objects as go
+
+from core.common.formatting import proved_text
+from core.evaluation.guarantee.live_bound import live_epsilon
+from core.evaluation.wording import epsilon_text
+from core.runs.run import Run
+from pages.parts.common import chart_style
+from pages.parts.session.rooms import Vote
+
+LINES = {  # who guessed → colour and dash
+    "people alone": (chart_style.OKABE_ITO["blue"], "solid"),
+    "people with the model's help": (chart_style.RISK, "solid"),
+    "the machine, on the same notes": (chart_style.CONTROL, "dash"),
+}
+HOW = """
+For each note a fair coin decided whether it comes from a patient the model was trained on or from one it never saw; no
+patient comes twice. If the model were ε-DP for a patient, a guess could be right with probability at most
+*p* = e^ε/(1 + e^ε), whatever was guessed before. So many right guesses rule out a small ε.
+
+**The bound holds at every moment**, not only at the end: it is a test by betting (Waudby-Smith & Ramdas 2024; Steinke
+et al. 2023 for *p*). In 1,000 simulated classes that guess blindly and look after each of 200 guesses, about 30 prove
+anything at all; a usual 95 % test, looked at as often, would be wrong far more often. δ counts as 0.
+
+**The machine** sees nothing but the model: it calls the half of the notes that the model finds likelier members. The
+model's help is the same number, shown to you for the note at hand.
+
+The bound is about ε *per patient*, since all notes of a patient were in or out together. A model with a promise per
+note protects a patient with many notes less.
+"""
+
+
+def series(votes: Mapping[bool, Sequence[Vote]]) -> dict[str, list[bool]]:
+    """Whether each guess was right, in order, for everyone who has guessed."""
+    alone, helped = votes[False], votes[True]
+    every = {
+        "people alone": [vote.right for vote in alone],
+        "people with the model's help": [vote.right for vote in helped],
+        "the machine, on the same notes": [vote.machine for vote in (*alone, *helped)],
+    }
+    return {name: right for name, right in every.items() if right}
+
+
+def chart(found: dict[str, list[bool]]) -> go.Figure:
+    """The proved ε after every guess."""
+    figure = go.Figure()
+    for name, right in found.items():
+        colour, dash = LINES[name]
+        bounds = [0.0, *live_epsilon(right).tolist()]
+        figure.add_scatter(
+            x=list(range(len(bounds))),
+            y=bounds,
+            name=name,
+            mode="lines",
+            line={"color": colour, "width": 3, "dash": dash, "shape": "hv"},
+            hovertemplate="after %{x} guesses: ε ≥ %{y:.2f}<extra>" + name + "</extra>",
+        )
+    figure.update_layout(
+        margin={"t": 10, "b": 10, "l": 10, "r": 10},
+        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
+        dragmode=False,
+        height=300,
+    )
+    figure.update_xaxes(title="guesses", rangemode="tozero")
+    figure.update_yaxes(title="proved: ε at least", rangemode="tozero")
+    return figure
+
+
+def sentences(found: dict[str, list[bool]]) -> list[str]:
+    """For everyone who guessed: how many were right, and what that proves."""
+    told = []
+    for name, right in found.items():
+        bound = float(live_epsilon(right)[-1])
+        proves = f"**ε ≥ {proved_text(bound)}**" if bound > 0 else "nothing yet"
+        told.append(f"{name[0].upper()}{name[1:]}: **{sum(right):,} of {len(right):,}** right, which proves {proves}.")
+    return told
+
+
+def promise(run: Run) -> str:
+    """What the model promises, to compare with what was proved."""
+    if run.privacy is None:
+        return "This model promises nothing: there is no ε that a proof could contradict."
+    return f"This model promises ε = {epsilon_text(run.privacy.epsilon())} per {run.spec.privacy.unit}."

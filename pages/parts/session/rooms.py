@@ -1,0 +1,269 @@
+"""A class's counts: predictions at each step of the lesson, how often each model leaked, and the guesses of auditors.
+
+The presenter opens a room; everyone who opens its join link is in it. A room keeps only numbers (no names, prompts or
+texts) and, of each counted sample, a digest under the room's own key. It exists in this process only and is gone when
+the server stops. All sessions share one `Classroom`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import TypeVar
+
+ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"  # without 0, O, 1 and I, which are easily misread
+CODE_LETTERS = 5
+MOST_ROOMS = 50  # beyond this, the least recently used one is removed
+MOST_KEYS = 64  # different answers per step, or models, so that no session can fill the memory
+MOST_SAMPLES = 100_000  # per room; further ones are not counted
+MOST_VOTES = 5_000  # per model, with and without its help
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Tries:
+    """Samples that a model wrote, and how many have a direct identifier of a member, or of a held-out patient."""
+
+    samples: int = 0
+    leaks: int = 0
+    control: int = 0
+
+    def __add__(self, other: Tries) -> Tries:
+        return Tries(self.samples + other.samples, self.leaks + other.leaks, self.control + other.control)
+
+
+@dataclass(frozen=True)
+class Audited:
+    """What a class of auditors guesses about: a model, and whether it shows them how familiar a note is."""
+
+    run_id: str
+    helped: bool = False
+
+
+@dataclass(frozen=True)
+class Vote:
+    """One guess whether a note was in the training data: whether it was right, and whether the machine's was."""
+
+    right: bool
+    machine: bool
+
+
+@dataclass(frozen=True)
+class Lead:
+    """Where the presenter is, for those who follow: a page and its link's parameters. `number` grows with each move."""
+
+    number: int
+    page: str
+    query: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Counts:
+    """A room's counts at one moment: a copy that does not change later."""
+
+    round: int  # grows with every reset
+    joined: int  # browser sessions
+    predictions: dict[int, Counter[str]]  # step → answer → how many
+    tries: dict[str, Tries]  # run id → what it wrote for the whole class
+    audited: Audited | None = None  # as the presenter chose
+    votes: dict[Audited, tuple[Vote, ...]] = field(default_factory=dict)  # in their order
+    lead: Lead | None = None  # None: everyone goes their own way
+    revealed: frozenset[int] = frozenset()  # steps of the lesson whose answer the presenter has shown
+    ends: float | None = None  # when the countdown ends, `time.time()`
+
+
+@dataclass
+class _Room:
+    host: str
+    round: int = 0
+    joined: int = 0
+    predictions: dict[int, Counter[str]] = field(default_factory=dict)
+    tries: dict[str, Tries] = field(default_factory=dict)
+    seen: set[bytes] = field(default_factory=set)  # digests of the samples that were counted
+    audited: Audited | None = None
+    votes: dict[Audited, list[Vote]] = field(default_factory=dict)
+    dealt: Counter[str] = field(default_factory=Counter)  # run id → notes that were handed out
+    lead: Lead | None = None
+    moves: int = 0
+    revealed: set[int] = field(default_factory=set)
+    ends: float | None = None
+    salt: bytes = field(default_factory=lambda: secrets.token_bytes(16))
+
+
+class Classroom:
+    """Every room of this server. Each method may be called from any thread; an unknown code raises LookupError."""
+
+    def __init__(self) -> None:
+        self._rooms: OrderedDict[str, _Room] = OrderedDict()  # the most recently used one is last
+        self._lock = Lock()
+
+    def open(self) -> tuple[str, str]:
+        """Open an empty room. Returns its code, and the host's key, which allows resetting it."""
+        with self._lock:
+            code = _draw(CODE_LETTERS)
+            while code in self._rooms:
+                code = _draw(CODE_LETTERS)
+            self._rooms[code] = _Room(host=_draw(12))
+            if len(self._rooms) > MOST_ROOMS:
+                self._rooms.popitem(last=False)
+            return code, self._rooms[code].host
+
+    def __contains__(self, code: str) -> bool:
+        with self._lock:
+            return code in self._rooms
+
+    def join(self, code: str) -> int:
+        """Add a session; returns the room's round."""
+        return self._change(code, _joined)
+
+    def hosts(self, code: str, key: str) -> bool:
+        """Whether this is the key of the session that opened the room."""
+        with self._lock:
+            return code in self._rooms and secrets.compare_digest(self._rooms[code].host.encode(), key.encode())
+
+    def predict(self, code: str, step: int, answer: str) -> None:
+        """Count a prediction. `answer` is one of the app's own; a 65th different one is not counted."""
+        self._change(code, lambda room: _count(room, step, answer))
+
+    def add_tries(self, code: str, run_id: str, tries: Tries) -> None:
+        """Count a model's samples. Samples of a 65th model are not counted."""
+        self._change(code, lambda room: _add(room, run_id, tries))
+
+    def unseen(self, code: str, samples: Sequence[object]) -> list[bool]:
+        """Whether each sample is new to the room. Afterwards all of them are known.
+
+        The same model, prompt, seed and sampling give the same text in every browser, which is no further trial.
+
+        Args:
+            code: The room's code.
+            samples: What determines each sample's text; anything with a `repr`.
+        """
+        return self._change(code, lambda room: [_is_new(room, sample) for sample in samples])
+
+    def lead(self, code: str, page: str, query: Mapping[str, str]) -> None:
+        """The presenter leads and is on this page. The same place again is no move."""
+        self._change(code, lambda room: _moved(room, page, tuple(sorted(query.items()))))
+
+    def release(self, code: str) -> None:
+        """The presenter no longer leads: everyone goes their own way, and sees answers when they like."""
+        self._change(code, lambda room: setattr(room, "lead", None))
+
+    def reveal(self, code: str, step: int) -> None:
+        """The presenter shows the answer of a step."""
+        self._change(code, lambda room: room.revealed.add(step))
+
+    def count_down(self, code: str, seconds: float | None) -> None:
+        """Start a countdown; None ends it."""
+        ends = None if seconds is None else time.time() + seconds
+        self._change(code, lambda room: setattr(room, "ends", ends))
+
+    def choose(self, code: str, audited: Audited) -> None:
+        """Let the class of auditors guess about this."""
+        self._change(code, lambda room: setattr(room, "audited", audited))
+
+    def deal(self, code: str, run_id: str, number: int) -> tuple[bytes, range]:
+        """Hand out the next notes of a model's deck, each once: what their order follows from, and their places."""
+        return self._change(code, lambda room: _dealt(room, run_id, number))
+
+    def vote(self, code: str, audited: Audited, vote: Vote) -> None:
+        """Count one guess; those beyond MOST_VOTES, or about a 65th model, are not counted."""
+        self._change(code, lambda room: _voted(room, audited, vote))
+
+    def reset(self, code: str) -> int:
+        """Clear all counts except the number of sessions; returns the new round."""
+        return self._change(code, _emptied)
+
+    def counts(self, code: str) -> Counts:
+        """The room's counts now."""
+        return self._change(code, _copied)
+
+    def _change(self, code: str, change: Callable[[_Room], Result]) -> Result:
+        with self._lock:
+            if code not in self._rooms:
+                raise LookupError("this class has ended: its room no longer exists")
+            self._rooms.move_to_end(code)
+            return change(self._rooms[code])
+
+
+def _draw(letters: int) -> str:
+    return "".join(secrets.choice(ALPHABET) for _ in range(letters))
+
+
+def _joined(room: _Room) -> int:
+    room.joined += 1
+    return room.round
+
+
+def _count(room: _Room, step: int, answer: str) -> None:
+    if step not in room.predictions and len(room.predictions) >= MOST_KEYS:
+        return
+    counted = room.predictions.setdefault(step, Counter())
+    if answer in counted or len(counted) < MOST_KEYS:
+        counted[answer] += 1
+
+
+def _add(room: _Room, run_id: str, tries: Tries) -> None:
+    if run_id in room.tries or len(room.tries) < MOST_KEYS:
+        room.tries[run_id] = room.tries.get(run_id, Tries()) + tries
+
+
+def _is_new(room: _Room, sample: object) -> bool:
+    digest = hashlib.blake2b(repr(sample).encode(), key=room.salt, digest_size=16).digest()
+    if digest in room.seen or len(room.seen) >= MOST_SAMPLES:
+        return False
+    room.seen.add(digest)
+    return True
+
+
+def _moved(room: _Room, page: str, query: tuple[tuple[str, str], ...]) -> None:
+    if room.lead is None or (room.lead.page, room.lead.query) != (page, query):
+        room.moves += 1
+        room.lead = Lead(room.moves, page, query)
+
+
+def _dealt(room: _Room, run_id: str, number: int) -> tuple[bytes, range]:
+    first = room.dealt[run_id]
+    if run_id in room.dealt or len(room.dealt) < MOST_KEYS:
+        room.dealt[run_id] = first + number
+    return room.salt, range(first, first + number)
+
+
+def _voted(room: _Room, audited: Audited, vote: Vote) -> None:
+    if audited in room.votes or len(room.votes) < MOST_KEYS:
+        votes = room.votes.setdefault(audited, [])
+        if len(votes) < MOST_VOTES:
+            votes.append(vote)
+
+
+def _emptied(room: _Room) -> int:
+    room.round += 1
+    room.votes.clear()
+    room.revealed.clear()
+    room.ends = None
+    room.dealt.clear()
+    room.salt = secrets.token_bytes(16)  # a new class gets new notes
+    room.seen.clear()
+    room.predictions.clear()
+    room.tries.clear()
+    return room.round
+
+
+def _copied(room: _Room) -> Counts:
+    predictions = {step: Counter(answers) for step, answers in room.predictions.items()}
+    votes = {audited: tuple(cast) for audited, cast in room.votes.items()}
+    return Counts(
+        round=room.round,
+        joined=room.joined,
+        predictions=predictions,
+        tries=dict(room.tries),
+        audited=room.audited,
+        votes=votes,
+        lead=room.lead,
+        revealed=frozenset(room.revealed),
+        ends=room.ends,
+    )

@@ -1,0 +1,136 @@
+"""Be the auditor: fair decks, guesses that count once, and a class that follows its presenter."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from core.evaluation.guarantee.live_bound import live_epsilon
+from core.runs.store import Workspace
+from pages.parts.auditor import deck, proof
+from pages.parts.session import classroom
+from pages.parts.session.rooms import Audited, Classroom, Vote
+from tests.pages.visit import said, visit
+
+
+def scores(members: int, others: int, notes: int = 3) -> pd.DataFrame:
+    rows = [
+        (f"n{patient}-{note}", f"p{patient}", patient < members, float(patient + note))
+        for patient in range(members + others)
+        for note in range(notes)
+    ]
+    return pd.DataFrame(rows, columns=["note_id", "patient_id", "member", "score"])
+
+
+def test_every_card_of_a_deck_is_the_toss_of_a_fair_coin():
+    """Whatever came before: also after three members, and at the end of a deck that ran out of held-out patients."""
+    drawn = [deck.drawn(scores(30, 12), np.random.default_rng(seed)) for seed in range(3_000)]
+    for one in drawn[:200]:
+        assert one["patient_id"].is_unique
+        assert (one["member"].sum() == 30) != ((~one["member"]).sum() == 12), "it ends when one side has run out"
+    members = [one["member"].to_numpy() for one in drawn]
+    assert np.mean([one[0] for one in members]) == pytest.approx(0.5, abs=0.03)
+    after_three = [one[3] for one in members if len(one) > 3 and one[:3].all()]
+    assert np.mean(after_three) == pytest.approx(0.5, abs=0.08)
+    tenth = [one[9] for one in members if len(one) > 9]
+    assert np.mean(tenth) == pytest.approx(0.5, abs=0.03)
+
+
+def test_a_class_that_guesses_blindly_about_real_decks_rarely_proves_anything():
+    rng = np.random.default_rng(1)
+    false = 0
+    for seed in range(400):
+        truth = deck.drawn(scores(90, 40), np.random.default_rng(seed))["member"].to_numpy()
+        false += live_epsilon(truth == rng.integers(0, 2, len(truth)))[-1] > 0
+    assert false / 400 <= 0.05
+
+
+def test_notes_are_dealt_once_in_a_room_and_anew_after_a_restart():
+    rooms = Classroom()
+    code, _ = rooms.open()
+    salt, first = rooms.deal(code, "gpt2-1", 6)
+    same, second = rooms.deal(code, "gpt2-1", 6)
+    assert same == salt and set(first).isdisjoint(second)
+    assert rooms.deal(code, "gpt2-2", 6)[1] == range(6), "another model has another deck"
+    audited = Audited("gpt2-1", helped=True)
+    rooms.choose(code, audited)
+    rooms.vote(code, audited, Vote(right=True, machine=False))
+    assert rooms.counts(code).votes == {audited: (Vote(True, False),)} and rooms.counts(code).audited == audited
+    rooms.reset(code)
+    assert rooms.counts(code).votes == {} and rooms.deal(code, "gpt2-1", 6)[0] != salt
+
+
+def test_cards_hold_the_models_own_scores(data, smoke_specs):
+    run = Workspace(data, shared=()).run(smoke_specs["plain"].run_id)
+    found = deck.cards(run, b"salt")
+    assert len(found) >= 8 and found == deck.cards(run, b"salt") != deck.cards(run, b"other")
+    notes = Workspace(data, shared=()).corpus(run.spec.corpus).notes.set_index("text")["split"]
+    table = run.table("scores")
+    table = table[table["attack"] == "loss"].set_index("note_id")["score"]
+    assert all(card.member == (notes[card.text] == "member") for card in found)
+    by_text = Workspace(data, shared=()).corpus(run.spec.corpus).notes.set_index("text")["note_id"]
+    own = [table[by_text[card.text]] for card in found]
+    assert np.argsort(own).tolist() == np.argsort([card.familiar for card in found]).tolist()
+    assert min(card.familiar for card in found) == 0 and max(card.familiar for card in found) == 1
+
+
+def test_guesses_are_counted_and_told_with_the_machines(data, smoke_specs):
+    app = visit("auditor", run=smoke_specs["plain"].run_id)
+    app.button(key="deal").click().run()
+    for says in (True, False, True):
+        app.button(key=f"guess-{says}").click().run()
+        assert not app.exception
+    assert "right, which proves nothing yet" in said(app) and "of 3** right" in said(app)
+    assert "People alone" in said(app) and "The machine, on the same notes" in said(app)
+    assert "This model promises nothing" in "".join(one.value for one in app.caption)
+    app.toggle(key="helped").set_value(True).run()
+    app.button(key="guess-True").click().run()
+    assert "People with the model's help: **" in said(app) and "of 1** right" in said(app)
+    assert len(app.get("plotly_chart")) == 1
+
+
+def test_a_class_follows_its_presenter_and_shares_its_count(data, smoke_specs):
+    code, key = classroom.classroom().open()
+    host = visit("auditor", room=code, host=key, run=smoke_specs["dp"].run_id)
+    assert "deal" not in {button.key for button in host.button}, "the presenter does not guess"
+    student = visit("auditor", room=code)
+    assert "**The class audits** GPT\\-2 · ε = 8 per note" in said(student)
+    assert "pick_run" not in {box.key for box in student.selectbox}
+    student.button(key="deal").click().run()
+    student.button(key="guess-True").click().run()
+    other = visit("auditor", room=code)
+    assert "of 1** right" in said(other), "one count for the class"
+    now = classroom.classroom().counts(code)
+    assert [len(votes) for votes in now.votes.values()] == [1]
+    host.run()
+    assert "of 1** right" in said(host) and "This model promises ε = 8 per note" in "".join(
+        one.value for one in host.caption
+    )
+
+
+def test_the_chart_shows_the_bound_after_each_guess():
+    votes = [Vote(True, True)] * 30
+    found = proof.series({False: votes, True: []})
+    assert list(found) == ["people alone", "the machine, on the same notes"]
+    line = proof.chart(found).data[0]
+    assert list(line.x) == list(range(31)) and line.y[0] == 0
+    assert line.y[1:] == pytest.approx(live_epsilon([True] * 30))
+    assert "30 of 30** right, which proves **ε ≥ 1.83**" in proof.sentences(found)[0]
+
+
+def test_without_runs_it_says_what_to_do(monkeypatch, tmp_path):
+    monkeypatch.setenv("PHILAB_DATA", str(tmp_path))
+    assert "no trained model with scores" in visit("auditor").info[0].value
+
+
+def test_a_deck_that_is_used_up_says_so(data, smoke_specs):
+    app = visit("auditor", run=smoke_specs["plain"].run_id)
+    for _ in range(40):
+        keys = {button.key for button in app.button}
+        key = "guess-True" if "guess-True" in keys else "deal" if "deal" in keys else None
+        if key is None:
+            break
+        app.button(key=key).click().run()
+        assert not app.exception
+    assert "Every note of this model's deck has been dealt" in app.info[0].value
