@@ -92,40 +92,44 @@ IN_OR_OUT = {"patient": "whether a patient was in the data", "note": "whether on
 
 
 def odds_sentence(epsilon: float, delta: float = 0.0, unit: Literal["note", "patient"] = "patient") -> str:
-    """What (ε, δ) promises, as attackers out of 100 (or out of more, if rounding up would make all 100 right)."""
+    """What (ε, δ) promises, as attackers out of 100, on average."""
     if math.isinf(epsilon):
         return f"Trained without privacy: nothing limits how many attackers correctly guess {IN_OR_OUT[unit]}."
-    right, of = right_of(most_right_guesses(epsilon, delta))
-    if right < of:
-        return guesses_sentence(right, of, unit)
+    right = right_of_100(most_right_guesses(epsilon, delta))
+    if right != ALL_RIGHT:
+        return guesses_sentence(right, unit)
     return (
         f"The promise is empty in practice: of a million attackers who guess {IN_OR_OUT[unit]}, on average all but one "
         "may be right if in and out are equally likely beforehand."
     )
 
 
-def guesses_sentence(right: int, of: int, unit: Literal["note", "patient"]) -> str:
-    """A bound on the chance of a right guess, as a number of attackers: on average, and for equal odds of in and out.
+def guesses_sentence(right: str, unit: Literal["note", "patient"]) -> str:
+    """A bound on the chance of a right guess, as attackers of 100: on average, and for equal odds of in and out.
 
     In one particular group more attackers may be right by luck. More may also be right if the odds beforehand were not
     equal: someone who knows for certain that a person was in the data is always right.
     """
     return (
-        f"Of {of:,} attackers who see every step of the training and guess {IN_OR_OUT[unit]}, on average at most "
-        f"{right:,} are right, if in and out were equally likely beforehand ({of // 2:,} by tossing a coin)."
+        f"Of 100 attackers who see every step of the training and guess {IN_OR_OUT[unit]}, on average at most "
+        f"{right} are right, if in and out were equally likely beforehand (50 by tossing a coin)."
     )
 
 
-def right_of(chance: float) -> tuple[int, int]:
-    """(right, attackers): the most that are right, in the smallest group from 100 on in which not all are.
+ALL_RIGHT = "100"
 
-    Rounded up. If even all of a million attackers are right after rounding, this is (1,000,000, 1,000,000).
+
+def right_of_100(chance: float) -> str:
+    """How many of 100 are right on average at most, with as few decimals as keep it below 100: `74`, `99.97`.
+
+    Rounded up. If even four decimals do not help, this is ALL_RIGHT. The denominator is always the same, so that
+    limits at different ε can be compared at a glance.
     """
-    for crowd in (100, 1_000, 10_000, 100_000, 1_000_000):
-        right = math.ceil(crowd * chance - 1e-9)
-        if right < crowd:
-            break
-    return right, crowd
+    for decimals in range(5):
+        right = math.ceil(100 * 10**decimals * chance - 1e-9)
+        if right < 100 * 10**decimals:
+            return f"{right / 10**decimals:.{decimals}f}"
+    return ALL_RIGHT
 
 
 def percent_up(limit: float) -> str:

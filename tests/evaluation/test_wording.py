@@ -56,7 +56,7 @@ def test_odds_in_words():
         "at most 74 are right, if in and out were equally likely beforehand (50 by tossing a coin)."
     )
     assert "one particular note was in the data, on average at most 74" in odds_sentence(1.0, unit="note")
-    assert "Of 10,000 attackers" in odds_sentence(8.0, 1e-5) and "at most 9,997" in odds_sentence(8.0, 1e-5)
+    assert "Of 100 attackers" in odds_sentence(8.0, 1e-5) and "at most 99.97 are right" in odds_sentence(8.0, 1e-5)
     assert "empty in practice" in odds_sentence(40.0)
     assert "nothing limits" in odds_sentence(math.inf)
 
@@ -66,8 +66,8 @@ def test_odds_in_words():
 def test_odds_never_promise_more_than_the_guarantee(epsilon, delta):
     sentence = odds_sentence(epsilon, delta)
     if "at most" in sentence:
-        crowd, right = (int(n.replace(",", "")) for n in re.search(r"Of ([\d,]+) .* most ([\d,]+)", sentence).groups())
-        assert right / crowd >= most_right_guesses(epsilon, delta) - 1e-9 and right < crowd
+        right = float(re.search(r"Of 100 .* most ([\d.]+) are", sentence)[1])
+        assert right / 100 >= most_right_guesses(epsilon, delta) - 1e-9 and right < 100
 
 
 def test_verdict_needs_intervals_that_do_not_touch():

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from core.common.formatting import delta_text, promised_text
-from core.evaluation.wording import IN_OR_OUT, guesses_sentence, most_right_guesses, percent, right_of
+from core.evaluation.wording import ALL_RIGHT, IN_OR_OUT, guesses_sentence, most_right_guesses, percent, right_of_100
 from core.spec import Unit
 from core.training.accounting.composition import advantage
 from core.training.accounting.gaussian import group_epsilon
@@ -37,12 +37,12 @@ def mechanism_accuracy(mechanisms: Sequence[Mechanism]) -> float:
 
 def mechanism_sentence(mechanisms: Sequence[Mechanism], unit: Unit) -> str:
     """`mechanism_accuracy` as attackers out of 100."""
-    right, of = right_of(mechanism_accuracy(mechanisms))
-    if right == of:
+    right = right_of_100(mechanism_accuracy(mechanisms))
+    if right == ALL_RIGHT:
         return (
             f"By this run's exact accounting no bound could be computed on how many correctly guess {IN_OR_OUT[unit]}."
         )
-    return f"By this run's exact accounting: {guesses_sentence(right, of, unit)}"
+    return f"By this run's exact accounting: {guesses_sentence(right, unit)}"
 
 
 def belief(prior: float, epsilon: float, delta: float = 0.0) -> float:
@@ -100,8 +100,8 @@ def _promise_for(mechanism: Mechanism, notes: int) -> str:
     epsilon = mechanism.patient_epsilon(notes)
     if math.isinf(epsilon):
         return "is promised nothing"
-    right, of = right_of(most_right_guesses(epsilon, mechanism.delta))
-    return f"gets ε = {promised_text(epsilon)}{', empty in practice' if right == of else ''}"
+    empty = right_of_100(most_right_guesses(epsilon, mechanism.delta)) == ALL_RIGHT
+    return f"gets ε = {promised_text(epsilon)}{', empty in practice' if empty else ''}"
 
 
 def group_sentence(mechanism: Mechanism, notes: int) -> str:
@@ -109,13 +109,13 @@ def group_sentence(mechanism: Mechanism, notes: int) -> str:
     if math.isinf(mechanism.epsilon()):
         return f"Nothing is promised for one note, and nothing for a patient with {notes:,} of them."
     epsilon, delta = mechanism.patient_epsilon(notes), mechanism.delta
-    right, of = right_of(most_right_guesses(epsilon, delta))
-    if math.isinf(epsilon) or right == of:
+    right = right_of_100(most_right_guesses(epsilon, delta))
+    if math.isinf(epsilon) or right == ALL_RIGHT:
         at = f"ε = {promised_text(epsilon)} at the same δ" if math.isfinite(epsilon) else "no finite ε"
         return f"For a patient with {notes:,} notes this means {at}: in practice nothing is promised to them."
     return (
         f"For a patient with {notes:,} notes this means ε = {promised_text(epsilon)} at the same δ = "
-        f"{delta_text(delta)}: on average at most {right:,} of {of:,} attackers are right about them, if in and out "
+        f"{delta_text(delta)}: on average at most {right} of 100 attackers are right about them, if in and out "
         "were equally likely beforehand."
     )
 

@@ -363,8 +363,8 @@ def _costs(figures: Figures) -> pd.DataFrame:
     perplexity = perplexity_name(figures)
     for epsilon in (*figures.epsilons, math.inf):
         names, auc, cost = (figures.measured(metric, epsilon=epsilon) for metric in (NAMES, AUC, PERPLEXITY))
-        right, of = wording.right_of(wording.most_right_guesses(epsilon, privacy.delta))
-        limit = "no limit" if math.isinf(epsilon) or right == of else f"{right:,} of {of:,}"
+        right = wording.right_of_100(wording.most_right_guesses(epsilon, privacy.delta))
+        limit = "no limit" if math.isinf(epsilon) or right == wording.ALL_RIGHT else f"{right} of 100"
         rows.append(
             (
                 epsilon_text(epsilon, figures),

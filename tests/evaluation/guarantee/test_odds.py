@@ -16,7 +16,7 @@ from core.evaluation.guarantee.odds import (
     odds_table,
     patients_sentence,
 )
-from core.evaluation.wording import most_right_guesses, right_of
+from core.evaluation.wording import most_right_guesses, right_of_100
 from core.training.accounting.mechanism import Mechanism
 from core.training.accounting.tradeoff import tradeoff
 
@@ -33,10 +33,10 @@ def gaussian(sigma: float) -> Mechanism:
 
 @pytest.mark.parametrize(
     ("chance", "known"),
-    [(0.5, (50, 100)), (0.731, (74, 100)), (0.75, (75, 100)), (0.9941, (995, 1_000)), (1.0, (1_000_000, 1_000_000))],
+    [(0.5, "50"), (0.731, "74"), (0.75, "75"), (0.9941, "99.5"), (0.99966, "99.97"), (1 - 1e-9, "100"), (1.0, "100")],
 )
-def test_attackers_are_rounded_up_in_a_crowd_where_not_all_are_right(chance, known):
-    assert right_of(chance) == known
+def test_attackers_of_100_are_rounded_up_to_a_number_below_100(chance, known):
+    assert right_of_100(chance) == known
 
 
 def test_a_belief_by_hand():
