@@ -71,12 +71,12 @@ with left:
     with button.container():
         asked = spec is not None and monitor.train_button(spec)
 with right:
-    st.subheader("Before training")
+    st.header("Before training")
     if corpus is not None and spec is not None and before_training(corpus, spec) and asked and monitor.submit(spec):
         with button:  # without a rerun the message appears sooner
             monitor.in_progress()
-    st.subheader("While training")
+    st.header("While training")
     monitor.watch()
-st.subheader("Training queue")
+st.header("Training queue")
 monitor.queue()
 monitor.engine().warm()

@@ -72,7 +72,7 @@ def read_first(chosen: dict[str, Run]) -> None:
     tables = {name: table for name, table in tables.items() if len(table)}
     if not tables:
         return
-    st.subheader("Which texts are most suspicious?", anchor=False)
+    st.header("Which texts are most suspicious?", anchor=False)
     for name, table in tables.items():
         st.markdown(f"**{name}**: {ranked_sentence(table)} {greedy_sentence(chosen[name])}")
     data_table(together(tables), name="extraction-recall", label="Recall at 0, 10 and 100 errors")
@@ -143,7 +143,7 @@ def words_view(chosen: dict[str, Run], knobs: DeltaGenerator) -> None:
 
 def read_notes(chosen: dict[str, Run]) -> None:
     """One note with the repeated part highlighted, longest first."""
-    st.subheader("Read the repeated notes")
+    st.header("Read the repeated notes")
     left, middle, right = st.columns([2, 2, 1], vertical_alignment="bottom")
     name = left.selectbox("Model", list(chosen), key="words-model")
     split = middle.segmented_control(
@@ -180,7 +180,7 @@ def predictors(chosen: dict[str, Run]) -> None:
     tables = {name: table[table["half"] == "judged"] for name, table in tables.items() if not table.empty}
     if not tables:
         return
-    st.subheader("What do memorised notes have in common?")
+    st.header("What do memorised notes have in common?")
     st.markdown(
         "A simple rule from each feature, fitted on half of the patients and tested on the others. It helps only if "
         "its precision exceeds the share of all notes that are memorised."

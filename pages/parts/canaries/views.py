@@ -171,7 +171,7 @@ def guarantee_view(chosen: dict[str, Run], knobs: DeltaGenerator) -> None:
         f"times, so it proves ε ≥ {proved:.2f}, at 95\u00a0% confidence.",
     )
     for number, (name, run) in enumerate(chosen.items()):
-        st.subheader(name)
+        st.header(name)
         table = of_run(bounds_table, run)
         sentences.bound_sentences(table, run.spec.privacy.unit)
         if not table.empty:

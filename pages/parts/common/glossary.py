@@ -63,7 +63,7 @@ def browse() -> None:
     if not found:
         st.info("No entry matches this search.", icon=":material/search_off:")
     for group, members in groupby(found, key=lambda term: term.group):
-        st.subheader(group)
+        st.header(group)
         st.markdown(_listed(list(members), sources=True))
     st.caption("Each source is a chapter of docs/methods/ with its section, which gives the formulas.")
 

@@ -32,7 +32,7 @@ def show(ledger: Ledger, runs: Sequence[Run], entered: set[str], *, delta: float
         delta: The δ of the totals.
         budget: The ε that must not be exceeded.
     """
-    st.subheader("Release a model")
+    st.header("Release a model")
     st.markdown(
         "Record here that a model was, or will be, given to someone. **This cannot be undone**: a model that was "
         "released cannot be taken back. The ledger only grows."

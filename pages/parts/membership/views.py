@@ -202,7 +202,7 @@ def _movable(judged: Units, own: float, level: str, key: str) -> None:
     start = float(np.clip(own, low, high))
     threshold = st.slider("Threshold", low - step, high + step, start, step=step, key=f"threshold-{key}", format="%.4g")
     found = caught(judged, threshold)
-    st.markdown(f"### {_sentence(found, level)}")
+    st.markdown(f"## {_sentence(found, level)}")
     st.markdown(_leakage(found) + _population(judged))
     alt = (
         f"Histogram of the scores of {found.of_members} members and {found.of_others} others. {_sentence(found, level)}"

@@ -45,7 +45,7 @@ def card(choice: Choice, runs: Sequence[Run]) -> None:
             _in_this_session(choice.run, asked)
             _notes(choice, asked)
         return
-    st.subheader(f"Patient {literal(found['patient_id'])}, {SPLITS[found['split']]}")
+    st.header(f"Patient {literal(found['patient_id'])}, {SPLITS[found['split']]}")
     _figures(choice, found)
     left, right = st.columns(2)
     with left:
@@ -147,7 +147,7 @@ def _in_this_session(run: Run, patient_id: str) -> None:
     if not written:
         return
     st.markdown(
-        f"#### In this session the model wrote about this patient: {len(written)} text{'s' * (len(written) != 1)}"
+        f"### In this session the model wrote about this patient: {len(written)} text{'s' * (len(written) != 1)}"
     )
     for prompt, sample in written[:TEXTS]:
         st.html(leaks_html(sample.texts[0], sample.spans[0], prompt=prompt))
@@ -162,7 +162,7 @@ def _leaks(choice: Choice, patient_id: str, found: dict) -> None:
         patient_id, data.hits(choice.run), data.hits(choice.run).with_name("generations.parquet")
     )
     st.markdown(
-        f"#### In the audit the model wrote about this patient: {found['texts']} text{'s' * (found['texts'] != 1)}"
+        f"### In the audit the model wrote about this patient: {found['texts']} text{'s' * (found['texts'] != 1)}"
     )
     texts = [list(group) for _, group in groupby(rows.itertuples(), key=attrgetter("generation_id"))]
     for group in texts[:TEXTS]:
@@ -201,7 +201,7 @@ def _under_dp(choice: Choice, patient_id: str, runs: Sequence[Run]) -> None:
                 )
             )
     columns = ["model", "score percentile", "called a member", "texts with a leak", "extracted", "run"]
-    st.markdown(f"#### How ε changes the result for this patient (attack “{choice.attack}”)")
+    st.markdown(f"### How ε changes the result for this patient (attack “{choice.attack}”)")
     table = pd.DataFrame(rows, columns=columns)
     st.dataframe(
         table,
@@ -226,7 +226,7 @@ def _under_dp(choice: Choice, patient_id: str, runs: Sequence[Run]) -> None:
 def _notes(choice: Choice, patient_id: str) -> None:
     notes = data.tables(choice.run).notes_of(patient_id)
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
-        st.markdown(f"#### {len(notes)} note{'s' * (len(notes) != 1)}", width="content")
+        st.markdown(f"### {len(notes)} note{'s' * (len(notes) != 1)}", width="content")
         heat = st.toggle(
             "Heat map: how training changed each word's likelihood",
             key="heat",

@@ -34,7 +34,7 @@ def choose(runs: Sequence[Run]) -> tuple[Choice, str]:
         levels: list[Level] = ["patient", "admission"]
         level = st.segmented_control("Evaluate per", levels, default="patient", required=True, key="judge", **keep)
         beside = st.segmented_control("Compare", list(BESIDE), default=BESIDE[0], required=True, key="beside", **keep)
-        st.subheader("Only patients with")
+        st.header("Only patients with")
         filters = _filters()
     return Choice(run, attack, level, filters), beside
 

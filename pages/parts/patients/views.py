@@ -75,7 +75,7 @@ def buckets_view(choice: Choice, beside: str, runs: Sequence[Run]) -> int | None
 def _answer(choice: Choice) -> None:
     """The answer in a heading, with its figures below."""
     found = data.trends(choice)[choice.attack]
-    st.markdown(f"### {headline(choice.attack, found)}")
+    st.markdown(f"## {headline(choice.attack, found)}")
     at_patient = " The test is per patient, even if the chart shows admissions." if choice.level == "admission" else ""
     st.caption(f"{figures_sentence(found)}{at_patient}")
 

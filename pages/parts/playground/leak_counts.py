@@ -47,7 +47,7 @@ def counts(answers: Sequence[Answer], run: Run) -> None:
         titles = ("samples with a leak", "share (95\u00a0% interval)", f"controls, scaled to {members:,} patients")
         head = "".join(f"<th>{title}</th>" for title in titles)
         body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
-        st.html(f'<table class="tally"><tr><th></th>{head}</tr>{body}</table>')
+        st.html(f'<table class="tally"><tr><td></td>{head}</tr>{body}</table>')
 
 
 def attempts(answers: Sequence[Answer], splits: pd.Series) -> dict[str, MetricRow]:

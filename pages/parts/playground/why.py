@@ -157,7 +157,7 @@ def chances_html(text: str, judged: Sequence[Judged], start: int, end: int) -> s
         if [(view.start, view.end) for view in views] == cut:
             cells = "".join(_cell(view.log_p) for view in views)
         rows.append(f"<tr><th>{html.escape(one.name)}</th>{cells}{_cell(log_chance(one.views, start, end))}</tr>")
-    table = f'<table class="chances"><tr><th></th>{head}<th>together</th></tr>{"".join(rows)}</table>'
+    table = f'<table class="chances"><tr><td></td>{head}<th>together</th></tr>{"".join(rows)}</table>'
     return f'<div class="scrolled">{table}</div>'
 
 

@@ -30,7 +30,7 @@ def draw(card: Card, figures: pd.DataFrame, run: Run) -> None:
     """One card."""
     name = card.probe.replace(" ", "-")
     with st.container(border=True):
-        st.subheader(card.question, anchor=False)
+        st.header(card.question, anchor=False)
         answer = guess.first("What do you think?", GUESSES, key=f"{name}-{run.id}", stays=False)
         if answer is None:
             return

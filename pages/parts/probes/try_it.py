@@ -30,7 +30,7 @@ def box(run: Run) -> None:
     members = corpus.patients[corpus.patients["split"] == "member"]
     example = members.iloc[0]
     cohort = run.spec.corpus.digest()  # in the keys, so that another cohort's member does not stay in the form
-    st.subheader("Try a name and a disease", anchor=False)
+    st.header("Try a name and a disease", anchor=False)
     with st.form("try", border=True):
         left, middle, right = st.columns([3, 1, 1])
         name = left.text_input("Name", _known(example["full_name"], ""), max_chars=80, key=f"try-name-{cohort}")

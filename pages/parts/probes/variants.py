@@ -33,7 +33,7 @@ def section(run: Run, runs: Sequence[Run]) -> None:
     }
     if len(figures) < 2:
         return
-    st.subheader("The same training on other variants of the notes", anchor=False)
+    st.header("The same training on other variants of the notes", anchor=False)
     st.markdown(
         "In *name insertion*, every note names its patient. In *template only*, a note is just “Mr. First Last is a 63 "
         "yo patient with …”, which links names to diseases as closely as possible."

@@ -148,7 +148,7 @@ def _verdict(made: Report) -> None:
     names = made.facts["names"]
     for one, column in zip(made.facts["verdict"], st.columns(min(len(names), 3)) * 2, strict=False):
         with column.container(border=True):
-            st.markdown(f"#### {names[one['run']]}")
+            st.markdown(f"## {names[one['run']]}")
             st.caption(one["run"])
             for sentence in one["sentences"]:
                 st.markdown(sentence)

@@ -29,7 +29,7 @@ def show(sweep: Sweep, found: Sequence[Sweep], epsilon: float) -> None:
     sizes = other_sizes(sweep, found)
     if len(sizes) < 2:
         return
-    st.subheader("What do more patients buy?", anchor=False)
+    st.header("What do more patients buy?", anchor=False)
     runs = tuple((notes, curve_runs(one)) for notes, one in sizes.items())
     reached = _reached(str(owner.workspace().root), runs)
     said = sentences(reached)

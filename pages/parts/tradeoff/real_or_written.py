@@ -85,7 +85,7 @@ def _answer(run_id: str, seed: int, number: int, right: bool) -> None:
 
 def _result(drawn: list[Pair], answers: list[bool], model: str) -> None:
     found = readers_test.score(sum(answers), len(answers))
-    st.subheader(f"You found the model's text in {found.right} of {found.of} pairs", anchor=False)
+    st.header(f"You found the model's text in {found.right} of {found.of} pairs", anchor=False)
     st.markdown(
         f"{percent(found.share)} right ({interval_text(found.low, found.high)}). Guessing gets {found.of / 2:g} of "
         f"{found.of} on average, and at least as many as you with a chance of {percent(found.chance)}."

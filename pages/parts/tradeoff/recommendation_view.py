@@ -98,7 +98,7 @@ def show(sweep: Sweep) -> None:
     ended = tuple(one.finished for run_id in run_ids for one in workspace.audit(run_id).outcomes().values())
     found = advice.advise(workspace, measures_of(root, run_ids, ended), wanted)
     st.session_state[RECOMMENDED] = found  # for the Report page
-    st.markdown(f"### {_verdict(found)}")
+    st.markdown(f"## {_verdict(found)}")
     st.markdown(" ".join(found.sentences[:2]))  # the promise to a patient belongs beside the ε
     st.markdown("\n".join(f"- {sentence}" for sentence in found.sentences[2:]))
     spent = costs_of(root, run_ids)

@@ -35,7 +35,7 @@ MISSING = (
 
 def show(epsilon: float, models: Models) -> None:
     """The comparison at ε: which models, what each leaks, how useful each is; at ∞ there is no private run."""
-    st.subheader("What do noise, clipping and training less cost and save?", anchor=False)
+    st.header("What do noise, clipping and training less cost and save?", anchor=False)
     named = models.named()
     st.markdown("\n".join(f"- **{_heading(name, epsilon)}**: {_about(name, models)}." for name in named))
     if models.private and not models.noiseless:
@@ -104,7 +104,7 @@ def table_html(figures: pd.DataFrame, chosen: list[tuple[str, str]], epsilon: fl
         cells = "".join(f"<td>{_cell(own, metric)}</td>" for metric, _ in chosen)
         style = f"border-left: 5px solid {COLOURS[model]}; padding-left: 0.6em"
         rows.append(f'<tr><th style="{style}">{html.escape(_heading(model, epsilon))}</th>{cells}</tr>')
-    return f'<div class="scrolled"><table class="tally"><tr><th></th>{head}</tr>{"".join(rows)}</table></div>'
+    return f'<div class="scrolled"><table class="tally"><tr><td></td>{head}</tr>{"".join(rows)}</table></div>'
 
 
 def _cell(own: pd.DataFrame, metric: str) -> str:

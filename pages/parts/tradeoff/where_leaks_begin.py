@@ -24,7 +24,7 @@ def show(sweep: Sweep) -> None:
     found, epsilons = _found(str(owner.workspace().root), run_ids)
     if not found:
         return
-    st.subheader("Where do leaks begin?", anchor=False)
+    st.header("Where do leaks begin?", anchor=False)
     st.markdown(
         "\n".join(f"- **{one.attack.name[0].upper()}{one.attack.name[1:]}**: {one.sentence()}." for one in found)
     )

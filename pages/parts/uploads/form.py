@@ -84,7 +84,7 @@ def _nothing_kept(why: str) -> None:
 
 
 def _steps(path: Path, identifiers: Path | None) -> None:
-    st.subheader("1 · Assign the columns")
+    st.header("1 · Assign the columns")
     columns = {} if path.is_dir() else _mapped(path)
     if path.is_dir():
         st.caption("Tables of MIMIC-III: the columns are known, and placeholders are filled with made-up identities.")
@@ -93,7 +93,7 @@ def _steps(path: Path, identifiers: Path | None) -> None:
     if missing:
         st.info(f"Choose the column for: {', '.join(missing)}.", icon=":material/view_column:")
         return
-    st.subheader("2 · Check the notes")
+    st.header("2 · Check the notes")
     asked = check.current(path, options)
     askable = asked is None or asked.check.state in ("failed", "ended")
     if askable and st.button("Check these notes", icon=":material/fact_check:", type="primary", key="own_check"):
@@ -121,7 +121,7 @@ def _outcome(asked: check.Asked) -> None:
 
 
 def _use(asked: check.Asked) -> None:
-    st.subheader("3 · Use the notes")
+    st.header("3 · Use the notes")
     name = st.text_input("Name", value=asked.name, max_chars=60, key="own_name", help="Only you see it.")
     with st.container(horizontal=True):
         used = st.button("Use these notes for training", icon=":material/check:", type="primary", key="own_use")

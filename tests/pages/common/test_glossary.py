@@ -220,7 +220,7 @@ def test_the_page_finds_a_word_and_says_where_there_is_none(monkeypatch, tmp_pat
     listed = said(app)
     assert all(f"**{term.name}**" in listed for term in glossary.terms())
     app.text_input(key="word").set_value("compressed").run()
-    assert [element.value for element in app.subheader] == ["Attacks"] and "compressed" in app.markdown[-1].value
+    assert [element.value for element in app.header] == ["Attacks"] and "compressed" in app.markdown[-1].value
     assert "**Canary**" not in app.markdown[-1].value
     app.text_input(key="word").set_value("<script>alert(1)</script>").run()
     assert not app.exception and "No entry" in app.info[0].value and "<script>" not in said(app)

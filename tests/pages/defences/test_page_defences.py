@@ -47,7 +47,7 @@ def test_it_asks_first_then_shows_table_chart_and_what_is_missing(data, monkeypa
     app = revealed(app)
     shown = app.dataframe[0].value
     assert shown["Defence"].tolist() == [one.name for one in compared]
-    assert shown[""].tolist() == list(range(1, len(compared) + 1)), "the numbers of the chart's points"
+    assert shown["No."].tolist() == list(range(1, len(compared) + 1)), "the numbers of the chart's points"
     assert shown["Seeds"].tolist() == ["1", "not trained yet", "not trained yet", "1", "not trained yet", "1", "1"]
     row = table[(table["defence"] == "nothing") & (table["metric"] == "full_name_patients")].iloc[0]
     assert shown["Risk: full names"].iloc[0].startswith(f"{percent(row['value'])} (")

@@ -93,7 +93,7 @@ def test_a_link_restores_everything(data):
 def test_one_patient_with_evidence_and_what_privacy_changes(data, smoke_specs):
     _, run, member, _ = data
     app = opened(run=run, patient=member)
-    assert f"Patient {member}, member (trained on)" in [header.value for header in app.subheader]
+    assert f"Patient {member}, member (trained on)" in [header.value for header in app.header]
     assert "**Extracted by prompts**: full name." in said(app)
     html = " ".join(element.proto.body for element in app.get("html"))
     assert "&lt;b&gt;Ann" in html and "<b>Ann" not in html, "what a model wrote is text and never markup"
@@ -123,7 +123,7 @@ def test_a_patient_without_a_score_still_has_notes(data, monkeypatch):
     app = opened(run=data[1], patient=data[2])
     assert any(f"has no score for patient {data[2]}" in info.value for info in app.info)
     notes = patient_data.tables(Workspace(data[0], shared=()).run(data[1])).notes_of(data[2])
-    assert any(one.value.startswith(f"#### {len(notes)} note") for one in app.markdown)
+    assert any(one.value.startswith(f"### {len(notes)} note") for one in app.markdown)
 
 
 def test_filters_that_leave_nobody_say_so(data):
@@ -164,8 +164,8 @@ def test_the_answer_stands_above_the_picture_and_a_bucket_lists_its_patients(mon
     monkeypatch.setenv("PHILAB_DATA", str(tmp_path))
     monkeypatch.setenv("PHILAB_SHIPPED", str(DEMO))
     app = opened(run=SHIPPED, bucket="1")
-    headings = [text.value for text in app.markdown if text.value.startswith("### ")]
-    assert headings == ["### Under “ratio base”, it cannot be told whether rarer patients leak more or less."]
+    headings = [text.value for text in app.markdown if text.value.startswith("## ")]
+    assert headings == ["## Under “ratio base”, it cannot be told whether rarer patients leak more or less."]
     assert any("Above 0, rarer patients leak more" in caption.value for caption in app.caption)
     assert app.get("plotly_chart") and any("**86 patients** of bucket 1" in text.value for text in app.markdown)
     assert (table_with(app, "rarer than")["rarer than"] > 0.79).all()

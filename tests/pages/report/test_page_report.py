@@ -22,7 +22,7 @@ def test_the_verdict_stands_before_the_tables_and_the_link_keeps_the_choice(data
     app = opened(runs=f"{smoke_specs['dp'].run_id},{smoke_specs['plain'].run_id}")
     assert app.multiselect(key="report_runs").value == [smoke_specs["dp"].run_id, smoke_specs["plain"].run_id]
     text = said(app)
-    assert "#### A: ε = 8 per note" in text and "#### B: no privacy" in text
+    assert "## A: ε = 8 per note" in text and "## B: no privacy" in text
     assert "for one note (neighbours: add/remove one note)" in text
     assert "Treat it like the notes themselves" in text
     assert "By this run's exact accounting" in text and "held-out patients" in text

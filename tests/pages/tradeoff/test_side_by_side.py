@@ -155,7 +155,7 @@ def test_eight_pairs_are_answered_and_scored(data):
         assert answered <= 8
     (answers,) = [one for one in app.session_state[STATE].values() if one]
     assert len(answers) == answered
-    assert f"You found the model's text in {sum(answers)} of {answered} pairs" in [one.value for one in app.subheader]
+    assert f"You found the model's text in {sum(answers)} of {answered} pairs" in [one.value for one in app.header]
     assert f"Guessing gets {answered / 2:g} of {answered} on average" in said(app) and "95\u00a0% interval" in said(app)
 
 

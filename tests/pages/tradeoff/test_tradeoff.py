@@ -143,10 +143,10 @@ def test_the_readers_limits_decide_and_are_told_with_their_worse_end(data, smoke
     app.slider(key="limit_auc_loss").set_value(1.0).run()
     app.slider(key="utility").set_value(100).run()
     assert not app.exception
-    assert said(app, "### Recommended: ε = ∞"), "only training without privacy keeps all"
+    assert said(app, "## Recommended: ε = ∞"), "only training without privacy keeps all"
     assert said(app, "Only training without privacy")
     app.slider(key="limit_auc_loss").set_value(0.5).run()
-    assert said(app, "### None of these runs meets both")
+    assert said(app, "## None of these runs meets both")
     table = app.dataframe[0].value
     assert set(table["ε"]) == {"8 per note", "∞ (no privacy)"} and not table["all met"].any()
     assert table["training"].str.fullmatch(r"\d+\.\d min, \d+\.\d\d M tokens").all(), "what each training took"
@@ -160,13 +160,13 @@ def test_an_imagined_training_starts_from_the_sweeps_own(data, smoke_specs):
     opening = {name: app.number_input(key=f"wi_{name}").value for name in ("sigma", "units", "batch", "steps")}
     assert opening["sigma"] == pytest.approx(made.noise_multiplier, rel=1e-3) and opening["steps"] == made.steps
     assert opening["batch"] / opening["units"] == pytest.approx(made.sample_rate, rel=1e-3)
-    assert said(app, "### ε = ").startswith("### ε = 8 per note")
+    assert said(app, "## ε = ").startswith("## ε = 8 per note")
 
 
 def test_a_training_is_imagined_by_four_accountants(data):
     asked = {"wi_sigma": "2.28287", "wi_units": "1500", "wi_batch": "4", "wi_steps": "3000", "wi_delta": "1e-05"}
     app = opened(view="What if?", **asked)
-    head = said(app, "### ε = ")
+    head = said(app, "## ε = ")
     assert "ε = 0.227 per note" in head and "would say 9.94, 44 times as much" in head, "row P's own example"
     table = next(frame.value for frame in app.dataframe if "accountant" in frame.value)
     assert set(table["accountant"]) == {"PRV", "RDP", "GDP", "the old report’s"}

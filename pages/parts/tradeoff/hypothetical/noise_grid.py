@@ -31,7 +31,7 @@ def show(sweep: Sweep) -> None:
     name, delta = figure_of(metric).label, runs[0].spec.privacy.delta
     spent = _budget(centre.sigma, centre.epochs, centre.batch, sweep.corpus.training_notes, delta)
     useful = _measured(str(owner.workspace().root), tuple(run.id for run in runs), centre, metric, runs)
-    st.subheader("What do noise, epochs and batch size do?", anchor=False)
+    st.header("What do noise, epochs and batch size do?", anchor=False)
     st.markdown(
         f"Around one training (σ = {centre.sigma:g}, {centre.epochs:g} epochs, batches of {centre.batch:g} notes), one "
         f"setting varies at a time. Above: ε per note. Below: {name}, measured."

@@ -130,7 +130,7 @@ def _sentence(last: pd.Series, unit: str, rate: float, delta: float) -> None:
     wrong = last["the old report’s"]
     times = f", {wrong / true:,.0f} times as much" if true > 0 and wrong / true >= 2 else ""
     st.markdown(
-        f"### ε = {true:,.3g} per {unit}\n\nBy {by}, at δ = {delta_text(delta)}, with {percent(rate)} of the {unit}s "
+        f"## ε = {true:,.3g} per {unit}\n\nBy {by}, at δ = {delta_text(delta)}, with {percent(rate)} of the {unit}s "
         f"in a step. The old report’s formula would say {wrong:,.3g}{times}."
     )
 
