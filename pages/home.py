@@ -111,7 +111,7 @@ if pair:
         prompt_session.chips("See a leak now: pick a prompt, and both models continue it", CHIPS, key="home_chips")
         notice = st.empty()
     slots = columns(pair)
-    st.html(phi_text.legend_html(clickable=True))
+    st.html(phi_text.legend_html())
     if told := comparison.differences(pair):
         st.caption(f"{told} {comparison.LOOK}")
 else:

@@ -119,7 +119,7 @@ notice = st.empty()
 if prompt_session.tries() and prompt_session.tries()[-1].removed:
     notice.caption(f"Control characters removed from the prompt: {prompt_session.tries()[-1].removed}.")
 slots = columns(pair)
-st.html(phi_text.legend_html(clickable=True))
+st.html(phi_text.legend_html())
 if told := comparison.differences(pair):
     st.caption(f"{told} {comparison.LOOK}")
 if len(prompt_session.tries()) > 1:

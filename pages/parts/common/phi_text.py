@@ -111,14 +111,13 @@ def fields_html(text: str, spans: Iterable[Mapping[str, Any]]) -> str:
     return _block(_marked(text, marks))
 
 
-def legend_html(*, clickable: bool = False) -> str:
-    """What the four kinds of mark mean; `clickable`: and that a click on one explains it."""
+def legend_html() -> str:
+    """What the four kinds of mark mean."""
     items = (
         f'<span><mark class="phi {style}"><b>{html.escape(kind)}</b></mark> {html.escape(meaning)}</span>'
         for kind, (style, meaning) in KINDS.items()
     )
-    click = "<span>Click a mark to see why the model wrote it.</span>" * clickable
-    return f'<div class="phi-legend">{"".join(items)}{click}</div>'
+    return f'<div class="phi-legend">{"".join(items)}</div>'
 
 
 def shared_html(text: str, start: int, end: int) -> str:

@@ -222,7 +222,9 @@ def draw(prompt: str, answer: Answer, slot: DeltaGenerator) -> None:
         if answer.stopped and not answer.texts:
             st.caption("Stopped before the first word.")
         if answer.texts:
-            st.markdown(f"{_badge(answer)} :small[{_seeds_text(answer.seeds)}{' · stopped early' * answer.stopped}]")
+            why = " · click a mark to see why" * any(answer.spans)
+            told = f"{_seeds_text(answer.seeds)}{' · stopped early' * answer.stopped}{why}"
+            st.markdown(f"{_badge(answer)} :small[{told}]")
             keys = [text_key(answer.run_id, text) for text in answer.texts]
             st.html(_texts_html(prompt, answer.texts, answer.spans, keys=keys))
 
