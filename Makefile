@@ -4,12 +4,13 @@
 # make test      lint and every test, in two processes (another number: make test WORKERS=4)
 # make lint      the linter, the formatter and the type checker
 # make coverage  every test, and the share of core/ and pages/ that the tests run
+# make shots     screenshots of every page at four widths in both themes, on one sheet to look at
 # make docs      build the documents, with the public names of the code, into site/
 # make demo      train the shipped results again; takes hours
 # make bench     measure how fast everything is and write docs/PERFORMANCE.md; takes half an hour on an idle machine
 # make clean     remove what these commands made, except the data folder
 .DEFAULT_GOAL := run
-.PHONY: run class check test lint coverage docs demo bench clean
+.PHONY: run class check test lint coverage shots docs demo bench clean
 
 PORT ?= 8501
 ADDRESS := localhost
@@ -64,6 +65,9 @@ demo: $(VENV)/.installed
 
 bench: $(VENV)/.installed
 	$(PY) -m core bench all --write docs/PERFORMANCE.md $(BENCH_ARGS)
+
+shots: $(VENV)/.installed-dev
+	$(PY) -m tests.browser.contact_sheet
 
 docs: $(VENV)/.installed-dev
 	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pandas as pd
 import streamlit as st
 
+from core.evaluation.wording import epsilon_text
 from core.runs.run import Run
 from core.runs.tables import TableMissing
 from core.spec import CLINICAL, CORPUS_PRESETS, OPENING, SHIPPED_BASES
@@ -29,7 +30,7 @@ def privacy_label(run: Run) -> str:
     if run.spec.vocabulary is not None:
         return f"ε = {_total_epsilon(str(run.folder), run):.3g} per {privacy.unit} · DP, vocabulary included"
     if privacy.target_epsilon is not None:
-        return f"ε = {privacy.target_epsilon:.3g} per {privacy.unit} · DP"
+        return f"ε = {epsilon_text(privacy.target_epsilon)} per {privacy.unit} · DP"
     spent = _epsilon_spent(run)
     epsilon = "ε not recorded" if spent is None else f"ε = {spent:.3g} per {privacy.unit}"
     limit = "" if privacy.risk_limit is None else f", {privacy.risk_limit.label}"

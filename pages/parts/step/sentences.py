@@ -40,7 +40,7 @@ def summed(step: StepGradients, total: ClippedSum, norm: float, sigma: float, un
     return (
         f"{clipped} {length} Noise adds σC = **{sigma * norm:.3g}** in every direction. The direction that the {unit}s "
         f"share stands out, {along:.3g} to 1; over all {step.parameters:,} directions together, noise is "
-        f"{everywhere:,.3g} long."
+        f"{everywhere:,.{0 if everywhere > 99 else 1}f} long."
     )
 
 
