@@ -9,7 +9,7 @@ from pages.parts.auditor import guesses, proof
 from pages.parts.common import chart_style, layout, phi_text, shell
 from pages.parts.pickers import run_picker
 from pages.parts.session import classroom, owner
-from pages.parts.session.rooms import Audited
+from pages.parts.session.rooms import Audited, Counts
 
 EVERY_SECONDS = 2.0
 
@@ -33,12 +33,9 @@ def choose(runs: list[Run]) -> tuple[Run, bool]:
     """The model and whether it helps: one's own choice, or the presenter's, which a class follows."""
     now = classroom.counts()
     if now is not None and not classroom.host_key():
-        known = {run.id: run for run in runs}
-        if now.audited is not None and now.audited.run_id in known:
-            run = known[now.audited.run_id]
-            st.markdown(f"**The class audits** {phi_text.literal(run_picker.label(run))}")
-            return run, now.audited.helped
-        return runs[0], False
+        run = _chosen(now, runs)
+        st.markdown(f"**The class audits** {phi_text.literal(run_picker.label(run))}")
+        return run, now.audited is not None and now.audited.helped
     run = run_picker.pick("Model", runs, run_picker.default_pair(runs)[0], key="run")
     helped = st.toggle(
         "The model helps", key="helped", help="Shows how familiar the model finds the note: the best simple attack."
@@ -47,14 +44,22 @@ def choose(runs: list[Run]) -> tuple[Run, bool]:
     return run, helped
 
 
+def _chosen(now: Counts, runs: list[Run]) -> Run:
+    """The presenter's model; the first one until there is a choice, or if it is gone."""
+    wanted = None if now.audited is None else now.audited.run_id
+    return next((run for run in runs if run.id == wanted), runs[0])
+
+
 def play(run: Run, *, helped: bool) -> None:
     """The note at hand with two buttons, or a button that deals the next ones."""
     card = guesses.next_card(run)
     if card is None and guesses.used_up(run):
-        st.info("Every note of this model's deck has been dealt. Look at the proof, or choose another model.")
+        st.info(
+            "Every note of this hospital's deck has been dealt. Look at the proof, or choose another hospital's model."
+        )
         return
     if card is None:
-        label = "Deal me notes" if not any(guesses.votes(run).values()) else f"Deal {guesses.HAND} more"
+        label = "Deal me notes" if not guesses.votes(run) else f"Deal {guesses.HAND} more"
         st.button(label, type="primary", icon=":material/style:", on_click=guesses.deal, args=(run,), key="deal")
         return
     left = guesses.left(run)
@@ -76,17 +81,17 @@ def play(run: Run, *, helped: bool) -> None:
             )
 
 
-def proved(run: Run) -> None:
+def proved(run: Run, runs: list[Run]) -> None:
     """The bound so far; in a class it is redrawn every few seconds."""
-    st.fragment(_proved, run_every=EVERY_SECONDS if classroom.room() else None)(run)
+    st.fragment(_proved, run_every=EVERY_SECONDS if classroom.room() else None)(run, runs)
 
 
-def _proved(run: Run) -> None:
+def _proved(run: Run, runs: list[Run]) -> None:
     now = classroom.counts()
     if now is not None and now.round != classroom.joined_round():
         classroom.next_round()
         st.rerun(scope="app")  # the presenter has restarted the class
-    if now is not None and now.audited is not None and not classroom.host_key() and now.audited.run_id != run.id:
+    if now is not None and not classroom.host_key() and _chosen(now, runs) != run:
         st.rerun(scope="app")  # the presenter has chosen another model
     found = proof.series(guesses.votes(run))
     if not found:
@@ -113,6 +118,6 @@ with knobs:
 with picture:
     if not classroom.host_key():
         play(run, helped=helped)
-    proved(run)
+    proved(run, runs)
     with st.expander("How is this computed?"):
         st.markdown(proof.HOW)

@@ -49,7 +49,9 @@ def knobs(step: StepGradients, run: Run) -> tuple[float, float, np.ndarray, int,
         key="step-sigma",
         help=f"The noise has standard deviation σC in every direction. This run: {own_sigma:.3g}.",
     )
-    size = st.slider(f"{unit.capitalize()}s in the step", 2, len(step), len(step), key="step-size")
+    size = len(step)
+    if size > 2:
+        size = st.slider(f"{unit.capitalize()}s in the step", 2, size, size, key="step-size")
     one = st.selectbox(
         f"One {unit}",
         range(size),

@@ -18,8 +18,10 @@ from core.training.losses import Batch, example_losses
 from core.training.plan import sampled_plan
 from core.training.sampling import Units
 from core.training.step_gradients import StepGradients
+from core.training.weights import trainable
 
 MOST_UNITS = 256  # of a sample; more would need gigabytes of gradients
+MOST_BYTES = 2 << 30  # of their directions
 COLUMNS = 1 << 16  # parameters whose products are added at once
 
 
@@ -59,7 +61,8 @@ def first_step(
     if not len(found):
         raise ValueError("the first step of this run sampled no notes: raise its batch size")
     drawn = np.sort(np.random.default_rng(training.seed).permutation(found)[:most])
-    gram, parameters = _gram(lm, examples, drawn, feed.masks, on_progress)
+    with trainable(lm.model, training.trainable) as named:
+        gram, parameters = _gram(lm, list(named.values()), examples, drawn, feed.masks, on_progress)
     first_notes = [int(feed.note_index[units.of(int(unit)).min()]) for unit in drawn]
     return StepGradients(
         notes=tuple(notes["note_id"].iloc[first_notes]),
@@ -73,6 +76,7 @@ def first_step(
 
 def _gram(
     lm: LanguageModel,
+    parameters: Sequence[torch.nn.Parameter],
     examples: Sequence[UnitPiece],
     drawn: np.ndarray,
     masks: int,
@@ -83,8 +87,12 @@ def _gram(
     A unit's examples are read alone, one backward pass a unit and batch. Directions are kept in half precision (of unit
     length, so that none underflows), and lengths in single precision.
     """
-    parameters = [one for one in lm.model.parameters() if one.requires_grad]
     count = sum(one.numel() for one in parameters)
+    if 2 * count * len(drawn) > MOST_BYTES:
+        raise ValueError(
+            f"the gradients of {len(drawn)} units of a model with {count:,} parameters do not fit into memory: look at "
+            "a smaller model"
+        )
     directions = np.zeros((len(drawn), count), dtype=np.float16)
     norms = np.zeros(len(drawn))
     lm.model.eval()

@@ -124,3 +124,17 @@ def test_a_step_that_samples_nothing_says_so():
             assert "sampled no notes: raise its batch size" in str(error)
             empty += 1
     assert 0 < empty < 12
+
+
+def test_only_what_is_trained_has_a_gradient():
+    lm = language_model("gpt2")
+    frozen = first_step(lm, COHORT, spec(trainable="no-embeddings"), PrivacySpec(), most=3)
+    every = first_step(lm, COHORT, spec(), PrivacySpec(), most=3)
+    tables = sum(one.weight.numel() for one in lm.model.modules() if isinstance(one, torch.nn.Embedding))
+    assert frozen.parameters == every.parameters - tables and (frozen.norms < every.norms).all()
+
+
+def test_a_model_whose_gradients_do_not_fit_is_refused(monkeypatch):
+    monkeypatch.setattr("core.training.inside_step.MOST_BYTES", 1_000)
+    with pytest.raises(ValueError, match="do not fit into memory"):
+        first_step(language_model("gpt2"), COHORT, spec(), PrivacySpec())

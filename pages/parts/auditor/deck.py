@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import math
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +13,8 @@ import pandas as pd
 from core.attacks.membership.scores import LOSS
 from core.runs.run import Run
 from pages.parts.session import owner, resources
+
+SPARE = 2.5  # standard deviations of heads that a deck leaves on each side: one runs out in fewer than 1 of 100 decks
 
 
 @dataclass(frozen=True)
@@ -32,8 +36,16 @@ class Card:
 
 
 def cards(run: Run, salt: bytes) -> tuple[Card, ...]:
-    """The deck of a run in the order that `salt` gives, one note of each patient. Empty if the run keeps no scores."""
+    """The deck of a run in the order that `salt` gives, one note of each patient. Empty if the run keeps no scores.
+
+    Runs of one hospital share the order, so that a patient who was guessed about does not come again with another run.
+    """
     return _cards(run.id, salt, run)
+
+
+def hospital(run: Run) -> str:
+    """The name of a run's patients: a deck is dealt once for all runs on them."""
+    return run.spec.corpus.digest()
 
 
 @resources.cached_object(max_entries=30, show_spinner=False)
@@ -43,8 +55,8 @@ def _cards(run_id: str, salt: bytes, _run: Run) -> tuple[Card, ...]:
     scores = _run.table("scores")
     scores = scores[scores["attack"] == LOSS]
     texts = owner.workspace().corpus(_run.spec.corpus).notes.set_index("note_id")["text"]
-    seed = int.from_bytes(hashlib.blake2b(run_id.encode(), key=salt, digest_size=8).digest())
-    chosen = drawn(scores, np.random.default_rng(seed))
+    seed = int.from_bytes(hashlib.blake2b(hospital(_run).encode(), key=salt, digest_size=8).digest())
+    chosen = drawn(scores.sort_values("note_id"), np.random.default_rng(seed))
     ranks = chosen["score"].rank(method="average").to_numpy()
     familiar = (ranks - 1) / max(1, len(chosen) - 1)
     return tuple(
@@ -56,7 +68,8 @@ def _cards(run_id: str, salt: bytes, _run: Run) -> tuple[Card, ...]:
 def drawn(scores: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
     """One note of each of as many patients as fair coins allow: the coin says from which side the next one comes.
 
-    It ends as soon as one side has no patient left, before the next coin. So every coin is fair, whatever came before.
+    The deck's length is fixed before the first coin, and such that hardly ever a side runs out of patients before it: a
+    deck that ends when one does would give its last cards away.
 
     Args:
         scores: a row a note, with columns note_id, patient_id, member and score; members and held-out patients.
@@ -65,7 +78,9 @@ def drawn(scores: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
     shuffled = scores.sample(frac=1.0, random_state=rng)
     each = shuffled.drop_duplicates("patient_id")
     sides = {member: list(each.index[each["member"] == member]) for member in (True, False)}
-    taken = []
-    while sides[True] and sides[False]:
+    fewest = min(map(len, sides.values()))
+    length = max(1, int(2 * fewest - SPARE * math.sqrt(2 * fewest)))
+    taken: list[Hashable] = []
+    while len(taken) < length and all(sides.values()):
         taken.append(sides[bool(rng.integers(2))].pop())
     return each.loc[taken]

@@ -11,7 +11,7 @@ from core.runs.run import Run
 from pages.parts.auditor import deck
 from pages.parts.auditor.deck import Card
 from pages.parts.session import classroom
-from pages.parts.session.rooms import Audited, Vote
+from pages.parts.session.rooms import Vote
 
 HAND = 6  # notes dealt at a time
 _STATE = "auditor"
@@ -23,10 +23,10 @@ class _Own:
 
     place: tuple[str | None, int | None]
     salt: bytes = field(default_factory=lambda: secrets.token_bytes(16))
-    hands: dict[str, list[int]] = field(default_factory=dict)  # run id → places in the deck, not yet guessed
+    hands: dict[str, list[int]] = field(default_factory=dict)  # hospital → places in the deck, not yet guessed
     dealt: dict[str, int] = field(default_factory=dict)
     used_up: set[str] = field(default_factory=set)
-    votes: dict[Audited, list[Vote]] = field(default_factory=dict)
+    votes: dict[str, list[Vote]] = field(default_factory=dict)  # run id → guesses in their order
 
 
 def _own() -> _Own:
@@ -41,48 +41,51 @@ def next_card(run: Run) -> Card | None:
     """The note to guess about; None if the hand is played, or the deck is empty."""
     own = _own()
     every = deck.cards(run, own.salt)
-    hand = own.hands.get(run.id, [])
+    hand = own.hands.get(deck.hospital(run), [])
     return every[hand[0]] if hand and hand[0] < len(every) else None
 
 
 def left(run: Run) -> int:
     """Notes that are left in the hand."""
-    return len(_own().hands.get(run.id, []))
+    return len(_own().hands.get(deck.hospital(run), []))
 
 
 def deal(run: Run) -> None:
     """Take the next notes; in a class, notes that nobody else gets."""
-    own = _own()
-    shared = classroom.deal(run.id, HAND)
+    own, name = _own(), deck.hospital(run)
+    shared = classroom.deal(name, HAND)
     if shared is None:
-        first = own.dealt.get(run.id, 0)
-        own.dealt[run.id] = first + HAND
+        first = own.dealt.get(name, 0)
+        own.dealt[name] = first + HAND
         places = range(first, first + HAND)
     else:
         own.salt, places = shared
     size = len(deck.cards(run, own.salt))
-    own.hands[run.id] = [place for place in places if place < size]
-    if places.stop >= size:
-        own.used_up.add(run.id)
+    own.hands[name] = [place for place in places if place < size]
+    if not places or places.stop >= size:
+        own.used_up.add(name)
 
 
 def used_up(run: Run) -> bool:
-    """Whether no note of this model's deck is left to deal."""
-    return run.id in _own().used_up
+    """Whether no note of this hospital's deck is left to deal."""
+    return deck.hospital(run) in _own().used_up
 
 
 def guess(run: Run, card: Card, says_member: bool, *, helped: bool) -> None:
-    """Keep a guess about the first note of the hand, and count it for the class."""
+    """Keep a guess about the first note of the hand, and count it for the class.
+
+    A second click on the same note, before the page shows the next one, is none.
+    """
+    if next_card(run) != card:
+        return
     own = _own()
-    vote = Vote(right=says_member == card.member, machine=card.machine == card.member)
-    audited = Audited(run.id, helped)
-    own.hands[run.id].pop(0)
-    own.votes.setdefault(audited, []).append(vote)
-    classroom.voted(audited, vote)
+    vote = Vote(right=says_member == card.member, machine=card.machine == card.member, helped=helped)
+    own.hands[deck.hospital(run)].pop(0)
+    own.votes.setdefault(run.id, []).append(vote)
+    classroom.voted(run.id, vote)
 
 
-def votes(run: Run) -> dict[bool, list[Vote]]:
-    """The guesses about a model, without (False) and with its help (True): the class's, or one's own."""
+def votes(run: Run) -> list[Vote]:
+    """The guesses about a model in their order: the class's, or one's own."""
     now = classroom.counts()
-    found = _own().votes if now is None else now.votes
-    return {helped: list(found.get(Audited(run.id, helped), ())) for helped in (False, True)}
+    return list(_own().votes.get(run.id, ()) if now is None else now.votes.get(run.id, ()))

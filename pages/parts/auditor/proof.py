@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import plotly.graph_objects as go
 
@@ -20,8 +20,12 @@ LINES = {  # who guessed → colour and dash
 }
 HOW = """
 For each note a fair coin decided whether it comes from a patient the model was trained on or from one it never saw; no
-patient comes twice. If the model were ε-DP for a patient, a guess could be right with probability at most
-*p* = e^ε/(1 + e^ε), whatever was guessed before. So many right guesses rule out a small ε.
+patient comes twice, with any model on the same hospital. If exchanging one patient for another were ε-DP, a guess could
+be right with probability at most *p* = e^ε/(1 + e^ε), whatever was guessed before. So many right guesses rule out a
+small ε. Adding or removing a patient is half an exchange: for that ε, halve the bound.
+
+**It is a proof only if nobody looks the notes up.** Other pages of this app, and a second class on the same hospital,
+know who was in the training data.
 
 **The bound holds at every moment**, not only at the end: it is a test by betting (Waudby-Smith & Ramdas 2024; Steinke
 et al. 2023 for *p*). In 1,000 simulated classes that guess blindly and look after each of 200 guesses, about 30 prove
@@ -30,18 +34,17 @@ anything at all; a usual 95 % test, looked at as often, would be wrong far more 
 **The machine** sees nothing but the model: it calls the half of the notes that the model finds likelier members. The
 model's help is the same number, shown to you for the note at hand.
 
-The bound is about ε *per patient*, since all notes of a patient were in or out together. A model with a promise per
-note protects a patient with many notes less.
+The bound is about ε *per patient*, since all notes of a patient were in or out together. A promise per note protects a
+patient with many notes less, so a bound above it is no contradiction. Each line holds at 95 % by itself.
 """
 
 
-def series(votes: Mapping[bool, Sequence[Vote]]) -> dict[str, list[bool]]:
+def series(votes: Sequence[Vote]) -> dict[str, list[bool]]:
     """Whether each guess was right, in order, for everyone who has guessed."""
-    alone, helped = votes[False], votes[True]
     every = {
-        "people alone": [vote.right for vote in alone],
-        "people with the model's help": [vote.right for vote in helped],
-        "the machine, on the same notes": [vote.machine for vote in (*alone, *helped)],
+        "people alone": [vote.right for vote in votes if not vote.helped],
+        "people with the model's help": [vote.right for vote in votes if vote.helped],
+        "the machine, on the same notes": [vote.machine for vote in votes],
     }
     return {name: right for name, right in every.items() if right}
 
@@ -85,4 +88,7 @@ def promise(run: Run) -> str:
     """What the model promises, to compare with what was proved."""
     if run.privacy is None:
         return "This model promises nothing: there is no ε that a proof could contradict."
-    return f"This model promises ε = {epsilon_text(run.privacy.epsilon())} per {run.spec.privacy.unit}."
+    told = f"This model promises ε = {epsilon_text(run.privacy.epsilon())} per {run.spec.privacy.unit}."
+    if run.spec.privacy.unit == "note":
+        told += " The proof is about whole patients, so it cannot contradict that."
+    return told

@@ -7,6 +7,7 @@ data, and the component writes it as text, never as HTML.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -48,12 +49,12 @@ def draw(text: str, models: Sequence[Seen], *, reference: int | None, at: int = 
 
 def data(text: str, models: Sequence[Seen], *, reference: int | None, at: int = 0) -> dict[str, Any]:
     """What the component draws: tokens with the text before each, their heat from -1 to 1, and a table for each."""
-    begins = [{view.start: view for view in model.views} for model in models]
+    begins = [dict(zip(_places(model.views), model.views, strict=True)) for model in models]
     tokens = []
     written = 0
-    for view in models[0].views:
-        start = max(view.start, written)  # the bytes of one character can be several tokens
-        here = [one.get(view.start) for one in begins]
+    for place, view in zip(_places(models[0].views), models[0].views, strict=True):
+        start = max(view.start, written)
+        here = [one.get(place) for one in begins]
         tokens.append(
             {
                 "before": text[written:start],
@@ -65,6 +66,16 @@ def data(text: str, models: Sequence[Seen], *, reference: int | None, at: int = 
         written = max(written, view.end)
     chosen = next((number for number, view in enumerate(models[0].views) if view.end > at), 0)
     return {"tokens": tokens, "after": text[written:], "chosen": chosen}
+
+
+def _places(views: Sequence[TokenView]) -> list[tuple[int, int]]:
+    """Where each token begins, and its number among those that begin there: one character can be several tokens."""
+    seen: Counter[int] = Counter()
+    places = []
+    for view in views:
+        places.append((view.start, seen[view.start]))
+        seen[view.start] += 1
+    return places
 
 
 def _heat(view: TokenView, other: TokenView | None) -> float:

@@ -124,7 +124,8 @@ def source_sentence(written: Written, found: Sequence[Passage], run: Run) -> str
     often = "once" if times == 1 else f"**{times:,} times**"
     where = "in one note" if notes == 1 else f"in {notes:,} notes"
     epochs = run.spec.training.epochs
-    read = "once" if epochs == 1 else f"{epochs:,} times" if notes == 1 else f"{epochs:,} times each"
+    about = "about " * (run.spec.privacy.private or run.spec.training.clip_norm is not None)  # drawn by chance
+    read = f"{about}once" if epochs == 1 else f"{about}{epochs:,} times{'' if notes == 1 else ' each'}"
     most = max(one.words for one in found)
     shared = f" The longest run of words that it shares with one of them is **{most:,} words**." if most > 1 else ""
     note = "this note" if notes == 1 else "these notes"

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 
 import streamlit as st
@@ -182,20 +183,21 @@ def choose(audited: Audited) -> None:
         classroom().choose(code, audited)
 
 
-def deal(run_id: str, number: int) -> tuple[bytes, range] | None:
-    """The next notes of a model's deck for this session; None outside a room."""
+def deal(hospital: str, number: int) -> tuple[bytes, range] | None:
+    """The next notes of a hospital's deck for this session; None outside a room."""
     code = room()
     try:
-        return classroom().deal(code, run_id, number) if code else None
+        return classroom().deal(code, hospital, number) if code else None
     except LookupError:  # it was removed just now
         return None
 
 
-def voted(audited: Audited, vote: Vote) -> None:
-    """Count this session's guess for its room."""
+def voted(run_id: str, vote: Vote) -> None:
+    """Count this session's guess for its room, if the room's round is still the session's."""
     code = room()
     if code:
-        classroom().vote(code, audited, vote)
+        with contextlib.suppress(LookupError):  # it was removed just now
+            classroom().vote(code, run_id, vote, joined_round())
 
 
 def joined_round() -> int | None:

@@ -47,10 +47,11 @@ class Audited:
 
 @dataclass(frozen=True)
 class Vote:
-    """One guess whether a note was in the training data: whether it was right, and whether the machine's was."""
+    """One guess whether a note was in the training data: was it right, was the machine's, and did the model help?"""
 
     right: bool
     machine: bool
+    helped: bool = False
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ class Counts:
     predictions: dict[int, Counter[str]]  # step → answer → how many
     tries: dict[str, Tries]  # run id → what it wrote for the whole class
     audited: Audited | None = None  # as the presenter chose
-    votes: dict[Audited, tuple[Vote, ...]] = field(default_factory=dict)  # in their order
+    votes: dict[str, tuple[Vote, ...]] = field(default_factory=dict)  # run id → guesses in their order
     lead: Lead | None = None  # None: everyone goes their own way
     revealed: frozenset[int] = frozenset()  # steps of the lesson whose answer the presenter has shown
     ends: float | None = None  # when the countdown ends, `time.time()`
@@ -86,8 +87,8 @@ class _Room:
     tries: dict[str, Tries] = field(default_factory=dict)
     seen: set[bytes] = field(default_factory=set)  # digests of the samples that were counted
     audited: Audited | None = None
-    votes: dict[Audited, list[Vote]] = field(default_factory=dict)
-    dealt: Counter[str] = field(default_factory=Counter)  # run id → notes that were handed out
+    votes: dict[str, list[Vote]] = field(default_factory=dict)
+    dealt: Counter[str] = field(default_factory=Counter)  # hospital → notes that were handed out
     lead: Lead | None = None
     moves: int = 0
     revealed: set[int] = field(default_factory=set)
@@ -166,13 +167,17 @@ class Classroom:
         """Let the class of auditors guess about this."""
         self._change(code, lambda room: setattr(room, "audited", audited))
 
-    def deal(self, code: str, run_id: str, number: int) -> tuple[bytes, range]:
-        """Hand out the next notes of a model's deck, each once: what their order follows from, and their places."""
-        return self._change(code, lambda room: _dealt(room, run_id, number))
+    def deal(self, code: str, hospital: str, number: int) -> tuple[bytes, range]:
+        """Hand out the next notes of a hospital's deck: what their order follows from, and their places.
 
-    def vote(self, code: str, audited: Audited, vote: Vote) -> None:
-        """Count one guess; those beyond MOST_VOTES, or about a 65th model, are not counted."""
-        self._change(code, lambda room: _voted(room, audited, vote))
+        Each is handed out once as long as the room exists: also for another model and after a restart, since somebody
+        may know by then whether it was in the training data. Of a 65th hospital none are.
+        """
+        return self._change(code, lambda room: _dealt(room, hospital, number))
+
+    def vote(self, code: str, run_id: str, vote: Vote, number: int | None) -> None:
+        """Count one guess of this round; those beyond MOST_VOTES, or about a 65th model, are not counted."""
+        self._change(code, lambda room: _voted(room, run_id, vote, number))
 
     def reset(self, code: str) -> int:
         """Clear all counts except the number of sessions; returns the new round."""
@@ -226,16 +231,17 @@ def _moved(room: _Room, page: str, query: tuple[tuple[str, str], ...]) -> None:
         room.lead = Lead(room.moves, page, query)
 
 
-def _dealt(room: _Room, run_id: str, number: int) -> tuple[bytes, range]:
-    first = room.dealt[run_id]
-    if run_id in room.dealt or len(room.dealt) < MOST_KEYS:
-        room.dealt[run_id] = first + number
+def _dealt(room: _Room, hospital: str, number: int) -> tuple[bytes, range]:
+    if hospital not in room.dealt and len(room.dealt) >= MOST_KEYS:
+        return room.salt, range(0)
+    first = room.dealt[hospital]
+    room.dealt[hospital] = first + number
     return room.salt, range(first, first + number)
 
 
-def _voted(room: _Room, audited: Audited, vote: Vote) -> None:
-    if audited in room.votes or len(room.votes) < MOST_KEYS:
-        votes = room.votes.setdefault(audited, [])
+def _voted(room: _Room, run_id: str, vote: Vote, number: int | None) -> None:
+    if number == room.round and (run_id in room.votes or len(room.votes) < MOST_KEYS):
+        votes = room.votes.setdefault(run_id, [])
         if len(votes) < MOST_VOTES:
             votes.append(vote)
 
@@ -245,8 +251,6 @@ def _emptied(room: _Room) -> int:
     room.votes.clear()
     room.revealed.clear()
     room.ends = None
-    room.dealt.clear()
-    room.salt = secrets.token_bytes(16)  # a new class gets new notes
     room.seen.clear()
     room.predictions.clear()
     room.tries.clear()
@@ -255,7 +259,7 @@ def _emptied(room: _Room) -> int:
 
 def _copied(room: _Room) -> Counts:
     predictions = {step: Counter(answers) for step, answers in room.predictions.items()}
-    votes = {audited: tuple(cast) for audited, cast in room.votes.items()}
+    votes = {run_id: tuple(cast) for run_id, cast in room.votes.items()}
     return Counts(
         round=room.round,
         joined=room.joined,

@@ -64,7 +64,7 @@ def whose(step: StepGradients, run: Run) -> str:
         if len(step) < step.sampled
         else f"The {step.sampled:,} {unit}s"
     )
-    own = "that a step of this training may sample" if run.spec.privacy.noise_source == "secret" else "of step 1"
-    if run.spec.privacy.noise_source == "secret":
+    own = "that a step of this training may sample" if run.spec.secret_noise else "of step 1"
+    if run.spec.secret_noise:
         own += " (its own sample is secret)"
     return f"{part} {own}, in the order of the notes. Each step samples anew."

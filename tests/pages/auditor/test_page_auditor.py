@@ -8,7 +8,7 @@ import pytest
 
 from core.evaluation.guarantee.live_bound import live_epsilon
 from core.runs.store import Workspace
-from pages.parts.auditor import deck, proof
+from pages.parts.auditor import deck, guesses, proof
 from pages.parts.session import classroom
 from pages.parts.session.rooms import Audited, Classroom, Vote
 from tests.pages.visit import said, visit
@@ -24,17 +24,15 @@ def scores(members: int, others: int, notes: int = 3) -> pd.DataFrame:
 
 
 def test_every_card_of_a_deck_is_the_toss_of_a_fair_coin():
-    """Whatever came before: also after three members, and at the end of a deck that ran out of held-out patients."""
-    drawn = [deck.drawn(scores(30, 12), np.random.default_rng(seed)) for seed in range(3_000)]
-    for one in drawn[:200]:
-        assert one["patient_id"].is_unique
-        assert (one["member"].sum() == 30) != ((~one["member"]).sum() == 12), "it ends when one side has run out"
+    """Whatever came before: also after three members, and on the last card, whose place everyone knows."""
+    drawn = [deck.drawn(scores(90, 40), np.random.default_rng(seed)) for seed in range(2_000)]
+    assert all(one["patient_id"].is_unique for one in drawn[:200])
     members = [one["member"].to_numpy() for one in drawn]
-    assert np.mean([one[0] for one in members]) == pytest.approx(0.5, abs=0.03)
-    after_three = [one[3] for one in members if len(one) > 3 and one[:3].all()]
-    assert np.mean(after_three) == pytest.approx(0.5, abs=0.08)
-    tenth = [one[9] for one in members if len(one) > 9]
-    assert np.mean(tenth) == pytest.approx(0.5, abs=0.03)
+    assert np.mean([len(one) == 57 for one in members]) > 0.98, "2·40 − 2.5·√80, whatever the coins"
+    for place in (0, 20, -1):
+        assert np.mean([one[place] for one in members]) == pytest.approx(0.5, abs=0.04)
+    after_three = [one[3] for one in members if one[:3].all()]
+    assert np.mean(after_three) == pytest.approx(0.5, abs=0.1)
 
 
 def test_a_class_that_guesses_blindly_about_real_decks_rarely_proves_anything():
@@ -46,25 +44,44 @@ def test_a_class_that_guesses_blindly_about_real_decks_rarely_proves_anything():
     assert false / 400 <= 0.05
 
 
-def test_notes_are_dealt_once_in_a_room_and_anew_after_a_restart():
+def test_notes_are_dealt_once_in_a_room_also_after_a_restart():
     rooms = Classroom()
     code, _ = rooms.open()
-    salt, first = rooms.deal(code, "gpt2-1", 6)
-    same, second = rooms.deal(code, "gpt2-1", 6)
+    salt, first = rooms.deal(code, "a hospital", 6)
+    same, second = rooms.deal(code, "a hospital", 6)
     assert same == salt and set(first).isdisjoint(second)
-    assert rooms.deal(code, "gpt2-2", 6)[1] == range(6), "another model has another deck"
-    audited = Audited("gpt2-1", helped=True)
+    assert rooms.deal(code, "another", 6)[1] == range(6)
+    audited, vote = Audited("gpt2-1", helped=True), Vote(True, False, helped=True)
     rooms.choose(code, audited)
-    rooms.vote(code, audited, Vote(right=True, machine=False))
-    assert rooms.counts(code).votes == {audited: (Vote(True, False),)} and rooms.counts(code).audited == audited
+    rooms.vote(code, "gpt2-1", vote, 0)
+    assert rooms.counts(code).votes == {"gpt2-1": (vote,)} and rooms.counts(code).audited == audited
     rooms.reset(code)
-    assert rooms.counts(code).votes == {} and rooms.deal(code, "gpt2-1", 6)[0] != salt
+    assert rooms.counts(code).votes == {} and rooms.deal(code, "a hospital", 6) == (salt, range(12, 18))
+    rooms.vote(code, "gpt2-1", vote, 0)
+    assert rooms.counts(code).votes == {}, "a guess of the round before"
+    for number in range(100):
+        rooms.deal(code, f"h{number}", 6)
+    assert len(rooms.deal(code, "h99", 6)[1]) == 0, "no hospital beyond the 64th"
+
+
+def test_runs_of_one_hospital_share_a_deck_and_a_second_click_is_none(data, smoke_specs, monkeypatch):
+    workspace = Workspace(data, shared=())
+    plain, private = (workspace.run(smoke_specs[name].run_id) for name in ("plain", "dp"))
+    monkeypatch.setattr(deck.owner, "workspace", lambda: workspace)
+    assert [one.text for one in deck.cards(plain, b"s")] == [one.text for one in deck.cards(private, b"s")]
+    monkeypatch.setattr(guesses.st, "session_state", {})
+    guesses.deal(plain)
+    card = guesses.next_card(plain)
+    for _ in range(3):
+        guesses.guess(plain, card, True, helped=False)
+    assert len(guesses.votes(plain)) == 1 and guesses.next_card(plain) != card
+    assert guesses.next_card(private).text == guesses.next_card(plain).text, "with another model the hand goes on"
 
 
 def test_cards_hold_the_models_own_scores(data, smoke_specs):
     run = Workspace(data, shared=()).run(smoke_specs["plain"].run_id)
     found = deck.cards(run, b"salt")
-    assert len(found) >= 8 and found == deck.cards(run, b"salt") != deck.cards(run, b"other")
+    assert len(found) >= 4 and found == deck.cards(run, b"salt") != deck.cards(run, b"other")
     notes = Workspace(data, shared=()).corpus(run.spec.corpus).notes.set_index("text")["split"]
     table = run.table("scores")
     table = table[table["attack"] == "loss"].set_index("note_id")["score"]
@@ -111,7 +128,7 @@ def test_a_class_follows_its_presenter_and_shares_its_count(data, smoke_specs):
 
 def test_the_chart_shows_the_bound_after_each_guess():
     votes = [Vote(True, True)] * 30
-    found = proof.series({False: votes, True: []})
+    found = proof.series(votes)
     assert list(found) == ["people alone", "the machine, on the same notes"]
     line = proof.chart(found).data[0]
     assert list(line.x) == list(range(31)) and line.y[0] == 0
@@ -133,4 +150,4 @@ def test_a_deck_that_is_used_up_says_so(data, smoke_specs):
             break
         app.button(key=key).click().run()
         assert not app.exception
-    assert "Every note of this model's deck has been dealt" in app.info[0].value
+    assert "Every note of this hospital's deck has been dealt" in app.info[0].value
