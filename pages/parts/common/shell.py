@@ -168,7 +168,7 @@ def _lead_switch(name: str) -> None:
 
     def changed() -> None:
         if st.session_state["class-lead"]:
-            classroom.lead(name, st.query_params.to_dict())
+            classroom.lead(name, _shown_to_all())
         else:
             classroom.release()
 
@@ -184,10 +184,17 @@ def _lead_switch(name: str) -> None:
 def _lead_or_follow(name: str) -> None:
     """The presenter who leads tells the class where it is; a student's page looks every two seconds and goes there."""
     if classroom.host_key():
-        if classroom.leading():
-            classroom.lead(name, st.query_params.to_dict())
+        if classroom.leading() and name != "lesson":  # which leads by its step (`lesson.progress`)
+            classroom.lead(name, _shown_to_all())
     elif classroom.room():
         st.fragment(_follow, run_every=FOLLOW_SECONDS)(name)
+
+
+def _shown_to_all() -> dict[str, str]:
+    """The parameters of the presenter's link; none if they have uploads, whose patients nobody else may learn of."""
+    from core.runs.uploads.records import uploads
+
+    return {} if uploads(resources.data(), owner.owner()) else st.query_params.to_dict()
 
 
 def _follow(name: str) -> None:

@@ -255,6 +255,9 @@ def test_a_presenter_who_leads_takes_the_class_along_and_holds_the_answer_back(s
     assert "Answer from these runs" in said(student) and "You guessed “nobody”" in said(student)
 
     press(host, "lesson-next")
+    moves = classroom.classroom().counts(link(host, "room")).lead.number
+    host.run()
+    assert classroom.classroom().counts(link(host, "room")).lead.number == moves, "to look again is no move"
     student.run()
     assert link(student, "step") == "2" and "2. " in student.header[0].value
     press(student, "lesson-back")
@@ -265,6 +268,17 @@ def test_a_presenter_who_leads_takes_the_class_along_and_holds_the_answer_back(s
     guess(student, "Next")
     guess(student, next(label for label in answers(student)))
     assert "lesson-show" in {button.key for button in student.button}, "everyone goes their own way again"
+
+
+def test_a_presenter_with_uploads_takes_the_class_to_the_page_alone(served, monkeypatch):
+    code, key = classroom.classroom().open()
+    rooms = classroom.classroom()
+    host = visit("patients", room=code, host=key, patient="P0001")
+    host.toggle(key="class-lead").set_value(True).run()
+    assert ("patient", "P0001") in rooms.counts(code).lead.query
+    monkeypatch.setattr("core.runs.uploads.records.uploads", lambda data, owner: ["an upload"])
+    host.run()
+    assert rooms.counts(code).lead.query == () and rooms.counts(code).lead.page == "patients"
 
 
 def test_a_countdown_runs_for_everyone(served):
