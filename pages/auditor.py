@@ -100,7 +100,7 @@ def _proved(run: Run, runs: list[Run]) -> None:
     chart_style.show(proof.chart(found), key="proof-chart", alt=" ".join(proof.sentences(found)))
     for line in proof.sentences(found):
         st.markdown(line)
-    st.caption(proof.promise(run))
+    st.caption(f"{proof.promise(run)} The proof counts only if nobody looks the notes up on other pages.")
 
 
 runs = offered()

@@ -47,7 +47,7 @@ def first_step(
         on_progress: called after every unit with (done, of how many).
 
     Raises:
-        ValueError: if the sample of the first step is empty.
+        ValueError: if the sample of the first step is empty, or its gradients would take more than MOST_BYTES.
     """
     patients = notes["patient_id"].to_numpy(dtype=object)
     planned = sampled_plan(privacy.unit, training, notes=len(notes), patients=len(set(patients)))

@@ -16,6 +16,7 @@ import streamlit as st
 
 from core.evaluation.wording import chance_text
 from pages.parts.common import page_files
+from pages.parts.common.phi_text import visible
 
 if TYPE_CHECKING:
     from core.models.token_view import TokenView
@@ -49,6 +50,7 @@ def draw(text: str, models: Sequence[Seen], *, reference: int | None, at: int = 
 
 def data(text: str, models: Sequence[Seen], *, reference: int | None, at: int = 0) -> dict[str, Any]:
     """What the component draws: tokens with the text before each, their heat from -1 to 1, and a table for each."""
+    text = visible(text)  # as long as before
     begins = [dict(zip(_places(model.views), model.views, strict=True)) for model in models]
     tokens = []
     written = 0
@@ -89,5 +91,5 @@ def _row(name: str, view: TokenView | None) -> dict[str, Any]:
     if view is None:
         return {"name": name, "chance": "cut differently", "likeliest": []}
     chance = "" if math.isnan(view.log_p) else chance_text(math.exp(view.log_p))
-    likeliest = [[piece, chance_text(share), share] for piece, share in view.likeliest]
+    likeliest = [[visible(piece), chance_text(share), share] for piece, share in view.likeliest]
     return {"name": name, "chance": chance, "likeliest": likeliest}

@@ -134,4 +134,8 @@ def test_the_strip_has_every_character_once_and_compares_only_the_same_tokens():
     heats = [token["heat"] for token in drawn["tokens"]]
     assert heats == [pytest.approx(1.0), 0.0, 0.0, -1.0], "no colour for other tokens, and none beyond the full one"
     assert drawn["chosen"] == 3
+    turned = token_strip.data(
+        "a\u202eb", [token_strip.Seen("a", [TokenView(0, 3, -1.0, (("\u202e", 0.5),))])], reference=None
+    )
+    assert turned["tokens"][0]["text"] == "a␦b" and turned["tokens"][0]["models"][0]["likeliest"][0][0] == "␦"
     assert [model["chance"] for model in drawn["tokens"][2]["models"]] == ["82\u00a0%", "cut differently"]
