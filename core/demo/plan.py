@@ -12,10 +12,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from core.evaluation.defences.side_by_side import lineup
+from core.evaluation.sweep.sweeps import Sweep
 from core.runs.store import Workspace
 from core.spec import (
     ABSTRACTS,
     CORPUS_PRESETS,
+    OPENING,
     ModelKind,
     ModelSpec,
     PrivacySpec,
@@ -41,9 +44,11 @@ GRID = (  # σ, epochs, batch: one of them varies around the first, or the batch
     *((1.0, 8, batch) for batch in (64, 1_024)),
     *((math.sqrt(batch / 256), 8, batch) for batch in (64, 128, 512, 1_024)),
 )
+DEFENCES = "12k-gpt2-defences"
 ORDER = (  # parts by importance; those not named here come last, controls after everything else
-    *("12k-gpt2", "3k-gpt2", "48k-gpt2", "48k-distilbert", "12k-distilbert", "3k-gpt2-leaks", "3k-distilbert"),
-    *("3k-distilbert-grid", "12k-gpt2-leaks", "3k-gpt2-between", "12k-gpt2-between", "3k-distilbert-leaks"),
+    *("12k-gpt2", "3k-gpt2", "48k-gpt2", "48k-distilbert", "12k-distilbert", DEFENCES),
+    *("3k-gpt2-leaks", "3k-distilbert", "3k-distilbert-grid", "12k-gpt2-leaks"),
+    *("3k-gpt2-between", "12k-gpt2-between", "3k-distilbert-leaks"),
 )
 
 # Measured on one slow core: seconds of training per 1,000 notes read, without and with clipping; seconds of the quick
@@ -97,6 +102,15 @@ def grid_spec(sigma: float, epochs: int, batch: int, seed: int) -> RunSpec:
     )
 
 
+def defended_specs(seed: int) -> list[RunSpec]:
+    """The runs that page Defences compares: GPT-2 on the hospital that the pages open with."""
+    corpus = CORPUS_PRESETS[OPENING]
+    sweep = Sweep(corpus, ModelSpec(kind="gpt2"), audit_of(corpus), PrivacySpec(), None, None, ())
+    seeded = {"seed": seed}
+    specs = [defence.spec for defence in lineup(sweep)]
+    return [spec.model_copy(update={"training": spec.training.model_copy(update=seeded)}) for spec in specs]
+
+
 def reference_spec(size: str, kind: ModelKind) -> RunSpec:
     """The base model shipped before `clinical`, on a hospital of SIZES: the bench counts every gain from it."""
     corpus, model = CORPUS_PRESETS[SIZES[size]], ModelSpec(kind=kind, base=ABSTRACTS)
@@ -108,13 +122,14 @@ def parts(seeds: Sequence[int] = SEEDS) -> list[Part]:
 
     The first part of a hospital and model has its base models, its runs that are compared most, and for each of the
     private ones among them the same training without noise. Runs with the same recipe share that control. Controls
-    without noise, further ε and the grid have the first of the seeds alone.
+    without noise, further ε, defences and the grid have the first of the seeds alone.
     """
     found: dict[str, list[RunSpec]] = {}
     for size in SIZES:
         for kind in KINDS:
             for seed in seeds:
                 _add(found, size, kind, seed, first=seed == seeds[0])
+    found[DEFENCES] = defended_specs(seeds[0])
     found[f"3k-{GRID_KIND}-grid"] = [grid_spec(*setting, seeds[0]) for setting in GRID]
     names = sorted(found, key=lambda name: (ORDER.index(name) if name in ORDER else len(ORDER), "controls" in name))
     seen: set[str] = set()

@@ -42,9 +42,20 @@ def test_the_plan_has_every_size_kind_and_seed_and_no_run_twice() -> None:
     for spec in specs:
         if not spec.is_base:
             assert spec.base_spec() in specs, "its control is in the plan"
-        if spec.privacy.target_epsilon is not None:
+        if spec.privacy.target_epsilon is not None and spec.privacy.unit == "note":
             control = spec.clipped_spec() in specs
             assert control or spec.training.seed != 0, "the first seed has the same training without noise"
+
+
+def test_the_defences_are_compared_on_the_hospital_that_the_pages_open_with() -> None:
+    specs = {part.name: part.specs for part in plan.parts()}[plan.DEFENCES]
+    assert {spec.defence.label if spec.defence else spec.privacy.unit for spec in specs} == {
+        "deduplicated",
+        "scrubbed (recall 95 %)",
+        "patient",
+    }
+    main = [plan.spec_of("12k", "gpt2", epsilon, 0) for epsilon in (None, 8.0)]
+    assert {spec.run_id for spec in plan.defended_specs(0)} == {spec.run_id for spec in [*specs, *main]}
 
 
 def test_a_seed_is_finished_before_the_next_and_parts_keep_their_order(tmp_path: Path) -> None:
