@@ -78,11 +78,7 @@ def one_run_epsilon(
     Raises:
         ValueError: Not 0 ≤ correct ≤ guesses ≤ canaries, no canaries, or δ or the confidence outside [0, 1).
     """
-    if not 0 <= correct <= guesses <= canaries or canaries < 1:
-        raise ValueError(
-            "an audit needs 0 ≤ correct ≤ guesses ≤ canaries and at least one canary: "
-            f"got correct={correct}, guesses={guesses}, canaries={canaries}"
-        )
+    check_guesses(canaries, guesses, correct)
     _check(delta, confidence, group)
     if correct == 0:
         return 0.0
@@ -131,6 +127,15 @@ def group_delta(delta: float, group: int, epsilon: float) -> float:
     if delta == 0:
         return 0.0
     return min(1.0, math.exp(min(math.log(delta * group) + (group - 1) * epsilon, 0.0)))
+
+
+def check_guesses(canaries: int, guesses: int, correct: int) -> None:
+    """Raise ValueError unless 0 ≤ correct ≤ guesses ≤ canaries, and there is a canary."""
+    if not 0 <= correct <= guesses <= canaries or canaries < 1:
+        raise ValueError(
+            "an audit needs 0 ≤ correct ≤ guesses ≤ canaries and at least one canary: "
+            f"got correct={correct}, guesses={guesses}, canaries={canaries}"
+        )
 
 
 def _meeting(left: Callable[[float], float], high: float) -> float:

@@ -116,6 +116,19 @@ def bound_sentences(table: pd.DataFrame, unit: str) -> None:
     st.markdown(" ".join(lines))
 
 
+def curve_sentence(table: pd.DataFrame, proved: float | None, unit: str) -> None:
+    """What the same guesses prove by the run's own trade-off curve; nothing where there is none."""
+    fixed = headline(table)
+    if proved is None or fixed is None:
+        return
+    found = f"ε ≥ {proved_text(proved)}" if proved > 0 else "nothing about ε either"
+    alarm = " That is above the promise: an alarm, as above." if proved > float(fixed["promised"]) else ""
+    st.markdown(
+        f"Taking into account that the noise was Gaussian, with this run's sampling and steps, the same "
+        f"{int(fixed['trials'])} guesses prove {found} (ε per {unit}, 95\u00a0% confidence).{alarm}"
+    )
+
+
 def _fixed(row: pd.Series, unit: str) -> str:
     """How many canaries the audit fixed beforehand had, how many it guessed correctly, and what it could prove."""
     if row["evidence"] != ONE_RUN:

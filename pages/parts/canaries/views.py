@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import TypeVar
 
 import pandas as pd
 import streamlit as st
@@ -23,6 +24,7 @@ from pages.parts.common.data_table import data_table
 from pages.parts.common.public_noise import caption_public_noise
 from pages.parts.session import owner, resources
 
+Found = TypeVar("Found")
 SPACE_BITS = math.log2(1_000)  # a canary that ranks first of 1,000
 
 
@@ -138,6 +140,14 @@ def bounds_table(folder: str, finished: float | None, audited: float, _run: Run)
 
 
 @resources.cached_data(max_entries=60, show_spinner=False)
+def bound_by_curve(folder: str, finished: float | None, audited: float, _run: Run) -> float | None:
+    """What the audit fixed beforehand proves by the run's own trade-off curve."""
+    from core.evaluation.guarantee.curve_bound import headline_by_curve
+
+    return headline_by_curve(of_run(bounds_table, _run), _run.privacy)
+
+
+@resources.cached_data(max_entries=60, show_spinner=False)
 def risk_table(folder: str, finished: float | None, audited: float, _run: Run) -> pd.DataFrame:
     """Both risk scores of a run, from its full audit or else from its own tables."""
     from core.evaluation.memorisation.risk import risk_scores
@@ -148,8 +158,8 @@ def risk_table(folder: str, finished: float | None, audited: float, _run: Run) -
     return risk_scores(_run.metrics, _run.table("scores"), _run.table("canaries"), None, resamples=300)
 
 
-def of_run(make: Callable[..., pd.DataFrame], run: Run) -> pd.DataFrame:
-    """A cached table of a run, computed again when another audit of it is stored."""
+def of_run(make: Callable[..., Found], run: Run) -> Found:
+    """A cached table or figure of a run, computed again when another audit of it is stored."""
     latest = max((one.finished for one in owner.workspace().audit(run.id).outcomes().values()), default=0.0)
     return make(str(run.folder), run.status.finished, latest, run)
 
@@ -178,6 +188,7 @@ def guarantee_view(chosen: dict[str, Run], knobs: DeltaGenerator) -> None:
             chart_style.show(
                 canary_charts.bounds(table), key=f"bounds-chart-{number}", alt=f"Proved and promised ε, {name}"
             )
+            sentences.curve_sentence(table, of_run(bound_by_curve, run), run.spec.privacy.unit)
             data_table(table, name=f"bounds-{number}")
     caption_public_noise(chosen)
     sentences.how("guarantee")

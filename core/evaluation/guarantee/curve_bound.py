@@ -1,0 +1,168 @@
+"""What one run's canaries prove about ε if the mechanism's own trade-off curve is taken into account.
+
+`epsilon_bounds.one_run_epsilon` assumes the worst mechanism with a given (ε, δ). A training is not that mechanism: its
+trade-off curve f is known up to σ. Under f the same guesses rule out more (Mahloujifar, Melis & Chaudhuri 2025,
+"Auditing f-Differential Privacy in One Run"). The bound is conditional on the shape of the curve: Poisson-sampled
+Gaussian steps with the sample rate and number of steps of the run, at some σ.
+
+Let r of m fair coins be guessed, and p_j be the chance that exactly j guesses are right. For a coin drawn at random,
+
+    R_i = Σ_{j≥i} j·p_j/m          the chance that it is guessed, rightly, and at least i guesses are right,
+    W_i = Σ_{j≥i} (r − j)·p_j/m    the same for wrongly.
+
+“At least i of the *other* guesses are right” joins a right guess to R_{i+1} and a wrong one to W_i. Given the other
+coins, the two are the power and the error of one test between a unit that is in and the same unit left out. So
+W_i ≥ g(R_{i+1}), where g is the inverse of the largest true-positive rate that f allows (f is convex, so averaging over
+coins keeps the inequality). If at least v guesses are right with chance τ, then R_v ≥ τ·v/m. From there the recursion
+gives the least R_0 + W_0, which must not exceed r/m: the largest τ for which it does not is the p-value.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+
+from core.evaluation.guarantee.audit_guarantee import ONE_RUN, headline
+from core.evaluation.guarantee.epsilon_bounds import check_guesses
+from core.training.accounting.mechanism import Mechanism
+from core.training.accounting.tradeoff import Tradeoff, tradeoff
+
+GRID = 1_001  # shares at which the active line of the curve is looked up
+THINNED = 8  # of so many neighbouring lines one is used: fewer lines prove a little less, and never more
+MOST_NOISE = 1e4  # σ above which nothing is left to prove
+PRECISION = 1e-3  # of ln σ
+_HALVINGS = 40
+
+Inverse = Callable[[float], float]
+
+
+def inverse_of(curve: Tradeoff) -> Inverse:
+    """g(x): a lower bound of the least false-positive rate with which x of those who are in can be caught.
+
+    The curve is the lowest of straight lines, so its inverse is the highest of theirs. At each share of a grid the
+    active line is kept, and a share between two of them takes the higher of their lines: never above the true value,
+    which keeps every bound valid. A curve of k changes is inverted k times.
+    """
+    slopes, intercepts = _inverse_lines(curve)
+    grid = np.linspace(0.0, 1.0, GRID)
+    active = (np.outer(grid, slopes) + intercepts).argmax(axis=1)
+    a, b, places = slopes[active].tolist(), intercepts[active].tolist(), grid.tolist()
+
+    def once(share: float) -> float:
+        left = min(bisect_right(places, share) - 1, GRID - 2)
+        return max(0.0, a[left] * share + b[left], a[left + 1] * share + b[left + 1])
+
+    def inverse(share: float) -> float:
+        for _ in range(curve.changes):
+            share = once(min(share, 1.0))
+        return share
+
+    return inverse
+
+
+def _inverse_lines(curve: Tradeoff) -> tuple[np.ndarray, np.ndarray]:
+    """Slopes and intercepts of the inverses of all lines behind `dp_ceiling`: y = e^ε·x + δ and its mirror image."""
+    thinned = slice(None, None, THINNED if len(curve.epsilons) > GRID else None)
+    grown, delta = np.exp(curve.epsilons[thinned]), curve.deltas[thinned]
+    slopes = np.concatenate([1 / grown, grown, [0.0]])
+    intercepts = np.concatenate([-delta / grown, 1 - delta - grown, [0.0]])
+    return slopes, intercepts
+
+
+def least_total(inverse: Inverse, *, canaries: int, guesses: int, correct: int, chance: float) -> float:
+    """The least R_0 + W_0 if at least `correct` guesses are right with probability `chance` (see the module)."""
+    right = chance * correct / canaries
+    wrong = chance * (guesses - correct) / canaries
+    for i in range(correct - 1, -1, -1):
+        grown = max(wrong, inverse(right))
+        right += i / (guesses - i) * (grown - wrong)
+        wrong = grown
+    return right + wrong
+
+
+def curve_p_value(inverse: Inverse, *, canaries: int, guesses: int, correct: int) -> float:
+    """An upper bound of the chance of at least `correct` right guesses if the curve holds (Mahloujifar et al. 2025).
+
+    Args:
+        inverse: of the curve, from `inverse_of`.
+        canaries: number of fair coins.
+        guesses: number of them that were guessed, fixed beforehand.
+        correct: right guesses.
+
+    Raises:
+        ValueError: not 0 ≤ correct ≤ guesses ≤ canaries, or no canaries.
+    """
+    check_guesses(canaries, guesses, correct)
+    low, high = 0.0, 1.0
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        total = least_total(inverse, canaries=canaries, guesses=guesses, correct=correct, chance=middle)
+        low, high = (middle, high) if total <= guesses / canaries else (low, middle)
+    return high
+
+
+def curve_epsilon(
+    mechanism: Mechanism, *, canaries: int, guesses: int, correct: int, confidence: float = 0.95, group: int = 1
+) -> float:
+    """ε at the mechanism's δ of the largest σ that the guesses rule out, its sample rate and steps kept; 0 if none.
+
+    Args:
+        mechanism: the run's own. With a vocabulary from the notes, σ is not all there is to know: the result is NaN.
+        canaries: as in `curve_p_value`, with `guesses` and `correct`.
+        guesses: see above.
+        correct: see above.
+        confidence: probability with which the bound holds.
+        group: units that a canary adds when it is in; the result is the ε of one unit.
+
+    Raises:
+        ValueError: as `curve_p_value`.
+    """
+    check_guesses(canaries, guesses, correct)
+    if mechanism.vocabulary is not None:
+        return math.nan
+    if correct <= guesses / 2:  # no better than blind: nothing can be ruled out
+        return 0.0
+
+    def ruled_out(log_sigma: float) -> bool:
+        curve = tradeoff([_at(mechanism, log_sigma)])
+        inverse = inverse_of(Tradeoff(curve.epsilons, curve.deltas, curve.changes * group))
+        given = {"canaries": canaries, "guesses": guesses, "correct": correct}
+        return least_total(inverse, **given, chance=1 - confidence) > guesses / canaries
+
+    high = low = math.log(mechanism.noise_multiplier)  # `high` is to be ruled out, `low` is not to be
+    while not ruled_out(high):
+        low, high = high, high + 1.0
+        if high > math.log(MOST_NOISE):
+            return 0.0
+    while low == high or ruled_out(low):
+        low, high = low - 0.5, low
+    while high - low > PRECISION:
+        middle = (low + high) / 2
+        low, high = (low, middle) if ruled_out(middle) else (middle, high)
+    return _at(mechanism, high).epsilon()
+
+
+def headline_by_curve(bounds: pd.DataFrame, mechanism: Mechanism | None) -> float | None:
+    """The audit fixed beforehand, judged by the run's own curve: its bound on ε, at 95 %.
+
+    None without such an audit, without a guarantee (there is no curve), or with a vocabulary from the notes.
+
+    Args:
+        bounds: a run's table of `audit_guarantee`.
+        mechanism: the run's; None without privacy.
+    """
+    row = headline(bounds)
+    if row is None or row["evidence"] != ONE_RUN or mechanism is None or mechanism.vocabulary is not None:
+        return None
+    trials = int(row["trials"])
+    return curve_epsilon(
+        mechanism, canaries=trials, guesses=trials, correct=int(row["correct"]), group=int(row["group"])
+    )
+
+
+def _at(mechanism: Mechanism, log_sigma: float) -> Mechanism:
+    return mechanism.model_copy(update={"noise_multiplier": math.exp(log_sigma)})

@@ -1,0 +1,141 @@
+"""The one-run audit by the mechanism's own trade-off curve, against brute force, a linear program and simulation."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.optimize import linprog
+
+from core.evaluation.guarantee.audit_guarantee import audit_guarantee
+from core.evaluation.guarantee.curve_bound import curve_epsilon, curve_p_value, headline_by_curve, inverse_of
+from core.evaluation.guarantee.epsilon_bounds import one_run_epsilon
+from core.models.word_noise import WordNoise
+from core.spec import VocabularySpec
+from core.training.accounting.mechanism import Mechanism
+from core.training.accounting.tradeoff import Tradeoff, dp_ceiling, tradeoff
+
+
+def gaussian(sigma: float, *, steps: int = 1, rate: float = 1.0) -> Mechanism:
+    return Mechanism(unit="note", noise_multiplier=sigma, sample_rate=rate, steps=steps, delta=1e-5, max_grad_norm=1.0)
+
+
+@cache
+def curve_of(sigma: float, rate: float, steps: int) -> Tradeoff:
+    return tradeoff([gaussian(sigma, rate=rate, steps=steps)])
+
+
+@cache
+def proved(canaries: int, guesses: int, correct: int, sigma: float) -> float:
+    return curve_epsilon(gaussian(sigma), canaries=canaries, guesses=guesses, correct=correct)
+
+
+@pytest.mark.parametrize(("sigma", "rate", "steps"), [(0.8, 1.0, 1), (0.9, 0.1, 40)])
+def test_the_inverse_is_the_least_false_positive_rate_and_never_above_it(sigma: float, rate: float, steps: int) -> None:
+    curve = curve_of(sigma, rate, steps)
+    inverse = inverse_of(curve)
+    accused = np.linspace(0.0, 1.0, 5_001)
+    caught = curve.caught(accused)
+    for share in np.linspace(0.0, 1.0, 97):
+        brute = accused[np.argmax(caught >= share - 1e-12)]
+        assert inverse(float(share)) <= brute + 1e-9
+        assert inverse(float(share)) >= brute - 3e-4
+
+
+def test_two_changes_are_inverted_twice() -> None:
+    one = curve_of(0.8, 1.0, 1)
+    inverse, twice = inverse_of(one), inverse_of(Tradeoff(one.epsilons, one.deltas, 2))
+    assert twice(0.6) == inverse(inverse(0.6)) < inverse(0.6)
+
+
+def by_linear_program(curve: Tradeoff, canaries: int, guesses: int, correct: int) -> float:
+    """The largest tail of any p_0 … p_r that keeps R_{i+1} ≤ f̄(W_i) for every i, each of the curve's lines a row."""
+    j = np.arange(guesses + 1)
+    epsilons, deltas = curve.epsilons[::200], curve.deltas[::200]
+    rows, most = [], []
+    for i in range(guesses):
+        right, wrong = (j >= i + 1) * j / canaries, (j >= i) * (guesses - j) / canaries
+        for epsilon, delta in zip(epsilons, deltas, strict=True):
+            rows += [right - math.exp(epsilon) * wrong, right - math.exp(-epsilon) * wrong]
+            most += [delta, 1 - math.exp(-epsilon) * (1 - delta)]
+    tail = (j >= correct).astype(float)
+    found = linprog(-tail, A_ub=np.array(rows), b_ub=np.array(most), A_eq=np.ones((1, guesses + 1)), b_eq=[1.0])
+    assert found.success
+    return -float(found.fun)
+
+
+@pytest.mark.parametrize(("canaries", "guesses", "correct"), [(8, 8, 7), (8, 8, 8), (10, 6, 5), (12, 7, 4)])
+@pytest.mark.parametrize("sigma", [0.8, 2.0])
+def test_the_p_value_is_that_of_a_linear_program(canaries: int, guesses: int, correct: int, sigma: float) -> None:
+    whole = curve_of(sigma, 1.0, 1)
+    curve = Tradeoff(whole.epsilons[::200], whole.deltas[::200])  # the program's lines and no others
+    chance = curve_p_value(inverse_of(curve), canaries=canaries, guesses=guesses, correct=correct)
+    assert chance == pytest.approx(by_linear_program(whole, canaries, guesses, correct), abs=2e-4)
+
+
+def test_a_lower_ceiling_of_the_attack_gives_a_smaller_chance() -> None:
+    """One line alone is (ε, δ)-DP: its p-value is above that of the curve that has the line among others."""
+    curve = curve_of(0.8, 1.0, 1)
+    at = 2_000
+    line = Tradeoff(curve.epsilons[at : at + 1], curve.deltas[at : at + 1])
+    assert (dp_ceiling(0.1, line.epsilons, line.deltas) > curve.caught(0.1)).all()
+    given = {"canaries": 48, "guesses": 48, "correct": 41}
+    assert curve_p_value(inverse_of(line), **given) > curve_p_value(inverse_of(curve), **given)
+
+
+@pytest.mark.parametrize(("epsilon_sigma", "canaries"), [(0.601, 48), (1.084, 200)])
+def test_the_best_attack_seldom_proves_more_than_the_truth_and_often_more_than_without_the_curve(
+    epsilon_sigma: float, canaries: int
+) -> None:
+    """A Gaussian mechanism releases each coin's answer; the auditor calls those above ½ planted."""
+    rng = np.random.default_rng(5)
+    coins = rng.random((400, canaries)) < 0.5
+    released = coins + rng.normal(0.0, epsilon_sigma, coins.shape)
+    correct = ((released > 0.5) == coins).sum(axis=1)
+    truth = gaussian(epsilon_sigma).epsilon()
+    bounds = np.array([proved(canaries, canaries, int(one), epsilon_sigma) for one in correct])
+    plain = [one_run_epsilon(canaries=canaries, guesses=canaries, correct=int(one), delta=1e-5) for one in correct]
+    assert (bounds > truth).mean() <= 0.09, "5 % of 400 and three standard errors"
+    assert np.median(bounds) > 1.5 * np.median(plain)
+
+
+def test_blind_guesses_prove_nothing_in_at_least_95_of_100() -> None:
+    rng = np.random.default_rng(11)
+    right = rng.binomial(48, 0.5, 200)
+    assert np.mean([proved(48, 48, int(one), 0.8) > 0 for one in right]) <= 0.05
+
+
+def test_a_canary_of_several_notes_proves_less_for_one_note() -> None:
+    given = {"canaries": 48, "guesses": 48, "correct": 42}
+    one, four = (curve_epsilon(gaussian(0.8), **given, group=k) for k in (1, 4))
+    assert 0 < four < one
+
+
+def test_the_audit_fixed_beforehand_is_judged_by_the_curve_of_its_own_run() -> None:
+    coins = np.arange(48) % 2 == 0
+    canaries = pd.DataFrame(
+        {
+            "canary_id": [f"C{number}" for number in range(48)],
+            "form": "code",
+            "insertions": 1,
+            "inserted": coins,
+            "rank": np.where(coins, 1.0, 900.0),
+            "reference_size": 1000,
+        }
+    )
+    scores = pd.DataFrame(columns=["split", "attack", "patient_id", "score", "member", "note_id"])
+    run = gaussian(0.8)
+    found = audit_guarantee(canaries, scores, unit="note", delta=run.delta, promised=run.epsilon())
+    assert headline_by_curve(found, run) == curve_epsilon(run, canaries=48, guesses=48, correct=48)
+    assert headline_by_curve(found, None) is None
+    assert headline_by_curve(found.iloc[:0], run) is None
+
+
+def test_a_vocabulary_has_no_such_bound_and_wrong_counts_are_refused() -> None:
+    with_words = gaussian(1.0).with_vocabulary(WordNoise.planned(VocabularySpec(epsilon=1.0)))
+    assert math.isnan(curve_epsilon(with_words, canaries=8, guesses=8, correct=8))
+    with pytest.raises(ValueError, match="0 ≤ correct ≤ guesses ≤ canaries"):
+        curve_epsilon(gaussian(1.0), canaries=8, guesses=4, correct=5)
