@@ -183,7 +183,7 @@ def _date(seconds: float) -> str:
 def _cohort(corpus: Corpus, run: Run) -> dict[str, Any]:
     spec = run.spec.corpus
     splits = corpus.patients["split"].value_counts().to_dict()
-    training = corpus.training_notes(run.note_cap)
+    training = corpus.without(run.spec.without).training_notes(run.note_cap)
     kind = "uploaded or imported notes" if spec.imported else "a synthetic hospital: no patient in it exists"
     return {
         "digest": spec.digest(),
@@ -198,7 +198,7 @@ def _cohort(corpus: Corpus, run: Run) -> dict[str, Any]:
 
 def _most_notes(corpus: Corpus, run: Run) -> int:
     """Most training notes of one patient; runs may have different caps (Jagannatha 2021, §2 and §A.1)."""
-    training = corpus.training_notes(run.note_cap)
+    training = corpus.without(run.spec.without).training_notes(run.note_cap)
     return int(training.groupby("patient_id").size().max())
 
 

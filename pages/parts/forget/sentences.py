@@ -1,0 +1,103 @@
+"""The sentences of the page Forget a patient."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from core.evaluation.wording import percent, perplexity_name, perplexity_text
+from core.pipeline.forgetting import APPROXIMATE, ORIGINAL, PRIVATE, PUBLIC, RETRAINED, Comparison
+from pages.parts.common.phi_text import literal
+from pages.parts.pickers import run_picker
+
+HOW = """
+**The place of the patient.** For each note, the mean log-probability of its tokens under the model, less that under the
+public model (the likelihood ratio of Mireshghallah et al. 2022). A patient's value is the mean over their notes. The
+place is the share of held-out patients, whom no model here has read, with a smaller value, ties ½; its interval is
+Wilson's. For a patient whom the model never read, every place from 0 to 100 % is equally likely.
+
+**Gradient ascent** takes small steps away from the patient's notes (Jang et al. 2023). **Fine-tuning** trains on the
+other members' notes and hopes that the patient's fade. **Both at once** lowers the others' loss and raises the
+patient's (“gradient difference”, Liu et al. 2022). The first and the last stop as soon as the patient's notes are read
+as badly as notes never seen would be: the public model's loss on them, less what training gains on held-out notes.
+
+**Training again** uses the same settings and the same seed, and leaves the patient's notes out. It is exact: no model
+can contain less of them. **DP** is a private run on the same notes, with the patient in it.
+
+**Texts** are the first of the audit's own, from its 14 prompts. A text counts if it holds a value of the patient.
+For comparison: how many never-seen patients have a value in any text (people share values).
+
+**Perplexity** is that of held-out notes, with an interval over patients. `docs/methods/forgetting.md` has the formulas.
+"""
+
+
+def names(found: Comparison) -> dict[str, str]:
+    """Each model in a few words."""
+    private = "DP" if found.private is None else f"DP, {run_picker.privacy_label(found.private).split(' per')[0]}"
+    return {
+        PUBLIC: "public model",
+        ORIGINAL: "as trained",
+        "ascent": "gradient ascent",
+        "fine-tuning": "fine-tuned on the others",
+        "difference": "both at once",
+        RETRAINED: "trained again without them",
+        PRIVATE: private,
+    }
+
+
+def headline(table: pd.DataFrame, patient: str, named: dict[str, str]) -> str:
+    """Where the patient stands in each model, and what forgetting cost, in a few sentences."""
+    rows = table.set_index("arm")
+    who = literal(patient)
+    if ORIGINAL not in rows.index:
+        return f"Nothing has been measured for {who} yet."
+    own = rows.loc[ORIGINAL]
+    told = [
+        f"As trained, the model reads {who}'s notes better than those of **{percent(own['percentile'])}** of "
+        f"{int(own['never_seen'])} patients whom it has never seen."
+    ]
+    after = [
+        f"after {named[arm]} **{percent(rows.loc[arm, 'percentile'])}** ({rows.loc[arm, 'seconds']:.0f} s)"
+        for arm in APPROXIMATE
+        if arm in rows.index
+    ]
+    if after:
+        told.append(f"{after[0][0].upper()}{after[0][1:]}{''.join(f', {one}' for one in after[1:])}.")
+    exact = [
+        f"{named[arm]} **{percent(rows.loc[arm, 'percentile'])}**" for arm in (RETRAINED, PRIVATE) if arm in rows.index
+    ]
+    if exact:
+        told.append(f"For comparison: {', '.join(exact)}.")
+    return " ".join(told)
+
+
+def cost(table: pd.DataFrame, kind: str, named: dict[str, str]) -> str:
+    """What the approximate methods cost everybody else."""
+    rows = table.set_index("arm")
+    made = [arm for arm in APPROXIMATE if arm in rows.index]
+    if ORIGINAL not in rows.index or not made:
+        return ""
+    before = perplexity_text(rows.loc[ORIGINAL, "perplexity"])
+    after = ", ".join(f"{perplexity_text(rows.loc[arm, 'perplexity'])} ({named[arm]})" for arm in made)
+    return f"What it cost: {perplexity_name(kind)} of held-out notes was {before}, and is now {after}; lower is better."
+
+
+def caution(table: pd.DataFrame) -> str:
+    """What one place does not show."""
+    if not set(APPROXIMATE) & set(table["arm"]):
+        return ""
+    return (
+        "A place in the middle of the grey points does not show that the patient is forgotten. A patient whom no model "
+        "has read stands anywhere among them, and the methods stop exactly when this average looks inconspicuous."
+    )
+
+
+def against_retrained(told: dict, named: dict[str, str]) -> str:
+    """What the test against retrained models found."""
+    rows = [one for one in told["arms"] if one["arm"] in APPROXIMATE]
+    best = max(rows, key=lambda one: one["auc"])
+    private = next((one for one in told["arms"] if one["arm"] == PRIVATE), None)
+    first = (
+        f"Told apart from a model that never read the patient, in {percent(best['auc'])} of pairs after "
+        f"{named[best['arm']]} (tossing a coin: 50\u00a0%)."
+    )
+    return first if private is None else f"{first} With DP: {percent(private['auc'])}."
