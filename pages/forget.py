@@ -60,7 +60,7 @@ def actions(run: Run, patient: str, named: dict[str, str], open_arms: list[str])
             icon=":material/person_remove:",
             key="forget-now",
             on_click=going.start,
-            help=f"Still to be measured: {told}. About a minute; it can be cancelled.",
+            help=f"Here and now: {told}. It takes a minute or two and can be cancelled.",
         )
     if going.error and not going.active:
         st.caption(literal(going.error, 400))
@@ -92,7 +92,7 @@ with picture:
             key="forget-places",
             alt=f"Where {patient} stands among patients never seen, in {len(table) - 1} models",
         )
-        for sentence in (sentences.caution(table), sentences.cost(table, run.spec.model.kind, named)):
+        for sentence in (sentences.verdict(table, patient, named), sentences.cost(table, run.spec.model.kind, named)):
             if sentence:
                 st.markdown(sentence)
     told = data.against_retrained(run)

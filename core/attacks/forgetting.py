@@ -110,11 +110,17 @@ def public_means(public: LanguageModel, notes: pd.DataFrame, audit: AuditSpec, r
 
 
 def standing(lm: LanguageModel, judged: Judged, audit: AuditSpec, report: Report = no_report) -> pd.DataFrame:
-    """What a model makes of every judged note, with `NOTE_COLUMNS`."""
+    """What a model makes of the patient's notes, and of each never-seen patient's together, with `NOTE_COLUMNS`.
+
+    A never-seen patient is one row without `note_id`: tokens and nats are summed, `gain` is the mean over their notes.
+    """
     found = scores(lm, judged.notes, audit, report)
     gain = -found["nats"] / found["tokens"] - judged.public
     frame = judged.notes.drop(columns="text").assign(tokens=found["tokens"], nats=found["nats"], gain=gain)
-    return frame[list(NOTE_COLUMNS)].astype(NOTE_COLUMNS)
+    others = frame[~frame["forgotten"]].groupby("patient_id", as_index=False)
+    summed = others.agg(tokens=("tokens", "sum"), nats=("nats", "sum"), gain=("gain", "mean"))
+    rows = pd.concat([frame[frame["forgotten"]], summed.assign(note_id="", forgotten=False)], ignore_index=True)
+    return rows[list(NOTE_COLUMNS)].astype(NOTE_COLUMNS)
 
 
 def never_seen_loss(judged: Judged, before: pd.DataFrame) -> float:

@@ -135,14 +135,14 @@ def unlearn(
     parameters = [one for one in lm.model.parameters() if one.requires_grad]
     optimizer = torch.optim.AdamW(parameters, lr=settings.learning_rate, weight_decay=0.0)
     history: list[UnlearningStep] = []
-    loss, stopped = _loss(lm, forget), False
+    loss, stopped = _loss(lm, forget, longest), False
     while len(history) < settings.steps and (settings.method == "fine-tuning" or loss < stop_loss):
         if should_stop is not None and should_stop():
             stopped = True
             break
         retained = _step(lm, optimizer, batches, settings.method)
         history.append(UnlearningStep(len(history) + 1, loss, retained))
-        loss = _loss(lm, forget)
+        loss = _loss(lm, forget, longest)
         if not math.isfinite(loss):
             raise ValueError(
                 f"unlearning diverged at step {len(history)}: the loss is no longer a number. Lower the learning rate "
@@ -155,9 +155,9 @@ def unlearn(
     return Unlearned(tuple(history), loss, stop_loss, loss >= stop_loss, stopped)
 
 
-def _loss(lm: LanguageModel, texts: Sequence[str]) -> float:
+def _loss(lm: LanguageModel, texts: Sequence[str], longest: int) -> float:
     """Mean over texts of their mean loss in nats a token; texts that a masked model cannot score are left out."""
-    return float(np.nanmean(note_losses(lm, texts, mask_draws=MASK_DRAWS)))
+    return float(np.nanmean(note_losses(lm, texts, mask_draws=MASK_DRAWS, max_tokens=longest)))
 
 
 def _step(

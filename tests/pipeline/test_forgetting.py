@@ -150,6 +150,15 @@ def test_it_is_on_no_curve_and_named_after_whom_it_never_read(workspace, plain, 
 # Approximate unlearning ----------------------------------------------------------------------------------------------
 
 
+def test_shipped_figures_get_their_weights_without_another_attack(workspace, plain, patient, forgotten, monkeypatch):
+    place = forgetting.weights_folder(workspace, plain.id, patient, "ascent")
+    before = (place / "model.safetensors").read_bytes()
+    shutil.rmtree(place)
+    monkeypatch.setattr("core.attacks.forgetting.standing", lambda *args, **settings: pytest.fail("attacked again"))
+    forget(plain, patient, workspace, samples=SAMPLES)
+    assert (place / "model.safetensors").read_bytes() == before
+
+
 @pytest.fixture(scope="module")
 def forgotten(workspace, plain, patient) -> pd.DataFrame:
     stored = forget(plain, patient, workspace, samples=SAMPLES)

@@ -29,7 +29,7 @@ def trained(kind="gpt2"):
 
 
 def loss(lm, texts):
-    return float(note_losses(lm, texts).mean())
+    return float(note_losses(lm, texts, max_tokens=64).mean())
 
 
 def weights(lm):

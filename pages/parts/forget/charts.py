@@ -12,6 +12,7 @@ from core.evaluation.forgetting import ARMS, patient_gains
 from core.evaluation.wording import percent
 from core.pipeline.forgetting import ORIGINAL, PRIVATE, PUBLIC, RETRAINED
 from pages.parts.common import chart_style
+from pages.parts.forget.sentences import deviations
 
 COLOURS = {ORIGINAL: chart_style.RISK, RETRAINED: chart_style.OKABE_ITO["green"], PRIVATE: chart_style.PRIVATE}
 OTHER = chart_style.OKABE_ITO["orange"]
@@ -19,7 +20,7 @@ MARGIN = {"t": 10, "b": 10, "l": 10, "r": 10}
 
 
 def places(notes: pd.DataFrame, table: pd.DataFrame, patient: str, named: dict[str, str]) -> go.Figure:
-    """Each never-seen patient as a grey point, and the patient, by how much better the model reads them.
+    """Each never-seen patient as a grey point, and the patient, by how well each model reads their notes.
 
     Args:
         notes: The table `standing`.
@@ -32,7 +33,8 @@ def places(notes: pd.DataFrame, table: pd.DataFrame, patient: str, named: dict[s
     figure = go.Figure()
     jitter = np.random.default_rng(0)
     for place, arm in enumerate(reversed(arms)):
-        others = patient_gains(notes[(notes["arm"] == arm) & ~notes["forgotten"]])
+        row = rows.loc[arm]
+        others = (patient_gains(notes[(notes["arm"] == arm) & ~notes["forgotten"]]) - row["mean"]) / row["spread"]
         figure.add_scatter(
             x=others,
             y=place + jitter.uniform(-0.28, 0.28, len(others)),
@@ -41,12 +43,12 @@ def places(notes: pd.DataFrame, table: pd.DataFrame, patient: str, named: dict[s
             showlegend=place == 0,
             marker={"color": chart_style.CONTROL, "size": 6, "opacity": 0.55},
             customdata=others.index,
-            hovertemplate="%{customdata}, never seen: %{x:.2f}<extra></extra>",
+            hovertemplate="%{customdata}, never seen: %{x:+.1f}<extra></extra>",
         )
     for place, arm in enumerate(reversed(arms)):
         row = rows.loc[arm]
         figure.add_scatter(
-            x=[row["gain"]],
+            x=[deviations(row)],
             y=[place],
             mode="markers+text",
             name=patient,
@@ -57,7 +59,7 @@ def places(notes: pd.DataFrame, table: pd.DataFrame, patient: str, named: dict[s
                 "symbol": "diamond",
                 "line": {"width": 2, "color": "white"},
             },
-            hovertemplate=f"{patient}: %{{x:.2f}}, above {percent(row['percentile'])} of never-seen patients "
+            hovertemplate=f"{patient}: %{{x:+.1f}}, above {percent(row['percentile'])} of never-seen patients "
             f"({percent(row['low'])} to {percent(row['high'])})<extra></extra>",
         )
         figure.add_annotation(
@@ -66,14 +68,17 @@ def places(notes: pd.DataFrame, table: pd.DataFrame, patient: str, named: dict[s
     figure.add_scatter(
         x=[None], y=[None], mode="markers", name=patient, marker={"color": OTHER, "size": 13, "symbol": "diamond"}
     )
+    if RETRAINED in arms:
+        chart_style.level(figure, "where a model that never read them puts them", x=deviations(rows.loc[RETRAINED]))
     figure.update_layout(
         margin=MARGIN,
-        height=90 + 52 * len(arms),
+        height=100 + 48 * len(arms),
         legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
         dragmode=False,
     )
-    low, high = figure_range(notes, table)
-    figure.update_xaxes(title="nats a token better than the public model", range=[low, high], zeroline=False)
+    figure.update_xaxes(
+        title="standard deviations above the average patient never seen", range=[-3.6, 5], zeroline=False
+    )
     figure.update_yaxes(
         tickvals=list(range(len(arms))),
         ticktext=[chart_style.wrapped(named[arm], 18) for arm in reversed(arms)],
@@ -82,15 +87,6 @@ def places(notes: pd.DataFrame, table: pd.DataFrame, patient: str, named: dict[s
         zeroline=False,
     )
     return figure
-
-
-def figure_range(notes: pd.DataFrame, table: pd.DataFrame) -> tuple[float, float]:
-    """The ends of the horizontal axis, with room on the right for the places in words."""
-    shown = notes[notes["arm"] != PUBLIC]
-    gains = np.concatenate([patient_gains(of_arm) for _, of_arm in shown.groupby("arm")] or [np.zeros(1)])
-    low, high = float(gains.min()), float(gains.max())
-    room = max(high - low, 0.1)
-    return low - 0.04 * room, high + 0.32 * room
 
 
 def told_apart(told: dict[str, Any], named: dict[str, str]) -> go.Figure:

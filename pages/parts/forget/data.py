@@ -81,12 +81,16 @@ def _stored(run_id: str, patient: str, stamp: tuple, _kept: Any) -> tuple[pd.Dat
 
 
 def missing(found: Comparison, there: pd.DataFrame) -> list[str]:
-    """The arms that could be measured now and are not."""
+    """The arms that could be measured now and are not, and unlearned models that could not be asked anything."""
     possible = [*APPROXIMATE]
     possible += [RETRAINED] if found.retrained is not None else []
     possible += [PRIVATE] if found.private is not None else []
     arms = set() if there.empty else set(there["arm"])
-    return [arm for arm in possible if arm not in arms]
+    return [arm for arm in possible if arm not in arms or (arm in APPROXIMATE and not _can_answer(found, arm))]
+
+
+def _can_answer(found: Comparison, arm: str) -> bool:
+    return forgetting.weights_folder(owner.workspace(), found.run.id, found.patient, arm).is_dir()
 
 
 def against_retrained(run: Run) -> dict[str, Any] | None:

@@ -9,11 +9,14 @@ from core.pipeline.forgetting import APPROXIMATE, ORIGINAL, PRIVATE, PUBLIC, RET
 from pages.parts.common.phi_text import literal
 from pages.parts.pickers import run_picker
 
+CLOSE = 0.5  # standard deviations: nearer than this to the retrained model counts as the same place
+
 HOW = """
 **The place of the patient.** For each note, the mean log-probability of its tokens under the model, less that under the
 public model (the likelihood ratio of Mireshghallah et al. 2022). A patient's value is the mean over their notes. The
 place is the share of held-out patients, whom no model here has read, with a smaller value, ties ½; its interval is
-Wilson's. For a patient whom the model never read, every place from 0 to 100 % is equally likely.
+Wilson's. For a patient drawn at random whom the model never read, every place from 0 to 100 % is equally likely. The
+picture counts in standard deviations of the held-out patients above their mean, so that models can be compared.
 
 **Gradient ascent** takes small steps away from the patient's notes (Jang et al. 2023). **Fine-tuning** trains on the
 other members' notes and hopes that the patient's fade. **Both at once** lowers the others' loss and raises the
@@ -45,29 +48,59 @@ def names(found: Comparison) -> dict[str, str]:
 
 
 def headline(table: pd.DataFrame, patient: str, named: dict[str, str]) -> str:
-    """Where the patient stands in each model, and what forgetting cost, in a few sentences."""
+    """Where the patient stands in each model, in a few sentences."""
     rows = table.set_index("arm")
     who = literal(patient)
     if ORIGINAL not in rows.index:
-        return f"Nothing has been measured for {who} yet."
+        return f"Nothing has been measured for {who} yet. Press **Forget now**."
     own = rows.loc[ORIGINAL]
     told = [
         f"As trained, the model reads {who}'s notes better than those of **{percent(own['percentile'])}** of "
         f"{int(own['never_seen'])} patients whom it has never seen."
     ]
     after = [
-        f"after {named[arm]} **{percent(rows.loc[arm, 'percentile'])}** ({rows.loc[arm, 'seconds']:.0f} s)"
+        f"{named[arm]} **{percent(rows.loc[arm, 'percentile'])}** ({rows.loc[arm, 'seconds']:.0f} s)"
         for arm in APPROXIMATE
         if arm in rows.index
     ]
     if after:
-        told.append(f"{after[0][0].upper()}{after[0][1:]}{''.join(f', {one}' for one in after[1:])}.")
-    exact = [
-        f"{named[arm]} **{percent(rows.loc[arm, 'percentile'])}**" for arm in (RETRAINED, PRIVATE) if arm in rows.index
-    ]
-    if exact:
-        told.append(f"For comparison: {', '.join(exact)}.")
+        told.append(f"After unlearning: {', '.join(after)}.")
+    if RETRAINED in rows.index:
+        told.append(f"A model trained again without {who}: **{percent(rows.loc[RETRAINED, 'percentile'])}**.")
     return " ".join(told)
+
+
+def verdict(table: pd.DataFrame, patient: str, named: dict[str, str]) -> str:
+    """Whether each unlearned model stands where the model that never read the patient stands."""
+    rows = table.set_index("arm")
+    made = [arm for arm in APPROXIMATE if arm in rows.index]
+    if not made:
+        return ""
+    if RETRAINED not in rows.index:
+        return (
+            "A place in the middle does not show that the patient is forgotten: a patient whom no model has read "
+            "stands anywhere among the grey points. Train the model again without them to see where they belong."
+        )
+    gaps = {arm: deviations(rows.loc[arm]) - deviations(rows.loc[RETRAINED]) for arm in made}
+    groups = {
+        "still read too well": [arm for arm in made if gaps[arm] > CLOSE],
+        "now read too badly": [arm for arm in made if gaps[arm] < -CLOSE],
+        "about where they belong": [arm for arm in made if abs(gaps[arm]) <= CLOSE],
+    }
+    told = [
+        f"{' and '.join(f'{named[arm]} ({gaps[arm]:+.1f})' for arm in arms)}: **{words}**"
+        for words, arms in groups.items()
+        if arms
+    ]
+    return (
+        f"Compared with the model that never read {literal(patient)}, in standard deviations of the grey points: "
+        f"{'; '.join(told)}."
+    )
+
+
+def deviations(row: pd.Series) -> float:
+    """How many standard deviations of never-seen patients the patient stands above their mean."""
+    return float((row["gain"] - row["mean"]) / row["spread"])
 
 
 def cost(table: pd.DataFrame, kind: str, named: dict[str, str]) -> str:
@@ -79,16 +112,6 @@ def cost(table: pd.DataFrame, kind: str, named: dict[str, str]) -> str:
     before = perplexity_text(rows.loc[ORIGINAL, "perplexity"])
     after = ", ".join(f"{perplexity_text(rows.loc[arm, 'perplexity'])} ({named[arm]})" for arm in made)
     return f"What it cost: {perplexity_name(kind)} of held-out notes was {before}, and is now {after}; lower is better."
-
-
-def caution(table: pd.DataFrame) -> str:
-    """What one place does not show."""
-    if not set(APPROXIMATE) & set(table["arm"]):
-        return ""
-    return (
-        "A place in the middle of the grey points does not show that the patient is forgotten. A patient whom no model "
-        "has read stands anywhere among them, and the methods stop exactly when this average looks inconspicuous."
-    )
 
 
 def against_retrained(told: dict, named: dict[str, str]) -> str:
