@@ -100,6 +100,11 @@ def retrain(
     """
     from core.pipeline.training_run import execute
 
+    if run.capped:
+        raise ValueError(
+            f"Run {run.id} is of an older version that left notes out of its training by a cap. Training it again "
+            "without a patient would change more than that patient's notes. Train the run anew first."
+        )
     spec = run.spec.retrained_spec(patient)
     workspace.corpus(run.spec.corpus, store=False).without(spec.without)  # refuse before a run is begun
     return execute(spec, workspace, on_event=on_event, should_stop=should_stop)
@@ -133,6 +138,11 @@ def forget(
     for name in methods:
         if name not in APPROXIMATE:
             raise ValueError(f"There is no method “{name}”. The methods are: {', '.join(APPROXIMATE)}, retrain.")
+    if methods and run.spec.privacy.private:
+        raise ValueError(
+            f"Run {run.id} is private. Unlearning would read the patient's notes again, without noise, and its ε does "
+            "not cover that. Train it again without the patient (--method retrain)."
+        )
     found = comparison(run, patient, workspace)
     stored = workspace.audit(run.id).forgetting(patient)
     stop = should_stop or (lambda: False)

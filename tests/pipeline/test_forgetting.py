@@ -138,6 +138,14 @@ def test_the_accounting_is_that_of_the_notes_that_are_left(workspace, smoke_spec
     assert held.epsilon() == pytest.approx(found) and found <= 8.0
 
 
+def test_a_private_run_stands_beside_its_own_retraining(workspace, smoke_specs, patient):
+    """No note is read again without noise: only finished models are attacked."""
+    run = workspace.run(smoke_specs["dp"].run_id)
+    arms = summary(forget(run, patient, workspace, methods=(), samples=SAMPLES)).set_index("arm")
+    assert list(arms.index) == ["public", "original", "retrained"]
+    assert arms.loc["retrained", "run_id"] == smoke_specs["dp"].retrained_spec(patient).run_id
+
+
 def test_it_is_on_no_curve_and_named_after_whom_it_never_read(workspace, plain, again, patient, smoke_specs):
     runs = workspace.runs()
     on_curves = {one for sweep in sweeps_of(runs) for one in sweep.run_ids}
@@ -220,6 +228,8 @@ def test_runs_that_cannot_forget_are_refused(workspace, plain, smoke_specs):
         forget(workspace.run(smoke_specs["base"].run_id), "P0001", workspace)
     with pytest.raises(ValueError, match="read no note of patient nobody"):
         forget(plain, "nobody", workspace)
+    with pytest.raises(ValueError, match="its ε does not cover that"):
+        forget(workspace.run(smoke_specs["dp"].run_id), "P0001", workspace)
     with pytest.raises(ValueError, match="no method “magic”"):
         forget(plain, "P0001", workspace, methods=["magic"])
 

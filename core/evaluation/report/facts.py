@@ -171,6 +171,7 @@ def short_names(runs: Sequence[Run]) -> dict[str, str]:
         mechanism = run.privacy
         promise = "no privacy" if mechanism is None else f"ε = {mechanism.epsilon():.3g} per {mechanism.unit}"
         promise += ", clipped" if run.spec.training.clip_norm is not None else ""
+        promise += "" if run.spec.without is None else f", without {', '.join(run.spec.without)}"
         letter = chr(ord("A") + number) if number < 26 else str(number + 1)
         found[run.id] = f"{letter}: {'public base' if run.spec.is_base else promise}"
     return found

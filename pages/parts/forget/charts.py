@@ -62,9 +62,6 @@ def places(notes: pd.DataFrame, table: pd.DataFrame, patient: str, named: dict[s
             hovertemplate=f"{patient}: %{{x:+.1f}}, above {percent(row['percentile'])} of never-seen patients "
             f"({percent(row['low'])} to {percent(row['high'])})<extra></extra>",
         )
-        figure.add_annotation(
-            x=1, xref="paper", y=place, text=f"above {percent(row['percentile'])}", showarrow=False, xanchor="right"
-        )
     figure.add_scatter(
         x=[None], y=[None], mode="markers", name=patient, marker={"color": OTHER, "size": 13, "symbol": "diamond"}
     )
@@ -76,12 +73,12 @@ def places(notes: pd.DataFrame, table: pd.DataFrame, patient: str, named: dict[s
         legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
         dragmode=False,
     )
-    figure.update_xaxes(
-        title="standard deviations above the average patient never seen", range=[-3.6, 5], zeroline=False
-    )
+    figure.update_xaxes(title="standard deviations above the average grey point", zeroline=False)
     figure.update_yaxes(
         tickvals=list(range(len(arms))),
-        ticktext=[chart_style.wrapped(named[arm], 18) for arm in reversed(arms)],
+        ticktext=[
+            chart_style.wrapped(f"{named[arm]}: {percent(rows.loc[arm, 'percentile'])}", 19) for arm in reversed(arms)
+        ],
         range=[-0.6, len(arms) - 0.4],
         showgrid=False,
         zeroline=False,

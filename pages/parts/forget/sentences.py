@@ -9,6 +9,7 @@ from core.pipeline.forgetting import APPROXIMATE, ORIGINAL, PRIVATE, PUBLIC, RET
 from pages.parts.common.phi_text import literal
 from pages.parts.pickers import run_picker
 
+EASY = 0.75  # a place above which notes are called easy
 CLOSE = 0.5  # standard deviations: nearer than this to the retrained model counts as the same place
 
 HOW = """
@@ -88,14 +89,25 @@ def verdict(table: pd.DataFrame, patient: str, named: dict[str, str]) -> str:
         "about where they belong": [arm for arm in made if abs(gaps[arm]) <= CLOSE],
     }
     told = [
-        f"{' and '.join(f'{named[arm]} ({gaps[arm]:+.1f})' for arm in arms)}: **{words}**"
+        f"{' and '.join(f'{named[arm]} ({signed(gaps[arm])})' for arm in arms)}: **{words}**"
         for words, arms in groups.items()
         if arms
     ]
+    easy = rows.loc[RETRAINED, "percentile"]
+    known = (
+        f" Even that model reads their notes better than most patients' ({percent(easy)}): they are easy."
+        if easy >= EASY
+        else ""
+    )
     return (
         f"Compared with the model that never read {literal(patient)}, in standard deviations of the grey points: "
-        f"{'; '.join(told)}."
+        f"{'; '.join(told)}.{known}"
     )
+
+
+def signed(number: float) -> str:
+    """`+1.1`, `−0.4`."""
+    return f"{number:+.1f}".replace("-", "−")
 
 
 def deviations(row: pd.Series) -> float:

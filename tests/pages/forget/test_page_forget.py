@@ -130,7 +130,7 @@ def table(**gains):
 def test_the_verdict_names_which_side_each_method_is_on():
     """By hand: retrained is at 0, so 2.0 is +2 standard deviations, 0.5 −1, and 1.1 +0.2."""
     told = sentences.verdict(table(original=3.0, ascent=0.5, difference=1.1, retrained=1.0), "P1", NAMED)
-    assert "gradient ascent (-1.0): **now read too badly**" in told
+    assert "gradient ascent (−1.0): **now read too badly**" in told
     assert "both at once (+0.2): **about where they belong**" in told
     told = sentences.verdict(table(original=3.0, **{"fine-tuning": 2.0}, retrained=1.0), "P1", NAMED)
     assert "fine-tuned on the others (+2.0): **still read too well**" in told
@@ -146,7 +146,7 @@ def test_the_picture_has_a_row_for_each_model_and_the_patient_at_their_place():
     figure = charts.places(notes, table(public=0.0, original=2.0, retrained=1.5), "P1", NAMED)
     diamonds = [trace for trace in figure.data if trace.marker.symbol == "diamond" and trace.x[0] is not None]
     assert [trace.x[0] for trace in diamonds] == [1.0, 2.0]  # from the bottom: retrained, as trained
-    assert list(figure.layout.yaxis.ticktext) == ["trained again<br>without them", "as trained"]
+    assert list(figure.layout.yaxis.ticktext) == ["trained again<br>without them: 50\u00a0%", "as trained: 50\u00a0%"]
 
 
 def test_names_say_which_private_run_it_is(data, smoke_specs):
