@@ -77,7 +77,7 @@ def places(notes: pd.DataFrame, table: pd.DataFrame, patient: str, named: dict[s
     figure.update_yaxes(
         tickvals=list(range(len(arms))),
         ticktext=[
-            chart_style.wrapped(f"{named[arm]}: {percent(rows.loc[arm, 'percentile'])}", 19) for arm in reversed(arms)
+            f"{chart_style.wrapped(named[arm], 18)}: {percent(rows.loc[arm, 'percentile'])}" for arm in reversed(arms)
         ],
         range=[-0.6, len(arms) - 0.4],
         showgrid=False,

@@ -48,10 +48,10 @@ def show(found: Comparison, named: dict[str, str]) -> None:
 
 
 def _suggested(found: Comparison) -> str:
-    """What somebody types who knows the patient's name and wants the rest."""
+    """What somebody types who knows the patient's first name and wants the rest."""
     patients = resources.patients(found.run.spec.corpus, owner.workspace())
     name = patients["full_name"].get(found.patient)
-    return f"{name}, MRN" if isinstance(name, str) and name else "Patient:"
+    return f"Patient: {name.split()[0]}" if isinstance(name, str) and name.strip() else "Patient:"
 
 
 def _models(found: Comparison) -> dict[str, Run | None]:

@@ -62,12 +62,12 @@ def test_the_suggested_prompt_is_answered_by_every_model(opened, forgotten):
     name = Workspace(root, shared=()).corpus(Workspace(root, shared=()).run(run_id).spec.corpus).patients
     name = name.set_index("patient_id")["full_name"][patient]
     (typed,) = opened.text_input
-    assert typed.value == f"{name}, MRN"
+    assert typed.value == f"Patient: {name.split()[0]}"
     next(one for one in opened.button if one.label == "Ask").click().run()
     assert not opened.exception and not opened.error
     for heading in ("As trained", "Gradient ascent", "DP, ε = 8"):
         assert f"**{heading}**" in said(opened)
-    written = [element for element in opened.get("html") if escape(f"{name}, MRN") in str(element.proto)]
+    written = [element for element in opened.get("html") if escape(typed.value) in str(element.proto)]
     assert len(written) == 9  # three samples of three models
 
 
