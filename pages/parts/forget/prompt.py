@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
@@ -64,7 +65,7 @@ def _models(found: Comparison) -> dict[str, Run | None]:
     return here | {arm: run for arm, run in further.items() if run is not None}
 
 
-def _folder(found: Comparison, arm: str):  # noqa: ANN202 — a Path
+def _folder(found: Comparison, arm: str) -> Path:
     return weights_folder(owner.workspace(), found.run.id, found.patient, arm)
 
 
@@ -98,7 +99,11 @@ def _unlearned(found: Comparison, arm: str, prompt: str) -> list[str]:
 
     place = _folder(found, arm)
     lm = _model(str(place), (place / "model.safetensors").stat().st_mtime_ns)
-    how = {"new_tokens": SAMPLING.new_tokens, "temperature": SAMPLING.temperature, "top_k": SAMPLING.top_k}
+    how: dict[str, Any] = {
+        "new_tokens": SAMPLING.new_tokens,
+        "temperature": SAMPLING.temperature,
+        "top_k": SAMPLING.top_k,
+    }
     if lm.causal:
         return generate.sample(lm, [prompt] * len(SEEDS), top_p=SAMPLING.top_p, seeds=list(SEEDS), **how)
     return generate.gibbs(lm, [prompt] * len(SEEDS), sweeps=2, seeds=list(SEEDS), **how)
