@@ -137,6 +137,28 @@ def likelihood_ratios(gains: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["patient_id", "seed", "unlearned", "score"])
 
 
+def odd_one_out(unlearned: pd.DataFrame, never: tuple[pd.DataFrame, pd.DataFrame]) -> pd.Series:
+    """Whether the unlearned model is the odd one of three, by patient, the other two having never read the patient.
+
+    Two models are as far apart as the sum over the patient's notes of the squared difference of their gains. The odd
+    one is outside the closest pair. If unlearning were as good as never reading, the three would be exchangeable, and
+    each would be the odd one in a third of the patients. It needs two retrained models and assumes no distribution.
+
+    Args:
+        unlearned: columns patient_id, note_id, gain; each patient's under the model that unlearned this patient.
+        never: the same under two models that never read any of them.
+    """
+    first, second, third = (
+        one.set_index(["patient_id", "note_id"])["gain"].sort_index() for one in (unlearned, *never)
+    )
+    apart = {
+        name: ((one - other) ** 2).groupby(level="patient_id").sum()
+        for name, one, other in (("never", second, third), ("one", first, second), ("two", first, third))
+    }
+    odd: pd.Series = apart["never"] < np.minimum(apart["one"], apart["two"])
+    return odd
+
+
 def told_apart(scores: pd.DataFrame, *, resamples: int = 1_000) -> Interval:
     """How often an unlearned model scores above one that never read: the AUC over all pairs, ties ½; 0.5 is chance.
 

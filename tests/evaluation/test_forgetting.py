@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from core.evaluation.forgetting import costs, likelihood_ratios, shares, standings, told_apart
+from core.evaluation.forgetting import costs, likelihood_ratios, odd_one_out, shares, standings, told_apart
 
 
 def notes(own, others, arm="original", nats=2.0):
@@ -104,3 +104,25 @@ def test_too_few_models_are_refused():
         likelihood_ratios(models(0.1, seeds=2))
     with pytest.raises(ValueError, match="from two models a seed"):
         likelihood_ratios(models(0.1).iloc[1:])
+
+
+def gains(rng, shift=0.0, patients=300):
+    rows = [(f"P{patient}", f"n{note}", rng.normal() + shift) for patient in range(patients) for note in range(3)]
+    return pd.DataFrame(rows, columns=["patient_id", "note_id", "gain"])
+
+
+def test_the_odd_one_of_three_alike_is_each_in_a_third():
+    rng = np.random.default_rng(3)
+    found = odd_one_out(gains(rng), (gains(rng), gains(rng)))
+    assert len(found) == 300 and found.mean() == pytest.approx(1 / 3, abs=0.08)
+    assert odd_one_out(gains(rng, 9.0), (gains(rng), gains(rng))).all()
+
+
+def test_the_odd_one_by_hand():
+    """P: 0 and 1 are the close pair, so 5 is odd. Q: 0 and 0.5 are, so 3, which never read Q, is odd."""
+
+    def one(p, q):
+        return pd.DataFrame({"patient_id": ["P", "Q"], "note_id": ["a", "b"], "gain": [p, q]})
+
+    found = odd_one_out(one(5.0, 0.5), (one(0.0, 0.0), one(1.0, 3.0)))
+    assert found["P"] and not found["Q"]
