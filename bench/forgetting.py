@@ -2,8 +2,9 @@
 
 U-LiRA (Hayes et al. 2024) on a shipped run: for each seed one model of everybody and one without `PATIENTS` patients,
 each with the run's settings. Every model of everybody then forgets each of these patients alone, by every method. All
-models score the patients' notes, and `core.evaluation.forgetting.likelihood_ratios` compares the two kinds. Beside it
-stands what the average attack says of the same models: where the patients stand among patients never seen.
+models score the patients' notes, and `odd_one_out` and `likelihood_ratios` of `core.evaluation.forgetting` compare the
+two kinds. Beside them stands what an average attack says of the same models: where the patients stand among patients
+never seen.
 
 FOLDER keeps the models and the scores, so that the same command goes on where it was stopped. The result is
 FOLDER/<run>.json; a copy in assets/demo/forgetting is shown on the page Forget a patient. Minutes for each training.
@@ -26,8 +27,9 @@ from core.attacks.forgetting import Judged, never_seen_loss, public_means, stand
 from core.common.files import replace_text
 from core.common.folders import building, publish
 from core.corpus.tables import Corpus
-from core.evaluation.forgetting import likelihood_ratios, standings, told_apart
+from core.evaluation.forgetting import likelihood_ratios, odd_one_out, standings, told_apart
 from core.evaluation.stats.bootstrap import patient_bootstrap, weighted_share
+from core.evaluation.stats.intervals import proportion_interval
 from core.models.build import LanguageModel, load, load_folder
 from core.runs.run import Run
 from core.runs.store import Workspace
@@ -137,22 +139,28 @@ def _told(arm: str, seed: int, patient: str, found: pd.DataFrame) -> list[dict[s
     return [{**about, "note_id": row.note_id, "gain": float(row.gain)} for row in own.itertuples()]
 
 
-def result(rows: pd.DataFrame) -> list[dict[str, Any]]:
-    """For each arm: pairs told apart by U-LiRA, and the mean place among never-seen patients, with intervals.
+def result(rows: pd.DataFrame, own: int = 0) -> list[dict[str, Any]]:
+    """For each arm, with intervals: how often it is found out, and the mean place among never-seen patients.
 
-    The place of an average attack is the AUC of telling these patients from never-seen ones by their gain: ½ is chance.
+    `odd` is the share of patients for whom the model of seed `own` is the odd one beside two retrained models of other
+    seeds; ⅓ is chance. `auc` is U-LiRA's, once there are three seeds; ½ is chance. So it is for the place, which is
+    what an average attack sees: the share of never-seen patients below the patient.
     """
     out = rows[rows["arm"] == OUT].assign(unlearned=False)
     told = []
     for arm, of_arm in rows.groupby("arm", sort=False):
         places = of_arm.groupby(["patient_id", "seed"])["place"].first()
-        mean = patient_bootstrap(
-            weighted_share(places, np.ones(len(places))), places.index.get_level_values("patient_id")
-        )
+        of_place = places.index.get_level_values("patient_id")
+        mean = patient_bootstrap(weighted_share(places, np.ones(len(places))), of_place)
         about = {"arm": arm, "place": mean.value, "place_low": mean.low, "place_high": mean.high}
         if arm != OUT:
-            found = told_apart(likelihood_ratios(pd.concat([of_arm.assign(unlearned=True), out])))
-            about |= {"auc": found.value, "low": found.low, "high": found.high}
+            others = [out[out["seed"] == seed] for seed in sorted(set(out["seed"]) - {own})[:2]]
+            odd = odd_one_out(of_arm[of_arm["seed"] == own], (others[0], others[1]))
+            low, high = proportion_interval(int(odd.sum()), len(odd))
+            about |= {"odd": float(odd.mean()), "patients": len(odd), "low": low, "high": high}
+            if len(set(of_arm["seed"]) & set(out["seed"])) >= 3:
+                auc = told_apart(likelihood_ratios(pd.concat([of_arm.assign(unlearned=True), out])))
+                about |= {"auc": auc.value, "auc_low": auc.low, "auc_high": auc.high}
         told.append(about)
     return told
 
@@ -175,7 +183,7 @@ def measured(experiment: Experiment, seeds: tuple[int, ...], say: Callable[[str]
         "patients": experiment.patients,
         "seeds": list(seeds),
         "never_seen": NEVER_SEEN,
-        "arms": result(table),
+        "arms": result(table, experiment.run.spec.training.seed),
     }
 
 

@@ -97,12 +97,10 @@ with picture:
                 st.markdown(sentence)
     told = data.against_retrained(run)
     if told is not None:
-        st.markdown("### A test that compares with retrained models")
+        st.markdown("### Beside models that never read the patient")
         st.markdown(sentences.against_retrained(told, named))
         chart_style.show(
-            charts.told_apart(told, named),
-            key="forget-told-apart",
-            alt="How often each model is told from a retrained one",
+            charts.told_apart(told, named), key="forget-told-apart", alt="How often each model is the odd one"
         )
     prompt.show(found, named)
     if not table.empty:

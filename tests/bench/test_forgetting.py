@@ -22,7 +22,8 @@ def test_it_trains_forgets_and_goes_on(experiment, monkeypatch):
     found = measured(experiment, (0, 1, 2), lines.append)
     arms = {one["arm"]: one for one in found["arms"]}
     assert set(arms) == {"retrained", "original", "ascent", "fine-tuning", "difference"}
-    assert "auc" not in arms["retrained"] and all(0 <= arms[arm]["auc"] <= 1 for arm in arms if arm != "retrained")
+    assert "auc" not in arms["retrained"]
+    assert all(0 <= arms[arm][figure] <= 1 for arm in arms if arm != "retrained" for figure in ("auc", "odd"))
     assert len(found["patients"]) == 2 and len(lines) == 3 * 2 * 5
     monkeypatch.setattr(forgetting, "train", lambda *args, **settings: pytest.fail("trained again"))
     monkeypatch.setattr(forgetting, "unlearn", lambda *args, **settings: pytest.fail("unlearned again"))
@@ -42,3 +43,6 @@ def test_a_model_that_forgot_nothing_is_told_apart_and_one_that_is_retrained_is_
     arms = {one["arm"]: one for one in result(pd.DataFrame(rows))}
     assert arms["original"]["auc"] == 1.0 and arms["ascent"]["auc"] == pytest.approx(0.5)
     assert arms["ascent"]["place"] == 0.5
+    assert arms["original"]["odd"] == 1.0 and arms["original"]["patients"] == 4
+    few = {one["arm"]: one for one in result(pd.DataFrame(rows).query("arm != 'retrained' or seed > 0"))}
+    assert few["original"]["odd"] == 1.0 and "auc" not in few["original"]  # two retrained models are enough for it

@@ -87,25 +87,25 @@ def places(notes: pd.DataFrame, table: pd.DataFrame, patient: str, named: dict[s
 
 
 def told_apart(told: dict[str, Any], named: dict[str, str]) -> go.Figure:
-    """How often each kind of model is told from one that never read the patient, with intervals; 50 % is chance."""
-    rows = [one for one in reversed(told["arms"]) if one["arm"] in named]
+    """How often each model is the odd one beside two that never read the patient, with intervals; a third is chance."""
+    rows = [one for one in reversed(told["arms"]) if "odd" in one]
     figure = go.Figure()
     figure.add_scatter(
-        x=[one["auc"] for one in rows],
+        x=[one["odd"] for one in rows],
         y=[chart_style.wrapped(named[one["arm"]], 18) for one in rows],
         mode="markers",
         showlegend=False,
         marker={"color": [COLOURS.get(one["arm"], OTHER) for one in rows], "size": 14},
         error_x={
-            "array": [one["high"] - one["auc"] for one in rows],
-            "arrayminus": [one["auc"] - one["low"] for one in rows],
+            "array": [one["high"] - one["odd"] for one in rows],
+            "arrayminus": [one["odd"] - one["low"] for one in rows],
             "thickness": 2,
         },
-        hovertemplate="%{x:.1%}<extra></extra>",
+        hovertemplate="%{x:.0%}<extra></extra>",
     )
-    chart_style.level(figure, "tossing a coin", x=0.5)
+    chart_style.level(figure, "forgotten: a third", x=1 / 3)
     figure.update_layout(
-        margin=MARGIN, height=90 + 44 * len(rows), legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}
+        margin=MARGIN, height=110 + 40 * len(rows), legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}
     )
-    figure.update_xaxes(title="pairs told apart", tickformat=".0%", range=[0.2, 1.02])
+    figure.update_xaxes(title="patients for whom it is the odd one", tickformat=".0%", range=[-0.02, 1.04])
     return figure

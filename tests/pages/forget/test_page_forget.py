@@ -153,3 +153,20 @@ def test_names_say_which_private_run_it_is(data, smoke_specs):
     workspace = Workspace(data, shared=())
     plain, private = (workspace.run(smoke_specs[name].run_id) for name in ("plain", "dp"))
     assert sentences.names(Comparison(plain, "P1", None, private))["private"] == "DP, ε = 8"
+
+
+TOLD = {
+    "arms": [
+        {"arm": "retrained", "place": 0.5},
+        {"arm": "original", "place": 0.99, "odd": 1.0, "patients": 8, "low": 0.68, "high": 1.0},
+        {"arm": "ascent", "place": 0.41, "odd": 0.75, "patients": 8, "low": 0.4, "high": 0.93},
+    ]
+}
+
+
+def test_the_test_beside_retrained_models_is_told_in_counts_and_drawn_with_its_chance():
+    told = sentences.against_retrained(TOLD, NAMED)
+    assert "It was: gradient ascent **6 of 8**." in told and "41\u00a0%, and 50\u00a0%" in told
+    figure = charts.told_apart(TOLD, NAMED)
+    assert list(figure.data[0].x) == [0.75, 1.0] and list(figure.data[0].y) == ["gradient ascent", "as trained"]
+    assert figure.layout.shapes[0].x0 == pytest.approx(1 / 3)
