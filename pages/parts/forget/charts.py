@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ def places(notes: pd.DataFrame, table: pd.DataFrame, patient: str, named: dict[s
         patient: Their id.
         named: The models in words.
     """
-    rows = table.set_index("arm")
+    rows, who = table.set_index("arm"), html.escape(patient)  # Plotly reads markup in names
     arms = [arm for arm in ARMS if arm in rows.index and arm != PUBLIC]
     figure = go.Figure()
     jitter = np.random.default_rng(0)
@@ -42,7 +43,7 @@ def places(notes: pd.DataFrame, table: pd.DataFrame, patient: str, named: dict[s
             name="patients never seen",
             showlegend=place == 0,
             marker={"color": chart_style.CONTROL, "size": 6, "opacity": 0.55},
-            customdata=others.index,
+            customdata=[html.escape(one) for one in others.index],
             hovertemplate="%{customdata}, never seen: %{x:+.1f}<extra></extra>",
         )
     for place, arm in enumerate(reversed(arms)):
@@ -51,7 +52,7 @@ def places(notes: pd.DataFrame, table: pd.DataFrame, patient: str, named: dict[s
             x=[deviations(row)],
             y=[place],
             mode="markers+text",
-            name=patient,
+            name=who,
             showlegend=False,
             marker={
                 "color": COLOURS.get(arm, OTHER),
@@ -59,11 +60,11 @@ def places(notes: pd.DataFrame, table: pd.DataFrame, patient: str, named: dict[s
                 "symbol": "diamond",
                 "line": {"width": 2, "color": "white"},
             },
-            hovertemplate=f"{patient}: %{{x:+.1f}}, above {percent(row['percentile'])} of never-seen patients "
+            hovertemplate=f"{who}: %{{x:+.1f}}, above {percent(row['percentile'])} of never-seen patients "
             f"({percent(row['low'])} to {percent(row['high'])})<extra></extra>",
         )
     figure.add_scatter(
-        x=[None], y=[None], mode="markers", name=patient, marker={"color": OTHER, "size": 13, "symbol": "diamond"}
+        x=[None], y=[None], mode="markers", name=who, marker={"color": OTHER, "size": 13, "symbol": "diamond"}
     )
     if RETRAINED in arms:
         chart_style.level(figure, "where a model that never read them puts them", x=deviations(rows.loc[RETRAINED]))
