@@ -97,7 +97,7 @@ with picture:
                 st.markdown(sentence)
     told = data.against_retrained(run)
     if told is not None:
-        st.markdown("### Beside models that never read the patient")
+        st.header("Beside models that never read the patient", anchor=False)
         st.markdown(sentences.against_retrained(told, named))
         chart_style.show(
             charts.told_apart(told, named), key="forget-told-apart", alt="How often each model is the odd one"
