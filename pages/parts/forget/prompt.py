@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from core.models.build import LanguageModel
 
 SEEDS = (0, 1, 2)
-SAMPLING = Sampling(new_tokens=40)
+SAMPLING = Sampling(new_tokens=24)  # enough for a name and a number, and short enough to compare
 WAIT_SECONDS = 60.0
 
 
