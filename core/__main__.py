@@ -27,6 +27,7 @@ for command in (
     verify.refresh,
     runs.utility,
     runs.step,
+    runs.forget,
     defences.defences,
     vocabulary.words,
     *(corpora.account, corpora.pretrain, corpora.bench, corpora.demo),

@@ -41,7 +41,7 @@ def extract(
         found = workspace.run(run)
         if not found.has_model:
             raise BadInput(f"Run {found.id} has tables but no weights, so it cannot be prompted.")
-        corpus = workspace.corpus(found.spec.corpus, store=False)
+        corpus = found.as_read(workspace.corpus(found.spec.corpus, store=False))
         audit = found.spec.audit.model_copy(update={"samples_per_prompt": samples})
         models = {"run": found.model}
         if not found.spec.is_base:

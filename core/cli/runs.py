@@ -1,4 +1,4 @@
-"""Commands for existing runs: `runs`, `audit`, `prompt`, `utility` and `step`."""
+"""Commands for existing runs: `runs`, `audit`, `prompt`, `utility`, `step` and `forget`."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def _answer_texts(run: Run, workspace: Workspace, text: str, texts: list[str], s
     from core.attacks.memorisation.extraction import index_of
     from core.phi.leaks import find
 
-    index = index_of(workspace.corpus(run.spec.corpus, store=False))
+    index = index_of(run.as_read(workspace.corpus(run.spec.corpus, store=False)))
     answers: list[dict[str, Any]] = [
         {"seed": seed + number, "text": one, "spans": [asdict(span) for span in find(one, index, text)]}
         for number, one in enumerate(texts)
@@ -240,7 +240,8 @@ def step(
         spec = found.spec
         if spec.vocabulary is not None or spec.is_base:
             raise BadInput(f"Run {found.id} has no first step with the public model's vocabulary.")
-        notes = defended(workspace.corpus(spec.corpus, store=False).training_notes(spec.note_cap), spec.defence)
+        corpus = workspace.corpus(spec.corpus, store=False).without(spec.without)
+        notes = defended(corpus.training_notes(spec.note_cap), spec.defence)
         say(f"{found.id}: reading the gradients of up to {most} {spec.privacy.unit}s")
         gradients = first_step(load(spec.model), notes, spec.training, spec.privacy, most=most)
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -252,6 +253,51 @@ def step(
             f"{len(gradients)} of {gradients.sampled} {spec.privacy.unit}s, {cut} longer than C = {norm:g}: {out}",
             as_json=as_json,
         )
+
+
+def forget(
+    run: RunId,
+    patient: Annotated[str, typer.Argument(metavar="PATIENT", help="A member's id, for example P0355.")],
+    method: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--method",
+            help="ascent, fine-tuning or difference (seconds), or retrain: train again without the patient. "
+            "Repeatable. Default: the first three.",
+        ),
+    ] = None,
+    data: DataFolder = None,
+    as_json: AsJson = False,
+) -> None:
+    """Take a patient out of a run, and attack the result beside the run itself, retraining, DP and the public model."""
+    with errors_as_sentences():
+        from core.evaluation.forgetting import summary
+        from core.pipeline import forgetting
+        from core.runs.store import Workspace
+
+        workspace = Workspace(data)
+        found = workspace.run(run)
+        forgetting.comparison(found, patient, workspace)  # refuse before minutes of training
+        methods = forgetting.APPROXIMATE if method is None else [one for one in method if one != "retrain"]
+        if method is not None and "retrain" in method:
+            forgetting.retrain(found, patient, workspace, on_event=_stage)
+        stored = forgetting.forget(found, patient, workspace, methods=methods, on_progress=_forgetting)
+        table = summary(stored)
+        text = table.to_string(index=False, float_format=lambda value: f"{value:.4g}", na_rep="–")
+        out = {"run": found.id, "patient": patient, "folder": str(stored.folder), "arms": table.to_dict("records")}
+        answer(out, text, as_json=as_json)
+
+
+def _stage(event: dict[str, Any]) -> None:
+    if event["event"] == "stage":
+        say(f"  {event['message']}")
+    elif event["event"] == "epoch":
+        say(f"  epoch {event['epoch']}")
+
+
+def _forgetting(arm: str, doing: str, done: int, total: int) -> None:
+    if done in (0, total):
+        say(f"{arm}: {doing}, {done} of {total}")
 
 
 def _keys() -> set[str]:

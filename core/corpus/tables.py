@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from pathlib import Path
 from typing import Literal
@@ -28,6 +28,7 @@ from core.phi.fields import FIELDS
 from core.spec import AuditSpec, CorpusSpec
 
 Split = Literal["member", "heldout", "population", "canary"]
+LEFT_OUT = "left out"  # split of a member whom a training did not read, in the view of `Corpus.without`
 
 JUDGED_SPLITS = ("member", "heldout")  # those that an attack tells apart
 _JUDGED_STREAM = 13  # of random numbers, for the choice of the patients that are judged
@@ -155,6 +156,29 @@ class Corpus:
         keep = notes.groupby("patient_id", sort=False).cumcount() < max_notes_per_patient
         return notes[keep].reset_index(drop=True)
 
+    def without(self, patients: Collection[str] | None) -> Corpus:
+        """The cohort as a training that leaves out these members sees it; None or nobody: the cohort itself.
+
+        Their split becomes `left out`: no training reads them, and no attack counts them as a member or as held out.
+        Everybody else's split, and which of them an audit judges, stay as they are.
+
+        Raises:
+            ValueError: One of them is not a member of this cohort.
+        """
+        if not patients:
+            return self
+        known = set(self.patients.loc[self.patients["split"].isin(["member", LEFT_OUT]), "patient_id"])
+        for patient in patients:
+            if patient not in known:
+                raise ValueError(f"patient {patient} is not a member of this cohort, so no training read their notes")
+        if not (set(self.notes_of("member")["patient_id"]) - set(patients)):
+            raise ValueError("nobody would be left to train on: leave out fewer patients")
+        frames = {
+            name: frame.assign(split=frame["split"].mask(frame["patient_id"].isin(patients), LEFT_OUT))
+            for name, frame in (("patients", self.patients), ("notes", self.notes))
+        }
+        return replace(self, **frames)
+
     def evaluation_notes(self, max_notes_per_patient: int | None, audit: AuditSpec | None = None) -> pd.DataFrame:
         """All notes except those of members that were not trained on because of the cap (see `training_notes`).
 
@@ -173,11 +197,13 @@ class Corpus:
     def judged_patients(self, audit: AuditSpec) -> frozenset[str]:
         """Ids of the members and held-out patients whose notes this audit judges, at most `audit.patients` of each.
 
-        They are drawn by the audit's seed from the cohort alone, so all runs of a cohort are judged on the same ones.
+        They are drawn by the audit's seed from the cohort alone, so all runs of a cohort are judged on the same ones,
+        less those that a run leaves out.
         """
         chosen: set[str] = set()
         for number, split in enumerate(JUDGED_SPLITS):
-            ids = np.sort(self.notes.loc[self.notes["split"] == split, "patient_id"].unique().astype(object))
+            of_split = self.notes["split"].isin([split, LEFT_OUT] if split == "member" else [split])
+            ids = np.sort(self.notes.loc[of_split, "patient_id"].unique().astype(object))
             order = np.random.default_rng([audit.seed, _JUDGED_STREAM, number]).permutation(len(ids))
             chosen |= set(ids[order[: audit.patients]])
         return frozenset(chosen)

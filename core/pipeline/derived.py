@@ -37,6 +37,7 @@ def write_derived(folder: Path, corpus: Corpus, control: Mapping[str, pd.DataFra
     """
     stored = read_stored_spec(folder)
     spec = stored.spec
+    corpus = corpus.without(spec.without)
     own = _NAMES if spec.vocabulary is None else [*_NAMES, READING]
     own = [*own, *(name for name in ADDED if (folder / "tables" / f"{name}.parquet").exists())]
     tables = {name: read_table(folder / "tables", name, folder.name) for name in own}

@@ -117,7 +117,7 @@ class RunBuilder:
 
     def _stages(self, work: Path, log: EventLog) -> None:
         log.stage("corpus", "Reading the hospital's notes (generating them first if necessary)")
-        corpus = self.workspace.corpus(self.spec.corpus)
+        corpus = self.workspace.corpus(self.spec.corpus).without(self.spec.without)
         self._check_stop()
         lm = self._trained(work, corpus, log)
         base = None if self.spec.is_base else self._base_control(log)
@@ -283,6 +283,8 @@ def _training_message(spec: RunSpec) -> str:
             how += f" ({spec.privacy.risk_limit.label})"
     elif spec.training.clip_norm is not None:
         how = "without privacy, clipped as with DP but without noise"
+    if spec.without is not None:
+        how += f", without the notes of {', '.join(spec.without)}"
     if spec.vocabulary is not None and spec.vocabulary.epsilon is not None:
         how += f"; its vocabulary has spent another ε = {spec.vocabulary.epsilon:g}"
     return f"Training {spec.model.kind} {how}"

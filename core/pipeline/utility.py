@@ -43,7 +43,7 @@ def measure(run: Run, workspace: Workspace) -> pd.DataFrame:
     """The table `utility` of a run, from its weights. Raises RunBroken if it has none."""
     if not run.has_model:
         raise RunBroken(f"Run {run.id} has tables but no weights (model/model.safetensors), so it cannot be measured.")
-    corpus = workspace.corpus(run.spec.corpus, store=False)
+    corpus = workspace.corpus(run.spec.corpus, store=False).without(run.spec.without)
     (table,) = USES.make(run.model(), corpus, run.spec, lambda done, total: None, lambda: False)
     return table
 

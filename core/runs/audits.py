@@ -7,6 +7,7 @@ file is replaced as a whole, so an audit that is stopped at any moment loses onl
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -57,6 +58,14 @@ class StoredAudit:
     folder: Path
     shared: tuple[Path, ...] = ()
     lenient: bool = False
+
+    def forgetting(self, patient: str) -> StoredAudit:
+        """What was measured of taking this patient out of the run (`core.pipeline.forgetting`).
+
+        It is a folder within the audit's, as private as that is and deleted with it.
+        """
+        place = Path("forget") / hashlib.sha256(patient.encode()).hexdigest()[:12]  # an id may hold any character
+        return replace(self, folder=self.folder / place, shared=tuple(folder / place for folder in self.shared))
 
     def outcomes(self) -> dict[str, Outcome]:
         """How every attack ended, by name, in the order in which they finished. Raises AuditBroken."""

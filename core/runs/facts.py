@@ -113,6 +113,7 @@ def training_sentence(spec: RunSpec) -> str:
         f"cohort {spec.corpus.digest()} ({spec.corpus.patients:,} patients"
         f"{', 70 % of them members' if spec.corpus.imported is None else ', members and held out'})"
         f"{'' if spec.defence is None else f', its training notes {spec.defence.label}'}"
+        f"{'' if spec.without is None else ', without the notes of ' + ', '.join(spec.without)}"
         f"{'' if spec.vocabulary is None else f'; its word list with {spec.vocabulary.label}'}."
     )
 

@@ -155,7 +155,8 @@ class Run:
         return self.spec.training.max_notes_per_patient if self.capped else self.spec.note_cap
 
     def as_read(self, corpus: Corpus) -> Corpus:
-        """The cohort without the members' notes that a cap kept from this run: the notes to evaluate it on."""
+        """The cohort as this run read it: without the patients it leaves out, and the notes that a cap kept from it."""
+        corpus = corpus.without(self.spec.without)
         return replace(corpus, notes=corpus.evaluation_notes(self.note_cap)) if self.capped else corpus
 
     @property

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Self
 
-from pydantic import model_validator
+from pydantic import Field, field_validator, model_validator
 
 from core.spec.parts import (
     AuditSpec,
@@ -34,8 +34,19 @@ class RunSpec(Spec):
     audit: AuditSpec = AuditSpec()
     defence: DefenceSpec | None = None
     vocabulary: VocabularySpec | None = None
+    without: tuple[str, ...] | None = Field(
+        None, description="members whose notes are left out of training: exact retraining; cohort and controls stay"
+    )
 
-    SILENT: ClassVar[tuple[str, ...]] = ("defence", "vocabulary")
+    SILENT: ClassVar[tuple[str, ...]] = ("defence", "vocabulary", "without")
+
+    @field_validator("without")
+    @classmethod
+    def _each_patient_once(cls, value: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        """In order and once each, so that the same patients are always the same run."""
+        if value is not None and not (value and all(one.strip() for one in value)):
+            raise ValueError("name the patients to leave out, or leave the setting out")
+        return None if value is None else tuple(sorted(set(value)))
 
     @model_validator(mode="after")
     def _privacy_needs_training(self) -> Self:
@@ -61,6 +72,12 @@ class RunSpec(Spec):
                 "patients' notes, so one note's change affects others and has a larger effect than ε was computed for. "
                 "Choose one of the two, or import the notes again with a table of identifiers"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _somebody_is_left_out_of_something(self) -> Self:
+        if self.without is not None and self.training.epochs == 0:
+            raise ValueError("the public base model reads no notes, so no patient can be left out of it")
         return self
 
     @model_validator(mode="after")
@@ -137,6 +154,18 @@ class RunSpec(Spec):
     def is_base(self) -> bool:
         """True for the public base model, with which every run is compared."""
         return self.training.epochs == 0
+
+    @property
+    def on_other_notes(self) -> bool:
+        """True if training did not read the members' notes as they are: a defence changed them, or patients are out.
+
+        Such runs are never put among the runs of a curve.
+        """
+        return self.defence is not None or self.without is not None
+
+    def retrained_spec(self, *patients: str) -> RunSpec:
+        """The same training, with the same settings and seed, that never reads the notes of these members."""
+        return RunSpec.model_validate({**self.model_dump(), "without": (*(self.without or ()), *patients)})
 
     def clipped_spec(self) -> RunSpec:
         """The control of a private run for its noise: the same notes, steps, batches and clipping, without noise.

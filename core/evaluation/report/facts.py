@@ -171,6 +171,7 @@ def short_names(runs: Sequence[Run]) -> dict[str, str]:
         mechanism = run.privacy
         promise = "no privacy" if mechanism is None else f"ε = {mechanism.epsilon():.3g} per {mechanism.unit}"
         promise += ", clipped" if run.spec.training.clip_norm is not None else ""
+        promise += "" if run.spec.without is None else f", without {', '.join(run.spec.without)}"
         letter = chr(ord("A") + number) if number < 26 else str(number + 1)
         found[run.id] = f"{letter}: {'public base' if run.spec.is_base else promise}"
     return found
@@ -183,7 +184,7 @@ def _date(seconds: float) -> str:
 def _cohort(corpus: Corpus, run: Run) -> dict[str, Any]:
     spec = run.spec.corpus
     splits = corpus.patients["split"].value_counts().to_dict()
-    training = corpus.training_notes(run.note_cap)
+    training = corpus.without(run.spec.without).training_notes(run.note_cap)
     kind = "uploaded or imported notes" if spec.imported else "a synthetic hospital: no patient in it exists"
     return {
         "digest": spec.digest(),
@@ -198,7 +199,7 @@ def _cohort(corpus: Corpus, run: Run) -> dict[str, Any]:
 
 def _most_notes(corpus: Corpus, run: Run) -> int:
     """Most training notes of one patient; runs may have different caps (Jagannatha 2021, §2 and §A.1)."""
-    training = corpus.training_notes(run.note_cap)
+    training = corpus.without(run.spec.without).training_notes(run.note_cap)
     return int(training.groupby("patient_id").size().max())
 
 

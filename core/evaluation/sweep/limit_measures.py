@@ -43,7 +43,7 @@ def measures(runs: Sequence[Run], control: Run | None, audits: Mapping[str, Stor
     """
     about = settings(list(runs)).set_index("run_id")
     runs = [run for run in runs if run.spec.vocabulary is None]  # nats per token do not compare across word lists
-    unchanged = [run for run in runs if not run.spec.is_base and run.spec.defence is None]  # trained on original notes
+    unchanged = [run for run in runs if not (run.spec.is_base or run.spec.on_other_notes)]
     plain = {run.spec.training.seed: run for run in unchanged if not run.spec.privacy.private}
     summed = any(run.figures_only for run in (*runs, *([] if control is None else [control])))
     base_losses = None if control is None else _heldout_losses(control, summed)

@@ -106,8 +106,8 @@ def sweeps_of(runs: Sequence[Run]) -> list[Sweep]:
     without noise are the controls of the sweep whose private run they repeat, and of no other.
 
     These belong to no sweep: base models, runs given a raw σ, runs on defended notes
-    (`core.evaluation.defences.side_by_side`), runs with their own vocabulary (another total ε, and other tokens) and
-    runs whose cap on notes cost them the target ε (`Run.capped`).
+    (`core.evaluation.defences.side_by_side`) or without some patients, runs with their own vocabulary (another total ε,
+    and other tokens) and runs whose cap on notes cost them the target ε (`Run.capped`).
 
     Runs without privacy belong to every sweep of their cohort, model and audit. If they were trained by several
     recipes, the recipe with most runs counts (then the latest), because a curve has one end.
@@ -119,7 +119,7 @@ def sweeps_of(runs: Sequence[Run]) -> list[Sweep]:
         spec = run.spec
         setting = (spec.corpus, spec.model, spec.audit)
         training = spec.training.model_copy(update={"seed": 0})
-        if spec.is_base or spec.defence is not None or spec.vocabulary is not None:
+        if spec.is_base or spec.on_other_notes or spec.vocabulary is not None:
             continue
         if spec.training.clip_norm is not None:
             clipped[spec.digest()] = run.id

@@ -45,6 +45,12 @@ _PAGES = (  # short name, title, icon, help
     ("canaries", "Canaries", "key", "Planted secrets: does a model remember them, and does its guarantee hold?"),
     ("patients", "Patients", "clinical_notes", "Which patients leak, how rare they are, and what leaks about each."),
     ("probes", "Probes", "fingerprint", "Does a model know names, and which patient has which disease?"),
+    (
+        "forget",
+        "Forget a patient",
+        "person_remove",
+        "Take one patient out of a model, in seconds or exactly, and attack the result.",
+    ),
     ("ledger", "Ledger", "receipt_long", "The releases of a cohort, and the privacy guarantee they leave."),
     ("report", "Report", "description", "A verdict on your models, and a file for those who sign off."),
     ("glossary", "Glossary", "menu_book", "The technical terms of this app, each with its source."),
@@ -52,7 +58,7 @@ _PAGES = (  # short name, title, icon, help
 _SECTIONS = {  # of the menu; pages that are in no section come first
     "Try it": ("playground", "train", "step", "auditor", "cohort"),
     "Trade-off": ("tradeoff", "defences", "report", "ledger"),
-    "Attacks": ("membership", "canaries", "probes", "patients"),
+    "Attacks": ("membership", "canaries", "probes", "patients", "forget"),
 }
 
 

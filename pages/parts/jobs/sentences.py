@@ -32,6 +32,8 @@ def title(spec: RunSpec) -> str:
         treatment = "no privacy"
     if spec.defence is not None:
         treatment += f", {spec.defence.label} notes"
+    if spec.without is not None:
+        treatment += f", without {', '.join(spec.without)}"
     if spec.vocabulary is not None:
         treatment += f", {spec.vocabulary.label}"
     model, cohort, training = chart_style.MODEL_NAMES[spec.model.kind], hospital_name(spec.corpus), spec.training

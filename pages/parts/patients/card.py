@@ -12,8 +12,10 @@ import streamlit as st
 from core.evaluation.wording import percent
 from core.phi.spans import Kind, Span
 from core.runs.run import Run
+from pages.parts.common import shell
 from pages.parts.common.data_table import csv_button
 from pages.parts.common.phi_text import fields_html, leaks_html, literal
+from pages.parts.forget import data as forget_data
 from pages.parts.patients import data
 from pages.parts.patients import heat as patient_heat
 from pages.parts.patients.data import Choice
@@ -55,6 +57,13 @@ def card(choice: Choice, runs: Sequence[Run]) -> None:
     _in_this_session(choice.run, asked)
     _leaks(choice, asked, found)
     _under_dp(choice, asked, runs)
+    if found["split"] == "member" and forget_data.offered([choice.run]):
+        shell.link(
+            "forget",
+            "Take this patient out of the model",
+            icon=":material/person_remove:",
+            query={"run": choice.run.id, "patient": asked},
+        )
     _notes(choice, asked)
 
 

@@ -229,9 +229,14 @@ def other_epsilons(run: Run, runs: Sequence[Run]) -> list[Run]:
         for one in runs
         if one.spec.corpus == run.spec.corpus
         and one.spec.model == run.spec.model
-        and (one.spec.is_base or (one.spec.defence == run.spec.defence and _own_pieces(one) == _own_pieces(run)))
+        and (one.spec.is_base or (_notes_read(one) == _notes_read(run) and _own_pieces(one) == _own_pieces(run)))
     ]
     return _one_each(run, alike, lambda one: epsilon(one))
+
+
+def _notes_read(run: Run) -> tuple:
+    """What a run's training notes are, besides its cohort: the same for runs that may be compared."""
+    return run.spec.defence, run.spec.without
 
 
 def _own_pieces(run: Run) -> int:
@@ -250,7 +255,7 @@ def other_models(run: Run, runs: Sequence[Run]) -> list[Run]:
     def given(one: Run) -> tuple:
         spec = one.spec
         clip_norm = spec.training.clip_norm
-        return spec.corpus, spec.is_base, spec.privacy, clip_norm, spec.model.size, spec.defence, spec.vocabulary
+        return spec.corpus, spec.is_base, spec.privacy, clip_norm, spec.model.size, _notes_read(one), spec.vocabulary
 
     return _one_each(run, [one for one in runs if given(one) == given(run)], lambda one: one.spec.model.kind)
 

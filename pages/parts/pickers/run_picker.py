@@ -65,6 +65,8 @@ def label(run: Run) -> str:
         parts.append(hospital_name(spec.corpus))
     if spec.defence is not None:
         parts.append(spec.defence.label)
+    if spec.without is not None:
+        parts.append(f"never read {', '.join(spec.without)}")
     if spec.vocabulary is not None and not spec.privacy.private:
         parts.append(spec.vocabulary.label)
     if spec.privacy.noise_source == "secret":
@@ -103,7 +105,7 @@ def default_pair(runs: Sequence[Run]) -> tuple[Run | None, Run | None]:
     """A run without privacy, and the private run most like it: same model and cohort, ε closest to 8."""
     open_runs = [run for run in runs if not run.spec.privacy.private and not run.spec.is_base]
     open_runs = [run for run in open_runs if run.spec.training.clip_norm is None] or open_runs
-    open_runs = [run for run in open_runs if run.spec.defence is None and run.spec.vocabulary is None] or open_runs
+    open_runs = [run for run in open_runs if not run.spec.on_other_notes and run.spec.vocabulary is None] or open_runs
     private = [run for run in runs if run.spec.privacy.private]
     left = next(iter(sorted(open_runs, key=lambda run: run.spec.model.kind != "gpt2")), None)
     if left is None:
@@ -113,7 +115,7 @@ def default_pair(runs: Sequence[Run]) -> tuple[Run | None, Run | None]:
         other: tuple[bool, ...] = (
             run.spec.model != left.spec.model,
             run.spec.corpus != left.spec.corpus,
-            run.spec.defence is not None,
+            run.spec.on_other_notes,
         )
         other += (run.spec.vocabulary is not None,)
         return (*other, abs((run.spec.privacy.target_epsilon or float("inf")) - 8.0))

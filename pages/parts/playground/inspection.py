@@ -32,6 +32,8 @@ class Judged:
     @property
     def name(self) -> str:
         """The model in a few words."""
+        if self.run.spec.without is not None:
+            return f"never read {', '.join(self.run.spec.without)}"
         return "public model" if self.run.spec.is_base else run_picker.privacy_label(self.run)
 
 
@@ -45,6 +47,14 @@ def with_public(runs: Sequence[Run]) -> list[Run]:
     public = [base] if base is not None and base.has_model else []
     alike = [run for run in runs if (run.spec.model.kind, run.spec.corpus) == (first.model.kind, first.corpus)]
     return list({run.id: run for run in (runs[0], *public, *alike)}.values())
+
+
+def never_read(run: Run, patients: Sequence[str]) -> list[Run]:
+    """The run trained again without one of these patients, if it was made and its weights are here."""
+    if run.spec.is_base:
+        return []
+    made = (owner.workspace().find(run.spec.retrained_spec(patient)) for patient in patients[:3])
+    return [one for one in made if one is not None and one.has_model][:1]
 
 
 def start(runs: Sequence[Run], text: str) -> list[Stream]:

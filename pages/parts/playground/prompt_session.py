@@ -128,7 +128,7 @@ def answer_queued(
     if prompt is None:
         for run in pair:
             resources.server().warm(run.id)
-            resources.warm_phi_index(run.spec.corpus, owner.workspace())
+            resources.warm_phi_index(run, owner.workspace())
         return
     places: dict[str, tuple[Run, DeltaGenerator]] = {}
     for run, slot in zip(pair, slots, strict=True):

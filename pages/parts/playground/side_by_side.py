@@ -206,10 +206,8 @@ def _spans(texts: Sequence[str], prompt: str, run: Run) -> tuple[tuple[Span, ...
         return tuple(() for _ in texts)
     from core.phi.leaks import find_many
 
-    return tuple(
-        tuple(spans)
-        for spans in find_many(texts, resources.phi_index(run.spec.corpus, owner.workspace()), [prompt] * len(texts))
-    )
+    index = resources.phi_index(run.spec.corpus, run.spec.without, owner.workspace())
+    return tuple(tuple(spans) for spans in find_many(texts, index, [prompt] * len(texts)))
 
 
 def draw(prompt: str, answer: Answer, slot: DeltaGenerator) -> None:

@@ -81,7 +81,8 @@ def _explain(written: Written, pair: Sequence[Run]) -> None:
     before = without_controls(written.prompt + written.text[: written.span.start])  # as the server reads it
     value, after = without_controls(written.value), without_controls(written.text[written.span.end :])
     whole, start, end = before + value + after, len(before), len(before) + len(value)
-    runs = inspection.with_public([run, *pair])
+    again = inspection.never_read(run, written.span.patient_ids)
+    runs = inspection.with_public([run, *again, *pair])
     streams = inspection.start(runs, whole)
     with st.spinner("Looking for it in the training notes …", show_time=True):
         found = _passages(whole, start, end, run)

@@ -86,20 +86,26 @@ def _server(root: str, _workspace: Workspace) -> Server:
 
 
 @cached_object(max_entries=4, show_spinner=False)
-def phi_index(spec: CorpusSpec, _workspace: Workspace) -> PhiIndex:
-    """The search index of a cohort that `_workspace` shows; shared by all sessions, read-only."""
+def phi_index(spec: CorpusSpec, without: tuple[str, ...] | None, _workspace: Workspace) -> PhiIndex:
+    """The search index of a cohort that `_workspace` shows; shared by all sessions, read-only.
+
+    The values of patients that a run was trained `without` are not leaks of that run.
+    """
     from core.attacks.memorisation.extraction import index_of
 
-    return index_of(_workspace.corpus(spec))
+    return index_of(_workspace.corpus(spec).without(without))
 
 
-def warm_phi_index(spec: CorpusSpec, workspace: Workspace) -> None:
-    """Build a cohort's search index in the background, so that the first answer does not wait for it.
+def warm_phi_index(run: Run, workspace: Workspace) -> None:
+    """Build the search index of a run's cohort in the background, so that the first answer does not wait for it.
 
     Not of imported notes: their owner may delete them meanwhile, and nothing must remember them afterwards.
     """
+    spec = run.spec.corpus
     if spec.imported is None:
-        threading.Thread(target=phi_index, args=(spec, workspace), name="phi-index", daemon=True).start()
+        threading.Thread(
+            target=phi_index, args=(spec, run.spec.without, workspace), name="phi-index", daemon=True
+        ).start()
 
 
 def training_notes(run: Run) -> pd.DataFrame:
@@ -115,7 +121,8 @@ def _training_notes(run_id: str, _run: Run, _workspace: Workspace) -> pd.DataFra
     from core.corpus.transforms.defences import defended
 
     spec = _run.spec
-    notes = defended(_workspace.corpus(spec.corpus).training_notes(spec.note_cap), spec.defence)
+    corpus = _workspace.corpus(spec.corpus).without(spec.without)
+    notes = defended(corpus.training_notes(spec.note_cap), spec.defence)
     notes = notes[["note_id", "patient_id", "note_type", "text"]]
     return notes.iloc[:0] if spec.is_base else notes
 

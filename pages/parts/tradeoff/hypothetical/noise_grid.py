@@ -23,7 +23,11 @@ def show(sweep: Sweep) -> None:
     """A chart with a column for each way to vary the training; nothing without a measured grid for this hospital."""
     every = owner.workspace().runs()
     same = [run for run in every if (run.spec.corpus, run.spec.model) == (sweep.corpus, sweep.model)]
-    found = grid_of(run for run in same if run.spec.privacy.unit == "note" and run.spec.training.clip_norm is None)
+    found = grid_of(
+        run
+        for run in same
+        if run.spec.privacy.unit == "note" and run.spec.training.clip_norm is None and run.spec.without is None
+    )
     if found is None:
         return
     centre, runs = found

@@ -1,0 +1,165 @@
+"""What a model still knows of one patient: the same attacks on it before and after the patient was taken out.
+
+Two attacks, each with its control:
+
+- *Standing*: how much better the model reads the patient's notes than the public model does, among patients whom no
+  training has read (the likelihood ratio of Mireshghallah 2022, §2.2, as a mean over a patient's notes).
+- *Writing*: the audit's prompts (`core.attacks.memorisation.extraction`), searched for the patient's values and for
+  those of held-out patients.
+
+The same texts give what forgetting cost: the perplexity of held-out notes, and the other members' leaks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from core.attacks.evaluation_set import in_chunks
+from core.attacks.memorisation.extraction import generate, value_hits
+from core.attacks.registry import Report, no_report
+from core.corpus.tables import Corpus
+from core.models.likelihood import log_likelihoods
+from core.phi.fields import DIRECT
+from core.phi.index import PhiIndex
+from core.spec import AuditSpec
+
+if TYPE_CHECKING:
+    from core.models.build import LanguageModel
+
+NEVER_SEEN = 150  # most held-out patients with whom the patient is compared
+_STREAM = 15  # of random numbers, for the choice of these patients
+
+NOTE_COLUMNS = {
+    "note_id": "str",
+    "patient_id": "str",
+    "forgotten": "bool",
+    "tokens": "int32",
+    "nats": "float64",  # −log p of the note's scored tokens
+    "gain": "float64",  # mean log p of a token − that of the public model, in nats
+}
+WRITING_COLUMNS = {
+    "texts": "int32",
+    "patient_texts": "int32",
+    "never_seen": "int32",
+    "never_seen_written": "int32",
+    "others": "int32",
+    "others_leaked": "int32",
+}
+
+
+@dataclass(frozen=True)
+class Judged:
+    """The notes that every model is judged on: the patient's training notes, and those of held-out patients.
+
+    Columns note_id, patient_id, text, forgotten. `public` is each note's mean log-likelihood a token under the public
+    model, (notes,).
+    """
+
+    notes: pd.DataFrame
+    public: np.ndarray
+
+
+def judged_notes(training: pd.DataFrame, corpus: Corpus, patient: str, seed: int) -> pd.DataFrame:
+    """The patient's rows of `training`, then the notes of at most `NEVER_SEEN` held-out patients, drawn by seed.
+
+    Raises:
+        ValueError: No training note is the patient's, or nobody is held out.
+    """
+    own = training[training["patient_id"] == patient]
+    if own.empty:
+        raise ValueError(f"the training read no note of patient {patient}, so there is nothing to forget")
+    heldout = corpus.notes_of("heldout")
+    ids = np.sort(heldout["patient_id"].unique().astype(object))
+    if not len(ids):
+        raise ValueError("this cohort holds nobody out, and without patients never seen nothing can be compared")
+    chosen = set(np.random.default_rng([seed, _STREAM]).permutation(ids)[:NEVER_SEEN])
+    heldout = heldout[heldout["patient_id"].isin(chosen)]
+    columns = ["note_id", "patient_id", "text"]
+    parts = [own[columns].assign(forgotten=True), heldout[columns].assign(forgotten=False)]
+    return pd.concat(parts, ignore_index=True)
+
+
+def scores(lm: LanguageModel, notes: pd.DataFrame, audit: AuditSpec, report: Report = no_report) -> pd.DataFrame:
+    """Scored tokens and their nats for each note, as columns `tokens` and `nats`; every model gets the same masks."""
+    found = in_chunks(
+        notes["text"].tolist(),
+        lambda part, seed: log_likelihoods(lm, part, mask_draws=audit.mask_draws, seed=seed),
+        report,
+        audit.seed,
+    )
+    return pd.DataFrame({"tokens": [len(one) for one in found], "nats": [-float(one.sum()) for one in found]})
+
+
+def public_means(public: LanguageModel, notes: pd.DataFrame, audit: AuditSpec, report: Report = no_report) -> Judged:
+    """The notes with what the public model makes of them; notes in which a masked model knows no word are left out.
+
+    Raises:
+        ValueError: None of the patient's notes can be scored.
+    """
+    found = scores(public, notes, audit, report)
+    can = (found["tokens"] > 0).to_numpy()
+    if not (can & notes["forgotten"].to_numpy()).any():
+        raise ValueError("the model knows no word of this patient's notes, so nothing can be compared")
+    means = -found["nats"].to_numpy()[can] / found["tokens"].to_numpy()[can]
+    return Judged(notes[can].reset_index(drop=True), means)
+
+
+def standing(lm: LanguageModel, judged: Judged, audit: AuditSpec, report: Report = no_report) -> pd.DataFrame:
+    """What a model makes of the patient's notes, and of each never-seen patient's together, with `NOTE_COLUMNS`.
+
+    A never-seen patient is one row without `note_id`: tokens and nats are summed, `gain` is the mean over their notes.
+    """
+    found = scores(lm, judged.notes, audit, report)
+    gain = -found["nats"] / found["tokens"] - judged.public
+    frame = judged.notes.drop(columns="text").assign(tokens=found["tokens"], nats=found["nats"], gain=gain)
+    others = frame[~frame["forgotten"]].groupby("patient_id", as_index=False)
+    summed = others.agg(tokens=("tokens", "sum"), nats=("nats", "sum"), gain=("gain", "mean"))
+    rows = pd.concat([frame[frame["forgotten"]], summed.assign(note_id="", forgotten=False)], ignore_index=True)
+    return rows[list(NOTE_COLUMNS)].astype(NOTE_COLUMNS)
+
+
+def never_seen_loss(judged: Judged, before: pd.DataFrame) -> float:
+    """The loss in nats a token that the patient's notes would have, had the model never read them: where ascent stops.
+
+    It is the public model's mean loss on them, less what training gains on held-out notes: the patients' mean, from
+    `before`, the `standing` of the trained model. It needs no retrained model, so whoever unlearns can compute it.
+    """
+    gains = before[~before["forgotten"]].groupby("patient_id")["gain"].mean()
+    return float(-judged.public[judged.notes["forgotten"]].mean() - gains.mean())
+
+
+def writing(lm: LanguageModel, audit: AuditSpec, samples: int, report: Report = no_report) -> pd.DataFrame:
+    """The first `samples` texts of every prompt of the audit, as the audit itself would write them."""
+    return generate(lm, audit.model_copy(update={"samples_per_prompt": samples}), on_progress=report)
+
+
+def first_texts(generations: pd.DataFrame, samples: int) -> pd.DataFrame:
+    """The first `samples` texts of every prompt of a finished audit: what `writing` would give."""
+    return generations[generations.groupby("prompt_id").cumcount() < samples]
+
+
+def written(
+    generations: pd.DataFrame, index: PhiIndex, patient: str, never_seen: Sequence[str], members: Sequence[str]
+) -> dict[str, int]:
+    """Whose values the texts hold, as one row of `WRITING_COLUMNS`.
+
+    `index` is that of the whole cohort, in which the patient is a member, for every model alike. A health detail counts
+    beside an identity only (docs/methods/metrics.md). Other members count with a direct identifier, as in the audit.
+    """
+    hits = value_hits(generations, index)
+    hits = hits[hits["patient_id"].notna() & ((hits["split"] != "member") | (hits["kind"] != "coincidence"))]
+    direct = set(hits.loc[hits["field"].isin(DIRECT), "patient_id"])
+    others = set(members) - {patient}
+    return {
+        "texts": len(generations),
+        "patient_texts": int(hits.loc[hits["patient_id"] == patient, "generation_id"].nunique()),
+        "never_seen": len(never_seen),
+        "never_seen_written": int(hits.loc[hits["patient_id"].isin(never_seen), "patient_id"].nunique()),
+        "others": len(others),
+        "others_leaked": len(direct & others),
+    }

@@ -1,0 +1,110 @@
+"""Forget a patient: unlearning in seconds, training again in minutes, and DP, under the same attacks."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from core.runs.run import Run
+from pages.parts.common import chart_style, layout, shell
+from pages.parts.common.phi_text import literal
+from pages.parts.forget import charts, data, live, prompt, sentences, tables
+from pages.parts.pickers import run_picker
+from pages.parts.session import owner
+
+shell.page(
+    "Forget a patient",
+    "Can a trained model forget one patient? In seconds, in minutes, or only by never learning them?",
+    icon=":material/person_remove:",
+)
+
+
+def pick_patient(run: Run) -> str | None:
+    """The patient of the list, of the link, or typed; None, with a sentence, if nobody of that id was trained on."""
+    known = data.patients(run)
+    asked = st.query_params.get("patient", "")
+    ids = list(dict.fromkeys([*known, *([asked] if asked else [])]))
+
+    def share() -> None:
+        st.query_params["patient"] = st.session_state[key] or ""
+
+    key = f"forget-patient-{run.id}"
+    chosen = st.selectbox(
+        "Patient",
+        ids,
+        index=ids.index(asked) if asked else 0,
+        key=key,
+        accept_new_options=True,
+        on_change=share,
+        help="Those who leak most come first. Any other member's id can be typed.",
+    )
+    texts = known.get(chosen, 0)
+    if chosen and texts:
+        st.caption(f"{texts:,} texts of the audit hold a detail of theirs.")
+    if not chosen or not data.is_member(run, chosen):
+        st.info(f"No patient “{literal(chosen or '')}” was trained on. Choose one of the list.")
+        return None
+    return chosen
+
+
+def actions(run: Run, patient: str, named: dict[str, str], open_arms: list[str]) -> None:
+    """Unlearn here and now, or train again in the queue."""
+    going = live.work(run, patient)
+    if going.active:
+        live.progress(run, patient, named)
+    elif open_arms:
+        told = ", ".join(named[arm] for arm in open_arms)
+        label = "Forget now" if set(open_arms) - {"retrained", "private"} else "Attack it too"
+        st.button(
+            label,
+            type="primary",
+            icon=":material/person_remove:",
+            key="forget-now",
+            on_click=going.start,
+            help=f"Here and now: {told}. It takes a minute or two and can be cancelled.",
+        )
+    if going.error and not going.active:
+        st.caption(literal(going.error, 400))
+    live.retraining(run, patient)
+
+
+runs = data.offered(owner.workspace().runs())
+if not runs:
+    st.info("There is no trained model with weights yet. Train one without privacy first.", icon=":material/info:")
+    shell.link("train", "Train a model", icon=":material/model_training:")
+    st.stop()
+picture, side = layout.picture_and_knobs()
+with side:
+    run = run_picker.pick("Model", runs, runs[0], key="run")
+    patient = pick_patient(run)
+if patient is None:
+    st.stop()
+found = data.comparison(run, patient)
+named = sentences.names(found)
+table, notes = data.stored(run, patient)
+with side:
+    actions(run, patient, named, data.missing(found, table))
+    shell.link("patients", "This patient's card", icon=":material/clinical_notes:", query={"patient": patient})
+with picture:
+    st.markdown(sentences.headline(table, patient, named))
+    if not table.empty:
+        chart_style.show(
+            charts.places(notes, table, patient, named),
+            key="forget-places",
+            alt=f"Where {patient} stands among patients never seen, in {len(table) - 1} models",
+        )
+        for sentence in (sentences.verdict(table, patient, named), sentences.cost(table, run.spec.model.kind, named)):
+            if sentence:
+                st.markdown(sentence)
+    told = data.against_retrained(run)
+    if told is not None:
+        st.header("Beside models that never read the patient", anchor=False)
+        st.markdown(sentences.against_retrained(told, named))
+        chart_style.show(
+            charts.told_apart(told, named), key="forget-told-apart", alt="How often each model is the odd one"
+        )
+    prompt.show(found, named)
+    if not table.empty:
+        with st.expander("All figures"):
+            tables.show(table, named, patient)
+    with st.expander("How is this computed?"):
+        st.markdown(sentences.HOW)

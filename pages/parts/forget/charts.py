@@ -1,0 +1,112 @@
+"""The picture of the page Forget a patient: the patient among patients never seen, a row for each model."""
+
+from __future__ import annotations
+
+import html
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from core.evaluation.forgetting import ARMS, patient_gains
+from core.evaluation.wording import percent
+from core.pipeline.forgetting import ORIGINAL, PRIVATE, PUBLIC, RETRAINED
+from pages.parts.common import chart_style
+from pages.parts.forget.sentences import deviations
+
+COLOURS = {ORIGINAL: chart_style.RISK, RETRAINED: chart_style.OKABE_ITO["green"], PRIVATE: chart_style.PRIVATE}
+OTHER = chart_style.OKABE_ITO["orange"]
+MARGIN = {"t": 10, "b": 10, "l": 10, "r": 10}
+
+
+def places(notes: pd.DataFrame, table: pd.DataFrame, patient: str, named: dict[str, str]) -> go.Figure:
+    """Each never-seen patient as a grey point, and the patient, by how well each model reads their notes.
+
+    Args:
+        notes: The table `standing`.
+        table: `core.evaluation.forgetting.summary`.
+        patient: Their id.
+        named: The models in words.
+    """
+    rows, who = table.set_index("arm"), html.escape(patient)  # Plotly reads markup in names
+    arms = [arm for arm in ARMS if arm in rows.index and arm != PUBLIC]
+    figure = go.Figure()
+    jitter = np.random.default_rng(0)
+    for place, arm in enumerate(reversed(arms)):
+        row = rows.loc[arm]
+        others = (patient_gains(notes[(notes["arm"] == arm) & ~notes["forgotten"]]) - row["mean"]) / row["spread"]
+        figure.add_scatter(
+            x=others,
+            y=place + jitter.uniform(-0.28, 0.28, len(others)),
+            mode="markers",
+            name="patients never seen",
+            showlegend=place == 0,
+            marker={"color": chart_style.CONTROL, "size": 6, "opacity": 0.55},
+            customdata=[html.escape(one) for one in others.index],
+            hovertemplate="%{customdata}, never seen: %{x:+.1f}<extra></extra>",
+        )
+    for place, arm in enumerate(reversed(arms)):
+        row = rows.loc[arm]
+        figure.add_scatter(
+            x=[deviations(row)],
+            y=[place],
+            mode="markers+text",
+            name=who,
+            showlegend=False,
+            marker={
+                "color": COLOURS.get(arm, OTHER),
+                "size": 17,
+                "symbol": "diamond",
+                "line": {"width": 2, "color": "white"},
+            },
+            hovertemplate=f"{who}: %{{x:+.1f}}, above {percent(row['percentile'])} of never-seen patients "
+            f"({percent(row['low'])} to {percent(row['high'])})<extra></extra>",
+        )
+    figure.add_scatter(
+        x=[None], y=[None], mode="markers", name=who, marker={"color": OTHER, "size": 13, "symbol": "diamond"}
+    )
+    if RETRAINED in arms:
+        chart_style.level(figure, "where a model that never read them puts them", x=deviations(rows.loc[RETRAINED]))
+    figure.update_layout(
+        margin=MARGIN,
+        height=100 + 48 * len(arms),
+        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
+        dragmode=False,
+    )
+    figure.update_xaxes(title="standard deviations above the average grey point", zeroline=False)
+    figure.update_yaxes(
+        tickvals=list(range(len(arms))),
+        ticktext=[
+            f"{chart_style.wrapped(named[arm], 18)}: {percent(rows.loc[arm, 'percentile'])}" for arm in reversed(arms)
+        ],
+        range=[-0.6, len(arms) - 0.4],
+        showgrid=False,
+        zeroline=False,
+    )
+    return figure
+
+
+def told_apart(told: dict[str, Any], named: dict[str, str]) -> go.Figure:
+    """How often each model is the odd one beside two that never read the patient, with intervals; a third is chance."""
+    rows = [one for one in reversed(told["arms"]) if "odd" in one]
+    figure = go.Figure()
+    figure.add_scatter(
+        x=[one["odd"] for one in rows],
+        y=[chart_style.wrapped(named[one["arm"]], 18) for one in rows],
+        mode="markers",
+        showlegend=False,
+        marker={"color": [COLOURS.get(one["arm"], OTHER) for one in rows], "size": 14},
+        error_x={
+            "array": [one["high"] - one["odd"] for one in rows],
+            "arrayminus": [one["odd"] - one["low"] for one in rows],
+            "thickness": 2,
+        },
+        hovertemplate="%{x:.0%}<extra></extra>",
+    )
+    chart_style.level(figure, "forgotten: a third", x=1 / 3)
+    figure.update_layout(
+        margin=MARGIN, height=110 + 40 * len(rows), legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}
+    )
+    figure.update_xaxes(title="patients for whom it is the odd one", tickformat=".0%", range=[-0.02, 1.04])
+    return figure

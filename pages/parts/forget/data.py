@@ -1,0 +1,99 @@
+"""What the page shows of a run and a patient: the stored comparison, who leaks most, and what is still missing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from core.evaluation import forgetting as figures
+from core.pipeline import forgetting
+from core.pipeline.forgetting import APPROXIMATE, PRIVATE, RETRAINED, Comparison
+from core.runs.run import Run
+from core.runs.tables import TableMissing
+from pages.parts.session import owner, resources
+
+SHIPPED = Path(__file__).resolve().parents[3] / "assets/demo/forgetting"
+MOST_LISTED = 40  # patients in the list; any other id can be typed
+
+
+def offered(runs: list[Run]) -> list[Run]:
+    """Runs with weights that may forget somebody: those with a comparison first, GPT-2 before others."""
+    possible = [
+        run
+        for run in runs
+        if run.has_model and not (run.spec.is_base or run.spec.privacy.private or run.spec.without is not None)
+    ]
+    return sorted(possible, key=lambda run: (not _compared(run), run.spec.model.kind != "gpt2"))
+
+
+def _compared(run: Run) -> bool:
+    stored = owner.workspace().audit(run.id)
+    return any((folder / "forget").is_dir() for folder in (stored.folder, *stored.shared))
+
+
+def patients(run: Run) -> dict[str, int]:
+    """Members by the number of the run's stored texts that hold a value of theirs, most first."""
+    return _patients(str(run.folder), run)
+
+
+@resources.cached_data(max_entries=16, show_spinner=False)
+def _patients(folder: str, _run: Run) -> dict[str, int]:
+    try:
+        hits = _run.table("hits")
+    except TableMissing:
+        hits = pd.DataFrame(columns=["rule", "split", "kind", "patient_id", "generation_id"])
+    ours = hits[(hits["rule"] == "value") & (hits["split"] == "member") & (hits["kind"] != "coincidence")]
+    texts = (
+        ours.groupby("patient_id")["generation_id"].nunique().sort_index().sort_values(ascending=False, kind="stable")
+    )
+    found = {str(patient): int(count) for patient, count in texts.head(MOST_LISTED).items()}
+    return found or {str(patient): 0 for patient in _members(_run)[:MOST_LISTED]}
+
+
+def _members(run: Run) -> list[str]:
+    known = owner.workspace().corpus(run.spec.corpus).patients
+    return known.loc[known["split"] == "member", "patient_id"].astype(str).tolist()
+
+
+def is_member(run: Run, patient: str) -> bool:
+    """Whether the training may have read this patient's notes."""
+    return patient in patients(run) or patient in set(_members(run))
+
+
+def comparison(run: Run, patient: str) -> Comparison:
+    """The runs that exist to compare with."""
+    return forgetting.comparison(run, patient, owner.workspace())
+
+
+def stored(run: Run, patient: str) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Every stored arm in one row (`core.evaluation.forgetting.summary`), and the notes behind it."""
+    kept = owner.workspace().audit(run.id).forgetting(patient)
+    stamp = tuple((one.attack, one.finished) for one in kept.outcomes().values())
+    return _stored(run.id, patient, stamp, kept)
+
+
+@resources.cached_data(max_entries=16, show_spinner=False)
+def _stored(run_id: str, patient: str, stamp: tuple, _kept: Any) -> tuple[pd.DataFrame, pd.DataFrame]:
+    return figures.summary(_kept), _kept.table("standing")
+
+
+def missing(found: Comparison, there: pd.DataFrame) -> list[str]:
+    """The arms that could be measured now and are not, and unlearned models that could not be asked anything."""
+    possible = [*APPROXIMATE]
+    possible += [RETRAINED] if found.retrained is not None else []
+    possible += [PRIVATE] if found.private is not None else []
+    arms = set() if there.empty else set(there["arm"])
+    return [arm for arm in possible if arm not in arms or (arm in APPROXIMATE and not _can_answer(found, arm))]
+
+
+def _can_answer(found: Comparison, arm: str) -> bool:
+    return forgetting.weights_folder(owner.workspace(), found.run.id, found.patient, arm).is_dir()
+
+
+def against_retrained(run: Run) -> dict[str, Any] | None:
+    """The test against models trained again, which `bench/forgetting.py` made for a shipped run; None without one."""
+    path = SHIPPED / f"{run.id}.json"
+    return json.loads(path.read_text(encoding="utf-8")) if run.shipped and path.exists() else None

@@ -1,0 +1,141 @@
+"""The sentences of the page Forget a patient."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from core.evaluation.wording import percent, perplexity_name, perplexity_text
+from core.pipeline.forgetting import APPROXIMATE, ORIGINAL, PRIVATE, PUBLIC, RETRAINED, Comparison
+from pages.parts.common.phi_text import literal
+from pages.parts.pickers import run_picker
+
+EASY = 0.75  # a place above which notes are called easy
+CLOSE = 0.5  # standard deviations: nearer than this to the retrained model counts as the same place
+
+HOW = """
+**The place of the patient.** For each note, the mean log-probability of its tokens under the model, less that under the
+public model (the likelihood ratio of Mireshghallah et al. 2022). A patient's value is the mean over their notes. The
+place is the share of held-out patients, whom no model here has read, with a smaller value, ties ½; its interval is
+Wilson's. For a patient drawn at random whom the model never read, every place from 0 to 100 % is equally likely. The
+picture counts in standard deviations of the held-out patients above their mean, so that models can be compared.
+
+**Gradient ascent** takes small steps away from the patient's notes (Jang et al. 2023). **Fine-tuning** trains on the
+other members' notes and hopes that the patient's fade. **Both at once** lowers the others' loss and raises the
+patient's (“gradient difference”, Liu et al. 2022). The first and the last stop as soon as the patient's notes are read
+as badly as notes never seen would be: the public model's loss on them, less what training gains on held-out notes.
+
+**Training again** uses the same settings and the same seed, and leaves the patient's notes out. It is exact: no model
+can contain less of them. **DP** is a private run on the same notes, with the patient in it.
+
+**Texts** are the first of the audit's own, from its 14 prompts. A text counts if it holds a value of the patient.
+For comparison: how many never-seen patients have a value in any text (people share values).
+
+**Perplexity** is that of held-out notes, with an interval over patients. `docs/methods/forgetting.md` has the formulas.
+"""
+
+
+def names(found: Comparison) -> dict[str, str]:
+    """Each model in a few words."""
+    private = "DP" if found.private is None else f"DP, {run_picker.privacy_label(found.private).split(' per')[0]}"
+    return {
+        PUBLIC: "public model",
+        ORIGINAL: "as trained",
+        "ascent": "gradient ascent",
+        "fine-tuning": "fine-tuned on the others",
+        "difference": "both at once",
+        RETRAINED: "trained again without them",
+        PRIVATE: private,
+    }
+
+
+def headline(table: pd.DataFrame, patient: str, named: dict[str, str]) -> str:
+    """Where the patient stands in each model, in a few sentences."""
+    rows = table.set_index("arm")
+    who = literal(patient)
+    if ORIGINAL not in rows.index:
+        return f"Nothing has been measured for {who} yet. Press **Forget now**."
+    own = rows.loc[ORIGINAL]
+    told = [
+        f"As trained, the model reads {who}'s notes better than those of **{percent(own['percentile'])}** of "
+        f"{int(own['never_seen'])} patients whom it has never seen."
+    ]
+    after = [
+        f"{named[arm]} **{percent(rows.loc[arm, 'percentile'])}** ({rows.loc[arm, 'seconds']:.0f} s)"
+        for arm in APPROXIMATE
+        if arm in rows.index
+    ]
+    if after:
+        told.append(f"After unlearning: {', '.join(after)}.")
+    if RETRAINED in rows.index:
+        told.append(f"A model trained again without {who}: **{percent(rows.loc[RETRAINED, 'percentile'])}**.")
+    return " ".join(told)
+
+
+def verdict(table: pd.DataFrame, patient: str, named: dict[str, str]) -> str:
+    """Whether each unlearned model stands where the model that never read the patient stands."""
+    rows = table.set_index("arm")
+    made = [arm for arm in APPROXIMATE if arm in rows.index]
+    if not made:
+        return ""
+    if RETRAINED not in rows.index:
+        return (
+            "A place in the middle does not show that the patient is forgotten: a patient whom no model has read "
+            "stands anywhere among the grey points. Train the model again without them to see where they belong."
+        )
+    gaps = {arm: deviations(rows.loc[arm]) - deviations(rows.loc[RETRAINED]) for arm in made}
+    groups = {
+        "still read too well": [arm for arm in made if gaps[arm] > CLOSE],
+        "now read too badly": [arm for arm in made if gaps[arm] < -CLOSE],
+        "about where they belong": [arm for arm in made if abs(gaps[arm]) <= CLOSE],
+    }
+    told = [
+        f"{' and '.join(f'{named[arm]} ({signed(gaps[arm])})' for arm in arms)}: **{words}**"
+        for words, arms in groups.items()
+        if arms
+    ]
+    easy = rows.loc[RETRAINED, "percentile"]
+    known = (
+        f" Even that model reads their notes better than most patients' ({percent(easy)}): they are easy."
+        if easy >= EASY
+        else ""
+    )
+    return (
+        f"Compared with the model that never read {literal(patient)}, in standard deviations of the grey points: "
+        f"{'; '.join(told)}.{known}"
+    )
+
+
+def signed(number: float) -> str:
+    """`+1.1`, `−0.4`."""
+    return f"{number:+.1f}".replace("-", "−")
+
+
+def deviations(row: pd.Series) -> float:
+    """How many standard deviations of never-seen patients the patient stands above their mean."""
+    return float((row["gain"] - row["mean"]) / row["spread"])
+
+
+def cost(table: pd.DataFrame, kind: str, named: dict[str, str]) -> str:
+    """What the approximate methods cost everybody else."""
+    rows = table.set_index("arm")
+    made = [arm for arm in APPROXIMATE if arm in rows.index]
+    if ORIGINAL not in rows.index or not made:
+        return ""
+    before = perplexity_text(rows.loc[ORIGINAL, "perplexity"])
+    after = ", ".join(f"{perplexity_text(rows.loc[arm, 'perplexity'])} ({named[arm]})" for arm in made)
+    return f"What it cost: {perplexity_name(kind)} of held-out notes was {before}, and is now {after}; lower is better."
+
+
+def against_retrained(told: dict, named: dict[str, str]) -> str:
+    """What the test against retrained models found, beside what the average attack says."""
+    rows = {one["arm"]: one for one in told["arms"]}
+    made = [rows[arm] for arm in APPROXIMATE if arm in rows]
+    size = made[0]["patients"]
+    found = ", ".join(f"{named[one['arm']]} **{round(one['odd'] * size)} of {size}**" for one in made)
+    places = ", ".join(f"{percent(one['place'])}" for one in made)
+    return (
+        f"{size} patients were each taken out of this model. Put beside two models that never read the patient, which "
+        "is the odd one of the three? If unlearning were as good as never reading, it would be the unlearned model in "
+        f"a third of the cases. It was: {found}. An average attack sees less: the patients' mean place among patients "
+        f"never seen is {places}, and 50\u00a0% is what it expects of patients never seen."
+    )

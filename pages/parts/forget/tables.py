@@ -1,0 +1,37 @@
+"""Every figure of the comparison as a table, with intervals."""
+
+from __future__ import annotations
+
+import pandas as pd
+import streamlit as st
+
+from core.evaluation.forgetting import shares
+from core.evaluation.stats.bootstrap import Interval
+from core.evaluation.wording import percent, perplexity_text
+from pages.parts.common.data_table import csv_button
+
+
+def show(table: pd.DataFrame, named: dict[str, str], patient: str) -> None:
+    """A row for each model: the patient's place, their texts, other patients' leaks, and perplexity."""
+    rows = []
+    for row in table.to_dict("records"):
+        found = shares(row)
+        rows.append(
+            {
+                "model": named[row["arm"]],
+                "place": _with_interval(Interval(row["percentile"], row["low"], row["high"])),
+                "texts with a detail of theirs": _with_interval(found["patient"]),
+                "never-seen patients in any text": _with_interval(found["never_seen"]),
+                "other members leaked": _with_interval(found["others"]),
+                "perplexity": f"{perplexity_text(row['perplexity'])} ({perplexity_text(row['perplexity_low'])} to "
+                f"{perplexity_text(row['perplexity_high'])})",
+                "seconds": None if pd.isna(row["seconds"]) else round(float(row["seconds"]), 1),
+                "steps": None if pd.isna(row["steps"]) else int(row["steps"]),
+            }
+        )
+    st.dataframe(pd.DataFrame(rows), hide_index=True, alt="Every figure of each model")
+    csv_button(table, name=f"forgetting-{patient}")
+
+
+def _with_interval(found: Interval) -> str:
+    return f"{percent(found.value)} ({percent(found.low)} to {percent(found.high)})"

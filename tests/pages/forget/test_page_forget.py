@@ -1,0 +1,172 @@
+"""The page Forget a patient: what is stored, who is offered, and that nothing is forgotten before somebody asks."""
+
+from __future__ import annotations
+
+import shutil
+from html import escape
+
+import pandas as pd
+import pytest
+
+from core.evaluation.forgetting import summary
+from core.evaluation.wording import percent
+from core.pipeline.forgetting import Comparison, forget, weights_folder
+from core.runs.store import Workspace
+from pages.parts.forget import charts, live, sentences
+from pages.parts.forget.data import offered
+from tests.pages.visit import said, visit
+
+NAMED = {
+    "original": "as trained",
+    "ascent": "gradient ascent",
+    "fine-tuning": "fine-tuned on the others",
+    "difference": "both at once",
+    "retrained": "trained again without them",
+    "private": "DP",
+    "public": "public model",
+}
+
+
+@pytest.fixture(scope="module")
+def forgotten(smoke_workspace, smoke_specs, tmp_path_factory):
+    """A data folder in which a patient was unlearned: the root, the run's id and the patient's."""
+    root = shutil.copytree(smoke_workspace, tmp_path_factory.mktemp("forgotten") / "data")
+    workspace = Workspace(root, shared=())
+    run = workspace.run(smoke_specs["plain"].run_id)
+    patient = str(workspace.corpus(run.spec.corpus).notes_of("member")["patient_id"].min())
+    forget(run, patient, workspace, methods=["ascent"], samples=1)
+    return root, run.id, patient
+
+
+@pytest.fixture
+def opened(forgotten, monkeypatch):
+    root, run_id, patient = forgotten
+    monkeypatch.setenv("PHILAB_DATA", str(root))
+    return visit("forget", run=run_id, patient=patient)
+
+
+def test_the_page_opens_with_the_stored_picture(opened, forgotten):
+    root, run_id, patient = forgotten
+    table = summary(Workspace(root, shared=()).audit(run_id).forgetting(patient)).set_index("arm")
+    assert len(opened.get("plotly_chart")) == 1
+    place = percent(table.loc["original", "percentile"])
+    assert f"As trained, the model reads {patient}'s notes better than those of **{place}**" in said(opened)
+    assert f"gradient ascent **{percent(table.loc['ascent', 'percentile'])}**" in said(opened)
+    assert "Train the model again without them to see where they belong" in said(opened)
+    assert "What it cost: perplexity of held-out notes" in said(opened)
+    assert [one.label for one in opened.button if one.key == "forget-now"] == ["Forget now"]  # two methods are left
+
+
+def test_the_suggested_prompt_is_answered_by_every_model(opened, forgotten):
+    root, run_id, patient = forgotten
+    name = Workspace(root, shared=()).corpus(Workspace(root, shared=()).run(run_id).spec.corpus).patients
+    name = name.set_index("patient_id")["full_name"][patient]
+    (typed,) = opened.text_input
+    assert typed.value == f"Patient: {name.split()[0]}"
+    next(one for one in opened.button if one.label == "Ask").click().run()
+    assert not opened.exception and not opened.error
+    for heading in ("As trained", "Gradient ascent", "DP, ε = 8"):
+        assert f"**{heading}**" in said(opened)
+    written = [element for element in opened.get("html") if escape(typed.value) in str(element.proto)]
+    assert len(written) == 9  # three samples of three models
+
+
+def test_someone_who_is_no_member_is_refused_in_a_sentence(forgotten, monkeypatch):
+    root, run_id, _ = forgotten
+    monkeypatch.setenv("PHILAB_DATA", str(root))
+    app = visit("forget", run=run_id, patient="<b>nobody</b>")
+    assert "No patient" in app.info[0].value and "<b>" not in app.info[0].value
+    assert not app.get("plotly_chart")
+
+
+def test_a_patient_nobody_forgot_yet_shows_a_button_and_no_figure(forgotten, monkeypatch):
+    root, run_id, patient = forgotten
+    monkeypatch.setenv("PHILAB_DATA", str(root))
+    members = Workspace(root, shared=()).corpus(Workspace(root, shared=()).run(run_id).spec.corpus).notes_of("member")
+    other = sorted(set(members["patient_id"]) - {patient})[0]
+    app = visit("forget", run=run_id, patient=other)
+    assert f"Nothing has been measured for {other} yet" in said(app) and not app.get("plotly_chart")
+    assert {"forget-now", "forget-retrain"} <= {one.key for one in app.button}
+
+
+def test_without_a_run_it_says_so(monkeypatch, tmp_path):
+    monkeypatch.setenv("PHILAB_DATA", str(tmp_path))
+    assert "There is no trained model with weights yet" in visit("forget").info[0].value
+
+
+def test_only_plain_runs_with_weights_are_offered(data, smoke_specs, monkeypatch):
+    monkeypatch.setattr("pages.parts.session.owner.workspace", lambda: Workspace(data, shared=()))
+    assert [run.id for run in offered(Workspace(data, shared=()).runs())] == [smoke_specs["plain"].run_id]
+
+
+def test_the_live_work_can_be_cancelled_and_says_so(forgotten, smoke_specs):
+    root, run_id, patient = forgotten
+    workspace = Workspace(root, shared=())
+    corpus = workspace.corpus(smoke_specs["plain"].corpus)
+    other = sorted(set(corpus.notes_of("member")["patient_id"]) - {patient})[1]
+    work = live.Work(workspace.run(run_id), other, workspace)
+    report = work._report
+
+    def cancel_at_once(*told):
+        report(*told)
+        work.cancel()
+
+    work._report = cancel_at_once
+    work.active = True
+    work._work()
+    assert not work.active and "cancelled" in work.error
+    assert not weights_folder(workspace, run_id, other, "ascent").exists()
+
+
+# Sentences -----------------------------------------------------------------------------------------------------------
+
+
+def table(**gains):
+    rows = [(arm, gain, 0.5, 0.4, 0.6, 100, 1.0, 0.5, 5.0, 3.0) for arm, gain in gains.items()]
+    columns = ["arm", "gain", "percentile", "low", "high", "never_seen", "mean", "spread", "perplexity", "seconds"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def test_the_verdict_names_which_side_each_method_is_on():
+    """By hand: retrained is at 0, so 2.0 is +2 standard deviations, 0.5 −1, and 1.1 +0.2."""
+    told = sentences.verdict(table(original=3.0, ascent=0.5, difference=1.1, retrained=1.0), "P1", NAMED)
+    assert "gradient ascent (−1.0): **now read too badly**" in told
+    assert "both at once (+0.2): **about where they belong**" in told
+    told = sentences.verdict(table(original=3.0, **{"fine-tuning": 2.0}, retrained=1.0), "P1", NAMED)
+    assert "fine-tuned on the others (+2.0): **still read too well**" in told
+    assert sentences.verdict(table(original=3.0, retrained=1.0), "P1", NAMED) == ""
+
+
+def test_the_picture_has_a_row_for_each_model_and_the_patient_at_their_place():
+    notes = pd.DataFrame(
+        [(arm, "P1", True, 2.0) for arm in ("original", "retrained")]
+        + [(arm, f"H{place}", False, float(place)) for arm in ("original", "retrained") for place in range(3)],
+        columns=["arm", "patient_id", "forgotten", "gain"],
+    )
+    figure = charts.places(notes, table(public=0.0, original=2.0, retrained=1.5), "P1", NAMED)
+    diamonds = [trace for trace in figure.data if trace.marker.symbol == "diamond" and trace.x[0] is not None]
+    assert [trace.x[0] for trace in diamonds] == [1.0, 2.0]  # from the bottom: retrained, as trained
+    assert list(figure.layout.yaxis.ticktext) == ["trained again<br>without them: 50\u00a0%", "as trained: 50\u00a0%"]
+
+
+def test_names_say_which_private_run_it_is(data, smoke_specs):
+    workspace = Workspace(data, shared=())
+    plain, private = (workspace.run(smoke_specs[name].run_id) for name in ("plain", "dp"))
+    assert sentences.names(Comparison(plain, "P1", None, private))["private"] == "DP, ε = 8"
+
+
+TOLD = {
+    "arms": [
+        {"arm": "retrained", "place": 0.5},
+        {"arm": "original", "place": 0.99, "odd": 1.0, "patients": 8, "low": 0.68, "high": 1.0},
+        {"arm": "ascent", "place": 0.41, "odd": 0.75, "patients": 8, "low": 0.4, "high": 0.93},
+    ]
+}
+
+
+def test_the_test_beside_retrained_models_is_told_in_counts_and_drawn_with_its_chance():
+    told = sentences.against_retrained(TOLD, NAMED)
+    assert "It was: gradient ascent **6 of 8**." in told and "41\u00a0%, and 50\u00a0%" in told
+    figure = charts.told_apart(TOLD, NAMED)
+    assert list(figure.data[0].x) == [0.75, 1.0] and list(figure.data[0].y) == ["gradient ascent", "as trained"]
+    assert figure.layout.shapes[0].x0 == pytest.approx(1 / 3)
