@@ -136,7 +136,8 @@ def _answered(place: int, shown: bool) -> None:
     if now is None:
         return
     _countdown(now.ends)
-    st.markdown(f"**Class {classroom.room()}** · {joined_text(now)} joined\n\n{done(now, place)} answered all three questions")
+    st.markdown(f"**Class {classroom.room()}** · {joined_text(now)} joined")
+    st.markdown(f"{done(now, place)} answered all three questions")
 
 
 def done(now: Counts, place: int) -> int:
