@@ -7,6 +7,7 @@ import re
 
 import pytest
 import zxingcpp
+from axe_playwright_python.sync_playwright import Axe
 from PIL import Image
 from playwright.sync_api import Browser, Page, expect
 
@@ -96,6 +97,7 @@ def test_a_class_votes_on_phones_and_the_projector_shows_each_step_whole(chromiu
         host.set_viewport_size({"width": 1280, "height": 800})
         shot(host, f"class-full-{number}")
         shot(phones[0], f"class-phone-{number}")
+        assert [one["id"] for page in (host, phones[0]) for one in Axe().run(page).response["violations"]] == []
         assert phones[0].evaluate("document.documentElement.scrollWidth") <= 390
         after = "After the lesson" if number == 5 else re.compile(f"^{number + 1}\\. ")
         press(host, "ArrowRight", host.get_by_role("heading", level=2, name=after))

@@ -167,6 +167,14 @@ def timers() -> None:
         )
 
 
+def timer_menu() -> None:
+    """The same as one button, for the full screen."""
+    icon, key = ":material/timer:", "screen-timer"
+    chosen = st.menu_button("Timer", COUNTDOWNS, key=key, icon=icon, format_func="{} s".format)
+    if chosen is not None:
+        classroom.count_down(chosen)
+
+
 def _countdown(ends: float | None) -> None:
     """The seconds that are left to vote, and for the presenter what starts and ends them."""
     if classroom.host_key():

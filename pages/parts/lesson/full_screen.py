@@ -51,8 +51,7 @@ def _bar(number: int, last: int) -> None:
             if classroom.room():
                 st.markdown(f"Class **{classroom.room()}**", width="content")
                 _lead()
-                with st.popover("Timer", icon=":material/timer:"):
-                    classroom_view.timers()
+                classroom_view.timer_menu()
             st.button(
                 "Leave full screen",
                 icon=":material/close_fullscreen:",
