@@ -101,7 +101,7 @@ def test_a_class_votes_on_phones_and_the_projector_shows_each_step_whole(chromiu
         assert phones[0].evaluate("document.documentElement.scrollWidth") <= 390
         after = "After the lesson" if number == 5 else re.compile(f"^{number + 1}\\. ")
         press(host, "ArrowRight", host.get_by_role("heading", level=2, name=after))
-    press(host, "Escape", host.get_by_role("button", name="Full screen"))
+    press(host, "Escape", host.get_by_role("button", name="Full screen", exact=True))
     assert host.locator("[data-testid=stHeader]").is_visible(), "the menu is back"
     for page in (host, *phones):
         no_traceback(page)
