@@ -195,7 +195,7 @@ def test_everybody_sees_the_patient_and_the_prompt_that_the_presenter_sees(chrom
     assert students[0].get_by_label("age from").input_value() == "", "one's own filter gives way"
     host.goto(f"{server}/playground?room={code}&host={key}&seed=7")
     settled(host)
-    host.get_by_role("button", name="Patient:", exact=True).click()
+    host.locator("[data-testid=stButtonGroup] button").filter(has_text=re.compile("^Patient:$")).click()
     expect(host.get_by_text("seed 7").first).to_be_visible(timeout=WAIT)
     settled(host)
     host.get_by_role("button", name="Show everybody").click()

@@ -22,13 +22,18 @@ _FORM = re.compile(r"[A-Za-z0-9_-]{22}")
 def seat() -> str:
     """The seat of this session's browser: from its cookie, else a new one."""
     if _SEAT not in st.session_state:
-        known = st.context.cookies.get(COOKIE, "")
-        st.session_state[_SEAT] = known if _FORM.fullmatch(known) else secrets.token_urlsafe(16)
+        st.session_state[_SEAT] = _kept() or secrets.token_urlsafe(16)
     return st.session_state[_SEAT]
 
 
 def keep() -> None:
     """Let the browser keep its seat. Every page of a class calls this; the cookie is sent with the next connection."""
-    if st.context.cookies.get(COOKIE) != seat():
+    if _kept() != seat():
         keeper = st.components.v2.component("philab_seat", js=page_files.component("seat.js"))
         keeper(key="class-seat", data={"name": COOKIE, "seat": seat(), "seconds": HOURS * 3600})
+
+
+def _kept() -> str | None:
+    """The seat in the browser's cookie; None if there is none, or a damaged one."""
+    known = st.context.cookies.get(COOKIE)
+    return known if isinstance(known, str) and _FORM.fullmatch(known) else None
