@@ -6,10 +6,12 @@ import streamlit as st
 
 from pages.parts.common import chart_style, guess, shell
 from pages.parts.common.data_table import data_table
-from pages.parts.lesson import classroom_view, picture, progress
+from pages.parts.lesson import classroom_view, full_screen, picture, progress, quiz, screens, vote
 from pages.parts.lesson.figures import Figures, figures
+from pages.parts.lesson.questions import QUESTIONS
 from pages.parts.lesson.steps import Step, steps
 from pages.parts.session import classroom
+from pages.parts.session.rooms import AFTER
 
 shell.page(
     "Lesson",
@@ -19,14 +21,15 @@ shell.page(
 
 
 def bar(number: int, every: tuple[Step, ...]) -> None:
-    """The step's number, and the buttons Back and Next."""
+    """Where the lesson is, the buttons Back and Next, and for who teaches the full screen."""
+    where = {progress.BEFORE: "Before", AFTER: "After"}.get(number, f"Step {number} of {len(every)}")
     with st.container(horizontal=True, vertical_alignment="center"):
         st.button(
             "Back",
             icon=":material/arrow_back:",
             shortcut="Left",
             key="lesson-back",
-            disabled=number == 1,
+            disabled=number == progress.BEFORE,
             on_click=progress.go,
             args=(number - 1,),
         )
@@ -35,13 +38,22 @@ def bar(number: int, every: tuple[Step, ...]) -> None:
             icon=":material/arrow_forward:",
             shortcut="Right",
             key="lesson-next",
-            disabled=number == len(every),
+            disabled=number == AFTER,
             on_click=progress.go,
             args=(number + 1,),
         )
-        st.progress(number / len(every), text=f"Step {number} of {len(every)}", width=240)
+        st.progress(min(number, len(every)) / len(every), text=where, width=240)
         if classroom.room() is None:
             classroom_view.class_menu()
+        if classroom.room() is None or classroom.host_key():
+            st.button(
+                "Full screen",
+                icon=":material/open_in_full:",
+                key="screen-enter",
+                on_click=screens.choose,
+                args=("full",),
+                help="For a projector: one step fits the window. F11 hides the browser's own bars.",
+            )
 
 
 def look(step: Step) -> None:
@@ -98,30 +110,77 @@ def show(number: int, step: Step) -> None:
     look(step)
 
 
+def questions(*, after: bool) -> None:
+    """The three questions before or after the lesson, and at the end what was learned."""
+    now = classroom.counts()
+    if not after:
+        st.header("Three questions before you start")
+        st.markdown("You get the same questions at the end, and see what changed. They take a minute; nobody is named.")
+    else:
+        st.header("The same three questions again")
+    if classroom.host_key() and now:
+        for number, question in enumerate(QUESTIONS, start=1):
+            st.markdown(f"{number}. {question.text}")
+        if after and not quiz.revealed():
+            st.button(
+                "Show what the class learned",
+                icon=":material/lightbulb:",
+                type="primary",
+                shortcut="S",
+                key="lesson-show",
+                on_click=classroom.reveal,
+                args=(AFTER,),
+            )
+    elif not (after and quiz.revealed()):
+        quiz.ask(after=after)
+    if after and quiz.revealed():
+        if now:
+            quiz.picture(now)
+        quiz.own()
+
+
+def in_class(number: int, every: tuple[Step, ...]) -> None:
+    """What the class does here, beside the step: votes, the join link, and for a student the ways out."""
+    step = every[number - 1] if 1 <= number <= len(every) else None
+    if classroom.host_key():
+        with st.expander("Join link and QR code", expanded=number <= 1, icon=":material/qr_code:"):
+            classroom_view.host_panel()
+    if step is None:
+        classroom_view.answered_so_far(number)
+    elif progress.shown(number) or guess.given(progress.key(number)) is not None or classroom.host_key():
+        classroom_view.live(number, step.answers, step.right, shown=progress.shown(number))
+    if not classroom.host_key():
+        classroom_view.student_links()
+
+
+def page(number: int, every: tuple[Step, ...]) -> None:
+    """The whole page: the current place of the lesson, next to the class if there is one."""
+    bar(number, every)
+    step = every[number - 1] if 1 <= number <= len(every) else None
+    left, right = (st.container(), None) if classroom.room() is None else st.columns([3, 2], gap="large")
+    with left:
+        if step is None:
+            questions(after=number == AFTER)
+        else:
+            show(number, step)
+    if right is not None:
+        with right:
+            in_class(number, every)
+
+
 def lesson(found: Figures) -> None:
-    """The current step, next to the class if there is one."""
+    """The lesson in the view that this browser has chosen."""
     options = [step.answers for step in steps(found)]
     progress.begin(options)
+    quiz.begin()
     every = steps(found, guess.given(progress.key(5)))  # after `begin`: a link may hold the choice of step 5
-    number = progress.step()
-    step = every[number - 1]
-    bar(number, every)
-    shown = progress.shown(number)
-    if classroom.room() is None:
-        show(number, step)
+    number, screen = progress.step(), screens.begin()
+    if screen == "page":
+        page(number, every)
     else:
-        left, right = st.columns([3, 2], gap="large")
-        with left:
-            show(number, step)
-        with right:
-            if classroom.host_key():
-                with st.expander("Join link and QR code", expanded=number == 1, icon=":material/qr_code:"):
-                    classroom_view.host_panel()
-            if shown or guess.given(progress.key(number)) is not None or classroom.host_key():
-                classroom_view.live(number, step.answers, step.right, shown=shown)
-            if not classroom.host_key():
-                classroom_view.student_links()
+        (full_screen if screen == "full" else vote).show(number, every)
     progress.share(options)
+    quiz.share()
 
 
 found = figures()

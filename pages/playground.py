@@ -41,7 +41,7 @@ def settings() -> tuple[int, int]:
         seed = st.number_input(
             "First seed",
             0,
-            2**31,
+            prompt_session.MOST_SEED,
             value=None,
             key="seed",
             bind="query-params",
@@ -101,6 +101,7 @@ shell.page(
     icon=":material/forum:",
 )
 prompt_session.begin()
+prompt_session.from_link()
 runs = run_picker.promptable()
 if not runs:
     st.info("There is no trained model yet. Train one first: a small one takes minutes.")

@@ -10,6 +10,7 @@ from pages.parts.common import shell
 from tests.browser.served import WAIT, settled
 
 NAMES = ["" if name == "home" else name for name, *_ in shell._PAGES]
+VIEWS = ["lesson?screen=full&step=2", "lesson?screen=full&step=3&shown=3", "lesson?step=6&before=aaa&after=bcd"]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -17,7 +18,7 @@ def test_axe_finds_nothing_on_any_page(chromium, server, scheme):
     page = chromium.new_page(viewport={"width": 1280, "height": 800}, color_scheme=scheme)
     page.set_default_timeout(WAIT)
     found = []
-    for name in NAMES:
+    for name in NAMES + VIEWS:
         page.goto(f"{server}/{name}")
         expect(page.get_by_role("heading", level=1)).to_be_visible(timeout=WAIT)
         settled(page)

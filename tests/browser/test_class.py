@@ -7,11 +7,13 @@ import re
 
 import pytest
 import zxingcpp
+from axe_playwright_python.sync_playwright import Axe
 from PIL import Image
 from playwright.sync_api import Browser, Page, expect
 
 from pages.parts.lesson import classroom_link
 from tests.browser.served import ROOT, WAIT, in_link, no_traceback, press, settled, to_entry
+from tests.browser.wifi import wifi
 
 
 def opened(chromium: Browser, address: str, **viewport: int) -> Page:
@@ -23,18 +25,32 @@ def opened(chromium: Browser, address: str, **viewport: int) -> Page:
     return page
 
 
-def test_the_presenter_sees_at_once_what_a_student_predicts(chromium, server, shot):
-    host = opened(chromium, f"{server}/lesson?presenter=1", width=1280, height=1400)
-    assert host.evaluate("getComputedStyle(document.documentElement).fontSize") == "24px"
+def a_class(host: Page) -> str:
+    """Open a class on the lesson; returns its code."""
     host.get_by_role("button", name="Class").click()
     host.get_by_role("button", name="Open a class").click()
+    return in_link(host, r"room=(\w+)").group(1)
+
+
+def vote(student: Page, place: int) -> None:
+    """Press an option of the voting view, and wait until it is gone."""
+    settled(student)
+    option = student.locator(".st-key-options button").nth(place)
+    told = option.inner_text()
+    option.click()
+    expect(student.locator(".st-key-options button").filter(has_text=told)).to_have_count(0, timeout=WAIT)
+
+
+def test_the_presenter_sees_at_once_what_a_student_predicts(chromium, server, shot):
+    host = opened(chromium, f"{server}/lesson?presenter=1&step=1", width=1280, height=1400)
+    assert host.evaluate("getComputedStyle(document.documentElement).fontSize") == "24px"
+    code = a_class(host)
     expect(host.get_by_text("0 browsers joined")).to_be_visible(timeout=WAIT)
     expect(host.get_by_text("make class", exact=False)).to_be_visible(
         timeout=WAIT
     )  # this server answers this computer alone
-    code = in_link(host, r"room=(\w+)").group(1)
 
-    student = opened(chromium, f"{server}/lesson?room={code}", width=420, height=860)
+    student = opened(chromium, f"{server}/lesson?room={code}&step=1&screen=page", width=420, height=860)
     expect(host.get_by_text("1 browser joined")).to_be_visible(timeout=WAIT)  # nothing was pressed here
     student.get_by_role("button", name="nobody").click()
     expect(host.get_by_text("1 prediction so far")).to_be_visible(timeout=WAIT)
@@ -48,23 +64,156 @@ def test_the_presenter_sees_at_once_what_a_student_predicts(chromium, server, sh
 
     press(student, "ArrowRight", student.get_by_role("heading", level=2, name=re.compile("^2")))
     press(student, "ArrowLeft", student.get_by_role("heading", level=2, name=re.compile("^1")))
-    settled(student)
-    student.reload()
-    expect(student.get_by_text("You guessed “nobody”")).to_be_visible(timeout=WAIT)
-    expect(host.get_by_text("1 browser joined")).to_be_visible(timeout=WAIT)
-
     host.get_by_role("button", name="Restart the class").click()
-    expect(student.get_by_text("Guess first.")).to_be_visible(timeout=WAIT)  # nothing was pressed there
+    expect(student.get_by_role("heading", name="Three questions")).to_be_visible(timeout=WAIT)  # nothing was pressed
     for page in (host, student):
+        no_traceback(page)
+        page.context.close()
+
+
+def test_a_class_votes_on_phones_and_the_projector_shows_each_step_whole(chromium, server, shot):
+    host = opened(chromium, f"{server}/lesson?step=1", width=1280, height=800)
+    code = a_class(host)
+    settled(host)
+    host.get_by_role("button", name="Full screen").click()
+    settled(host)
+    host.get_by_role("button", name="Lead the class").click()
+    expect(host.get_by_role("button", name="Stop leading")).to_be_visible(timeout=WAIT)
+    phones = [opened(chromium, f"{server}/lesson?room={code}", width=390, height=844) for _ in range(2)]
+    for number in range(1, 6):
+        for phone in phones:  # which follow
+            expect(phone.get_by_text(f"step {number} of 5")).to_be_visible(timeout=WAIT)
+        vote(phones[0], 0)
+        expect(phones[0].get_by_text("Your vote is counted")).to_be_visible(timeout=WAIT)
+        expect(host.get_by_text("1 prediction so far")).to_be_visible(timeout=WAIT)
+        assert phones[0].locator(".bars").count() == host.locator(".bars").count() == 0, "hidden until shown"
+        press(host, "s", host.locator(".st-key-screen-chart .js-plotly-plot"))
+        for phone in phones:
+            expect(phone.locator(".bars")).to_be_visible(timeout=WAIT)
+        expect(phones[1].get_by_text("You did not vote.")).to_be_visible(timeout=WAIT)
+        for width, height in ((1280, 800), (1920, 1080)):
+            host.set_viewport_size({"width": width, "height": height})
+            whole_in_window(host, height)
+        host.set_viewport_size({"width": 1280, "height": 800})
+        shot(host, f"class-full-{number}")
+        shot(phones[0], f"class-phone-{number}")
+        assert [one["id"] for page in (host, phones[0]) for one in Axe().run(page).response["violations"]] == []
+        assert phones[0].evaluate("document.documentElement.scrollWidth") <= 390
+        after = "After the lesson" if number == 5 else re.compile(f"^{number + 1}\\. ")
+        press(host, "ArrowRight", host.get_by_role("heading", level=2, name=after))
+    press(host, "Escape", host.get_by_role("button", name="Full screen", exact=True))
+    assert host.locator("[data-testid=stHeader]").is_visible(), "the menu is back"
+    for page in (host, *phones):
+        no_traceback(page)
+        page.context.close()
+
+
+def whole_in_window(host: Page, height: int) -> None:
+    """The chart and the take-away lie inside the window, below one another, and the chart is large enough to read."""
+    chart, point = host.locator(".st-key-screen-chart .js-plotly-plot"), host.locator(".st-key-screen-point")
+    for _ in range(40):  # Plotly draws anew after the window's size has changed
+        one, other = chart.bounding_box(), point.bounding_box()
+        if one and other and one["y"] + one["height"] <= other["y"] + 1 and other["y"] + other["height"] <= height:
+            break
+        host.wait_for_timeout(250)
+    assert one["y"] >= 0 and one["y"] + one["height"] <= other["y"] + 1
+    assert other["y"] + other["height"] <= height and one["height"] > 0.3 * height
+    assert host.evaluate("document.querySelector('[data-testid=stMain]').scrollHeight") <= height
+
+
+def test_three_questions_before_and_after_become_a_picture(chromium, server, shot):
+    host = opened(chromium, f"{server}/lesson?step=0", width=1280, height=800)
+    code = a_class(host)
+    phones = [opened(chromium, f"{server}/lesson?room={code}", width=390, height=844) for _ in range(2)]
+    for phone in phones:
+        for _ in range(3):
+            vote(phone, 0)
+    expect(host.get_by_text("2 answered all three questions")).to_be_visible(timeout=WAIT)
+    code, key = in_link(host, r"room=(\w+)").group(1), in_link(host, r"host=(\w+)").group(1)
+    host.goto(f"{server}/lesson?room={code}&host={key}&step=6&screen=full")
+    settled(host)
+    host.get_by_role("button", name="Lead the class").click()
+    for phone in phones:
+        expect(phone.get_by_text("after the lesson")).to_be_visible(timeout=WAIT)
+        for place in (1, 2, 3):
+            vote(phone, place)
+    expect(host.get_by_text("2 of 2 answered all three")).to_be_visible(timeout=WAIT)
+    settled(host)
+    host.get_by_role("button", name="Show the answer").click()
+    expect(host.get_by_text("2 changed to the right answer, 0 away from it").first).to_be_visible(timeout=WAIT)
+    whole_in_window(host, 800)
+    expect(phones[0].get_by_text("2 changed to the right answer").first).to_be_visible(timeout=WAIT)
+    shot(host, "class-learned")
+    shot(phones[0], "class-learned-phone", full=True)
+    for page in (host, *phones):
+        no_traceback(page)
+        page.context.close()
+
+
+def test_who_comes_back_after_lost_wifi_has_the_same_vote(chromium, server):
+    host = opened(chromium, f"{server}/lesson?step=1", width=1280, height=900)
+    code = a_class(host)
+    with wifi(server) as network:
+        phone = opened(chromium, f"{network.address}/lesson?room={code}&step=1", width=390, height=844)
+        other = opened(chromium, f"{network.address}/lesson?room={code}&step=1", width=390, height=844)
+        vote(phone, 0)
+        expect(host.get_by_text("1 prediction so far")).to_be_visible(timeout=WAIT)
+        network.cut()
+        expect(phone.get_by_text("Your vote is counted")).to_be_visible(timeout=WAIT)
+        network.restore()
+        settled(phone)
+        expect(phone.get_by_text("Your vote is counted")).to_be_visible(timeout=WAIT)
+        vote(other, 1)  # on the connection that was cut
+        expect(host.get_by_text("2 predictions so far")).to_be_visible(timeout=WAIT)
+        phone.goto(f"{network.address}/lesson?room={code}&step=1")  # the code scanned again: nothing in the link
+        settled(phone)
+        expect(phone.get_by_text("Your vote is counted")).to_be_visible(timeout=WAIT)
+        other.reload()
+        settled(other)
+        expect(other.get_by_text("Your vote is counted")).to_be_visible(timeout=WAIT)
+        expect(host.get_by_text("2 predictions so far")).to_be_visible(timeout=WAIT)
+        expect(host.get_by_text("2 browsers joined")).to_be_visible(timeout=WAIT)
+        assert {cookie["name"] for cookie in phone.context.cookies()} >= {"philab_seat"}
+        for page in (host, phone, other):
+            no_traceback(page)
+            page.context.close()
+
+
+def test_everybody_sees_the_patient_and_the_prompt_that_the_presenter_sees(chromium, server, shot):
+    host = opened(chromium, f"{server}/lesson?step=1", width=1280, height=800)
+    code, key = a_class(host), in_link(host, r"host=(\w+)").group(1)
+    students = [
+        opened(chromium, f"{server}/patients?room={code}&age_from=100", width=1280, height=800),
+        opened(chromium, f"{server}/lesson?room={code}", width=390, height=844),
+    ]
+    host.goto(f"{server}/patients?room={code}&host={key}&patient=P0001")
+    settled(host)
+    host.get_by_role("button", name="Show everybody").click()
+    for student in students:  # on the same page, and on another one
+        expect(student.get_by_role("heading", name=re.compile("^Patient P0001"))).to_be_visible(timeout=WAIT)
+    settled(students[0])
+    assert students[0].get_by_label("age from").input_value() == "", "one's own filter gives way"
+    host.goto(f"{server}/playground?room={code}&host={key}&seed=7")
+    settled(host)
+    host.locator("[data-testid=stButtonGroup] button").filter(has_text=re.compile("^Patient:$")).click()
+    expect(host.get_by_text("seed 7").first).to_be_visible(timeout=WAIT)
+    settled(host)
+    host.get_by_role("button", name="Show everybody").click()
+    written = host.locator(".phi-text").first.inner_text()
+    for student in students:
+        expect(student.get_by_role("heading", level=1, name="Playground")).to_be_visible(timeout=WAIT)
+        expect(student.get_by_text("seed 7").first).to_be_visible(timeout=WAIT)
+        settled(student)
+        assert student.locator(".phi-text").first.inner_text() == written
+    shot(students[1], "class-prompt-phone")
+    for page in (host, *students):
         no_traceback(page)
         page.context.close()
 
 
 def test_a_class_follows_its_presenter_to_another_page_and_audits_there(chromium, server, shot):
     host = opened(chromium, f"{server}/lesson", width=1280, height=800)
-    host.get_by_role("button", name="Class").click()
-    host.get_by_role("button", name="Open a class").click()
-    code = in_link(host, r"room=(\w+)").group(1)
+    code = a_class(host)
     students = [opened(chromium, f"{server}/lesson?room={code}", width=390, height=800) for _ in range(2)]
     settled(host)
     host.get_by_text("Lead the class").click()

@@ -39,7 +39,12 @@ LARGE_TEXT_SIZE = 22  # when the page is presented (the switch is in `shell.page
 
 
 def show(
-    figure: go.Figure, *, key: str, alt: str, on_select: Literal["ignore", "rerun"] | Callable[[], None] = "ignore"
+    figure: go.Figure,
+    *,
+    key: str,
+    alt: str,
+    on_select: Literal["ignore", "rerun"] | Callable[[], None] = "ignore",
+    fills: bool = False,
 ) -> Any:
     """Draw a Plotly figure as every page does.
 
@@ -49,11 +54,16 @@ def show(
         alt: The sentence that a screen reader speaks.
         on_select: `"rerun"` reruns the page when points are clicked; a function is called before that rerun. Lines
             need markers to be clickable.
+        fills: Draw with large type, as high as the container (of a fixed height) leaves room.
 
     Returns:
         The selection (clicked points), or the element if `on_select` is `"ignore"`.
     """
-    return st.plotly_chart(dressed(figure), width="stretch", key=key, alt=alt, config=CONFIG, on_select=on_select)
+    dressed(figure, large=fills)
+    if fills:
+        figure.update_layout(height=None)
+    height: Literal["content", "stretch"] = "stretch" if fills else "content"
+    return st.plotly_chart(figure, width="stretch", height=height, key=key, alt=alt, config=CONFIG, on_select=on_select)
 
 
 def level(figure: go.Figure, label: str, *, x: float | None = None, y: float | None = None, dash: str = "dot") -> None:
@@ -76,9 +86,9 @@ def wrapped(text: str, width: int = 24) -> str:
     return "<br>".join(lines)
 
 
-def dressed(figure: go.Figure) -> go.Figure:
+def dressed(figure: go.Figure, *, large: bool = False) -> go.Figure:
     """The same figure, with type that is readable from the last row."""
-    size = LARGE_TEXT_SIZE if st.session_state.get("large_type") else TEXT_SIZE
+    size = LARGE_TEXT_SIZE if large or st.session_state.get("large_type") else TEXT_SIZE
     figure.update_layout(font={"size": size}, hoverlabel={"font": {"size": size}}, legend={"font": {"size": size - 2}})
     figure.update_xaxes(title_font={"size": size}, tickfont={"size": size - 1})
     figure.update_yaxes(title_font={"size": size}, tickfont={"size": size - 1})

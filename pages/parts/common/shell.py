@@ -15,7 +15,7 @@ from pathlib import Path
 import streamlit as st
 from streamlit.errors import StreamlitAPIException
 
-from pages.parts.common import glossary, guess, page_files, phi_text
+from pages.parts.common import glossary, guess, page_files, phi_text, together
 from pages.parts.session import classroom, cleanup, owner, resources
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -132,19 +132,18 @@ def page(title: str, question: str, *, icon: str | None = None, guesses: bool = 
     _stop_without_data()
     classroom.enter()
     name = next((name for name, label, _, _ in _PAGES if label == title), "home")
-    _lead_or_follow(name)
+    together.begin(name, [entry[0] for entry in _PAGES])
     cleanup.start_thread(str(resources.data()), resources.every_workspace())
-    with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
+    with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute", key="page-head"):
         st.title(title, icon=icon, width="content")
-        with st.container(horizontal=True, vertical_alignment="center", width="content"):
-            _whose_notes()
+        with st.container(horizontal=True, vertical_alignment="center", width="content", key="page-tools"):
+            whose_notes()
             with st.popover("Terms on this page", icon=":material/menu_book:"):
                 glossary.show(name)
                 link("glossary", "All terms, with sources")
             if guesses:
                 guess.switch()
-            if classroom.host_key():
-                _lead_switch(name)
+            together.controls(name)
             styles = ["style", "presenter"] if _large_type() else ["style"]
     st.html(f"<style>{''.join(map(page_files.style, styles))}</style>")
     with st.container(key="page-question"):
@@ -166,52 +165,14 @@ def _list_damaged() -> None:
             st.markdown("The server's administrator can repair or remove it with `python -m core verify --repair`.")
 
 
-FOLLOW_SECONDS = 2.0
-
-
-def _lead_switch(name: str) -> None:
-    """For the presenter: whether the class follows."""
-
-    def changed() -> None:
-        if st.session_state["class-lead"]:
-            classroom.lead(name, _shown_to_all())
-        else:
-            classroom.release()
-
-    st.toggle(
-        "Lead the class",
-        classroom.leading(),
-        key="class-lead",
-        on_change=changed,
-        help="Everyone goes where you go, and sees answers when you show them.",
-    )
-
-
-def _lead_or_follow(name: str) -> None:
-    """The presenter who leads tells the class where it is; a student's page looks every two seconds and goes there."""
-    if classroom.host_key():
-        if classroom.leading() and name != "lesson":  # which leads by its step (`lesson.progress`)
-            classroom.lead(name, _shown_to_all())
-    elif classroom.room():
-        st.fragment(_follow, run_every=FOLLOW_SECONDS)(name)
-
-
-def _shown_to_all() -> dict[str, str]:
-    """The parameters of the presenter's link; none if they have uploads, whose patients nobody else may learn of."""
-    from core.runs.uploads.records import uploads
-
-    return {} if uploads(resources.data(), owner.owner()) else st.query_params.to_dict()
-
-
-def _follow(name: str) -> None:
-    lead = classroom.led()
-    if lead is None or (lead.page == name == "lesson"):  # the lesson turns its own pages (`lesson.progress`)
-        return
-    if lead.page in dict.fromkeys(entry[0] for entry in _PAGES):
-        st.switch_page(pages()[lead.page], query_params={**dict(lead.query), "room": classroom.room() or ""})
-
-
-_WORDS = ("room", "host", "word", "patient", "use")  # parameters that are text, even if they look like a number
+_WORDS = (
+    "room",
+    "host",
+    "word",
+    "patient",
+    "use",
+    "prompt",
+)  # parameters that are text, even if they look like a number
 
 
 def _forget_unusable_parameters() -> None:
@@ -278,7 +239,7 @@ def _stop_without_data() -> None:
         st.stop()
 
 
-def _whose_notes() -> None:
+def whose_notes() -> None:
     """The badge on every page: no patient is real, or whose notes these are."""
     from core.runs.uploads.records import shows_commands_notes, uploads
 

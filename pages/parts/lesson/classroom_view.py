@@ -6,16 +6,16 @@ import html
 import math
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import streamlit as st
 
 from pages.parts.common import shell
-from pages.parts.lesson import classroom_link, progress
+from pages.parts.lesson import classroom_link, progress, screens
 from pages.parts.pickers import run_picker
 from pages.parts.playground import leak_counts
 from pages.parts.session import classroom
-from pages.parts.session.rooms import CODE_LETTERS, Tries
+from pages.parts.session.rooms import AFTER, CODE_LETTERS, Counts, Tries
 
 EVERY_SECONDS = {"host": 2.0, "student": 2.0}
 COUNTDOWNS = (30, 60, 120)  # seconds
@@ -59,45 +59,137 @@ def live(step: int, answers: Sequence[str], right: str | None, *, shown: bool) -
 
 
 def _live(step: int, answers: Sequence[str], right: str | None, shown: bool) -> None:
-    now = classroom.counts()
-    if now is None or now.round != classroom.joined_round() or progress.behind():
-        st.rerun(scope="app")  # the presenter has reset the room or moved on, or it is gone
-    if progress.shown(step) != shown:
-        st.rerun(scope="app")  # the presenter has shown the answer
+    now = _current(step, shown)
+    if now is None:
+        return
     _countdown(now.ends)
-    counted = now.predictions.get(step, Counter())
     if classroom.host_key():
         hidden = st.toggle("Hide the bars until the answer is shown", True, key="hide_bars", persist_state="session")
-        students = f"{now.joined} browser{'' if now.joined == 1 else 's'} joined"
-        st.markdown(f"**Class {classroom.room()}** · {students}")
+        st.markdown(f"**Class {classroom.room()}** · {joined_text(now)} joined")
     else:
         hidden = True
         st.markdown(f"**Class {classroom.room()}**")
     if hidden and not shown:
-        total = counted.total()
-        st.markdown(f"{total} prediction{'' if total == 1 else 's'} so far. The bars appear with the answer.")
+        st.markdown(f"{votes_text(now, step)}. The bars appear with the answer.")
     else:
-        st.html(bars_html(answers, counted, right if shown else None))
+        st.html(bars_html(answers, now.predictions.get(step, Counter()), right if shown else None))
     st.html(tries_html(now.tries))
+
+
+def votes_text(now: Counts, step: int) -> str:
+    """`12 predictions so far`."""
+    total = now.predictions.get(step, Counter()).total()
+    return f"{total} prediction{'' if total == 1 else 's'} so far"
+
+
+def joined_text(now: Counts) -> str:
+    """`12 browsers`."""
+    return f"{now.joined} browser{'' if now.joined == 1 else 's'}"
+
+
+def _current(place: int, shown: bool) -> Counts | None:
+    """The room's counts; draws the page anew if it is no longer what the class is at."""
+    now = classroom.counts()
+    if now is None or now.round != classroom.joined_round() or progress.behind() or is_shown(place) != shown:
+        st.rerun(scope="app")  # the presenter has reset the room, moved on or shown the answer, or the room is gone
+    return now
+
+
+def is_shown(place: int) -> bool:
+    """Whether the answer at this place is shown."""
+    if place == AFTER:
+        now = classroom.counts()
+        return now is not None and AFTER in now.revealed
+    return 1 <= place <= progress.STEPS and progress.shown(place)
+
+
+def watch(place: int) -> None:
+    """For a student: the countdown, and a look every two seconds whether the class has moved on."""
+    st.fragment(_watch, run_every=EVERY_SECONDS["student"])(place, is_shown(place))
+
+
+def _watch(place: int, shown: bool) -> None:
+    now = _current(place, shown)
+    if now:
+        _countdown(now.ends)
+
+
+def bars(step: int, answers: Sequence[str], right: str | None) -> None:
+    """The votes of a step whose answer is shown, redrawn every few seconds."""
+    st.fragment(_bars, run_every=EVERY_SECONDS["student"])(step, answers, right)
+
+
+def _bars(step: int, answers: Sequence[str], right: str | None) -> None:
+    now = classroom.counts()
+    if now:
+        st.html(bars_html(answers, now.predictions.get(step, Counter()), right))
+
+
+def answered_so_far(place: int) -> None:
+    """Before and after the lesson: how many have answered the three questions, redrawn every few seconds."""
+    who = "host" if classroom.host_key() else "student"
+    st.fragment(_answered, run_every=EVERY_SECONDS[who])(place, is_shown(place))
+
+
+def _answered(place: int, shown: bool) -> None:
+    now = _current(place, shown)
+    if now is None:
+        return
+    _countdown(now.ends)
+    st.markdown(f"**Class {classroom.room()}** · {joined_text(now)} joined")
+    st.markdown(f"{done(now, place)} answered all three questions")
+
+
+def done(now: Counts, place: int) -> int:
+    """How many browsers have answered all three questions before or after the lesson."""
+    return sum(None not in pair[place == AFTER] for pair in now.learned)
+
+
+def projected(place: int, *, shown: bool, draw: Callable[[Counts], None]) -> None:
+    """For the full screen: the countdown in large figures, and what `draw` makes of the counts, every few seconds."""
+
+    def live() -> None:
+        now = _current(place, shown)
+        if now is None:
+            return
+        if told := _left_text(now.ends):
+            st.html(f'<div class="screen-clock">{told}</div>')
+        draw(now)
+
+    st.fragment(live, run_every=EVERY_SECONDS["host"])()
+
+
+def timers() -> None:
+    """For the presenter: what starts a countdown."""
+    for choice in COUNTDOWNS:
+        st.button(
+            f"{choice} s", icon=":material/timer:", key=f"timer-{choice}", on_click=classroom.count_down, args=(choice,)
+        )
+
+
+def timer_menu() -> None:
+    """The same as one button, for the full screen."""
+    icon, key = ":material/timer:", "screen-timer"
+    chosen = st.menu_button("Timer", COUNTDOWNS, key=key, icon=icon, format_func="{} s".format)
+    if chosen is not None:
+        classroom.count_down(chosen)
 
 
 def _countdown(ends: float | None) -> None:
     """The seconds that are left to vote, and for the presenter what starts and ends them."""
-    seconds = None if ends is None else ends - time.time()
     if classroom.host_key():
         with st.container(horizontal=True, vertical_alignment="center"):
-            for choice in COUNTDOWNS:
-                st.button(
-                    f"{choice} s",
-                    icon=":material/timer:",
-                    key=f"timer-{choice}",
-                    on_click=classroom.count_down,
-                    args=(choice,),
-                )
+            timers()
+    if told := _left_text(ends):
+        st.markdown(f":material/timer: **{told}**")
+
+
+def _left_text(ends: float | None) -> str:
+    """`12 seconds left`; empty if no countdown runs."""
+    seconds = None if ends is None else ends - time.time()
     if seconds is None or seconds < -10:
-        return
-    told = f"{math.ceil(seconds)} seconds left" if seconds > 0 else "Time is up"
-    st.markdown(f":material/timer: **{told}**")
+        return ""
+    return f"{math.ceil(seconds)} seconds left" if seconds > 0 else "Time is up"
 
 
 def host_panel() -> None:
@@ -149,6 +241,7 @@ def _dead_link() -> bool:
 
 
 def student_links() -> None:
-    """For a student: leave the class, or go to the Playground."""
+    """For a student: back to the view for voting, leave the class, or go to the Playground."""
+    st.button("Voting view", icon=":material/how_to_vote:", on_click=screens.choose, args=("vote",), key="see-vote")
     st.button("Leave the class", icon=":material/logout:", on_click=classroom.leave, key="class-leave", type="tertiary")
     shell.link("playground", "Playground: your samples there are counted", icon=":material/forum:")

@@ -1,7 +1,9 @@
 """A session's progress in the lesson: its step, its predictions, and the answers it has seen. Kept in the link too.
 
-In the link: `step` (1 to 5), `guesses` (one letter per step, `-` for none), `shown` (the steps whose answer was seen),
-and in a class `room`, `round` and, for the presenter, `host`.
+The five steps are places 1 to 5. At place 0 and at place 6 (`AFTER`) three questions are asked (`lesson.quiz`).
+
+In the link: `step` (the place), `guesses` (one letter per step, `-` for none), `shown` (the steps whose answer was
+seen), and in a class `room`, `round` and, for the presenter, `host`.
 """
 
 from __future__ import annotations
@@ -13,8 +15,10 @@ import streamlit as st
 
 from pages.parts.common import guess
 from pages.parts.session import classroom
+from pages.parts.session.rooms import AFTER
 
-STEPS = 5
+STEPS, BEFORE = 5, 0
+PLACES = "0123456"  # as the link names them
 _AT, _SHOWN, _BEGUN, _LED = "lesson_step", "lesson_shown", "lesson_begun", "lesson_led"
 
 
@@ -32,30 +36,42 @@ def begin(answers: Sequence[Sequence[str]]) -> None:
         restart()
         classroom.next_round()
     _follow()
-    if classroom.host_key() is None:
-        for number in range(1, STEPS + 1):
-            given = guess.given(key(number))
-            if given:
-                classroom.predicted(number, given)
+    if classroom.room() and classroom.host_key() is None:
+        _count(answers)
+
+
+def _count(answers: Sequence[Sequence[str]]) -> None:
+    """Take back what this browser predicted before it was reloaded, and count what it predicted since."""
+    before = classroom.answers().predictions
+    for number, options in enumerate(answers, start=1):
+        if before.get(number) in options:
+            guess.keep(key(number), before[number])
+        given = guess.given(key(number))
+        if given:
+            classroom.predicted(number, given)
 
 
 def _follow() -> None:
-    """Go to the presenter's step, if they lead and have moved since."""
-    now = classroom.counts()
-    if now is None or now.lead is None or now.lead.page != "lesson" or classroom.host_key():
+    """Go to the presenter's place, if they lead or sent everybody there, and that is news."""
+    lead = classroom.target()
+    if lead is None or lead.page != "lesson":
         return
-    if st.session_state.get(_LED) != (classroom.room(), now.lead.number):
-        st.session_state[_LED] = (classroom.room(), now.lead.number)
-        asked = dict(now.lead.query).get("step", "1")
-        go(int(asked) if asked in "12345" and asked else 1)
+    if st.session_state.get(_LED) != (classroom.room(), lead.number):
+        st.session_state[_LED] = (classroom.room(), lead.number)
+        _go_to(dict(lead.query).get("step", ""))
 
 
 def behind() -> bool:
-    """Whether the presenter has moved on since this page was drawn."""
-    now = classroom.counts()
-    if now is None or now.lead is None or classroom.host_key():
+    """Whether the presenter has moved on in the lesson since this page was drawn."""
+    lead = classroom.target()
+    if lead is None or lead.page != "lesson":
         return False
-    return st.session_state.get(_LED) != (classroom.room(), now.lead.number)
+    return st.session_state.get(_LED) != (classroom.room(), lead.number)
+
+
+def _go_to(asked: str) -> None:
+    """Go to the place that a link names; to the start if there is none of that name."""
+    go(int(asked) if asked in PLACES and asked else BEFORE)
 
 
 def key(number: int) -> str:
@@ -64,13 +80,13 @@ def key(number: int) -> str:
 
 
 def step() -> int:
-    """The current step, from 1."""
-    return st.session_state.get(_AT, 1)
+    """The current place: 1 to 5 for a step, 0 before and 6 after them."""
+    return st.session_state.get(_AT, BEFORE)
 
 
 def go(number: int) -> None:
-    """Go to a step; numbers beyond the ends are clipped."""
-    st.session_state[_AT] = min(max(number, 1), STEPS)
+    """Go to a place; numbers beyond the ends are clipped."""
+    st.session_state[_AT] = min(max(number, BEFORE), AFTER)
 
 
 def show(number: int) -> None:
@@ -87,11 +103,16 @@ def shown(number: int) -> bool:
     return number in st.session_state.get(_SHOWN, ()) or guess.given(key(number)) == ""
 
 
+def any_shown() -> bool:
+    """Whether this session has seen the answer of a step."""
+    return any(shown(number) for number in range(1, STEPS + 1))
+
+
 def restart() -> None:
-    """Forget every guess and go to step 1."""
+    """Forget every guess and go to the start."""
     for number in range(1, STEPS + 1):
         guess.forget(key(number))
-    st.session_state[_AT], st.session_state[_SHOWN] = 1, set()
+    st.session_state[_AT], st.session_state[_SHOWN] = BEFORE, set()
 
 
 def share(answers: Sequence[Sequence[str]]) -> None:
@@ -115,14 +136,13 @@ def share(answers: Sequence[Sequence[str]]) -> None:
             st.query_params[name] = value
     if classroom.leading():
         classroom.lead("lesson", {"step": str(step())})
-        if shown(step()):
+        if 1 <= step() <= STEPS and shown(step()):
             classroom.reveal(step())
 
 
 def _restore(answers: Sequence[Sequence[str]]) -> None:
     """Read the progress from the link; invalid parts are ignored."""
-    asked = st.query_params.get("step", "")
-    go(int(asked) if asked in "12345" and asked else 1)
+    _go_to(st.query_params.get("step", ""))
     now = classroom.counts()
     if now and st.query_params.get("round", str(now.round)) != str(now.round):
         return  # the class was reset since

@@ -12,6 +12,7 @@ from core.runs.run import Run
 from core.runs.tables import TableMissing
 from core.spec import CLINICAL, CORPUS_PRESETS, OPENING, SHIPPED_BASES
 from pages.parts.common.chart_style import MODEL_NAMES
+from pages.parts.pickers import linked_choice
 from pages.parts.pickers.cohort_picker import hospital_name
 from pages.parts.session import owner, resources
 
@@ -170,13 +171,16 @@ def pick(title: str, runs: Sequence[Run], default: Run | None, *, key: str) -> R
     ids = [run.id for run in runs]
     names, widget, last = labels(runs), f"pick_{key}", f"picked_{key}"
     asked = next((run_id for run_id in (st.query_params.get(key), st.session_state.get(last)) if run_id in ids), None)
-
-    def share() -> None:
-        if st.session_state[widget] in ids:  # a browser may still send an old label
-            st.session_state[last] = st.query_params[key] = st.session_state[widget]
-
     start = asked or (default.id if default is not None else ids[0])
     chosen = st.selectbox(
-        title, ids, index=ids.index(start), format_func=names.__getitem__, key=widget, on_change=share
+        title,
+        ids,
+        index=0 if linked_choice.adopt(key, widget, ids) else ids.index(start),
+        format_func=names.__getitem__,
+        key=widget,
+        on_change=linked_choice.share,
+        args=(key, widget, ids),
     )
-    return runs[ids.index(chosen)] if chosen in ids else runs[ids.index(start)]
+    found = runs[ids.index(chosen)] if chosen in ids else runs[ids.index(start)]
+    linked_choice.shown(key, found.id)
+    return found

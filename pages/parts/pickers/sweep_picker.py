@@ -13,6 +13,7 @@ from core.evaluation.sweep.sweeps import Sweep, sweeps_of
 from core.runs.run import Run
 from core.spec import TrainingSpec
 from pages.parts.common import chart_style
+from pages.parts.pickers import linked_choice
 from pages.parts.pickers.cohort_picker import hospital_name
 
 
@@ -81,15 +82,19 @@ def pick(
     """
     ids, last = [sweep.id for sweep in found], f"picked_{key}"
     start = _known((st.query_params.get(key), st.session_state.get(last)), ids)
-
-    def share() -> None:
-        if st.session_state[widget] in ids:  # a browser may still send an old label
-            st.session_state[last] = st.query_params[key] = st.session_state[widget]
-
     chosen = place.selectbox(
-        title, ids, ids.index(start), format_func=labels.__getitem__, key=widget, help=help, on_change=share
+        title,
+        ids,
+        0 if linked_choice.adopt(key, widget, ids) else ids.index(start),
+        format_func=labels.__getitem__,
+        key=widget,
+        help=help,
+        on_change=linked_choice.share,
+        args=(key, widget, ids),
     )
-    return found[ids.index(chosen if chosen in ids else start)]
+    sweep = found[ids.index(chosen if chosen in ids else start)]
+    linked_choice.shown(key, sweep.id)
+    return sweep
 
 
 def _known(asked: Sequence[str | None], ids: Sequence[str]) -> str:

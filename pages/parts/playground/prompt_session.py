@@ -18,6 +18,7 @@ from pages.parts.playground.side_by_side import DEFAULT_SAMPLING, Answer, Try
 from pages.parts.session import classroom, owner, resources
 
 CLASS_SEEDS = 2**30
+MOST_SEED = 2**31
 KEPT_TRIES = 200  # older ones are not counted any more
 
 
@@ -89,6 +90,20 @@ def queue(prompt: str) -> None:
     st.session_state.queued = prompt
 
 
+def from_link() -> None:
+    """Answer the link's prompt (`?prompt=…&first=7`), once; tell a class which one is on the screen."""
+    asked, first = st.query_params.get("prompt", ""), st.query_params.get("first", "")
+    if asked:
+        for name in ("prompt", "first"):
+            st.query_params.pop(name, None)
+        queue(asked)
+        if first.isdecimal() and len(first) < 11:
+            st.session_state.queued_seed = min(int(first), MOST_SEED)
+    if tries() and tries()[-1].answers:
+        seeds = tries()[-1].answers[0].seeds
+        classroom.on_screen(prompt=tries()[-1].prompt, first=str(seeds[0]), samples=str(len(seeds)))
+
+
 def chips(label: str, prompts: Sequence[str], *, key: str, label_shown: bool = True) -> None:
     """Prompts to click on. A chip is deselected at once, so that it can be clicked again for another seed."""
 
@@ -135,9 +150,11 @@ def answer_queued(
         places.setdefault(run.id, (run, slot))
     runs, where = zip(*places.values(), strict=True)
     notice.button("Stop", icon=":material/stop_circle:", key="stop", help="The text written so far is kept.")
+    linked = st.session_state.pop("queued_seed", None)  # the presenter's; one's own next seed stays
     recorded = replay.find(prompt, runs, samples, sampling, tries()) if replayed else None
-    seeds = range(first_seed, first_seed + samples) if recorded is None else recorded.seeds
-    if recorded is None:
+    first = first_seed if linked is None else linked
+    seeds = range(first, first + samples) if recorded is None else recorded.seeds
+    if recorded is None and linked is None:
         st.session_state.next_seed = first_seed + samples
     try:
         st.session_state.live = side_by_side.start(prompt, runs, seeds, sampling)

@@ -14,7 +14,7 @@ from pages.parts.common import shell
 from pages.parts.common.data_table import csv_button
 from pages.parts.common.phi_text import literal
 from pages.parts.pickers import run_picker
-from pages.parts.session import owner, resources
+from pages.parts.session import classroom, owner, resources
 
 if TYPE_CHECKING:
     from core.evaluation.report.facts import Report
@@ -48,8 +48,13 @@ def choose(runs: Sequence[Run]) -> list[Run]:
     names = run_picker.labels(runs)
 
     def share() -> None:
-        st.query_params["runs"] = ",".join(st.session_state["report_runs"])
+        st.session_state["linked_runs"] = st.query_params["runs"] = ",".join(st.session_state["report_runs"])
 
+    linked = st.query_params.get("runs")
+    changed = st.session_state.get("linked_runs") != linked and "report_runs" in st.session_state
+    st.session_state["linked_runs"] = linked
+    if changed and asked:  # by the Back button, or in a class
+        st.session_state["report_runs"], default = asked[:MOST], []
     ids = st.multiselect(
         "Models",
         list(by_id),
@@ -60,6 +65,7 @@ def choose(runs: Sequence[Run]) -> list[Run]:
         on_change=share,
         help="Choose models that were trained on the same cohort.",
     )
+    classroom.on_screen(runs=",".join(ids))
     return [by_id[run_id] for run_id in ids]
 
 

@@ -10,12 +10,14 @@ from collections.abc import Mapping, Sequence
 
 import streamlit as st
 
-from pages.parts.session import resources
-from pages.parts.session.rooms import Audited, Classroom, Counts, Lead, Tries, Vote
+from pages.parts.session import resources, seat
+from pages.parts.session.rooms import Answers, Audited, Classroom, Counts, Lead, Tries, Vote
 
 _ROOM, _HOST, _ROUND, _COUNTED = "class_room", "class_host", "class_round", "class_counted"
-_FOLLOWED = "class_followed"
-_PRIVATE = ("room", "host", "round", "guesses", "shown", "presenter")  # parameters that are a session's own
+_SINCE, _ON_SCREEN = "class_since", "class_on_screen"
+# Parameters that are a session's own.
+_PRIVATE = ("room", "host", "round", "guesses", "shown", "presenter", "guess", "screen", "before", "after")
+MOST_PARAMETERS, MOST_LETTERS = 40, 2_000  # of the presenter's link; a prompt is the longest
 
 
 @resources.process_object
@@ -28,7 +30,8 @@ def enter() -> None:
     """Join the room in the link (`?room=CODE`), once per session. Every page calls this through `shell.page`.
 
     With the host's key (`&host=KEY`), the session is the presenter's again and not a student's. A link with a round
-    (`&round=2`) belongs to a page that was reloaded; its browser was counted when it joined.
+    (`&round=2`) belongs to a page that was reloaded; its browser was counted when it joined, also one that keeps no
+    cookie (`seat`).
     """
     code, key, number = (st.query_params.get(name, "") for name in ("room", "host", "round"))
     code = code.upper()
@@ -46,7 +49,7 @@ def join(code: str) -> bool:
     """Put this session into a room; False, without any effect, if there is no room with that code."""
     code = code.strip().upper()
     try:
-        _take(code, None, classroom().join(code))
+        _take(code, None, classroom().join(code, seat.seat()))
     except LookupError:
         return False
     return True
@@ -60,11 +63,13 @@ def open_room() -> None:
 def _take(code: str, key: str | None, number: int) -> None:
     st.session_state[_ROOM], st.session_state[_HOST] = code, key
     st.session_state[_ROUND], st.session_state[_COUNTED] = number, set()
+    sent = classroom().counts(code).sent
+    st.session_state[_SINCE] = sent.number if sent else 0
 
 
 def leave() -> None:
     """Remove this session from its room; its counts stay."""
-    for name in (_ROOM, _HOST, _ROUND, _COUNTED):
+    for name in (_ROOM, _HOST, _ROUND, _COUNTED, _SINCE):
         st.session_state.pop(name, None)
     for name in ("room", "host"):
         st.query_params.pop(name, None)
@@ -93,9 +98,31 @@ def counts() -> Counts | None:
 def predicted(step: int, answer: str) -> None:
     """Count this session's prediction of a step, once."""
     code = room()
-    if code and step not in st.session_state[_COUNTED]:
+    if code and step not in st.session_state[_COUNTED] and classroom().predict(code, seat.seat(), step, answer):
         st.session_state[_COUNTED].add(step)
-        classroom().predict(code, step, answer)
+
+
+def counted(step: int) -> bool:
+    """Whether this browser's prediction of a step is counted."""
+    return step in st.session_state.get(_COUNTED, ()) or step in answers().predictions
+
+
+def answers() -> Answers:
+    """What this browser has answered in its room's present round; nothing outside a room."""
+    code = room()
+    try:
+        return classroom().answers(code, seat.seat()) if code else Answers()
+    except LookupError:  # it was removed just now
+        return Answers()
+
+
+def answered(question: int, option: int, *, after: bool) -> bool:
+    """Keep this browser's answer to one of the three questions; whether it was still open. False outside a room."""
+    code = room()
+    try:
+        return bool(code) and classroom().answer(str(code), seat.seat(), question, option, after=after)
+    except LookupError:  # it was removed just now
+        return False
 
 
 def has_counted(steps: set[int]) -> None:
@@ -139,21 +166,46 @@ def release() -> None:
         classroom().release(code)
 
 
-def led() -> Lead | None:
-    """Where the presenter went since this session last followed; afterwards it has followed."""
+def send(page: str, query: Mapping[str, str]) -> None:
+    """Send everybody to exactly this page and these settings; only the host can."""
+    code, key = room(), host_key()
+    if code and key and classroom().hosts(code, key):
+        shared = {
+            name: value
+            for name, value in query.items()
+            if name not in _PRIVATE and len(name) + len(value) <= MOST_LETTERS
+        }
+        classroom().send(code, page, dict(list(shared.items())[:MOST_PARAMETERS]))
+
+
+def target() -> Lead | None:
+    """Where the presenter wants this session to be: their place while they lead, or what they sent since it joined."""
     now = counts()
-    if now is None or now.lead is None or host_key():
+    if now is None or host_key():
         return None
-    if st.session_state.get(_FOLLOWED) == (room(), now.lead.number):
-        return None
-    st.session_state[_FOLLOWED] = (room(), now.lead.number)
-    return now.lead
+    sent = now.sent if now.sent and now.sent.number > st.session_state.get(_SINCE, 0) else None
+    return max(filter(None, (now.lead, sent)), key=lambda lead: lead.number, default=None)
+
+
+def on_screen(**shown: str) -> None:
+    """A part of the page tells what it shows beyond the link's parameters, so that `send` can pass it on."""
+    st.session_state.setdefault(_ON_SCREEN, {}).update(shown)
+
+
+def shown_on_screen() -> dict[str, str]:
+    """What parts of the page have told since `clear_screen`."""
+    return st.session_state.get(_ON_SCREEN, {})
+
+
+def clear_screen() -> None:
+    """A page is drawn anew."""
+    st.session_state[_ON_SCREEN] = {}
 
 
 def reveal(step: int) -> None:
-    """Show everyone the answer of a step, if this session leads."""
+    """Show everyone the answer of a step; only the host can."""
     code, key = room(), host_key()
-    if code and key and leading() and classroom().hosts(code, key):
+    if code and key and classroom().hosts(code, key):
         classroom().reveal(code, step)
 
 

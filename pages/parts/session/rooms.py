@@ -1,8 +1,9 @@
 """A class's counts: predictions at each step of the lesson, how often each model leaked, and the guesses of auditors.
 
-The presenter opens a room; everyone who opens its join link is in it. A room keeps only numbers (no names, prompts or
-texts) and, of each counted sample, a digest under the room's own key. It exists in this process only and is gone when
-the server stops. All sessions share one `Classroom`.
+The presenter opens a room; everyone who opens its join link is in it. A room keeps no names, prompts or texts: only
+numbers, the answers of each browser under a digest of its seat (`session.seat`), and a digest of each counted sample,
+both under the room's own key. It exists in this process only and is gone when the server stops. All sessions share one
+`Classroom`.
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ MOST_ROOMS = 50  # beyond this, the least recently used one is removed
 MOST_KEYS = 64  # different answers per step, or models, so that no session can fill the memory
 MOST_SAMPLES = 100_000  # per room; further ones are not counted
 MOST_VOTES = 5_000  # per model, with and without its help
+MOST_SEATS = 1_000  # per room; what further browsers answer is not counted
+QUESTIONS = 3  # asked before and after the lesson (`lesson.questions`)
+AFTER = 6  # the lesson's place that shows what the class learned; its answers are revealed like a step's
 Result = TypeVar("Result")
 
 
@@ -56,11 +60,27 @@ class Vote:
 
 @dataclass(frozen=True)
 class Lead:
-    """Where the presenter is, for those who follow: a page and its link's parameters. `number` grows with each move."""
+    """Where the presenter is, for those who follow: a page and its link's parameters.
+
+    `number` grows with each move. `exact`: everybody shall see exactly this, also those who are on the page already.
+    """
 
     number: int
     page: str
     query: tuple[tuple[str, str], ...] = ()
+    exact: bool = False
+
+
+Chosen = tuple[int | None, ...]  # the place of the chosen option of each of the three questions; None: not answered
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What one browser answered: its predictions by step, and the three questions before and after the lesson."""
+
+    predictions: dict[int, str] = field(default_factory=dict)
+    before: Chosen = (None,) * QUESTIONS
+    after: Chosen = (None,) * QUESTIONS
 
 
 @dataclass(frozen=True)
@@ -74,8 +94,17 @@ class Counts:
     audited: Audited | None = None  # as the presenter chose
     votes: dict[str, tuple[Vote, ...]] = field(default_factory=dict)  # run id → guesses in their order
     lead: Lead | None = None  # None: everyone goes their own way
+    sent: Lead | None = None  # where the presenter last sent everybody
     revealed: frozenset[int] = frozenset()  # steps of the lesson whose answer the presenter has shown
     ends: float | None = None  # when the countdown ends, `time.time()`
+    learned: tuple[tuple[Chosen, Chosen], ...] = ()  # before and after, of everyone who answered one of the questions
+
+
+@dataclass
+class _Seat:
+    predictions: dict[int, str] = field(default_factory=dict)
+    before: list[int | None] = field(default_factory=lambda: [None] * QUESTIONS)
+    after: list[int | None] = field(default_factory=lambda: [None] * QUESTIONS)
 
 
 @dataclass
@@ -83,6 +112,7 @@ class _Room:
     host: str
     round: int = 0
     joined: int = 0
+    seats: dict[bytes, _Seat] = field(default_factory=dict)  # by digest
     predictions: dict[int, Counter[str]] = field(default_factory=dict)
     tries: dict[str, Tries] = field(default_factory=dict)
     seen: set[bytes] = field(default_factory=set)  # digests of the samples that were counted
@@ -90,6 +120,7 @@ class _Room:
     votes: dict[str, list[Vote]] = field(default_factory=dict)
     dealt: Counter[str] = field(default_factory=Counter)  # hospital → notes that were handed out
     lead: Lead | None = None
+    sent: Lead | None = None
     moves: int = 0
     revealed: set[int] = field(default_factory=set)
     ends: float | None = None
@@ -118,18 +149,33 @@ class Classroom:
         with self._lock:
             return code in self._rooms
 
-    def join(self, code: str) -> int:
-        """Add a session; returns the room's round."""
-        return self._change(code, _joined)
+    def join(self, code: str, seat: str) -> int:
+        """Add a browser, which counts once however often it joins; returns the room's round."""
+        return self._change(code, lambda room: _joined(room, seat))
 
     def hosts(self, code: str, key: str) -> bool:
         """Whether this is the key of the session that opened the room."""
         with self._lock:
             return code in self._rooms and secrets.compare_digest(self._rooms[code].host.encode(), key.encode())
 
-    def predict(self, code: str, step: int, answer: str) -> None:
-        """Count a prediction. `answer` is one of the app's own; a 65th different one is not counted."""
-        self._change(code, lambda room: _count(room, step, answer))
+    def predict(self, code: str, seat: str, step: int, answer: str) -> bool:
+        """Count a browser's first prediction of a step, if the presenter has not shown the answer; whether it counts.
+
+        `answer` is one of the app's own; a 65th different one is not counted.
+        """
+        return self._change(code, lambda room: _count(room, seat, step, answer))
+
+    def answer(self, code: str, seat: str, question: int, option: int, *, after: bool) -> bool:
+        """Keep a browser's first answer to one of the three questions; whether it was still open.
+
+        Before: until the browser has predicted a step, or the presenter has shown any answer. After: until the
+        presenter shows what the class learned.
+        """
+        return self._change(code, lambda room: _answered(room, seat, question, option, after=after))
+
+    def answers(self, code: str, seat: str) -> Answers:
+        """What a browser has answered in this round."""
+        return self._change(code, lambda room: _answers(_seat(room, seat)))
 
     def add_tries(self, code: str, run_id: str, tries: Tries) -> None:
         """Count a model's samples. Samples of a 65th model are not counted."""
@@ -149,6 +195,10 @@ class Classroom:
     def lead(self, code: str, page: str, query: Mapping[str, str]) -> None:
         """The presenter leads and is on this page. The same place again is no move."""
         self._change(code, lambda room: _moved(room, page, tuple(sorted(query.items()))))
+
+    def send(self, code: str, page: str, query: Mapping[str, str]) -> None:
+        """Send everybody to exactly this, once: also the same place again, and also if the presenter does not lead."""
+        self._change(code, lambda room: _sent(room, page, tuple(sorted(query.items()))))
 
     def release(self, code: str) -> None:
         """The presenter no longer leads: everyone goes their own way, and sees answers when they like."""
@@ -180,7 +230,7 @@ class Classroom:
         self._change(code, lambda room: _voted(room, run_id, vote, number))
 
     def reset(self, code: str) -> int:
-        """Clear all counts except the number of sessions; returns the new round."""
+        """Clear all counts except the number of browsers; returns the new round."""
         return self._change(code, _emptied)
 
     def counts(self, code: str) -> Counts:
@@ -199,17 +249,45 @@ def _draw(letters: int) -> str:
     return "".join(secrets.choice(ALPHABET) for _ in range(letters))
 
 
-def _joined(room: _Room) -> int:
-    room.joined += 1
+def _seat(room: _Room, seat: str) -> _Seat:
+    """The browser's answers; those beyond MOST_SEATS are not kept."""
+    digest = _digest(room, seat)
+    if digest not in room.seats and len(room.seats) >= MOST_SEATS:
+        return _Seat()
+    return room.seats.setdefault(digest, _Seat())
+
+
+def _answers(seat: _Seat) -> Answers:
+    return Answers(dict(seat.predictions), tuple(seat.before), tuple(seat.after))
+
+
+def _joined(room: _Room, seat: str) -> int:
+    room.joined += _digest(room, seat) not in room.seats
+    _seat(room, seat)
     return room.round
 
 
-def _count(room: _Room, step: int, answer: str) -> None:
-    if step not in room.predictions and len(room.predictions) >= MOST_KEYS:
-        return
+def _count(room: _Room, seat: str, step: int, answer: str) -> bool:
+    own = _seat(room, seat).predictions
+    if step in own or step in room.revealed or (step not in room.predictions and len(room.predictions) >= MOST_KEYS):
+        return False
     counted = room.predictions.setdefault(step, Counter())
-    if answer in counted or len(counted) < MOST_KEYS:
-        counted[answer] += 1
+    if answer not in counted and len(counted) >= MOST_KEYS:
+        return False
+    counted[answer] += 1
+    own[step] = answer
+    return True
+
+
+def _answered(room: _Room, seat: str, question: int, option: int, *, after: bool) -> bool:
+    own = _seat(room, seat)
+    closed = AFTER in room.revealed if after else bool(own.predictions or any(room.revealed))
+    closed = closed or (not after and any(one is not None for one in own.after))
+    chosen = own.after if after else own.before
+    if closed or not 0 <= question < QUESTIONS or chosen[question] is not None:
+        return False
+    chosen[question] = option
+    return True
 
 
 def _add(room: _Room, run_id: str, tries: Tries) -> None:
@@ -217,8 +295,12 @@ def _add(room: _Room, run_id: str, tries: Tries) -> None:
         room.tries[run_id] = room.tries.get(run_id, Tries()) + tries
 
 
+def _digest(room: _Room, thing: object) -> bytes:
+    return hashlib.blake2b(repr(thing).encode(), key=room.salt, digest_size=16).digest()
+
+
 def _is_new(room: _Room, sample: object) -> bool:
-    digest = hashlib.blake2b(repr(sample).encode(), key=room.salt, digest_size=16).digest()
+    digest = _digest(room, sample)
     if digest in room.seen or len(room.seen) >= MOST_SAMPLES:
         return False
     room.seen.add(digest)
@@ -229,6 +311,13 @@ def _moved(room: _Room, page: str, query: tuple[tuple[str, str], ...]) -> None:
     if room.lead is None or (room.lead.page, room.lead.query) != (page, query):
         room.moves += 1
         room.lead = Lead(room.moves, page, query)
+
+
+def _sent(room: _Room, page: str, query: tuple[tuple[str, str], ...]) -> None:
+    room.moves += 1
+    room.sent = Lead(room.moves, page, query, exact=True)
+    if room.lead is not None:
+        room.lead = room.sent
 
 
 def _dealt(room: _Room, hospital: str, number: int) -> tuple[bytes, range]:
@@ -254,6 +343,9 @@ def _emptied(room: _Room) -> int:
     room.seen.clear()
     room.predictions.clear()
     room.tries.clear()
+    room.sent = None
+    for digest in room.seats:
+        room.seats[digest] = _Seat()
     return room.round
 
 
@@ -268,6 +360,12 @@ def _copied(room: _Room) -> Counts:
         audited=room.audited,
         votes=votes,
         lead=room.lead,
+        sent=room.sent,
         revealed=frozenset(room.revealed),
         ends=room.ends,
+        learned=tuple((one.before, one.after) for one in map(_answers, room.seats.values()) if _any(one)),
     )
+
+
+def _any(answers: Answers) -> bool:
+    return any(one is not None for one in (*answers.before, *answers.after))

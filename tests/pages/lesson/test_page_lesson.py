@@ -52,7 +52,7 @@ def guess(app, label: str):
 
 
 def test_a_step_is_predicted_looked_at_and_revealed(served):
-    app = visit("lesson")
+    app = visit("lesson", step="1")
     assert answers(app) == [name for name, _ in SHARES]
     assert "Answer from these runs" not in said(app)
     guess(app, "nobody")
@@ -157,16 +157,16 @@ def test_notes_that_a_student_brought_are_not_what_a_class_is_asked_about(served
 
 
 def test_every_step_is_drawn_and_the_ends_stop(served):
-    app = visit("lesson")
+    app = visit("lesson", step="1")
     for number in range(1, 6):
         assert any(header.value.startswith(f"{number}. ") for header in app.header)
         press(app, f"lesson-{number}-show")
         assert len(app.get("plotly_chart")) == 1
-        press(app, "lesson-next") if number < 5 else None
+        press(app, "lesson-next")
     assert next(button for button in app.button if button.key == "lesson-next").disabled
-    assert link(app, "shown") == "12345"
+    assert link(app, "shown") == "12345" and link(app, "step") == "6"
     press(app, "lesson-back")
-    assert link(app, "step") == "4"
+    assert link(app, "step") == "5"
 
 
 def test_a_link_restores_the_lesson_and_nonsense_in_it_is_passed_over(served):
@@ -175,14 +175,14 @@ def test_a_link_restores_the_lesson_and_nonsense_in_it_is_passed_over(served):
     assert "guessed_lesson-2" not in app.session_state
     assert any(header.value.startswith("2. ") for header in app.header)
     rude = visit("lesson", step="<b>", guesses="%<script>alert(1)</script>", shown="ééé", room="<img src=x>", round="x")
-    assert any(header.value.startswith("1. ") for header in rude.header)
+    assert any("before you start" in header.value for header in rude.header)
     assert "<img" not in said(rude) and "<script" not in said(rude)
     assert any("no class with that code" in warning.value for warning in rude.warning)
 
 
 def test_without_runs_the_lesson_says_what_to_train(monkeypatch, tmp_path):
     monkeypatch.setenv("PHILAB_DATA", str(tmp_path))
-    app = visit("lesson")
+    app = visit("lesson", step="1")
     assert "needs two models of the same patients" in app.info[0].value
 
 
@@ -191,9 +191,12 @@ def bars(app) -> str:
 
 
 def test_the_presenter_sees_what_the_class_predicts(served):
-    host = press(visit("lesson"), "class-open")
+    host = press(visit("lesson", step="1"), "class-open")
     code = link(host, "room")
-    students = [guess(visit("lesson", room=code.lower()), label) for label in ("nobody", "nobody", "more than half")]
+    students = [
+        guess(visit("lesson", step="1", screen="page", room=code.lower()), label)
+        for label in ("nobody", "nobody", "more than half")
+    ]
     host.run()
     assert "3 browsers joined" in said(host) and "3 predictions so far" in said(host)
     assert not bars(host), "not even on the projector, unless the presenter wants it"
@@ -208,45 +211,46 @@ def test_the_presenter_sees_what_the_class_predicts(served):
 
 
 def test_a_page_that_is_loaded_anew_counts_nobody_twice(served):
-    host = press(visit("lesson"), "class-open")
+    host = press(visit("lesson", step="1"), "class-open")
     code = link(host, "room")
-    guess(visit("lesson", room=code), "nobody")
-    visit("lesson", room=code, round="0", guesses="a----")
+    guess(visit("lesson", step="1", screen="page", room=code), "nobody")
+    visit("lesson", step="1", screen="page", room=code, round="0", guesses="a----")
     host.run()
     assert "1 prediction so far" in said(host) and "1 browser joined" in said(host)
 
 
 def test_a_presenter_who_loads_the_page_anew_is_still_the_presenter(served):
-    host = press(visit("lesson"), "class-open")
+    host = press(visit("lesson", step="1"), "class-open")
     code, key = link(host, "room"), link(host, "host")
-    again = visit("lesson", room=code, host=key)
+    again = visit("lesson", step="1", screen="page", room=code, host=key)
     assert "class-reset" in {button.key for button in again.button}
     assert "0 browsers joined" in said(again)
-    impostor = visit("lesson", room=code, host="A" * 12)
+    impostor = visit("lesson", step="1", screen="page", room=code, host="A" * 12)
     assert "class-reset" not in {button.key for button in impostor.button}
 
 
 def test_when_the_presenter_begins_again_everybody_does(served):
-    host = press(visit("lesson"), "class-open")
-    student = guess(visit("lesson", room=link(host, "room")), "nobody")
+    host = press(visit("lesson", step="1"), "class-open")
+    student = guess(visit("lesson", step="1", screen="page", room=link(host, "room")), "nobody")
     press(host, "class-reset")
     assert "0 predictions so far" in said(host)
     student.run()
     assert "You predicted" not in said(student) and "guesses" not in student.query_params
-    guess(student, "more than half")
+    assert link(student, "step") == "0", "from the start, with the three questions"
+    guess(press(student, "lesson-next"), "more than half")
     host.run()
     assert "1 prediction so far" in said(host)
 
 
 def test_a_presenter_who_leads_takes_the_class_along_and_holds_the_answer_back(served):
-    host = press(visit("lesson"), "class-open")
-    student = guess(visit("lesson", room=link(host, "room")), "nobody")
+    host = press(visit("lesson", step="1"), "class-open")
+    student = guess(visit("lesson", step="1", screen="page", room=link(host, "room")), "nobody")
     host.toggle(key="class-lead").set_value(True).run()
     assert not host.exception
     student.run()
     assert "The presenter will show the answer." in [one.value for one in student.caption]
     assert "lesson-show" not in {button.key for button in student.button}
-    skipped = visit("lesson", room=link(host, "room"))
+    skipped = visit("lesson", step="1", screen="page", room=link(host, "room"))
     press(skipped, "lesson-1-show")
     assert "Answer from these runs" not in said(skipped), "to skip the guess does not open the answer"
 
@@ -276,14 +280,24 @@ def test_a_presenter_with_uploads_takes_the_class_to_the_page_alone(served, monk
     host = visit("patients", room=code, host=key, patient="P0001")
     host.toggle(key="class-lead").set_value(True).run()
     assert ("patient", "P0001") in rooms.counts(code).lead.query
+    press(host, "class-everybody")
+    sent = rooms.counts(code).sent
+    assert (
+        sent.exact
+        and dict(sent.query).items() >= {"patient": "P0001", "run": host.selectbox(key="pick_run").value}.items()
+    )
+    assert not {"room", "host"} & set(dict(sent.query))
+    host.toggle(key="class-lead").set_value(False).run()
     monkeypatch.setattr("core.runs.uploads.records.uploads", lambda data, owner: ["an upload"])
-    host.run()
+    press(host, "class-everybody")
+    assert rooms.counts(code).sent.query == () and rooms.counts(code).sent.number == sent.number + 2
+    host.toggle(key="class-lead").set_value(True).run()
     assert rooms.counts(code).lead.query == () and rooms.counts(code).lead.page == "patients"
 
 
 def test_a_countdown_runs_for_everyone(served):
-    host = press(visit("lesson"), "class-open")
-    student = guess(visit("lesson", room=link(host, "room")), "nobody")
+    host = press(visit("lesson", step="1"), "class-open")
+    student = guess(visit("lesson", step="1", screen="page", room=link(host, "room")), "nobody")
     assert "seconds left" not in said(host)
     press(host, "timer-60")
     student.run()
@@ -299,7 +313,7 @@ def test_only_the_presenter_leads(served):
     first = rooms.counts(code).lead
     rooms.lead(code, "playground", {"left": "gpt2-1"})
     assert rooms.counts(code).lead == first, "the same place is no move"
-    student = visit("lesson", room=code)
+    student = visit("lesson", step="1", screen="page", room=code)
     assert "class-lead" not in {toggle.key for toggle in student.toggle}
     rooms.lead(code, "lesson", {"step": "<b>"})
     assert rooms.counts(code).lead.number == first.number + 1
@@ -310,11 +324,12 @@ def test_only_the_presenter_leads(served):
 
 
 def test_a_page_that_is_loaded_anew_after_the_class_began_again_begins_again_too(served):
-    host = press(visit("lesson"), "class-open")
+    host = press(visit("lesson", step="1"), "class-open")
     code = link(host, "room")
     press(host, "class-reset")
-    late = visit("lesson", room=code, round="0", guesses="a----", shown="1")
-    assert "Guess first" in said(late) and "guesses" not in late.query_params and link(late, "round") == "1"
+    late = visit("lesson", step="1", screen="page", room=code, round="0", guesses="a----", shown="1")
+    assert link(late, "step") == "0" and "guesses" not in late.query_params and link(late, "round") == "1"
+    assert "Guess first" in said(press(late, "lesson-next"))
 
 
 def test_a_guess_is_not_wiped_by_a_key_pressed_in_haste():
@@ -328,15 +343,15 @@ def test_a_guess_is_not_wiped_by_a_key_pressed_in_haste():
 
 
 def test_who_leaves_a_class_stays_out(served):
-    host = press(visit("lesson"), "class-open")
-    student = visit("lesson", room=link(host, "room"))
+    host = press(visit("lesson", step="1"), "class-open")
+    student = visit("lesson", step="1", screen="page", room=link(host, "room"))
     press(student, "class-leave")
     student.run()
     assert "room" not in student.query_params and "class-open" in {button.key for button in student.button}
 
 
 def test_what_a_student_asks_is_counted_for_the_class(served):
-    host = press(visit("lesson"), "class-open")
+    host = press(visit("lesson", step="1"), "class-open")
     code = link(host, "room")
     student = visit("playground", room=code, samples="4", seed="0")
     student.pills(key="chips").set_value("Patient:").run()

@@ -12,7 +12,7 @@ import segno
 import streamlit as st
 
 from pages.parts.lesson import classroom_link
-from pages.parts.session.rooms import ALPHABET, MOST_KEYS, MOST_ROOMS, Classroom, Tries
+from pages.parts.session.rooms import AFTER, ALPHABET, MOST_KEYS, MOST_ROOMS, Classroom, Tries
 
 STUDENTS = 30
 
@@ -23,10 +23,11 @@ def test_thirty_students_at_once_are_all_counted():
     other, _ = rooms.open()
 
     def student(number: int) -> None:
-        rooms.join(code)
-        for step in range(1, 6):
-            rooms.predict(code, step, "abc"[(number + step) % 3])
-            for _ in range(20):
+        for _ in range(2):  # the second time from the same browser
+            rooms.join(code, f"seat {number}")
+            for step in range(1, 6):
+                rooms.predict(code, f"seat {number}", step, "abc"[(number + step) % 3])
+            for _ in range(50):
                 rooms.add_tries(code, "run", Tries(8, number % 3, 1))
 
     with ThreadPoolExecutor(STUDENTS) as pool:
@@ -41,8 +42,8 @@ def test_thirty_students_at_once_are_all_counted():
 def test_a_reset_empties_the_counts_and_begins_a_new_round():
     rooms = Classroom()
     code, _ = rooms.open()
-    rooms.join(code)
-    rooms.predict(code, 1, "a")
+    rooms.join(code, "seat")
+    rooms.predict(code, "seat", 1, "a")
     before = rooms.counts(code)
     rooms.add_tries(code, "run", Tries(1, 1, 0))
     assert rooms.reset(code) == 1
@@ -63,26 +64,94 @@ def test_memory_is_bounded():
     rooms = Classroom()
     first, _ = rooms.open()
     for number in range(3 * MOST_KEYS):
-        rooms.predict(first, 1, f"answer {number}")
-        rooms.predict(first, number, "a")
+        rooms.predict(first, f"seat {number}", 1, f"answer {number}")
+        rooms.predict(first, "seat", number, "a")
         rooms.add_tries(first, f"run {number}", Tries(1, 0, 0))
     counts = rooms.counts(first)
     assert len(counts.predictions[1]) == MOST_KEYS
     assert len(counts.predictions) == MOST_KEYS and len(counts.tries) == MOST_KEYS
-    rooms.predict(first, 1, "answer 0")
+    rooms.predict(first, "another seat", 1, "answer 0")
     assert rooms.counts(first).predictions[1]["answer 0"] == 2, "an answer that is known goes on being counted"
 
 
 def test_the_room_that_was_left_alone_longest_makes_way():
     rooms = Classroom()
     codes = [rooms.open()[0] for _ in range(MOST_ROOMS)]
-    rooms.join(codes[0])
+    rooms.join(codes[0], "seat")
     newest, _ = rooms.open()
     assert codes[0] in rooms and newest in rooms and codes[1] not in rooms
     assert sum(code in rooms for code in [*codes, newest]) == MOST_ROOMS
     with pytest.raises(LookupError, match="this class has ended"):
         rooms.counts(codes[1])
     assert len(set(codes)) == MOST_ROOMS and set("".join(codes)) <= set(ALPHABET)
+
+
+def test_a_browser_that_comes_back_has_its_answers_and_no_second_vote():
+    rooms = Classroom()
+    code, _ = rooms.open()
+    other, _ = rooms.open()
+    for _ in range(2):
+        rooms.join(code, "seat")
+    assert rooms.counts(code).joined == 1
+    assert rooms.predict(code, "seat", 1, "a") and not rooms.predict(code, "seat", 1, "b")
+    assert rooms.counts(code).predictions == {1: {"a": 1}}
+    assert rooms.answers(code, "seat").predictions == {1: "a"}
+    assert rooms.answers(other, "seat").predictions == {}, "the same browser in another class is nobody"
+    rooms.reveal(code, 2)
+    assert not rooms.predict(code, "seat", 2, "a"), "the answer is shown"
+    rooms.reset(code)
+    assert rooms.answers(code, "seat").predictions == {} and rooms.predict(code, "seat", 1, "b")
+
+
+def test_a_room_keeps_no_seat_in_clear():
+    rooms = Classroom()
+    code, _ = rooms.open()
+    rooms.join(code, "a-seat-to-look-for")
+    rooms.predict(code, "a-seat-to-look-for", 1, "a")
+    assert "a-seat-to-look-for" not in repr(rooms._rooms[code])
+
+
+def test_seats_are_bounded(monkeypatch):
+    monkeypatch.setattr("pages.parts.session.rooms.MOST_SEATS", 3)
+    rooms = Classroom()
+    code, _ = rooms.open()
+    for number in range(5):
+        rooms.answer(code, f"seat {number}", 0, 1, after=False)
+    assert len(rooms._rooms[code].seats) == 3 and len(rooms.counts(code).learned) == 3
+
+
+def test_the_three_questions_are_answered_once_and_in_their_time():
+    rooms = Classroom()
+    code, _ = rooms.open()
+    assert rooms.answer(code, "seat", 0, 1, after=False)
+    assert not rooms.answer(code, "seat", 0, 2, after=False), "the first answer counts"
+    assert not rooms.answer(code, "seat", 3, 0, after=False), "there are three questions"
+    rooms.predict(code, "seat", 1, "a")
+    assert not rooms.answer(code, "seat", 1, 2, after=False), "the lesson has begun"
+    assert rooms.answer(code, "late", 0, 3, after=True)
+    assert not rooms.answer(code, "late", 0, 3, after=False), "before comes before after"
+    rooms.reveal(code, 1)
+    assert not rooms.answer(code, "new", 0, 1, after=False), "an answer of the lesson was shown"
+    assert rooms.answer(code, "seat", 0, 2, after=True)
+    rooms.reveal(code, AFTER)
+    assert not rooms.answer(code, "new", 0, 1, after=True), "the right answers are shown"
+    assert rooms.counts(code).learned == (((1, None, None), (2, None, None)), ((None,) * 3, (3, None, None)))
+    rooms.reset(code)
+    assert rooms.counts(code).learned == ()
+
+
+def test_everybody_is_sent_once_to_the_same_place_too():
+    rooms = Classroom()
+    code, _ = rooms.open()
+    rooms.send(code, "patients", {"patient": "P0001"})
+    first = rooms.counts(code)
+    assert first.lead is None and first.sent.exact
+    rooms.send(code, "patients", {"patient": "P0001"})
+    assert rooms.counts(code).sent.number > first.sent.number
+    rooms.lead(code, "lesson", {"step": "2"})
+    rooms.send(code, "playground", {})
+    now = rooms.counts(code)
+    assert now.lead == now.sent, "who joins later goes there as well while the presenter leads"
 
 
 @pytest.fixture

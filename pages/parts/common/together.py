@@ -1,0 +1,106 @@
+"""A class on every page: the presenter leads, or sends everybody to what is on their screen; students are taken there.
+
+Students get a link, as if somebody had given it to them: every page checks what it holds as it does for any link.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from urllib.parse import urlencode
+
+import streamlit as st
+
+from pages.parts.common import page_files
+from pages.parts.session import classroom, owner, resources, seat
+
+FOLLOW_SECONDS = 2.0
+SENT = "class-everybody-sent"
+
+
+def begin(name: str, known: Collection[str]) -> None:
+    """The presenter who leads tells the class which page they are on; a student's browser looks every two seconds.
+
+    Args:
+        name: The page's short name.
+        known: Every page's short name.
+    """
+    classroom.clear_screen()
+    if classroom.room():
+        seat.keep()
+    if classroom.host_key():
+        now = classroom.counts()
+        if now and now.lead and now.lead.page != name and name != "lesson":  # which leads by its step
+            classroom.lead(name, linked())
+    elif classroom.room():
+        st.fragment(_follow, run_every=FOLLOW_SECONDS)(name, tuple(known))
+
+
+def controls(name: str) -> None:
+    """For the presenter: whether the class follows, and a button that shows everybody what is on the screen."""
+    if not classroom.host_key():
+        return
+
+    def changed() -> None:
+        if st.session_state["class-lead"]:
+            classroom.lead(name, linked())
+        else:
+            classroom.release()
+
+    st.toggle(
+        "Lead the class",
+        classroom.leading(),
+        key="class-lead",
+        on_change=changed,
+        help="Everyone goes where you go, and sees answers when you show them.",
+    )
+    alone = _has_uploads()
+    st.button(
+        "Show everybody",
+        icon=":material/cast:",
+        key="class-everybody",
+        on_click=everybody,
+        args=(name,),
+        help="Opens this page for the whole class. You have uploaded notes, so your settings stay with you: the class "
+        "gets the page with its usual settings."
+        if alone
+        else "Opens exactly this for the whole class: this page with these models, settings and, in the Playground, "
+        "your newest prompt.",
+    )
+    if st.session_state.pop(SENT, False):
+        st.toast("The class is on its way to this page.", icon=":material/cast:")
+
+
+def everybody(name: str) -> None:
+    """Send the class to what is on the presenter's screen."""
+    classroom.send(name, linked())
+    st.session_state[SENT] = True
+
+
+def linked() -> dict[str, str]:
+    """What the presenter's screen shows, as a link; nothing if they have uploads, which nobody else may learn of."""
+    return {} if _has_uploads() else {**st.query_params.to_dict(), **classroom.shown_on_screen()}
+
+
+def _has_uploads() -> bool:
+    from core.runs.uploads.records import uploads
+
+    return owner.has_own_file() or bool(uploads(resources.data(), owner.owner()))
+
+
+def _follow(name: str, known: tuple[str, ...]) -> None:
+    """Give the browser the presenter's place; it goes there once (`assets/components/follow.js`)."""
+    lead, room = classroom.target(), classroom.room()
+    if lead is None or lead.page not in known:
+        return
+    path = "./" if lead.page == "home" else lead.page
+    here = lead.page == name
+    listener = st.components.v2.component("philab_follow", js=page_files.component("follow.js"))
+    listener(
+        key="class-follow",
+        data={
+            "room": room,
+            "number": lead.number,
+            "link": f"{path}?{urlencode({**dict(lead.query), 'room': room})}",
+            "stay": here and (not lead.exact or name == "lesson"),  # the lesson turns its own pages
+        },
+    )

@@ -1,0 +1,41 @@
+"""A choice that stands in the page's link by its id, where `bind="query-params"` would put its changing label."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import streamlit as st
+
+from pages.parts.session import classroom
+
+
+def adopt(key: str, widget: str, ids: Collection[str]) -> bool:
+    """Give the widget the link's choice if the link has changed by itself: by the Back button, or in a class.
+
+    Call it before the widget is drawn, and draw that without a start value if this is true.
+
+    Args:
+        key: The link's parameter.
+        widget: The widget's key.
+        ids: The choices that there are.
+    """
+    linked, seen = st.query_params.get(key), f"linked_{key}"
+    changed = st.session_state.get(seen) != linked
+    st.session_state[seen] = linked
+    if not changed or linked not in ids or st.session_state.get(widget, linked) == linked:
+        return False
+    st.session_state[widget] = st.session_state[f"picked_{key}"] = linked
+    return True
+
+
+def share(key: str, widget: str, ids: Collection[str]) -> None:
+    """Put the user's choice into the link, and keep it for other pages."""
+    if st.session_state[widget] in ids:  # a browser may still send an old label
+        for name in (f"picked_{key}", f"linked_{key}"):
+            st.session_state[name] = st.session_state[widget]
+        st.query_params[key] = st.session_state[widget]
+
+
+def shown(key: str, chosen: str) -> None:
+    """Tell the class what is chosen, also where the link does not hold it."""
+    classroom.on_screen(**{key: chosen})

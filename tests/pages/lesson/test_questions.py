@@ -1,0 +1,107 @@
+"""The three questions before and after the lesson: alone and in a class, and the picture of what a class learned."""
+
+from __future__ import annotations
+
+import pytest
+
+from core.evaluation.stats.paired import Pairs
+from pages.parts.lesson import learned
+from pages.parts.lesson.questions import QUESTIONS, UNKNOWN
+from pages.parts.session import classroom
+from pages.parts.session.rooms import AFTER
+from tests.pages.lesson.test_page_lesson import link, press, served
+from tests.pages.visit import said, visit
+
+__all__ = ["served"]  # the fixture
+RIGHT = tuple(question.right for question in QUESTIONS)
+WRONG = tuple(0 for _ in QUESTIONS)
+
+
+def answer(app, when: str, chosen):
+    for number, place in enumerate(chosen):
+        press(app, f"quiz-{when}-{number}-{place}")
+    return app
+
+
+def to_the_end(app):
+    while link(app, "step") != str(AFTER):
+        press(app, "lesson-next")
+    return app
+
+
+def test_each_question_has_one_right_option_and_a_way_to_say_that_one_does_not_know():
+    for question in QUESTIONS:
+        assert len(set(question.options)) == len(question.options) and question.options[-1] == UNKNOWN
+        assert question.options[question.right] != UNKNOWN and question.right != 0
+
+
+def test_alone_one_sees_ones_own_answers_with_the_explanation_at_the_end(served):
+    app = answer(visit("lesson"), "before", WRONG)
+    assert "the same questions at the end" in said(app) and "Right:" not in said(app)
+    assert link(app, "before") == "aaa"
+    answer(to_the_end(app), "after", RIGHT)
+    for question in QUESTIONS:
+        right = question.options[question.right]
+        assert f"You chose before: {question.options[0]}; after: {right} ✓. Right: **{right}**." in said(app)
+        assert question.why in said(app)
+    again = visit("lesson", step="6", before="aaa", after="b-z")
+    assert "✓. Right:" not in said(again), "two are still open: a letter that names no option is none"
+    assert again.session_state["quiz_after"] == {0: 1}
+
+
+def test_who_has_seen_an_answer_is_not_asked_before_the_lesson_any_more(served):
+    app = visit("lesson", step="0", guesses="a----", shown="1")
+    assert not [button for button in app.button if button.key.startswith("quiz-")]
+    assert "which you have seen already" in app.caption[0].value
+
+
+def test_a_class_sees_what_it_learned_when_the_presenter_shows_it(served):
+    host = press(visit("lesson"), "class-open")
+    code = link(host, "room")
+    students = [visit("lesson", room=code) for _ in range(2)]
+    for student in students:
+        answer(student, "before", WRONG)
+    host.run()
+    assert "2 answered all three questions" in said(host)
+    for student in students:
+        answer(to_the_end(student), "after", RIGHT)
+        assert "Right:" not in said(student) and not student.get("plotly_chart")
+    to_the_end(host)
+    assert "right before" not in said(host)
+    press(host, "lesson-show")
+    told = "right before 0 of 2, after 2; 2 changed to the right answer, 0 away from it"
+    assert told in said(host) and "Chance can explain that (exact McNemar test, p = 0.50)" in said(host)
+    students[0].run()
+    assert told in said(students[0]) and "You chose before:" in said(students[0])
+    late = to_the_end(visit("lesson", room=code))
+    assert not [button for button in late.button if button.key.startswith("quiz-")], "the answers are shown"
+    assert len(classroom.classroom().counts(code).learned) == 2
+
+
+def test_only_pairs_count_and_every_verdict_says_how_many_there_are():
+    before, after = (0, 0, None), (QUESTIONS[0].right, None, 0)
+    found = learned.tables([(before, after), ((RIGHT), (RIGHT))])
+    assert found == [Pairs(1, 0, 1, 0), Pairs(1, 0, 0, 0), Pairs(1, 0, 0, 0)]
+    assert "of 2" in learned.sentence(found[0])
+    assert learned.sentence(found[1]).endswith("Nobody’s answer changed between right and wrong.")
+    assert learned.sentence(Pairs()) == "Nobody has answered this question both times."
+
+
+@pytest.mark.parametrize(("gained", "claims"), [(6, False), (7, True)])
+def test_three_questions_share_the_five_percent(gained, claims):
+    """Six of six is p = 0.03: one question alone would claim it, three must not."""
+    assert ("more than chance" in learned.sentence(Pairs(2, 0, gained, 2))) == claims
+
+
+def test_a_change_for_the_worse_is_not_called_learning():
+    told = learned.sentence(Pairs(0, 10, 0, 0))
+    assert "0 changed to the right answer, 10 away from it" in told and "−100" in told
+
+
+def test_the_chart_draws_each_share_with_its_interval():
+    found = [Pairs(3, 1, 5, 2), Pairs(1, 0, 0, 0), Pairs()]
+    figure = learned.chart(found)
+    before, after = figure.data[-2:]
+    assert list(before.x) == [4 / 11, 1.0] and list(after.x) == [8 / 11, 1.0]
+    assert before.error_x.array[0] == pytest.approx(found[0].before.high - 4 / 11)
+    assert after.error_x.arrayminus[1] == pytest.approx(1.0 - found[1].after.low) and found[1].after.low < 0.5
