@@ -50,7 +50,7 @@ QUESTIONS = (
     ),
     Question(
         short="A low attack AUC",
-        text="An attack that shall tell training patients from others has an AUC of 0.52. What does that prove?",
+        text="An attack meant to tell training patients from others has an AUC of 0.52. What does that prove?",
         options=(
             "The model has not memorised anything",
             "The model was trained with a small ε",
@@ -60,6 +60,6 @@ QUESTIONS = (
         ),
         right=3,
         why="A measurement is about one attack, one model and these patients. A stronger attack may find more. Only a "
-        "proven ε limits every attack, also those that nobody has thought of yet.",
+        "proven ε limits every attack, including those nobody has thought of yet.",
     ),
 )
