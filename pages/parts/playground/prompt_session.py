@@ -19,6 +19,7 @@ from pages.parts.session import classroom, owner, resources
 
 CLASS_SEEDS = 2**30
 MOST_SEED = 2**31
+LINKED_SECONDS = 0.3  # after which a link's prompt is answered
 KEPT_TRIES = 200  # older ones are not counted any more
 
 
@@ -87,7 +88,7 @@ def newest_text() -> str:
 
 def queue(prompt: str) -> None:
     """Answer this prompt at the end of the script run."""
-    st.session_state.queued = prompt
+    st.session_state.queued, st.session_state.queued_seed = prompt, None
 
 
 def from_link() -> None:
@@ -96,12 +97,24 @@ def from_link() -> None:
     if asked:
         for name in ("prompt", "first"):
             st.query_params.pop(name, None)
-        queue(asked)
-        if first.isdecimal() and len(first) < 11:
-            st.session_state.queued_seed = min(int(first), MOST_SEED)
+        seed = min(int(first), MOST_SEED) if first.isdecimal() and len(first) < 11 else None
+        st.session_state.linked, st.session_state.linked_drawn = (asked, seed), True
+        st.fragment(_answer_linked, run_every=LINKED_SECONDS)()
+    elif linked := st.session_state.pop("linked", None):
+        queue(linked[0])
+        st.session_state.queued_seed = linked[1]
     if tries() and tries()[-1].answers:
         seeds = tries()[-1].answers[0].seeds
         classroom.on_screen(prompt=tries()[-1].prompt, first=str(seeds[0]), samples=str(len(seeds)))
+
+
+def _answer_linked() -> None:
+    """Draw the page anew for the link's prompt, after the run that took the link's settings has ended.
+
+    Streamlit warns of widgets with two values if the run that seeds them from a link ends in `st.rerun`.
+    """
+    if not st.session_state.pop("linked_drawn", False) and "linked" in st.session_state:
+        st.rerun(scope="app")
 
 
 def chips(label: str, prompts: Sequence[str], *, key: str, label_shown: bool = True) -> None:

@@ -1,9 +1,9 @@
 """A class's counts: predictions at each step of the lesson, how often each model leaked, and the guesses of auditors.
 
-The presenter opens a room; everyone who opens its join link is in it. A room keeps no names, prompts or texts: only
-numbers, the answers of each browser under a digest of its seat (`session.seat`), and a digest of each counted sample,
-both under the room's own key. It exists in this process only and is gone when the server stops. All sessions share one
-`Classroom`.
+The presenter opens a room; everyone who opens its join link is in it. A room keeps no names, and no prompts or texts
+of students: only numbers, the answers of each browser under a digest of its seat (`session.seat`), a digest of each
+counted sample, and the link that the presenter last showed to everybody. Digests are under the room's own key. It
+exists in this process only and is gone when the server stops. All sessions share one `Classroom`.
 """
 
 from __future__ import annotations

@@ -32,6 +32,8 @@ PARAMETERS = [  # a page, and what its links may hold
     ("ledger", {}, ("ledger_cohort", "ledger_delta", "budget")),
     ("report", {}, ("runs",)),
     ("lesson", {}, ("step", "guesses", "shown", "room", "round", "host", "presenter")),
+    ("lesson", {"step": "6"}, ("before", "after", "screen")),
+    ("playground", {}, ("prompt", "first", "left", "right")),
     ("glossary", {}, ("word",)),
 ]
 
