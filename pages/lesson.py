@@ -6,7 +6,7 @@ import streamlit as st
 
 from pages.parts.common import chart_style, guess, shell
 from pages.parts.common.data_table import data_table
-from pages.parts.lesson import classroom_view, picture, progress
+from pages.parts.lesson import classroom_view, picture, progress, teaching_pack
 from pages.parts.lesson.figures import Figures, figures
 from pages.parts.lesson.steps import Step, steps
 from pages.parts.session import classroom
@@ -121,6 +121,8 @@ def lesson(found: Figures) -> None:
                 classroom_view.live(number, step.answers, step.right, shown=shown)
             if not classroom.host_key():
                 classroom_view.student_links()
+    if classroom.room() is None or classroom.host_key():
+        teaching_pack.offer(found)
     progress.share(options)
 
 

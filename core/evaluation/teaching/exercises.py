@@ -128,6 +128,9 @@ class Clipping:
         return float(norm.cdf(1 / (2 * self.sigma)))
 
 
+HANDOUT = Clipping(sigma=1.0, gradients=(("a", 6, 8), ("b", -0.3, 0.4)))  # the step of the handout's task 2
+
+
 @dataclass(frozen=True)
 class Accusation:
     """An attack at one threshold: how many of the members and of the others it accuses."""

@@ -14,7 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from core.common.files import replace_text
 from core.common.formatting import delta_text
 from core.evaluation import wording
-from core.evaluation.teaching.exercises import Exercises, Figure
+from core.evaluation.teaching.exercises import HANDOUT, Exercises, Figure
 from core.evaluation.teaching.shipped import EIGHT, ONE, PLAIN
 
 SHEETS = ("exercises", "key")
@@ -23,8 +23,8 @@ WIDTH = 100
 
 def sheets(exercises: Exercises) -> dict[str, str]:
     """The Markdown of both sheets by name: `exercises` and `key`."""
-    runs = {"plain": PLAIN, "eight": EIGHT, "one": ONE}
-    return {name: wrapped(_templates.get_template(f"{name}.md.j2").render(all=exercises, runs=runs)) for name in SHEETS}
+    given = {"all": exercises, "handout": HANDOUT, "runs": {"plain": PLAIN, "eight": EIGHT, "one": ONE}}
+    return {name: wrapped(_templates.get_template(f"{name}.md.j2").render(given)) for name in SHEETS}
 
 
 def write(exercises: Exercises, folder: Path) -> list[Path]:
