@@ -14,7 +14,7 @@ from core.evaluation.teaching.exercises import HANDOUT, Figure
 from core.spec import Unit
 
 WIDTH, LEFT = 640, 215  # of the chart, and where its axis begins
-ROOMY, DENSE = 26, 17  # height of its rows
+ROOMY, DENSE = 26, 15  # height of its rows
 MANY = 6  # more trainings than these are printed densely, so that two pages suffice
 
 

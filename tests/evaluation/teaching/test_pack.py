@@ -158,8 +158,8 @@ def test_the_chart_is_drawn_to_scale():
 
 def test_many_trainings_are_printed_densely():
     few, many = (_Page(render(handout(number))) for number in (MANY - 2, MANY - 1))
-    tables = [[attributes.get("class") for tag, attributes in page.tags if tag == "table"] for page in (few, many)]
-    assert "dense" not in tables[0] and "dense" in tables[1]
+    backs = [{attributes.get("class") for tag, attributes in page.tags if tag == "div"} for page in (few, many)]
+    assert "back" in backs[0] and "back dense" in backs[1]
 
 
 def test_a_handout_without_some_figures_says_so_with_dashes():
