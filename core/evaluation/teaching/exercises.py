@@ -15,7 +15,7 @@ from scipy.stats import norm
 from core.evaluation.guarantee.odds import belief, mechanism_accuracy
 from core.evaluation.wording import most_right_guesses
 from core.training.accounting.composition import composed_epsilon
-from core.training.accounting.gaussian import group_epsilon
+from core.training.accounting.gaussian import group_epsilon, noise_multiplier
 from core.training.accounting.mechanism import Mechanism
 
 Z = norm.ppf(0.975)
@@ -288,6 +288,34 @@ class Odds:
 
 
 @dataclass(frozen=True)
+class Notebook:
+    """What the questions in the notebook ask for. The first four figures are of the model without privacy."""
+
+    dates: Figure  # share of patients whose date of birth it wrote
+    dates_heldout: Figure
+    notes: Figure  # AUC of the loss attack
+    patients: Figure
+    private: Mechanism
+
+    @cached_property
+    def epsilon(self) -> float:
+        """ε of the private model."""
+        return self.private.epsilon()
+
+    @cached_property
+    def halving_sigma(self) -> float:
+        """The noise multiplier with which the same steps would have half the ε."""
+        p = self.private
+        return noise_multiplier(
+            target_epsilon=self.epsilon / 2,
+            sample_rate=p.sample_rate,
+            steps=p.steps,
+            delta=p.delta,
+            accountant=p.counted_by,
+        )
+
+
+@dataclass(frozen=True)
 class Exercises:
     """All six, in the order of the sheet."""
 
@@ -297,5 +325,6 @@ class Exercises:
     near_half: NearHalf
     together: Together
     odds: Odds
+    notebook: Notebook
     training_notes: int
     patients: int

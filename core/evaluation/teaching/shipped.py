@@ -19,6 +19,7 @@ from core.evaluation.teaching.exercises import (
     Figure,
     Model,
     NearHalf,
+    Notebook,
     Odds,
     Ranked,
     Together,
@@ -62,6 +63,13 @@ def of_shipped(workspace: Workspace) -> Exercises:
         ),
         together=Together(one.privacy, eight.privacy, int(counted.median()), int(counted.max())),
         odds=Odds(models, _figure(plain, "full_name_patients", "heldout")),
+        notebook=Notebook(
+            dates=_figure(plain, "field_patients:date_of_birth"),
+            dates_heldout=_figure(plain, "field_patients:date_of_birth", "heldout"),
+            notes=_figure(plain, "auc_loss"),
+            patients=_figure(plain, "auc_loss_patients"),
+            private=eight.privacy,
+        ),
         training_notes=len(notes),
         patients=len(counted),
     )

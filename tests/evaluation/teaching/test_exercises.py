@@ -13,6 +13,7 @@ import pytest
 from dp_accounting.pld import privacy_loss_distribution as pld
 
 from core.__main__ import main
+from core.evaluation.stats.intervals import compare_proportions
 from core.evaluation.teaching import sheets
 from core.evaluation.teaching.exercises import Accusation, Exercises, NearHalf
 from core.evaluation.teaching.shipped import CANARIES, PLAIN, of_shipped
@@ -143,6 +144,9 @@ def test_precision_by_counting_a_town(found):
         assert point.precision(0.01) == pytest.approx(float(caught / (caught + accused)))
         counted = point.caught / (point.caught + point.accused)
         assert point.precision(point.base_rate) == pytest.approx(counted)
+    private = found.base_rate.private
+    same = compare_proportions(private.caught, private.members, private.accused, private.others)
+    assert min(same.p_value, same.exact_p_value) > 0.05, "as the key says, the two rates cannot be told apart"
     assert Accusation(10, 10, 5, 5).precision(0.3) == pytest.approx(0.3), "a blind accusation leaves the odds"
 
 
@@ -250,6 +254,20 @@ def test_odds_by_exact_accounting_by_another_accountant(found):
         distance = step.self_compose(run.steps).get_delta_for_epsilon(0.0)
         assert model.exact == pytest.approx((1 + distance) / 2, abs=0.005)
     assert [model.epsilon for model in found.odds.meeting(0.6)] == [1.0]
+
+
+def test_answers_about_the_notebook_by_other_means(found, shipped):
+    n, run = found.notebook, shipped.run("gpt2-0a31e8681aba").privacy
+    step = pld.from_gaussian_mechanism(
+        n.halving_sigma, sampling_prob=run.sample_rate, value_discretization_interval=1e-3
+    ).self_compose(run.steps)
+    assert _epsilon(step, run.delta) == pytest.approx(n.epsilon / 2, rel=0.01)
+    assert n.epsilon == pytest.approx(8, rel=0.002)
+    rows = shipped.run(PLAIN).metrics.set_index(["metric", "arm"])["value"]
+    assert (n.dates.value, n.dates_heldout.value) == tuple(
+        rows["field_patients:date_of_birth", arm] for arm in ("run", "heldout")
+    )
+    assert (n.notes.value, n.patients.value) == (rows["auc_loss", "run"], rows["auc_loss_patients", "run"])
 
 
 def test_figures_of_the_table_are_those_of_the_runs(found, shipped):
