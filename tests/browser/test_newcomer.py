@@ -259,9 +259,10 @@ def test_names_are_marked_while_a_new_answer_is_written(tab, held_back, shot):
 
     held_back.let(16)
     chip(tab, "Patient:").click()  # every recorded attempt was shown, so these samples are new
-    expect(left.locator(f".phi-card {MARK}").first).to_be_visible(timeout=WAIT)
+    growing = left.locator(".phi-card").filter(has_text="▍")
+    expect(growing.filter(has=tab.locator(MARK)).first).to_contain_text("leak: full name of patient", timeout=WAIT)
+    expect(growing).to_have_count(SAMPLES, timeout=WAIT)
     assert tab.get_by_text("recorded;").count() == 0
-    expect(left.locator(".phi-card").first).to_contain_text("▍", timeout=WAIT)
     expect(tab.locator(".st-key-stop button").first).to_be_visible(timeout=WAIT)
     shot(tab, "recorded-2-while-written")
 
