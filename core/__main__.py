@@ -23,6 +23,7 @@ for command in (
     ledger.ledger,
     delete_upload.delete_upload,
     report.report,
+    report.teaching,
     verify.verify,
     verify.refresh,
     runs.utility,

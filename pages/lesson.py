@@ -6,7 +6,7 @@ import streamlit as st
 
 from pages.parts.common import chart_style, guess, shell
 from pages.parts.common.data_table import data_table
-from pages.parts.lesson import classroom_view, full_screen, picture, progress, quiz, screens, vote
+from pages.parts.lesson import classroom_view, full_screen, picture, progress, quiz, screens, teaching_pack, vote
 from pages.parts.lesson.figures import Figures, figures
 from pages.parts.lesson.questions import QUESTIONS
 from pages.parts.lesson.steps import Step, steps
@@ -177,6 +177,8 @@ def lesson(found: Figures) -> None:
     number, screen = progress.step(), screens.begin()
     if screen == "page":
         page(number, every)
+        if classroom.room() is None or classroom.host_key():
+            teaching_pack.offer(found)
     else:
         (full_screen if screen == "full" else vote).show(number, every)
     progress.share(options)

@@ -111,12 +111,8 @@ def mark_secret() -> Callable[[Path, RunSpec], None]:
     return mark
 
 
-@pytest.fixture(scope="session")
-def leaky_workspace(made_once: MadeOnce) -> Path:
-    """A data folder whose model without privacy knows its three patients by heart, beside one trained with ε = 8.
-
-    Both are made by the real pipeline. After `Patient:` the first goes on with a patient's full name. Read-only.
-    """
+def _leaky(root: Path, audit: AuditSpec) -> None:
+    """Two runs made by the real pipeline on three patients: one without privacy that knows them by heart, and ε = 8."""
     corpus = CorpusSpec(
         patients=4,
         population=0,
@@ -127,11 +123,23 @@ def leaky_workspace(made_once: MadeOnce) -> Path:
         canaries=0,
         canary_patients=0,
     )
+    for privacy, epochs in ((PrivacySpec(), 25), (PrivacySpec(target_epsilon=8.0, delta=1e-2), 1)):
+        training = TrainingSpec(epochs=epochs, batch_size=3, learning_rate=4e-3, max_tokens=64)
+        execute(RunSpec(corpus=corpus, privacy=privacy, training=training, audit=audit), Workspace(root, shared=()))
+
+
+@pytest.fixture(scope="session")
+def leaky_workspace(made_once: MadeOnce) -> Path:
+    """A data folder whose model without privacy knows its three patients by heart, beside one trained with ε = 8.
+
+    After `Patient:` the first goes on with a patient's full name. Read-only.
+    """
     audit = AuditSpec(samples_per_prompt=1, new_tokens=16, mask_draws=1, bootstrap=10)
+    return made_once("leaky", lambda root: _leaky(root, audit))
 
-    def make(root: Path) -> None:
-        for privacy, epochs in ((PrivacySpec(), 25), (PrivacySpec(target_epsilon=8.0, delta=1e-2), 1)):
-            training = TrainingSpec(epochs=epochs, batch_size=3, learning_rate=4e-3, max_tokens=64)
-            execute(RunSpec(corpus=corpus, privacy=privacy, training=training, audit=audit), Workspace(root, shared=()))
 
-    return made_once("leaky", make)
+@pytest.fixture(scope="session")
+def recorded_workspace(made_once: MadeOnce) -> Path:
+    """The runs of `leaky_workspace` with as many recorded attempts a prompt, and as long ones, as Home shows."""
+    audit = AuditSpec(samples_per_prompt=8, mask_draws=1, bootstrap=10)
+    return made_once("recorded", lambda root: _leaky(root, audit))

@@ -1,4 +1,4 @@
-"""The command `report`: writes a report about some runs, for a privacy board."""
+"""The commands that write documents: `report` for a privacy board, `teaching` for a class."""
 
 from __future__ import annotations
 
@@ -75,6 +75,26 @@ def report(
             "\n".join(map(str, out)),
             as_json=as_json,
         )
+
+
+def teaching(
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FOLDER", help="Folder to write to. Default: docs/teaching.")
+    ] = None,
+    data: DataFolder = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write the six exercises and the instructor's key, with all answers computed from the shipped runs."""
+    with errors_as_sentences():
+        from core.evaluation.teaching.sheets import write
+        from core.evaluation.teaching.shipped import of_shipped
+        from core.runs.store import PROGRAM, Workspace
+
+        folder = out or PROGRAM / "docs" / "teaching"
+        if not folder.is_dir():
+            raise BadInput(f"--out: the folder {folder} does not exist.")
+        files = write(of_shipped(Workspace(data)), folder)
+        answer({"files": [str(file) for file in files]}, "\n".join(map(str, files)), as_json=as_json)
 
 
 def _recommendation(

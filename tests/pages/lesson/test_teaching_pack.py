@@ -1,0 +1,113 @@
+"""The teaching pack on the page Lesson, and the numbers that its plan tells to expect."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import numpy as np
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from core.evaluation.guarantee.live_bound import live_epsilon
+from core.evaluation.guarantee.odds import mechanism_accuracy
+from core.evaluation.wording import most_right_guesses, pairs_of, right_of_100
+from core.runs.store import DEMO, PROGRAM, Workspace
+from pages.parts.auditor.deck import drawn
+from tests.pages.visit import visit
+
+PLAIN, EIGHT, ONE = "gpt2-1ea4fd58ffd0", "gpt2-0a31e8681aba", "gpt2-9c478ef93063"
+PLAN = " ".join((PROGRAM / "docs" / "teaching" / "plan.md").read_text(encoding="utf-8").split())
+
+
+@pytest.fixture
+def shipped(monkeypatch, tmp_path) -> Workspace:
+    monkeypatch.setenv("PHILAB_SHIPPED", str(DEMO))
+    monkeypatch.setenv("PHILAB_DATA", str(tmp_path))
+    return Workspace(tmp_path)
+
+
+def _figure(workspace: Workspace, run_id: str, metric: str, arm: str = "run") -> tuple[float, float, float]:
+    rows = workspace.run(run_id).metrics
+    return tuple(rows[(rows["metric"] == metric) & (rows["arm"] == arm)].iloc[0][["value", "low", "high"]])
+
+
+def _handout() -> None:
+    import streamlit as st
+
+    from pages.parts.lesson import figures, teaching_pack
+
+    st.session_state["sheet"] = teaching_pack.handout(figures.figures())
+
+
+def test_the_handout_has_the_figures_of_the_lesson(shipped):
+    app = AppTest.from_function(_handout, default_timeout=90).run()
+    assert not app.exception
+    sheet = app.session_state["sheet"]
+    runs = {"ε = 1 per note": ONE, "ε = 8 per note": EIGHT, "no privacy": PLAIN}
+    assert [row.name for row in sheet.trainings] == ["public model, read no notes", *runs]
+    for row in sheet.trainings:
+        run_id, arm = (runs[row.name], "run") if row.name in runs else (PLAIN, "base")
+        for figure, metric in (
+            (row.names, "full_name_patients"),
+            (row.auc, "auc_loss"),
+            (row.perplexity, "perplexity_heldout"),
+        ):
+            assert (figure.value, figure.low, figure.high) == pytest.approx(_figure(shipped, run_id, metric, arm))
+    assert [row.right for row in sheet.trainings] == ["", "74", "99.97", "no limit"]
+    assert sheet.control.value == _figure(shipped, PLAIN, "full_name_patients", "heldout")[0]
+    assert (sheet.patients, sheet.held_out, sheet.texts, sheet.unit) == (1_204, 516, 1_400, "note")
+    assert sheet.public_noise and sheet.runs == (ONE, EIGHT, PLAIN)
+
+
+def _offered(app: AppTest) -> bool:
+    return any("Teaching pack" in box.label for box in app.expander)
+
+
+def test_students_in_a_class_are_not_offered_the_key(shipped):
+    presenter = visit("lesson")
+    assert _offered(presenter), "alone, everybody is"
+    next(button for button in presenter.button if button.key == "class-open").click().run()
+    assert _offered(presenter) and not presenter.exception
+    code = presenter.query_params["room"]
+    assert not _offered(visit("lesson", room=code if isinstance(code, str) else code[-1]))
+
+
+# The plan's numbers --------------------------------------------------------------------------------------------------
+
+
+def test_the_plan_tells_the_figures_of_the_shipped_runs(shipped):
+    names = [round(100 * share) for share in _figure(shipped, PLAIN, "full_name_patients")]
+    assert "names of {} of 100 patients ({} to {})".format(*names) in PLAN
+    assert _figure(shipped, PLAIN, "full_name_patients", "heldout")[0] == 0 and "of none of those held out" in PLAN
+    pairs = [pairs_of(_figure(shipped, PLAIN, name)[0])[0] for name in ("auc_loss", "auc_loss_patients")]
+    assert f"right in {pairs[0]} of 100 pairs" in PLAN and f"it is right in {pairs[1]}" in PLAN
+    private = shipped.run(EIGHT).privacy
+    told = right_of_100(most_right_guesses(private.epsilon(), private.delta))
+    assert f"alone, {told} of 100 guesses" in PLAN
+    assert f"exact accounting allows {right_of_100(mechanism_accuracy([private]))};" in PLAN
+    assert f"in {pairs_of(_figure(shipped, EIGHT, 'auc_loss')[0])[0]} of 100 pairs. These" in PLAN
+
+
+def test_the_plan_tells_what_a_class_of_auditors_will_prove(shipped):
+    expected = re.search(
+        r"about (\d+) of 100 guesses .* ε ≥ (\S+) or so \(8 of 10 classes between (\S+) and (\S+)\), and with 12 notes "
+        r"each about ([\d.]+)\. It",
+        PLAN,
+    )
+    accuracy, median, low, high, later = map(float, expected.groups())
+    proved, right = {}, {}
+    for run_id in (PLAIN, EIGHT):
+        scores = shipped.run(run_id).table("scores").query("attack == 'loss'").sort_values("note_id")
+        bounds, shares = [], []
+        for seed in range(60):
+            deck = drawn(scores, np.random.default_rng(seed))
+            hits = ((deck["score"].rank() > (len(deck) + 1) / 2) == deck["member"]).tolist()
+            bounds.append(live_epsilon(hits[:360])[[179, 359]])
+            shares.append(np.mean(hits))
+        proved[run_id], right[run_id] = np.array(bounds), 100 * float(np.mean(shares))
+    assert right[PLAIN] == pytest.approx(accuracy, abs=1) and right[EIGHT] == pytest.approx(50, abs=2)
+    quantiles = np.quantile(proved[PLAIN][:, 0], [0.5, 0.1, 0.9])
+    assert quantiles == pytest.approx([median, low, high], abs=0.03)
+    assert np.median(proved[PLAIN][:, 1]) == pytest.approx(later, abs=0.03)
+    assert np.median(proved[EIGHT]) == 0 and math.isfinite(proved[EIGHT].max())
