@@ -9,7 +9,7 @@ import streamlit as st
 
 from core.evaluation import wording
 from core.evaluation.stats.bootstrap import Interval
-from core.evaluation.stats.paired import Pairs, mcnemar, paired_difference, pairs
+from core.evaluation.stats.paired import Pairs, careful_difference, mcnemar, pairs
 from pages.parts.common import chart_style
 from pages.parts.lesson.questions import QUESTIONS
 from pages.parts.session.rooms import Chosen
@@ -18,7 +18,8 @@ LEVEL = 0.05 / len(QUESTIONS)  # Bonferroni: all three verdicts together are wro
 LINES = (("before", chart_style.CONTROL, "square-open", 0.16), ("after", chart_style.PRIVATE, "circle", -0.16))
 HOW = """
 Only who answered a question both times counts for it. Each share has Wilson's 95 % interval. The difference after −
-before has Newcombe's interval for paired shares (1998, method 10).
+before has Newcombe's interval for paired shares (1998, method 10), widened for small classes to what the exact test
+below leaves open.
 
 The **exact McNemar test** asks whether more people changed to the right answer than away from it, beyond what a coin
 for each of them would give. With three questions a change counts as more than chance at *p* < 0.05/3. People who were
@@ -90,7 +91,7 @@ def sentence(found: Pairs) -> str:
         return "Nobody has answered this question both times."
     right = f"right before {found.stayed_right + found.lost} of {found.n}, after {found.stayed_right + found.gained}"
     changed = f"{found.gained} changed to the right answer, {found.lost} away from it"
-    difference = paired_difference(found)
+    difference = careful_difference(found)
     low, high = (f"{100 * end:+.0f}".replace("-", "−") for end in (difference.low, difference.high))
     p = mcnemar(found.gained, found.lost)
     told = f"{right}; {changed} (95 % interval of the difference: {low} to {high} points). "

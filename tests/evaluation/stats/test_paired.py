@@ -8,7 +8,7 @@ from math import comb
 import numpy as np
 import pytest
 
-from core.evaluation.stats.paired import Pairs, mcnemar, paired_difference, pairs
+from core.evaluation.stats.paired import Pairs, careful_difference, mcnemar, paired_difference, pairs
 
 
 def test_newcombes_interval_is_that_of_the_published_example():
@@ -56,3 +56,15 @@ def test_pairs_are_counted_by_what_was_right_before_and_after():
     assert found.before.low < 0.4 < found.before.high
     with pytest.raises(ValueError, match="no"):
         paired_difference(Pairs())
+
+
+def test_in_a_small_class_the_interval_never_claims_what_the_exact_test_does_not():
+    for a, b, c, d in product(range(3), range(9), range(9), range(3)):
+        if a + b + c + d:
+            found, usual = careful_difference(Pairs(a, b, c, d)), paired_difference(Pairs(a, b, c, d))
+            assert found.low <= usual.low <= usual.high <= found.high
+            if mcnemar(c, b) > 0.05:
+                assert found.low <= 1e-9 and found.high >= -1e-9
+    assert careful_difference(Pairs(0, 0, 2, 0)).low == pytest.approx(2 * 0.025**0.5 - 1), "2 of 2: π ≥ √0.025"
+    many = Pairs(59, 16, 6, 80)
+    assert careful_difference(many).low == pytest.approx(-0.1186, abs=5e-5)
