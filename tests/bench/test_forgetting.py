@@ -14,7 +14,7 @@ from core.runs.store import Workspace
 def experiment(smoke_workspace, smoke_specs, tmp_path):
     workspace = Workspace(smoke_workspace, shared=())
     run = workspace.run(smoke_specs["plain"].run_id)
-    return Experiment(run, workspace.corpus(run.spec.corpus), tmp_path, epochs=1, leaking=1, others=1)
+    return Experiment(run, workspace.corpus(run.spec.corpus), tmp_path, epochs=1, leaking=0, others=2)
 
 
 def test_it_trains_forgets_and_goes_on(experiment, monkeypatch):
