@@ -14,7 +14,9 @@ from core.runs.store import Workspace
 def experiment(smoke_workspace, smoke_specs, tmp_path):
     workspace = Workspace(smoke_workspace, shared=())
     run = workspace.run(smoke_specs["plain"].run_id)
-    return Experiment(run, workspace.corpus(run.spec.corpus), tmp_path, epochs=1, leaking=1, others=1)
+    corpus = workspace.corpus(run.spec.corpus)
+    patients = tuple(sorted(corpus.notes_of("member")["patient_id"].unique())[:2])
+    return Experiment(run, corpus, tmp_path, epochs=1, patients=patients)
 
 
 def test_it_trains_forgets_and_goes_on(experiment, monkeypatch):

@@ -101,6 +101,7 @@ def told_apart(told: dict[str, Any], named: dict[str, str]) -> go.Figure:
             "array": [one["high"] - one["odd"] for one in rows],
             "arrayminus": [one["odd"] - one["low"] for one in rows],
             "thickness": 2,
+            "color": chart_style.CONTROL,
         },
         hovertemplate="%{x:.0%}<extra></extra>",
     )
