@@ -67,9 +67,12 @@ def level(figure: go.Figure, label: str, *, x: float | None = None, y: float | N
 
 
 def wrapped(text: str, width: int = 24) -> str:
-    """The text in lines of at most about `width` characters, so that an axis label leaves room for the chart."""
+    """The text in lines of at most about `width` characters, so that an axis label leaves room for the chart.
+
+    Lines end at spaces, but not at non-breaking ones.
+    """
     lines = [""]
-    for word in text.split():
+    for word in text.split(" "):
         if lines[-1] and len(lines[-1]) + len(word) > width:
             lines.append("")
         lines[-1] = f"{lines[-1]} {word}".strip()

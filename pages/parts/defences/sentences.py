@@ -44,7 +44,6 @@ def shown(rows: pd.DataFrame, risk: Risk) -> pd.DataFrame:
     number = wording.percent if risk.share else "{:.2f}".format
     return pd.DataFrame(
         {
-            "No.": rows["number"],
             "Defence": rows["name"],
             "Seeds": [str(seeds) if seeds else MISSING for seeds in rows["seeds"]],
             f"Risk: {risk.label}": [_with_interval(row.value, row.low, row.high, number) for row in rows.itertuples()],
