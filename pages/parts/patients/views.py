@@ -30,7 +30,6 @@ from pages.parts.patients.data import PAGE_SIZE, Choice
 from pages.parts.patients.methods import HOW
 from pages.parts.pickers import run_picker
 
-ALL = "all"
 NO_CODES = (
     "These notes have no ICD codes, so the rarity of diseases is unknown and all patients are in one bucket. To "
     "compare rare and common diseases, upload the notes again with a table of identifiers that has a column "
@@ -38,13 +37,10 @@ NO_CODES = (
 )
 
 
-def buckets_view(choice: Choice, beside: str, runs: Sequence[Run]) -> int | None:
-    """The answer, the chart and its table; returns the chosen bucket (None: all of them)."""
+def buckets_view(choice: Choice, beside: str, runs: Sequence[Run], bucket: int | None) -> None:
+    """The answer, the chart and its table, with the chosen bucket marked (None: all of them)."""
     table = data.bucket_table(choice)
     drawn = bool(table["kept"].any())
-    options = [ALL, *(str(bucket + 1) for bucket in table["bucket"])]
-    selected = st.session_state.get("bucket") or st.query_params.get("bucket", ALL)
-    bucket = int(selected) - 1 if selected in options[1:] else None
     if not data.has_codes(choice.run):
         st.info(NO_CODES, icon=":material/label_off:")
     elif drawn:
@@ -61,15 +57,6 @@ def buckets_view(choice: Choice, beside: str, runs: Sequence[Run]) -> int | None
             found = data.trends(choice)[choice.attack]
             st.markdown("\n\n".join(filter(None, (adjusted_sentence(found), slopes_sentence(found)))))
         st.markdown(HOW)
-    picked = st.selectbox(
-        "Bucket (1 = rarest profiles)",
-        options,
-        key="bucket",
-        bind="query-params",
-        help="Click a bar, or choose here.",
-        width=300,
-    )
-    return None if picked in (ALL, None) else int(picked) - 1
 
 
 def _answer(choice: Choice) -> None:
