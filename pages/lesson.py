@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pages.parts.common import chart_style, guess, shell
+from pages.parts.common import chart_style, guess, layout, shell
 from pages.parts.common.data_table import data_table
 from pages.parts.lesson import classroom_view, picture, progress
 from pages.parts.lesson.figures import Figures, figures
@@ -108,10 +108,11 @@ def lesson(found: Figures) -> None:
     bar(number, every)
     shown = progress.shown(number)
     if classroom.room() is None:
-        show(number, step)
+        with layout.fresh("step", number):
+            show(number, step)
     else:
         left, right = st.columns([3, 2], gap="large")
-        with left:
+        with left, layout.fresh("step", number):
             show(number, step)
         with right:
             if classroom.host_key():

@@ -44,8 +44,12 @@ def counts(answers: Sequence[Answer], run: Run) -> None:
     rows = [row for row in (_session(answers, run), _audit(run)) if row]
     if rows:
         members = int((resources.patients(run.spec.corpus, owner.workspace())["split"] == "member").sum())
-        titles = ("samples with a leak", "share (95\u00a0% interval)", f"controls, scaled to {members:,} patients")
-        head = "".join(f"<th>{title}</th>" for title in titles)
+        titles = {
+            "leaks": "samples in which the model wrote an identifier of a patient it was trained on",
+            "share": "share of the samples, with its 95\u00a0% interval",
+            "controls": f"the same share for patients it never saw, scaled to {members:,} patients",
+        }
+        head = "".join(f'<th><abbr title="{title}">{short}</abbr></th>' for short, title in titles.items())
         body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
         st.html(f'<table class="tally"><tr><td></td>{head}</tr>{body}</table>')
 
@@ -96,7 +100,7 @@ def cells(tries: Tries, run: Run) -> tuple[str, str, str]:
     leaks, control = rows["run"], rows["heldout"]
     share = f"<b>{share_html(leaks.value)}</b>{_interval(leaks.low, leaks.high)}"
     before = " before scaling" if tries.control else ""
-    held_out = f"held-out patients {share_html(control.value)} ({tries.control} of {tries.samples}{before})"
+    held_out = f"held-out {share_html(control.value)} ({tries.control} of {tries.samples}{before})"
     return f"<b>{tries.leaks}</b> of {tries.samples}", share, held_out
 
 
@@ -130,7 +134,7 @@ def _audit(run: Run) -> tuple[str, str, str, str] | None:
     row = rows.loc["run"]
     controls = [
         f"{name} {share_html(rows.loc[arm, 'value'])}"
-        for arm, name in (("heldout", "held-out patients"), ("base", "public model"))
+        for arm, name in (("heldout", "held-out"), ("base", "public model"))
         if arm in rows.index and pd.notna(rows.loc[arm, "value"])
     ]
     share = f"{share_html(row['value'])}{_interval(row['low'], row['high'])}"
