@@ -99,7 +99,7 @@ def odds_sentence(epsilon: float, delta: float = 0.0, unit: Literal["note", "pat
     if right != ALL_RIGHT:
         return guesses_sentence(right, unit)
     return (
-        f"The promise is empty in practice: of a million attackers who guess {IN_OR_OUT[unit]}, on average all but one "
+        f"The promise is empty in practice: of 100 attackers who guess {IN_OR_OUT[unit]}, on average more than 99.9999 "
         "may be right if in and out are equally likely beforehand."
     )
 

@@ -82,7 +82,7 @@ def roc_view(choice: Choice) -> None:
         answer,
         f"If 10 of 100 others may be accused by mistake, the attack “{attack}” catches {100 * row['tpr']:.0f} of 100 "
         f"members ({interval_text(row['low'], row['high'], lambda x: f'{100 * x:.0f}')}) of “{name}”; random guessing "
-        f"would catch {100 * row['fpr']:.0f}." + _fewer_accused(choice, name, attack),
+        f"would catch {100 * row['fpr']:.0f}.",
     )
     log = (
         choice.knobs.segmented_control("Axes", ["linear", "log"], default="linear", required=True, key="axes") == "log"
@@ -93,6 +93,8 @@ def roc_view(choice: Choice) -> None:
     judged = {key: choice.units(choice.runs[key[1]], key[2]) for key in curves}
     corners = {key: steps(found) for key, found in judged.items() if found is not None}
     chart_style.show(membership_charts.roc(curves, corners, drawn, log=log), key="roc-chart", alt=alt)
+    if fewer := _fewer_accused(choice, name, attack):
+        st.markdown(fewer)
     for (_, name), ceiling in ceilings.items():
         if ceiling.per_note:
             st.caption(
@@ -118,7 +120,7 @@ def roc_view(choice: Choice) -> None:
 
 
 def _fewer_accused(choice: Choice, name: str, attack: str) -> str:
-    """` With fewer accused, it catches: at 1 in 100: 12 % (7 % to 17 %); …`, for the rates that have a figure."""
+    """`Share of “no privacy” that “loss” catches if fewer may be accused: 1 in 100: 12 % (7 % to 17 %).`, or nothing."""
     rows = at_rates(choice)
     rows = rows[(rows["run"] == name) & (rows["attack"] == attack)].set_index("may accuse")
     parts = []
@@ -131,7 +133,7 @@ def _fewer_accused(choice: Choice, name: str, attack: str) -> str:
         else:
             caught = f"{percent(row['catches'])} ({interval_text(row['low'], row['high'])})"
             parts.append(f"1 in {1 / rate:,.0f}: {caught}")
-    return f" Share caught if fewer may be accused: {'; '.join(parts)}." if parts else ""
+    return f"Share of “{name}” that “{attack}” catches if fewer may be accused: {'; '.join(parts)}." if parts else ""
 
 
 def at_rates(choice: Choice) -> pd.DataFrame:

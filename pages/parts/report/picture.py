@@ -90,7 +90,7 @@ def dots(rows: pd.DataFrame) -> go.Figure:
         )
     figure.update_yaxes(
         tickvals=places,
-        ticktext=[chart_style.wrapped(name.replace("ε = ", "ε\u00a0=\u00a0"), 14) for name in rows["name"]],
+        ticktext=[chart_style.wrapped(name.replace("ε = ", "ε\u00a0=\u00a0"), 18) for name in rows["name"]],
         range=[0.4, len(rows) + 0.4],
         automargin=True,
     )

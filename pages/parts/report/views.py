@@ -65,6 +65,15 @@ def choose(runs: Sequence[Run]) -> list[Run]:
     return [by_id[run_id] for run_id in ids]
 
 
+@resources.cached_object(max_entries=20, show_spinner=False)
+def _outline(root: str, run_ids: tuple[str, ...]) -> Report:
+    """The answer's part of the report of runs in the data folder `root`. Runs never change, so it can be cached."""
+    from core.evaluation.report.facts import outline
+
+    workspace = owner.workspace()
+    return outline([workspace.run(run_id) for run_id in run_ids])
+
+
 @resources.cached_object(max_entries=10, show_spinner="Reading runs, audits and the ledger, and computing odds …")
 def _report(
     root: str, run_ids: tuple[str, ...], entries: int, audited: tuple, limits: str, _found: Recommendation | None
@@ -87,6 +96,7 @@ def show(runs: Sequence[Run], knobs: DeltaGenerator) -> None:
     If no report can be made, a sentence says why.
     """
     workspace = owner.workspace()
+    _answer(_outline(str(workspace.root), tuple(run.id for run in runs)))
     folder = workspace.root / "ledger" / runs[0].spec.corpus.digest()
     audited = tuple(
         (run.id, outcome.attack, outcome.finished)
@@ -103,11 +113,6 @@ def show(runs: Sequence[Run], knobs: DeltaGenerator) -> None:
         return
     with knobs:
         _downloads(made, page)
-    for line in picture.answers(made):
-        st.markdown(line)
-    found_leaks = picture.leaks(made)
-    if len(found_leaks):
-        chart_style.show(picture.dots(found_leaks), key="report-leaks", alt=picture.ALT)
     _next_steps(made)
     _findings(made)
     with st.expander("How well could someone guess who was in the data?"):
@@ -136,6 +141,15 @@ def _recommendation(run_ids: tuple[str, ...]) -> Recommendation | None:
     """The recommendation for this session's limits (trade-off page), if it includes one of these runs."""
     found = st.session_state.get("recommendation")
     return found if found is not None and set(found.runs["run_id"]) & set(run_ids) else None
+
+
+def _answer(made: Report) -> None:
+    """The sentences and the picture, before the rest of the report is computed."""
+    for line in picture.answers(made):
+        st.markdown(line)
+    found = picture.leaks(made)
+    if len(found):
+        chart_style.show(picture.dots(found), key="report-leaks", alt=picture.ALT)
 
 
 def _downloads(made: Report, page: str) -> None:

@@ -120,7 +120,7 @@ def test_an_audit_that_was_stopped_shows_what_it_has_found(smoke_workspace, smok
     shutil.copytree(smoke_workspace, root)
     monkeypatch.setenv("PHILAB_DATA", str(root))
     view = partial(opened, left=run, right=run)
-    assert "Share caught if fewer may be accused" in said(view()), "kept while there was the loss alone"
+    assert "catches if fewer may be accused" in said(view()), "kept while there was the loss alone"
     workspace, stages = Workspace(root, shared=()), []
     with pytest.raises(Cancelled):
         audit(
@@ -134,7 +134,7 @@ def test_an_audit_that_was_stopped_shows_what_it_has_found(smoke_workspace, smok
     app = view()
     app.multiselect(key="attacks-ROC").set_value(["zlib"]).run()
     rates = next(frame.value for frame in app.dataframe if "may accuse" in frame.value.columns)
-    assert set(rates["attack"]) == {"zlib"} and "Share caught if fewer may be accused" in said(app)
+    assert set(rates["attack"]) == {"zlib"} and "catches if fewer may be accused" in said(app)
     app = view(view="All attacks")
     table = next(frame.value for frame in app.dataframe if "AUC" in frame.value.columns)
     assert set(table["attack"]) == {"loss", "zlib"}
