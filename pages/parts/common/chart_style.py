@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal
 
+import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
@@ -64,6 +65,17 @@ def level(figure: go.Figure, label: str, *, x: float | None = None, y: float | N
     if y is not None:
         figure.add_hline(y=y, line=line)
     figure.add_scatter(x=[None], y=[None], mode="lines", name=label, line=line)
+
+
+def roomy(values: pd.DataFrame, *, zero: bool) -> list[float] | None:
+    """A range of all values (and 0, if `zero`) with room for whole markers at both ends; None without values."""
+    known = values.stack().dropna()
+    if known.empty:
+        return None
+    low, high = float(known.min()), float(known.max())
+    low, high = (min(low, 0.0), max(high, 0.0)) if zero else (low, high)
+    room = 0.05 * (high - low) or 0.05
+    return [low - room, high + room]
 
 
 def wrapped(text: str, width: int = 24) -> str:

@@ -18,6 +18,7 @@ MOST_TICKS = 4  # on the panel of perplexity, so that they do not touch on a pho
 BELOW = 0.27  # of a row: how far below its defence a control is drawn
 ROW = 48  # pixels
 PUBLIC = "Public model"
+RISKS = ["value", "low", "high", "control", "control_low", "control_high", "base"]
 PANELS = ((0.0, 0.56), (0.64, 1.0))  # parts of the width: what leaks, what it costs
 
 
@@ -101,7 +102,7 @@ def _frame(figure: go.Figure, rows: pd.DataFrame, risk: Risk) -> None:
             "domain": PANELS[0],
             "title": chart_style.wrapped(risk.axis, 20),
             "tickformat": ".0%" if risk.share else None,
-            "rangemode": "normal" if risk.floor else "tozero",
+            "range": chart_style.roomy(rows[RISKS].assign(floor=risk.floor), zero=not risk.floor),
             "nticks": 5,
             "zeroline": False,
         },

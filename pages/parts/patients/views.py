@@ -232,10 +232,7 @@ def shown(found: pd.DataFrame, run: Run) -> pd.DataFrame:
             "rarer than": 1 - found["percentile_rarity"],
             "notes": found["notes"],
             "score percentile": found["percentile"],
-            "caught by": [
-                f"{c} of {n} attacks" if n != 1 else f"{c} of 1 attack"
-                for c, n in zip(found["catching"], found["attacks"], strict=True)
-            ],
+            "caught by": [f"{c} of {n}" for c, n in zip(found["catching"], found["attacks"], strict=True)],
             "extracted": [fields(one) for one in found["fields"]],
             "texts": found["texts"],
             "profile": [
@@ -246,14 +243,18 @@ def shown(found: pd.DataFrame, run: Run) -> pd.DataFrame:
 
 
 def _columns() -> dict:
-    number = st.column_config.NumberColumn
+    """Widths that fit a screen of 1280 pixels together; a click on a cell shows all of a long profile."""
+    number, text = st.column_config.NumberColumn, st.column_config.TextColumn
     return {
-        "rarer than": number("rarer than", format="percent", help="Share of patients whose profile is more common."),
-        "score percentile": number(format="percent", help="Share of held-out patients with a lower score."),
-        "caught by": st.column_config.TextColumn(help="Attacks that call this patient a member at their thresholds."),
-        "extracted": st.column_config.TextColumn(help="Fields that the model wrote after prompts."),
-        "texts": number(help="Generated texts with a value of this patient."),
-        "profile": st.column_config.TextColumn(width="large"),
+        "patient": text(width=80),
+        "group": text(width=85),
+        "rarer than": number(width=105, format="percent", help="Share of patients whose profile is more common."),
+        "notes": number(width=70),
+        "score percentile": number(width=140, format="percent", help="Share of held-out patients with a lower score."),
+        "caught by": text(width=95, help="Attacks that call this patient a member at their thresholds."),
+        "extracted": text(width=150, help="Fields that the model wrote after prompts."),
+        "texts": number(width=65, help="Generated texts with a value of this patient."),
+        "profile": text(width=240),
     }
 
 

@@ -100,7 +100,7 @@ def cells(tries: Tries, run: Run) -> tuple[str, str, str]:
     leaks, control = rows["run"], rows["heldout"]
     share = f"<b>{share_html(leaks.value)}</b>{_interval(leaks.low, leaks.high)}"
     before = " before scaling" if tries.control else ""
-    held_out = f"held-out {share_html(control.value)} ({tries.control} of {tries.samples}{before})"
+    held_out = f"held-out patients {share_html(control.value)} ({tries.control} of {tries.samples}{before})"
     return f"<b>{tries.leaks}</b> of {tries.samples}", share, held_out
 
 
@@ -134,7 +134,7 @@ def _audit(run: Run) -> tuple[str, str, str, str] | None:
     row = rows.loc["run"]
     controls = [
         f"{name} {share_html(rows.loc[arm, 'value'])}"
-        for arm, name in (("heldout", "held-out"), ("base", "public model"))
+        for arm, name in (("heldout", "held-out patients"), ("base", "public model"))
         if arm in rows.index and pd.notna(rows.loc[arm, "value"])
     ]
     share = f"{share_html(row['value'])}{_interval(row['low'], row['high'])}"

@@ -96,7 +96,8 @@ def dots(rows: pd.DataFrame) -> go.Figure:
     )
     figure.update_xaxes(
         title=chart_style.wrapped("patients for whom it wrote a direct identifier", 28),
-        rangemode="tozero",
+        range=chart_style.roomy(rows[["low", "high", "heldout_low", "heldout_high"]], zero=True),
+        zeroline=False,
         tickformat=".0%",
     )
     figure.update_layout(
