@@ -110,7 +110,7 @@ def draw(defences: list[Defence], table: pd.DataFrame, knobs: DeltaGenerator) ->
     with st.expander("Each defence, and what it measured"):
         for defence, (_, row) in zip(defences, rows.iterrows(), strict=True):
             st.markdown(f"**{defence.name}.** {defence.sentence} {sentences.found(row, name)}")
-    with st.expander("The figures beside one another"):
+    with st.expander("This risk as a table"):
         st.dataframe(
             sentences.shown(rows, known[name]),
             hide_index=True,

@@ -14,7 +14,7 @@ from pages.parts.common import chart_style
 from pages.parts.tradeoff.charts import Risk
 
 TICKS = (2, 5, 10, 20, 50, 100, 200, 500, 1000)
-MOST_TICKS = 4  # on the panel of perplexity, so that they do not touch on a phone
+MOST_TICKS = 3  # on the panel of perplexity, so that they do not touch on a phone
 BELOW = 0.27  # of a row: how far below its defence a control is drawn
 ROW = 48  # pixels
 PUBLIC = "Public model"
@@ -103,7 +103,8 @@ def _frame(figure: go.Figure, rows: pd.DataFrame, risk: Risk) -> None:
             "title": chart_style.wrapped(risk.axis, 20),
             "tickformat": ".0%" if risk.share else None,
             "range": chart_style.roomy(rows[RISKS].assign(floor=risk.floor), zero=not risk.floor),
-            "nticks": 5,
+            "nticks": 4,
+            "tickangle": 0,
             "zeroline": False,
         },
         xaxis2={
@@ -130,4 +131,4 @@ def _perplexities(rows: pd.DataFrame) -> dict:
     room = max(0.08 * (high - low), 0.05)
     ticks = [tick for tick in TICKS if low - room <= math.log10(tick) <= high + room]
     ticks = ticks[:: math.ceil(len(ticks) / MOST_TICKS)] if ticks else []
-    return {"range": [low - room, high + room], "tickvals": ticks, "ticktext": list(map(str, ticks))}
+    return {"range": [low - room, high + room], "tickvals": ticks, "ticktext": list(map(str, ticks)), "tickangle": 0}

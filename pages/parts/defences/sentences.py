@@ -119,7 +119,7 @@ def answer(rows: pd.DataFrame) -> str:
     return sentence
 
 
-_EVADED = "But the model behind it is unchanged, and other prompts evade the filter (below)."
+_EVADED = "But the model behind it is unchanged, and reworded prompts can evade a filter."
 
 
 def _cost(row: pd.Series) -> str:
