@@ -45,7 +45,7 @@ def _able(run: Run, attacks: Sequence[str]) -> int:
     Whether an attack can answer depends on how many patients it scored and on its AUC over all of them
     (`core.evaluation.rarity.trend`), not on what it would answer.
     """
-    if not data.has_codes(run):
+    if not attacks or not data.has_codes(run):
         return 0
     found = data.trends(Choice(run, attacks[0], "patient", Filters()))
     return next((at for at, name in enumerate(attacks) if name in found and not found[name].obstacle), 0)
