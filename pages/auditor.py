@@ -115,7 +115,7 @@ with knobs:
         st.markdown(f"**Class {classroom.room()}**")
     else:
         shell.link("lesson", "Audit as a class", icon=":material/groups:")
-with picture:
+with picture, layout.fresh("answer", run.id):
     if not classroom.host_key():
         play(run, helped=helped)
     proved(run, runs)

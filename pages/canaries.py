@@ -59,7 +59,7 @@ if runs:
     picture, knobs = layout.picture_and_knobs()
     with knobs:
         picked = run_picker.pick_two(runs)
-    with picture:
+    with picture, layout.fresh("answer", (view, *(run.id for run in picked.values()))):
         show(view, picked, knobs)
         battery.offer(picked)
 else:

@@ -5,7 +5,7 @@ import streamlit as st
 from core.corpus.tables import Corpus
 from core.runs.integrity.disk import error_sentence
 from pages.parts.cohort import view
-from pages.parts.common import shell
+from pages.parts.common import layout, shell
 from pages.parts.pickers.cohort_picker import (
     ask_for_notes,
     asks_for_notes,
@@ -57,9 +57,10 @@ elif spec is not None:
         if spec.imported is None:
             st.button("Upload your own notes", icon=":material/upload_file:", type="tertiary", on_click=ask_for_notes)
     try:
-        with st.skeleton(height=400):
-            cohort = owner.workspace().corpus(spec)
-        show_cohort(cohort)
+        with layout.fresh("answer", spec.digest()):
+            with st.skeleton(height=400):
+                cohort = owner.workspace().corpus(spec)
+            show_cohort(cohort)
     except OSError as error:
         st.error(error_sentence(error), icon=":material/hard_drive:")
     except ValueError as error:

@@ -13,7 +13,7 @@ from pages.parts.common.data_table import data_table
 from pages.parts.common.public_noise import caption_public_noise
 from pages.parts.common.query_params import KEEP
 from pages.parts.defences import filter_view, sentences
-from pages.parts.defences.charts import risk_against_utility
+from pages.parts.defences.charts import risk_and_cost
 from pages.parts.jobs import monitor
 from pages.parts.pickers import sweep_picker
 from pages.parts.session import owner, resources
@@ -97,23 +97,25 @@ def choose_risk(known: dict[str, Risk], knobs: DeltaGenerator) -> str:
 
 
 def draw(defences: list[Defence], table: pd.DataFrame, knobs: DeltaGenerator) -> None:
-    """Chart, table and one sentence per defence, for the chosen risk."""
+    """The chart of the chosen risk; sentences and figures of each defence in folds."""
     known = risks(set(table["metric"]))
     name = choose_risk(known, knobs)
     rows = table[table["metric"] == name]
-    rows = rows.assign(number=range(1, len(rows) + 1))
-    there = rows[rows["seeds"] > 0]
     chart_style.show(
-        risk_against_utility(there, known[name]),
+        risk_and_cost(rows[rows["seeds"] > 0], known[name]),
         key="defences-chart",
-        alt=f"{known[name].label} against perplexity: one point with intervals per defence, numbered as below",
-    )
-    st.dataframe(
-        sentences.shown(rows, known[name]), hide_index=True, alt="Each defence with its risk, its control and its cost"
+        alt=f"{known[name].label} and perplexity under each defence, with 95\u00a0% intervals and controls",
     )
     train_missing(defences, table)
-    for defence, (_, row) in zip(defences, rows.iterrows(), strict=True):
-        st.markdown(f"**{row['number']}. {defence.name}.** {defence.sentence} {sentences.found(row, name)}")
+    with st.expander("Each defence, and what it measured"):
+        for defence, (_, row) in zip(defences, rows.iterrows(), strict=True):
+            st.markdown(f"**{defence.name}.** {defence.sentence} {sentences.found(row, name)}")
+    with st.expander("This risk as a table"):
+        st.dataframe(
+            sentences.shown(rows, known[name]),
+            hide_index=True,
+            alt="Each defence with its risk, its control and its cost",
+        )
     data_table(table, name="defences", label="Every figure of every defence")
     with st.expander("How is this computed?"):
         st.markdown(sentences.HOW)
@@ -125,12 +127,14 @@ if found:
     defences = choose(found, knobs)
     run_ids = tuple(sorted(run.id for run in owner.workspace().runs()))
     with picture:
+        place = layout.fresh("answer", defences[0].spec.run_id)
+    with place:
         with st.spinner("Filtering the generated texts …"):
             specs = tuple(defence.spec.run_id for defence in defences)
             table = table_of(str(owner.workspace().root), run_ids, defences, specs)
         guessed = guess.first(sentences.QUESTION, sentences.ANSWERS, key="defences")
     if guessed is not None:
-        with picture:
+        with place:
             guess.show_answer(guessed, sentences.answer(table))
             draw(defences, table, knobs)
         caption_public_noise({one.name: run for one in defences for run in one.runs(owner.workspace().runs())})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pages.parts.common import shell
+from pages.parts.common import layout, shell
 from pages.parts.ledger import views
 from pages.parts.pickers.cohort_picker import hospital_name
 from pages.parts.session import owner
@@ -25,7 +25,8 @@ if runs:
         bind="query-params",
         format_func=lambda digest: f"{hospital_name(cohorts[digest])} ({digest})",
     )
-    views.show(cohorts[chosen], [run for run in runs if run.spec.corpus.digest() == chosen])
+    with layout.fresh("answer", chosen):
+        views.show(cohorts[chosen], [run for run in runs if run.spec.corpus.digest() == chosen])
 else:
     st.info("There is no trained model yet, so there is nothing to release.", icon=":material/receipt_long:")
     shell.link("train", "Train a model", icon=":material/model_training:")

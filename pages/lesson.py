@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pages.parts.common import chart_style, guess, shell
+from pages.parts.common import chart_style, guess, layout, shell
 from pages.parts.common.data_table import data_table
 from pages.parts.lesson import classroom_view, full_screen, picture, progress, quiz, screens, teaching_pack, vote
 from pages.parts.lesson.figures import Figures, figures
@@ -158,7 +158,7 @@ def page(number: int, every: tuple[Step, ...]) -> None:
     bar(number, every)
     step = every[number - 1] if 1 <= number <= len(every) else None
     left, right = (st.container(), None) if classroom.room() is None else st.columns([3, 2], gap="large")
-    with left:
+    with left, layout.fresh("step", number):
         if step is None:
             questions(after=number == AFTER)
         else:

@@ -65,7 +65,7 @@ if runs:
         length = st.segmented_control(
             "Notes", list(LENGTHS), default="all", required=True, key="length", bind="query-params"
         )
-    with picture:
+    with picture, layout.fresh("answer", (view, *(run.id for run in picked.values()))):
         if chosen:
             VIEWS[view](Choice(picked, chosen, level, length, knobs))
         else:

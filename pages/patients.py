@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pages.parts.common import shell
+from pages.parts.common import layout, shell
 from pages.parts.patients import controls
 from pages.parts.patients.card import card
 from pages.parts.patients.views import buckets_view, patients_view
@@ -19,9 +19,15 @@ shell.page(
 
 runs = run_picker.with_tables(run_picker.audited_first(owner.workspace().runs()))
 if runs:
-    choice, beside = controls.choose(runs)
-    bucket = buckets_view(choice, beside, runs)
-    patients_view(choice, bucket)
+    picture, knobs = layout.picture_and_knobs()
+    with knobs:
+        choice, beside = controls.choose(runs)
+        bucket = controls.choose_bucket(choice)
+    picked = (choice.run.id, choice.attack, choice.level, choice.filters, beside)
+    with picture, layout.fresh("answer", picked):
+        buckets_view(choice, beside, runs, bucket)
+    with layout.fresh("patients", (*picked, bucket)):
+        patients_view(choice, bucket)
     card(choice, runs)
     run_picker.say_left_out()
 else:

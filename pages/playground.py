@@ -5,7 +5,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from core.attacks.prompts import PROMPTS
 from core.runs.run import Run
-from pages.parts.common import phi_text, shell
+from pages.parts.common import layout, phi_text, shell
 from pages.parts.pickers import comparison, run_picker
 from pages.parts.playground import leak_counts, look_inside, prompt_session, side_by_side, why
 
@@ -72,7 +72,7 @@ def columns(pair: list[Run]) -> list[DeltaGenerator]:
     slots = []
     latest = prompt_session.tries()[-1] if prompt_session.tries() else None
     for side, (column, run) in enumerate(zip(st.columns(2, gap="large"), pair, strict=True)):
-        with column:
+        with column, layout.fresh(f"answer-{side}", run.id):
             slots.append(st.empty())
             if side and run == pair[0]:
                 slots[-1].caption("This is the same model as on the left. Pick another one to compare.")

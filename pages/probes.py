@@ -6,7 +6,7 @@ import streamlit as st
 
 from core.evaluation.probes.cards import CAUTION, cards
 from core.runs.run import Run
-from pages.parts.common import shell
+from pages.parts.common import layout, shell
 from pages.parts.jobs import battery
 from pages.parts.pickers import run_picker
 from pages.parts.probes import cards as probe_cards
@@ -44,11 +44,12 @@ def show(run: Run) -> None:
 runs = choices()
 if runs:
     picked = run_picker.pick("Model", runs, runs[0], key="run")
-    show(picked)
-    variants.section(picked, runs)
-    battery.offer({run_picker.label(picked): picked})
-    if picked.has_model:
-        try_it.box(picked)
+    with layout.fresh("answer", picked.id):
+        show(picked)
+        variants.section(picked, runs)
+        battery.offer({run_picker.label(picked): picked})
+        if picked.has_model:
+            try_it.box(picked)
 else:
     st.info("There is no trained model yet. Train one to probe it.", icon=":material/fingerprint:")
     shell.link("train", "Train a model", icon=":material/model_training:")

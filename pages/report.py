@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pages.parts.common import shell
+from pages.parts.common import layout, shell
 from pages.parts.pickers import run_picker
 from pages.parts.report import views
 from pages.parts.session import owner
@@ -17,11 +17,14 @@ shell.page(
 
 runs = run_picker.audited_first(owner.workspace().runs())
 if runs:
-    chosen = views.choose(runs)
-    if chosen:
-        views.show(chosen)
-    else:
-        st.info("Choose at least one model.", icon=":material/description:")
+    picture, knobs = layout.picture_and_knobs()
+    with knobs:
+        chosen = views.choose(runs)
+    with picture, layout.fresh("answer", tuple(run.id for run in chosen)):
+        if chosen:
+            views.show(chosen, knobs)
+        else:
+            st.info("Choose at least one model.", icon=":material/description:")
 else:
     st.info("There is no trained model yet. Train one to get its report.", icon=":material/description:")
     shell.link("train", "Train a model", icon=":material/model_training:")

@@ -76,6 +76,8 @@ picture, side = layout.picture_and_knobs()
 with side:
     run = run_picker.pick("Training", runs, runs[0], key="run")
 with picture:
+    place = layout.fresh("answer", run.id)
+with place:
     step = gradients.of(run)
 if step is None:
     st.stop()
@@ -84,7 +86,7 @@ with side:
 unit = run.spec.privacy.unit
 total = step.clipped(norm, chosen)
 moved = min(norm, float(step.norms[one]))
-with picture:
+with place:
     st.markdown(sentences.summed(step, total, norm, sigma, int(chosen.sum()), unit))
     chart_style.show(
         charts.lengths(step, norm, chosen, one if inside else -1, unit),

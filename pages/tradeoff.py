@@ -10,7 +10,7 @@ import streamlit as st
 
 from core.evaluation.sweep.sweeps import Sweep, sweeps_of
 from core.evaluation.sweep.waking import waking
-from pages.parts.common import chart_style, phi_text, shell
+from pages.parts.common import chart_style, layout, phi_text, shell
 from pages.parts.common.data_table import data_table
 from pages.parts.common.query_params import KEEP
 from pages.parts.session import owner, resources
@@ -152,7 +152,8 @@ found = sweeps_of(runs)
 if found:
     chosen_sweep, place = sweep_choice.choose(found)
     view = place.segmented_control("Look at", list(VIEWS), default="Measured", required=True, key="view", **KEEP)
-    VIEWS[view](chosen_sweep)
+    with layout.fresh("answer", (view, chosen_sweep)):
+        VIEWS[view](chosen_sweep)
 else:
     st.info(
         "There is no trained run to show yet. Train one without privacy and one at some ε; both appear here.",

@@ -99,7 +99,7 @@ def odds_sentence(epsilon: float, delta: float = 0.0, unit: Literal["note", "pat
     if right != ALL_RIGHT:
         return guesses_sentence(right, unit)
     return (
-        f"The promise is empty in practice: of a million attackers who guess {IN_OR_OUT[unit]}, on average all but one "
+        f"The promise is empty in practice: of 100 attackers who guess {IN_OR_OUT[unit]}, on average more than 99.9999 "
         "may be right if in and out are equally likely beforehand."
     )
 
@@ -210,7 +210,10 @@ def audit_sentence(bound: float, promised: float, ceiling: float) -> str:
     A bound says little without its ceiling: twelve canaries show at most 1.26, however much the model leaks.
     """
     most = f"these trials could show at most {epsilon_text(ceiling)}"
-    limit = "no limit was promised" if math.isinf(promised) else f"the promised ε is {promised_text(promised)}"
+    if math.isinf(promised):
+        proved = f"that it is at least {proved_text(bound)}" if bound > 0 else "no lower bound above 0"
+        return f"Without privacy, nothing limits ε. The attacks prove {proved} ({most})."
+    limit = f"the promised ε is {promised_text(promised)}"
     if bound <= 0:
         return f"The attacks prove no lower bound on ε above 0 ({most}); {limit}."
     if bound > promised:
@@ -218,8 +221,6 @@ def audit_sentence(bound: float, promised: float, ceiling: float) -> str:
             f"Alarm: an attack proves ε ≥ {proved_text(bound)}, above the promised {promised_text(promised)} ({most}). "
             "There is a bug, or the guarantee is broken."
         )
-    if math.isinf(promised):
-        return f"An attack proves that ε is at least {proved_text(bound)} ({most}); {limit}."
     return (
         f"The attacks prove ε ≥ {proved_text(bound)} ({most}), which is within the promised {promised_text(promised)}."
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -69,12 +69,11 @@ class StoredAudit:
 
     def outcomes(self) -> dict[str, Outcome]:
         """How every attack ended, by name, in the order in which they finished. Raises AuditBroken."""
-        found: dict[str, Outcome] = {}
-        for folder in (self.folder, *self.shared):
-            for name, outcome in self._outcomes_in(folder).items():
-                if name not in found or (found[name].state == "failed" and outcome.state == "done"):
-                    found[name] = outcome
-        return dict(sorted(found.items(), key=lambda item: item[1].finished))
+        return _joined(self._by_folder())
+
+    def _by_folder(self) -> dict[Path, dict[str, Outcome]]:
+        """The outcomes in each folder, this run's own first. Each call looks at every file of the audit."""
+        return {folder: self._outcomes_in(folder) for folder in (self.folder, *self.shared)}
 
     def problems(self) -> list[tuple[Path, str]]:
         """(file, what is wrong with it) for every file that cannot be read."""
@@ -127,8 +126,11 @@ class StoredAudit:
 
         An empty frame has no columns. Raises AuditBroken.
         """
+        there = self._by_folder()
         frames = [
-            self.table_of(outcome.attack, name) for outcome in self.outcomes().values() if outcome.state == "done"
+            self._rows(there.items(), outcome.attack, name)
+            for outcome in _joined(there).values()
+            if outcome.state == "done"
         ]
         frames = [frame for frame in frames if frame is not None]
         return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
@@ -144,8 +146,12 @@ class StoredAudit:
 
     def table_of(self, attack: str, name: str) -> pd.DataFrame | None:
         """The rows of one attack in a table; None if it wrote none. Raises AuditBroken."""
-        for folder in (self.folder, *self.shared):
-            outcome = self._outcomes_in(folder).get(attack)
+        there = ((folder, self._outcomes_in(folder)) for folder in (self.folder, *self.shared))
+        return self._rows(there, attack, name)
+
+    def _rows(self, there: Iterable[tuple[Path, Mapping[str, Outcome]]], attack: str, name: str) -> pd.DataFrame | None:
+        for folder, outcomes in there:
+            outcome = outcomes.get(attack)
             if outcome is None or outcome.state != "done":
                 continue
             if name not in outcome.tables:
@@ -166,6 +172,16 @@ class StoredAudit:
         rows = [row for row in self._outcomes_in(self.folder).values() if row.attack != outcome.attack]
         make_folder(self.folder)
         replace_text(self.folder / ATTACKS_FILE, json.dumps([asdict(row) for row in (*rows, outcome)], indent=1))
+
+
+def _joined(by_folder: Mapping[Path, Mapping[str, Outcome]]) -> dict[str, Outcome]:
+    """The outcome that counts for every attack, in the order in which they finished."""
+    found: dict[str, Outcome] = {}
+    for outcomes in by_folder.values():
+        for name, outcome in outcomes.items():
+            if name not in found or (found[name].state == "failed" and outcome.state == "done"):
+                found[name] = outcome
+    return dict(sorted(found.items(), key=lambda item: item[1].finished))
 
 
 def _table_problems(folder: Path, outcome: Outcome) -> Iterator[tuple[Path, str]]:

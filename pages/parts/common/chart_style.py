@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal
 
+import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
@@ -76,10 +77,24 @@ def level(figure: go.Figure, label: str, *, x: float | None = None, y: float | N
     figure.add_scatter(x=[None], y=[None], mode="lines", name=label, line=line)
 
 
+def roomy(values: pd.DataFrame, *, zero: bool) -> list[float] | None:
+    """A range of all values (and 0, if `zero`) with room for whole markers at both ends; None without values."""
+    known = values.stack().dropna()
+    if known.empty:
+        return None
+    low, high = float(known.min()), float(known.max())
+    low, high = (min(low, 0.0), max(high, 0.0)) if zero else (low, high)
+    room = 0.05 * (high - low) or 0.05
+    return [low - room, high + room]
+
+
 def wrapped(text: str, width: int = 24) -> str:
-    """The text in lines of at most about `width` characters, so that an axis label leaves room for the chart."""
+    """The text in lines of at most about `width` characters, so that an axis label leaves room for the chart.
+
+    Lines end at spaces, but not at non-breaking ones.
+    """
     lines = [""]
-    for word in text.split():
+    for word in text.split(" "):
         if lines[-1] and len(lines[-1]) + len(word) > width:
             lines.append("")
         lines[-1] = f"{lines[-1]} {word}".strip()

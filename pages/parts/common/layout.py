@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
@@ -13,3 +15,27 @@ def picture_and_knobs() -> tuple[DeltaGenerator, DeltaGenerator]:
     """
     picture, knobs = st.columns([5, 2], gap="large")
     return picture, knobs.container(key="knobs")
+
+
+def fresh(name: str, choice: Hashable) -> DeltaGenerator:
+    """A container that is emptied in the browser as soon as `choice` changes.
+
+    While a script runs, the browser keeps whatever the last run drew at a place until the new run draws something there
+    (Streamlit's `AppRoot.addBlock` hands a block's children on to its successor). The sentences of one model would then
+    stay under the heading of the next. There are two places: a new choice is drawn in the place that the last one left
+    free, and an empty element takes the other place.
+
+    Args:
+        name: What is chosen, unique on the page.
+        choice: What the content depends on.
+    """
+    key = f"fresh-{name}"
+    last, second = st.session_state.get(key, (choice, False))
+    second = second != (last != choice)
+    st.session_state[key] = (choice, second)
+    if second:
+        st.empty()
+        return st.container()
+    place = st.container()
+    st.empty()
+    return place

@@ -44,7 +44,6 @@ def shown(rows: pd.DataFrame, risk: Risk) -> pd.DataFrame:
     number = wording.percent if risk.share else "{:.2f}".format
     return pd.DataFrame(
         {
-            "No.": rows["number"],
             "Defence": rows["name"],
             "Seeds": [str(seeds) if seeds else MISSING for seeds in rows["seeds"]],
             f"Risk: {risk.label}": [_with_interval(row.value, row.low, row.high, number) for row in rows.itertuples()],
@@ -120,7 +119,7 @@ def answer(rows: pd.DataFrame) -> str:
     return sentence
 
 
-_EVADED = "But the model behind it is unchanged, and other prompts evade the filter (below)."
+_EVADED = "But the model behind it is unchanged, and reworded prompts can evade a filter."
 
 
 def _cost(row: pd.Series) -> str:

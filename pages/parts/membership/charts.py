@@ -87,9 +87,9 @@ def roc(
         )
     kind = "log" if log else "linear"
     ends = [np.log10(SMALLEST_RATE), 0.01] if log else [0.0, 1.005]  # a little more, to keep the tick at 100 %
-    figure.update_xaxes(title="others wrongly accused (false-positive rate)", type=kind, range=ends, tickformat="~%")
-    figure.update_yaxes(title="members caught (true-positive rate)", type=kind, range=ends, tickformat="~%")
-    figure.update_layout(height=560, legend={"orientation": "h", "y": -0.18, "yanchor": "top"}, **LAYOUT)
+    figure.update_xaxes(title="others wrongly accused<br>(false-positive rate)", type=kind, range=ends, tickformat="~%")
+    figure.update_yaxes(title="members caught<br>(true-positive rate)", type=kind, range=ends, tickformat="~%")
+    figure.update_layout(height=500, legend={"orientation": "h", "y": -0.26, "yanchor": "top"}, **LAYOUT)
     return figure
 
 

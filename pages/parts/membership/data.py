@@ -10,7 +10,7 @@ from core.attacks.battery import REGISTRY
 from core.attacks.membership.scores import LOSS
 from core.evaluation.membership.curve import curve
 from core.evaluation.membership.summary import membership
-from core.evaluation.membership.units import units
+from core.evaluation.membership.units import Units, units
 from core.runs.run import Run
 from pages.parts.session import owner, resources
 
@@ -51,6 +51,21 @@ def _scores(run_id: str, stamp: tuple, folder: str, _run: Run) -> pd.DataFrame:
         found = quick[quick["attack"] == LOSS].reset_index(drop=True)
     found.attrs["key"] = (run_id, stamp, folder)
     return found
+
+
+def units_of(run: Run, attack: str, level: str, length: str) -> Units | None:
+    """The scored units of one attack on one run; None if it was not run or has no such notes. Do not modify them."""
+    found = scores(run)
+    return _units(found.attrs["key"], attack, level, length, found)
+
+
+@resources.cached_object(max_entries=64, show_spinner=False)
+def _units(key: tuple, attack: str, level: str, length: str, _scores: pd.DataFrame) -> Units | None:
+    rows = _scores[_scores["attack"] == attack]
+    try:
+        return units(rows, level, length) if len(rows) else None
+    except ValueError:
+        return None
 
 
 def figures(run: Run, attacks: Sequence[str]) -> pd.DataFrame:

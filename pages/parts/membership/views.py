@@ -14,7 +14,7 @@ from streamlit.delta_generator import DeltaGenerator
 from core.attacks.membership.decision import OWN_THRESHOLDS
 from core.evaluation.membership.curve import Caught, Ceiling, caught, ceiling_for, steps
 from core.evaluation.membership.summary import ROC_RATES, population_threshold
-from core.evaluation.membership.units import Units, units
+from core.evaluation.membership.units import Units
 from core.evaluation.stats.bootstrap import Interval
 from core.evaluation.stats.intervals import best_of
 from core.evaluation.wording import interval_text, percent
@@ -42,12 +42,7 @@ class Choice:
 
     def units(self, run: Run, attack: str) -> Units | None:
         """The scored units of one attack on one run; None if it was not run or has no such notes."""
-        found = data.scores(run)
-        rows = found[found["attack"] == attack]
-        try:
-            return units(rows, self.level, self.length) if len(rows) else None
-        except ValueError:
-            return None
+        return data.units_of(run, attack, self.level, self.length)
 
 
 def how(view: str) -> None:
@@ -82,7 +77,7 @@ def roc_view(choice: Choice) -> None:
         answer,
         f"If 10 of 100 others may be accused by mistake, the attack “{attack}” catches {100 * row['tpr']:.0f} of 100 "
         f"members ({interval_text(row['low'], row['high'], lambda x: f'{100 * x:.0f}')}) of “{name}”; random guessing "
-        f"would catch {100 * row['fpr']:.0f}." + _fewer_accused(choice, name, attack),
+        f"would catch {100 * row['fpr']:.0f}.",
     )
     log = (
         choice.knobs.segmented_control("Axes", ["linear", "log"], default="linear", required=True, key="axes") == "log"
@@ -93,6 +88,9 @@ def roc_view(choice: Choice) -> None:
     judged = {key: choice.units(choice.runs[key[1]], key[2]) for key in curves}
     corners = {key: steps(found) for key, found in judged.items() if found is not None}
     chart_style.show(membership_charts.roc(curves, corners, drawn, log=log), key="roc-chart", alt=alt)
+    rates = at_rates(choice)
+    if fewer := _fewer_accused(rates, name, attack):
+        st.markdown(fewer)
     for (_, name), ceiling in ceilings.items():
         if ceiling.per_note:
             st.caption(
@@ -111,16 +109,13 @@ def roc_view(choice: Choice) -> None:
         pd.concat([table.assign(run=name, attack=attack) for (_, name, attack), table in curves.items()]),
         name="membership-roc",
     )
-    data_table(
-        at_rates(choice), name="membership-at-rates", label="Caught at 10\u00a0%, 1\u00a0% and 0.1\u00a0% accused"
-    )
+    data_table(rates, name="membership-at-rates", label="Caught at 10\u00a0%, 1\u00a0% and 0.1\u00a0% accused")
     how("roc")
 
 
-def _fewer_accused(choice: Choice, name: str, attack: str) -> str:
-    """` With fewer accused, it catches: at 1 in 100: 12 % (7 % to 17 %); …`, for the rates that have a figure."""
-    rows = at_rates(choice)
-    rows = rows[(rows["run"] == name) & (rows["attack"] == attack)].set_index("may accuse")
+def _fewer_accused(rates: pd.DataFrame, name: str, attack: str) -> str:
+    """`Share of “no privacy” that “loss” catches if fewer may be accused: 1 in 100: 12 % (7 % to 17 %).`; or empty."""
+    rows = rates[(rates["run"] == name) & (rates["attack"] == attack)].set_index("may accuse")
     parts = []
     for rate in ROC_RATES[1:]:
         if rate not in rows.index:
@@ -131,7 +126,7 @@ def _fewer_accused(choice: Choice, name: str, attack: str) -> str:
         else:
             caught = f"{percent(row['catches'])} ({interval_text(row['low'], row['high'])})"
             parts.append(f"1 in {1 / rate:,.0f}: {caught}")
-    return f" Share caught if fewer may be accused: {'; '.join(parts)}." if parts else ""
+    return f"Share of “{name}” that “{attack}” catches if fewer may be accused: {'; '.join(parts)}." if parts else ""
 
 
 def at_rates(choice: Choice) -> pd.DataFrame:

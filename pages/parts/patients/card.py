@@ -12,7 +12,7 @@ import streamlit as st
 from core.evaluation.wording import percent
 from core.phi.spans import Kind, Span
 from core.runs.run import Run
-from pages.parts.common import shell
+from pages.parts.common import layout, shell
 from pages.parts.common.data_table import csv_button
 from pages.parts.common.phi_text import fields_html, leaks_html, literal
 from pages.parts.forget import data as forget_data
@@ -41,6 +41,11 @@ def card(choice: Choice, runs: Sequence[Run]) -> None:
     ).strip()
     if not asked:
         return
+    with layout.fresh("card", (choice.run.id, choice.attack, asked)):
+        _card(choice, runs, asked)
+
+
+def _card(choice: Choice, runs: Sequence[Run], asked: str) -> None:
     found = data.patient(choice.run, choice.attack, asked)
     if found is None:
         if _not_judged(choice, asked):

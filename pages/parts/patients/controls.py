@@ -1,4 +1,4 @@
-"""The sidebar of the Patients page: run, attack, unit, comparison and filters; all of it is in the link."""
+"""The knobs of the Patients page: run, attack, unit, comparison, filters, bucket; all of them are in the link."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from pages.parts.pickers import run_picker
 
 BESIDE = ("this run only", "other ε", "other models", "other attacks")
 ANY = "any"
+ALL = "all"
 ATTACK = (
     "“ratio base” compares the model with the public model, so that notes that are easy for any model do not look like "
     "training notes; “loss” does not correct for this. An attack that scores few patients, or gets nearly all of them "
@@ -25,18 +26,38 @@ ATTACK = (
 
 
 def choose(runs: Sequence[Run]) -> tuple[Choice, str]:
-    """Draw the sidebar. Returns the choice, and what the run is compared with (one of BESIDE)."""
+    """Draw the knobs. Returns the choice, and what the run is compared with (one of BESIDE)."""
     keep = KEEP
-    with st.sidebar:
-        run = run_picker.pick("Model", runs, run_picker.default_pair(runs)[0], key="run")
-        attacks = list(data.attacks(run))
-        attack = st.selectbox("Attack", attacks, key="attack", help=ATTACK, **keep)
-        levels: list[Level] = ["patient", "admission"]
-        level = st.segmented_control("Evaluate per", levels, default="patient", required=True, key="judge", **keep)
-        beside = st.segmented_control("Compare", list(BESIDE), default=BESIDE[0], required=True, key="beside", **keep)
-        st.header("Only patients with")
+    run = run_picker.pick("Model", runs, run_picker.default_pair(runs)[0], key="run")
+    attacks = list(data.attacks(run))
+    attack = st.selectbox("Attack", attacks, _able(run, attacks), key="attack", help=ATTACK, **keep)
+    levels: list[Level] = ["patient", "admission"]
+    level = st.segmented_control("Evaluate per", levels, default="patient", required=True, key="judge", **keep)
+    beside = st.segmented_control("Compare", list(BESIDE), default=BESIDE[0], required=True, key="beside", **keep)
+    with st.popover("Only patients with …", icon=":material/filter_alt:", width="stretch"):
         filters = _filters()
     return Choice(run, attack, level, filters), beside
+
+
+def _able(run: Run, attacks: Sequence[str]) -> int:
+    """The place of the first attack that can answer the page's question; 0 if none can.
+
+    Whether an attack can answer depends on how many patients it scored and on its AUC over all of them
+    (`core.evaluation.rarity.trend`), not on what it would answer.
+    """
+    if not attacks or not data.has_codes(run):
+        return 0
+    found = data.trends(Choice(run, attacks[0], "patient", Filters()))
+    return next((at for at, name in enumerate(attacks) if name in found and not found[name].obstacle), 0)
+
+
+def choose_bucket(choice: Choice) -> int | None:
+    """The bucket whose patients are listed, from 0; None for all of them."""
+    options = [ALL, *(str(bucket + 1) for bucket in data.bucket_table(choice)["bucket"])]
+    picked = st.selectbox(
+        "Bucket (1 = rarest profiles)", options, key="bucket", bind="query-params", help="Click a bar, or choose here."
+    )
+    return None if picked in (ALL, None) else int(picked) - 1
 
 
 def _filters() -> Filters:

@@ -30,7 +30,6 @@ from pages.parts.patients.data import PAGE_SIZE, Choice
 from pages.parts.patients.methods import HOW
 from pages.parts.pickers import run_picker
 
-ALL = "all"
 NO_CODES = (
     "These notes have no ICD codes, so the rarity of diseases is unknown and all patients are in one bucket. To "
     "compare rare and common diseases, upload the notes again with a table of identifiers that has a column "
@@ -38,13 +37,10 @@ NO_CODES = (
 )
 
 
-def buckets_view(choice: Choice, beside: str, runs: Sequence[Run]) -> int | None:
-    """The answer, the chart and its table; returns the chosen bucket (None: all of them)."""
+def buckets_view(choice: Choice, beside: str, runs: Sequence[Run], bucket: int | None) -> None:
+    """The answer, the chart and its table, with the chosen bucket marked (None: all of them)."""
     table = data.bucket_table(choice)
     drawn = bool(table["kept"].any())
-    options = [ALL, *(str(bucket + 1) for bucket in table["bucket"])]
-    selected = st.session_state.get("bucket") or st.query_params.get("bucket", ALL)
-    bucket = int(selected) - 1 if selected in options[1:] else None
     if not data.has_codes(choice.run):
         st.info(NO_CODES, icon=":material/label_off:")
     elif drawn:
@@ -61,15 +57,6 @@ def buckets_view(choice: Choice, beside: str, runs: Sequence[Run]) -> int | None
             found = data.trends(choice)[choice.attack]
             st.markdown("\n\n".join(filter(None, (adjusted_sentence(found), slopes_sentence(found)))))
         st.markdown(HOW)
-    picked = st.selectbox(
-        "Bucket (1 = rarest profiles)",
-        options,
-        key="bucket",
-        bind="query-params",
-        help="Click a bar, or choose here.",
-        width=300,
-    )
-    return None if picked in (ALL, None) else int(picked) - 1
 
 
 def _answer(choice: Choice) -> None:
@@ -245,10 +232,7 @@ def shown(found: pd.DataFrame, run: Run) -> pd.DataFrame:
             "rarer than": 1 - found["percentile_rarity"],
             "notes": found["notes"],
             "score percentile": found["percentile"],
-            "caught by": [
-                f"{c} of {n} attacks" if n != 1 else f"{c} of 1 attack"
-                for c, n in zip(found["catching"], found["attacks"], strict=True)
-            ],
+            "caught by": [f"{c} of {n}" for c, n in zip(found["catching"], found["attacks"], strict=True)],
             "extracted": [fields(one) for one in found["fields"]],
             "texts": found["texts"],
             "profile": [
@@ -259,14 +243,18 @@ def shown(found: pd.DataFrame, run: Run) -> pd.DataFrame:
 
 
 def _columns() -> dict:
-    number = st.column_config.NumberColumn
+    """Widths that fit a screen of 1280 pixels together; a click on a cell shows all of a long profile."""
+    number, text = st.column_config.NumberColumn, st.column_config.TextColumn
     return {
-        "rarer than": number("rarer than", format="percent", help="Share of patients whose profile is more common."),
-        "score percentile": number(format="percent", help="Share of held-out patients with a lower score."),
-        "caught by": st.column_config.TextColumn(help="Attacks that call this patient a member at their thresholds."),
-        "extracted": st.column_config.TextColumn(help="Fields that the model wrote after prompts."),
-        "texts": number(help="Generated texts with a value of this patient."),
-        "profile": st.column_config.TextColumn(width="large"),
+        "patient": text(width=80),
+        "group": text(width=85),
+        "rarer than": number(width=105, format="percent", help="Share of patients whose profile is more common."),
+        "notes": number(width=70),
+        "score percentile": number(width=140, format="percent", help="Share of held-out patients with a lower score."),
+        "caught by": text(width=95, help="Attacks that call this patient a member at their thresholds."),
+        "extracted": text(width=150, help="Fields that the model wrote after prompts."),
+        "texts": number(width=65, help="Generated texts with a value of this patient."),
+        "profile": text(width=240),
     }
 
 

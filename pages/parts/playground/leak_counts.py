@@ -44,8 +44,12 @@ def counts(answers: Sequence[Answer], run: Run) -> None:
     rows = [row for row in (_session(answers, run), _audit(run)) if row]
     if rows:
         members = int((resources.patients(run.spec.corpus, owner.workspace())["split"] == "member").sum())
-        titles = ("samples with a leak", "share (95\u00a0% interval)", f"controls, scaled to {members:,} patients")
-        head = "".join(f"<th>{title}</th>" for title in titles)
+        titles = {
+            "leaks": "samples in which the model wrote an identifier of a patient it was trained on",
+            "share": "share of the samples, with its 95\u00a0% interval",
+            "controls": f"the same share for patients it never saw, scaled to {members:,} patients",
+        }
+        head = "".join(f'<th><abbr title="{title}">{short}</abbr></th>' for short, title in titles.items())
         body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
         st.html(f'<table class="tally"><tr><td></td>{head}</tr>{body}</table>')
 

@@ -57,13 +57,32 @@ def open_asked(samples: Sequence[tuple[str, Answer]], pair: Sequence[Run]) -> No
         samples: every sample of the session with its prompt, newest first.
         pair: the models on the page; those of the same kind as the writer are compared with it.
     """
-    clicked = mark_clicks.clicked(key="marks")
+    clicked = mark_clicks.clicked(key="marks", told=told(samples, pair))
     asked = st.session_state.pop(ASKED, None) or clicked
     written = None if asked is None else find(samples, *asked)
     if written is None:
         return
     title = f"Why did it write “{phi_text.visible(written.value)}”?"
     st.dialog(literal(title), width="large", icon=":material/troubleshoot:")(_explain)(written, pair)
+
+
+def told(samples: Sequence[tuple[str, Answer]], pair: Sequence[Run]) -> str:
+    """How many samples of the newest prompt leak in each model on the page, in words; empty before the first."""
+    if not samples:
+        return ""
+    newest = samples[0][0]
+    lines = []
+    for side, run in zip(("Left", "Right"), pair, strict=False):
+        own = []
+        for prompt, answer in samples:
+            if prompt != newest:
+                break
+            if answer.run_id == run.id:
+                own.append(answer)
+        leaks = sum(answer.samples_with_leak for answer in own)
+        if own:
+            lines.append(f"{side} model: {leaks} of {sum(len(answer.texts) for answer in own)} samples leak.")
+    return " ".join(lines)
 
 
 def find(samples: Sequence[tuple[str, Answer]], key: str, start: int) -> Written | None:

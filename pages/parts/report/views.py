@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from core.evaluation.wording import at_most_text, epsilon_text
 from core.runs.run import Run
-from pages.parts.common import shell
+from pages.parts.common import chart_style, shell
 from pages.parts.common.data_table import csv_button
 from pages.parts.common.phi_text import literal
 from pages.parts.pickers import run_picker
+from pages.parts.report import picture
 from pages.parts.session import classroom, owner, resources
 
 if TYPE_CHECKING:
@@ -69,6 +71,15 @@ def choose(runs: Sequence[Run]) -> list[Run]:
     return [by_id[run_id] for run_id in ids]
 
 
+@resources.cached_object(max_entries=20, show_spinner=False)
+def _outline(root: str, run_ids: tuple[str, ...]) -> Report:
+    """The answer's part of the report of runs in the data folder `root`. Runs never change, so it can be cached."""
+    from core.evaluation.report.facts import outline
+
+    workspace = owner.workspace()
+    return outline([workspace.run(run_id) for run_id in run_ids])
+
+
 @resources.cached_object(max_entries=10, show_spinner="Reading runs, audits and the ledger, and computing odds …")
 def _report(
     root: str, run_ids: tuple[str, ...], entries: int, audited: tuple, limits: str, _found: Recommendation | None
@@ -85,9 +96,13 @@ def _report(
     return made, render(made)
 
 
-def show(runs: Sequence[Run]) -> None:
-    """The verdict, the downloads and all tables; a sentence if no report can be made."""
+def show(runs: Sequence[Run], knobs: DeltaGenerator) -> None:
+    """The verdict with its picture, the downloads among the knobs, and the rest in folds.
+
+    If no report can be made, a sentence says why.
+    """
     workspace = owner.workspace()
+    _answer(_outline(str(workspace.root), tuple(run.id for run in runs)))
     folder = workspace.root / "ledger" / runs[0].spec.corpus.digest()
     audited = tuple(
         (run.id, outcome.attack, outcome.finished)
@@ -102,9 +117,12 @@ def show(runs: Sequence[Run]) -> None:
     except ValueError as error:  # several cohorts, or a damaged ledger: a sentence
         st.error(str(error), icon=":material/error:")
         return
-    _downloads(made, page)
-    _verdict(made)
-    _odds(made)
+    with knobs:
+        _downloads(made, page)
+    _next_steps(made)
+    _findings(made)
+    with st.expander("How well could someone guess who was in the data?"):
+        _odds(made)
     for name, title in TITLES.items():
         frame = made.tables[name]
         if len(frame):
@@ -131,39 +149,52 @@ def _recommendation(run_ids: tuple[str, ...]) -> Recommendation | None:
     return found if found is not None and set(found.runs["run_id"]) & set(run_ids) else None
 
 
+def _answer(made: Report) -> None:
+    """The sentences and the picture, before the rest of the report is computed."""
+    for line in picture.answers(made):
+        st.markdown(line)
+    found = picture.leaks(made)
+    if len(found):
+        chart_style.show(picture.dots(found), key="report-leaks", alt=picture.ALT)
+
+
 def _downloads(made: Report, page: str) -> None:
-    with st.container(horizontal=True):
-        for label, name, mime, data, icon in (
-            ("Report (HTML, prints to PDF)", "report.html", "text/html", page, "description"),
-            ("JSON", "report.json", "application/json", made.to_json, "data_object"),
-            ("All tables (CSV)", "report.zip", "application/zip", lambda: made.to_zip(page), "folder_zip"),
-        ):
-            st.download_button(
-                label,
-                data,
-                name,
-                mime,
-                icon=f":material/{icon}:",
-                on_click="ignore",
-                key=f"download-{name}",
-                type="primary" if name == "report.html" else "secondary",
-            )
+    for label, name, mime, data, icon in (
+        ("Report (HTML, prints to PDF)", "report.html", "text/html", page, "description"),
+        ("JSON", "report.json", "application/json", made.to_json, "data_object"),
+        ("All tables (CSV)", "report.zip", "application/zip", lambda: made.to_zip(page), "folder_zip"),
+    ):
+        st.download_button(
+            label,
+            data,
+            name,
+            mime,
+            icon=f":material/{icon}:",
+            on_click="ignore",
+            key=f"download-{name}",
+            type="primary" if name == "report.html" else "secondary",
+            width="stretch",
+        )
 
 
-def _verdict(made: Report) -> None:
-    names = made.facts["names"]
-    for one, column in zip(made.facts["verdict"], st.columns(min(len(names), 3)) * 2, strict=False):
-        with column.container(border=True):
-            st.markdown(f"## {names[one['run']]}")
-            st.caption(one["run"])
-            for sentence in one["sentences"]:
-                st.markdown(sentence)
+def _next_steps(made: Report) -> None:
+    """What is recommended, and what was released so far."""
     for sentence in made.facts["recommendation"]["sentences"]:
         st.markdown(f":material/balance: {literal(sentence, 2_000)}")
     if not len(made.tables["recommendation"]):
         shell.link("tradeoff", "Set limits and get a recommendation", icon=":material/balance:")
     for sentence in made.facts["promised"]["sentences"]:
         st.markdown(f":material/receipt_long: {sentence}")
+
+
+def _findings(made: Report) -> None:
+    """Every finding about each model: its guarantee, what attackers could guess, and what the attacks found."""
+    names = made.facts["names"]
+    for one in made.facts["verdict"]:
+        with st.expander(f"{names[one['run']]}: guarantee and findings"):
+            st.caption(one["run"])
+            for sentence in one["sentences"]:
+                st.markdown(sentence)
 
 
 def _odds(made: Report) -> None:

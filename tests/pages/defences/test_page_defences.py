@@ -16,7 +16,7 @@ from core.jobs.engine import Engine
 from core.jobs.work import Job
 from core.runs.store import Workspace
 from pages.parts.defences import filter_view, sentences
-from pages.parts.defences.charts import _labelled, _placed, risk_against_utility
+from pages.parts.defences.charts import risk_and_cost
 from pages.parts.tradeoff.charts import risks
 from tests.pages.visit import revealed, said, visit
 
@@ -47,15 +47,14 @@ def test_it_asks_first_then_shows_table_chart_and_what_is_missing(data, monkeypa
     app = revealed(app)
     shown = app.dataframe[0].value
     assert shown["Defence"].tolist() == [one.name for one in compared]
-    assert shown["No."].tolist() == list(range(1, len(compared) + 1)), "the numbers of the chart's points"
     assert shown["Seeds"].tolist() == ["1", "not trained yet", "not trained yet", "1", "not trained yet", "1", "1"]
     row = table[(table["defence"] == "nothing") & (table["metric"] == "full_name_patients")].iloc[0]
     assert shown["Risk: full names"].iloc[0].startswith(f"{percent(row['value'])} (")
     assert shown["Perplexity"].iloc[0].startswith(perplexity_text(row["perplexity"]))
     assert shown["Risk: full names"].iloc[1] == ""
     assert len(app.get("plotly_chart")) == 1 and len(app.get("download_button")) >= 1
-    for number, one in enumerate(compared, start=1):
-        assert f"**{number}. {one.name}.** {one.sentence}" in said(app)
+    for one in compared:
+        assert f"**{one.name}.** {one.sentence}" in said(app)
     public = f"“DP per note, ε = 8”, “DP per note, ε = 8 + filter”: {REPRODUCIBLE}."
     assert public in [caption.value for caption in app.caption]
     next(button for button in app.button if button.label == "Train the missing runs (3)").click().run()
@@ -72,29 +71,35 @@ def test_every_risk_can_be_drawn(data, risk):
         assert "reads probabilities, not text" in said(app)
 
 
-def test_points_stand_where_the_table_says_and_share_a_label_where_they_coincide(data):
-    compared = lineup(settings(sweeps_of(data.runs()))[0])
-    table = measured(compared, data)
-    rows = table[table["metric"] == "auc_loss"]
-    rows = rows.assign(number=range(1, len(rows) + 1))
-    names = dict(zip(rows["number"], rows["name"], strict=True))
-    rows = rows[rows["seeds"] > 0]
-    drawn = [trace for trace in risk_against_utility(rows, risks({"auc_loss"})["auc_loss"]).data if trace.error_x.array]
-    by_key = rows.set_index("defence")
-    labels = [[names[int(number)] for number in trace.text[0].split(", ")] for trace in drawn]
-    assert labels == [["Nothing", "Filter alone"], ["DP per note, ε = 8", "DP per note, ε = 8 + filter"]]
-    assert all(trace.hovertemplate.startswith("<br>".join(same)) for trace, same in zip(drawn, labels, strict=True))
-    for trace, key in zip(drawn, ("nothing", "dp-note"), strict=True):
-        assert (trace.x[0], trace.y[0]) == (by_key.loc[key, "perplexity"], by_key.loc[key, "value"])
-        assert trace.y[0] + trace.error_y.array[0] == pytest.approx(by_key.loc[key, "high"])
-        assert trace.x[0] - trace.error_x.arrayminus[0] == pytest.approx(by_key.loc[key, "perplexity_low"])
-
-
-def test_labels_of_neighbours_stand_on_different_sides():
-    rows = pd.DataFrame(
-        {"number": [1, 2, 3], "name": list("abc"), "value": [0.38, 0.42, 0.0], "perplexity": [4.6, 4.5, 90.0]}
-    )
-    assert [side for _, side in _placed(_labelled(rows))] == ["bottom left", "top left", "top left"]
+def test_each_point_stands_in_the_row_of_its_name_where_the_table_says(data):
+    table = measured(lineup(settings(sweeps_of(data.runs()))[0]), data)
+    rows = table[(table["metric"] == "full_name_patients") & (table["seeds"] > 0)]
+    figure = risk_and_cost(rows, risks({"full_name_patients"})["full_name_patients"])
+    axis = figure.layout.yaxis
+    row_of = {
+        text.replace("<br>", " ").replace("\u00a0", " "): row
+        for row, text in zip(axis.tickvals, axis.ticktext, strict=True)
+    }
+    assert list(row_of) == [*rows["name"], "Public model"]
+    drawn = {
+        (panel, trace.customdata[at][0]): (trace, at)
+        for trace in figure.data
+        if trace.name in ("no defence", "with a defence")
+        for panel in [trace.xaxis or "x"]
+        for at in range(len(trace.x))
+    }
+    for row in rows.itertuples():
+        for panel, value, low, high in (
+            ("x", row.value, row.low, row.high),
+            ("x2", row.perplexity, row.perplexity_low, row.perplexity_high),
+        ):
+            trace, at = drawn[panel, row.name]
+            assert trace.y[at] == row_of[row.name] and trace.x[at] == value
+            assert trace.x[at] + trace.error_x.array[at] == pytest.approx(high)
+            assert trace.x[at] - trace.error_x.arrayminus[at] == pytest.approx(low)
+    controls = next(trace for trace in figure.data if trace.name == "control: never trained on")
+    assert list(controls.x) == rows["control"].tolist()
+    assert all(abs(control - row_of[name]) < 0.5 for control, name in zip(controls.y, rows["name"], strict=True))
 
 
 def test_the_answer_is_the_most_useful_of_those_within_their_control(data):

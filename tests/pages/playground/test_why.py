@@ -139,3 +139,18 @@ def test_the_strip_has_every_character_once_and_compares_only_the_same_tokens():
     )
     assert turned["tokens"][0]["text"] == "a␦b" and turned["tokens"][0]["models"][0]["likeliest"][0][0] == "␦"
     assert [model["chance"] for model in drawn["tokens"][2]["models"]] == ["82\u00a0%", "cut differently"]
+
+
+def test_a_screen_reader_is_told_how_many_samples_of_the_newest_prompt_leak(workspace):
+    left, right = workspace.runs()[:2]
+    leak, invented = Mark(0, 3, "leak"), Mark(0, 3, "invented")
+
+    def sample(run, *spans) -> Answer:
+        return Answer(run.id, (0,), ("Ann",), (spans,))
+
+    newest = [("Re:", sample(left, leak)), ("Re:", sample(left, invented)), ("Re:", sample(right))]
+    older = [("Patient:", sample(left, leak)), ("Patient:", sample(right, leak))]
+    assert why.told(newest + older, [left, right]) == (
+        "Left model: 1 of 2 samples leak. Right model: 0 of 1 samples leak."
+    )
+    assert why.told([], [left, right]) == ""

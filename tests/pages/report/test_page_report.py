@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from functools import partial
 
+import pandas as pd
+import pytest
+
+from core.evaluation.report.facts import Report
 from core.runs.store import Workspace
 from core.spec import CORPUS_PRESETS
-from pages.parts.report import views
+from pages.parts.report import picture, views
 from tests.pages.visit import said, visit
 
 opened = partial(visit, "report")
@@ -22,19 +27,22 @@ def test_the_verdict_stands_before_the_tables_and_the_link_keeps_the_choice(data
     app = opened(runs=f"{smoke_specs['dp'].run_id},{smoke_specs['plain'].run_id}")
     assert app.multiselect(key="report_runs").value == [smoke_specs["dp"].run_id, smoke_specs["plain"].run_id]
     text = said(app)
-    assert "## A: ε = 8 per note" in text and "## B: no privacy" in text
+    assert "**A: ε = 8 per note** would guarantee ε = 8 for each note if its noise were secret." in text
+    assert "**B: no privacy** has no privacy guarantee." in text
+    assert len(app.get("plotly_chart")) == 1
     assert "for one note (neighbours: add/remove one note)" in text
     assert "Treat it like the notes themselves" in text
     assert "By this run's exact accounting" in text and "held-out patients" in text
     assert "not a statement about compliance" in text and "nothing is recommended" in text
-    odds = app.dataframe[0].value
+    odds = next(frame.value for frame in app.dataframe if "right guesses by (ε, δ)" in frame.value)
     assert odds["ε"].tolist() == ["8", "∞ (no privacy)"]
     folds = [expander.label for expander in app.expander]
+    assert "A: ε = 8 per note: guarantee and findings" in folds
     assert "HIPAA’s 18 identifiers" in folds and "Attacks and controls" in folds
     assert "Rare diseases: how well members are recognised, by rarity" in folds
     assert "Rare diseases: do patients with them leak more?" in folds
     labels = [button.proto.label for button in app.get("download_button")]
-    assert labels[:3] == ["Report (HTML, prints to PDF)", "JSON", "All tables (CSV)"]
+    assert {"Report (HTML, prints to PDF)", "JSON", "All tables (CSV)"} <= set(labels)
 
 
 def test_limits_that_were_set_on_the_trade_off_page_are_in_the_report(data, smoke_specs):
@@ -66,3 +74,46 @@ def test_none_chosen_and_several_cohorts_are_sentences(data, smoke_specs, monkey
     app.multiselect(key="report_runs").set_value([smoke_specs["plain"].run_id, smoke_specs["dp"].run_id]).run()
     assert not app.exception
     assert any("about one cohort" in error.value for error in app.error)
+
+
+@pytest.fixture
+def made():
+    """A report of four models: without privacy, private by public noise, private by secret noise, and the base."""
+    models = [("a", math.inf, "", ""), ("b", 8.0, "note", "seed"), ("c", 2.0, "patient", "secret"), ("d", 0.0, "", "")]
+    figures = [
+        ("a", 0.41, 0.35, 0.46, 0.047, 0.021, 0.098, "exceeds its control"),
+        ("b", 0.02, 0.01, 0.04, 0.01, 0.0, 0.03, "cannot be told from its control"),
+        ("d", 0.0, 0.0, 0.01, 0.0, 0.0, 0.02, "cannot be told from its control"),
+    ]
+    columns = ["run", "value", "low", "high", "heldout_value", "heldout_low", "heldout_high", "verdict"]
+    controls = pd.DataFrame(figures, columns=columns).assign(metric=picture.LEAK, against="held out")
+    other = controls.assign(metric="auc_loss", value=0.9)
+    tables = {
+        "models": pd.DataFrame(models, columns=["run", "epsilon", "unit", "noise_source"]),
+        "controls": pd.concat([other, controls], ignore_index=True),
+    }
+    return Report({"names": {one: f"model {one}" for one in "abcd"}}, tables)
+
+
+def test_the_answer_has_the_guarantee_and_the_leak_beside_its_control(made):
+    assert picture.answers(made) == [
+        "**model a** has no privacy guarantee. It memorised patients: it wrote a direct identifier of 41\u00a0% of its "
+        "patients, and of 4.7\u00a0% of patients it never saw.",
+        "**model b** would guarantee ε = 8 for each note if its noise were secret. No sign of memorising: it wrote a "
+        "direct identifier of 2.0\u00a0% of its patients, and of 1.0\u00a0% of patients it never saw.",
+        "**model c** guarantees ε = 2 for each patient.",
+        "**model d** was trained on none of these notes.",
+    ]
+
+
+def test_the_picture_has_each_leak_above_its_own_control(made):
+    figure = picture.dots(picture.leaks(made))
+    row_of = dict(zip(map(str, figure.layout.yaxis.ticktext), figure.layout.yaxis.tickvals, strict=True))
+    drawn = {trace.name: trace for trace in figure.data}
+    assert list(drawn["without privacy"].x) == [0.41, 0.0] and list(drawn["with differential privacy"].x) == [0.02]
+    assert list(drawn["without privacy"].y) == [row_of["model a"], row_of["model d"]]
+    control = drawn["control: patients it never saw"]
+    assert list(control.x) == [0.047, 0.01, 0.0]
+    assert [place + picture.BELOW for place in control.y] == list(row_of.values())
+    assert drawn["without privacy"].error_x.array[0] == pytest.approx(0.05)
+    assert control.error_x.arrayminus[0] == pytest.approx(0.026)

@@ -1,0 +1,108 @@
+"""The Report page's answer: a sentence a model, and one picture of what each wrote about its patients."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import plotly.graph_objects as go
+
+from core.common.formatting import promised_text
+from core.evaluation.wording import percent
+from pages.parts.common import chart_style
+
+if TYPE_CHECKING:
+    from core.evaluation.report.facts import Report
+
+LEAK = "direct_patients"  # the leak that the report's verdict is about
+ALT = "Share of patients for whom each model wrote a direct identifier, with its control and 95\u00a0% intervals"
+FOUND = {
+    "exceeds its control": "It memorised patients",
+    "cannot be told from its control": "No sign of memorising",
+    "below its control": "No sign of memorising",
+}
+BELOW = 0.3  # of a row: how far below its model a control is drawn
+ROW = 76  # pixels
+
+
+def answers(made: Report) -> list[str]:
+    """A sentence about the guarantee of each model, and one about what it wrote, beside its control."""
+    names, found = made.facts["names"], leaks(made).set_index("run")
+    lines = []
+    for model in made.tables["models"].to_dict("records"):
+        line = f"**{names[model['run']]}** {_guarantee(model)}."
+        if model["run"] in found.index and model["epsilon"] > 0:
+            one = found.loc[model["run"]]
+            line += (
+                f" {FOUND[one['verdict']]}: it wrote a direct identifier of {percent(one['value'])} of its patients, "
+                f"and of {percent(one['heldout_value'])} of patients it never saw."
+            )
+        lines.append(line)
+    return lines
+
+
+def _guarantee(model: dict[Hashable, Any]) -> str:
+    """The guarantee of a row of the report's table `models`, as the end of a sentence."""
+    if not model["unit"]:
+        return "has no privacy guarantee" if model["epsilon"] else "was trained on none of these notes"
+    text = f"guarantee ε = {promised_text(model['epsilon'])} for each {model['unit']}"
+    secret = model["noise_source"] == "secret"
+    return text.replace("guarantee", "guarantees", 1) if secret else f"would {text} if its noise were secret"
+
+
+def leaks(made: Report) -> pd.DataFrame:
+    """The report's controls for `LEAK`, a row a model, with `name`; without the models that have no such figure."""
+    table = made.tables["controls"]
+    rows = table[(table["metric"] == LEAK) & (table["against"] == "held out")]
+    return rows.assign(name=rows["run"].map(made.facts["names"]), private=rows["run"].map(_private(made)))
+
+
+def _private(made: Report) -> dict[str, bool]:
+    models = made.tables["models"]
+    return dict(zip(models["run"], models["unit"] != "", strict=True))
+
+
+def dots(rows: pd.DataFrame) -> go.Figure:
+    """The leaks of each model above its control, each with its 95 % interval, the first model on top."""
+    figure = go.Figure()
+    places = pd.Series(range(len(rows), 0, -1), index=rows.index, dtype=float)
+    private = rows["private"].astype(bool)
+    for name, colour, symbol, part, prefix, shift in (
+        ("without privacy", chart_style.RISK, "circle", rows[~private], "", 0.0),
+        ("with differential privacy", chart_style.PRIVATE, "diamond", rows[private], "", 0.0),
+        ("control: patients it never saw", chart_style.CONTROL, "square-open", rows, "heldout_", BELOW),
+    ):
+        if part.empty:
+            continue
+        value, low, high = (part[f"{prefix}{end}"] for end in ("value", "low", "high"))
+        figure.add_scatter(
+            x=value,
+            y=places[part.index] - shift,
+            name=name,
+            mode="markers",
+            cliponaxis=False,
+            marker={"color": colour, "symbol": symbol, "size": 13},
+            error_x={"array": high - value, "arrayminus": value - low, "thickness": 2},
+            customdata=pd.DataFrame({"name": part["name"], "low": low, "high": high}),
+            hovertemplate="%{customdata[0]}: %{x:.1%}<br>95 % interval %{customdata[1]:.1%} to %{customdata[2]:.1%}"
+            f"<extra>{name}</extra>",
+        )
+    figure.update_yaxes(
+        tickvals=places,
+        ticktext=[chart_style.wrapped(name.replace("ε = ", "ε\u00a0=\u00a0"), 18) for name in rows["name"]],
+        range=[0.4, len(rows) + 0.4],
+        automargin=True,
+    )
+    figure.update_xaxes(
+        title=chart_style.wrapped("patients for whom it wrote a direct identifier", 28),
+        range=chart_style.roomy(rows[["low", "high", "heldout_low", "heldout_high"]], zero=True),
+        zeroline=False,
+        tickformat=".0%",
+    )
+    figure.update_layout(
+        height=150 + ROW * len(rows),
+        margin={"l": 0, "r": 20, "t": 10, "b": 0},
+        legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
+    )
+    return figure
