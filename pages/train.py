@@ -6,7 +6,7 @@ from core.corpus.tables import Corpus
 from core.runs.integrity.disk import error_sentence
 from core.spec import RunSpec, TrainingSpec
 from pages.parts.common import shell
-from pages.parts.jobs import monitor
+from pages.parts.jobs import monitor, verdict_view
 from pages.parts.pickers.cohort_picker import asks_for_notes, choose_cohort, describe, show_command, too_large_to_build
 from pages.parts.session import owner
 from pages.parts.train.preview import preview, show_preview
@@ -59,8 +59,12 @@ def before_training(corpus: Corpus, spec: RunSpec) -> bool:
     return True
 
 
-left, right = st.columns([2, 3], gap="large")
-with left:
+picture, knobs = st.columns([3, 2], gap="large")
+with picture:
+    live_first = monitor.watched()
+    first, second = st.container(), st.container()
+    live, coming = (first, second) if live_first else (second, first)
+with knobs:
     corpus = cohort()
     spec = (
         choose_run(corpus.spec, notes=len(corpus.training_notes()), capped=len(corpus.training_notes(NOTE_CAP)))
@@ -70,13 +74,13 @@ with left:
     button = st.empty()
     with button.container():
         asked = spec is not None and monitor.train_button(spec)
-with right:
-    st.header("Before training")
+with coming:
+    st.header("Before the next training" if live_first else "Before training")
     if corpus is not None and spec is not None and before_training(corpus, spec) and asked and monitor.submit(spec):
         with button:  # without a rerun the message appears sooner
             monitor.in_progress()
-    st.header("While training")
-    monitor.watch()
+with live:
+    monitor.watch(ended=verdict_view.show)
 st.header("Training queue")
 monitor.queue()
 monitor.engine().warm()

@@ -8,3 +8,16 @@ def time_left(seconds: float | None) -> str:
     if seconds is None:
         return ""
     return f" · {seconds / 60:.0f} min left" if seconds >= 90 else f" · {max(1, seconds):.0f} s left"
+
+
+def whole_left(seconds: float | None) -> str:
+    """The time left of a whole job, rounded as an estimate is; empty while it is not known."""
+    if seconds is None:
+        return ""
+    if seconds < 3:
+        return " · nearly done"
+    if seconds < 90:
+        return f" · about {max(5, 5 * round(seconds / 5))} s left"
+    if seconds < 90 * 60:
+        return f" · about {round(seconds / 60)} min left"
+    return f" · about {seconds / 3600:.1f} h left"
