@@ -9,7 +9,7 @@ from pages.parts.common import shell
 from pages.parts.jobs import monitor, verdict_view
 from pages.parts.pickers.cohort_picker import asks_for_notes, choose_cohort, describe, show_command, too_large_to_build
 from pages.parts.session import owner
-from pages.parts.train.preview import preview, show_preview
+from pages.parts.train.preview import duration_sentence, preview, show_preview
 from pages.parts.train.training_settings import choose_run
 
 NOTE_CAP = TrainingSpec().max_notes_per_patient
@@ -55,6 +55,7 @@ def before_training(corpus: Corpus, spec: RunSpec) -> bool:
     except ValueError as error:
         st.error(f"This run cannot be trained: {error}.", icon=":material/error:")
         return False
+    st.markdown(duration_sentence(spec))
     show_preview(spec, coming, most_notes=int(per_patient.max()))
     return True
 
@@ -65,6 +66,7 @@ with picture:
     first, second = st.container(), st.container()
     live, coming = (first, second) if live_first else (second, first)
 with knobs:
+    st.header("Settings", anchor="settings")
     corpus = cohort()
     spec = (
         choose_run(corpus.spec, notes=len(corpus.training_notes()), capped=len(corpus.training_notes(NOTE_CAP)))
@@ -80,6 +82,7 @@ with coming:
         with button:  # without a rerun the message appears sooner
             monitor.in_progress()
 with live:
+    st.header("While training", anchor="live")
     monitor.watch(ended=verdict_view.show)
 st.header("Training queue")
 monitor.queue()

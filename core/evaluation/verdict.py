@@ -13,6 +13,7 @@ from typing import Literal
 import pandas as pd
 
 from core.attacks.prompts import PROMPTS
+from core.evaluation import wording
 from core.evaluation.wording import NBSP, epsilon_text, percent
 from core.runs.run import Run
 from core.spec import RunSpec
@@ -50,8 +51,11 @@ class Found:
 
     @property
     def beyond_chance(self) -> bool:
-        """Whether the interval of the training patients lies above that of the control."""
-        return self.control is not None and self.run.low > self.control.high
+        """Whether the training patients' share exceeds the control's, by their intervals (`wording.verdict`)."""
+        if self.control is None:
+            return False
+        intervals = self.run.low, self.run.high, self.control.low, self.control.high
+        return wording.verdict(*intervals) == "exceeds its control"
 
 
 def found(metrics: pd.DataFrame, spec: RunSpec) -> Found | None:
@@ -134,5 +138,5 @@ def chance_sentence(own: Found) -> str:
     if own.run.named == 0:
         return f"{by_chance}."
     if own.beyond_chance:
-        return f"{by_chance}: the model repeats what it was trained on."
-    return f"{by_chance}: with so few, this cannot be told from chance."
+        return f"{by_chance}. The model repeats what it was trained on."
+    return f"{by_chance}. The two intervals overlap, so the difference may be chance."

@@ -21,13 +21,13 @@ CARRIED = (
 )
 SMOOTH_SECONDS = 8.0  # time constant with which the shown end follows the estimate
 SLOWEST = 0.5  # the time left falls at least at this rate while no rise is announced
-RISE, RISE_SECONDS = 1.2, 5.0  # a rise beyond this factor and these seconds is announced
+RISE, RISE_SECONDS = 1.2, 5.0  # a change beyond this factor and these seconds is shown at once, a rise with its reason
 KEPT = 0.8  # of its own estimate that a stage keeps while its count stands still, as at the end of an epoch
 OVERDUE = 0.2  # share of the time it took so far that a stage without progress still needs after its expected end
 
 
 class TimeLeft:
-    """Follows one job's events. `ends` is its expected end in Unix seconds; None before its first stage."""
+    """Follows one job's events. `ends` is its expected end in Unix seconds; None before it began, or without stages."""
 
     def __init__(self, stages: Sequence[Stage]) -> None:
         self.stages = list(stages)
@@ -63,7 +63,7 @@ class TimeLeft:
 
     def at(self, now: float) -> None:
         """Estimate the end again as of this time."""
-        if self.started is None:
+        if self.started is None or not self.stages:
             return
         left = self._of_this_stage(now) + self._of_later_stages(now)
         fresh = now + left
@@ -78,6 +78,9 @@ class TimeLeft:
         shown, past = max(0.0, self.ends - now), now - self._last
         if fresh - now > RISE * shown + RISE_SECONDS:
             self.ends, self.slower = fresh, self._key
+            return
+        if RISE * (fresh - now) + RISE_SECONDS < shown:  # clearly faster: no need to wait
+            self.ends = fresh
             return
         step = (1.0 - math.exp(-past / SMOOTH_SECONDS)) * (fresh - self.ends)
         self.ends = max(now, self.ends + min(step, SLOWEST * past))

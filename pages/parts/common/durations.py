@@ -11,13 +11,14 @@ def time_left(seconds: float | None) -> str:
 
 
 def whole_left(seconds: float | None) -> str:
-    """The time left of a whole job, rounded as an estimate is; empty while it is not known."""
+    """The time left of a whole job as the end of a sentence, rounded as an estimate is; empty while it is not known."""
     if seconds is None:
         return ""
-    if seconds < 3:
-        return " · nearly done"
+    return " · nearly done" if seconds < 3 else f" · {about(seconds)} left"
+
+
+def about(seconds: float) -> str:
+    """`about 40 s`, `about 4 min`, `about 2.5 h`."""
     if seconds < 90:
-        return f" · about {max(5, 5 * round(seconds / 5))} s left"
-    if seconds < 90 * 60:
-        return f" · about {round(seconds / 60)} min left"
-    return f" · about {seconds / 3600:.1f} h left"
+        return f"about {max(5, 5 * round(seconds / 5))} s"
+    return f"about {round(seconds / 60)} min" if seconds < 90 * 60 else f"about {seconds / 3600:.1f} h"

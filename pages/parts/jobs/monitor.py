@@ -65,7 +65,7 @@ def train_button(spec: RunSpec) -> bool:
 
 def in_progress() -> None:
     """The message in place of the button while the run with these settings waits or runs."""
-    st.info("This run is waiting or running. Watch it on this page.", icon=":material/hourglass_empty:")
+    st.info("This run is waiting or running. [Watch it](#live).", icon=":material/hourglass_empty:")
 
 
 def submit(spec: RunSpec) -> bool:
