@@ -139,7 +139,11 @@ def expected_stages(spec: RunSpec, workspace: Workspace, *, is_audit: bool = Fal
         return _expected_audit(spec, workspace)
     cohort = workspace.corpus_folder(spec.corpus) is not None
     stages = default_stages(spec, cohort=cohort, control=_has_control(spec, workspace))
-    ratios = slowness(_made_here(spec, workspace))
+    return corrected(stages, slowness(_made_here(spec, workspace)))
+
+
+def corrected(stages: Sequence[Stage], ratios: Mapping[str, float]) -> list[Stage]:
+    """The stages with their seconds multiplied by `slowness`, of those without by the median of all."""
     whole = statistics.median(ratios.values()) if ratios else 1.0
     return [Stage(one.key, one.seconds * ratios.get(one.key.removeprefix(f"{CONTROL}/"), whole)) for one in stages]
 

@@ -45,9 +45,7 @@ def test_a_patient_who_was_trained_on_is_marked_and_one_who_was_not_is_a_coincid
     assert [(span.kind, span.value) for span in found] == [("leak", member), ("coincidence", stranger)]
 
 
-@pytest.mark.parametrize(
-    "privacy", [PrivacySpec(), PrivacySpec(target_epsilon=8.0, delta=1e-2)], ids=["plain", "private"]
-)
+@pytest.mark.parametrize("epsilon", [None, 8.0])
 @pytest.mark.parametrize("kind", ["gpt2", "distilbert"])
 def test_writing_does_not_change_the_training(kind, epsilon, corpus) -> None:
     privacy = PrivacySpec(target_epsilon=epsilon, delta=1e-2)
