@@ -62,7 +62,8 @@ def before_training(corpus: Corpus, spec: RunSpec) -> bool:
 
 picture, knobs = st.columns([3, 2], gap="large")
 with picture:
-    live_first = monitor.watched()
+    job = monitor.watched()
+    live_first = job is not None
     first, second = st.container(), st.container()
     live, coming = (first, second) if live_first else (second, first)
 with knobs:
@@ -82,7 +83,7 @@ with coming:
         with button:  # without a rerun the message appears sooner
             monitor.in_progress()
 with live:
-    st.header("While training", anchor="live")
+    st.header("After training" if job is not None and not job.active else "While training", anchor="live")
     monitor.watch(ended=verdict_view.show)
 st.header("Training queue")
 monitor.queue()

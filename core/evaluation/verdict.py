@@ -130,13 +130,13 @@ def _begin(text: str) -> str:
 
 def chance_sentence(own: Found) -> str:
     """The control in a sentence, and whether the run's count exceeds it."""
-    if own.control is None:
+    control = own.control
+    if control is None:
         return "There is no control: this cohort has no held-out patients."
-    by_chance = (
-        f"Of patients whom the model never saw, {own.control.text()} were named, by chance ({own.control.interval()})"
-    )
+    how = ", by chance" if control.named else ""
+    told = f"Control: it named {control.text()} patients whom it never saw{how} ({control.interval()})."
     if own.run.named == 0:
-        return f"{by_chance}."
+        return told
     if own.beyond_chance:
-        return f"{by_chance}. The model repeats what it was trained on."
-    return f"{by_chance}. The two intervals overlap, so the difference may be chance."
+        return f"{told} So it repeats what it was trained on."
+    return f"{told} The two intervals overlap, so the difference may be chance."

@@ -126,10 +126,15 @@ class TimeLeft:
             return expected - taken if taken < expected else OVERDUE * taken
         own = (self._counted - self._phase) / (self._share - first) * (1.0 - self._share)
         own = max(own - (now - self._counted), KEPT * own)
-        if self._phases:  # nothing tells how many times more it will count
-            return max(expected - taken, own)
+        if self._phases or self._counts_again():
+            left = expected - taken if taken < expected else OVERDUE * taken
+            return max(left, own)
         weight = (self._share - first) / (self._share - first + OWN_PACE)
         return weight * own + (1.0 - weight) * expected * (1.0 - self._share)
+
+    def _counts_again(self) -> bool:
+        """Whether the stage counts through several things in turn, so that the end of a count is not its own."""
+        return self._key.startswith("attack: ") or self._key.endswith("audit: utility")
 
     def _of_later_stages(self, now: float) -> float:
         places = [place for place, stage in enumerate(self.stages) if stage.key == self._key]
@@ -141,7 +146,7 @@ class TimeLeft:
     def _speed(self, now: float) -> float:
         """Factor by which this job takes longer than expected, judged by what is over."""
         taken, expected = map(sum, zip(*self._spent, (0.0, 0.0), strict=True))
-        if self._first_share is not None and not self._phases:
+        if self._first_share is not None and not self._phases and not self._counts_again():
             taken += self._counted - self._began
             expected += (self._share - self._first_share) * self._expected.get(self._key, 0.0)
         return ((taken + PRIOR_SECONDS) / (expected + PRIOR_SECONDS)) ** CARRIED

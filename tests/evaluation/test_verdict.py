@@ -65,7 +65,7 @@ def test_of_several_counterparts_the_closest_is_taken_and_no_other_cohort_model_
         spec_of(8.0, corpus=CORPUS_PRESETS["classroom"]),
         spec_of(8.0, model=ModelSpec(kind="distilbert")),
         spec_of(8.0, audit=AuditSpec(samples_per_prompt=7)),
-        spec_of(8.0, defence=DefenceSpec(deduplicate=True)),
+        spec_of(8.0, defence=DefenceSpec(scrub_recall=0.9)),
         spec_of(epochs=3),
     ]
     right = [spec_of(2.0), spec_of(10.0), spec_of(8.0, seed=1), spec_of(clip=1.0), spec_of(clip=1.0, epochs=9)]
@@ -100,7 +100,10 @@ def test_the_verdict_says_the_counts_with_the_intervals_of_the_others() -> None:
 
 
 def test_a_leak_is_called_one_only_where_it_exceeds_its_control() -> None:
-    assert "repeats what it was trained on" in chance_sentence(Found(count(300, 400), count(3, 200), 1_400))
+    said = chance_sentence(Found(count(300, 400), count(3, 200), 1_400))
+    assert (
+        "it named 3 of 200 patients whom it never saw, by chance" in said and "repeats what it was trained on" in said
+    )
     assert "may be chance" in chance_sentence(Found(count(8, 17), count(0, 7), 1_400))
     assert chance_sentence(Found(count(0, 17), count(0, 7), 1_400)).endswith("0\u00a0% to 35\u00a0%).")
     assert "no control" in chance_sentence(Found(count(3, 17), None, 1_400))

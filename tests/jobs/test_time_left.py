@@ -95,6 +95,21 @@ def test_a_stage_without_progress_that_is_overdue_still_needs_time() -> None:
     assert left_at(estimator, events, 144.0 + 100.0) >= 10.0 and estimator.slower == "saving"
 
 
+@pytest.mark.parametrize("key", ["audit: utility", "base control/audit: utility", "attack: loss"])
+def test_the_end_of_a_first_count_is_not_taken_for_the_end_of_its_stage(key) -> None:
+    estimator = TimeLeft([Stage(key, 60.0)])
+    name, _, what = key.rpartition("/")
+    begin: dict = {"event": "stage", "time": 0.0, "stage": what, "message": ""}
+    if name:
+        begin |= {"stage": name, "message": "Control: Using the model: tagging entities, judging claims, writing notes"}
+    if key.startswith("attack"):
+        begin |= {"event": "attack", "attack": "loss"}
+    estimator.read(begin)
+    for done in range(1, 101):
+        estimator.read({"event": "progress", "time": done / 10, "done": done, "total": 100})
+    assert estimator.ends == pytest.approx(60.0, abs=2.0)
+
+
 def test_a_training_that_resumes_is_judged_by_the_steps_it_took_since() -> None:
     events = [{"event": "stage", "time": 0.0, "stage": "training", "message": ""}]
     events += [{"event": "step", "time": 2.0 * (step - 40), "step": step, "steps": 50} for step in range(41, 46)]

@@ -94,15 +94,12 @@ def loss_sentence(progress: Progress, *, private: bool, masked: bool) -> str:
     drawn = f"mean of the last {width} steps (dots: single steps)" if width > 1 else "each step"
     random = "a random part of the notes under random masks" if masked else "other notes"
     told = f"Lower is better. On training notes: {drawn}; each step reads {random}, so values scatter."
-    known = [
-        (step, loss) for step, loss in zip(progress.epoch_steps, progress.eval_loss, strict=True) if loss is not None
-    ]
-    if len(known) < 2:
+    known = [(loss, epoch) for epoch, loss in enumerate(progress.eval_loss, start=1) if loss is not None]
+    if not known:
         return told
-    lowest_at, lowest = min(known, key=lambda one: one[1])
-    if known[-1][1] <= lowest * (1.0 + RISEN):
+    lowest, since = min(known)
+    if known[-1][0] <= lowest * (1.0 + RISEN):
         return told
-    since = 1 + progress.epoch_steps.index(lowest_at)
     why = (
         "In private training the usual cause is the noise, once it moves the weights more than the notes do: a lower "
         "learning rate or fewer epochs help"

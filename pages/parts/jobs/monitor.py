@@ -125,9 +125,9 @@ def status(job_id: str) -> Job | None:
         return None
 
 
-def watched() -> bool:
-    """Whether a job is shown: one chosen in this browser, one under way, or the training that ended last."""
-    return _watched(_jobs()) is not None
+def watched() -> Job | None:
+    """The job that is shown: one chosen in this browser, one under way, or the training that ended last."""
+    return _watched(_jobs())
 
 
 def _watch(ended: Ended) -> None:

@@ -81,6 +81,7 @@ def _points(figure: go.Figure, name: str, colour: str, places: list[tuple[float,
         y=[y for y, _ in places],
         name=name,
         mode="markers",
+        cliponaxis=False,
         marker={"size": 11, "color": colour},
         error_x={
             "array": [max(0.0, 100 * count.high - share) for share, (_, count) in zip(shares, places, strict=True)],

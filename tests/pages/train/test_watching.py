@@ -69,7 +69,7 @@ def test_the_strip_of_texts_grows_in_every_browser_and_escapes_what_a_model_wrot
                 html.index(f"<b>{name}</b>") for name in ("epoch 2", "epoch 1", "before training")
             ), "the newest first: the row runs from right to left"
             assert "Ada &lt;b&gt;Byron&lt;/b&gt;" in html and NAME not in html
-            assert html.count("phi-lit") == 1
+            assert html.count("phi-card phi-lit") == 1
             assert "A training patient's identifier in 1 of 2 texts, first at epoch 2." in said(app)
 
 
