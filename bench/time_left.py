@@ -81,4 +81,5 @@ def _whole(run: Run) -> list[dict[str, Any]]:
 def _expected(run: Run, events: Sequence[Mapping[str, Any]], before: Sequence[Run]) -> list[Stage]:
     taken = stage_seconds(events)
     control = not any(key.startswith(f"{CONTROL}/audit") for key in taken)
-    return corrected(default_stages(run.spec, cohort=True, control=control), slowness(before))
+    stages = default_stages(run.spec, cohort=True, control=control)
+    return corrected(stages, slowness(before, stages))

@@ -23,6 +23,7 @@ from core.spec import RunSpec
 CONTROL = "base control"
 EARLIER = 5  # runs of this machine that correct the defaults
 AS_USUAL = (1.0, 1.0)  # ratios added to the measured ones: a run made beside other work does not decide alone
+ALIKE = 5.0  # factor up to which default seconds are of the same order
 PAUSE_SECONDS = 600.0  # a longer gap between two events is an interruption
 FIGURES_SECONDS = 20.0  # of a full audit, after its attacks
 
@@ -139,24 +140,37 @@ def expected_stages(spec: RunSpec, workspace: Workspace, *, is_audit: bool = Fal
         return _expected_audit(spec, workspace)
     cohort = workspace.corpus_folder(spec.corpus) is not None
     stages = default_stages(spec, cohort=cohort, control=_has_control(spec, workspace))
-    return corrected(stages, slowness(_made_here(spec, workspace)))
+    return corrected(stages, slowness(_made_here(spec, workspace), stages))
 
 
 def corrected(stages: Sequence[Stage], ratios: Mapping[str, float]) -> list[Stage]:
     """The stages with their seconds multiplied by `slowness`, of those without by the median of all."""
     whole = statistics.median(ratios.values()) if ratios else 1.0
-    return [Stage(one.key, one.seconds * ratios.get(one.key.removeprefix(f"{CONTROL}/"), whole)) for one in stages]
+    return [Stage(one.key, one.seconds * ratios.get(_plain(one.key), whole)) for one in stages]
 
 
-def slowness(runs: Sequence[Run]) -> dict[str, float]:
-    """Median of measured / default seconds by stage, of finished runs with their event logs and of `AS_USUAL`."""
+def slowness(runs: Sequence[Run], stages: Sequence[Stage]) -> dict[str, float]:
+    """How many times their default seconds the stages take on this machine, by key; one that was not seen is missing.
+
+    The median over finished runs with their event logs, and `AS_USUAL`. A run's stage counts if its default seconds are
+    of the same order as in `stages`: what a tiny training needs besides its steps says little about a long one.
+    """
+    wanted = {_plain(one.key): one.seconds for one in stages}
     found: dict[str, list[float]] = {}
     for run in runs:
         taken = stage_seconds(run.events())
         for stage in default_stages(run.spec, cohort=True, control=not any(key.startswith(CONTROL) for key in taken)):
-            if stage.key in taken and stage.seconds >= 1.0:  # of shorter ones the ratio is mere chance
-                found.setdefault(stage.key.removeprefix(f"{CONTROL}/"), []).append(taken[stage.key] / stage.seconds)
+            key = _plain(stage.key)
+            if stage.key not in taken or key not in wanted or stage.seconds < 1.0:  # the ratio would be mere chance
+                continue
+            if 1 / ALIKE <= stage.seconds / wanted[key] <= ALIKE:
+                found.setdefault(key, []).append(taken[stage.key] / stage.seconds)
     return {key: statistics.median([*AS_USUAL, *values]) for key, values in found.items()}
+
+
+def _plain(key: str) -> str:
+    """The stage's name, also for a stage of the control."""
+    return key.removeprefix(f"{CONTROL}/")
 
 
 def _made_here(spec: RunSpec, workspace: Workspace) -> list[Run]:

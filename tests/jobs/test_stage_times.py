@@ -76,6 +76,15 @@ class Made(Run):
         return [event("stage", 0.0, stage="training", message=""), *_between(end), event("done", end, message="")]
 
 
+USUAL = default_stages(spec_of(), cohort=True, control=True)
+
+
+def test_a_much_shorter_or_longer_run_says_nothing() -> None:
+    made = [Made(3.0)] * 5
+    assert slowness(made, default_stages(spec_of(epochs=200), cohort=True, control=True)) == {}
+    assert set(slowness(made, default_stages(spec_of(epochs=8), cohort=True, control=True))) == {"training"}
+
+
 def _between(end: float) -> list[dict]:
     return [event("step", at, step=1) for at in range(100, int(end), 100)]
 

@@ -228,7 +228,7 @@ def _last_trained() -> Job | None:
 
 def progress_bar(job: Job, progress: Progress) -> None:
     """Stage, n of N and the time left of all stages; Cancel while the job can be cancelled."""
-    whole = progress.whole_share(time.time())
+    whole = None if job.is_audit else progress.whole_share(time.time())  # attacks have numbers of their own
     share = {"running": progress.share if whole is None else whole, "done": 1.0}.get(job.state, 0.0)
     if not job.active:
         _badge(job.state)

@@ -94,10 +94,9 @@ def preview(
 def duration_sentence(spec: RunSpec) -> str:
     """How long all stages of a run should take here, and how much of that is training."""
     training, whole = _expected(spec, str(owner.workspace().root), owner.workspace())
-    return (
-        f"Takes {about(whole)} on this machine: {about(training)} of training, then the audit. The model can be tried "
-        "as soon as training is over."
-    )
+    told = f"Takes {about(whole)} on this machine: {about(training)} of training, then the audit."
+    waits = spec.secret_noise or spec.corpus.imported is not None  # `core.jobs.trained` says why
+    return told if waits else f"{told} The model can be tried as soon as training is over."
 
 
 @resources.cached_data(max_entries=200, ttl=60, show_spinner=False)
