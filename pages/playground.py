@@ -102,7 +102,7 @@ shell.page(
 )
 prompt_session.begin()
 prompt_session.from_link()
-runs = run_picker.promptable()
+runs = run_picker.promptable(unaudited=True)
 if not runs:
     st.info("There is no trained model yet. Train one first: a small one takes minutes.")
     shell.link("train", "Train a model", icon=":material/model_training:")

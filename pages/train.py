@@ -6,10 +6,10 @@ from core.corpus.tables import Corpus
 from core.runs.integrity.disk import error_sentence
 from core.spec import RunSpec, TrainingSpec
 from pages.parts.common import shell
-from pages.parts.jobs import monitor
+from pages.parts.jobs import monitor, verdict_view
 from pages.parts.pickers.cohort_picker import asks_for_notes, choose_cohort, describe, show_command, too_large_to_build
 from pages.parts.session import owner
-from pages.parts.train.preview import preview, show_preview
+from pages.parts.train.preview import duration_sentence, preview, show_preview
 from pages.parts.train.training_settings import choose_run
 
 NOTE_CAP = TrainingSpec().max_notes_per_patient
@@ -55,12 +55,19 @@ def before_training(corpus: Corpus, spec: RunSpec) -> bool:
     except ValueError as error:
         st.error(f"This run cannot be trained: {error}.", icon=":material/error:")
         return False
+    st.markdown(duration_sentence(spec))
     show_preview(spec, coming, most_notes=int(per_patient.max()))
     return True
 
 
-left, right = st.columns([2, 3], gap="large")
-with left:
+picture, knobs = st.columns([3, 2], gap="large")
+with picture:
+    job = monitor.watched()
+    live_first = job is not None
+    first, second = st.container(), st.container()
+    live, coming = (first, second) if live_first else (second, first)
+with knobs:
+    st.header("Settings", anchor="settings")
     corpus = cohort()
     spec = (
         choose_run(corpus.spec, notes=len(corpus.training_notes()), capped=len(corpus.training_notes(NOTE_CAP)))
@@ -70,13 +77,14 @@ with left:
     button = st.empty()
     with button.container():
         asked = spec is not None and monitor.train_button(spec)
-with right:
-    st.header("Before training")
+with coming:
+    st.header("Before the next training" if live_first else "Before training")
     if corpus is not None and spec is not None and before_training(corpus, spec) and asked and monitor.submit(spec):
         with button:  # without a rerun the message appears sooner
             monitor.in_progress()
-    st.header("While training")
-    monitor.watch()
+with live:
+    st.header("After training" if job is not None and not job.active else "While training", anchor="live")
+    monitor.watch(ended=verdict_view.show)
 st.header("Training queue")
 monitor.queue()
 monitor.engine().warm()

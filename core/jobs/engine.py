@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
+from functools import partial
 from pathlib import Path
 
 from distributed import Future
@@ -16,6 +17,7 @@ from distributed.scheduler import KilledWorker
 from core.jobs.connection import Connection, EngineFailed
 from core.jobs.limits import Accounts, Limits, Refused, Request, User, check
 from core.jobs.queue import Queue, Ticket
+from core.jobs.time_left import time_left_of
 from core.jobs.work import AUDIT, Job, JobState, Work
 from core.jobs.workers import Fit, task_caller
 from core.pipeline.full_audit import check_attackable
@@ -259,10 +261,10 @@ class Engine:
         return self.workspace.run(run_id)
 
     def progress(self, job_id: str) -> Progress:
-        """Losses, ε, exposures, stage and remaining time of a job or a finished run; for an audit, its attack."""
+        """Losses, ε, exposures, texts, stage and time left of a job or a finished run; for an audit, its attack."""
         work = self._work(job_id)
         with self._lock:
-            reader = self._readers.setdefault(job_id, ProgressReader(work.folder))
+            reader = self._readers.setdefault(job_id, ProgressReader(work.folder, partial(time_left_of, work)))
         if work.folder.exists():
             return reader.read()
         with self._lock:

@@ -20,6 +20,7 @@ from core.common.randomness import PublicSeed, Randomness
 from core.corpus.tables import Corpus
 from core.pipeline.derived import control_tables, write_derived
 from core.pipeline.epoch_evaluation import evaluator
+from core.pipeline.epoch_sample import writer
 from core.pipeline.quick_audit import Progress, Stop, attacks_of
 from core.runs import noise_key
 from core.runs.events import Cancelled, EventLog, State, Status, read_status, write_status
@@ -33,6 +34,7 @@ from core.spec import RunSpec
 if TYPE_CHECKING:
     from core.models.build import LanguageModel
     from core.models.dp_vocabulary import OwnWords
+    from core.training.events import EpochEvent
 
 EventListener = Callable[[dict[str, Any]], None]
 
@@ -182,17 +184,30 @@ class RunBuilder:
     ) -> list[dict[str, Any]]:
         from core.training.trainer import train
 
+        evaluate, write = evaluator(corpus, self.spec), writer(corpus, self.spec.audit)
+        if not (work / "checkpoint").exists():  # an interrupted run has its first text already
+            log.emit("sample", epoch=0, step=0, **write(lm))
+        written: dict[str, Any] = {}
+
+        def look(model: LanguageModel) -> dict[str, Any]:
+            written.update(write(model))
+            return evaluate(model)
+
+        def end_epoch(event: EpochEvent) -> None:
+            log.emit("epoch", **asdict(event))
+            log.emit("sample", epoch=event.epoch, step=event.step, **written)
+
         result = train(
             lm,
             notes,
             self.spec.training,
             self.spec.privacy,
             on_step=lambda event: log.emit("step", **asdict(event)),
-            on_epoch=lambda event: log.emit("epoch", **asdict(event)),
+            on_epoch=end_epoch,
             on_progress=lambda event: log.emit("progress_in_step", **asdict(event)),
             should_stop=self.stop,
             checkpoint=work / "checkpoint",
-            evaluate=evaluator(corpus, self.spec),
+            evaluate=look,
             randomness=randomness,
         )
         if result.stopped:

@@ -82,6 +82,21 @@ def cards_html(
     return f'<div class="phi-cards-prompt">{_typed(prompt)} …</div><div class="phi-cards">{"".join(cards)}</div>'
 
 
+def strip_html(cards: Sequence[tuple[str, str, Sequence[Any]]], *, prompt: str, label: str) -> str:
+    """Cards in a row, the first at the left: (heading, text, its spans); one with a leak is lit, as in `cards_html`.
+
+    The row scrolls and opens at its right end, where the newest card is. `label` names it for screen readers.
+    """
+    drawn = []
+    for heading, text, spans in cards:
+        shown = _whole_words(text, max((span.end for span in spans), default=0))
+        lit = " phi-lit" * any(span.kind == "leak" for span in spans)
+        inner = f"<b>{html.escape(heading)}</b>{_typed(prompt)}{_generated(shown, spans, None, short=True)}"
+        drawn.append(f'<div class="phi-text phi-card{lit}">{inner}</div>')
+    row = "".join(reversed(drawn))  # from right to left, so that the newest is in view (style.css)
+    return f'<div class="phi-strip" tabindex="0" role="group" aria-label="{html.escape(label)}">{row}</div>'
+
+
 def _generated(text: str, spans: Iterable[Any], key: str | None, *, short: bool = False) -> str:
     marks = [(span.start, span.end, KINDS[span.kind][0], _tag(span, short)) for span in spans]
     return _marked(text, marks, key)

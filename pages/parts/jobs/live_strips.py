@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import html
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
@@ -15,11 +16,10 @@ from pages.parts.common import chart_style
 NULL_EXPOSURE = 1 / math.log(2)
 MOST_POINTS = 600  # a strip is a few hundred pixels wide; more points only slow the browser
 FEW_POINTS = 60
-TITLES = (
-    "Loss, nats per token (falls while the model learns)",
-    "ε spent",
-    f"Exposure of canaries, bits (dashed: {NULL_EXPOSURE:.2f}, the mean for one never trained on)",
-)
+FEWEST_TO_SMOOTH = 20
+WINDOWS = 10  # a mean is over this part of the steps so far
+RISEN = 0.02  # share by which the held-out loss must exceed its lowest value to be called risen
+LOSS, EPSILON, EXPOSURE = "Loss, nats per token", "ε spent", "Canary exposure, bits"  # fit beside 390 pixels
 CANARY_LINES = (
     (chart_style.EXPOSURE, "circle"),
     (chart_style.OKABE_ITO["orange"], "square"),
@@ -28,7 +28,7 @@ CANARY_LINES = (
 
 
 def strips(progress: Progress, *, copies: Mapping[str, int], budget: float | None, private: bool) -> go.Figure:
-    """The figure of a run so far.
+    """The figure of a run so far; without privacy it has no strip of ε. Its legend is `legend_html`.
 
     Args:
         progress: The run's progress.
@@ -36,25 +36,107 @@ def strips(progress: Progress, *, copies: Mapping[str, int], budget: float | Non
         budget: The target ε; None if the run has a given σ or no privacy.
         private: Whether the run is trained with privacy.
     """
-    figure = make_subplots(rows=3, shared_xaxes=True, vertical_spacing=0.1, subplot_titles=TITLES)
+    titles = [LOSS, *([EPSILON] if private else []), *([EXPOSURE] if progress.exposure else [])]
+    figure = make_subplots(
+        rows=len(titles), shared_xaxes=True, vertical_spacing=0.3 / len(titles), subplot_titles=titles
+    )
     _loss(figure, progress)
-    _epsilon(figure, progress, budget, private=private)
-    _exposure(figure, progress, copies)
+    if private:
+        _epsilon(figure, progress, budget)
+    if progress.exposure:
+        _exposure(figure, progress, copies, row=len(titles))
     figure.update_xaxes(range=[0, max(1, progress.steps) * 1.02])
-    figure.update_xaxes(title="step", row=3)
-    figure.update_annotations(selector=_is_title, x=0, xanchor="left")
+    figure.update_xaxes(title="step", row=len(titles))
+    figure.update_annotations(x=0, xanchor="left")
     figure.update_layout(
-        height=640,
+        height=110 + 125 * len(titles),
         margin={"t": 30, "b": 10, "l": 10, "r": 10},
-        legend={"orientation": "h", "y": -0.13, "yanchor": "top"},
+        showlegend=False,
         hovermode="x unified",
         uirevision="strips",
     )
     return figure
 
 
-def _is_title(annotation: go.layout.Annotation) -> bool:
-    return annotation.text in TITLES
+def legend_html(figure: go.Figure) -> str:
+    """The legend as HTML, which wraps where Plotly's would cover the chart."""
+    items = []
+    for trace in figure.data:
+        if trace.name in (None, SINGLE):
+            continue
+        colour, style = trace.line.color, "dashed" if trace.line.dash else "solid"
+        items.append(f'<span><i style="border-top: 3px {style} {colour}"></i>{html.escape(trace.name)}</span>')
+    return f'<div class="chart-legend">{"".join(items)}</div>'
+
+
+# Loss ----------------------------------------------------------------------------------------------------------------
+
+SINGLE = "single steps"
+
+
+def window(steps: int) -> int:
+    """How many steps a point of the smoothed loss averages; 1 while there are few."""
+    return max(1, steps // WINDOWS) if steps >= FEWEST_TO_SMOOTH else 1
+
+
+def smoothed(values: Sequence[float | None], width: int) -> list[float | None]:
+    """Mean of the last `width` values at each place, without those that are None; None where there is none."""
+    means: list[float | None] = []
+    for end in range(1, len(values) + 1):
+        inside = [value for value in values[max(0, end - width) : end] if value is not None]
+        means.append(sum(inside) / len(inside) if inside else None)
+    return means
+
+
+def loss_sentence(progress: Progress, *, private: bool, masked: bool) -> str:
+    """What the loss strip draws, and, if the held-out loss has risen, what that means."""
+    width = window(len(progress.loss))
+    drawn = f"mean of the last {width} steps (dots: single steps)" if width > 1 else "each step"
+    random = "a random part of the notes under random masks" if masked else "other notes"
+    told = f"Lower is better. On training notes: {drawn}; each step reads {random}, so values scatter."
+    known = [(loss, epoch) for epoch, loss in enumerate(progress.eval_loss, start=1) if loss is not None]
+    if not known:
+        return told
+    lowest, since = min(known)
+    if known[-1][0] <= lowest * (1.0 + RISEN):
+        return told
+    why = (
+        "In private training the usual cause is the noise, once it moves the weights more than the notes do: a lower "
+        "learning rate or fewer epochs help"
+        if private
+        else "The model now learns its training notes by heart, at the cost of others (overfitting)"
+    )
+    return f"{told} The loss on held-out notes has risen since epoch {since}. {why}."
+
+
+def _loss(figure: go.Figure, progress: Progress) -> None:
+    width = window(len(progress.loss))
+    if width > 1:
+        x, y = _thinned(progress.steps_taken, progress.loss)
+        dots = {"size": 4, "color": chart_style.OKABE_ITO["sky"], "opacity": 0.35}
+        figure.add_scatter(x=x, y=y, name=SINGLE, mode="markers", marker=dots, hoverinfo="skip", row=1, col=1)
+    x, y = _thinned(progress.steps_taken, smoothed(progress.loss, width))
+    figure.add_scatter(
+        x=x,
+        y=y,
+        name="loss on training notes",
+        mode=_mode(x),
+        connectgaps=True,
+        marker={"size": 5},
+        line={"color": chart_style.OKABE_ITO["sky"], "width": 3},
+        row=1,
+        col=1,
+    )
+    figure.add_scatter(
+        x=progress.epoch_steps,
+        y=progress.eval_loss,
+        name="loss on held-out notes, once an epoch",
+        mode="lines+markers",
+        marker={"size": 9, "symbol": "diamond"},
+        line={"color": chart_style.UTILITY, "width": 3},
+        row=1,
+        col=1,
+    )
 
 
 def _thinned(steps: list[int], values: list[float | None]) -> tuple[list[int], list[float | None]]:
@@ -69,43 +151,10 @@ def _mode(steps: list[int]) -> str:
     return "lines+markers" if len(steps) <= FEW_POINTS else "lines"
 
 
-def _loss(figure: go.Figure, progress: Progress) -> None:
-    x, y = _thinned(progress.steps_taken, progress.loss)
-    figure.add_scatter(
-        x=x,
-        y=y,
-        name="loss on training notes",
-        mode=_mode(x),
-        connectgaps=True,
-        marker={"size": 5},
-        line={"color": chart_style.OKABE_ITO["sky"]},
-        row=1,
-        col=1,
-    )
-    figure.add_scatter(
-        x=progress.epoch_steps,
-        y=progress.eval_loss,
-        name="loss on held-out notes",
-        mode="lines+markers",
-        marker={"size": 9, "symbol": "diamond"},
-        line={"color": chart_style.UTILITY, "width": 3},
-        row=1,
-        col=1,
-    )
+# ε and canaries ------------------------------------------------------------------------------------------------------
 
 
-def _epsilon(figure: go.Figure, progress: Progress, budget: float | None, *, private: bool) -> None:
-    if not private:
-        figure.add_annotation(
-            text="no privacy: ε = ∞ from the first step",
-            x=0.5,
-            y=0.5,
-            xref="x2 domain",
-            yref="y2 domain",
-            showarrow=False,
-        )
-        figure.update_yaxes(visible=False, row=2)
-        return
+def _epsilon(figure: go.Figure, progress: Progress, budget: float | None) -> None:
     x, y = _thinned(progress.steps_taken, progress.epsilon)
     figure.add_scatter(
         x=x,
@@ -119,19 +168,11 @@ def _epsilon(figure: go.Figure, progress: Progress, budget: float | None, *, pri
         col=1,
     )
     if budget is not None:
-        figure.add_hline(
-            y=budget,
-            line_dash="dash",
-            line_color=chart_style.RISK,
-            annotation_text=f"budget ε = {budget:g}",
-            annotation_position="top right",
-            row=2,
-            col=1,
-        )
+        _level(figure, progress, budget, f"budget ε = {budget:g}", chart_style.RISK, row=2)
     figure.update_yaxes(rangemode="tozero", row=2)
 
 
-def _exposure(figure: go.Figure, progress: Progress, copies: Mapping[str, int]) -> None:
+def _exposure(figure: go.Figure, progress: Progress, copies: Mapping[str, int], row: int) -> None:
     for (canary, bits), (colour, symbol) in zip(sorted(progress.exposure.items()), CANARY_LINES, strict=False):
         figure.add_scatter(
             x=progress.epoch_steps,
@@ -140,11 +181,19 @@ def _exposure(figure: go.Figure, progress: Progress, copies: Mapping[str, int]) 
             mode="lines+markers",
             line={"color": colour},
             marker={"size": 9, "symbol": symbol},
-            row=3,
+            row=row,
             col=1,
         )
-    figure.add_hline(y=NULL_EXPOSURE, line_dash="dash", line_color=chart_style.CONTROL, row=3, col=1)
-    figure.update_yaxes(rangemode="tozero", row=3)
+    name = f"{NULL_EXPOSURE:.2f} bits: mean of a canary never trained on"
+    _level(figure, progress, NULL_EXPOSURE, name, chart_style.CONTROL, row=row)
+    figure.update_yaxes(rangemode="tozero", row=row)
+
+
+def _level(figure: go.Figure, progress: Progress, y: float, name: str, colour: str, row: int) -> None:
+    """A dashed line that the legend names: a label beside it would be cut off."""
+    ends = [0, max(1, progress.steps) * 1.02]
+    line = {"color": colour, "dash": "dash", "width": 2}
+    figure.add_scatter(x=ends, y=[y, y], name=name, mode="lines", line=line, hoverinfo="skip", row=row, col=1)
 
 
 def _canary_name(canary: str, copies: Mapping[str, int]) -> str:

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Literal
 import plotly.graph_objects as go
 import streamlit as st
 
+from core.jobs.trained import trained_runs
 from core.runs.progress import Progress
 from core.runs.run import Run, RunNotFound
 from core.spec import PrivacySpec, RunSpec
 from pages.parts.common import chart_style, shell
-from pages.parts.jobs.live_strips import strips
+from pages.parts.jobs import samples
+from pages.parts.jobs.live_strips import legend_html, loss_sentence, strips
 from pages.parts.jobs.sentences import job_title, stage_in_words, title
 from pages.parts.pickers.sweep_picker import family_ids
 from pages.parts.session import instructor, owner, resources
@@ -63,7 +65,7 @@ def train_button(spec: RunSpec) -> bool:
 
 def in_progress() -> None:
     """The message in place of the button while the run with these settings waits or runs."""
-    st.info("This run is waiting or running. Watch it on this page.", icon=":material/hourglass_empty:")
+    st.info("This run is waiting or running. [Watch it](#live).", icon=":material/hourglass_empty:")
 
 
 def submit(spec: RunSpec) -> bool:
@@ -79,12 +81,18 @@ def submit(spec: RunSpec) -> bool:
     return True
 
 
-def watch() -> None:
-    """The watched job's charts and progress, redrawn every second, and twice as often before the first step."""
+Ended = Callable[[str, str | None], None]
+
+
+def watch(ended: Ended) -> None:
+    """The watched job's texts, charts and progress, redrawn every second, and twice as often before the first step.
+
+    `ended(run, sweep)` draws what is said of a finished run; both are ids, the second None if it is on no curve.
+    """
     jobs = _jobs()
     _changed(jobs)  # this rerun draws them, so none is needed for these jobs
     awaited = any(job.position == 0 and not _begun(job) for job in jobs)
-    st.fragment(run_every=FIRST_SECONDS if awaited else _pace(jobs))(_watch)()
+    st.fragment(run_every=FIRST_SECONDS if awaited else _pace(jobs))(_watch)(ended)
 
 
 def queue() -> None:
@@ -117,7 +125,12 @@ def status(job_id: str) -> Job | None:
         return None
 
 
-def _watch() -> None:
+def watched() -> Job | None:
+    """The job that is shown: one chosen in this browser, one under way, or the training that ended last."""
+    return _watched(_jobs())
+
+
+def _watch(ended: Ended) -> None:
     jobs = _jobs()
     if _changed(jobs):
         st.rerun()
@@ -128,27 +141,49 @@ def _watch() -> None:
     st.markdown(f"**{job_title(job)}**")
     progress = engine().progress(job.id)
     progress_bar(job, progress)
-    privacy = job.spec.privacy
+    if job.state == "done" and not job.is_audit:
+        ended(job.run_id, _family(job.run_id))
+    elif not job.is_audit:
+        _try_now(job)
+    samples.show(progress.samples, job.spec)
     if progress.steps_taken:
-        cohort = resources.every_workspace().corpus_folder(job.spec.corpus)
-        canaries = None if cohort is None else cohort / "canaries.parquet"
-        figure = _strips(job.id, progress.updated, progress, privacy, canaries)
-        chart_style.show(
-            figure, key="strips", alt=f"Loss, ε spent and canary exposure of {job_title(job)}, against steps"
-        )
+        _charts(job, progress)
+
+
+def _try_now(job: Job) -> None:
+    """A link to the model as soon as its training is over, while its audit goes on."""
+    if job.active and any(run.id == job.run_id for run in trained_runs(owner.workspace())):
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.markdown(":material/check: Training is over. The audit goes on.", width="content")
+            query = {"right": job.run_id}
+            shell.link("playground", "Try the model now", icon=":material/forum:", query=query)
+
+
+def _charts(job: Job, progress: Progress) -> None:
+    privacy, words = job.spec.privacy, job.spec.vocabulary
+    cohort = resources.every_workspace().corpus_folder(job.spec.corpus)
+    canaries = None if cohort is None else cohort / "canaries.parquet"
+    figure = _strips(job.id, progress.updated, progress, privacy, canaries)
+    spoken = "Loss, ε spent and canary exposure" if privacy.private else "Loss and canary exposure"
+    chart_style.show(figure, key="strips", alt=f"{spoken} of {job_title(job)}, against steps")
+    st.html(legend_html(figure))
+    masked = job.spec.model.kind != "gpt2"
+    st.caption(loss_sentence(progress, private=privacy.private, masked=masked))
+    with st.expander("How to read this", key="watch-methods"):
+        if progress.samples:
+            st.markdown(samples.how(progress.samples, job.spec))
         if privacy.private:
-            st.caption(
-                "The loss on training notes is computed directly from the private notes, and ε does not cover it. It "
-                "is for the trusted person who trains the model, not for publication."
+            st.markdown(
+                "The losses and the canaries' exposure are computed directly from the private notes, and ε does not "
+                "cover them. They are for the trusted person who trains the model, not for publication."
             )
-        words = job.spec.vocabulary
+        else:
+            st.markdown("No privacy: ε = ∞ from the first step.")
         if words is not None and words.epsilon is not None:
-            st.caption(
+            st.markdown(
                 f"ε in the chart is that of training. The vocabulary from the notes spends ε = {words.epsilon:g} in "
                 "addition."
             )
-    if job.state == "done" and not job.is_audit:
-        links(job.spec, _family(job.id))
 
 
 @resources.cached_object(max_entries=16, show_spinner=False)
@@ -178,15 +213,23 @@ def _changed(jobs: Sequence[Job]) -> bool:
 
 
 def _watched(jobs: Sequence[Job]) -> Job | None:
-    """The job chosen in this browser (it may have ended), else the one that runs or is first in the queue."""
+    """The job chosen in this browser (it may have ended), else one under way, else the training that ended last."""
     chosen = st.session_state.get("watched")
     job = status(chosen) if chosen else None
-    return job or next((job for job in jobs if job.active), None)
+    return job or next((job for job in jobs if job.active), None) or _last_trained()
+
+
+def _last_trained() -> Job | None:
+    """The training that ended last, of those that the viewer may see: a reloaded page shows it again."""
+    runs = (run for run in owner.workspace().runs() if not run.shipped and not run.spec.is_base)
+    newest = next(runs, None)
+    return None if newest is None else status(newest.id)
 
 
 def progress_bar(job: Job, progress: Progress) -> None:
-    """Stage, n of N and time left; Cancel while the job can be cancelled."""
-    share = {"running": progress.share, "done": 1.0}.get(job.state, 0.0)
+    """Stage, n of N and the time left of all stages; Cancel while the job can be cancelled."""
+    whole = None if job.is_audit else progress.whole_share(time.time())  # attacks have numbers of their own
+    share = {"running": progress.share if whole is None else whole, "done": 1.0}.get(job.state, 0.0)
     if not job.active:
         _badge(job.state)
         if job.message and job.state in ("failed", "interrupted"):

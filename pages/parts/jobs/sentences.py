@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 from core.common.formatting import epochs_text
+from core.jobs.stage_times import CONTROL, stage_key
 from core.runs.progress import Progress
 from core.spec import RunSpec
 from pages.parts.common import chart_style
-from pages.parts.common.durations import time_left
+from pages.parts.common.durations import time_left, whole_left
 from pages.parts.pickers.cohort_picker import hospital_name
 
 if TYPE_CHECKING:
@@ -46,7 +48,11 @@ def job_title(job: Job) -> str:
 
 
 def stage_in_words(job: Job, progress: Progress) -> str:
-    """What a job is doing now: stage, n of N, ε so far, time left."""
+    """What a job is doing now: stage, n of N, ε so far, time left of all its stages.
+
+    If the job is so slow that its end was moved out, it says so. Without an estimate for the job, the time is that of
+    its stage.
+    """
     if job.state == "queued":
         return f"Waiting: {job.position} ahead" if job.position else "Waiting: next"
     if not progress.stage:
@@ -54,13 +60,40 @@ def stage_in_words(job: Job, progress: Progress) -> str:
     stage = progress.stage.capitalize()
     if progress.parts and progress.stage.startswith("attack"):
         stage += f", {progress.message}"  # which attack it is
+    if progress.stage == CONTROL:
+        key = stage_key({"event": "stage", "stage": CONTROL, "message": progress.message})
+        stage = _doing(key or CONTROL).capitalize()
     if progress.stage == "training" and progress.steps:
         words = f"{stage}: {_step_in_words(progress)}"
     elif progress.total:
         words = f"{stage}: {progress.done:,} of {progress.total:,}"
     else:
         words = f"{stage} …"
-    return words + time_left(progress.eta_seconds)
+    left = progress.seconds_left(time.time())
+    if left is None:
+        stage_left = time_left(progress.eta_seconds)
+        return words + (f"{stage_left} in this stage" if stage_left else "")
+    slower = f" (longer than expected: {_doing(progress.slower)})" if progress.slower else ""
+    return words + whole_left(left) + slower
+
+
+STAGES = {
+    "corpus": "reading the notes",
+    "vocabulary": "choosing words",
+    "audit: extraction": "prompting the model",
+    "audit: membership": "scoring notes",
+    "audit: exposure": "ranking canaries",
+    "audit: utility": "measuring usefulness",
+    "audit: reading": "comparing with the public model",
+    "saving": "computing the figures",
+}
+
+
+def _doing(key: str) -> str:
+    """A stage (`core.jobs.stage_times`) in words: `control, scoring notes`."""
+    control, _, stage = key.rpartition("/")
+    words = f"“{stage.removeprefix('attack: ')}”" if stage.startswith("attack: ") else STAGES.get(stage, stage)
+    return f"control, {words}" if control else words
 
 
 def _step_in_words(progress: Progress) -> str:

@@ -8,6 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from core.evaluation.wording import epsilon_text
+from core.jobs.trained import TrainedRun, trained_runs
 from core.runs.run import Run
 from core.runs.tables import TableMissing
 from core.spec import CLINICAL, CORPUS_PRESETS, OPENING, SHIPPED_BASES
@@ -74,7 +75,7 @@ def label(run: Run) -> str:
         parts.append("secret noise")
     if spec.training.seed:
         parts.append(f"seed {spec.training.seed}")
-    parts.append("shipped" if run.shipped else "made here")
+    parts.append("audit under way" if isinstance(run, TrainedRun) else "shipped" if run.shipped else "made here")
     if run.figures_only:
         parts.append("figures only")
     return " · ".join(parts)
@@ -97,9 +98,13 @@ def _metrics(folder: str, finished: float | None, _run: Run) -> pd.DataFrame:
     return _run.metrics
 
 
-def promptable() -> list[Run]:
-    """Every run that keeps its weights: shipped ones first, then the newest."""
-    return sorted((run for run in owner.workspace().runs() if run.has_model), key=lambda run: not run.shipped)
+def promptable(*, unaudited: bool = False) -> list[Run]:
+    """Every run that keeps its weights: shipped ones first, then the newest.
+
+    With `unaudited`, also those whose training is over while their audit goes on, last.
+    """
+    found = sorted((run for run in owner.workspace().runs() if run.has_model), key=lambda run: not run.shipped)
+    return [*found, *trained_runs(owner.workspace())] if unaudited else found
 
 
 def default_pair(runs: Sequence[Run]) -> tuple[Run | None, Run | None]:

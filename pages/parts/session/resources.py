@@ -80,9 +80,10 @@ def server(of: Workspace | None = None) -> Server:
 
 @process_object
 def _server(root: str, _workspace: Workspace) -> Server:
+    from core.jobs.trained import Promptable
     from core.serving.server import Server
 
-    return Server(_workspace)
+    return Server(Promptable(_workspace))
 
 
 @cached_object(max_entries=4, show_spinner=False)

@@ -23,6 +23,7 @@ WRITERS = {
     "core.evaluation.report.rarity",
     "core.evaluation.report.tables",
     "core.evaluation.sweep.recommendation",
+    "core.evaluation.verdict",
     "core.runs.facts",
     "core.runs.ledger.totals",
 }

@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
+import pytest
+
 from core.runs.progress import Progress
-from pages.parts.jobs.live_strips import MOST_POINTS, strips
+from pages.parts.jobs.live_strips import (
+    EPSILON,
+    FEWEST_TO_SMOOTH,
+    MOST_POINTS,
+    legend_html,
+    loss_sentence,
+    smoothed,
+    strips,
+    window,
+)
 
 
 def test_the_strips_stay_small_and_keep_the_last_step():
@@ -22,12 +33,46 @@ def test_the_strips_stay_small_and_keep_the_last_step():
     drawn = {trace.name: list(trace.x) for trace in figure.data}
     assert len(drawn["ε spent"]) <= MOST_POINTS + 1 and drawn["ε spent"][-1] == steps
     canaries = {"canary C0000, planted 16 times", "canary C0001, planted 1 time", "canary C0002, never planted"}
-    assert canaries | {"loss on held-out notes"} <= set(drawn)
-    unknown = {trace.name for trace in strips(progress, copies={}, budget=None, private=False).data}
-    assert "ε spent" not in unknown and "canary C0000" in unknown
+    assert canaries | {"loss on held-out notes, once an epoch", "budget ε = 2"} <= set(drawn)
+    assert all(name in legend_html(figure) for name in canaries | {"budget ε = 2"})
+    without = strips(progress, copies={}, budget=None, private=False)
+    names = {trace.name for trace in without.data}
+    assert "ε spent" not in names and "canary C0000" in names
+    assert EPSILON not in [title.text for title in without.layout.annotations]
 
 
 def test_the_first_step_can_be_seen():
     progress = Progress(step=1, steps=46, steps_taken=[1], loss=[4.8], epsilon=[2.9])
     drawn = {trace.name: trace for trace in strips(progress, copies={}, budget=8.0, private=True).data}
     assert "markers" in drawn["loss on training notes"].mode and "markers" in drawn["ε spent"].mode
+
+
+@pytest.mark.parametrize("private", [True, False])
+def test_no_title_is_wider_than_a_phone(private):
+    progress = Progress(step=1, steps=4, steps_taken=[1], loss=[1.0], epsilon=[1.0], exposure={"C1": []})
+    figure = strips(progress, copies={}, budget=1.0, private=private)
+    assert [len(title.text) < 30 for title in figure.layout.annotations] == [True] * (2 + private)
+
+
+def test_the_loss_is_averaged_over_the_last_steps_without_empty_ones():
+    assert smoothed([4.0, None, 2.0, 6.0], 2) == [4.0, 4.0, 2.0, 4.0]
+    assert smoothed([None, None], 2) == [None, None] and smoothed([1.0, 5.0], 1) == [1.0, 5.0]
+    assert window(FEWEST_TO_SMOOTH - 1) == 1 and window(200) == 20
+    progress = Progress(steps=200, steps_taken=list(range(200)), loss=[float(step % 2) for step in range(200)])
+    drawn = {trace.name: list(trace.y) for trace in strips(progress, copies={}, budget=None, private=False).data}
+    assert drawn["loss on training notes"][-1] == 0.5 and set(drawn["single steps"]) == {0.0, 1.0}
+
+
+@pytest.mark.parametrize(("private", "cause"), [(True, "the noise"), (False, "overfitting")])
+def test_a_loss_that_has_risen_is_explained_and_one_that_falls_is_not(private, cause):
+    steps = list(range(1, 41))
+    progress = Progress(
+        steps=40, steps_taken=steps, loss=[2.0] * 40, epoch_steps=[10, 20, 30], eval_loss=[3.0, 2.5, 3.1]
+    )
+    said = loss_sentence(progress, private=private, masked=False)
+    assert "has risen since epoch 2" in said and cause in said and "mean of the last 4 steps" in said
+    progress.eval_loss = [3.0, 2.5, 2.51]
+    said = loss_sentence(progress, private=private, masked=True)
+    assert "risen" not in said and cause not in said and "random masks" in said
+    progress.eval_loss, progress.epoch_steps = [None, None, None], []
+    assert "risen" not in loss_sentence(progress, private=private, masked=False)

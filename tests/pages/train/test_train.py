@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
+import time
 from functools import partial
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.jobs.engine import Engine, EngineFailed, Job
+from core.pipeline.quick_audit import ATTACKS
 from core.runs.events import Status, append_event, write_status
 from core.runs.facts import promise_sentence
 from core.runs.lock import held
@@ -294,8 +297,9 @@ def test_every_browser_sees_a_running_job_live(data):
     with held(workspace.lock_file(spec.run_id), should_stop=lambda: False):  # as its worker would
         for app in (opened(), opened()):
             assert any(title(spec) in element.value for element in app.markdown)
-            assert app.progress[0].text == "Training: step 3 of 9, epoch 1 of 2 · loss 4.00 · ε 1.5 · 30 s left"
-            assert app.progress[0].value == 33
+            text, left = app.progress[0].text.split(" · about ")
+            assert text == "Training: step 3 of 9, epoch 1 of 2 · loss 4.00 · ε 1.5"
+            assert re.fullmatch(r"\d+ (s|min) left.*", left), "of all stages, not of the training alone"
             assert app.button(key=f"cancel-watch-{spec.run_id}")
             assert len(app.get("plotly_chart")) == 2, "the expected curve and the live strips"
         own = opened(epsilon="2", **TINY)
@@ -327,7 +331,16 @@ def test_a_job_says_what_it_does_in_words():
     events = [{"event": "stage", "stage": "audit: membership", "message": ""}]
     events.append({"event": "progress", "done": 3, "total": 12, "eta_seconds": 200})
     running = Job("gpt2-000000000000", spec_of(target_epsilon=1.0), "running", "", 0.0, 0)
-    assert stage_in_words(running, progress_of(events)) == "Audit: membership: 3 of 12 · 3 min left"
+    progress = progress_of(events)
+    assert stage_in_words(running, progress) == "Audit: membership: 3 of 12 · 3 min left in this stage"
+    progress.ends, progress.slower = time.time() + 600, "base control/audit: membership"
+    assert stage_in_words(running, progress) == (
+        "Audit: membership: 3 of 12 · about 10 min left (longer than expected: control, scoring notes)"
+    )
+    progress.ends = time.time() - 5
+    assert " · nearly done" in stage_in_words(running, progress)
+    control = {"event": "stage", "stage": "base control", "message": f"Control: {ATTACKS[0].message}"}
+    assert stage_in_words(running, progress_of([control])) == "Control, prompting the model …"
 
 
 def test_a_loss_is_told_before_the_first_step_is_over():
@@ -342,11 +355,11 @@ def test_a_loss_is_told_before_the_first_step_is_over():
     figures = {"loss": 4.8, "epsilon": 0.52, "tokens": 9, "seconds": 3.0, "eta_seconds": 20.0}
     events.append({"event": "step", "step": 1} | place | figures)
     assert stage_in_words(running, progress_of(events)) == (
-        "Training: step 1 of 46, epoch 1 of 4 · loss 4.80 · ε 0.52 · 20 s left"
+        "Training: step 1 of 46, epoch 1 of 4 · loss 4.80 · ε 0.52 · 20 s left in this stage"
     )
     events.append({"event": "progress_in_step", "step": 2, "done": 9, "total": 260, "loss": None} | place)
     assert stage_in_words(running, progress_of(events)) == (
-        "Training: step 2 of 46 (9 of 260 texts), epoch 1 of 4 · loss 4.80 · ε 0.52 · 20 s left"
+        "Training: step 2 of 46 (9 of 260 texts), epoch 1 of 4 · loss 4.80 · ε 0.52 · 20 s left in this stage"
     )
 
 

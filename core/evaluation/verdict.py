@@ -1,0 +1,142 @@
+"""The verdict on a finished run: whose full names its audit found, beside the runs it is compared with.
+
+Everything is read from metrics tables. `counterparts` chooses the runs: same cohort, model and audit, other privacy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+import pandas as pd
+
+from core.attacks.prompts import PROMPTS
+from core.evaluation import wording
+from core.evaluation.wording import NBSP, epsilon_text, percent
+from core.runs.run import Run
+from core.spec import RunSpec
+
+NAMED = "full_name_patients"
+USUAL_EPSILON = 8.0  # of the private counterpart, if there are several
+Role = Literal["private", "plain", "noiseless"]
+
+
+@dataclass(frozen=True)
+class Count:
+    """`named` of `patients` were named in full; `low` and `high` are the share's 95 % interval (Wilson 1927)."""
+
+    named: int
+    patients: int
+    low: float
+    high: float
+
+    def text(self) -> str:
+        """`5 of 17`, `none of 17`."""
+        return f"{self.named:,} of {self.patients:,}" if self.named else f"none of {self.patients:,}"
+
+    def interval(self) -> str:
+        """`95 % interval 13 % to 53 %`."""
+        return f"95{NBSP}% interval {percent(self.low)} to {percent(self.high)}"
+
+
+@dataclass(frozen=True)
+class Found:
+    """What the quick audit of one run found: patients of the training data, and the control."""
+
+    run: Count
+    control: Count | None  # held-out patients, whose names the model can write by chance alone
+    texts: int
+
+    @property
+    def beyond_chance(self) -> bool:
+        """Whether the training patients' share exceeds the control's, by their intervals (`wording.verdict`)."""
+        if self.control is None:
+            return False
+        intervals = self.run.low, self.run.high, self.control.low, self.control.high
+        return wording.verdict(*intervals) == "exceeds its control"
+
+
+def found(metrics: pd.DataFrame, spec: RunSpec) -> Found | None:
+    """The verdict's figures of a run; None if its metrics lack them."""
+    rows = metrics[(metrics["metric"] == NAMED) & metrics["value"].notna()].set_index("arm")
+    if "run" not in rows.index:
+        return None
+    control = _count(rows.loc["heldout"]) if "heldout" in rows.index else None
+    return Found(_count(rows.loc["run"]), control, len(PROMPTS) * spec.audit.samples_per_prompt)
+
+
+def _count(row: pd.Series) -> Count:
+    return Count(round(row["value"] * row["n"]), int(row["n"]), float(row["low"]), float(row["high"]))
+
+
+def role(spec: RunSpec) -> Role:
+    """What a run is in a comparison."""
+    if spec.privacy.private:
+        return "private"
+    return "plain" if spec.training.clip_norm is None else "noiseless"
+
+
+def counterparts(run: Run, others: Iterable[Run]) -> dict[Role, Run]:
+    """For each role that `run` does not have, the run that differs from it least: the same cohort, model and audit.
+
+    Of several private runs the one with ε nearest to 8 is taken, of several others the one with the most similar
+    number of epochs; the same training seed comes first.
+    """
+    own, mine = run.spec, role(run.spec)
+    chosen: dict[Role, Run] = {}
+    for other in sorted(others, key=lambda other: _distance(own, other.spec)):
+        spec = other.spec
+        if spec.is_base or role(spec) == mine or other.id == run.id:
+            continue
+        if _alike(spec) == _alike(own):
+            chosen.setdefault(role(spec), other)
+    return chosen
+
+
+def _alike(spec: RunSpec) -> tuple[object, ...]:
+    return (spec.corpus, spec.model, spec.audit, spec.defence, spec.vocabulary)
+
+
+def _distance(own: RunSpec, spec: RunSpec) -> tuple[float, ...]:
+    epsilon = spec.privacy.target_epsilon or math.inf
+    away = abs(math.log(epsilon / USUAL_EPSILON)) if spec.privacy.private else 0.0
+    return (spec.training.seed != own.training.seed, away, abs(spec.training.epochs - own.training.epochs))
+
+
+def treatment(spec: RunSpec) -> str:
+    """`with ε = 8 per note`, `without privacy`, `with the same training without noise`."""
+    if role(spec) == "noiseless":
+        return "with clipping but without noise"
+    if role(spec) == "plain":
+        return "without privacy"
+    if spec.privacy.target_epsilon is None:
+        return f"with σ = {spec.privacy.noise_multiplier:.3g} per {spec.privacy.unit}"
+    return f"with ε = {epsilon_text(spec.privacy.target_epsilon)} per {spec.privacy.unit}"
+
+
+def verdict(own: Found, spec: RunSpec, others: Iterable[tuple[RunSpec, Found]] = ()) -> str:
+    """One or two sentences: how many patients leaked in this run, and in its counterparts with as many texts."""
+    names = "was named in full" if own.run.named == 1 else "were named in full"
+    said = f"{_begin(treatment(spec))}, {own.run.text()} training patients {names}."
+    more = [f"{treatment(one)}: {what.run.text()} ({what.run.interval()})" for one, what in others]
+    return said + (f" {_begin('; '.join(more))}." if more else "")
+
+
+def _begin(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def chance_sentence(own: Found) -> str:
+    """The control in a sentence, and whether the run's count exceeds it."""
+    control = own.control
+    if control is None:
+        return "There is no control: this cohort has no held-out patients."
+    how = ", by chance" if control.named else ""
+    told = f"Control: it named {control.text()} patients whom it never saw{how} ({control.interval()})."
+    if own.run.named == 0:
+        return told
+    if own.beyond_chance:
+        return f"{told} So it repeats what it was trained on."
+    return f"{told} The two intervals overlap, so the difference may be chance."

@@ -1,0 +1,58 @@
+"""What a model wrote after every epoch of its training: a strip of cards that grows, with leaks lit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from core.runs.progress import EpochSample
+from core.spec import RunSpec
+from pages.parts.common import phi_text
+
+COVERED = (
+    "ε covers these texts: with DP-SGD it covers the weights after every step, and a text is computed from the weights "
+    "alone. It does not cover their marks, which were found by comparing the texts with the patients' data."
+)
+
+
+def show(samples: Sequence[EpochSample], spec: RunSpec) -> None:
+    """The strip, with a sentence on what leaked; nothing before the first text."""
+    if not samples:
+        return
+    st.markdown(f"**What the model writes after each epoch.** {leaks_sentence(samples)}")
+    cards = [(heading(sample), sample.text, sample.spans) for sample in samples]
+    st.html(phi_text.strip_html(cards, prompt=samples[-1].prompt, label="Text after each epoch, newest at the right"))
+
+
+def how(samples: Sequence[EpochSample], spec: RunSpec) -> str:
+    """How the texts were made, and whether ε covers them, for a fold."""
+    way = "sampled token by token" if spec.model.kind == "gpt2" else "written by filling masks one by one"
+    told = (
+        f"Each text continues “{samples[-1].prompt}” and is {way}, always with the same seed, so that epochs differ by "
+        "what was learned. It is one text an epoch: a training without a lit card may leak after other prompts. The "
+        "audit tries 14 prompts, many times each."
+    )
+    return f"{told} {COVERED}" if spec.privacy.private else told
+
+
+def heading(sample: EpochSample) -> str:
+    """`before training`, `epoch 3`."""
+    return "before training" if sample.epoch == 0 else f"epoch {sample.epoch}"
+
+
+def leaks_sentence(samples: Sequence[EpochSample]) -> str:
+    """Which of the texts name a training patient."""
+    lit = [sample for sample in samples if any(span.kind == "leak" for span in sample.spans)]
+    trained = sum(sample.epoch > 0 for sample in samples)
+    if not trained:
+        return "The first card is the public model's text."
+    texts = "the text" if trained == 1 else f"{trained} texts"
+    if not lit:
+        return f"So far no training patient's identifier in {texts}."
+    first = heading(lit[0])
+    return (
+        f"A training patient's identifier in {len(lit)} of {texts}, first at {first}."
+        if trained > 1
+        else (f"A training patient's identifier in {texts}.")
+    )

@@ -1,0 +1,109 @@
+"""The verdict on a run: its counts, what it is compared with, and what its control allows to say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pandas as pd
+import pytest
+
+from core.evaluation.stats.intervals import proportion_interval
+from core.evaluation.summary import extraction_rows
+from core.evaluation.verdict import Count, Found, chance_sentence, counterparts, found, role, treatment, verdict
+from core.spec import CORPUS_PRESETS, AuditSpec, DefenceSpec, ModelSpec, PrivacySpec, RunSpec, TrainingSpec
+
+SMOKE = CORPUS_PRESETS["smoke"]
+
+
+def spec_of(
+    epsilon: float | None = None, seed: int = 0, clip: float | None = None, epochs: int = 2, **changes
+) -> RunSpec:
+    training = TrainingSpec(epochs=epochs, seed=seed, clip_norm=clip)
+    return RunSpec(**{"corpus": SMOKE, "training": training, "privacy": PrivacySpec(target_epsilon=epsilon), **changes})
+
+
+@dataclass(frozen=True)
+class Made:
+    """Of a run, what a comparison reads."""
+
+    spec: RunSpec
+
+    @property
+    def id(self) -> str:
+        return self.spec.run_id
+
+
+def count(named: int, patients: int) -> Count:
+    return Count(named, patients, *proportion_interval(named, patients))
+
+
+def test_counts_are_those_of_the_generated_texts(smoke_workspace, smoke_specs) -> None:
+    from core.runs.store import Workspace
+
+    workspace = Workspace(smoke_workspace, shared=())
+    run = workspace.run(smoke_specs["plain"].run_id)
+    hits = run.table("hits")
+    names = hits[(hits["rule"] == "value") & (hits["field"] == "full_name")]
+    own = found(run.metrics, run.spec)
+    for split, told in (("member", own.run), ("heldout", own.control)):
+        patients = workspace.corpus(run.spec.corpus).patients
+        assert told.named == names.loc[names["split"] == split, "patient_id"].nunique()
+        assert told.patients == (patients["split"] == split).sum()
+        assert (told.low, told.high) == pytest.approx(proportion_interval(told.named, told.patients))
+    assert own.texts == len(run.table("generations"))
+    rows = pd.DataFrame(extraction_rows(run.table("generations"), hits, workspace.corpus(run.spec.corpus)))
+    assert found(rows, run.spec) == own
+
+
+def test_a_metrics_table_without_the_figure_has_no_verdict() -> None:
+    assert found(pd.DataFrame({"metric": ["auc_loss"], "arm": ["run"], "value": [0.5]}), spec_of()) is None
+
+
+def test_of_several_counterparts_the_closest_is_taken_and_no_other_cohort_model_or_audit() -> None:
+    run = Made(spec_of())
+    wrong = [
+        spec_of(8.0, corpus=CORPUS_PRESETS["classroom"]),
+        spec_of(8.0, model=ModelSpec(kind="distilbert")),
+        spec_of(8.0, audit=AuditSpec(samples_per_prompt=7)),
+        spec_of(8.0, defence=DefenceSpec(scrub_recall=0.9)),
+        spec_of(epochs=3),
+    ]
+    right = [spec_of(2.0), spec_of(10.0), spec_of(8.0, seed=1), spec_of(clip=1.0), spec_of(clip=1.0, epochs=9)]
+    chosen = counterparts(run, [run, *map(Made, [*wrong, *right])])
+    assert set(chosen) == {"private", "noiseless"}
+    assert chosen["private"].spec == spec_of(10.0) and chosen["noiseless"].spec == spec_of(clip=1.0)
+    assert counterparts(run, [run, *map(Made, wrong)]) == {}
+    own = Made(spec_of(8.0))
+    assert {name: one.spec for name, one in counterparts(own, [run, own, Made(spec_of(2.0))]).items()} == {
+        "plain": run.spec
+    }
+
+
+def test_roles_and_their_words() -> None:
+    words = {treatment(one) for one in (spec_of(), spec_of(8.0), spec_of(clip=1.0))}
+    assert words == {"without privacy", "with ε = 8 per note", "with clipping but without noise"}
+    sigma = spec_of(privacy=PrivacySpec(noise_multiplier=1.5, unit="patient"))
+    assert treatment(sigma) == "with σ = 1.5 per patient" and role(sigma) == "private"
+
+
+def test_the_verdict_says_the_counts_with_the_intervals_of_the_others() -> None:
+    own, other = Found(count(5, 17), count(0, 7), 1_400), Found(count(0, 17), count(0, 7), 1_400)
+    said = verdict(own, spec_of(), [(spec_of(8.0), other)])
+    assert said == (
+        "Without privacy, 5 of 17 training patients were named in full. "
+        "With ε = 8 per note: none of 17 (95\u00a0% interval 0\u00a0% to 18\u00a0%)."
+    )
+    assert verdict(Found(count(1, 17), None, 14), spec_of(8.0)) == (
+        "With ε = 8 per note, 1 of 17 training patients was named in full."
+    )
+    assert verdict(other, spec_of(8.0)).startswith("With ε = 8 per note, none of 17")
+
+
+def test_a_leak_is_called_one_only_where_it_exceeds_its_control() -> None:
+    said = chance_sentence(Found(count(300, 400), count(3, 200), 1_400))
+    assert (
+        "it named 3 of 200 patients whom it never saw, by chance" in said and "repeats what it was trained on" in said
+    )
+    assert "may be chance" in chance_sentence(Found(count(8, 17), count(0, 7), 1_400))
+    assert chance_sentence(Found(count(0, 17), count(0, 7), 1_400)).endswith("0\u00a0% to 35\u00a0%).")
+    assert "no control" in chance_sentence(Found(count(3, 17), None, 1_400))

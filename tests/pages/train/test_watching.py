@@ -1,0 +1,140 @@
+"""A training on the page Train: the texts of its epochs, the model before its audit, and the verdict at the end."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from functools import partial
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from core.jobs.engine import Engine
+from core.runs.events import Status, append_event, write_status
+from core.runs.lock import held
+from core.runs.store import Workspace
+from core.spec import PrivacySpec, RunSpec
+from pages.parts.jobs import samples
+from tests.pages.visit import said, visit
+
+opened = partial(visit, "train")
+NAME = "Ada <b>Byron</b>"
+
+
+@pytest.fixture
+def data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    monkeypatch.setattr(Engine, "warm", lambda self: None)
+    monkeypatch.setenv("PHILAB_DATA", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def finished(data: Path, smoke_workspace: Path) -> Path:
+    shutil.copytree(smoke_workspace, data, dirs_exist_ok=True)
+    return data
+
+
+def drawn(app: AppTest) -> str:
+    return "\n".join(element.proto.body for element in app.get("html"))
+
+
+def wrote(work: Path, epoch: int, text: str, *, leaks: bool) -> None:
+    span = {
+        "start": 1,
+        "end": len(text),
+        "field": "full_name",
+        "value": text[1:],
+        "kind": "leak",
+        "patient_ids": ["P1"],
+    }
+    fields = {"epoch": epoch, "step": epoch, "prompt": "Patient:", "seed": 0, "text": text}
+    append_event(work, "sample", **fields, spans=[span] if leaks else [])
+
+
+def test_the_strip_of_texts_grows_in_every_browser_and_escapes_what_a_model_wrote(data, smoke_spec) -> None:
+    spec = smoke_spec(epsilon=8.0)
+    workspace = Workspace(data, shared=())
+    work = workspace.begin(spec)
+    write_status(work, Status(state="running", submitted=1.0))
+    append_event(work, "stage", stage="training", message="Training")
+    with held(workspace.lock_file(spec.run_id), should_stop=lambda: False):
+        wrote(work, 0, " a cough", leaks=False)
+        assert "The first card is the public model's text." in said(opened())
+        wrote(work, 1, " nobody", leaks=False)
+        wrote(work, 2, f" {NAME}", leaks=True)
+        for app in (opened(), opened()):
+            html = drawn(app)
+            assert [html.index(f"<b>{name}</b>") for name in ("epoch 2", "epoch 1", "before training")] == sorted(
+                html.index(f"<b>{name}</b>") for name in ("epoch 2", "epoch 1", "before training")
+            ), "the newest first: the row runs from right to left"
+            assert "Ada &lt;b&gt;Byron&lt;/b&gt;" in html and NAME not in html
+            assert html.count("phi-card phi-lit") == 1
+            assert "A training patient's identifier in 1 of 2 texts, first at epoch 2." in said(app)
+
+
+def test_what_is_said_of_the_texts() -> None:
+    from core.phi.spans import Span
+    from core.runs.progress import EpochSample
+
+    leak = Span(0, 3, "full_name", "Ada", "leak", ("P1",))
+    first, second = EpochSample(0, 0, "Patient:", " x", ()), EpochSample(1, 4, "Patient:", " y", ())
+    assert "no training patient's identifier in the text" in samples.leaks_sentence([first, second])
+    third = EpochSample(2, 8, "Patient:", "Ada", (leak,))
+    assert "in 1 of 2 texts, first at epoch 2" in samples.leaks_sentence([first, second, third])
+    private = RunSpec(corpus={}, privacy=PrivacySpec(target_epsilon=8.0))
+    assert samples.COVERED in samples.how([first], private)
+    plain = RunSpec(corpus={})
+    assert "covers" not in samples.how([first], plain)
+
+
+def test_a_finished_training_is_shown_after_a_reload_with_its_verdict_and_its_texts(finished, smoke_specs) -> None:
+    app = opened()
+    assert "training patients were named in full" in said(app) or "training patients was named" in said(app)
+    assert "Tried: 56 texts, after 14 prompts that name nobody." in said(app)
+    assert "phi-strip" in drawn(app) and "epoch 2" in drawn(app)
+    labels = {link.proto.label for link in app.get("page_link")}
+    assert {"Try it in Playground", "Who was in the data?"} <= labels
+    charts = [json.loads(one.proto.spec) for one in app.get("plotly_chart")]
+    verdict = next(
+        chart
+        for chart in charts
+        if {"training patients", "never seen: by chance"} == {line["name"] for line in chart["data"]}
+    )
+    assert all(len(line["x"]) == 2 for line in verdict["data"]), "this run and its counterpart, each with its control"
+    assert not any(button.key and button.key.startswith("counterpart-") for button in app.button)
+
+
+def test_without_a_counterpart_one_can_be_trained(finished, smoke_specs, monkeypatch) -> None:
+    asked: list[RunSpec] = []
+    monkeypatch.setattr("pages.parts.jobs.monitor.submit", lambda spec: asked.append(spec))
+    plain, private = smoke_specs["plain"], smoke_specs["dp"]
+    shutil.rmtree(finished / "runs" / private.run_id)
+    app = opened()
+    assert "Nothing to compare with yet: no run with ε = 8 per note on this cohort." in said(app)
+    app.button(key=f"counterpart-{plain.run_id}").click().run()
+    assert not app.exception
+    (spec,) = asked
+    assert (spec.corpus, spec.model, spec.audit) == (plain.corpus, plain.model, plain.audit)
+    assert spec.privacy.target_epsilon == 8.0 and spec.training.seed == plain.training.seed
+    notes = len(Workspace(finished, shared=()).corpus(plain.corpus).training_notes())
+    assert spec.training.batch_size <= notes
+
+
+def test_the_model_can_be_tried_while_its_audit_goes_on(finished, smoke_specs) -> None:
+    run_id = smoke_specs["plain"].run_id
+    (finished / "work").mkdir(exist_ok=True)
+    work = (finished / "runs" / run_id).rename(finished / "work" / run_id)
+    write_status(work, Status(state="running", submitted=1.0))
+    (work / "tables" / "metrics.parquet").unlink()
+    workspace = Workspace(finished, shared=())
+    with held(workspace.lock_file(run_id), should_stop=lambda: False):
+        append_event(work, "stage", stage="audit: membership", message="")
+        app = opened()
+        assert "Training is over. The audit goes on." in said(app)
+        assert "Try the model now" in {link.proto.label for link in app.get("page_link")}
+        playground = visit("playground", right=run_id)
+        (box,) = [box for box in playground.selectbox if box.label == "Right model"]
+        assert "audit under way" in next(name for name in box.options if "audit under way" in name)
+        assert not playground.exception and not playground.error
+        assert run_id not in {option for option in visit("membership").selectbox[0].options}
