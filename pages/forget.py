@@ -8,7 +8,7 @@ from core.runs.run import Run
 from pages.parts.common import chart_style, layout, shell
 from pages.parts.common.phi_text import literal
 from pages.parts.forget import charts, data, live, prompt, sentences, tables
-from pages.parts.pickers import run_picker
+from pages.parts.pickers import linked_choice, run_picker
 from pages.parts.session import owner
 
 shell.page(
@@ -28,10 +28,11 @@ def pick_patient(run: Run) -> str | None:
         st.query_params["patient"] = st.session_state[key] or ""
 
     key = f"forget-patient-{run.id}"
+    adopted = linked_choice.adopt("patient", key, ids)
     chosen = st.selectbox(
         "Patient",
         ids,
-        index=ids.index(asked) if asked else 0,
+        **({} if adopted else {"index": ids.index(asked) if asked else 0}),
         key=key,
         accept_new_options=True,
         on_change=share,
@@ -49,21 +50,23 @@ def pick_patient(run: Run) -> str | None:
 def actions(run: Run, patient: str, named: dict[str, str], open_arms: list[str]) -> None:
     """Unlearn here and now, or train again in the queue."""
     going = live.work(run, patient)
-    if going.active:
+    if going is not None and going.active:
         live.progress(run, patient, named)
     elif open_arms:
-        told = ", ".join(named[arm] for arm in open_arms)
+        which = ", ".join(named[arm] for arm in open_arms)
         label = "Forget now" if set(open_arms) - {"retrained", "private"} else "Attack it too"
         st.button(
             label,
             type="primary",
             icon=":material/person_remove:",
             key="forget-now",
-            on_click=going.start,
-            help=f"Here and now: {told}. It takes a minute or two and can be cancelled.",
+            on_click=live.start,
+            args=(run, patient),
+            help=f"Here and now: {which}. It takes a minute or two and can be cancelled.",
         )
-    if going.error and not going.active:
-        st.caption(literal(going.error, 400))
+    told = live.refusal() or ("" if going is None or going.active else going.error)
+    if told:
+        st.caption(literal(told, 400))
     live.retraining(run, patient)
 
 
@@ -80,7 +83,7 @@ if patient is None:
     st.stop()
 found = data.comparison(run, patient)
 named = sentences.names(found)
-table, notes = data.stored(run, patient)
+table, notes = data.current(found, *data.stored(run, patient))
 with side:
     actions(run, patient, named, data.missing(found, table))
     shell.link("patients", "This patient's card", icon=":material/clinical_notes:", query={"patient": patient})

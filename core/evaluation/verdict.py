@@ -96,7 +96,7 @@ def counterparts(run: Run, others: Iterable[Run]) -> dict[Role, Run]:
 
 
 def _alike(spec: RunSpec) -> tuple[object, ...]:
-    return (spec.corpus, spec.model, spec.audit, spec.defence, spec.vocabulary)
+    return (spec.corpus, spec.model, spec.audit, spec.defence, spec.vocabulary, spec.without)
 
 
 def _distance(own: RunSpec, spec: RunSpec) -> tuple[float, ...]:
@@ -106,7 +106,7 @@ def _distance(own: RunSpec, spec: RunSpec) -> tuple[float, ...]:
 
 
 def treatment(spec: RunSpec) -> str:
-    """`with ε = 8 per note`, `without privacy`, `with the same training without noise`."""
+    """`with ε = 8 per note`, `without privacy`, `with clipping but without noise`."""
     if role(spec) == "noiseless":
         return "with clipping but without noise"
     if role(spec) == "plain":

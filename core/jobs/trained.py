@@ -14,7 +14,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core.runs.events import read_status
+from core.runs.events import CANCEL_FILE, read_status
 from core.runs.run import Run, RunBroken, RunNotFound, read_stored_spec
 from core.runs.store import Workspace
 
@@ -41,7 +41,7 @@ def trained_runs(workspace: Workspace) -> list[TrainedRun]:
 
 
 def _opened(folder: Path) -> TrainedRun | None:
-    if not (folder / "tables" / "history.parquet").exists():
+    if not (folder / "tables" / "history.parquet").exists() or (folder / CANCEL_FILE).exists():
         return None
     try:
         stored = read_stored_spec(folder)

@@ -108,7 +108,7 @@ def curve_p_value(inverse: Inverse, *, canaries: int, guesses: int, correct: int
 def curve_epsilon(
     mechanism: Mechanism, *, canaries: int, guesses: int, correct: int, confidence: float = 0.95, group: int = 1
 ) -> float:
-    """ε at the mechanism's δ of the largest σ that the guesses rule out, its sample rate and steps kept; 0 if none.
+    """ε at the mechanism's δ of the smallest σ that the guesses rule out, its sample rate and steps kept; 0 if none.
 
     Args:
         mechanism: the run's own. With a vocabulary from the notes, σ is not all there is to know: the result is NaN.

@@ -192,7 +192,7 @@ def _date(seconds: float) -> str:
 
 def _cohort(corpus: Corpus, run: Run) -> dict[str, Any]:
     spec = run.spec.corpus
-    splits = corpus.patients["split"].value_counts().to_dict()
+    splits = corpus.without(run.spec.without).patients["split"].value_counts().to_dict()
     training = corpus.without(run.spec.without).training_notes(run.note_cap)
     kind = "uploaded or imported notes" if spec.imported else "a synthetic hospital: no patient in it exists"
     return {

@@ -1,7 +1,7 @@
 """The same people asked twice: the shares that are right before and after, and whether more changed in one direction.
 
-Only who answered both times counts. Pairs matter: those who were right both times, or wrong both times, say nothing
-about a change, however many they are.
+Only people who answered both times count. Pairs matter: those who were right both times, or wrong both times, say
+nothing about a change, however many they are.
 """
 
 from __future__ import annotations
@@ -68,19 +68,20 @@ def paired_difference(found: Pairs, confidence: float = 0.95) -> Interval:
     return Interval(p1 - p2, p1 - p2 - down, p1 - p2 + up)
 
 
-def careful_difference(found: Pairs) -> Interval:
+def careful_difference(found: Pairs, confidence: float = 0.95) -> Interval:
     """`paired_difference`, widened for few people to what the exact McNemar test leaves open.
 
     Newcombe's interval rests on score intervals and can leave out 0 where the exact test rejects nothing: with two
     people who both gained, it begins at +7 points at p = 0.5. Given the m people who changed, the difference is
     (m/n)·(2π − 1), where π, the share that gained, has the exact interval of Clopper & Pearson (1934). The wider end
-    of both counts, so 0 is inside wherever p > 0.05.
+    of both counts, so 0 is inside wherever p > 1 − `confidence`.
     """
-    usual, changed = paired_difference(found), found.gained + found.lost
+    usual, changed = paired_difference(found, confidence), found.gained + found.lost
     if not changed:
         return usual
-    low = float(stats.beta.ppf(0.025, found.gained, found.lost + 1)) if found.gained else 0.0
-    high = float(stats.beta.ppf(0.975, found.gained + 1, found.lost)) if found.lost else 1.0
+    tail = (1 - confidence) / 2
+    low = float(stats.beta.ppf(tail, found.gained, found.lost + 1)) if found.gained else 0.0
+    high = float(stats.beta.ppf(1 - tail, found.gained + 1, found.lost)) if found.lost else 1.0
     ends = [changed / found.n * (2 * share - 1) for share in (low, high)]
     return Interval(usual.value, min(usual.low, ends[0]), max(usual.high, ends[1]))
 

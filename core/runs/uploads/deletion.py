@@ -88,13 +88,21 @@ def delete(workspace: Workspace, digest: str) -> bool:
     trained = made_from(workspace, digest)
     for run_id in trained:
         audit = workspace.audit(run_id).folder
-        gone.append(_stopped(workspace.audit_lock_file(run_id), audit, root / "runs" / run_id))
+        waiting = _forgetting(audit)
+        for folder in waiting:
+            (folder / CANCEL_FILE).touch()
+        gone.append(not waiting and _stopped(workspace.audit_lock_file(run_id), audit, root / "runs" / run_id))
     for folder in [root / "references" / digest, *_damaged_of(root, digest, trained)]:
         shutil.rmtree(folder, ignore_errors=True)
     if all(gone):
         for record in (record_file(root, digest), root / FOLDER / ASIDE / f"{digest}.json"):
             _clear(record)
     return all(gone)
+
+
+def _forgetting(audit: Path) -> list[Path]:
+    """Folders of patients who are being taken out of the run at this moment (`core.pipeline.forgetting`)."""
+    return [lock.parent for lock in audit.glob("forget/*/.lock") if in_use(lock)]
 
 
 def _damaged_of(root: Path, digest: str, run_ids: list[str]) -> list[Path]:

@@ -62,7 +62,7 @@ So a high share of correct guesses proves a lower bound on ε.
   guessed “planted” if it ranks among the likeliest 5 % of its space, a rule fixed beforehand. v correct guesses
   rule out every ε with P[Binomial(m, e^ε/(1 + e^ε)) ≥ v] + (a term of δ) < 5 %.
 - **By the curve** (Mahloujifar et al. 2025): the same guesses, compared with the trade-off curve of Poisson-sampled
-  Gaussian noise with the run's sample rate and steps. The bound is the ε of the largest σ that they rule out. It
+  Gaussian noise with the run's sample rate and steps. The bound is the ε of the smallest σ that they rule out. It
   proves more, because it does not allow for the worst mechanism with this (ε, δ). It is a second claim at 95 %.
 - **Counts** (Jagielski et al. 2020; Nasr et al. 2021): ε ≥ ln((TPR − δ)/FPR) and ε ≥ ln((1 − FPR − δ)/(1 − TPR)),
   with exact (Clopper–Pearson) bounds on the two rates that hold together at 95 %. Trials are taken as independent,

@@ -121,12 +121,19 @@ def curve_sentence(table: pd.DataFrame, proved: float | None, unit: str) -> None
     fixed = headline(table)
     if proved is None or fixed is None:
         return
-    found = f"ε ≥ {proved_text(proved)}" if proved > 0 else "nothing about ε either"
-    alarm = " That is above the promise: an alarm, as above." if proved > float(fixed["promised"]) else ""
-    st.markdown(
+    found = f"ε ≥ {proved_text(proved)}" if proved > 0 else "nothing about ε"
+    told = (
         f"Taking into account that the noise was Gaussian, with this run's sampling and steps, the same "
-        f"{int(fixed['trials'])} guesses prove {found} (ε per {unit}, 95\u00a0% confidence).{alarm}"
+        f"{int(fixed['trials'])} guesses prove {found} (ε per {unit}, 95\u00a0% confidence)."
     )
+    if proved > float(fixed["promised"]):
+        st.error(
+            f"{told} That is above the promised ε = {promised_text(float(fixed['promised']))}: an alarm. At most one "
+            "in twenty runs whose guarantee holds shows this one by chance.",
+            icon=":material/warning:",
+        )
+    else:
+        st.markdown(told)
 
 
 def _fixed(row: pd.Series, unit: str) -> str:

@@ -157,7 +157,7 @@ def _own_list(name: str, run: Run) -> None:
         return
     from core.evaluation.memorisation.vocabulary import named_entries
 
-    found = named_entries(entries, owner.workspace().corpus(run.spec.corpus, store=False))
+    found = named_entries(entries, owner.workspace().corpus(run.spec.corpus, store=False).without(run.spec.without))
     st.markdown(
         f"**“{name}”** has {len(entries):,} entries from the notes; {len(found):,} of them are patients' names."
     )

@@ -88,7 +88,7 @@ def places(notes: pd.DataFrame, table: pd.DataFrame, patient: str, named: dict[s
 
 
 def told_apart(told: dict[str, Any], named: dict[str, str]) -> go.Figure:
-    """How often each model is the odd one beside two that never read the patient, with intervals; a third is chance."""
+    """How often each model is the odd one beside two that never read the patient; a third is chance."""
     rows = [one for one in reversed(told["arms"]) if "odd" in one]
     figure = go.Figure()
     figure.add_scatter(
@@ -97,12 +97,6 @@ def told_apart(told: dict[str, Any], named: dict[str, str]) -> go.Figure:
         mode="markers",
         showlegend=False,
         marker={"color": [COLOURS.get(one["arm"], OTHER) for one in rows], "size": 14},
-        error_x={
-            "array": [one["high"] - one["odd"] for one in rows],
-            "arrayminus": [one["odd"] - one["low"] for one in rows],
-            "thickness": 2,
-            "color": chart_style.CONTROL,
-        },
         hovertemplate="%{x:.0%}<extra></extra>",
     )
     chart_style.level(figure, "forgotten: a third", x=1 / 3)

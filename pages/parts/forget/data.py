@@ -24,7 +24,7 @@ def offered(runs: list[Run]) -> list[Run]:
     possible = [
         run
         for run in runs
-        if run.has_model and not (run.spec.is_base or run.spec.privacy.private or run.spec.without is not None)
+        if run.has_model and not (run.spec.is_base or run.spec.privacy.private or run.spec.on_other_notes)
     ]
     return sorted(possible, key=lambda run: (not _compared(run), run.spec.model.kind != "gpt2"))
 
@@ -78,6 +78,15 @@ def stored(run: Run, patient: str) -> tuple[pd.DataFrame, pd.DataFrame]:
 @resources.cached_data(max_entries=16, show_spinner=False)
 def _stored(run_id: str, patient: str, stamp: tuple, _kept: Any) -> tuple[pd.DataFrame, pd.DataFrame]:
     return figures.summary(_kept), _kept.table("standing")
+
+
+def current(found: Comparison, table: pd.DataFrame, notes: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Both without the arms that were measured on another run than the one that is compared with now."""
+    now = {arm: run.id for arm, run in ((RETRAINED, found.retrained), (PRIVATE, found.private)) if run is not None}
+    if table.empty:
+        return table, notes
+    old = [row.arm for row in table.itertuples() if row.arm in now and row.run_id != now[row.arm]]
+    return table[~table["arm"].isin(old)], notes[~notes["arm"].isin(old)]
 
 
 def missing(found: Comparison, there: pd.DataFrame) -> list[str]:

@@ -10,19 +10,23 @@ import streamlit as st
 from core.runs.run import Run
 from pages.parts.common.phi_text import literal
 from pages.parts.jobs import monitor
-from pages.parts.session import resources
+from pages.parts.session import instructor, resources
 
 if TYPE_CHECKING:
+    from core.jobs.limits import User
     from core.runs.store import Workspace
 
 POLL_SECONDS = 0.5
+MOST_WAITING = 6  # of all users together
+_REFUSED = "forget_refused"
+_GUARD = threading.Lock()  # of the works in progress
 
 
 class Work:
-    """One comparison in progress, or how the last one ended."""
+    """One comparison in progress, or how the last one ended. `user` began it."""
 
-    def __init__(self, run: Run, patient: str, workspace: Workspace) -> None:
-        self.error = ""
+    def __init__(self, run: Run, patient: str, workspace: Workspace, user: User) -> None:
+        self.error, self.user = "", user
         self.active = False
         self.arm, self.doing, self.share = "", "", 0.0
         self._run, self._patient, self._workspace = run, patient, workspace
@@ -30,48 +34,83 @@ class Work:
         self._lock = threading.Lock()
 
     def start(self) -> None:
-        """Begin, unless it is in progress."""
-        with self._lock:
-            if self.active:
-                return
-            self.active, self.error, self._cancelled = True, "", False
-            self.arm, self.doing, self.share = "", "", 0.0
-            threading.Thread(target=self._work, name="forgetting", daemon=True).start()
+        """Begin."""
+        self.active = True
+        threading.Thread(target=self._work, name="forgetting", daemon=True).start()
 
     def cancel(self) -> None:
         """End after the current batch. What was measured is kept."""
         self._cancelled = True
 
     def _work(self) -> None:
+        turn = _one_at_a_time()
         try:
-            with _one_at_a_time():
+            while not turn.acquire(timeout=POLL_SECONDS):
+                if self._cancelled:
+                    return
+            try:
                 from core.pipeline.forgetting import forget
 
                 forget(
                     self._run, self._patient, self._workspace, on_progress=self._report, should_stop=self._should_stop
                 )
+            finally:
+                turn.release()
         except Exception as error:  # whoever looks reads the sentence: a thread has nobody to raise to
             self.error = str(error) or f"Forgetting stopped: {type(error).__name__}."
         finally:
             self.active = False
 
     def _should_stop(self) -> bool:
-        """Also once uploaded notes are deleted: nothing may be derived from them any more."""
-        spec = self._run.spec.corpus
-        return self._cancelled or (spec.imported is not None and self._workspace.corpus_folder(spec) is None)
+        return self._cancelled
 
     def _report(self, arm: str, doing: str, done: int, total: int) -> None:
         self.arm, self.doing, self.share = arm, doing, done / max(1, total)
 
 
-def work(run: Run, patient: str) -> Work:
-    """The work on this run and patient, shared by all sessions of the server."""
-    return _work(run.id, patient, run, resources.every_workspace())
+def work(run: Run, patient: str) -> Work | None:
+    """What goes on with this run and patient, or how it ended with an error; shared by all sessions of the server."""
+    return _works().get((run.id, patient))
 
 
-@resources.cached_object(max_entries=32, show_spinner=False)
-def _work(run_id: str, patient: str, _run: Run, _workspace: Workspace) -> Work:
-    return Work(_run, patient, _workspace)
+def start(run: Run, patient: str) -> None:
+    """Begin, within the limits: one at a time for each user, and no more than wait already.
+
+    A refusal is kept for `refusal`.
+    """
+    user, limits, works = instructor.user(), monitor.engine().limits, _works()
+    with _GUARD:
+        for key in [key for key, one in works.items() if not one.active]:
+            del works[key]  # an error of an earlier try
+        free = limits.instructs(user) and limits.in_class
+        if (run.id, patient) in works:
+            return
+        if monitor.engine().queue_closed and not free:
+            st.session_state[_REFUSED] = "The instructor has closed the queue, for work of this kind, too."
+        elif not free and any(one.user.name == user.name for one in works.values()):
+            st.session_state[_REFUSED] = "You have one patient being forgotten. Wait for its end, or cancel it."
+        elif len(works) >= MOST_WAITING:
+            st.session_state[_REFUSED] = f"{len(works)} patients are being forgotten or wait. Try again in a minute."
+        else:
+            works[run.id, patient] = Work(run, patient, resources.every_workspace(), user)
+            works[run.id, patient].start()
+
+
+def refusal() -> str:
+    """Why the last click was refused, once; empty if it was not."""
+    return str(st.session_state.pop(_REFUSED, ""))
+
+
+def _may_cancel(going: Work) -> bool:
+    """Whoever began it, and the instructor of a class."""
+    user = instructor.user()
+    return going.user.name == user.name or monitor.engine().limits.instructs(user)
+
+
+@resources.process_object
+def _works() -> dict[tuple[str, str], Work]:
+    """Works by run and patient: those in progress, and those that ended with an error or a moment ago."""
+    return {}
 
 
 @resources.process_object
@@ -82,15 +121,18 @@ def _one_at_a_time() -> threading.Lock:
 def progress(run: Run, patient: str, named: dict[str, str]) -> None:
     """A bar that follows the work, with a button that cancels it; the page is drawn again after each model."""
     going = work(run, patient)
+    if going is None:
+        return
     st.fragment(run_every=POLL_SECONDS)(_progress)(going, going.arm, named)
 
 
 def _progress(going: Work, drawn: str, named: dict[str, str]) -> None:
     if not going.active or going.arm != drawn:
         st.rerun()
-    told = f"{named.get(going.arm, 'waiting')}: {going.doing}" if going.arm else "Starting …"
+    told = f"{named.get(going.arm, 'waiting')}: {going.doing}" if going.arm else "Waiting for its turn …"
     st.progress(min(1.0, going.share), f"{told[:1].upper()}{told[1:]}")
-    st.button("Cancel", icon=":material/stop:", key="forget-cancel", on_click=going.cancel)
+    if _may_cancel(going):
+        st.button("Cancel", icon=":material/stop:", key="forget-cancel", on_click=going.cancel)
 
 
 def retraining(run: Run, patient: str) -> None:

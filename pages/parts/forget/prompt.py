@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -77,7 +78,7 @@ def _ask(found: Comparison, prompt: str) -> list[tuple[str, list[str], str, tupl
     with st.spinner("Asking each model …", show_time=True):
         for arm, run in models.items():
             if run is None:
-                answers.append((arm, _unlearned(found, arm, prompt), "", found.run.spec.without))
+                answers.append((arm, *_unlearned(found, arm, prompt), found.run.spec.without))
                 continue
             stream = streams[arm]
             stream.wait(WAIT_SECONDS)
@@ -93,8 +94,23 @@ def _started(run: Run, prompt: str) -> Stream:
         return Stream.failed(run.id, prompt, str(error))
 
 
-def _unlearned(found: Comparison, arm: str, prompt: str) -> list[str]:
-    """The texts of a model that was unlearned here, drawn as the model server draws them."""
+def _unlearned(found: Comparison, arm: str, prompt: str) -> tuple[list[str], str]:
+    """The texts of a model that was unlearned here, drawn as the model server draws them, or an error's sentence."""
+    from core.models.build import ModelNotFound
+
+    try:
+        with _one_at_a_time():
+            return _drawn(found, arm, prompt), ""
+    except (ValueError, OSError, ModelNotFound) as error:  # too long a prompt, or its weights are being replaced
+        return [], str(error)
+
+
+@resources.process_object
+def _one_at_a_time() -> threading.Lock:
+    return threading.Lock()
+
+
+def _drawn(found: Comparison, arm: str, prompt: str) -> list[str]:
     from core.models.generation import generate
 
     place = _folder(found, arm)

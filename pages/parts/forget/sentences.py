@@ -9,7 +9,7 @@ from core.pipeline.forgetting import APPROXIMATE, ORIGINAL, PRIVATE, PUBLIC, RET
 from pages.parts.common.phi_text import literal
 from pages.parts.pickers import run_picker
 
-EASY = 0.75  # a place above which notes are called easy
+EASY = 0.75  # a place above which other patients' notes are said to help with these
 CLOSE = 0.5  # standard deviations: nearer than this to the retrained model counts as the same place
 
 HOW = """
@@ -24,11 +24,12 @@ other members' notes and hopes that the patient's fade. **Both at once** lowers 
 patient's (“gradient difference”, Liu et al. 2022). The first and the last stop as soon as the patient's notes are read
 as badly as notes never seen would be: the public model's loss on them, less what training gains on held-out notes.
 
-**Training again** uses the same settings and the same seed, and leaves the patient's notes out. It is exact: no model
-can contain less of them. **DP** is a private run on the same notes, with the patient in it.
+**Training again** uses the same settings and the same seed, and leaves the patient's notes out. It is exact: the model
+is the one that would exist without their notes. **DP** is a private run on the same notes, with the patient in it.
 
 **Texts** are the first of the audit's own, from its 14 prompts. A text counts if it holds a value of the patient.
-For comparison: how many never-seen patients have a value in any text (people share values).
+The table also has how many
+never-seen patients have a value in any text (people share values); that counts people, and not texts.
 
 **Perplexity** is that of held-out notes, with an interval over patients. `docs/methods/forgetting.md` has the formulas.
 """
@@ -36,7 +37,7 @@ For comparison: how many never-seen patients have a value in any text (people sh
 
 def names(found: Comparison) -> dict[str, str]:
     """Each model in a few words."""
-    private = "DP" if found.private is None else f"DP, {run_picker.privacy_label(found.private).split(' per')[0]}"
+    private = "DP" if found.private is None else f"DP, {run_picker.privacy_label(found.private).split(' · ')[0]}"
     return {
         PUBLIC: "public model",
         ORIGINAL: "as trained",
@@ -56,8 +57,8 @@ def headline(table: pd.DataFrame, patient: str, named: dict[str, str]) -> str:
         return f"Nothing has been measured for {who} yet. Press **Forget now**."
     own = rows.loc[ORIGINAL]
     told = [
-        f"As trained, the model reads {who}'s notes better than those of **{percent(own['percentile'])}** of "
-        f"{int(own['never_seen'])} patients whom it has never seen."
+        f"As trained, the model has gained more on {who}'s notes, compared with the public model, than on those of "
+        f"**{percent(own['percentile'])}** of {int(own['never_seen'])} patients whom it has never seen."
     ]
     after = [
         f"{named[arm]} **{percent(rows.loc[arm, 'percentile'])}** ({rows.loc[arm, 'seconds']:.0f} s)"
@@ -75,7 +76,7 @@ def verdict(table: pd.DataFrame, patient: str, named: dict[str, str]) -> str:
     """Whether each unlearned model stands where the model that never read the patient stands."""
     rows = table.set_index("arm")
     made = [arm for arm in APPROXIMATE if arm in rows.index]
-    if not made:
+    if not made or not all(rows.loc[arm, "spread"] > 0 for arm in made):
         return ""
     if RETRAINED not in rows.index:
         return (
@@ -95,7 +96,7 @@ def verdict(table: pd.DataFrame, patient: str, named: dict[str, str]) -> str:
     ]
     easy = rows.loc[RETRAINED, "percentile"]
     known = (
-        f" Even that model reads their notes better than most patients' ({percent(easy)}): they are easy."
+        f" Even that model gains more on their notes than on those of {percent(easy)}: other patients' notes help."
         if easy >= EASY
         else ""
     )
@@ -134,8 +135,10 @@ def against_retrained(told: dict, named: dict[str, str]) -> str:
     found = ", ".join(f"{named[one['arm']]} **{round(one['odd'] * size)} of {size}**" for one in made)
     places = ", ".join(f"{percent(one['place'])}" for one in made)
     return (
-        f"{size} patients were each taken out of this model. Put beside two models that never read the patient, which "
-        "is the odd one of the three? If unlearning were as good as never reading, it would be the unlearned model in "
-        f"a third of the cases. It was: {found}. An average attack sees less: the patients' mean place among patients "
-        f"never seen is {places}, and 50\u00a0% is what it expects of patients never seen."
+        f"{size} patients were each taken out of this model, one at a time. Put beside two models that never read the "
+        "patient, which is the odd one of the three? If unlearning were as good as never reading, it would be the "
+        f"unlearned model in a third of the cases. It was: {found}. An average attack sees less: the patients' mean "
+        "place among patients "
+        f"never seen is {places}, and 50\u00a0% is what it expects of patients never seen. All of them are "
+        "compared with the same two models, so they are not independent trials."
     )

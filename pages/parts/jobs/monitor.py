@@ -16,6 +16,7 @@ from core.runs.progress import Progress
 from core.runs.run import Run, RunNotFound
 from core.spec import PrivacySpec, RunSpec
 from pages.parts.common import chart_style, shell
+from pages.parts.common.phi_text import literal
 from pages.parts.jobs import samples
 from pages.parts.jobs.live_strips import legend_html, loss_sentence, strips
 from pages.parts.jobs.sentences import job_title, stage_in_words, title
@@ -138,7 +139,7 @@ def _watch(ended: Ended) -> None:
     if job is None:
         st.info("Nothing is being trained. Choose the settings and press Train.", icon=":material/model_training:")
         return
-    st.markdown(f"**{job_title(job)}**")
+    st.markdown(f"**{literal(job_title(job))}**")
     progress = engine().progress(job.id)
     progress_bar(job, progress)
     if job.state == "done" and not job.is_audit:
@@ -233,7 +234,7 @@ def progress_bar(job: Job, progress: Progress) -> None:
     if not job.active:
         _badge(job.state)
         if job.message and job.state in ("failed", "interrupted"):
-            st.error(job.message, icon=":material/error:")
+            st.error(literal(job.message, 600), icon=":material/error:")
         return
     with st.container(horizontal=True, vertical_alignment="center"):
         st.progress(share, text=stage_in_words(job, progress))
@@ -292,8 +293,9 @@ def _queue() -> None:
 def _job_row(job: Job) -> None:
     with st.container(horizontal=True, vertical_alignment="center", border=True):
         _badge(job.state)
-        st.markdown(job_title(job), width="stretch")
-        st.caption(stage_in_words(job, engine().progress(job.id)) if job.active else job.message, width="content")
+        st.markdown(literal(job_title(job)), width="stretch")
+        told = stage_in_words(job, engine().progress(job.id)) if job.active else literal(job.message, 300)
+        st.caption(told, width="content")
         if engine().owns(job.id, instructor.user()):
             st.badge("yours", icon=":material/person:", color="violet")
         _watch_button(job.id)
@@ -306,7 +308,7 @@ def _job_row(job: Job) -> None:
 def _run_row(run: Run, family: str | None) -> None:
     with st.container(horizontal=True, vertical_alignment="center", border=True):
         _badge("done")
-        st.markdown(title(run.spec), width="stretch")
+        st.markdown(literal(title(run.spec)), width="stretch")
         if run.status.finished:
             st.caption(time.strftime("%d %b %H:%M", time.localtime(run.status.finished)), width="content")
         _watch_button(run.id)

@@ -30,8 +30,8 @@ def how(samples: Sequence[EpochSample], spec: RunSpec) -> str:
     way = "sampled token by token" if spec.model.kind == "gpt2" else "written by filling masks one by one"
     told = (
         f"Each text continues “{samples[-1].prompt}” and is {way}, always with the same seed, so that epochs differ by "
-        "what was learned. It is one text an epoch: a training without a lit card may leak after other prompts. The "
-        "audit tries 14 prompts, many times each."
+        "what was learned. It is one text an epoch: one text cannot tell a leak from chance, and even if no card is "
+        "lit, the model may leak after other prompts. The audit tries 14 prompts, many times each, with a control."
     )
     return f"{told} {COVERED}" if spec.privacy.private else told
 
@@ -43,7 +43,7 @@ def heading(sample: EpochSample) -> str:
 
 def leaks_sentence(samples: Sequence[EpochSample]) -> str:
     """Which of the texts name a training patient."""
-    lit = [sample for sample in samples if any(span.kind == "leak" for span in sample.spans)]
+    lit = [sample for sample in samples if sample.epoch > 0 and any(span.kind == "leak" for span in sample.spans)]
     trained = sum(sample.epoch > 0 for sample in samples)
     if not trained:
         return "The first card is the public model's text."

@@ -117,7 +117,7 @@ def _missing(spec: RunSpec, beside: dict[verdict.Role, Run]) -> RunSpec | None:
     if wanted in beside or spec.vocabulary is not None:
         return None
     privacy = PrivacySpec(target_epsilon=None if spec.privacy.private else verdict.USUAL_EPSILON)
-    notes = len(owner.workspace().corpus(spec.corpus).training_notes())
+    notes = len(owner.workspace().corpus(spec.corpus).without(spec.without).training_notes())
     short = notes * spec.training.epochs * (spec.training.masks or 1) <= 1.5 * SHORT_READS
     training = recipe_of(spec.model.kind, privacy, spec.corpus, short=short)
     changed: dict[str, int] = {"seed": spec.training.seed}

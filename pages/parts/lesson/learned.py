@@ -17,9 +17,9 @@ from pages.parts.session.rooms import Chosen
 LEVEL = 0.05 / len(QUESTIONS)  # Bonferroni: all three verdicts together are wrong in at most 5 % of classes
 LINES = (("before", chart_style.CONTROL, "square-open", 0.16), ("after", chart_style.PRIVATE, "circle", -0.16))
 HOW = """
-Only who answered a question both times counts for it. Each share has Wilson's 95 % interval. The difference after −
-before has Newcombe's interval for paired shares (1998, method 10), widened for small classes to what the exact test
-below leaves open.
+For each question, only people who answered it both times are counted. Each share has Wilson's 95 % interval. The
+difference after − before has Newcombe's interval for paired shares (1998, method 10), widened for small classes to what
+the exact test below leaves open. Its level is 98.3 %, so that the three intervals hold together in 95 % of classes.
 
 The **exact McNemar test** asks whether more people changed to the right answer than away from it, beyond what a coin
 for each of them would give. With three questions a change counts as more than chance at *p* < 0.05/3. People who were
@@ -91,10 +91,10 @@ def sentence(found: Pairs) -> str:
         return "Nobody has answered this question both times."
     right = f"right before {found.stayed_right + found.lost} of {found.n}, after {found.stayed_right + found.gained}"
     changed = f"{found.gained} changed to the right answer, {found.lost} away from it"
-    difference = careful_difference(found)
+    difference = careful_difference(found, 1 - LEVEL)
     low, high = (f"{100 * end:+.0f}".replace("-", "−") for end in (difference.low, difference.high))
     p = mcnemar(found.gained, found.lost)
-    told = f"{right}; {changed} (95 % interval of the difference: {low} to {high} points). "
+    told = f"{right}; {changed} (interval of the difference: {low} to {high} points). "
     if not found.gained + found.lost:
         return told + "Nobody’s answer changed between right and wrong."
     if p >= LEVEL:

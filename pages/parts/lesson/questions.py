@@ -45,8 +45,8 @@ QUESTIONS = (
             UNKNOWN,
         ),
         right=2,
-        why="Dates, places, rare diagnoses and wording can point to one person, alone or together. And an attack can "
-        "still tell whose notes were used, without any name: step 4 shows it.",
+        why="Dates, places, rare diagnoses and wording can point to one person, alone or together. And an "
+        "attack can still tell whose notes were used: page Defences has it for notes without names.",
     ),
     Question(
         short="A low attack AUC",

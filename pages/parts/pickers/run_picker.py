@@ -75,7 +75,7 @@ def label(run: Run) -> str:
         parts.append("secret noise")
     if spec.training.seed:
         parts.append(f"seed {spec.training.seed}")
-    parts.append("audit under way" if isinstance(run, TrainedRun) else "shipped" if run.shipped else "made here")
+    parts.append("not audited yet" if isinstance(run, TrainedRun) else "shipped" if run.shipped else "made here")
     if run.figures_only:
         parts.append("figures only")
     return " · ".join(parts)
@@ -103,8 +103,10 @@ def promptable(*, unaudited: bool = False) -> list[Run]:
 
     With `unaudited`, also those whose training is over while their audit goes on, last.
     """
+    trained = trained_runs(owner.workspace()) if unaudited else []  # first: a run that ends meanwhile is found below
     found = sorted((run for run in owner.workspace().runs() if run.has_model), key=lambda run: not run.shipped)
-    return [*found, *trained_runs(owner.workspace())] if unaudited else found
+    there = {run.id for run in found}
+    return [*found, *(run for run in trained if run.id not in there)]
 
 
 def default_pair(runs: Sequence[Run]) -> tuple[Run | None, Run | None]:

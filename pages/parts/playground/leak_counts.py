@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 import pandas as pd
 import streamlit as st
 
+from core.corpus.tables import LEFT_OUT
 from core.evaluation.wording import NBSP, percent
 from core.phi.fields import DIRECT, FIELD
 from core.runs.run import Run
 from core.runs.tables import TableMissing
+from core.spec import RunSpec
 from pages.parts.common import shell
 from pages.parts.common.phi_text import literal, visible
 from pages.parts.pickers import run_picker
@@ -43,7 +45,7 @@ def counts(answers: Sequence[Answer], run: Run) -> None:
     """Samples with a leak, in this session and in the run's stored audit, each next to its controls."""
     rows = [row for row in (_session(answers, run), _audit(run)) if row]
     if rows:
-        members = int((resources.patients(run.spec.corpus, owner.workspace())["split"] == "member").sum())
+        members = int((_splits(run.spec) == "member").sum())
         titles = {
             "leaks": "samples in which the model wrote an identifier of a patient it was trained on",
             "share": "share of the samples, with its 95\u00a0% interval",
@@ -90,13 +92,13 @@ def rates(tries: Tries, splits: pd.Series) -> dict[str, MetricRow]:
 
 def _session(answers: Sequence[Answer], run: Run) -> tuple[str, str, str, str] | None:
     """The row of this session: leaks, and the same count for patients the model never saw."""
-    tries = counted(answers, resources.patients(run.spec.corpus, owner.workspace())["split"])
+    tries = counted(answers, _splits(run.spec))
     return ("this session", *cells(tries, run)) if tries.samples else None
 
 
 def cells(tries: Tries, run: Run) -> tuple[str, str, str]:
     """Counts (of at least one sample) as HTML: leaks of samples, their share, and the control."""
-    rows = rates(tries, resources.patients(run.spec.corpus, owner.workspace())["split"])
+    rows = rates(tries, _splits(run.spec))
     leaks, control = rows["run"], rows["heldout"]
     share = f"<b>{share_html(leaks.value)}</b>{_interval(leaks.low, leaks.high)}"
     before = " before scaling" if tries.control else ""
@@ -112,14 +114,18 @@ def add_to_class(attempt: Try, runs: Sequence[Run]) -> None:
     """
     if classroom.room() is None:
         return
-    specs = {run.id: run.spec.corpus for run in runs if not run.spec.corpus.imported}
+    specs = {run.id: run.spec for run in runs if not run.spec.corpus.imported}
     found = [(key, sample) for key, sample in attempt.samples() if sample.run_id in specs]
     new = classroom.unseen([key for key, _ in found])
     for (_, sample), is_new in zip(found, new, strict=True):
         if is_new:
-            classroom.tried(
-                sample.run_id, counted([sample], resources.patients(specs[sample.run_id], owner.workspace())["split"])
-            )
+            classroom.tried(sample.run_id, counted([sample], _splits(specs[sample.run_id])))
+
+
+def _splits(spec: RunSpec) -> pd.Series:
+    """Each patient's split by id; who was left out of this training is neither a member nor a control."""
+    splits = resources.patients(spec.corpus, owner.workspace())["split"]
+    return splits if spec.without is None else splits.mask(splits.index.isin(spec.without), LEFT_OUT)
 
 
 def _audit(run: Run) -> tuple[str, str, str, str] | None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from core.evaluation.wording import chance_text
-from core.runs.run import Run
+from core.runs.run import Run, RunBroken, RunNotFound
 from core.serving.streams import without_controls
 from pages.parts.common import mark_clicks, phi_text
 from pages.parts.common.phi_text import literal
@@ -96,7 +96,12 @@ def find(samples: Sequence[tuple[str, Answer]], key: str, start: int) -> Written
 
 
 def _explain(written: Written, pair: Sequence[Run]) -> None:
-    run = owner.workspace().run(written.run_id)
+    run = next((one for one in pair if one.id == written.run_id), None)  # it may not have been audited yet
+    try:
+        run = run or owner.workspace().run(written.run_id)
+    except (RunNotFound, RunBroken):
+        st.info("The model that wrote this is not there any more, so its notes cannot be looked up.")
+        return
     before = without_controls(written.prompt + written.text[: written.span.start])  # as the server reads it
     value, after = without_controls(written.value), without_controls(written.text[written.span.end :])
     whole, start, end = before + value + after, len(before), len(before) + len(value)

@@ -26,7 +26,7 @@ def box(run: Run) -> None:
     """The form and, after it is submitted, the reply."""
     from core.attacks.probes.identities import UNKNOWN_AGE
 
-    corpus = owner.workspace().corpus(run.spec.corpus)
+    corpus = owner.workspace().corpus(run.spec.corpus).without(run.spec.without)
     members = corpus.patients[corpus.patients["split"] == "member"]
     example = members.iloc[0]
     cohort = run.spec.corpus.digest()  # in the keys, so that another cohort's member does not stay in the form

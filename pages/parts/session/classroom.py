@@ -17,6 +17,7 @@ _ROOM, _HOST, _ROUND, _COUNTED = "class_room", "class_host", "class_round", "cla
 _SINCE, _ON_SCREEN = "class_since", "class_on_screen"
 # Parameters that are a session's own.
 _PRIVATE = ("room", "host", "round", "guesses", "shown", "presenter", "guess", "screen", "before", "after")
+_PROMPT = ("prompt", "first")  # sent by “Show everybody” alone, never by leading
 MOST_PARAMETERS, MOST_LETTERS = 40, 2_000  # of the presenter's link; a prompt is the longest
 
 
@@ -68,7 +69,9 @@ def _take(code: str, key: str | None, number: int) -> None:
 
 
 def leave() -> None:
-    """Remove this session from its room; its counts stay."""
+    """Remove this session from its room; its counts stay. A presenter who leaves does not lead any more."""
+    if host_key():
+        release()
     for name in (_ROOM, _HOST, _ROUND, _COUNTED, _SINCE):
         st.session_state.pop(name, None)
     for name in ("room", "host"):
@@ -156,7 +159,7 @@ def lead(page: str, query: Mapping[str, str]) -> None:
     """Tell those who follow where the presenter is; only the host can."""
     code, key = room(), host_key()
     if code and key and classroom().hosts(code, key):
-        classroom().lead(code, page, {name: value for name, value in query.items() if name not in _PRIVATE})
+        classroom().lead(code, page, {name: value for name, value in _shared(query).items() if name not in _PROMPT})
 
 
 def release() -> None:
@@ -170,12 +173,15 @@ def send(page: str, query: Mapping[str, str]) -> None:
     """Send everybody to exactly this page and these settings; only the host can."""
     code, key = room(), host_key()
     if code and key and classroom().hosts(code, key):
-        shared = {
-            name: value
-            for name, value in query.items()
-            if name not in _PRIVATE and len(name) + len(value) <= MOST_LETTERS
-        }
-        classroom().send(code, page, dict(list(shared.items())[:MOST_PARAMETERS]))
+        classroom().send(code, page, _shared(query))
+
+
+def _shared(query: Mapping[str, str]) -> dict[str, str]:
+    """What others may get of the presenter's link."""
+    shared = {
+        name: value for name, value in query.items() if name not in _PRIVATE and len(name) + len(value) <= MOST_LETTERS
+    }
+    return dict(list(shared.items())[:MOST_PARAMETERS])
 
 
 def target() -> Lead | None:

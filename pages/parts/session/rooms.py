@@ -249,26 +249,29 @@ def _draw(letters: int) -> str:
     return "".join(secrets.choice(ALPHABET) for _ in range(letters))
 
 
-def _seat(room: _Room, seat: str) -> _Seat:
-    """The browser's answers; those beyond MOST_SEATS are not kept."""
+def _seat(room: _Room, seat: str) -> _Seat | None:
+    """The browser's answers; None for one beyond MOST_SEATS, which does not count."""
     digest = _digest(room, seat)
     if digest not in room.seats and len(room.seats) >= MOST_SEATS:
-        return _Seat()
+        return None
     return room.seats.setdefault(digest, _Seat())
 
 
-def _answers(seat: _Seat) -> Answers:
-    return Answers(dict(seat.predictions), tuple(seat.before), tuple(seat.after))
+def _answers(seat: _Seat | None) -> Answers:
+    return Answers() if seat is None else Answers(dict(seat.predictions), tuple(seat.before), tuple(seat.after))
 
 
 def _joined(room: _Room, seat: str) -> int:
-    room.joined += _digest(room, seat) not in room.seats
-    _seat(room, seat)
+    known = _digest(room, seat) in room.seats
+    room.joined += not known and _seat(room, seat) is not None
     return room.round
 
 
 def _count(room: _Room, seat: str, step: int, answer: str) -> bool:
-    own = _seat(room, seat).predictions
+    place = _seat(room, seat)
+    if place is None:
+        return False
+    own = place.predictions
     if step in own or step in room.revealed or (step not in room.predictions and len(room.predictions) >= MOST_KEYS):
         return False
     counted = room.predictions.setdefault(step, Counter())
@@ -281,6 +284,8 @@ def _count(room: _Room, seat: str, step: int, answer: str) -> bool:
 
 def _answered(room: _Room, seat: str, question: int, option: int, *, after: bool) -> bool:
     own = _seat(room, seat)
+    if own is None:
+        return False
     closed = AFTER in room.revealed if after else bool(own.predictions or any(room.revealed))
     closed = closed or (not after and any(one is not None for one in own.after))
     chosen = own.after if after else own.before

@@ -10,6 +10,7 @@ import pytest
 
 from core.evaluation.forgetting import summary
 from core.evaluation.wording import percent
+from core.jobs.limits import User
 from core.pipeline.forgetting import Comparison, forget, weights_folder
 from core.runs.store import Workspace
 from pages.parts.forget import charts, live, sentences
@@ -50,7 +51,7 @@ def test_the_page_opens_with_the_stored_picture(opened, forgotten):
     table = summary(Workspace(root, shared=()).audit(run_id).forgetting(patient)).set_index("arm")
     assert len(opened.get("plotly_chart")) == 1
     place = percent(table.loc["original", "percentile"])
-    assert f"As trained, the model reads {patient}'s notes better than those of **{place}**" in said(opened)
+    assert f"on {patient}'s notes, compared with the public model, than on those of **{place}**" in said(opened)
     assert f"gradient ascent **{percent(table.loc['ascent', 'percentile'])}**" in said(opened)
     assert "Train the model again without them to see where they belong" in said(opened)
     assert "What it cost: perplexity of held-out notes" in said(opened)
@@ -65,7 +66,7 @@ def test_the_suggested_prompt_is_answered_by_every_model(opened, forgotten):
     assert typed.value == f"Patient: {name.split()[0]}"
     next(one for one in opened.button if one.label == "Ask").click().run()
     assert not opened.exception and not opened.error
-    for heading in ("As trained", "Gradient ascent", "DP, ε = 8"):
+    for heading in ("As trained", "Gradient ascent", "DP, ε = 8 per note"):
         assert f"**{heading}**" in said(opened)
     written = [element for element in opened.get("html") if escape(typed.value) in str(element.proto)]
     assert len(written) == 9  # three samples of three models
@@ -104,7 +105,7 @@ def test_the_live_work_can_be_cancelled_and_says_so(forgotten, smoke_specs):
     workspace = Workspace(root, shared=())
     corpus = workspace.corpus(smoke_specs["plain"].corpus)
     other = sorted(set(corpus.notes_of("member")["patient_id"]) - {patient})[1]
-    work = live.Work(workspace.run(run_id), other, workspace)
+    work = live.Work(workspace.run(run_id), other, workspace, User("somebody"))
     report = work._report
 
     def cancel_at_once(*told):
@@ -152,7 +153,7 @@ def test_the_picture_has_a_row_for_each_model_and_the_patient_at_their_place():
 def test_names_say_which_private_run_it_is(data, smoke_specs):
     workspace = Workspace(data, shared=())
     plain, private = (workspace.run(smoke_specs[name].run_id) for name in ("plain", "dp"))
-    assert sentences.names(Comparison(plain, "P1", None, private))["private"] == "DP, ε = 8"
+    assert sentences.names(Comparison(plain, "P1", None, private))["private"] == "DP, ε = 8 per note"
 
 
 TOLD = {
