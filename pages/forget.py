@@ -32,7 +32,7 @@ def pick_patient(run: Run) -> str | None:
     chosen = st.selectbox(
         "Patient",
         ids,
-        **({} if adopted else {"index": ids.index(asked) if asked else 0}),
+        index=ids.index(asked) if asked and not adopted else 0,
         key=key,
         accept_new_options=True,
         on_change=share,
