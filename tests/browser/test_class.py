@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from pages.parts.lesson import classroom_link
 from tests.browser.served import ROOT, WAIT, in_link, no_traceback, press, settled, to_entry
-from tests.browser.wifi import wifi
+from tests.network import wifi
 
 
 def opened(chromium: Browser, address: str, **viewport: int) -> Page:
@@ -192,6 +192,7 @@ def test_everybody_sees_the_patient_and_the_prompt_that_the_presenter_sees(chrom
     for student in students:  # on the same page, and on another one
         expect(student.get_by_role("heading", name=re.compile("^Patient P0001"))).to_be_visible(timeout=WAIT)
     settled(students[0])
+    students[0].get_by_role("button", name=re.compile("^.*Only patients with")).click()
     assert students[0].get_by_label("age from").input_value() == "", "one's own filter gives way"
     host.goto(f"{server}/playground?room={code}&host={key}&seed=7")
     settled(host)

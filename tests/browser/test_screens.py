@@ -141,7 +141,7 @@ def test_another_page_begins_empty(tab, server):
 
 
 def test_another_step_of_the_lesson_begins_empty(tab, server):
-    tab.goto(f"{server}/lesson")
+    tab.goto(f"{server}/lesson?step=1")
     tab.get_by_role("button", name="Show me").click()
     expect(tab.locator(".main-svg").first).to_be_visible(timeout=WAIT)
     assert left_over(tab, lambda: tab.get_by_role("button", name="Next").click(), "2. ") == []

@@ -45,7 +45,7 @@ def workspace(
     smoke_workspace: Path, smoke_specs: dict[str, RunSpec], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Workspace:
     """The smoke cohort and the finished control. Runs skip the evaluation after each epoch, which takes longest."""
-    monkeypatch.setattr("core.pipeline.training_run.evaluator", lambda corpus, spec: None)
+    monkeypatch.setattr("core.pipeline.training_run.evaluator", lambda corpus, spec: lambda model: {})
     shutil.copytree(smoke_workspace / "corpora", tmp_path / "corpora")
     base = smoke_specs["base"].run_id
     shutil.copytree(smoke_workspace / "runs" / base, tmp_path / "runs" / base)

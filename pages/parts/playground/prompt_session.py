@@ -103,8 +103,8 @@ def from_link() -> None:
     elif linked := st.session_state.pop("linked", None):
         queue(linked[0])
         st.session_state.queued_seed = linked[1]
-    if tries() and tries()[-1].answers:
-        seeds = tries()[-1].answers[0].seeds
+    seeds = tries()[-1].answers[0].seeds if tries() and tries()[-1].answers else ()
+    if seeds:  # a prompt that was refused has none
         classroom.on_screen(prompt=tries()[-1].prompt, first=str(seeds[0]), samples=str(len(seeds)))
 
 

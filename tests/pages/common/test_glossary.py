@@ -31,6 +31,7 @@ PLAIN = {
     "JSON",
     "MB",
     "MLPClassifier",
+    "McNemar",
     "NAME",
     "NOTEEVENTS",
     "OK",

