@@ -67,6 +67,7 @@ def test_of_several_counterparts_the_closest_is_taken_and_no_other_cohort_model_
         spec_of(8.0, audit=AuditSpec(samples_per_prompt=7)),
         spec_of(8.0, defence=DefenceSpec(scrub_recall=0.9)),
         spec_of(epochs=3),
+        spec_of(8.0, without=("P0001",)),
     ]
     right = [spec_of(2.0), spec_of(10.0), spec_of(8.0, seed=1), spec_of(clip=1.0), spec_of(clip=1.0, epochs=9)]
     chosen = counterparts(run, [run, *map(Made, [*wrong, *right])])
@@ -77,6 +78,11 @@ def test_of_several_counterparts_the_closest_is_taken_and_no_other_cohort_model_
     assert {name: one.spec for name, one in counterparts(own, [run, own, Made(spec_of(2.0))]).items()} == {
         "plain": run.spec
     }
+
+
+def test_a_run_that_left_a_patient_out_is_not_the_one_without_privacy() -> None:
+    plain, retrained = Made(spec_of()), Made(spec_of(without=("P0001",)))
+    assert counterparts(Made(spec_of(8.0)), [retrained, plain])["plain"] is plain
 
 
 def test_roles_and_their_words() -> None:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import shutil
 from html import escape
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
 
 from core.evaluation.forgetting import summary
 from core.evaluation.wording import percent
-from core.jobs.limits import User
+from core.jobs.limits import Limits, User
 from core.pipeline.forgetting import Comparison, forget, weights_folder
 from core.runs.store import Workspace
 from pages.parts.forget import charts, live, sentences
-from pages.parts.forget.data import offered
+from pages.parts.forget.data import current, offered
 from tests.pages.visit import said, visit
 
 NAMED = {
@@ -93,6 +94,36 @@ def test_a_patient_nobody_forgot_yet_shows_a_button_and_no_figure(forgotten, mon
 def test_without_a_run_it_says_so(monkeypatch, tmp_path):
     monkeypatch.setenv("PHILAB_DATA", str(tmp_path))
     assert "There is no trained model with weights yet" in visit("forget").info[0].value
+
+
+def test_figures_of_another_private_run_are_not_shown_under_this_ones_name(data, smoke_specs):
+    workspace = Workspace(data, shared=())
+    plain, private = (workspace.run(smoke_specs[name].run_id) for name in ("plain", "dp"))
+    rows = pd.DataFrame({"arm": ["original", "private"], "run_id": [plain.id, "gpt2-another"]})
+    shown, notes = current(Comparison(plain, "P1", None, private), rows, rows)
+    assert shown["arm"].tolist() == notes["arm"].tolist() == ["original"]
+    rows.loc[1, "run_id"] = private.id
+    assert current(Comparison(plain, "P1", None, private), rows, rows)[0]["arm"].tolist() == ["original", "private"]
+
+
+def test_a_user_has_one_forgetting_at_a_time(data, smoke_specs, monkeypatch):
+    run = Workspace(data, shared=()).run(smoke_specs["plain"].run_id)
+    monkeypatch.setattr(live.Work, "start", lambda work: setattr(work, "active", True))
+    monkeypatch.setattr(live.monitor, "engine", lambda: SimpleNamespace(limits=Limits(), queue_closed=False))
+    monkeypatch.setattr(live.resources, "every_workspace", lambda: Workspace(data, shared=()))
+    works = {}
+    monkeypatch.setattr(live, "_works", lambda: works)
+    names = iter(["ada", "ada", "bob", "bob"])
+    monkeypatch.setattr(live.instructor, "user", lambda: User(next(names)))
+    monkeypatch.setattr(live.st, "session_state", {})
+    live.start(run, "P1")
+    live.start(run, "P2")
+    assert list(works) == [(run.id, "P1")] and "Wait for its end" in live.refusal() and not live.refusal()
+    live.start(run, "P2")
+    assert list(works) == [(run.id, "P1"), (run.id, "P2")]
+    works[run.id, "P1"].active = False
+    live.start(run, "P2")
+    assert list(works) == [(run.id, "P2")], "what has ended is dropped, and nothing begins twice"
 
 
 def test_only_plain_runs_with_weights_are_offered(data, smoke_specs, monkeypatch):

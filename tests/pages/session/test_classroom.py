@@ -17,6 +17,19 @@ from pages.parts.session.rooms import AFTER, ALPHABET, MOST_KEYS, MOST_ROOMS, Cl
 STUDENTS = 30
 
 
+def test_browsers_beyond_the_seats_of_a_room_do_not_count(monkeypatch):
+    monkeypatch.setattr("pages.parts.session.rooms.MOST_SEATS", 2)
+    rooms = Classroom()
+    code, _ = rooms.open()
+    for seat in ("one", "two", "three", "three"):
+        rooms.join(code, seat)
+    assert rooms.predict(code, "one", 1, "a")
+    assert not any(rooms.predict(code, "three", 1, "a") for _ in range(4))
+    assert not rooms.answer(code, "three", 0, 1, after=False) and rooms.answer(code, "two", 0, 1, after=False)
+    counts = rooms.counts(code)
+    assert (counts.joined, counts.predictions, len(counts.learned)) == (2, {1: {"a": 1}}, 1)
+
+
 def test_thirty_students_at_once_are_all_counted():
     rooms = Classroom()
     code, _ = rooms.open()
