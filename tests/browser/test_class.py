@@ -77,7 +77,7 @@ def test_a_class_votes_on_phones_and_the_projector_shows_each_step_whole(chromiu
     settled(host)
     host.get_by_role("button", name="Full screen").click()
     settled(host)
-    host.get_by_role("button", name="Lead the class").click()
+    host.locator(".st-key-screen-lead button").click()
     expect(host.get_by_role("button", name="Stop leading")).to_be_visible(timeout=WAIT)
     phones = [opened(chromium, f"{server}/lesson?room={code}", width=390, height=844) for _ in range(2)]
     for number in range(1, 6):
@@ -102,7 +102,7 @@ def test_a_class_votes_on_phones_and_the_projector_shows_each_step_whole(chromiu
         after = "After the lesson" if number == 5 else re.compile(f"^{number + 1}\\. ")
         press(host, "ArrowRight", host.get_by_role("heading", level=2, name=after))
     press(host, "Escape", host.get_by_role("button", name="Full screen", exact=True))
-    assert host.locator("[data-testid=stHeader]").is_visible(), "the menu is back"
+    expect(host.locator("[data-testid=stHeader]")).to_be_visible(timeout=WAIT)  # the menu is back
     for page in (host, *phones):
         no_traceback(page)
         page.context.close()
@@ -132,7 +132,7 @@ def test_three_questions_before_and_after_become_a_picture(chromium, server, sho
     code, key = in_link(host, r"room=(\w+)").group(1), in_link(host, r"host=(\w+)").group(1)
     host.goto(f"{server}/lesson?room={code}&host={key}&step=6&screen=full")
     settled(host)
-    host.get_by_role("button", name="Lead the class").click()
+    host.locator(".st-key-screen-lead button").click()
     for phone in phones:
         expect(phone.get_by_text("after the lesson")).to_be_visible(timeout=WAIT)
         for place in (1, 2, 3):

@@ -22,6 +22,7 @@ from core.spec import CORPUS_PRESETS, PrivacySpec, RiskLimit, RunSpec, Vocabular
 from core.training.accounting.gaussian import epsilon
 from core.training.accounting.risk import achieved
 from core.training.plan import plan
+from pages.parts.common.phi_text import literal
 from pages.parts.jobs.sentences import stage_in_words, title
 from tests.pages.visit import said, visit
 
@@ -296,7 +297,7 @@ def test_every_browser_sees_a_running_job_live(data):
         )
     with held(workspace.lock_file(spec.run_id), should_stop=lambda: False):  # as its worker would
         for app in (opened(), opened()):
-            assert any(title(spec) in element.value for element in app.markdown)
+            assert any(literal(title(spec)) in element.value for element in app.markdown)
             text, left = app.progress[0].text.split(" · about ")
             assert text == "Training: step 3 of 9, epoch 1 of 2 · loss 4.00 · ε 1.5"
             assert re.fullmatch(r"\d+ (s|min) left.*", left), "of all stages, not of the training alone"
@@ -312,7 +313,7 @@ def test_every_browser_sees_a_running_job_live(data):
 def test_a_run_that_exists_is_not_trained_again(data, smoke_workspace, smoke_specs):
     shutil.copytree(smoke_workspace, data, dirs_exist_ok=True)
     app = opened()
-    finished = [element.value for element in app.markdown if element.value == title(smoke_specs["dp"])]
+    finished = [element.value for element in app.markdown if element.value == literal(title(smoke_specs["dp"]))]
     assert len(finished) == 1, "finished runs are listed"
     assert {"Open in Playground", "Open in trade-off"} <= {link.proto.label for link in app.get("page_link")}
     made = Workspace(data, shared=()).run(smoke_specs["plain"].run_id).spec

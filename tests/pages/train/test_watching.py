@@ -135,6 +135,6 @@ def test_the_model_can_be_tried_while_its_audit_goes_on(finished, smoke_specs) -
         assert "Try the model now" in {link.proto.label for link in app.get("page_link")}
         playground = visit("playground", right=run_id)
         (box,) = [box for box in playground.selectbox if box.label == "Right model"]
-        assert "audit under way" in next(name for name in box.options if "audit under way" in name)
+        assert "not audited yet" in next(name for name in box.options if "not audited yet" in name)
         assert not playground.exception and not playground.error
         assert run_id not in {option for option in visit("membership").selectbox[0].options}
