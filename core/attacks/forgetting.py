@@ -76,7 +76,7 @@ def judged_notes(training: pd.DataFrame, corpus: Corpus, patient: str, seed: int
     heldout = corpus.notes_of("heldout")
     ids = np.sort(heldout["patient_id"].unique().astype(object))
     if not len(ids):
-        raise ValueError("this cohort holds nobody out, and without patients never seen nothing can be compared")
+        raise ValueError("this cohort holds nobody out, so there are no unseen patients to compare with")
     chosen = set(np.random.default_rng([seed, _STREAM]).permutation(ids)[:NEVER_SEEN])
     heldout = heldout[heldout["patient_id"].isin(chosen)]
     columns = ["note_id", "patient_id", "text"]
@@ -127,7 +127,7 @@ def never_seen_loss(judged: Judged, before: pd.DataFrame) -> float:
     """The loss in nats a token that the patient's notes would have, had the model never read them: where ascent stops.
 
     It is the public model's mean loss on them, less what training gains on held-out notes: the patients' mean, from
-    `before`, the `standing` of the trained model. It needs no retrained model, so whoever unlearns can compute it.
+    `before`, the `standing` of the trained model. It needs no retrained model, so it can be computed before unlearning.
     """
     gains = before[~before["forgotten"]].groupby("patient_id")["gain"].mean()
     return float(-judged.public[judged.notes["forgotten"]].mean() - gains.mean())

@@ -32,7 +32,7 @@ from core.training.accounting.mechanism import Mechanism
 from core.training.accounting.tradeoff import Tradeoff, tradeoff
 
 GRID = 1_001  # shares at which the active line of the curve is looked up
-THINNED = 8  # of so many neighbouring lines one is used: fewer lines prove a little less, and never more
+THINNED = 8  # one of every 8 lines is used: fewer lines prove a little less, and never more
 MOST_NOISE = 1e4  # σ above which nothing is left to prove
 PRECISION = 1e-3  # of ln σ
 _HALVINGS = 40
