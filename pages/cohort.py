@@ -4,7 +4,7 @@ import streamlit as st
 
 from core.corpus.tables import Corpus
 from core.runs.integrity.disk import error_sentence
-from pages.parts.cohort import view
+from pages.parts.cohort import labelling, view
 from pages.parts.common import layout, shell
 from pages.parts.pickers.cohort_picker import (
     ask_for_notes,
@@ -30,9 +30,10 @@ VIEWS = {
 
 
 def show_cohort(corpus: Corpus) -> None:
-    """The six views; only the open one is computed."""
+    """The six views, and one more of uploaded notes; only the open one is computed."""
     view.split_counts(corpus)
-    for tab, draw in zip(st.tabs(list(VIEWS), key="view", on_change="rerun"), VIEWS.values(), strict=True):
+    views = VIEWS if corpus.spec is None or corpus.spec.imported is None else VIEWS | {"Label": labelling.label_notes}
+    for tab, draw in zip(st.tabs(list(views), key="view", on_change="rerun"), views.values(), strict=True):
         if tab.open:
             with tab:
                 draw(corpus)

@@ -59,6 +59,9 @@ def corpus(
     deduplicate: Annotated[
         str | None, typer.Option(help="With --from: copies to remove: no, exact or near. Default: no.")
     ] = None,
+    detector: Annotated[
+        str | None, typer.Option(help="With --from: name of the detector of identifiers. Default: the best here.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Generate a synthetic hospital, or import your own notes (--from), and write the cohort as Parquet."""
@@ -71,6 +74,7 @@ def corpus(
             "population": population,
             "canaries": canaries,
             "deduplicate": deduplicate,
+            "detector": detector,
         }
         shaped = {"patients": patients, "notes_per_patient": notes_per_patient, "naming_rate": naming_rate}
         if source is not None:
@@ -116,6 +120,12 @@ def account(
     falsely_accused: Accused = None,
     right_guesses: RightGuesses = None,
     accountant: Annotated[str, typer.Option(help="prv, rdp or gdp.")] = "prv",
+    best_of: Annotated[
+        float | None, typer.Option(help="Also ε of the best of a random number of trainings: their expected number.")
+    ] = None,
+    best_of_shape: Annotated[
+        float, typer.Option(help="With --best-of: η of that number; 0 logarithmic, 1 geometric.")
+    ] = 0.0,
     as_json: AsJson = False,
 ) -> None:
     """Compute ε from the noise, or the noise from an ε or from a limit on the attacker, with the trade-off curve."""
@@ -132,6 +142,8 @@ def account(
             raise BadInput(f"--accountant: “{accountant}” is not one of prv, rdp, gdp.")
         given: dict[str, Any] = {"sample_rate": sample_rate, "steps": steps, "delta": delta, "accountant": accountant}
         if limit is not None:
+            if best_of is not None:
+                raise BadInput("--best-of needs --noise-multiplier or --epsilon: it is no limit on the attacker.")
             _account_by_risk(limit, sample_rate=sample_rate, steps=steps, delta=delta, as_json=as_json)
             return
         sigma = noise_multiplier
@@ -145,6 +157,21 @@ def account(
         if by != accountant:
             text += f"\n{accountant} has no finite answer here, so {by} was used."
         data = {"epsilon": value, "noise_multiplier": sigma, **given, "accountant_used": by}
+        if best_of is not None:
+            from core.training.accounting.choosing import chosen_epsilon
+            from core.training.accounting.mechanism import Mechanism
+
+            one = Mechanism(
+                unit="note",  # not used: ε is that of one unit, whatever it is
+                noise_multiplier=sigma,
+                sample_rate=sample_rate,
+                steps=steps,
+                delta=delta,
+                max_grad_norm=1.0,
+            )
+            chosen = chosen_epsilon(one, best_of, shape=best_of_shape)
+            data |= {"best_of": best_of, "best_of_shape": best_of_shape, "best_of_epsilon": chosen}
+            text += f"\nε = {chosen:.6g} for the best of {best_of:g} expected trainings (η = {best_of_shape:g}; RDP)"
         answer(data, text, as_json=as_json)
 
 
@@ -218,6 +245,10 @@ def bench(
     device: Annotated[str | None, typer.Option(help="cpu or cuda.")] = None,
     shape: Annotated[str | None, typer.Option(help="tiny, or gpt2 (124 million parameters).")] = None,
     write: Annotated[str | None, typer.Option(metavar="FILE", help="With `all`: write the table to this file.")] = None,
+    labelled: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="With `detector`: a file of labelled texts to measure on. Repeatable."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Run a benchmark from bench/ (or all of them) and print its measurements."""
@@ -226,12 +257,13 @@ def bench(
         if name is None:
             answer(names, "\n".join(names) or "There are no benchmarks.", as_json=as_json)
             return
+        name = name.replace("-", "_")
         if name not in names:
             raise BadInput(f"There is no benchmark “{name}”. The benchmarks are: {', '.join(names) or 'none'}.")
         if rounds is not None and rounds % 2 == 0:
             raise BadInput(f"--rounds must be odd, so that one round is the median (given: {rounds}).")
         main = importlib.import_module(f"bench.{name}").main
-        options = {"rounds": rounds, "device": device, "shape": shape, "write": write}
+        options = {"rounds": rounds, "device": device, "shape": shape, "write": write, "labelled": labelled}
         given = {key: value for key, value in options.items() if value is not None}
         known = inspect.signature(main).parameters
         given = {key: value for key, value in given.items() if key in known or value != DEFAULTS.get(key)}

@@ -48,14 +48,15 @@ def _teller() -> Callable[[str, int, int], None]:
 
 
 def _text(out: Path, seen: Seen) -> str:
-    where = {"table": "from the given table", "surrogates": "surrogates", "notes": "found in the notes by their shape"}
+    where = {"table": "from the given table", "surrogates": "surrogates", "notes": "found in the notes by the detector"}
     lines = [
         f"{out}: {seen.patients:,} patients, {seen.notes:,} notes, {seen.canaries:,} canaries",
         f"  copies: {seen.copies:,} exact, {seen.near_copies:,} including near copies; {seen.removed:,} removed"
         f"{'; the ε of a model covers only the notes that are left' if seen.removed else ''}",
         f"  left out: {seen.blank:,} blank, {seen.marked_wrong:,} marked as errors",
         f"  identifiers: {where[seen.records]}; {seen.without_identifier:,} of {seen.patients:,} patients without any",
-        f"  {seen.notes_with_phi:,} notes contain identifying information",
+        f"  {seen.notes_with_phi:,} notes contain identifying information; detector: {seen.detector}",
+        *([f"  {seen.detector_lacks}"] if seen.detector_lacks else []),
         *(f"  {remark}" for remark in seen.remarks),
         f"To train on it: python -m core train --corpus {out}",
     ]

@@ -9,7 +9,7 @@
 | address, hospital | capitalised words before a street's suffix, a ZIP code, “Hospital”, “Clinic”, … |
 | age | over 89 (HIPAA's limit) |
 
-Recall and precision are measured, not assumed: `core.evaluation.phi_detection`, docs/methods/phi.md.
+Recall and precision are measured, not assumed: `core.evaluation.detection.phi_detection`, docs/methods/phi.md.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ _SHAPES: tuple[tuple[str, re.Pattern[str]], ...] = (
     (
         "hospital",
         re.compile(
-            rf"\b(?:[A-Z][\w.'’&-]*[ \t]+|of[ \t]+){{1,5}}{_HOSPITAL}\b(?:[ \t]+of(?:[ \t]+[A-Z][a-z]+){{1,3}})?"
+            rf"\b(?:[A-Z][\w.'’&-]{{0,40}}[ \t]+|of[ \t]+){{1,5}}{_HOSPITAL}\b(?:[ \t]+of(?:[ \t]+[A-Z][a-z]+){{1,3}})?"
         ),
     ),
     (

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import time
 from datetime import date
 
 import pytest
@@ -76,3 +77,17 @@ def test_a_date_is_found_in_every_usual_form(day, form):
     written = day.strftime(form)
     spans = find_shaped(f"The visit took place on {written} in the morning.")
     assert [(span.field, span.value) for span in spans] == [("date", written)]
+
+
+def test_text_without_spaces_takes_time_in_proportion_to_its_length():
+    """Every “A1-” may begin the name of a hospital: no search may run on to the end of the text from each of them."""
+
+    def seconds(text: str) -> float:
+        took = []
+        for _ in range(3):
+            begun = time.perf_counter()
+            assert find_shaped(text) == []
+            took.append(time.perf_counter() - begun)
+        return min(took)
+
+    assert seconds("A1-" * 8_000) < 12 * seconds("A1-" * 2_000), "four times the length; it took 16 times as long"

@@ -19,6 +19,7 @@ from core.common.files import make_folder
 from core.corpus.icd_codes import codes_in, dotted, revision_of
 from core.corpus.importing.files import MOST_BYTES, BadNotes
 from core.corpus.importing.identifiers import identifiable
+from core.corpus.importing.memory import best_that_fits
 from core.corpus.importing.note_tables import COLUMNS, FEWEST_PATIENTS, Progress, check_patients
 from core.corpus.importing.phi_passes import annotate, detect_phi, insert_canaries
 from core.corpus.importing.reading import Deduplicate, read, with_text
@@ -27,6 +28,7 @@ from core.corpus.importing.spool import RawNotes, SpanSpool
 from core.corpus.importing.writer import CohortWriter
 from core.corpus.synthetic.canaries import draw
 from core.corpus.tables import PATIENTS, Corpus
+from core.phi.detector.engine import SHAPES, named
 from core.spec import CorpusSpec
 
 MEMBER_SHARE = 0.7  # 70/30 by patient (Jagannatha 2021, A.1)
@@ -67,6 +69,8 @@ class Seen(BaseModel):
     without_record: int  # patients without a row in the table of identifiers
     without_identifier: int  # patients without any known identifier that could be found in a text
     unknown_placeholders: int  # MIMIC-III placeholders of a kind that has no surrogate
+    detector: str  # name of the detector that searched the notes
+    detector_lacks: str  # why the tagger of names was not used; empty if it was
     remarks: tuple[str, ...]  # warnings, as sentences: what was accepted but you should know
 
 
@@ -98,6 +102,7 @@ def import_notes(
     canaries: int | None = None,
     deduplicate: Deduplicate = "no",
     owner: str = "",
+    detector: str | None = None,
     most_bytes: int = MOST_BYTES,
     on_progress: Progress | None = None,
 ) -> Seen:
@@ -115,6 +120,8 @@ def import_notes(
         canaries: how many canary sentences to draw, each inserted by a coin; None: as many as fit (`fitting_canaries`).
         deduplicate: leave out copies: "exact" (the same words) or "near" (`core.corpus.transforms.near_copies`).
         owner: the notes' owner; the same notes of two owners are two cohorts.
+        detector: name of the detector that searches the notes (`core.phi.detector.engine`); None: the best that can be
+            used here. It is stored in the spec unless it is the shapes alone, which older cohorts were searched for.
         most_bytes: largest expanded size of a file.
         on_progress: called with (one of STAGES, done, total) from time to time; an exception from it stops the import.
 
@@ -125,6 +132,8 @@ def import_notes(
     path = Path(path)
     _check_options(population, canaries, deduplicate)
     report = on_progress or (lambda what, done, total: None)
+    finder = best_that_fits() if detector is None else named(detector)
+    finder.load()  # before the file, whose notes may use what is free then
     make_folder(folder, private=True)
     raw, shaped = RawNotes(folder), SpanSpool(folder)
     loaded = read(path, raw, columns or {}, identifiers, seed, most_bytes, report)
@@ -132,7 +141,7 @@ def import_notes(
     check_patients(path, notes)
     evidence = Evidence() if loaded.records is None else None
     number, who = pd.factorize(notes["patient_id"])
-    detect_phi(raw, number, shaped, evidence, report)
+    detect_phi(raw, number, shaped, evidence, finder, report)
     records = loaded.records if evidence is None else evidence.records(who.tolist())
     assert records is not None  # `evidence` is None only where they were brought
     patients = _patients(path, notes, records, population, seed)
@@ -143,6 +152,8 @@ def import_notes(
     described = _described(notes, patients, marked.named, canaries, seed, deduplicate)
     if loaded.source == "table":
         described = described.model_copy(update={"identifiers": "table"})
+    if finder.name != SHAPES:
+        described = described.model_copy(update={"detector": finder.name})
     secrets = draw(described)
     insert_canaries(described, secrets, writer)
     diagnoses = loaded.diagnoses[loaded.diagnoses["admission_id"].isin(notes["admission_id"])].reset_index(drop=True)
@@ -164,6 +175,8 @@ def import_notes(
         without_record=int((~patients["patient_id"].isin(set(records["patient_id"]))).sum()),
         without_identifier=len(patients) - identifiable(patients),
         remarks=loaded.remarks,
+        detector=finder.name,
+        detector_lacks=finder.lacks,
         **counts,
     )
 

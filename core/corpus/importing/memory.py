@@ -13,12 +13,14 @@ from pathlib import Path
 import psutil
 
 from core.corpus.importing.files import BadNotes
+from core.phi.detector.engine import Detector, best, rules
 
 # Measured as the peak above the idle process (docs/methods/imports.md), and rounded up.
 AT_LEAST = 60_000_000  # bytes: one batch of notes, and the libraries' buffers
 PER_NOTE = 1_200  # hashes for copies, ids, evidence for the patient's record
 PER_CHARACTER = 1.2  # shingles if every note might be a near copy; otherwise nothing
 PER_PATIENT = 8_000  # the index with ten known fields each; a third of it without a table of identifiers
+TAGGER = 450_000_000  # spaCy, torch and the model that finds names (docs/methods/detector.md)
 CGROUP = Path("/sys/fs/cgroup")
 
 
@@ -34,6 +36,17 @@ def free_memory() -> int:
         limit = int((CGROUP / "memory.max").read_text())
         free = min(free, limit - int((CGROUP / "memory.current").read_text()))
     return max(0, free)
+
+
+def best_that_fits() -> Detector:
+    """The best detector that can be used here: without the tagger of names if its memory is not free."""
+    found = best()
+    if found.tags and free_memory() < TAGGER:
+        return rules(
+            f"The tagger of names is not used: it needs {_gigabytes(TAGGER)} of memory, and "
+            f"{_gigabytes(free_memory())} are free here."
+        )
+    return found
 
 
 class MemoryWatch:

@@ -10,25 +10,31 @@ import pandas as pd
 import pyarrow as pa
 
 from core.corpus.importing.note_tables import Progress
-from core.corpus.importing.records import Evidence, Marker, shaped_places
+from core.corpus.importing.records import Evidence, Marker
 from core.corpus.importing.spool import IDS, PlacedSpans, RawNotes, SpanSpool
 from core.corpus.importing.writer import CohortWriter
 from core.corpus.synthetic.canaries import canary_notes
 from core.corpus.tables import NOTES, spans_array
+from core.phi.detector.engine import Detector
 from core.spec import CorpusSpec
 
 TELL = 100  # notes between two progress reports
 
 
 def detect_phi(
-    raw: RawNotes, number: np.ndarray, shaped: SpanSpool, evidence: Evidence | None, report: Progress
+    raw: RawNotes,
+    number: np.ndarray,
+    shaped: SpanSpool,
+    evidence: Evidence | None,
+    detector: Detector,
+    report: Progress,
 ) -> None:
-    """Store the PHI shapes of every note; `number` is the number of each note's patient."""
+    """Store what the detector finds in every note; `number` is the number of each note's patient."""
     done = 0
     for texts in raw.texts():
         places = []
         for text in texts:
-            places.append(shaped_places(text))
+            places.append(detector.find(text))
             if len(places) % TELL == 0:
                 report("looking for identifiers", done + len(places), len(number))
         if evidence is not None:

@@ -1,12 +1,13 @@
 """The patients of an imported cohort: their records, and where their details occur in the notes.
 
 With a table of identifiers, the records are that table. Without one they are read from the notes: for each field the
-value that has the shape of an identifier (`core.phi.shaped`), occurs in the notes of only one patient, and occurs there
+value that the detector finds (`core.phi.detector`), occurs in the notes of only one patient, and occurs there
 most often.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
@@ -17,19 +18,22 @@ from core.corpus.importing.identifiers import RECORD_COLUMNS
 from core.corpus.importing.spool import PlacedSpans
 from core.phi.fields import DIRECT
 from core.phi.index import PhiIndex
-from core.phi.shaped import find_shaped
 from core.phi.spans import Span, without_overlaps
 
 _DIRECT_NUMBER = {field: number for number, field in enumerate(DIRECT)}
 
 
-def shaped_places(text: str) -> PlacedSpans:
-    """Spans of everything shaped like PHI (`core.phi.shaped`): by far the slowest part of an import."""
-    return [(span.start, span.end, span.field) for span in find_shaped(text)]
+_TITLE = re.compile(r"(?:mr|mrs|ms|miss|mx|dr|prof|sir|madam)\.?", re.IGNORECASE)
+
+
+def whole_name(value: str) -> bool:
+    """Whether a found name is a full one: at least two words, besides a title, that are no initials."""
+    parts = [part for part in value.split() if not _TITLE.fullmatch(part)]
+    return len(parts) > 1 and sum(len(part.strip(".,")) > 1 for part in parts) > 1
 
 
 class Evidence:
-    """Collects which notes contain what is shaped like a direct identifier, and derives records from it.
+    """Collects which notes contain what looks like a direct identifier, and derives records from it.
 
     For each direct field, the value that occurs in most notes of a patient is taken (the alphabetically first of
     equally frequent ones). A value that occurs in notes of several patients (a doctor's name, the ward's telephone) is
@@ -47,7 +51,7 @@ class Evidence:
             (patient, _DIRECT_NUMBER[field], value)
             for patient, text, spans in zip(who, texts, places, strict=True)
             for field, value in {(field, text[start:end]) for start, end, field in spans if field in DIRECT}
-            if field != "full_name" or " " in value  # one word is not a full name
+            if field != "full_name" or whole_name(value)
         ]
         self._who.append(np.array([patient for patient, _, _ in found], dtype=np.int64))
         self._field.append(np.array([field for _, field, _ in found], dtype=np.int8))
@@ -85,7 +89,7 @@ class Evidence:
 
 
 class Marker:
-    """Finds the values of a note's own patient, and everything else that is shaped like PHI.
+    """Finds the values of a note's own patient, and everything else that the detector found.
 
     The spans depend only on the text and on that patient's record: two patients' spellings of the same value are
     searched for separately. Scrubbing by spans from a table of identifiers can therefore be combined with DP.
@@ -96,7 +100,7 @@ class Marker:
         self._row_of = {who: row for row, who in enumerate(self._index.patient_ids)}
 
     def spans(self, who: str, text: str, shaped: PlacedSpans) -> PlacedSpans:
-        """Spans of one note, in order and without overlaps; `shaped` is what `shaped_places` found in it."""
+        """Spans of one note, in order and without overlaps; `shaped` is what the detector found in it."""
         own = [(span.start, span.end, span.field) for span in _own(text, self._index, self._row_of[who])]
         other = [place for place in shaped if not any(o[0] < place[1] and place[0] < o[1] for o in own)]
         return sorted([*own, *other])

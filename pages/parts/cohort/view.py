@@ -42,8 +42,8 @@ def split_counts(corpus: Corpus) -> None:
             row = table.loc[split] if split in table.index else {"patients": 0, "notes": 0}
             st.metric(
                 label.capitalize(),
-                f"{row['patients']:,} {'planted' if split == 'canary' else 'patients'}",
-                f"{row['notes']:,} notes",
+                f"{row['patients']:,}",
+                f"{'' if split == 'canary' else 'patients, '}{row['notes']:,} notes",
                 delta_color="off",
                 delta_arrow="off",
                 border=True,

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 KINDS = ["csv", "gz", "parquet"]
 _KEPT = "own_files"
+LABELS_OF = "own_labels-"  # before the digest of a cohort: its labels in this session (pages.parts.cohort.labelling)
 
 
 def notes() -> list[UploadedFile]:
@@ -42,7 +43,7 @@ def identifiers() -> UploadedFile | None:
         key=owner.box("own_identifiers"),
         help="Columns patient_id, full_name, date_of_birth, ssn, mrn, phone, email, address, diagnosis, icd_codes, … "
         "With a column admission_id, the table can have one row per admission, each with its own codes. "
-        "Without this table, identifiers are found in the notes by their shape.",
+        "Without this table, identifiers are found in the notes by the detector.",
     )
 
 

@@ -6,6 +6,7 @@ import pandas as pd
 import streamlit as st
 
 from core.corpus.importing.importer import Seen, fitting_canaries
+from core.evaluation.wording import interval_text, percent
 from core.phi.fields import FIELD
 from pages.parts.common.data_table import data_table
 from pages.parts.common.phi_text import literal
@@ -26,7 +27,8 @@ def show(seen: Seen) -> None:
     for warning in _warnings(seen):
         st.warning(warning, icon=":material/warning:")
     st.markdown(_whose_details(seen))
-    _phi_table(seen.found)
+    st.caption(f"Searched by the detector “{seen.detector}”. {seen.detector_lacks}".rstrip())
+    _phi_table(seen.found, seen.detector)
 
 
 def _warnings(seen: Seen) -> list[str]:
@@ -66,42 +68,52 @@ def _whose_details(seen: Seen) -> str:
     if seen.records == "table":
         return (
             "The table of identifiers shows which patient each of its values belongs to. Other details are found by "
-            "their shape."
+            "the detector."
         )
     if seen.records == "surrogates":
         return (
             "The placeholders of MIMIC-III were filled with made-up identities, one per patient, so it is known which "
-            "patient each of these belongs to. Other details are found by their shape."
+            "patient each of these belongs to. Other details are found by the detector."
         )
     return (
-        "There is no table of identifiers. So a patient's details are all texts that have the **shape** of an "
-        "identifier and occur only in that patient's notes. No attack here can count identifiers that shapes miss as "
+        "There is no table of identifiers. So a patient's details are what the **detector** takes for an identifier "
+        "and what occurs only in that patient's notes. No attack here can count identifiers that it misses as "
         "leaked, so extraction figures are a lower bound."
     )
 
 
-def _phi_table(found: dict[str, int]) -> None:
-    """How often each kind of PHI was found, and the finder's recall and precision on labelled texts."""
-    from core.evaluation.phi_detection import ALL, on_hospital, on_labelled_set
-    from core.spec import CORPUS_PRESETS
+def _phi_table(found: dict[str, int], detector: str) -> None:
+    """How often each kind of PHI was found, and the detector's recall and precision on labelled texts."""
+    from core.evaluation.detection.detector_figures import ALL, CLINICAL, GENERAL, figures
 
-    hand, hospital = on_labelled_set().set_index("field"), on_hospital(CORPUS_PRESETS["smoke"]).set_index("field")
-    fields = [ALL, *sorted({*found, *hand.index} - {ALL})]
+    clinical, general = (figures(detector, corpus, "recall") for corpus in (CLINICAL, GENERAL))
+    precise = figures(detector, CLINICAL, "precision").set_index("type")
+    fields = [ALL, *sorted(found)]
     table = pd.DataFrame(
         {
             "kind of PHI": ["all" if name == ALL else FIELD[name].label if name in FIELD else name for name in fields],
             "found in your notes": [sum(found.values()) if name == ALL else found.get(name, 0) for name in fields],
-            "recall, hand-labelled": hand["recall"].reindex(fields).to_numpy(),
-            "precision, hand-labelled": hand["precision"].reindex(fields).to_numpy(),
-            "recall, synthetic hospital": hospital["recall"].reindex(fields).to_numpy(),
-            "precision, synthetic hospital": hospital["precision"].reindex(fields).to_numpy(),
+            "precision on unseen clinical queries": precise["value"].reindex(fields).to_numpy(),
+            "low": precise["low"].reindex(fields).to_numpy(),
+            "high": precise["high"].reindex(fields).to_numpy(),
         }
     )
-    whole = hand.loc[ALL]
-    st.markdown(
-        f"In made-up lines labelled by hand, shapes find {whole['recall']:.0%} of {whole['labelled']:.0f} identifiers "
-        f"(95 % interval {whole['recall_low']:.0%} to {whole['recall_high']:.0%}). They mostly miss names that are on "
-        "no list and have no title. Your notes may be worded differently: once you use them, read a few on this page "
-        "before you rely on these figures."
-    )
-    data_table(table, name="own-phi", label="What was found in your notes, and how reliable it is")
+    if not clinical.empty and not general.empty:
+        st.markdown(
+            "In texts that were not used to develop it, this detector finds, of "
+            f"{clinical['n'].iloc[0]:,} identifiers of clinical queries, {_share(clinical)}; of "
+            f"{general['n'].iloc[0]:,} in general text, {_share(general)}. Both sets of texts are invented, and your "
+            "notes may be worded differently. Once you use the notes, label 20 of them on this page "
+            "to get its recall on yours."
+        )
+    data_table(table, name="own-phi", label="What was found in your notes")
+    recall = pd.concat([clinical.assign(text="clinical queries"), general.assign(text="general text")])
+    recall["type"] = recall["type"].str.replace("_", " ").str.lower()
+    recall = recall.rename(columns={"value": "recall"})[["text", "type", "n", "recall", "low", "high"]]
+    data_table(recall, name="own-recall", label="What the detector finds, by kind of identifier (95 % intervals)")
+
+
+def _share(recall: pd.DataFrame) -> str:
+    """Recall of all types with its interval."""
+    whole = recall.iloc[0]
+    return f"{percent(whole['value'])} ({interval_text(whole['low'], whole['high'])})"

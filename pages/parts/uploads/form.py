@@ -10,7 +10,7 @@ from typing import Any
 import streamlit as st
 
 from core.corpus.importing.files import BadNotes, head, short
-from core.corpus.importing.memory import free_memory, memory_needed
+from core.corpus.importing.memory import TAGGER, free_memory, memory_needed
 from core.corpus.importing.note_tables import COLUMNS, guess_columns
 from core.runs.integrity.disk import error_sentence
 from core.runs.uploads.deletion import keep
@@ -71,7 +71,8 @@ def upload_form() -> None:
 
 
 def _room() -> None:
-    room = max(0, free_memory() - memory_needed(0, 0, 0)) / (memory_needed(1, 1_000, 1) - memory_needed(0, 0, 0))
+    free = free_memory() - TAGGER - memory_needed(0, 0, 0)
+    room = max(0, free) / (memory_needed(1, 1_000, 1) - memory_needed(0, 0, 0))
     st.caption(
         "For larger files and folders, use `python -m core corpus --from PATH --out DIR`. This server currently has "
         f"memory for about {float(f'{room:.2g}'):,.0f} notes of 1,000 characters; a file that does not fit is rejected "
@@ -297,6 +298,7 @@ def _delete(upload: Upload) -> None:
     """Delete an upload, and rerun the page."""
     cleanup.remove(resources.every_workspace(), upload.digest)
     st.session_state.pop("own_cohort", None)
+    st.session_state.pop(f"{own_files.LABELS_OF}{upload.digest}", None)
     st.session_state.get(CODES, {}).pop(upload.digest, None)
     st.toast("The notes and all runs made from them were deleted.", icon=":material/delete:")
     st.rerun()

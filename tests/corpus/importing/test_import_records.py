@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from core.corpus.importing import files, spool
 from core.corpus.importing.importer import import_notes
-from core.corpus.importing.records import Evidence, Marker, shaped_places
+from core.corpus.importing.records import Evidence, Marker, whole_name
 from core.corpus.importing.spool import RawNotes, SpanSpool
 from core.corpus.synthetic.hospital import build
+from core.phi.detector.engine import rules, shapes
 from core.phi.fields import DIRECT
 from core.spec import CORPUS_PRESETS
 
@@ -105,16 +106,24 @@ def test_what_is_marked_depends_on_no_other_patients_record(text, own, others):
     """Scrubbing may be combined with DP per patient only then (docs/methods/defences.md)."""
     rows = [*others, own]
     people = pd.DataFrame([{"patient_id": f"P{n}", "split": "member", **row} for n, row in enumerate(rows)])
-    places = shaped_places(text)
+    places = rules().find(text)
     who = people["patient_id"].iloc[-1]
     assert Marker(people).spans(who, text, places) == Marker(people.tail(1)).spans(who, text, places)
+
+
+@pytest.mark.parametrize(
+    ("found", "full"),
+    [("Maria Keller", True), ("Dr. Maria Keller", True), ("Mr. Keller", False), ("Robert H.", False), ("Ann", False)],
+)
+def test_a_title_or_an_initial_makes_no_full_name(found, full):
+    assert whole_name(found) is full
 
 
 def test_a_record_that_notes_tell_depends_on_other_patients_notes():
     """Why it may not without a table: what a second patient's note says takes the first one's value away."""
 
     def marked(*texts: str) -> list[tuple[int, int, str]]:
-        evidence, places = Evidence(), [shaped_places(text) for text in texts]
+        evidence, places = Evidence(), [shapes().find(text) for text in texts]
         evidence.add(range(len(texts)), texts, places)
         records = evidence.records([f"P{n}" for n in range(len(texts))]).assign(split="member")
         return Marker(records).spans("P0", texts[0], places[0])

@@ -17,6 +17,7 @@ from core.corpus.importing.importer import Seen, fitting_canaries, import_notes,
 from core.corpus.importing.note_tables import guess_columns
 from core.corpus.synthetic.hospital import build
 from core.corpus.tables import NOTES, PATIENTS, Corpus
+from core.phi.detector.engine import RULES, SHAPES, WITH_TAGGER
 from core.phi.fields import DIRECT
 from core.runs.patients.queries import PatientTables
 from core.spec import CORPUS_PRESETS, CorpusSpec, RunSpec
@@ -129,17 +130,32 @@ def test_the_same_file_is_the_cohort_it_always_was(notes_file, identifiers, odd_
     path, columns = (odd_file, {"note": "Befund", "patient": "Fall"}) if options.pop("odd", False) else (notes_file, {})
     if options.get("identifiers"):
         options["identifiers"] = identifiers
-    spec = seen_in(path, columns=columns, **options).spec
+    spec = seen_in(path, columns=columns, detector=SHAPES, **options).spec
+    assert spec.detector is None, "older cohorts were searched for shapes, and their specs do not say so"
     assert spec.deduplicated == options.get("deduplicate"), "ε does not speak of copies that were left out"
     assert spec.identifiers == ("table" if "identifiers" in options else None), "scrubbing with DP needs a table"
     bare = spec.model_copy(update={"deduplicated": None, "identifiers": None})
     assert (spec.imported, bare.digest()) == (imported, digest)
 
 
+def test_the_best_detector_is_the_default_and_the_spec_names_it(notes_file):
+    seen = seen_in(notes_file)
+    assert (seen.detector, seen.detector_lacks) == (WITH_TAGGER, "")
+    assert seen.spec.detector == WITH_TAGGER
+    assert seen_in(notes_file, detector=SHAPES).spec.detector is None
+
+
+def test_without_memory_for_the_tagger_the_rules_search_and_say_so(notes_file, monkeypatch):
+    monkeypatch.setattr("core.corpus.importing.memory.free_memory", lambda: 400_000_000)
+    seen = seen_in(notes_file)
+    assert seen.detector == seen.spec.detector == RULES
+    assert "needs 450 MB of memory" in seen.detector_lacks
+
+
 def test_given_splits_too_are_the_cohort_they_always_were(tmp_path):
     path = tmp_path / "given.parquet"
     OWN[["note_id", "patient_id", "split", "text", "date"]].assign(date=pd.to_datetime(OWN["date"])).to_parquet(path)
-    assert seen_in(path).spec.imported == "e7e5982e3f349649"
+    assert seen_in(path, detector=SHAPES).spec.imported == "e7e5982e3f349649"
 
 
 def test_what_was_seen_is_what_was_written(notes_file, tmp_path):

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import math
 
-from core.evaluation.phi_detection import COLUMNS, labelled_lines, measured, on_hospital, on_labelled_set, unmarked
+from core.evaluation.detection.phi_detection import (
+    COLUMNS,
+    labelled_lines,
+    measured,
+    on_hospital,
+    on_labelled_set,
+    unmarked,
+)
 from core.spec import CORPUS_PRESETS
 
 

@@ -1,4 +1,4 @@
-"""How much PHI `core.phi.shaped` finds, and how much of what it finds is PHI, measured on text with known PHI.
+"""How much PHI a detector finds, and how much of what it finds is PHI, measured on text with known PHI.
 
 A labelled identifier is *recalled* when all of its letters and digits lie in found places (a scrubber would leave
 nothing of it), whatever field was named. A found place is *right* when it overlaps a labelled identifier.
@@ -21,8 +21,8 @@ import pandas as pd
 import core.phi
 from core.corpus.synthetic.hospital import build
 from core.evaluation.stats.intervals import proportion_interval
+from core.phi.detector.engine import Detector, shapes
 from core.phi.fields import DIRECT
-from core.phi.shaped import find_shaped
 from core.spec import CorpusSpec
 
 LABELLED = Path(core.phi.__file__).parent / "shaped_labelled.txt"
@@ -61,22 +61,37 @@ def unmarked(line: str) -> tuple[str, list[Label]]:
     return text + line[at:], labels
 
 
-def measured(texts: Iterable[tuple[str, Sequence[Label]]], *, ignored: Sequence[str] = ()) -> pd.DataFrame:
+def measured(
+    texts: Iterable[tuple[str, Sequence[Label]]], detector: Detector | None = None, *, ignored: Sequence[str] = ()
+) -> pd.DataFrame:
     """Recall and precision by field, `all` first, with the columns of `COLUMNS`; NaN where there is nothing to count.
 
-    Found places of the fields in `ignored` do not count for precision: the labels do not cover these fields.
+    Args:
+        texts: each with its labels. A label with an empty field is neutral: it counts neither as missed nor, if found
+            alone, as a false find.
+        detector: what searches; None: the shapes.
+        ignored: fields whose found places do not count for precision, since the labels do not cover them.
     """
+    detector = detector or shapes()
+    return judged(((text, known, detector.find(text)) for text, known in texts), ignored=ignored)
+
+
+def judged(
+    texts: Iterable[tuple[str, Sequence[Label], Sequence[Label]]], *, ignored: Sequence[str] = ()
+) -> pd.DataFrame:
+    """`measured`, of texts with their labels and with the places that were found in them."""
     labels: list[tuple[str, bool]] = []
     finds: list[tuple[str, bool]] = []
-    for text, known in texts:
-        places = find_shaped(text)
-        covered = {at for span in places for at in range(span.start, span.end)}
+    for text, known, places in texts:
+        covered = {at for start, end, _ in places for at in range(start, end)}
         for start, end, field in known:
             letters = (at for at in range(start, end) if text[at].isalnum())
-            labels.append((field, all(at in covered for at in letters)))
-        for span in places:
-            if span.field not in ignored:
-                finds.append((span.field, any(span.start < end and start < span.end for start, end, _ in known)))
+            if field:
+                labels.append((field, all(at in covered for at in letters)))
+        for start, end, field in places:
+            hit = [label for first, last, label in known if start < last and first < end]
+            if field not in ignored and (not hit or any(hit)):
+                finds.append((field, bool(hit)))
     fields = [ALL, *sorted({field for field, _ in [*labels, *finds]})]
     rows = [(field, *_share(labels, field), *_share(finds, field)) for field in fields]
     return pd.DataFrame(rows, columns=list(COLUMNS)).astype(COLUMNS)
@@ -90,13 +105,13 @@ def _share(judged: list[tuple[str, bool]], field: str) -> tuple[int, int, float,
 
 
 @cache
-def on_labelled_set() -> pd.DataFrame:
+def on_labelled_set(detector: Detector | None = None) -> pd.DataFrame:
     """`measured` on the hand-labelled set. The table is cached: do not modify it."""
-    return measured(labelled_lines())
+    return measured(labelled_lines(), detector)
 
 
 @cache
-def on_hospital(spec: CorpusSpec) -> pd.DataFrame:
+def on_hospital(spec: CorpusSpec, detector: Detector | None = None) -> pd.DataFrame:
     """`measured` on the direct identifiers of a synthetic hospital's notes, whose positions are exact.
 
     Its labels do not mark ages, so found ages are left out. Its names come from the same lists that the search uses:
@@ -107,4 +122,4 @@ def on_hospital(spec: CorpusSpec) -> pd.DataFrame:
         (text, [(span["start"], span["end"], span["field"]) for span in spans if span["field"] in DIRECT])
         for text, spans in zip(notes["text"], notes["phi_spans"], strict=True)
     )
-    return measured(texts, ignored=("age",))
+    return measured(texts, detector, ignored=("age",))

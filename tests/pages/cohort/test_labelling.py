@@ -1,0 +1,66 @@
+"""Label: one's own notes, one at a time, and the recall and precision that follow."""
+
+from __future__ import annotations
+
+import pytest
+
+from core.evaluation.detection.own_labels import sampled
+from core.phi.detector.engine import WITH_TAGGER
+from core.runs.store import Workspace
+from core.runs.uploads.records import uploads
+from pages.parts.uploads.files import LABELS_OF
+from tests.pages.uploads.test_upload_form import cohort, used  # noqa: F401
+
+pytestmark = pytest.mark.slow
+
+
+def finished(app):
+    app.button(key="label_done").click().run()
+    assert not app.exception
+    return app
+
+
+def test_a_missed_word_and_a_false_find_change_recall_and_precision(cohort, tmp_path):  # noqa: F811
+    app = used(cohort())
+    app.session_state["view"] = "Label"
+    app.run()
+    assert not app.exception and WITH_TAGGER in "\n".join(caption.value for caption in app.caption).replace("\\", "")
+    (upload,) = uploads(tmp_path)
+    notes = sampled(Workspace(tmp_path).corpus(upload.spec).notes, upload.digest)
+    assert len(notes) == 20
+    found = len(notes[0].found)
+    word = next(word for word in notes[0].text.split() if word.isalpha() and notes[0].places_of(word, "place"))
+    places = len(notes[0].places_of(word, "place"))
+
+    app.text_input(key=f"label_words-{upload.digest}-0").input("no such words")
+    next(button for button in app.button if button.label == "Add").click().run()
+    assert "not in the note" in app.error[0].value
+    app.text_input(key=f"label_words-{upload.digest}-0").input(word)
+    next(button for button in app.button if button.label == "Add").click().run()
+    assert len(app.multiselect(key=f"label_added-{upload.digest}-0-{places}").value) == places
+    finished(app)
+    shown = {metric.label: metric.value for metric in app.metric}
+    assert shown["Recall on your notes"].startswith(f"{100 * found / (found + places):.0f}"[:2])
+    assert shown["Precision on your notes"].startswith("100") or not found
+    assert "**Note 2 of 20**" in "\n".join(one.value for one in app.markdown)
+
+    wrong = app.multiselect(key=f"label_wrong-{upload.digest}-1")
+    wrong.set_value([wrong.options[0]] if isinstance(wrong.options[0], int) else [0]).run()
+    finished(app)
+    shown = {metric.label: metric.value for metric in app.metric}
+    total = found + len(notes[1].found)
+    assert shown["Precision on your notes"].startswith(f"{100 * (total - 1) / total:.0f}"[:2])
+
+
+def test_no_text_of_a_note_is_kept_in_the_session_and_deletion_forgets_the_labels(cohort, tmp_path):  # noqa: F811
+    app = used(cohort())
+    app.session_state["view"] = "Label"
+    app.run()
+    finished(app)
+    (upload,) = uploads(tmp_path)
+    key = f"{LABELS_OF}{upload.digest}"
+    kept = repr(app.session_state[key])
+    text = sampled(Workspace(tmp_path).corpus(upload.spec).notes, upload.digest)[0].text
+    assert all(word not in kept for word in text.split() if len(word) > 8)
+    app.button(key=f"delete-{upload.digest}").click().run()
+    assert key not in app.session_state
