@@ -48,10 +48,24 @@ def quiet() -> Iterator[None]:
 
 def renyi_epsilon(history: History, delta: float, orders: Orders = RDP_ORDERS) -> float:
     """ε by adding Rényi divergences; ∞ where α/(2σ²) overflows."""
+    return epsilon_of_divergences(renyi_divergences(history, orders), delta, orders)
+
+
+def renyi_divergences(history: History, orders: Orders = RDP_ORDERS) -> np.ndarray:
+    """The Rényi divergence of all steps at every order, (orders,); ∞ where α/(2σ²) overflows."""
     with quiet():
         try:
-            total = sum(_of_a_step(sigma, rate, orders) * steps for (sigma, rate), steps in history.items())
-            spent = float(rdp_analysis.get_privacy_spent(orders=orders, rdp=total, delta=delta)[0])
+            steps = [_of_a_step(sigma, rate, orders) * count for (sigma, rate), count in history.items()]
+        except (OverflowError, ZeroDivisionError, ValueError):
+            return np.full(len(orders), math.inf)
+        return np.sum(steps, axis=0) if steps else np.zeros(len(orders))
+
+
+def epsilon_of_divergences(divergences: np.ndarray, delta: float, orders: Orders = RDP_ORDERS) -> float:
+    """ε at `delta` that follows from Rényi divergences at these orders, at least 0; ∞ where there is no answer."""
+    with quiet():
+        try:
+            spent = float(rdp_analysis.get_privacy_spent(orders=orders, rdp=divergences, delta=delta)[0])
             return max(0.0, spent)  # the conversion gives less than 0 where δ alone covers every difference
         except (OverflowError, ZeroDivisionError, ValueError):
             return math.inf

@@ -17,7 +17,7 @@ from core.spec import CorpusSpec, Unit
 from pages.parts.common import chart_style
 from pages.parts.common.data_table import data_table
 from pages.parts.common.query_params import KEEP
-from pages.parts.ledger import release_view
+from pages.parts.ledger import choosing_view, release_view
 from pages.parts.session import owner, resources
 
 UNITS: tuple[Unit, ...] = ("note", "patient")
@@ -50,6 +50,7 @@ def show(corpus: CorpusSpec, runs: Sequence[Run]) -> None:
     else:
         delta, budget = _released(corpus, releases)
     release_view.show(ledger, runs, {release.name for release in releases}, delta=delta, budget=budget)
+    choosing_view.show(runs)
     with st.expander("How is this computed?"):
         st.markdown(HOW)
 

@@ -7,9 +7,11 @@ from functools import partial
 
 import pytest
 
+from core.common.formatting import promised_text
 from core.runs.ledger.entries import Ledger, Vocabulary
 from core.runs.store import Workspace
 from core.spec import CORPUS_PRESETS
+from core.training.accounting.choosing import chosen_epsilon
 from tests.pages.visit import said, visit
 
 opened = partial(visit, "ledger")
@@ -55,6 +57,20 @@ def totals(app) -> dict[str, str]:
 def test_without_runs_it_says_what_to_do(monkeypatch, tmp_path):
     monkeypatch.setenv("PHILAB_DATA", str(tmp_path))
     assert any("no trained model" in info.value for info in opened().info)
+
+
+def test_choosing_the_best_of_several_trainings_has_its_price(workspace, smoke_specs):
+    run = workspace.run(smoke_specs["dp"].run_id)
+    app = opened(trainings=20, shape="geometric")
+    assert any("enter each of them in the ledger" in caption.value for caption in app.caption)
+    assert "trainings on average" not in said(app)
+    told = said(press(app, "Compute what choosing costs"))
+    together = run.privacy.model_copy(update={"steps": 20 * run.privacy.steps}).epsilon()
+    assert f"One training: ε = {promised_text(run.privacy.epsilon())}." in told
+    assert (
+        f"The best of 20 trainings on average: ε = {promised_text(chosen_epsilon(run.privacy, 20, shape=1.0))}." in told
+    )
+    assert f"All 20 released together: ε = {promised_text(together)}." in told
 
 
 def test_a_release_is_shown_agreed_to_and_then_counts(workspace, smoke_specs):

@@ -1,0 +1,92 @@
+"""What it costs to choose the best of several private trainings (Papernot & Steinke 2022).
+
+A winner says more than one training: that it won. Suppose that K trainings are made and only the best is released. K
+is drawn beforehand from a truncated negative binomial distribution with shape η > −1 (here η ≥ 0) and parameter γ, and
+is not told. Each training draws its settings anew, with the same chances. If one training is (λ, ε)-RDP for each order
+λ, the release is (λ, ε')-RDP with, for any order λ̂ ≥ 1 (theorem 2),
+
+    ε' = ε(λ) + (1 + η)·(1 − 1/λ̂)·ε(λ̂) + (1 + η)·ln(1/γ)/λ̂ + ln(E[K])/(λ − 1).
+
+η = 0 is the logarithmic distribution, η = 1 the geometric one. The score by which trainings are compared is part of
+each training's output: it may read public notes, or is itself private.
+
+A *fixed* number of trainings is not covered. There, all of them compose: enter each in the ledger.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.optimize import brentq
+
+from core.training.accounting.mechanism import Mechanism
+from core.training.accounting.privacy_loss import RDP_ORDERS, epsilon_of_divergences, renyi_divergences
+
+MOST_TRAININGS = 1e6  # expected
+
+
+def chosen_epsilon(mechanism: Mechanism, trainings: float, *, shape: float = 0.0, delta: float | None = None) -> float:
+    """ε at `delta` of releasing the best of a random number of trainings, each of them `mechanism`.
+
+    Args:
+        mechanism: of one training, without a vocabulary from the notes.
+        trainings: E[K], the expected number of trainings, at least 1.
+        shape: η of the distribution of K: 0 logarithmic, 1 geometric; a larger one spreads K less and costs more.
+        delta: δ of the result; by default the mechanism's.
+
+    Raises:
+        ValueError: a number out of range, a mechanism with a vocabulary from the notes, or one whose neighbours
+            replace a unit.
+    """
+    if mechanism.replaces:
+        raise ValueError("the cost of choosing is known for adding or removing one unit, and this run replaces one")
+    if mechanism.vocabulary is not None:
+        raise ValueError("the cost of choosing is known for trainings alone, without a vocabulary from the notes")
+    history = {(mechanism.noise_multiplier, mechanism.sample_rate): mechanism.steps}
+    chosen = chosen_divergences(np.array(RDP_ORDERS), renyi_divergences(history), trainings, shape)
+    return epsilon_of_divergences(chosen, mechanism.delta if delta is None else delta)
+
+
+def chosen_divergences(orders: np.ndarray, divergences: np.ndarray, trainings: float, shape: float) -> np.ndarray:
+    """ε'(λ) at every order of the best of a random number of trainings, (orders,), by theorem 2 (see the module).
+
+    Args:
+        orders: λ, all above 1.
+        divergences: ε(λ) of one training, (orders,).
+        trainings: E[K].
+        shape: η.
+
+    Raises:
+        ValueError: as `truncation`.
+    """
+    gamma = truncation(trainings, shape)
+    choosing = (1 + shape) * ((1 - 1 / orders) * divergences - math.log(gamma) / orders).min()  # the best λ̂
+    return divergences + choosing + math.log(trainings) / (orders - 1)
+
+
+def truncation(trainings: float, shape: float) -> float:
+    """γ in (0, 1] of the distribution of shape η with E[K] = `trainings`.
+
+    E[K] is (1/γ − 1)/ln(1/γ) for η = 0, else η·(1 − γ)/(γ·(1 − γ^η)) (Papernot & Steinke 2022, definition 1).
+
+    Raises:
+        ValueError: not 1 ≤ `trainings` ≤ `MOST_TRAININGS`, or a negative or infinite shape.
+    """
+    if not 1 <= trainings <= MOST_TRAININGS or not (0 <= shape < math.inf):
+        raise ValueError(
+            f"choosing needs 1 to {MOST_TRAININGS:,.0f} expected trainings and a shape of at least 0: got {trainings} "
+            f"and {shape}"
+        )
+    if trainings == 1:
+        return 1.0
+    found = brentq(lambda log_gamma: math.log(_mean(log_gamma, shape) / trainings), -40.0, -1e-12, xtol=1e-14)
+    return math.exp(float(found))
+
+
+def _mean(log_gamma: float, shape: float) -> float:
+    """E[K] for ln γ, without cancellation near γ = 1."""
+    odds = math.expm1(-log_gamma)  # 1/γ − 1
+    if shape == 0:
+        return odds / -log_gamma
+    return shape * odds / -math.expm1(shape * log_gamma)

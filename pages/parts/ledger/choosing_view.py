@@ -1,0 +1,69 @@
+"""What it costs to release the best of several trainings instead of one that was fixed beforehand."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import streamlit as st
+
+from core.common.formatting import promised_text
+from core.runs.run import Run, RunBroken
+from pages.parts.common.query_params import KEEP
+from pages.parts.pickers import run_picker
+from pages.parts.session import resources
+
+SHAPES = {"logarithmic": 0.0, "geometric": 1.0}  # η of the number of trainings
+CONDITIONS = (
+    "This holds if the number of trainings is drawn from this distribution beforehand and kept secret, each training "
+    "draws its settings at random, only the best is released, and the score by which it is chosen reads no protected "
+    "notes (Papernot & Steinke 2022). For a fixed list of trainings, enter each of them in the ledger: they compose. "
+    "Like every ε, it needs secret noise. The ledger does not enter a choice by itself."
+)
+
+
+@resources.cached_data(max_entries=100, show_spinner=False)
+def costs(mechanism: str, trainings: float, shape: float) -> tuple[float, float, float]:
+    """ε of one training (a mechanism as JSON), of the best of several, and of releasing as many; at its own δ."""
+    from core.training.accounting.choosing import chosen_epsilon
+    from core.training.accounting.mechanism import Mechanism
+
+    one = Mechanism.from_json(mechanism)
+    several = one.model_copy(update={"steps": one.steps * math.ceil(trainings)})
+    return one.epsilon(), chosen_epsilon(one, trainings, shape=shape), several.epsilon()
+
+
+def show(runs: Sequence[Run]) -> None:
+    """The fold with its controls; nothing without a private run."""
+    private = [run for run in runs if _promises(run)]
+    if not private:
+        return
+    with st.expander("What does it cost to choose the best of several trainings?"):
+        left, middle, right = st.columns(3)
+        with left:
+            run = run_picker.pick("One training", private, None, key="chosen_run")
+        trainings = middle.number_input("Expected trainings", 1.0, 1e4, 10.0, 1.0, key="trainings", **KEEP)
+        shape = right.segmented_control(
+            "Their number is", list(SHAPES), default="logarithmic", required=True, key="shape", **KEEP
+        )
+        assert run.privacy is not None  # a private run
+        if st.button("Compute what choosing costs", icon=":material/calculate:"):
+            one, best, together = costs(run.privacy.to_json(), float(trainings), SHAPES[shape])
+            released = math.ceil(trainings)
+            st.markdown(
+                f"One training: {_text(one)}. **The best of {trainings:g} trainings on average: {_text(best)}.** "
+                f"All {released:,} released together: {_text(together)}."
+            )
+        st.caption(CONDITIONS)
+
+
+def _promises(run: Run) -> bool:
+    """Whether the run has a mechanism that can be read, of the training alone, for adding or removing one unit."""
+    try:
+        return run.privacy is not None and run.privacy.vocabulary is None and not run.privacy.replaces
+    except RunBroken:
+        return False
+
+
+def _text(epsilon: float) -> str:
+    return "no guarantee" if math.isinf(epsilon) else f"ε = {promised_text(epsilon)}"
