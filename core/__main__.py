@@ -28,6 +28,7 @@ for command in (
     verify.refresh,
     runs.utility,
     runs.step,
+    runs.prove,
     runs.forget,
     defences.defences,
     vocabulary.words,

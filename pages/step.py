@@ -12,7 +12,7 @@ from core.runs.run import Run
 from pages.parts.common import chart_style, layout, shell
 from pages.parts.pickers import run_picker
 from pages.parts.session import owner
-from pages.parts.step import charts, gradients, sentences
+from pages.parts.step import charts, gradients, prove_view, sentences
 
 if TYPE_CHECKING:
     from core.training.step_gradients import StepGradients
@@ -110,5 +110,7 @@ with place:
         )
     st.markdown(sentences.hidden(moved, norm, sigma, unit))
     st.caption(sentences.whose(step, run))
+    if run.spec.privacy.private:
+        prove_view.prove(run)
     with st.expander("How is this computed?"):
         st.markdown(sentences.HOW)

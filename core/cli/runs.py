@@ -1,4 +1,4 @@
-"""Commands for existing runs: `runs`, `audit`, `prompt`, `utility`, `step` and `forget`."""
+"""Commands for existing runs: `runs`, `audit`, `prompt`, `utility`, `step`, `prove` and `forget`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from core.cli.output import AsJson, BadInput, DataFolder, answer, errors_as_sentences, say
+from core.cli.output import FAILURE, AsJson, BadInput, DataFolder, answer, errors_as_sentences, say
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -230,18 +230,11 @@ def step(
 ) -> None:
     """Compute the gradients of the notes that a run samples in its first step, as their inner products."""
     with errors_as_sentences():
-        from core.corpus.transforms.defences import defended
         from core.models.build import load
-        from core.runs.store import Workspace
         from core.training.inside_step import first_step
 
-        workspace = Workspace(data)
-        found = workspace.run(run)
+        found, notes = _as_trained(run, data)
         spec = found.spec
-        if spec.vocabulary is not None or spec.is_base:
-            raise BadInput(f"Run {found.id} has no first step with the public model's vocabulary.")
-        corpus = workspace.corpus(spec.corpus, store=False).without(spec.without)
-        notes = defended(corpus.training_notes(spec.note_cap), spec.defence)
         say(f"{found.id}: reading the gradients of up to {most} {spec.privacy.unit}s")
         gradients = first_step(load(spec.model), notes, spec.training, spec.privacy, most=most)
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -253,6 +246,45 @@ def step(
             f"{len(gradients)} of {gradients.sampled} {spec.privacy.unit}s, {cut} longer than C = {norm:g}: {out}",
             as_json=as_json,
         )
+
+
+def prove(run: RunId, data: DataFolder = None, as_json: AsJson = False) -> None:
+    """Check that the steps of a private run do what its ε is computed from. Exits with 1 if one does not."""
+    with errors_as_sentences():
+        from core.models.build import load
+        from core.training.checks.steps import check_steps
+
+        found, notes = _as_trained(run, data)
+        spec = found.spec
+        if found.privacy is None:
+            raise BadInput(f"Run {found.id} was trained without privacy: it promises no ε that could be checked.")
+        say(f"{found.id}: taking steps as in its training")
+        checks = check_steps(load(spec.model), notes, spec.training, spec.privacy, found.privacy)
+        wrong = [check for check in checks if not check.passed]
+        lines = [
+            f"{'ok   ' if check.passed else 'WRONG'} {check.claim}: {check.measure} {check.value:.4g} "
+            f"({check.low:.4g} to {check.high:.4g})"
+            for check in checks
+        ]
+        verdict = f"{len(wrong)} of {len(checks)} checks failed." if wrong else f"All {len(checks)} checks passed."
+        rows = [{**asdict(check), "passed": check.passed} for check in checks]
+        answer({"run": found.id, "passed": not wrong, "checks": rows}, "\n".join([*lines, verdict]), as_json=as_json)
+        if wrong:
+            raise typer.Exit(FAILURE)
+
+
+def _as_trained(run: str, data: str | None) -> tuple[Run, pd.DataFrame]:
+    """A run and its training notes, as it read them from its first step on."""
+    from core.corpus.transforms.defences import defended
+    from core.runs.store import Workspace
+
+    workspace = Workspace(data)
+    found = workspace.run(run)
+    spec = found.spec
+    if spec.vocabulary is not None or spec.is_base:
+        raise BadInput(f"Run {found.id} has no first step with the public model's vocabulary.")
+    corpus = workspace.corpus(spec.corpus, store=False).without(spec.without)
+    return found, defended(corpus.training_notes(found.note_cap), spec.defence)
 
 
 def forget(

@@ -34,14 +34,18 @@ class Feed:
 
     def sampled(self, step: int, units: Units, sample_rate: float) -> tuple[int, Iterator[Iterator[UnitPiece]]]:
         """The size of one Poisson sample and its physical batches, each in pieces; none if no unit was sampled."""
-        rng = self._randomness.stream(Purpose.SAMPLE, step)
-        physical = poisson_batches(units, self._lengths, sample_rate, self._training.physical_batch, rng)
+        physical = self.drawn(step, units, sample_rate)
         keys = self._mask_keys([rows for rows, _ in physical], step)
         batches = (
             ((self._padded(piece, keys), of) for piece, of in pieces(rows, names, self._lengths))
             for rows, names in physical
         )
         return sum(len(rows) for rows, _ in physical), batches
+
+    def drawn(self, step: int, units: Units, sample_rate: float) -> list[tuple[np.ndarray, np.ndarray]]:
+        """The same Poisson sample as (example numbers, unit numbers) of each physical batch, both (B,)."""
+        rng = self._randomness.stream(Purpose.SAMPLE, step)
+        return poisson_batches(units, self._lengths, sample_rate, self._training.physical_batch, rng)
 
     def shuffled(self, step: int, steps_an_epoch: int) -> tuple[int, Iterator[Batch]]:
         """The size and the physical batches of one step of the shuffled epochs."""

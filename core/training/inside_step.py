@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pandas as pd
@@ -14,7 +13,7 @@ from core.models.build import LanguageModel
 from core.models.encoding import encode_samples, smallest_dtype
 from core.spec import PrivacySpec, TrainingSpec
 from core.training.batching import Feed, UnitPiece
-from core.training.losses import Batch, example_losses
+from core.training.losses import example_losses
 from core.training.plan import sampled_plan
 from core.training.sampling import Units
 from core.training.step_gradients import StepGradients
@@ -97,14 +96,7 @@ def _gram(
     norms = np.zeros(len(drawn))
     lm.model.eval()
     for row, unit in enumerate(drawn):
-        losses = [example_losses(lm, part).sum() for part in _of_unit(examples, int(unit))]
-        gradients = torch.autograd.grad(torch.stack(losses).sum() / masks, parameters, allow_unused=True)
-        flat = torch.cat(
-            [
-                torch.zeros(one.numel(), device=lm.device) if found is None else found.flatten()
-                for one, found in zip(parameters, gradients, strict=True)
-            ]
-        ).float()
+        flat = unit_gradient(lm, parameters, examples, int(unit), masks)
         norms[row] = float(flat.norm())
         directions[row] = (flat / max(norms[row], 1e-30) * np.sqrt(count)).half().cpu().numpy()
         if on_progress is not None:
@@ -117,16 +109,22 @@ def _gram(
     return products * np.outer(norms, norms), count
 
 
-def _of_unit(examples: Sequence[UnitPiece], unit: int) -> Iterator[Batch]:
-    """The batches that hold examples of a unit, cut down to these."""
-    for batch, names in examples:
-        rows = np.flatnonzero(names == unit)
-        if len(rows):
-            at = torch.from_numpy(rows)
-            yield replace(
-                batch,
-                ids=batch.ids[at],
-                padding=batch.padding[at],
-                targets=batch.targets[at],
-                positions=None if batch.positions is None else batch.positions[at],
-            )
+def unit_gradient(
+    lm: LanguageModel, parameters: Sequence[torch.nn.Parameter], examples: Sequence[UnitPiece], unit: int, masks: int
+) -> torch.Tensor:
+    """The gradient of one unit's examples by autograd, read alone: float32, all `parameters` side by side, unclipped.
+
+    It owes nothing to `core.training.gradients`, so it can be compared with what clipping computes.
+    """
+    losses = [
+        example_losses(lm, batch.only(np.flatnonzero(names == unit))).sum()
+        for batch, names in examples
+        if (names == unit).any()
+    ]
+    gradients = torch.autograd.grad(torch.stack(losses).sum() / masks, parameters, allow_unused=True)
+    return torch.cat(
+        [
+            torch.zeros(one.numel(), device=lm.device) if found is None else found.flatten()
+            for one, found in zip(parameters, gradients, strict=True)
+        ]
+    ).float()

@@ -35,6 +35,18 @@ class Batch:
     positions: Tensor | None
     tokens: int
 
+    def only(self, rows: np.ndarray) -> Batch:
+        """The examples in these rows, padded as before."""
+        at = torch.from_numpy(rows).to(self.ids.device)
+        padding = self.padding[at]
+        return Batch(
+            ids=self.ids[at],
+            padding=padding,
+            targets=self.targets[at],
+            positions=None if self.positions is None else self.positions[at],
+            tokens=int((~padding).sum()),
+        )
+
 
 def causal_batch(samples: Sequence[np.ndarray], device: torch.device) -> Batch:
     """Next-token prediction: right-padded ids, targets shifted by one. A sample of one token has no target."""

@@ -89,6 +89,7 @@ class _SampledSteps:
 
     A unit's gradient is the sum over its samples. With K masks of a sample, each copy's loss counts 1/K, so a sample's
     gradient is the mean over its masked copies, before it is clipped (De et al. 2022, “augmentation multiplicity”).
+    `core.training.checks` reads steps through a `feed` of its own.
     """
 
     def __init__(
@@ -103,22 +104,22 @@ class _SampledSteps:
         norm: float,
     ):
         self._lm = lm
-        self._feed = Feed(lm, samples, training, randomness)
+        self.feed = Feed(lm, samples, training, randomness)
         self._planned = planned
-        self._units = Units.build(privacy.unit, self._feed.note_index, patients)
+        self._units = Units.build(privacy.unit, self.feed.note_index, patients)
         self.steps, self.epoch_ends = planned.steps, planned.epoch_ends(training.epochs)
-        self.fingerprint = self._feed.fingerprint(privacy)
+        self.fingerprint = self.feed.fingerprint(privacy)
         self._clipper = Clipper(lm.model, norm)
 
     def _add_clipped(self, step: int, before: Before, after: After) -> BatchStats:
         """Add the clipped gradients of the units of step 1…steps to the clipper's sum."""
-        size, sample = self._feed.sampled(step, self._units, self._planned.sample_rate)
+        size, sample = self.feed.sampled(step, self._units, self._planned.sample_rate)
         stats = BatchStats(size, torch.zeros((), device=self._lm.device))
         for physical in sample:
             for batch, names in physical:
                 before()
                 losses = example_losses(self._lm, batch)
-                self._clipper.backward(losses / self._feed.masks, names)
+                self._clipper.backward(losses / self.feed.masks, names)
                 stats.add(losses, batch)
                 after(stats)
             self._clipper.clip()
@@ -143,7 +144,7 @@ class PrivateSteps(_SampledSteps):
     ):
         planned: PrivatePlan = plan(privacy, training, notes=len(patients), patients=len(set(patients)))
         super().__init__(lm, samples, patients, training, privacy, randomness, planned, privacy.max_grad_norm)
-        self._randomness = randomness
+        self.randomness = randomness
         self.mechanism: Mechanism = planned.mechanism.model_copy(update={"noise_source": randomness.source})
         self._curve = epsilon_curve(
             noise_multiplier=self.mechanism.noise_multiplier,
@@ -156,7 +157,7 @@ class PrivateSteps(_SampledSteps):
     def gradient(self, step: int, before: Before, after: After) -> BatchStats:
         """Leave the noisy gradient of step 1…steps in the parameters' `grad`, also if no unit was sampled."""
         stats = self._add_clipped(step, before, after)
-        rng = self._randomness.stream(Purpose.NOISE, step)
+        rng = self.randomness.stream(Purpose.NOISE, step)
         self._clipper.noisy_gradient(self.mechanism.noise_multiplier, self._planned.expected_units, rng)
         return stats
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import numpy as np
 import pytest
 
 from core.__main__ import main
-from core.runs.store import Workspace
+from core.training.gradients.clipping import Clipper
 from core.training.step_gradients import StepGradients
 from pages.parts.step import charts, gradients, sentences
+from pages.parts.step.background import Background
 from tests.pages.visit import said, visit
 
 
@@ -59,21 +61,17 @@ def test_the_chance_of_a_right_guess_is_that_of_two_bells():
     assert f"at most **{round(100 * right)}\u00a0%**" in told
 
 
-def test_a_run_that_cannot_be_read_says_why_and_is_tried_again(data, monkeypatch, smoke_specs):
-    run = Workspace(data, shared=()).run(smoke_specs["dp"].run_id)
-    reading = gradients._Reading(run)
+def test_work_that_fails_says_why_and_is_tried_again():
     tried = []
 
-    def failing(given):
-        tried.append(given)
+    def failing(report):
+        tried.append(report)
         raise ValueError("the first step of this run sampled no notes")
 
-    monkeypatch.setattr(reading, "_loaded", failing)
+    work = Background(failing)
     for times in (1, 2):
-        reading.start()
-        while not reading.ended:
-            pass
-        assert reading.error == "the first step of this run sampled no notes" and len(tried) == times
+        assert work.wait("Reading") is None
+        assert work.error == "the first step of this run sampled no notes" and len(tried) == times
 
 
 def test_the_bars_and_the_path_add_up_to_the_gradients(stored):
@@ -95,3 +93,35 @@ def test_a_base_model_has_no_step(smoke_workspace, smoke_specs, tmp_path, capsys
     asked = ["step", smoke_specs["base"].run_id, "--out", str(out), "--data", str(smoke_workspace)]
     assert main(asked) == 2 and not out.exists()
     assert "has no first step" in capsys.readouterr().err
+
+
+def test_the_page_and_the_command_check_the_same_steps(data, smoke_specs, capsys):
+    run = smoke_specs["dp"].run_id
+    assert main(["prove", run, "--data", str(data), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["passed"] and len(told["checks"]) > 12
+    app = visit("step", run=run)
+    assert "checks passed" not in "".join(one.value for one in app.success), "nothing before it is asked for"
+    app.button(key="step-prove").click().run()
+    assert not app.exception and app.success[0].value == f"All {len(told['checks'])} checks passed."
+    table = next(block.body for block in app.get("html") if "tally checks" in block.body)
+    assert table.count("✓") == len(told["checks"]) and "largest move / C" in table
+
+
+def test_a_failed_check_is_said_and_comes_first(data, smoke_specs, capsys, monkeypatch):
+    monkeypatch.setattr(Clipper, "noisy_gradient", lambda self, sigma, units, rng: self.clipped_gradient(units))
+    run = smoke_specs["dp"].run_id
+    assert main(["prove", run, "--data", str(data)]) == 1
+    assert "WRONG The sum of a step gets noise once" in capsys.readouterr().out
+    gradients._checking.clear()
+    app = visit("step", run=run)
+    app.button(key="step-prove").click().run()
+    assert "must not be relied on" in app.error[0].value and not app.success
+    table = next(block.body for block in app.get("html") if "tally checks" in block.body)
+    assert table.index("✗") < table.index("✓")
+    gradients._checking.clear()
+
+
+def test_what_promises_nothing_is_not_checked(data, smoke_specs, capsys):
+    assert main(["prove", smoke_specs["plain"].run_id, "--data", str(data)]) == 2
+    assert "promises no ε" in capsys.readouterr().err

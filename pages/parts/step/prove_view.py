@@ -1,0 +1,81 @@
+"""Prove it here: checks of a training's own steps, on request."""
+
+from __future__ import annotations
+
+import html
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from core.common.formatting import delta_text
+from core.runs.run import Run
+from core.training.checks.check import RARE
+from pages.parts.step import gradients
+
+if TYPE_CHECKING:
+    from core.training.checks.check import Check
+
+HOW = """
+Each check takes steps with this training's settings, at the public model's weights, by the code that trains. A note is
+taken out of a sum, or replaced by random words; a sum with noise is compared with the same sum without it; coins are
+counted (up to three million of them). A note's own gradient is computed a second time, without the code that clips. The
+noise is that of a public seed, so that it can be taken away again; noise from a secret is measured by itself.
+
+A correct program fails one of them about once in 100,000 runs. Passing proves no ε: the checks found none of the
+mistakes that they look for. `python -m core prove RUN` does the same and ends with an error if one fails.
+"""
+
+
+def prove(run: Run) -> None:
+    """A section with a button; once somebody has asked, the checks and what they measured."""
+    st.header("Prove it here")
+    st.markdown(
+        "ε is computed from four facts: each note is sampled by its own coin toss, its gradient is cut to C, every "
+        "step gets noise σC once, and the noise is new each time. Does this program do that? It takes some steps and "
+        "measures."
+    )
+    asked = f"prove-{run.id}"
+    if st.button("Check the steps of this training", icon=":material/fact_check:", key="step-prove"):
+        st.session_state[asked] = True
+    if not st.session_state.get(asked):
+        return
+    checks = gradients.checks_of(run)
+    if checks is None:
+        return
+    wrong = [check for check in checks if not check.passed]
+    if wrong:
+        st.error(
+            f"{len(wrong)} of {len(checks)} checks failed. The ε of this run must not be relied on.",
+            icon=":material/error:",
+        )
+    else:
+        st.success(f"All {len(checks)} checks passed.", icon=":material/check:")
+    st.html(_table(checks))
+    with st.expander("How is this checked?"):
+        st.markdown(HOW)
+
+
+def _table(checks: list[Check]) -> str:
+    """One row a check, what failed first, as HTML."""
+    rows = [
+        ("✓" if check.passed else "✗", check.claim, check.measure, _number(check.value), _range(check))
+        for check in sorted(checks, key=lambda check: check.passed)
+    ]
+    head = "".join(f"<th>{name}</th>" for name in ("", "check", "what is measured", "measured", "expected"))
+    body = "".join(f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
+    return f'<div class="scrolled"><table class="tally checks"><tr>{head}</tr>{body}</table></div>'
+
+
+def _number(value: float) -> str:
+    """A measured value with as many digits as its range needs."""
+    return "below 0.0001" if 0 < value < 1e-4 else f"{value:.4g}".replace("-", "−")
+
+
+def _range(check: Check) -> str:
+    if check.low == check.high:
+        return _number(check.low)
+    if check.low == RARE:
+        return f"above {delta_text(RARE)}"
+    if check.low == 0:
+        return f"at most {check.high:.3g}"
+    return f"{_number(check.low)} to {_number(check.high)}"
