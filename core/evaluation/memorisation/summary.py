@@ -8,10 +8,13 @@ import pandas as pd
 
 from core.evaluation.audit_summaries import Audited, Summary
 from core.evaluation.guarantee.audit_guarantee import BOUND_COLUMNS, audit_guarantee, with_patients
+from core.evaluation.guarantee.curve_bound import with_curve
+from core.evaluation.memorisation.discoverable import TRIES_COLUMNS, tries_figures
 from core.evaluation.memorisation.extraction import FIELD_COLUMNS, RECALL_COLUMNS, by_field, recall_table
 from core.evaluation.memorisation.predictors import PREDICTOR_COLUMNS, memorised_notes, predict_memorised
 from core.evaluation.memorisation.risk import RISK_COLUMNS, risk_scores
 from core.evaluation.memorisation.verbatim import MEMORISED_COLUMNS, memorised_rates
+from core.runs.audits import StoredAudit
 from core.runs.run import Run
 from core.runs.tables import SCHEMAS
 
@@ -23,6 +26,11 @@ def _fields(audited: Audited) -> pd.DataFrame:
 def _recall(audited: Audited) -> pd.DataFrame:
     run = audited.run
     return recall_table(audited.audit.table("ranking"), run.table("generations"), run.table("hits"))
+
+
+def _tries(audited: Audited) -> pd.DataFrame:
+    settings = audited.run.spec.audit
+    return tries_figures(audited.audit.table("discoverable"), seed=settings.seed, resamples=settings.bootstrap)
 
 
 def _memorised(audited: Audited) -> pd.DataFrame:
@@ -66,7 +74,7 @@ def bounds_of(run: Run, scores: pd.DataFrame | None = None, people: pd.DataFrame
     mechanism, canaries = run.privacy, run.table("canaries")
     if scores is None:
         scores = NO_SCORES if run.figures_only else run.table("scores")
-    return audit_guarantee(
+    found = audit_guarantee(
         canaries if people is None else with_patients(canaries, people),
         scores,
         unit=run.spec.privacy.unit,
@@ -74,13 +82,24 @@ def bounds_of(run: Run, scores: pd.DataFrame | None = None, people: pd.DataFrame
         promised=math.inf if mechanism is None else mechanism.epsilon(),
         seed=run.spec.audit.seed,
     )
+    return with_curve(found, mechanism)
+
+
+def stored_bounds(run: Run, audit: StoredAudit) -> pd.DataFrame:
+    """The bounds of a run: of its full audit, else of its own tables (`bounds_of`).
+
+    An audit of an earlier version lacks the row by the run's curve, which is added.
+    """
+    table = audit.table("bounds")
+    return bounds_of(run) if table.empty else with_curve(table, run.privacy)
 
 
 MEMORISATION: tuple[Summary, ...] = (
     Summary("extraction_fields", FIELD_COLUMNS, (), _fields),
     Summary("extraction_recall", RECALL_COLUMNS, ("ranking",), _recall),
+    Summary("tries", TRIES_COLUMNS, ("discoverable",), _tries),
     Summary("memorised", MEMORISED_COLUMNS, ("prefixes",), _memorised, version=2),
     Summary("memorisation_predictors", PREDICTOR_COLUMNS, ("note_features",), _predictors, version=2),
     Summary("risk", RISK_COLUMNS, (), _risk, from_metrics=True, version=3),
-    Summary("bounds", BOUND_COLUMNS, (), _bounds),
+    Summary("bounds", BOUND_COLUMNS, (), _bounds, version=2),
 )

@@ -20,14 +20,30 @@ class TokenSampler:
         """(B, vocabulary) logits and (B,) float64 numbers in [0, 1) → (B,) token ids."""
         if self._greedy:
             return logits.argmax(-1)
-        highest, ids = best(logits, min(self._top_k, logits.shape[-1]))
-        probability = torch.softmax(highest.double() / self._temperature, dim=-1)
-        before = probability.cumsum(-1) - probability  # probability of the better tokens
-        probability = probability * (before < self._top_p)
+        ids, probability = self._kept(logits)
         cumulative = probability.cumsum(-1)
         drawn = (cumulative <= uniform[:, None] * cumulative[:, -1:]).sum(-1)
         last_kept = (probability > 0).sum(-1) - 1
         return ids.gather(-1, torch.minimum(drawn, last_kept)[:, None]).squeeze(-1)
+
+    def probabilities(self, logits: torch.Tensor) -> torch.Tensor:
+        """(B, vocabulary) logits → the chance that a call picks each token, float64 of the same shape, rows sum to 1.
+
+        Raises:
+            ValueError: for a greedy sampler, which draws nothing.
+        """
+        if self._greedy:
+            raise ValueError("a greedy sampler has no probabilities: give greedy=False")
+        ids, probability = self._kept(logits)
+        shares = torch.zeros(logits.shape, dtype=torch.float64, device=logits.device)
+        return shares.scatter_(-1, ids, probability / probability.sum(-1, keepdim=True))
+
+    def _kept(self, logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """The best `top_k` tokens and their weights after both cuts, 0 for what top-p leaves out: both (B, top_k)."""
+        highest, ids = best(logits, min(self._top_k, logits.shape[-1]))
+        probability = torch.softmax(highest.double() / self._temperature, dim=-1)
+        before = probability.cumsum(-1) - probability  # probability of the better tokens
+        return ids, probability * (before < self._top_p)
 
 
 def best(logits: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]:

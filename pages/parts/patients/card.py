@@ -19,6 +19,7 @@ from pages.parts.forget import data as forget_data
 from pages.parts.patients import data
 from pages.parts.patients import heat as patient_heat
 from pages.parts.patients.data import Choice
+from pages.parts.patients.tries import show_tries
 from pages.parts.patients.views import fields
 from pages.parts.pickers import run_picker
 from pages.parts.playground import prompt_session
@@ -113,6 +114,7 @@ def _figures(choice: Choice, found: dict) -> None:
     extracted = f"**{how}**: {written}." if written else "The audit's prompts extracted nothing."
     notes = f"{found['notes']} scored note{'s' * (found['notes'] != 1)}"
     st.markdown(f"{_who(found)} with {notes}. {extracted}")
+    show_tries(choice.run, found["patient_id"])
 
 
 def _who(found: dict) -> str:

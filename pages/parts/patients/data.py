@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -88,6 +88,11 @@ def hits(run: Run) -> Path:
     return run.folder / "tables" / "hits.parquet"
 
 
+def tries_file(run: Run) -> Path | None:
+    """The table `discoverable` of the run's full audit; None if it was not made."""
+    return next(iter(owner.workspace().audit(run.id).files("discoverable").values()), None)
+
+
 def _profiled(run: Run, level: Level) -> PatientTables:
     """The patients of a run's cohort, with their disease profiles on this level computed."""
     there = tables(run)
@@ -108,15 +113,18 @@ def bucket_table(choice: Choice) -> pd.DataFrame:
 
 def trends(choice: Choice) -> dict[str, Trend]:
     """Whether rarer patients leak more, by attack: tested per patient, corrected over all attacks on the run."""
-    by_patient = replace(choice, level="patient")
-    made = {name: replace(by_patient, attack=name) for name in attacks(choice.run)}
-    found = {name: _leakage(*_key(one), one)[2] for name, one in made.items()}
+    by_patient, there = replace(choice, level="patient"), attacks(choice.run)
+    made = {name: replace(by_patient, attack=name) for name in there}
+    found = {name: _leakage(*_key(one, there), one)[2] for name, one in made.items()}
     return corrected_over({name: one for name, one in found.items() if one is not None})
 
 
-def _key(choice: Choice) -> tuple[str, tuple, Level, str, Filters]:
-    """The cache's key. It includes every audited attack's file, since all of them score each patient."""
-    files = sorted({file for one in attacks(choice.run).values() for file in one.files})
+def _key(choice: Choice, there: Mapping[str, Scored] | None = None) -> tuple[str, tuple, Level, str, Filters]:
+    """The cache's key. It includes every audited attack's file, since all of them score each patient.
+
+    `there` is what `attacks` found for the run, for callers that have it: it looks at every file of the audit.
+    """
+    files = sorted({file for one in (there or attacks(choice.run)).values() for file in one.files})
     stamp = tuple((file, Path(file).stat().st_mtime_ns) for file in files)
     return choice.run.id, stamp, choice.level, choice.attack, choice.filters
 
@@ -131,9 +139,15 @@ def _leakage(
     return edges, leakage(found, edges), trend(found, edges) if level == "patient" else None
 
 
-def patients(choice: Choice, bucket: int | None, *, page: int) -> pd.DataFrame:
-    """One page of the patients of a bucket (None: of all)."""
-    return _patients(*_key(choice), bucket, page, choice)
+def patients(
+    choice: Choice, bucket: int | None, *, page: int, tries: Path | None = None, by_tries: bool = False
+) -> pd.DataFrame:
+    """One page of the patients of a bucket (None: of all), by the attack's score or by the tries to extract a value.
+
+    `tries` is the run's `tries_file`, from which the columns about tries are made.
+    """
+    stamp = None if tries is None else (str(tries), tries.stat().st_mtime_ns)
+    return _patients(*_key(choice), bucket, page, by_tries, stamp, choice)
 
 
 @resources.cached_data(max_entries=64, show_spinner="Looking up patients")
@@ -145,21 +159,26 @@ def _patients(
     filters: Filters,
     bucket: int | None,
     page: int,
+    by_tries: bool,
+    tries: tuple[str, int] | None,
     _choice: Choice,
 ) -> pd.DataFrame:
-    return _listing(_choice, bucket)(limit=PAGE_SIZE, offset=(page - 1) * PAGE_SIZE)
+    file = None if tries is None else Path(tries[0])
+    return _listing(_choice, bucket, file, by_tries)(limit=PAGE_SIZE, offset=(page - 1) * PAGE_SIZE)
 
 
-def every_patient(choice: Choice, bucket: int | None) -> Callable[[], pd.DataFrame]:
+def every_patient(
+    choice: Choice, bucket: int | None, *, tries: Path | None = None, by_tries: bool = False
+) -> Callable[[], pd.DataFrame]:
     """A function that looks up all patients of a bucket (None: of all buckets), for a download.
 
     Downloads are made outside of the session, where uploaded notes cannot be accessed. So everything that belongs to
     the session is looked up here, not in the function.
     """
-    return _listing(choice, bucket)
+    return _listing(choice, bucket, tries, by_tries)
 
 
-def _listing(choice: Choice, bucket: int | None) -> Callable[..., pd.DataFrame]:
+def _listing(choice: Choice, bucket: int | None, tries: Path | None, by_tries: bool) -> Callable[..., pd.DataFrame]:
     made, within = attacks(choice.run), None
     if bucket is not None:
         ends = [-math.inf, *_leakage(*_key(choice), choice)[0], math.inf]
@@ -172,6 +191,8 @@ def _listing(choice: Choice, bucket: int | None) -> Callable[..., pd.DataFrame]:
         choice.filters,
         attacks=list(made.values()),
         hits=hits(choice.run),
+        tries=tries,
+        by_tries=by_tries,
     )
 
 

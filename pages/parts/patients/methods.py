@@ -40,6 +40,12 @@ every member is recognised, and the AUC can hardly rise.
 over patients. The reported figure is membership × rarity, with an interval from resampled patients. It measures rare
 codes at the same number of codes; the test measures rare profiles as they are.
 
+**Tries.** A try is one text after one of the prompts that ask for a field, drawn as in prompt extraction. The chance
+that it begins with the patient's value, in any usual written form, is summed over every way in which tokens spell it
+(Hayes et al. 2025). “One try in 300” is one over that chance; for a chance of p of at least one hit it takes
+n = ln(1 − p)/ln(1 − chance) tries. Values that need a token outside of the sampler's top-k and top-p are never written.
+The chance is computed, not estimated, so it has no interval.
+
 **Extracted** fields are those that the run wrote after its 14 prompts: leaks and linked leaks for members, and
 coincidences for held-out patients, which are the control.
 """

@@ -24,10 +24,13 @@ from core.phi.fields import FIELD
 from core.runs.run import Run
 from pages.parts.common import chart_style
 from pages.parts.common.data_table import csv_button, data_table
+from pages.parts.common.query_params import KEEP
 from pages.parts.patients import charts as patient_charts
 from pages.parts.patients import controls, data
 from pages.parts.patients.data import PAGE_SIZE, Choice
 from pages.parts.patients.methods import HOW
+from pages.parts.patients.tries import HELP as TRY
+from pages.parts.patients.tries import easiest_label, missing_tries
 from pages.parts.pickers import run_picker
 
 NO_CODES = (
@@ -189,11 +192,16 @@ def comparison(tested: Mapping[str, Trend], what: str = "run") -> pd.DataFrame:
 
 
 def patients_view(choice: Choice, bucket: int | None) -> None:
-    """The patients of the bucket, highest attack score first; a click on a row opens the patient."""
+    """The patients of the bucket, fewest tries or highest attack score first; a click on a row opens the patient."""
     where = "all buckets" if bucket is None else f"bucket {bucket + 1}"
-    state = f"{choice.run.id}-{choice.attack}-{choice.level}-{hash(choice.filters)}-{bucket}"
+    row = st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute")
+    title = row.container(width="content")
+    tries = data.tries_file(choice.run)
+    with row:
+        by_tries = tries is not None and _by_tries()
+    state = f"{choice.run.id}-{choice.attack}-{choice.level}-{hash(choice.filters)}-{bucket}-{by_tries}"
     page = st.session_state.get(f"page-{state}") or 1
-    found = data.patients(choice, bucket, page=page)
+    found = data.patients(choice, bucket, page=page, tries=tries, by_tries=by_tries)
     if found.empty:
         st.info(f"No patient in {where} matches the filters.", icon=":material/filter_alt_off:")
         return
@@ -204,12 +212,12 @@ def patients_view(choice: Choice, bucket: int | None) -> None:
         if rows:
             st.session_state["patient"] = found["patient_id"].iloc[rows[0]]
 
-    with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
-        st.markdown(f"**{total:,} patients** of {where}, highest attack score first", width="content")
-        if total > PAGE_SIZE:
-            st.pagination(math.ceil(total / PAGE_SIZE), key=f"page-{state}")
+    first = "fewest tries to extract a value" if by_tries else "highest attack score"
+    title.markdown(f"**{total:,} patients** of {where}, {first} first")
+    if total > PAGE_SIZE:
+        row.pagination(math.ceil(total / PAGE_SIZE), key=f"page-{state}")
     st.dataframe(
-        shown(found, choice.run),
+        shown(found, choice.run, tries=tries is not None),
         hide_index=True,
         key=key,
         on_select=clicked,
@@ -218,19 +226,34 @@ def patients_view(choice: Choice, bucket: int | None) -> None:
         alt=f"{total} patients of {where}",
         column_config=_columns(),
     )
-    all_patients = data.every_patient(choice, bucket)
+    if tries is None and choice.run.spec.model.kind == "gpt2":
+        st.markdown(missing_tries(choice.run))
+    all_patients = data.every_patient(choice, bucket, tries=tries, by_tries=by_tries)
     csv_button(lambda: for_csv(all_patients()), name=f"patients-{where.replace(' ', '-')}")
 
 
-def shown(found: pd.DataFrame, run: Run) -> pd.DataFrame:
-    """The rows as the table on the page has them."""
+FIRST = ("fewest tries", "highest score")
+
+
+def _by_tries() -> bool:
+    """Whether the list starts with the patients whose values take fewest tries."""
+    first = st.segmented_control(
+        "Sort by", FIRST, default=FIRST[0], required=True, key="first", label_visibility="collapsed", **KEEP
+    )
+    return first == FIRST[0]
+
+
+def shown(found: pd.DataFrame, run: Run, *, tries: bool = False) -> pd.DataFrame:
+    """The rows as the table on the page has them; with `tries`, the columns about the tries to extract a value."""
     words = data.wordings(run)
-    return pd.DataFrame(
+    table = pd.DataFrame(
         {
             "patient": found["patient_id"],
             "group": found["split"].map({"member": "member", "heldout": "held out"}),
             "rarer than": 1 - found["percentile_rarity"],
             "notes": found["notes"],
+            "one try in": found["one_in"].round(),
+            "easiest": found["easiest"].map(easiest_label),
             "score percentile": found["percentile"],
             "caught by": [f"{c} of {n}" for c, n in zip(found["catching"], found["attacks"], strict=True)],
             "extracted": [fields(one) for one in found["fields"]],
@@ -240,6 +263,7 @@ def shown(found: pd.DataFrame, run: Run) -> pd.DataFrame:
             ],
         }
     )
+    return table if tries else table.drop(columns=["one try in", "easiest"])
 
 
 def _columns() -> dict:
@@ -248,11 +272,15 @@ def _columns() -> dict:
     return {
         "patient": text(width=80),
         "group": text(width=85),
-        "rarer than": number(width=105, format="percent", help="Share of patients whose profile is more common."),
+        "rarer than": number(width=95, format="percent", help="Share of patients whose profile is more common."),
         "notes": number(width=70),
-        "score percentile": number(width=140, format="percent", help="Share of held-out patients with a lower score."),
+        "one try in": number(
+            width=105, format="localized", help=f"{TRY} The number for the easiest field; empty: no try writes any."
+        ),
+        "easiest": text(width=95, help="The identifier that takes fewest tries."),
+        "score percentile": number(width=125, format="percent", help="Share of held-out patients with a lower score."),
         "caught by": text(width=95, help="Attacks that call this patient a member at their thresholds."),
-        "extracted": text(width=150, help="Fields that the model wrote after prompts."),
+        "extracted": text(width=130, help="Fields that the model wrote after prompts."),
         "texts": number(width=65, help="Generated texts with a value of this patient."),
         "profile": text(width=240),
     }
