@@ -51,11 +51,18 @@ def chance_text(chance: float) -> str:
         return percent(chance)
     if chance <= 1e-12:
         return "below 1 in a trillion"
-    one_in = 1 / chance
+    return f"1 in {count_text(1 / chance)}"
+
+
+def count_text(count: float) -> str:
+    """Two digits of a count: `7`, `440`, `25,000`, `3.2 million`, `more than a trillion`."""
+    if count > 1e12:
+        return "more than a trillion"
+    rounded = float(f"{count:.2g}")
     for size, name in ((1e9, "billion"), (1e6, "million")):
-        if one_in >= size:
-            return f"1 in {float(f'{one_in / size:.2g}'):,g} {name}"
-    return f"1 in {float(f'{one_in:.2g}'):,.0f}"
+        if rounded >= size:
+            return f"{rounded / size:,g} {name}"
+    return f"{rounded:,.0f}"
 
 
 def p_value_text(p_value: float) -> str:
@@ -223,4 +230,19 @@ def audit_sentence(bound: float, promised: float, ceiling: float) -> str:
         )
     return (
         f"The attacks prove ε ≥ {proved_text(bound)} ({most}), which is within the promised {promised_text(promised)}."
+    )
+
+
+def curve_sentence(bound: float, guesses: int, promised: float, unit: Literal["note", "patient"]) -> str:
+    """What the audit fixed beforehand proves by the run's own trade-off curve; above the promise it is an alarm."""
+    found = f"ε ≥ {proved_text(bound)}" if bound > 0 else "nothing about ε"
+    told = (
+        "Taking into account that the noise was Gaussian, with this run's sampling and steps, the same "
+        f"{guesses} guesses prove {found} (ε per {unit}, 95{NBSP}% confidence)."
+    )
+    if bound <= promised:
+        return told
+    return (
+        f"{told} That is above the promised ε = {promised_text(promised)}: an alarm. At most one in twenty runs whose "
+        "guarantee holds shows this one by chance."
     )

@@ -26,10 +26,11 @@ CONFIDENCE = 0.95
 GUESS_IN = 0.05  # guess "planted" when the canary ranks among the likeliest 5 % of its reference space
 WEAK_GUESS_IN = 0.5  # …or in the likelier half, which is the better guess where a model shows little
 ONE_RUN, COUNTS = "one run", "counts"
+BY_CURVE = "one run, by its curve"  # the audit fixed beforehand again, under the run's own trade-off curve
 
 BOUND_COLUMNS = {
     "audit": "str",
-    "evidence": "str",  # one run (by theorem) | counts (assumes independent trials)
+    "evidence": "str",  # one run (by theorem) | one run, by its curve | counts (assumes independent trials)
     "unit": "str",
     "group": "int32",  # units that one trial changes at once
     "trials": "int32",
@@ -242,14 +243,23 @@ def split_half_counts(scores: np.ndarray, member: np.ndarray, seed: int) -> Coun
 
 def headline(bounds: pd.DataFrame) -> pd.Series | None:
     """The row of the audit fixed beforehand; None if there is none."""
-    rows = bounds[bounds["looks"] == 1]
+    rows = bounds[(bounds["looks"] == 1) & (bounds["evidence"] != BY_CURVE)]
+    return None if rows.empty else rows.iloc[0]
+
+
+def by_curve(bounds: pd.DataFrame) -> pd.Series | None:
+    """The row of the audit fixed beforehand under the run's own curve, a claim of its own at 95 %; None without one.
+
+    `core.evaluation.guarantee.curve_bound.with_curve` adds it.
+    """
+    rows = bounds[bounds["evidence"] == BY_CURVE]
     return None if rows.empty else rows.iloc[0]
 
 
 def further(bounds: pd.DataFrame) -> pd.DataFrame:
-    """All rows except the audit fixed beforehand. Together they hold at 95 %, and so does the highest of them."""
-    fixed = headline(bounds)
-    return bounds if fixed is None else bounds.drop(index=fixed.name)
+    """All rows except both of the audit fixed beforehand. They hold together at 95 %, and so does the highest."""
+    fixed, rest = headline(bounds), bounds[bounds["evidence"] != BY_CURVE]
+    return rest if fixed is None else rest.drop(index=fixed.name)
 
 
 def headline_bound(bounds: pd.DataFrame) -> pd.Series | None:
@@ -257,8 +267,10 @@ def headline_bound(bounds: pd.DataFrame) -> pd.Series | None:
 
     It is an alarming row if there is one, else the audit fixed beforehand, else the highest of the others. The highest
     of *all* rows would be the better of two claims at 95 % each, and would hold at 90 %. The same applies to alarms: of
-    the runs that keep their promise, at most one in ten has a row above it by chance.
+    the runs that keep their promise, at most one in ten has a row above it by chance. The row by the run's curve is not
+    among them: it is said by itself, with its own alarm.
     """
+    bounds = bounds[bounds["evidence"] != BY_CURVE]
     alarms = bounds[bounds["alarm"].astype(bool)]
     fixed = headline(bounds)
     if len(alarms):

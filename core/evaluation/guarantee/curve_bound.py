@@ -26,7 +26,7 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 
-from core.evaluation.guarantee.audit_guarantee import ONE_RUN, headline
+from core.evaluation.guarantee.audit_guarantee import BY_CURVE, ONE_RUN, by_curve, headline
 from core.evaluation.guarantee.epsilon_bounds import check_guesses
 from core.training.accounting.mechanism import Mechanism
 from core.training.accounting.tradeoff import Tradeoff, tradeoff
@@ -146,22 +146,37 @@ def curve_epsilon(
     return _at(mechanism, high).epsilon()
 
 
-def headline_by_curve(bounds: pd.DataFrame, mechanism: Mechanism | None) -> float | None:
-    """The audit fixed beforehand, judged by the run's own curve: its bound on ε, at 95 %.
+def with_curve(bounds: pd.DataFrame, mechanism: Mechanism | None) -> pd.DataFrame:
+    """The table of `audit_guarantee` with a row for its headline under the run's own curve, below the headline.
 
-    None without such an audit, without a guarantee (there is no curve), or with a vocabulary from the notes.
+    The row has the same guesses, at 95 %. Its `ceiling` is what the same number of right guesses alone would prove. The
+    table is returned as it is if it has that row, and where there is none: without an audit fixed beforehand, without a
+    guarantee (there is no curve), or with a vocabulary from the notes.
 
     Args:
-        bounds: a run's table of `audit_guarantee`.
+        bounds: a run's table of `audit_guarantee`, of this version or an older one.
         mechanism: the run's; None without privacy.
     """
     row = headline(bounds)
     if row is None or row["evidence"] != ONE_RUN or mechanism is None or mechanism.vocabulary is not None:
-        return None
-    trials = int(row["trials"])
-    return curve_epsilon(
-        mechanism, canaries=trials, guesses=trials, correct=int(row["correct"]), group=int(row["group"])
+        return bounds
+    if by_curve(bounds) is not None:
+        return bounds
+    trials, correct, group = (int(row[name]) for name in ("trials", "correct", "group"))
+    epsilon, ceiling = (
+        curve_epsilon(mechanism, canaries=trials, guesses=trials, correct=right, group=group)
+        for right in (correct, trials)
     )
+    added = row.to_dict() | {
+        "audit": f"{row['audit']}, by the run's curve",
+        "evidence": BY_CURVE,
+        "epsilon": epsilon,
+        "ceiling": ceiling,
+        "alarm": epsilon > row["promised"],
+    }
+    at = bounds.index.get_loc(row.name) + 1
+    parts = [bounds.iloc[:at], pd.DataFrame([added]).astype(bounds.dtypes), bounds.iloc[at:]]
+    return pd.concat(parts, ignore_index=True)
 
 
 def _at(mechanism: Mechanism, log_sigma: float) -> Mechanism:

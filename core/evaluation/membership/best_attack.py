@@ -17,7 +17,7 @@ from core.attacks.membership.decision import LOSS
 from core.evaluation.membership.summary import Figure, figures
 from core.evaluation.membership.units import units
 from core.evaluation.stats.bootstrap import Interval
-from core.evaluation.stats.intervals import best_of
+from core.evaluation.stats.intervals import most_certain
 from core.evaluation.wording import interval_text, pairs_of
 from core.spec import Unit
 
@@ -59,15 +59,15 @@ def best_attack(trainings: Sequence[pd.DataFrame]) -> BestAttack | None:
     """The attack with the most right guesses over the `decisions` on some training runs; None if there are none.
 
     The same figures choose the attack and describe it, so its interval is corrected for the choice
-    (`core.evaluation.stats.intervals.best_of`).
+    (`core.evaluation.stats.intervals.most_certain`), as in `core.evaluation.membership.strongest_attack`.
     """
     made = [found for found in trainings if len(found)]
     if not made:
         return None
     every = pd.concat(made, ignore_index=True)
-    top = every.loc[every["value"].idxmax()]
-    right = Interval(*((1 + float(top[end])) / 2 for end in ("value", "low", "high")))
-    right = best_of(right, len(every), least=0.0, most=1.0)
+    rights = [Interval(*((1 + float(end)) / 2 for end in row)) for row in every[["value", "low", "high"]].to_numpy()]
+    place, right = most_certain(rights, least=0.0, most=1.0)
+    top = every.iloc[place]
     attacks = every["attack"].nunique()
     return BestAttack(
         str(top["attack"]), right.value, right.low, right.high, int(top["n"]), attacks, len(made), len(every)

@@ -22,8 +22,8 @@ _ROWS: Mapping[str, tuple[str, str]] = {
 }
 
 
-def strongest_on(run: Run, audit: StoredAudit, measure: str) -> Strongest | None:
-    """The strongest attack on a run by patient; with figures only, its quick audit's loss attack."""
+def strongest_on(run: Run, audit: StoredAudit | None, measure: str) -> Strongest | None:
+    """The strongest attack on a run by patient; with figures only, or no audit, the quick audit's loss attack."""
     return stored(run, measure) if run.figures_only else strongest(scores_of(run, audit), measure)
 
 

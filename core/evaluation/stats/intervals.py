@@ -90,6 +90,29 @@ def mean_interval(values: ArrayLike, confidence: float = 0.95) -> tuple[float, f
     return mean, float(mean - half), float(mean + half)
 
 
+def median_interval(values: ArrayLike, confidence: float = 0.95) -> Interval:
+    """Median with its exact interval from order statistics, whatever the distribution; values may be infinite.
+
+    The ends are the k-th smallest and k-th largest value, k the largest with 2·P[Binomial(n, ½) < k] ≤ 1 − confidence
+    (David & Nagaraja 2003, §7.1). Fewer than 6 values have no 95 % interval: both ends are NaN. The median of an even
+    number is the upper of the two middle values, so that it is one of the values.
+
+    Raises:
+        ValueError: There are no values, or one is not a number.
+    """
+    ordered = np.sort(np.asarray(values, dtype=float).ravel())
+    if ordered.size == 0 or np.isnan(ordered).any():
+        raise ValueError(f"a median needs at least one value, and only numbers: got {ordered.tolist()}")
+    _normal_quantile(confidence)  # checks it
+    count = int(stats.binom.ppf((1 - confidence) / 2, ordered.size, 0.5))
+    if 2 * stats.binom.cdf(count - 1, ordered.size, 0.5) > 1 - confidence:
+        count -= 1
+    middle = float(ordered[ordered.size // 2])
+    if count < 1:
+        return Interval(middle, math.nan, math.nan)
+    return Interval(middle, float(ordered[count - 1]), float(ordered[-count]))
+
+
 def weighted_sum(weights: Sequence[float], parts: Sequence[Interval]) -> Interval:
     """Σ wᵢθᵢ with an interval from those of the parts, taken as independent (MOVER; Zou & Donner 2008).
 
@@ -127,6 +150,21 @@ def best_of(found: Interval, attempts: int, *, least: float, most: float) -> Int
     low = max(least, found.value - wider * (found.value - found.low))
     high = min(most, found.value + wider * (found.high - found.value))
     return found if math.isnan(found.low) else Interval(found.value, low, high)
+
+
+def most_certain(found: Sequence[Interval], *, least: float, most: float) -> tuple[int, Interval]:
+    """The place and the widened interval (`best_of`) of the one of several figures whose lower end is highest.
+
+    All widened intervals hold together, so the choice among them needs no further correction. A figure without a lower
+    end comes last.
+
+    Raises:
+        ValueError: `found` is empty.
+    """
+    widened = [best_of(one, len(found), least=least, most=most) for one in found]
+    ends = [(-math.inf if math.isnan(one.low) else one.low, one.value) for one in widened]
+    place = max(range(len(widened)), key=ends.__getitem__)
+    return place, widened[place]
 
 
 def _normal_quantile(confidence: float) -> float:

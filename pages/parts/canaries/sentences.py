@@ -10,7 +10,7 @@ import streamlit as st
 
 from core.common.formatting import promised_text, proved_text
 from core.evaluation import wording
-from core.evaluation.guarantee.audit_guarantee import ONE_RUN, further, headline, headline_bound
+from core.evaluation.guarantee.audit_guarantee import ONE_RUN, by_curve, further, headline, headline_bound
 from core.evaluation.memorisation.canaries import whole_patients
 from pages.parts.canaries.methods import HOW
 from pages.parts.common.phi_text import visible
@@ -116,22 +116,14 @@ def bound_sentences(table: pd.DataFrame, unit: str) -> None:
     st.markdown(" ".join(lines))
 
 
-def curve_sentence(table: pd.DataFrame, proved: float | None, unit: str) -> None:
+def curve_sentence(table: pd.DataFrame) -> None:
     """What the same guesses prove by the run's own trade-off curve; nothing where there is none."""
-    fixed = headline(table)
-    if proved is None or fixed is None:
+    row = by_curve(table)
+    if row is None:
         return
-    found = f"ε ≥ {proved_text(proved)}" if proved > 0 else "nothing about ε"
-    told = (
-        f"Taking into account that the noise was Gaussian, with this run's sampling and steps, the same "
-        f"{int(fixed['trials'])} guesses prove {found} (ε per {unit}, 95\u00a0% confidence)."
-    )
-    if proved > float(fixed["promised"]):
-        st.error(
-            f"{told} That is above the promised ε = {promised_text(float(fixed['promised']))}: an alarm. At most one "
-            "in twenty runs whose guarantee holds shows this one by chance.",
-            icon=":material/warning:",
-        )
+    told = wording.curve_sentence(float(row["epsilon"]), int(row["trials"]), float(row["promised"]), row["unit"])
+    if row["alarm"]:
+        st.error(told, icon=":material/warning:")
     else:
         st.markdown(told)
 

@@ -133,18 +133,9 @@ def patients_view(chosen: dict[str, Run], knobs: DeltaGenerator) -> None:
 @resources.cached_data(max_entries=60, show_spinner=False)
 def bounds_table(folder: str, finished: float | None, audited: float, _run: Run) -> pd.DataFrame:
     """The bounds of a run, from its full audit or else from its own tables. Neither changes after it has ended."""
-    from core.evaluation.memorisation.summary import bounds_of
+    from core.evaluation.memorisation.summary import stored_bounds
 
-    stored = audit_table(_run, "bounds")
-    return bounds_of(_run) if stored.empty else stored
-
-
-@resources.cached_data(max_entries=60, show_spinner=False)
-def bound_by_curve(folder: str, finished: float | None, audited: float, _run: Run) -> float | None:
-    """What the audit fixed beforehand proves by the run's own trade-off curve."""
-    from core.evaluation.guarantee.curve_bound import headline_by_curve
-
-    return headline_by_curve(of_run(bounds_table, _run), _run.privacy)
+    return stored_bounds(_run, owner.workspace().audit(_run.id))
 
 
 @resources.cached_data(max_entries=60, show_spinner=False)
@@ -188,7 +179,7 @@ def guarantee_view(chosen: dict[str, Run], knobs: DeltaGenerator) -> None:
             chart_style.show(
                 canary_charts.bounds(table), key=f"bounds-chart-{number}", alt=f"Proved and promised ε, {name}"
             )
-            sentences.curve_sentence(table, of_run(bound_by_curve, run), run.spec.privacy.unit)
+            sentences.curve_sentence(table)
             data_table(table, name=f"bounds-{number}")
     caption_public_noise(chosen)
     sentences.how("guarantee")

@@ -16,7 +16,7 @@ from core.evaluation.membership.curve import Caught, Ceiling, caught, ceiling_fo
 from core.evaluation.membership.summary import ROC_RATES, population_threshold
 from core.evaluation.membership.units import Units
 from core.evaluation.stats.bootstrap import Interval
-from core.evaluation.stats.intervals import best_of
+from core.evaluation.stats.intervals import most_certain
 from core.evaluation.wording import interval_text, percent
 from core.runs.run import Run
 from pages.parts.common import chart_style, guess
@@ -261,18 +261,17 @@ def attacks_view(choice: Choice) -> None:
     answer = guess.first("Which attack tells members from others best?", offered, key=f"attacks-{ids}-{choice.level}")
     if answer is None:
         return
-    best = found.loc[found["value"].idxmax()]
-    seen = Interval(best["value"], best["low"], best["high"])
-    chosen = best_of(seen, len(found), least=0.0, most=1.0)
+    judged = [Interval(*map(float, ends)) for ends in found[["value", "low", "high"]].to_numpy()]
+    place, chosen = most_certain(judged, least=0.0, most=1.0)
+    best = found.iloc[place]
     corrected = f", corrected for choosing the best of {len(found)}" if len(found) > 1 else ""
     guess.show_answer(
         answer,
         f"The best here: {best['attack']} on “{best['run']}”, AUC {best['value']:.3f} "
         f"({interval_text(chosen.low, chosen.high, lambda x: f'{x:.3f}')}{corrected}).",
     )
-    alt = (
-        f"AUC of {len(order)} attacks on {len(tables)} models; the highest is {best['value']:.3f} by {best['attack']}."
-    )
+    top = f"{best['attack']} with {best['value']:.3f}"
+    alt = f"AUC of {len(order)} attacks on {len(tables)} models; the strongest is {top}."
     chart_style.show(membership_charts.attacks(tables, order), key="attacks-chart", alt=alt)
     shown = found[["run", "attack", "access", "value", "low", "high", "n"]].rename(columns={"value": "AUC"})
     data_table(shown, name="membership-attacks")

@@ -10,9 +10,10 @@ import pandas as pd
 import pytest
 from scipy.optimize import linprog
 
-from core.evaluation.guarantee.audit_guarantee import audit_guarantee
-from core.evaluation.guarantee.curve_bound import curve_epsilon, curve_p_value, headline_by_curve, inverse_of
+from core.evaluation.guarantee.audit_guarantee import audit_guarantee, by_curve, further, headline, headline_bound
+from core.evaluation.guarantee.curve_bound import curve_epsilon, curve_p_value, inverse_of, with_curve
 from core.evaluation.guarantee.epsilon_bounds import one_run_epsilon
+from core.evaluation.wording import curve_sentence
 from core.models.word_noise import WordNoise
 from core.spec import VocabularySpec
 from core.training.accounting.mechanism import Mechanism
@@ -129,9 +130,32 @@ def test_the_audit_fixed_beforehand_is_judged_by_the_curve_of_its_own_run() -> N
     scores = pd.DataFrame(columns=["split", "attack", "patient_id", "score", "member", "note_id"])
     run = gaussian(0.8)
     found = audit_guarantee(canaries, scores, unit="note", delta=run.delta, promised=run.epsilon())
-    assert headline_by_curve(found, run) == curve_epsilon(run, canaries=48, guesses=48, correct=48)
-    assert headline_by_curve(found, None) is None
-    assert headline_by_curve(found.iloc[:0], run) is None
+    whole = with_curve(found, run)
+    row, fixed = by_curve(whole), headline(whole)
+    assert row is not None and fixed is not None
+    assert row["epsilon"] == row["ceiling"] == curve_epsilon(run, canaries=48, guesses=48, correct=48)
+    assert row["epsilon"] > fixed["epsilon"] == headline(found)["epsilon"]
+    assert (row["trials"], row["correct"], row["confidence"]) == (48, 48, 0.95)
+    assert bool(row["alarm"]) == (row["epsilon"] > run.epsilon())
+    pd.testing.assert_frame_equal(whole.drop(index=1).reset_index(drop=True), found)
+    pd.testing.assert_frame_equal(further(whole).reset_index(drop=True), further(found).reset_index(drop=True))
+    assert headline_bound(whole)["audit"] == headline_bound(found)["audit"]
+    pd.testing.assert_frame_equal(with_curve(whole, run), whole)
+    assert with_curve(found, None) is found and with_curve(found.iloc[:0], run).empty and by_curve(found) is None
+
+
+def test_noise_that_is_smaller_than_promised_raises_an_alarm_of_its_own() -> None:
+    """All of 200 coins guessed rightly, where σ = 2 is promised: no training with that noise allows it."""
+    coins = np.arange(200) % 2 == 0
+    canaries = pd.DataFrame({"canary_id": range(200), "form": "code", "insertions": 1, "inserted": coins})
+    canaries = canaries.assign(rank=np.where(coins, 1.0, 900.0), reference_size=1000)
+    scores = pd.DataFrame(columns=["split", "attack", "patient_id", "score", "member", "note_id"])
+    run = gaussian(2.0)
+    found = audit_guarantee(canaries, scores, unit="note", delta=run.delta, promised=run.epsilon())
+    row = by_curve(with_curve(found, run))
+    assert row is not None and row["alarm"] and row["epsilon"] > run.epsilon()
+    assert "an alarm" in curve_sentence(row["epsilon"], 200, run.epsilon(), "note")
+    assert "an alarm" not in curve_sentence(0.0, 200, run.epsilon(), "note")
 
 
 def test_a_vocabulary_has_no_such_bound_and_wrong_counts_are_refused() -> None:

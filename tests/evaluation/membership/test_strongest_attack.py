@@ -44,6 +44,25 @@ def test_the_highest_auc_by_patient_is_taken_however_many_notes_there_are():
     assert found.interval.value == pytest.approx(expected) and found.interval.low <= expected <= found.interval.high
 
 
+def test_an_attack_on_few_patients_does_not_win_by_chance():
+    rng = np.random.default_rng(1)
+    good = scores("good", [*rng.normal(1.5, 1, 200), *rng.normal(0, 1, 200)], [True] * 200 + [False] * 200)
+    lucky = scores("lucky", [3, 4, 5, 6, 7, 8, 0, 1, 2, 2.5, 2.7, 5.5], [True] * 6 + [False] * 6)
+    found = strongest(pd.concat([good, lucky], ignore_index=True), "auc", resamples=200)
+    alone = strongest(lucky, "auc", resamples=200)
+    assert alone.interval.value > found.interval.value, "its value is the highest"
+    assert (found.attack, found.attacks, found.patients) == ("good", 2, 400)
+
+
+def test_without_any_interval_the_highest_value_is_taken():
+    one_other = [True] * 5 + [False]
+    tables = [
+        scores(name, [*values, 3], one_other) for name, values in (("a", [4, 5, 6, 7, 1]), ("b", [1, 1, 1, 1, 4]))
+    ]
+    found = strongest(pd.concat(tables, ignore_index=True), "auc", resamples=50)
+    assert (found.attack, found.interval.value) == ("a", 0.8) and np.isnan(found.interval.low)
+
+
 def test_notes_that_say_little_may_say_much_together():
     """By note 8 of 10 pairs may be right and by patient all: the patient counts."""
     rng = np.random.default_rng(0)
