@@ -45,6 +45,7 @@ RESTS_ON_A_KEY = (
     "The guarantee holds against everyone who did not read the key of the noise during training. The key was 128 "
     "random bits, and it was destroyed when training ended."
 )
+FLOATING_POINT = "Attacks on the low bits of floating-point noise (Mironov 2012) are not defended against."
 LIMITS = (
     "An attack that finds nothing proves nothing: others may find more. Only the guarantee covers all attacks.",
     "The figures of the audit were measured on the private notes themselves and are not covered by ε.",
@@ -98,7 +99,7 @@ def limits(mechanism: Mechanism | None) -> tuple[str, ...]:
     if mechanism is None:
         return LIMITS
     rests_on = RESTS_ON_A_KEY if mechanism.noise_source == "secret" else FOLLOWS_FROM_A_SEED
-    return (LIMITS[0], SPEAKS_OF[mechanism.unit], LIMITS[1], rests_on, *LIMITS[2:])
+    return (LIMITS[0], SPEAKS_OF[mechanism.unit], LIMITS[1], rests_on, FLOATING_POINT, *LIMITS[2:])
 
 
 def training_sentence(spec: RunSpec) -> str:

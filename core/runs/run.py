@@ -17,7 +17,14 @@ from core.common.randomness import NoiseSource
 from core.corpus.tables import Corpus
 from core.runs.events import Status, read_events, read_status
 from core.runs.figures_only import FiguresOnly, schemas_of
-from core.runs.integrity.whole import MECHANISM, json_problem, table_problem, weights_problem
+from core.runs.integrity.whole import (
+    MECHANISM,
+    FolderIdentity,
+    folder_identity,
+    json_problem,
+    table_problem,
+    weights_problem,
+)
 from core.runs.note_cap import was_capped
 from core.runs.tables import FIGURES_ONLY_FILE, read_table
 from core.spec import RunSpec
@@ -99,7 +106,32 @@ class Run:
 
     @classmethod
     def open(cls, folder: Path, *, shipped: bool = False) -> Run:
-        """Open a run's folder. Raises RunBroken, which names the missing or damaged file."""
+        """Open a run's folder. Raises RunBroken, which names the missing or damaged file.
+
+        A run whose files are the same as the last time is not read again: pages list all runs many times.
+        """
+        try:
+            identity = folder_identity(folder)
+        except OSError:
+            _opened.pop((folder, shipped), None)
+            return cls._read(folder, shipped)  # says what is wrong
+        known = _opened.get((folder, shipped))
+        if known is not None and known[0] == identity:
+            return known[1]
+        _opened.pop((folder, shipped), None)
+        run = cls._read(folder, shipped)
+        _opened[folder, shipped] = (identity, run)
+        return run
+
+    @staticmethod
+    def forget_opened(root: Path) -> None:
+        """Drop what is remembered of runs on imported notes in this data folder: they may have been deleted."""
+        for folder, shipped in [place for place, (_, run) in list(_opened.items()) if run.spec.corpus.imported]:
+            if folder.is_relative_to(root):
+                _opened.pop((folder, shipped), None)
+
+    @classmethod
+    def _read(cls, folder: Path, shipped: bool) -> Run:
         stored = read_stored_spec(folder)
         status = read_status(folder)
         if status is None:
@@ -196,6 +228,9 @@ class Run:
                 f"Run {self.id} has tables but no weights (model/model.safetensors), so it cannot be prompted."
             )
         return load_folder(self.folder / "model")
+
+
+_opened: dict[tuple[Path, bool], tuple[FolderIdentity, Run]] = {}
 
 
 def read_promise(folder: Path, spec: RunSpec, schema: int = SCHEMA) -> Mechanism:

@@ -148,6 +148,7 @@ class Workspace:
 
     def forget(self, digest: str) -> None:
         """Drop a deleted cohort from this process's memory, also if it is being read at this moment."""
+        Run.forget_opened(self.root)
         with _corpora_lock:
             _corpora_forgotten[self.root, digest] = _corpora_forgotten.get((self.root, digest), 0) + 1
             _corpora.pop((self.root, digest), None)
@@ -157,6 +158,7 @@ class Workspace:
 
         Another process may delete them and cannot change this one's memory.
         """
+        Run.forget_opened(self.root)
         with _corpora_lock:
             held = [corpus.spec for (root, _), corpus in _corpora.items() if root == self.root and corpus.spec]
         for spec in held:

@@ -102,7 +102,11 @@ class CorpusSpec(Spec):
         None, description="source of the identifiers of imported notes: a table; none: found by rules"
     )
 
-    SILENT: ClassVar[tuple[str, ...]] = ("imported", "deduplicated", "identifiers")
+    detector: str | None = Field(
+        None, description="which detector searched imported notes for identifiers; none: the shapes, version 1"
+    )
+
+    SILENT: ClassVar[tuple[str, ...]] = ("imported", "deduplicated", "identifiers", "detector")
 
     @property
     def training_notes(self) -> int:

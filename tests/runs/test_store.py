@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from core.corpus.tables import Corpus
 from core.pipeline.training_run import execute
-from core.runs.run import RunBroken, RunNotFound, check_run_id
+from core.runs.integrity.whole import note_damage
+from core.runs.run import Run, RunBroken, RunNotFound, _opened, check_run_id
 from core.runs.store import DiskFull, Workspace, full_disk_as_sentence
 from core.runs.tables import SCHEMAS, TableMissing, read_table, write_table
 from core.spec import CORPUS_PRESETS, RunSpec
@@ -40,6 +41,28 @@ def test_runs_are_listed_newest_first_and_one_is_found_by_its_spec(
         )
         is None
     )
+
+
+def test_a_run_is_read_once_and_again_when_one_of_its_files_changes(
+    copied: Workspace, smoke_specs: dict[str, RunSpec]
+) -> None:
+    name = smoke_specs["plain"].run_id
+    first = copied.run(name)
+    assert copied.run(name) is first
+    (first.folder / "status.json").touch()
+    assert copied.run(name) is not first and copied.run(name).status == first.status
+    scores = first.folder / "tables" / "scores.parquet"
+    note_damage(scores, SCHEMAS["scores"].names, "is damaged (a reader found it)")  # the file itself is as it was
+    with pytest.raises(RunBroken, match="a reader found it"):
+        copied.run(name)
+    scores.write_bytes(scores.read_bytes())
+    assert copied.run(name).status == first.status
+    shutil.rmtree(first.folder)
+    with pytest.raises(RunNotFound):
+        copied.run(name)
+    with pytest.raises(RunBroken):
+        Run.open(first.folder)
+    assert not any(folder == first.folder for folder, _ in _opened), "nothing remembers a run that is gone"
 
 
 @pytest.mark.parametrize("missing", ["spec.json", "status.json", "tables/scores.parquet", "tables/metrics.parquet"])

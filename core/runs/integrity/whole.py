@@ -10,8 +10,9 @@ empty and overwritten files; a changed bit that still reads as a number is detec
 from __future__ import annotations
 
 import json
+import os
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,7 +21,10 @@ import pyarrow.parquet as pq
 MOST_BYTES = 8 << 20  # larger tables are not read to their end when they are opened; `verify` does that
 MECHANISM = {"unit", "noise_multiplier", "sample_rate", "steps", "delta", "max_grad_norm"}
 
+FolderIdentity = tuple[int, tuple[tuple[str, int, int, int], ...]]
+
 _seen: dict[tuple[Path, tuple[str, ...]], tuple[tuple[int, ...], str | None]] = {}
+_noted = 0  # damage that readers have reported so far
 _lock = threading.Lock()
 
 
@@ -45,8 +49,31 @@ def weights_problem(path: Path) -> str | None:
 
 def note_damage(path: Path, columns: Iterable[str], problem: str) -> None:
     """Remember a problem that a reader found in a file that had passed its check, until the file changes."""
+    global _noted
     with _lock:
         _seen[path, tuple(columns)] = (_identity(path), problem)
+        _noted += 1
+
+
+def folder_identity(folder: Path) -> FolderIdentity:
+    """What stays the same while nothing in `folder` changes: name, inode, size and time of each file, two levels deep.
+
+    It also changes when a reader reports damage. One call lists the folders, so it costs a fraction of checking the
+    files one by one: what was read from the folder can be kept as long as this is the same.
+
+    Raises:
+        OSError: The folder is not there or cannot be listed.
+    """
+    return _noted, tuple(sorted(_files(os.fspath(folder), levels=2)))
+
+
+def _files(folder: str, levels: int) -> Iterator[tuple[str, int, int, int]]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if levels > 1 and entry.is_dir():
+                yield from _files(entry.path, levels - 1)
+            there = entry.stat()
+            yield entry.path, there.st_ino, there.st_size, there.st_mtime_ns
 
 
 def _remembered(path: Path, what: tuple[str, ...], look: Callable[[], str | None]) -> str | None:

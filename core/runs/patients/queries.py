@@ -148,6 +148,13 @@ u AS (
     FROM ranked
 )
 """
+# Of each patient, the field that one try writes with the highest chance. A try is one text from one of the prompts that
+# ask for a field, so its chance is their mean (core.evaluation.memorisation.discoverable.values).
+_EASIEST = """
+    SELECT patient_id, arg_max(field, chance) AS easiest, 1 / max(chance) AS one_in
+    FROM (SELECT patient_id, field, avg(exp(log_p::DOUBLE)) AS chance FROM read_parquet($tries) GROUP BY ALL)
+    WHERE chance > 0 GROUP BY patient_id"""
+_NO_TRIES = "SELECT NULL::VARCHAR AS patient_id, NULL::VARCHAR AS easiest, NULL::DOUBLE AS one_in"
 _INSIDE = "f.log_probability >= $rarest AND f.log_probability < $commonest"
 _UNIT = {"patient": "patient_id", "admission": "admission_id"}
 
@@ -196,6 +203,8 @@ class PatientTables(DiseaseProfiles):
         *,
         attacks: Sequence[Scored] = (),
         hits: Path | None = None,
+        tries: Path | None = None,
+        by_tries: bool = False,
         limit: int | None = None,
         offset: int = 0,
         patient_id: str | None = None,
@@ -205,8 +214,11 @@ class PatientTables(DiseaseProfiles):
         Columns: patient_id, split, age, sex, icd_codes, log_probability, percentile_rarity (share of scored patients
         whose profile is rarer, ties ½), notes (scored ones), score, percentile, caught, attacks (number that scored
         them), catching (number that catch them, at their own thresholds), fields, texts (generations that contain a
-        value of theirs) and `total`, the number of rows without `limit`. On the level `admission`, patients are listed
-        who have an admission within the range. Call `profile` first, for both levels if both are used.
+        value of theirs), easiest (the field that the model writes with fewest tries) and one_in (that number on
+        average; both missing where the sampler writes none, or without the audit's table `discoverable` in `tries`) and
+        `total`, the number of rows without `limit`. With `by_tries`, patients of fewest tries come first. On the level
+        `admission`, patients are listed who have an admission within the range. Call `profile` first, for both levels
+        if both are used.
         """
         where, values = filters.conditions(hits)
         chosen = f"{where} AND p.split IN ('member', 'heldout')"
@@ -221,11 +233,14 @@ class PatientTables(DiseaseProfiles):
                 SELECT unit, log_probability, (rank() OVER (ORDER BY log_probability) - 1
                     + (count(*) OVER (PARTITION BY log_probability) - 1) / 2.0)
                     / nullif(count(*) OVER () - 1, 0) AS percentile_rarity FROM profile_patient
-            )
+            ), easy AS ({_EASIEST if tries is not None else _NO_TRIES})
             SELECT p.patient_id, p.split, p.age, p.sex, p.icd_codes, r.log_probability, r.percentile_rarity,
-                   u.patient_notes::INT AS notes, u.score, u.percentile, u.caught, count(*) OVER () AS total
+                   u.patient_notes::INT AS notes, u.score, u.percentile, u.caught, e.easiest, e.one_in,
+                   count(*) OVER () AS total
             FROM u JOIN read_parquet($patients) p ON p.patient_id = u.patient_id JOIN rarer r ON r.unit = u.unit
-            WHERE {chosen} ORDER BY u.percentile DESC, u.score DESC, p.patient_id {window}"""
+            LEFT JOIN easy e ON e.patient_id = u.patient_id
+            WHERE {chosen} ORDER BY {"e.one_in NULLS LAST, " if by_tries else ""}
+                u.percentile DESC, u.score DESC, p.patient_id {window}"""
         found = self.ask(
             query,
             **self._scores(scored),
@@ -233,6 +248,7 @@ class PatientTables(DiseaseProfiles):
             limit=limit,
             offset=offset,
             patient_id=patient_id,
+            tries=None if tries is None else str(tries),
             **dict(zip(("rarest", "commonest"), within or (), strict=False)),
             **values,
         )

@@ -123,7 +123,7 @@ def _training_notes(run_id: str, _run: Run, _workspace: Workspace) -> pd.DataFra
 
     spec = _run.spec
     corpus = _workspace.corpus(spec.corpus).without(spec.without)
-    notes = defended(corpus.training_notes(spec.note_cap), spec.defence)
+    notes = defended(corpus.training_notes(_run.note_cap), spec.defence)
     notes = notes[["note_id", "patient_id", "note_type", "text"]]
     return notes.iloc[:0] if spec.is_base else notes
 

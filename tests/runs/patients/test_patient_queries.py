@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from core.corpus.tables import DIAGNOSES, NOTES, PATIENTS
+from core.evaluation.memorisation.discoverable import EASIEST, values
 from core.evaluation.rarity.profiles import bucket_of, log_profile_probability
 from core.runs.patients.queries import Filters, PatientTables, Scored, judges
 from core.runs.tables import write_table
@@ -308,6 +309,35 @@ def test_the_patients_of_a_bucket(cohort, tables, filters):
             catching.size()[row["patient_id"]],
             catching.sum()[row["patient_id"]],
         )
+
+
+def test_tries_are_those_of_the_figures_and_sort_the_list(cohort, tables, tmp_path):
+    """A patient's easiest field by `values`, which is naive; patients who cannot be written come last."""
+    rng = np.random.default_rng(3)
+    people = cohort["patients"][cohort["patients"]["split"].isin(["member", "heldout"])]
+    made = pd.DataFrame(
+        [
+            (one.patient_id, one.split, field, prompt, rng.choice([-np.inf, rng.uniform(-20, -1)]))
+            for one in people.itertuples()
+            for field, prompt in (("full_name", 1), ("full_name", 2), ("mrn", 8))
+        ],
+        columns=["patient_id", "split", "field", "prompt_id", "log_p"],
+    )
+    made.astype({"log_p": "float32"}).to_parquet(tmp_path / "tries.parquet")
+    ask = {"scored": scored(cohort), "level": "patient", "within": None}
+    found = tables.in_bucket(**ask, tries=tmp_path / "tries.parquet", by_tries=True)
+    chances = values(made).set_index(["field", "patient_id"])["chance"]
+    best = chances.drop(EASIEST, level="field").unstack("field")
+    possible = found["one_in"].notna()
+    assert 1 / found.loc[possible, "one_in"].to_numpy() == pytest.approx(
+        chances[EASIEST][found.loc[possible, "patient_id"]].to_numpy(), rel=1e-5
+    )
+    assert (chances[EASIEST][found.loc[~possible, "patient_id"]] == 0).all() and 0 < (~possible).sum() < len(found)
+    assert found.loc[possible, "easiest"].tolist() == best.idxmax(axis=1)[found.loc[possible, "patient_id"]].tolist()
+    assert found["one_in"].dropna().is_monotonic_increasing and not possible.iloc[possible.sum() :].any()
+    without = tables.in_bucket(**ask)
+    assert without["one_in"].isna().all() and without["easiest"].isna().all()
+    assert set(without["patient_id"]) == set(found["patient_id"])
 
 
 def test_pages_of_patients_make_the_whole_list(cohort, tables):
