@@ -41,10 +41,21 @@ def report(
     ] = None,
     use_case: Annotated[str, typer.Option(help="What the model is for, in your words.")] = "",
     delta: Annotated[float, typer.Option(help="δ of the ledger's total.")] = 1e-5,
+    about: Annotated[
+        str | None,
+        typer.Option(metavar="RUN", help="The run that the first page is about. Default: the first private one."),
+    ] = None,
+    decision: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="JSON file with the board's answers (recipient, access, …); see docs/methods/report.md.",
+        ),
+    ] = None,
     data: DataFolder = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write a report: guarantee, attacks with controls, HIPAA's identifiers, recommendation, limits."""
+    """Write a report: a first page to decide by, and an annex with the guarantee, every attack and its controls."""
     with errors_as_sentences():
         for path in out:
             if path.suffix not in SUFFIXES:
@@ -53,10 +64,12 @@ def report(
                 raise BadInput(f"--out: the folder {path.resolve().parent} does not exist.")
         if bool(limit) != (utility is not None):
             raise BadInput("Give --limit and --utility together: a recommendation weighs risk against utility.")
+        from core.evaluation.report.decision import read
         from core.evaluation.report.facts import build
         from core.evaluation.report.html import render
         from core.runs.store import Workspace
 
+        answers = None if decision is None else read(decision)
         workspace = Workspace(data)
         chosen = [workspace.run(run_id) for run_id in dict.fromkeys(runs)]
         found = (
@@ -64,7 +77,7 @@ def report(
             if limit and utility is not None
             else None
         )
-        made = build(workspace, chosen, recommendation=found, delta=delta)
+        made = build(workspace, chosen, recommendation=found, delta=delta, subject=about, decision=answers)
         page = render(made)
         private = any(run.spec.corpus.imported is not None for run in chosen)
         for path in out:

@@ -19,7 +19,9 @@ from core.corpus.synthetic.hospital import build
 from core.corpus.tables import Corpus
 from core.runs.store import Workspace
 from core.spec import CORPUS_PRESETS, ModelKind, RiskLimit, RunSpec, Unit, recipe_of
+from core.training.accounting.choosing import chosen_epsilon
 from core.training.accounting.gaussian import epsilon
+from core.training.accounting.mechanism import Mechanism
 from core.training.accounting.risk import achieved
 from core.training.plan import plan
 
@@ -90,6 +92,16 @@ def test_other_commands_refuse_too(tmp_path: Path, capsys: pytest.CaptureFixture
     for option, value in (("--epsilon", "-1"), ("--recall", "2")):
         assert f"{option}:" in refused(capsys, "defences", option, value, *here), "the option as it is typed"
     assert list(tmp_path.iterdir()) == []
+
+
+def test_account_says_what_choosing_the_best_of_several_trainings_costs(capsys: pytest.CaptureFixture[str]) -> None:
+    given = ["--sample-rate", "0.05", "--steps", "100", "--noise-multiplier", "2", "--best-of", "10"]
+    one = Mechanism(unit="note", noise_multiplier=2, sample_rate=0.05, steps=100, delta=1e-5, max_grad_norm=1.0)
+    found = asked(capsys, "account", *given, "--best-of-shape", "1")
+    assert found["best_of_epsilon"] == chosen_epsilon(one, 10, shape=1.0) > found["epsilon"]
+    assert "best_of_epsilon" not in asked(capsys, "account", *given[:-2])
+    assert "choosing needs" in refused(capsys, "account", *given[:-1], "0.5")
+    assert "no limit" in refused(capsys, "account", *given[:4], "--best-of", "10", "--right-guesses", "60")
 
 
 def test_account_both_ways(capsys: pytest.CaptureFixture[str]) -> None:

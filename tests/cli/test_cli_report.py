@@ -55,3 +55,34 @@ def test_bad_input_is_one_line_and_writes_nothing(smoke_workspace, smoke_specs, 
     captured = capsys.readouterr()
     assert captured.out == "" and words in captured.err and "Traceback" not in captured.err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_first_page_is_about_the_run_that_is_named(smoke_workspace, smoke_specs, tmp_path):
+    runs, out = [smoke_specs[name].run_id for name in ("plain", "dp")], tmp_path / "out.json"
+    answers = tmp_path / "decision.json"
+    answers.write_text('{"access": "weights", "owner": "<b>CISO</b>"}', encoding="utf-8")
+    common = ["report", *runs, "--out", str(out), "--data", str(smoke_workspace)]
+    assert main([*common, "--about", runs[0], "--decision", str(answers)]) == 0
+    told = json.loads(out.read_text())
+    assert told["subject"]["run"] == runs[0] and told["subject"]["verdict"] == "unprotected"
+    assert told["decision"]["owner"] == "<b>CISO</b>" and "The recipient gets the weights" in told["conditions"][1]
+    assert f"--about {runs[0]} --decision decision.json" in told["commands"][-1]
+    assert main(common) == 0
+    assert json.loads(out.read_text())["subject"]["run"] == runs[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--about", "gpt2-000000000000"], "not among the runs of the report"),
+        (["--decision", "{tmp}/none.json"], "cannot be read"),
+        (["--decision", "{tmp}/bad.json"], "Its keys are recipient, access"),
+    ],
+)
+def test_a_wrong_subject_or_decision_is_a_sentence(smoke_workspace, smoke_specs, tmp_path, capsys, arguments, words):
+    (tmp_path / "bad.json").write_text('{"who": 1}', encoding="utf-8")
+    given = [one.replace("{tmp}", str(tmp_path)) for one in arguments]
+    out = tmp_path / "out.html"
+    assert main(["report", smoke_specs["dp"].run_id, *given, "--out", str(out), "--data", str(smoke_workspace)]) == 2
+    captured = capsys.readouterr()
+    assert words in captured.err and captured.err.count("\n") == 1 and not out.exists()

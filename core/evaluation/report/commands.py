@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import platform
 import sys
+import tomllib
 from collections.abc import Sequence
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
 from core.evaluation.sweep.limits import Limits
 from core.runs.ledger.totals import DELTA
+from core.runs.store import PROGRAM
 from core.spec import (
     CLINICAL,
     CORPUS_PRESETS,
@@ -98,9 +101,18 @@ def audit_command(run_id: str) -> str:
     return f"python -m core audit {run_id} --suite full"
 
 
-def report_command(run_ids: Sequence[str], limits: Limits | None, delta: float) -> str:
-    """The command that writes this report again, once its runs and audits exist."""
+def report_command(
+    run_ids: Sequence[str], limits: Limits | None, delta: float, subject: str | None = None, *, decided: bool = False
+) -> str:
+    """The command that writes this report again, once its runs and audits exist.
+
+    A board's answers (`decided`) are the value of `decision` in the JSON, to be stored as decision.json.
+    """
     words = ["python -m core report", *run_ids, "--out report.html"]
+    if subject is not None:
+        words.append(f"--about {subject}")
+    if decided:
+        words.append("--decision decision.json")
     if delta != DELTA:
         words.append(f"--delta {delta!r}")
     if limits is not None:
@@ -172,9 +184,15 @@ def _quoted(text: str) -> str:
     return "'" + text.replace("'", "'\\''") + "'"
 
 
+@cache
+def program_version() -> str:
+    """The version of this program; a run does not record by which version it was trained."""
+    return str(tomllib.loads((PROGRAM / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"])
+
+
 def versions() -> dict[str, str]:
-    """Python and the packages that affect numbers, as installed here; packages that are not installed are left out."""
-    found = {"Python": platform.python_version(), "platform": sys.platform}
+    """The program, Python and the packages that affect numbers, as installed here; others are left out."""
+    found = {"PHI Leak Lab": program_version(), "Python": platform.python_version(), "platform": sys.platform}
     for name in PACKAGES:
         try:
             found[name] = version(name)

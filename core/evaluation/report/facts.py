@@ -17,41 +17,45 @@ from typing import Any
 
 import pandas as pd
 
-from core.common.formatting import delta_text, promised_text
 from core.corpus.tables import Corpus
-from core.evaluation.figures.limited import UTILITY
-from core.evaluation.guarantee.audit_guarantee import headline_bound
-from core.evaluation.guarantee.odds import group_sentence, mechanism_accuracy, mechanism_sentence
-from core.evaluation.membership.strongest_attack import Strongest, strongest_sentence
+from core.evaluation.guarantee.odds import mechanism_accuracy
 from core.evaluation.report.commands import audit_command, commands, report_command, versions
+from core.evaluation.report.crosswalk.cells import Evidence
+from core.evaluation.report.crosswalk.tables import frame, frameworks
 from core.evaluation.report.csv_export import spreadsheet_csv
+from core.evaluation.report.decision import Decision
+from core.evaluation.report.deployment_record import record
+from core.evaluation.report.findings import bounds_by_curve, finding, promised_facts, recommended_facts
+from core.evaluation.report.glance import Subject, conditions, still_open, subject_of, verdict
+from core.evaluation.report.glance import facts as ten_facts
+from core.evaluation.report.identity import checksums, identity
 from core.evaluation.report.json_export import plain
+from core.evaluation.report.label import label, picture
 from core.evaluation.report.rarity import rarity
 from core.evaluation.report.tables import (
-    ENDS,
     attacks,
     bounds,
     controls,
     hipaa,
     ledger_table,
     membership,
+    membership_by_note,
     memorised,
     probes,
     risk_scores,
+    tries,
 )
-from core.evaluation.stats.bootstrap import Interval
 from core.evaluation.sweep.limit_measures import costs
 from core.evaluation.sweep.recommendation import Recommendation
-from core.evaluation.wording import audit_sentence, leak_sentence, most_right_guesses, odds_sentence
+from core.evaluation.wording import most_right_guesses
 from core.runs.audits import StoredAudit
 from core.runs.facts import RunFacts, run_facts
 from core.runs.ledger.entries import Ledger
-from core.runs.ledger.totals import promised, together
 from core.runs.run import Run
 from core.runs.store import Workspace
 
-HEADLINE = "direct_patients"  # the leak that the verdict is about
-EVERYTHING = "Everything released of this cohort so far promises"
+SCHEMA = "phi-leak-lab/report/1"  # of the JSON: report.schema.json beside this file
+Rarity = tuple[pd.DataFrame, pd.DataFrame, dict[str, list[str]]]  # tables of buckets and trends, and their sentences
 
 
 @dataclass(frozen=True)
@@ -64,14 +68,20 @@ class Report:
     def to_json(self) -> str:
         """All facts and every table, one object per row. ∞ is "inf", and missing values are null."""
         tables = {name: frame.to_dict("records") for name, frame in self.tables.items()}
-        return json.dumps(plain({**self.facts, "tables": tables}), ensure_ascii=False, indent=1, allow_nan=False)
+        told = {name: value for name, value in self.facts.items() if name != "label_picture"}
+        return json.dumps(plain({**told, "tables": tables}), ensure_ascii=False, indent=1, allow_nan=False)
 
     def to_zip(self, html: str) -> bytes:
-        """Pack report.html, report.json and one CSV per table; no cell starts a spreadsheet formula."""
+        """Pack report.html, report.json and one CSV per table; no cell starts a spreadsheet formula.
+
+        A private subject's record for the registry of deployments is in deployment-record.json.
+        """
         packed = io.BytesIO()
         with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
             archive.writestr("report.html", html)
             archive.writestr("report.json", self.to_json())
+            if (found := self.facts["deployment_record"]) is not None:
+                archive.writestr("deployment-record.json", json.dumps(plain(found), ensure_ascii=False, indent=1))
             for name, frame in self.tables.items():
                 archive.writestr(f"{name}.csv", spreadsheet_csv(frame))
         return packed.getvalue()
@@ -86,6 +96,59 @@ def outline(runs: Sequence[Run]) -> Report:
     return Report({"names": short_names(runs)}, {"models": _models(runs, facts), "controls": controls(runs)})
 
 
+def first_page(
+    workspace: Workspace,
+    runs: Sequence[Run],
+    *,
+    recommendation: Recommendation | None = None,
+    delta: float = 1e-5,
+    subject: str | None = None,
+    decision: Decision | None = None,
+) -> Report:
+    """The part of a report that its first page needs, in about a second; arguments and errors are those of `build`."""
+    if not runs:
+        raise ValueError("a report is about at least one run: choose some")
+    if len({run.spec.corpus for run in runs}) > 1:
+        raise ValueError("a report is about one cohort, and these runs were trained on several: make a report of each")
+    chosen, decision = subject_of(runs, subject), decision or Decision()
+    corpus = workspace.corpus(runs[0].spec.corpus, store=False)
+    facts = [run_facts(run.id, run.spec, run.privacy, run.metrics) for run in runs]
+    audits = {run.id: workspace.audit(run.id) for run in runs}
+    for stored in audits.values():
+        stored.check()
+    bases = {run.id: workspace.find(run.spec.base_spec()) for run in runs}
+    releases = Ledger.of(workspace, runs[0].spec.corpus).releases()
+    quick, full = controls(runs), attacks(audits)
+    tables = {
+        "models": _models(runs, facts),
+        "controls": quick,
+        "attacks": full,
+        "strongest": membership(runs, audits, bases),
+        "strongest_note": membership_by_note(full, quick),
+        "bounds": bounds(runs, audits),
+        "hipaa": hipaa(facts),
+        "recommendation": pd.DataFrame() if recommendation is None else recommendation.table,
+        "ledger": ledger_table(releases),
+    }
+    names, cohort, promise = short_names(runs), _cohort(corpus, chosen), promised_facts(releases, corpus, delta)
+    about = Subject.of(chosen, names[chosen.id], tables, _most_notes(corpus, chosen))
+    key, said = verdict(about)
+    told = {
+        "names": names,
+        "cohort": cohort,
+        "subject": {"run": chosen.id, "name": about.name, "verdict": key, "sentence": said},
+        "glance": ten_facts(about, cohort, promise),
+        "conditions": conditions(about, decision),
+        "open": still_open(
+            about, decision, audited=bool(audits[chosen.id].outcomes()), recommended=recommendation is not None
+        ),
+        "decision": decision.model_dump(mode="json"),
+        "promised": promise,
+        "recommendation": recommended_facts(recommendation),
+    }
+    return Report(told, tables)
+
+
 def build(
     workspace: Workspace,
     runs: Sequence[Run],
@@ -93,6 +156,9 @@ def build(
     recommendation: Recommendation | None = None,
     delta: float = 1e-5,
     now: float | None = None,
+    subject: str | None = None,
+    decision: Decision | None = None,
+    rare: Rarity | None = None,
 ) -> Report:
     """Collect everything about `runs`, which share one cohort.
 
@@ -102,57 +168,73 @@ def build(
         recommendation: the recommendation for a reader's limits, if there are any.
         delta: δ of the totals of the cohort's ledger.
         now: the report's date in Unix seconds; by default the current time.
+        subject: the id of the run that is decided about; by default as `subject_of` chooses it.
+        decision: what a board filled in; by default nothing.
+        rare: what `rarity_of` found, which takes most of the time; by default it is computed.
 
     Raises:
-        ValueError: no runs, or runs of several cohorts; the text is a sentence.
+        ValueError: no runs, runs of several cohorts, or a subject that is not among them; the text is a sentence.
         LedgerBroken: the cohort's ledger is damaged.
         AuditBroken: a run's stored audit is damaged.
     """
-    if not runs:
-        raise ValueError("a report is about at least one run: choose some")
-    corpora = {run.spec.corpus for run in runs}
-    if len(corpora) > 1:
-        raise ValueError("a report is about one cohort, and these runs were trained on several: make a report of each")
-    corpus = workspace.corpus(corpora.pop(), store=False)
+    first = first_page(workspace, runs, recommendation=recommendation, delta=delta, subject=subject, decision=decision)
+    corpus = workspace.corpus(runs[0].spec.corpus, store=False)
     facts = [run_facts(run.id, run.spec, run.privacy, run.metrics) for run in runs]
     audits = {run.id: workspace.audit(run.id) for run in runs}
-    for stored in audits.values():
-        stored.check()
-    ledger = Ledger.of(workspace, runs[0].spec.corpus)
-    by_bucket, trends, rare = rarity(workspace, runs, audits, corpus)
-    tables = {
-        "models": _models(runs, facts),
-        "controls": controls(runs),
-        "attacks": attacks(audits),
-        "strongest": membership(runs, audits),
+    by_bucket, trends, said = rare or rarity_of(workspace, runs)
+    tables = first.tables | {
         "memorised": memorised(audits),
+        "tries": tries(audits),
         "probes": probes(audits),
-        "bounds": bounds(runs, audits),
         "risk": risk_scores(audits),
-        "hipaa": hipaa(facts),
         "rarity_buckets": by_bucket,
         "rarity_trends": trends,
-        "recommendation": pd.DataFrame() if recommendation is None else recommendation.table,
-        "ledger": ledger_table(ledger.releases()),
         "costs": costs(runs),
+        "checksums": checksums(workspace, subject_of(runs, subject)),
         "figures": _figures(runs),
     }
-    told = {
-        "title": "Privacy report",
-        "made": datetime.now(UTC).isoformat(timespec="seconds") if now is None else _date(now),
-        "names": short_names(runs),
-        "cohort": _cohort(corpus, runs[0]),
-        "verdict": [_verdict(run, one, tables, _most_notes(corpus, run)) for run, one in zip(runs, facts, strict=True)],
-        "promised": _promised(ledger, corpus, delta),
-        "recommendation": _recommended(recommendation),
-        "rarity": rare,
-        "limits": list(dict.fromkeys(limit for one in facts for limit in one.limits)),
-        "not_attacked": [_not_attacked(run) for run in runs if not audits[run.id].outcomes()],
-        "commands": _commands(runs, audits, recommendation, delta),
-        "versions": versions(),
-        "specs": {run.id: run.spec.model_dump(mode="json") for run in runs},
-    }
-    return Report(told, tables)
+    chosen = subject_of(runs, subject)
+    about = Subject.of(chosen, first.facts["names"][chosen.id], tables, _most_notes(corpus, chosen))
+    made = datetime.now(UTC).isoformat(timespec="seconds") if now is None else _date(now)
+    told = (
+        {"schema": SCHEMA}
+        | first.facts
+        | {
+            "title": "Privacy report",
+            "made": made,
+            "identity": identity(tables["checksums"], chosen, first.facts["cohort"]["digest"]),
+            "label": (own := label(about)),
+            "label_picture": picture(about),
+            "deployment_record": record(
+                about, own, first.facts, made=made, released=_released(tables["ledger"], chosen)
+            ),
+            "verdict": [
+                finding(run, one, tables, _most_notes(corpus, run)) for run, one in zip(runs, facts, strict=True)
+            ],
+            "bounds_by_curve": bounds_by_curve(tables["bounds"]),
+            "rarity": said,
+            "limits": list(dict.fromkeys(limit for one in facts for limit in one.limits)),
+            "not_attacked": [_not_attacked(run) for run in runs if not audits[run.id].outcomes()],
+            "commands": _commands(runs, audits, recommendation, delta, subject, decision),
+            "versions": versions(),
+            "specs": {run.id: run.spec.model_dump(mode="json") for run in runs},
+        }
+    )
+    found = frameworks(Evidence(Subject.of(chosen, about.name, tables, about.most_notes), own, told))
+    told["crosswalk"] = [asdict(one) for one in found]
+    return Report(told, tables | {"crosswalk": frame(found)})
+
+
+def rarity_of(workspace: Workspace, runs: Sequence[Run]) -> Rarity:
+    """The section on rare diseases (`core.evaluation.report.rarity.rarity`), which takes seconds for full audits."""
+    audits = {run.id: workspace.audit(run.id) for run in runs}
+    return rarity(workspace, runs, audits, workspace.corpus(runs[0].spec.corpus, store=False))
+
+
+def _released(ledger: pd.DataFrame, run: Run) -> str | None:
+    """When the run's model was entered in the ledger; None if it was not."""
+    found = ledger.loc[(ledger["kind"] == "model") & (ledger["name"] == run.id), "time"]
+    return str(found.iloc[0]) if len(found) else None
 
 
 def _not_attacked(run: Run) -> str:
@@ -163,13 +245,24 @@ def _not_attacked(run: Run) -> str:
 
 
 def _commands(
-    runs: Sequence[Run], audits: Mapping[str, StoredAudit], recommendation: Recommendation | None, delta: float
+    runs: Sequence[Run],
+    audits: Mapping[str, StoredAudit],
+    recommendation: Recommendation | None,
+    delta: float,
+    subject: str | None,
+    decision: Decision | None,
 ) -> list[str]:
     """The commands that make the runs, their full audits and this report again, in that order."""
     return [
         *commands([run.spec for run in runs]),
         *(audit_command(run.id) for run in runs if audits[run.id].outcomes()),
-        report_command([run.id for run in runs], None if recommendation is None else recommendation.limits, delta),
+        report_command(
+            [run.id for run in runs],
+            None if recommendation is None else recommendation.limits,
+            delta,
+            subject,
+            decided=decision is not None and decision != Decision(),
+        ),
     ]
 
 
@@ -201,6 +294,7 @@ def _cohort(corpus: Corpus, run: Run) -> dict[str, Any]:
         "patients": {str(split): int(count) for split, count in splits.items()},
         "notes": len(corpus.notes),
         "training_notes": len(training),
+        "training_patients": int(training["patient_id"].nunique()),
         "most_training_notes_of_a_patient": _most_notes(corpus, run),
         "canaries": len(corpus.canaries),
     }
@@ -249,75 +343,3 @@ def _figures(runs: Sequence[Run]) -> pd.DataFrame:
     frames = [run.metrics.assign(run=run.id) for run in runs]
     columns = ["run", "metric", "arm", "value", "low", "high", "n", "note"]
     return pd.concat(frames, ignore_index=True)[columns]
-
-
-def _verdict(run: Run, facts: RunFacts, tables: Mapping[str, pd.DataFrame], most_notes: int) -> dict[str, Any]:
-    """A run in a few sentences: promise, odds, leaks and their control, membership, what attacks prove about ε."""
-    held = facts.guarantee
-    shown = held is not None and held["noise_source"] != "secret"
-    opening = "Guarantee, were its noise secret" if shown else "Guarantee"
-    sentences = [f"{opening}: {facts.promise[0].lower()}{facts.promise[1:]}"]
-    if held is not None:
-        assert run.privacy is not None  # a run with a guarantee is private
-        sentences += [
-            odds_sentence(held["epsilon"], held["delta"], held["unit"]),
-            mechanism_sentence([run.privacy], held["unit"]),
-        ]
-        if held["unit"] == "note" and most_notes > 1:
-            sentences.append(group_sentence(run.privacy, most_notes))
-    at = run.metrics.set_index(["metric", "arm"])
-    if (HEADLINE, "run") in at.index and (HEADLINE, "heldout") in at.index:
-        value, low, high = (float(at.loc[(HEADLINE, "run"), end]) for end in ENDS)
-        control = [float(at.loc[(HEADLINE, "heldout"), end]) for end in ENDS]
-        rate = leak_sentence(value, low, high, control[0], control[1], control[2])
-        sentences.append(f"Patients for whom it wrote a direct identifier: {rate}")
-    for row in tables["strongest"].query("run == @run.id").itertuples():
-        found = Strongest(row.attack, Interval(row.value, row.low, row.high), row.attacks, row.patients)
-        sentences.append(f"Membership: {strongest_sentence(found)}")
-    own = tables["bounds"].query("run == @run.id")
-    if len(own) and not run.spec.is_base:
-        row = headline_bound(own)
-        assert row is not None  # the table has rows
-        sentences.append(audit_sentence(float(row["epsilon"]), float(row["promised"]), float(row["ceiling"])))
-    return {"run": run.id, "training": facts.training, "sentences": sentences}
-
-
-def _promised(ledger: Ledger, corpus: Corpus, delta: float) -> dict[str, Any]:
-    """Totals of the ledger per unit, and for both units' releases together (Jagannatha 2021, §2), with sentences."""
-    releases, sentences = ledger.releases(), []
-    totals = {unit: promised(releases, unit, delta) for unit in ("note", "patient")}
-    both = together(releases, totals["note"], totals["patient"], corpus)
-    for unit, total in totals.items():
-        if total.releases or total.reasons:
-            told = "∞" if math.isinf(total.epsilon) else promised_text(total.epsilon)
-            partly = any(one.unit == unit for one in both)
-            what = f"By themselves, without the others, the releases per {unit} promise" if partly else EVERYTHING
-            sentences.append(f"{what} ε = {told} at δ = {delta_text(delta)} for one {unit}.")
-            sentences += total.reasons
-    sentences += [one.sentence() for one in both]
-    if not releases:
-        sentences = ["No release of this cohort is recorded."]
-    return {
-        "releases": len(releases),
-        "delta": delta,
-        "totals": {
-            unit: {"releases": total.releases, "epsilon": total.epsilon if total.releases or total.reasons else None}
-            for unit, total in totals.items()
-        },
-        "together": [asdict(one) for one in both],
-        "sentences": list(dict.fromkeys(sentences)),
-    }
-
-
-def _recommended(found: Recommendation | None) -> dict[str, Any]:
-    if found is None:
-        return {"sentences": ["No limits for risk and usefulness were given, so nothing is recommended."]}
-    meant = [f"For: {found.limits.use_case}"] if found.limits.use_case else []
-    return {
-        "use_case": found.limits.use_case,
-        "limits": {**found.limits.risks, UTILITY: found.limits.utility},
-        "epsilon": found.epsilon,
-        "unit": found.unit,
-        "run": found.run_id,
-        "sentences": [*meant, *found.sentences],
-    }

@@ -17,12 +17,16 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from core.common import formatting
 from core.evaluation import registry, wording
 from core.evaluation.figures.limited import UTILITY
-from core.evaluation.guarantee.audit_guarantee import further, headline
+from core.evaluation.guarantee.audit_guarantee import BY_CURVE, by_curve, further, headline
+from core.evaluation.memorisation.discoverable import EASIEST
 from core.evaluation.probes.cards import CAUTION
 from core.evaluation.rarity.profiles import LEAST
 from core.evaluation.rarity.trend import signed
+from core.evaluation.report import label
+from core.evaluation.report.decision import ACCESS
 from core.evaluation.report.facts import Report
 from core.evaluation.sweep import recommendation
+from core.phi.fields import FIELD
 from core.runs.facts import neighbours
 
 Row = Mapping[str, Any]
@@ -82,12 +86,28 @@ def _verdict(metric: str, row: Row) -> str:
 
 
 def _main_bounds(rows: Iterable[Row]) -> list[Row]:
-    """For each run the bound of the audit that was fixed beforehand, and the highest of the others."""
+    """For each run both bounds of the audit that was fixed beforehand, and the highest of the others."""
     found: list[Row] = []
     for own in map(pd.DataFrame, _rows_by(rows, "run").values()):
-        fixed, others = headline(own), further(own).nlargest(1, "epsilon")
-        found += [*([] if fixed is None else [fixed.to_dict()]), *others.to_dict("records")]
+        fixed, curve, others = headline(own), by_curve(own), further(own).nlargest(1, "epsilon")
+        found += [row.to_dict() for row in (fixed, curve) if row is not None]
+        found += others.to_dict("records")
     return found
+
+
+def _field_name(field: str) -> str:
+    """An identifier as readers know it; of `EASIEST`, what it stands for."""
+    return "the easiest of each patient" if field == EASIEST else FIELD[field].label
+
+
+def _counted_tries(row: Row | None) -> str:
+    """A median number of tries with its interval, in words, since it has two digits at most."""
+    if row is None or math.isnan(row["value"]):
+        return "–"
+    if math.isinf(row["value"]):
+        return "ruled out, for half or more"
+    low, high = ("ruled out" if math.isinf(row[end]) else wording.count_text(row[end]) for end in ("low", "high"))
+    return f"{wording.count_text(row['value'])} ({low} to {high})"
 
 
 def _shared_bases(buckets: Iterable[Row]) -> list[list[str]]:
@@ -114,14 +134,17 @@ _templates.globals |= {
     one.__name__.removeprefix("_"): one
     for one in (
         *(formatting.delta_text, formatting.epochs_text, formatting.promised_text, formatting.proved_text),
-        *(wording.at_most_text, wording.epsilon_text, wording.p_value_text),
+        *(wording.at_most_text, wording.epsilon_text, wording.p_value_text, wording.percent, wording.percent_up),
         *(registry.explain, registry.figure_text, registry.measure_name, registry.measure_text),
         *(recommendation.attack_text, recommendation.epsilon_name, neighbours, signed, _figure_name),
-        *(_rows_by, _row_at, _marks, _verdict, _main_bounds, _shared_bases),
+        *(_rows_by, _row_at, _marks, _verdict, _main_bounds, _shared_bases, _field_name, _counted_tries),
     )
 } | {
+    "access": ACCESS,
+    "label_rows": label.rows,
     "inf": math.inf,
     "reproducible": formatting.REPRODUCIBLE,
+    "by_curve_evidence": BY_CURVE,
     "caution": CAUTION,
     "least": LEAST,
     "utility": UTILITY,

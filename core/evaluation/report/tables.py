@@ -8,12 +8,16 @@ from typing import Any
 
 import pandas as pd
 
+from core.attacks.membership.decision import LOSS
 from core.evaluation import registry
 from core.evaluation.guarantee.audit_guarantee import BOUND_COLUMNS
 from core.evaluation.membership.of_run import strongest_on
+from core.evaluation.memorisation.discoverable import TRIES_COLUMNS
 from core.evaluation.memorisation.risk import CALIBRATED
-from core.evaluation.memorisation.summary import bounds_of
+from core.evaluation.memorisation.summary import stored_bounds
 from core.evaluation.probes.cards import cards
+from core.evaluation.stats.bootstrap import Interval
+from core.evaluation.stats.intervals import most_certain
 from core.evaluation.wording import verdict
 from core.runs.audits import StoredAudit
 from core.runs.facts import RunFacts
@@ -21,6 +25,7 @@ from core.runs.ledger.entries import Release
 from core.runs.run import Run
 
 ENDS = ("value", "low", "high")
+BASE_ENDS = tuple(f"base_{end}" for end in ENDS)  # of the control on the public base model
 _COUNTED = {"tp", "fn", "fp", "tn"}  # counts behind a bound, which reports leave out
 
 
@@ -67,17 +72,55 @@ def attacks(audits: Mapping[str, StoredAudit]) -> pd.DataFrame:
     return found[["run", "attack", "level", *ENDS, "n"]].replace({"level": {"sample": "note"}})
 
 
-def membership(runs: Sequence[Run], audits: Mapping[str, StoredAudit]) -> pd.DataFrame:
-    """AUC by patient of the strongest attack that was run on each model: of its full audit, else the loss attack."""
+def membership(runs: Sequence[Run], audits: Mapping[str, StoredAudit], bases: Mapping[str, Run | None]) -> pd.DataFrame:
+    """AUC by patient of the strongest attack that was run on each model: of its full audit, else the loss attack.
+
+    `base_value`, `base_low` and `base_high` are the control: the loss attack on the public base model, which read none
+    of the notes, by the same patients. NaN without that model. `bases` has it for each run.
+    """
+    on_base = {
+        base.id: strongest_on(base, None, "auc")
+        for base in {one.id: one for one in bases.values() if one is not None}.values()
+    }
     rows = []
     for run in runs:
         found = strongest_on(run, audits[run.id], "auc")
-        if found is not None:
-            ends = vars(found.interval)
-            rows.append(
-                {"run": run.id, **ends, "attack": found.attack, "attacks": found.attacks, "patients": found.patients}
-            )
-    return pd.DataFrame(rows, columns=["run", *ENDS, "attack", "attacks", "patients"])
+        if found is None:
+            continue
+        base = bases[run.id]
+        control = None if base is None or run.spec.is_base else on_base[base.id]
+        rows.append(
+            {
+                "run": run.id,
+                **vars(found.interval),
+                "attack": found.attack,
+                "attacks": found.attacks,
+                "patients": found.patients,
+                **{f"base_{end}": math.nan if control is None else vars(control.interval)[end] for end in ENDS},
+            }
+        )
+    return pd.DataFrame(rows, columns=["run", *ENDS, "attack", "attacks", "patients", *BASE_ENDS])
+
+
+def membership_by_note(attacks: pd.DataFrame, controls: pd.DataFrame) -> pd.DataFrame:
+    """AUC by note of the strongest attack on each model, from the report's tables `attacks` and `controls`.
+
+    With a full audit: the attack whose stored interval, widened for the choice, has the highest lower end
+    (`core.evaluation.stats.intervals.most_certain`). Without one: the loss attack of the quick audit. The control is
+    the loss attack on the public base model.
+    """
+    rows = []
+    for quick in controls[controls["metric"] == "auc_loss"].to_dict("records"):
+        tried = attacks[(attacks["run"] == quick["run"]) & (attacks["level"] == "note") & attacks["value"].notna()]
+        if len(tried):
+            judged = [Interval(*map(float, ends)) for ends in tried[list(ENDS)].to_numpy()]
+            place, found = most_certain(judged, least=0.0, most=1.0)
+            top = tried.iloc[place]
+            row = {**vars(found), "attack": top["attack"], "attacks": len(tried), "notes": int(top["n"])}
+        else:
+            row = {end: quick[end] for end in ENDS} | {"attack": LOSS, "attacks": 1, "notes": quick["n"]}
+        rows.append({"run": quick["run"], **row, **{end: quick[end] for end in BASE_ENDS}})
+    return pd.DataFrame(rows, columns=["run", *ENDS, "attack", "attacks", "notes", *BASE_ENDS])
 
 
 def bounds(runs: Sequence[Run], audits: Mapping[str, StoredAudit]) -> pd.DataFrame:
@@ -85,9 +128,19 @@ def bounds(runs: Sequence[Run], audits: Mapping[str, StoredAudit]) -> pd.DataFra
     frames = []
     for run in runs:
         if not run.spec.is_base:
-            table = audits[run.id].table("bounds")
-            frames.append((bounds_of(run) if table.empty else table).assign(run=run.id))
+            frames.append(stored_bounds(run, audits[run.id]).assign(run=run.id))
     columns = ["run", *(name for name in BOUND_COLUMNS if name not in _COUNTED)]
+    return pd.concat(frames, ignore_index=True)[columns] if frames else pd.DataFrame(columns=columns)
+
+
+def tries(audits: Mapping[str, StoredAudit]) -> pd.DataFrame:
+    """How many tries patients' identifiers take (`core.evaluation.memorisation.discoverable.tries_figures`), by run.
+
+    Empty without that attack.
+    """
+    frames = [audit.table("tries").assign(run=run_id) for run_id, audit in audits.items()]
+    frames = [frame for frame in frames if "figure" in frame and len(frame)]
+    columns = ["run", *TRIES_COLUMNS]
     return pd.concat(frames, ignore_index=True)[columns] if frames else pd.DataFrame(columns=columns)
 
 

@@ -1,43 +1,40 @@
-"""The Report page's parts: choosing models of one cohort, the verdict on screen, the tables, and the downloads."""
+"""The Report page's parts: choosing models of one cohort, the first page on screen, and the downloads."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from core.evaluation.wording import at_most_text, epsilon_text
 from core.runs.run import Run
 from pages.parts.common import chart_style, shell
-from pages.parts.common.data_table import csv_button
 from pages.parts.common.phi_text import literal
 from pages.parts.pickers import run_picker
-from pages.parts.report import picture
+from pages.parts.report import annex, decision_form, picture
 from pages.parts.session import classroom, owner, resources
 
 if TYPE_CHECKING:
-    from core.evaluation.report.facts import Report
+    from core.evaluation.report.facts import Rarity, Report
     from core.evaluation.sweep.recommendation import Recommendation
+    from core.runs.store import Workspace
 
 MOST = 6  # models side by side that still fit a printed page
-TITLES = {
-    "recommendation": "Every ε against your limits",
-    "controls": "Attacks and controls",
-    "strongest": "Membership: the strongest attack that was run",
-    "attacks": "Membership attacks of the full audit",
-    "memorised": "Notes repeated word for word",
-    "probes": "Identity probes of the full audit",
-    "bounds": "What attacks prove about ε",
-    "hipaa": "HIPAA’s 18 identifiers",
-    "rarity_buckets": "Rare diseases: how well members are recognised, by rarity",
-    "rarity_trends": "Rare diseases: do patients with them leak more?",
-    "ledger": "Releases so far",
-    "costs": "Cost of training",
-    "figures": "All figures",
-}
+
+
+@dataclass(frozen=True)
+class Key:
+    """What a report depends on, apart from the decision: the key of caches."""
+
+    runs: tuple[str, ...]
+    about: str | None
+    entries: int  # of the ledger
+    audited: tuple  # every attack of a full audit that has ended
+    limits: str  # represents the recommendation
 
 
 def choose(runs: Sequence[Run]) -> list[Run]:
@@ -80,67 +77,106 @@ def _outline(root: str, run_ids: tuple[str, ...]) -> Report:
     return outline([workspace.run(run_id) for run_id in run_ids])
 
 
-@resources.cached_object(max_entries=10, show_spinner="Reading runs, audits and the ledger, and computing odds …")
-def _report(
-    root: str, run_ids: tuple[str, ...], entries: int, audited: tuple, limits: str, _found: Recommendation | None
-) -> tuple[Report, str]:
-    """The report of runs in the data folder `root`, and its HTML. Made again when the ledger or an audit has grown.
+@resources.cached_object(max_entries=20, show_spinner="Reading runs, audits and the ledger …")
+def _first_page(root: str, key: Key, decision: str, _workspace: Workspace, _found: Recommendation | None) -> Report:
+    """The first page about the runs of `key`. Made again when the ledger or an audit has grown."""
+    from core.evaluation.report.decision import Decision
+    from core.evaluation.report.facts import first_page
 
-    `limits` represents the recommendation in the cache's key.
-    """
+    return first_page(
+        _workspace,
+        [_workspace.run(run_id) for run_id in key.runs],
+        recommendation=_found,
+        subject=key.about,
+        decision=Decision.model_validate_json(decision),
+    )
+
+
+@resources.cached_object(max_entries=10, show_spinner=False)
+def _rarity(root: str, runs: tuple[str, ...], audited: tuple, _workspace: Workspace) -> Rarity:
+    """The section on rare diseases, which takes most of a report's time and depends on no decision."""
+    from core.evaluation.report.facts import rarity_of
+
+    return rarity_of(_workspace, [_workspace.run(run_id) for run_id in runs])
+
+
+@resources.cached_object(max_entries=10, show_spinner=False)
+def _report(
+    root: str, key: Key, decision: str, _workspace: Workspace, _found: Recommendation | None
+) -> tuple[Report, str]:
+    """The whole report about the runs of `key`, and its HTML."""
+    from core.evaluation.report.decision import Decision
     from core.evaluation.report.facts import build
     from core.evaluation.report.html import render
 
-    workspace = owner.workspace()
-    made = build(workspace, [workspace.run(run_id) for run_id in run_ids], recommendation=_found)
+    made = build(
+        _workspace,
+        [_workspace.run(run_id) for run_id in key.runs],
+        recommendation=_found,
+        subject=key.about,
+        decision=Decision.model_validate_json(decision),
+        rare=_rarity(root, key.runs, key.audited, _workspace),
+    )
     return made, render(made)
 
 
 def show(runs: Sequence[Run], knobs: DeltaGenerator) -> None:
-    """The verdict with its picture, the downloads among the knobs, and the rest in folds.
+    """The verdict with its picture and the ten facts, the downloads among the knobs, and the annex behind a button.
 
     If no report can be made, a sentence says why.
     """
     workspace = owner.workspace()
-    _answer(_outline(str(workspace.root), tuple(run.id for run in runs)))
-    folder = workspace.root / "ledger" / runs[0].spec.corpus.digest()
-    audited = tuple(
-        (run.id, outcome.attack, outcome.finished)
-        for run in runs
-        for outcome in workspace.audit(run.id).outcomes().values()
-    )
-    ids = tuple(run.id for run in runs)
+    root, ids = str(workspace.root), tuple(run.id for run in runs)
+    outline = _outline(root, ids)
+    with knobs:
+        about = _about(runs, outline)
     found = _recommendation(ids)
-    limits = "" if found is None else repr((found.limits, found.sentences))
+    key = Key(
+        ids,
+        about,
+        len(list((workspace.root / "ledger" / runs[0].spec.corpus.digest()).glob("*.json"))),
+        tuple(
+            (run.id, outcome.attack, outcome.finished)
+            for run in runs
+            for outcome in workspace.audit(run.id).outcomes().values()
+        ),
+        "" if found is None else repr((found.limits, found.sentences)),
+    )
+    decision = decision_form.given().model_dump_json()
+    _answer(outline)
     try:
-        made, page = _report(str(workspace.root), ids, len(list(folder.glob("*.json"))), audited, limits, found)
+        first = _first_page(root, key, decision, workspace, found)
     except ValueError as error:  # several cohorts, or a damaged ledger: a sentence
         st.error(str(error), icon=":material/error:")
         return
+    _glance(first)
+    _next_steps(first)
+    with st.expander("Decision: who gets the model, and who signs"):
+        decision_form.show()
+    whole = partial(_report, root, key, decision, workspace, found)
     with knobs:
-        _downloads(made, page)
-    _next_steps(made)
-    _findings(made)
-    with st.expander("How well could someone guess who was in the data?"):
-        _odds(made)
-    for name, title in TITLES.items():
-        frame = made.tables[name]
-        if len(frame):
-            with st.expander(title):
-                if name == "rarity_trends":
-                    st.markdown(_trends(made))
-                st.dataframe(_readable(frame, made), hide_index=True, alt=title)
-                csv_button(frame, name=f"report-{name}")
-    with st.expander("Limits, commands and versions"):
-        st.markdown("\n".join(f"- {sentence}" for sentence in (*made.facts["limits"], *made.facts["not_attacked"])))
-        st.code("\n".join(made.facts["commands"]), language=None, wrap_lines=True)
-        st.caption("; ".join(f"{name} {number}" for name, number in made.facts["versions"].items()))
+        _downloads(whole)
+    if st.toggle("Show the annex: findings, attacks, every table", key="report_annex"):
+        with st.spinner("Computing what the annex needs …"):
+            made, _ = whole()
+        annex.show(made)
 
 
-def _trends(made: Report) -> str:
-    """The sentences about rarity, one line per model and attack."""
-    names = made.facts["names"]
-    return "\n".join(f"- **{names[run]}** · {one}" for run, found in made.facts["rarity"].items() for one in found)
+def _about(runs: Sequence[Run], outline: Report) -> str | None:
+    """The id of the run that the first page is about; None, the report's own choice, for one run alone."""
+    if len(runs) == 1:
+        return None
+    from core.evaluation.report.glance import subject_of
+
+    ids = [run.id for run in runs]
+    return st.selectbox(
+        "Decide about",
+        ids,
+        ids.index(subject_of(runs).id),
+        format_func=outline.facts["names"].__getitem__,
+        key="report_about",
+        help="The model that the report’s first page is about. The others are compared with it in the annex.",
+    )
 
 
 def _recommendation(run_ids: tuple[str, ...]) -> Recommendation | None:
@@ -158,11 +194,24 @@ def _answer(made: Report) -> None:
         chart_style.show(picture.dots(found), key="report-leaks", alt=picture.ALT)
 
 
-def _downloads(made: Report, page: str) -> None:
+def _glance(first: Report) -> None:
+    """The report's first page: the verdict, ten facts, conditions of release, and what is open."""
+    subject = first.facts["subject"]
+    st.header(literal(subject["name"], 200))
+    st.markdown(f"**{subject['sentence']}**")
+    facts = [(f"**{one['question']}**", literal(one["answer"], 2_000)) for one in first.facts["glance"]]
+    st.table(pd.DataFrame(facts, columns=["question", "fact"]), border="horizontal", hide_index=True)
+    for title, lines in (("Conditions of release", first.facts["conditions"]), ("Open", first.facts["open"])):
+        with st.expander(title):
+            st.markdown("\n".join(f"- {literal(line, 2_000)}" for line in lines))
+
+
+def _downloads(whole: Callable[[], tuple[Report, str]]) -> None:
+    """Files of the whole report, each made when its button is pressed."""
     for label, name, mime, data, icon in (
-        ("Report (HTML, prints to PDF)", "report.html", "text/html", page, "description"),
-        ("JSON", "report.json", "application/json", made.to_json, "data_object"),
-        ("All tables (CSV)", "report.zip", "application/zip", lambda: made.to_zip(page), "folder_zip"),
+        ("Report (HTML, prints to PDF)", "report.html", "text/html", lambda: whole()[1], "description"),
+        ("JSON", "report.json", "application/json", lambda: whole()[0].to_json(), "data_object"),
+        ("All tables (CSV)", "report.zip", "application/zip", lambda: _zipped(*whole()), "folder_zip"),
     ):
         st.download_button(
             label,
@@ -177,6 +226,10 @@ def _downloads(made: Report, page: str) -> None:
         )
 
 
+def _zipped(made: Report, page: str) -> bytes:
+    return made.to_zip(page)
+
+
 def _next_steps(made: Report) -> None:
     """What is recommended, and what was released so far."""
     for sentence in made.facts["recommendation"]["sentences"]:
@@ -185,39 +238,3 @@ def _next_steps(made: Report) -> None:
         shell.link("tradeoff", "Set limits and get a recommendation", icon=":material/balance:")
     for sentence in made.facts["promised"]["sentences"]:
         st.markdown(f":material/receipt_long: {sentence}")
-
-
-def _findings(made: Report) -> None:
-    """Every finding about each model: its guarantee, what attackers could guess, and what the attacks found."""
-    names = made.facts["names"]
-    for one in made.facts["verdict"]:
-        with st.expander(f"{names[one['run']]}: guarantee and findings"):
-            st.caption(one["run"])
-            for sentence in one["sentences"]:
-                st.markdown(sentence)
-
-
-def _odds(made: Report) -> None:
-    """The two bounds on a guess, side by side."""
-    models = made.tables["models"]
-    shown = pd.DataFrame(
-        {
-            "model": models["run"].map(made.facts["names"]),
-            "ε": models["epsilon"].map(epsilon_text),
-            "protects one": models["unit"].replace("", "–"),
-            "right guesses by (ε, δ)": models["right_guesses_promised"].map(at_most_text),
-            "by this run's exact accounting": models["right_guesses_counted"].map(at_most_text),
-        }
-    )
-    st.dataframe(
-        shown, hide_index=True, alt="Right guesses whether one unit was in the data; a coin toss gets 50\u00a0%"
-    )
-
-
-def _readable(frame: pd.DataFrame, made: Report) -> pd.DataFrame:
-    """Runs by their short names, and no empty columns."""
-    shown = frame.dropna(axis="columns", how="all")
-    for column in ("run", "run_id"):
-        if column in shown:
-            shown = shown.assign(**{column: shown[column].map(made.facts["names"]).fillna(shown[column])})
-    return shown

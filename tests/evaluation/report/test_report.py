@@ -5,13 +5,11 @@ from __future__ import annotations
 import io
 import json
 import math
-import re
 import shlex
 import shutil
 import zipfile
 from dataclasses import replace
 from html.parser import HTMLParser
-from pathlib import Path
 from types import SimpleNamespace
 
 import pandas as pd
@@ -97,9 +95,24 @@ def test_json_equals_the_tables(report):
     assert "NaN" not in report.to_json() and "Infinity" not in report.to_json()
 
 
+def test_bounds_by_the_curve_of_private_runs_are_facts_under_stable_keys(report):
+    """The same row is in the table of bounds, and a run without privacy, which has no curve, has neither."""
+    rows = report.tables["bounds"].query("evidence == 'one run, by its curve'").set_index("run")
+    private = [row["run"] for row in report.tables["models"].to_dict("records") if row["unit"]]
+    assert [one["run"] for one in report.facts["bounds_by_curve"]] == list(rows.index) == private
+    for one in report.facts["bounds_by_curve"]:
+        assert set(one) == {
+            *("run", "epsilon", "ceiling", "promised", "unit", "guesses", "correct", "confidence", "alarm", "sentence")
+        }
+        assert one["epsilon"] == rows.loc[one["run"], "epsilon"] <= one["ceiling"] and one["confidence"] == 0.95
+        assert f"{one['guesses']} guesses prove" in one["sentence"]
+    assert json.loads(report.to_json())["bounds_by_curve"]
+
+
 def test_the_packed_report_holds_every_table_as_csv(report):
     archive = zipfile.ZipFile(io.BytesIO(report.to_zip("<p>page</p>")))
-    assert set(archive.namelist()) == {"report.html", "report.json", *(f"{name}.csv" for name in report.tables)}
+    files = {"report.html", "report.json", "deployment-record.json", *(f"{name}.csv" for name in report.tables)}
+    assert set(archive.namelist()) == files
     figures = pd.read_csv(archive.open("figures.csv"))
     assert figures["value"].tolist() == pytest.approx(report.tables["figures"]["value"].tolist(), nan_ok=True)
     assert b"'<script" not in archive.read("ledger.csv") and b"<script" in archive.read("ledger.csv")
@@ -111,9 +124,29 @@ def test_the_page_runs_no_script_fetches_nothing_and_escapes_all(report):
     assert NASTY in page.text and "<script" not in source
     assert {tag for tag, _ in page.tags} <= {
         *("html", "head", "meta", "title", "style", "body", "section", "div", "h1", "h2", "h3", "p", "ul", "li", "pre"),
-        *("table", "caption", "thead", "tbody", "tr", "th", "td", "span", "br", "b", "svg", "line", "circle"),
+        *(
+            "table",
+            "caption",
+            "thead",
+            "tbody",
+            "tr",
+            "th",
+            "td",
+            "span",
+            "br",
+            "b",
+            "svg",
+            "line",
+            "circle",
+            "a",
+            "text",
+            "polyline",
+        ),
     }
-    assert not any({"src", "href", "style", "onload", "onclick"} & set(attributes) for _, attributes in page.tags)
+    assert not any({"src", "style", "onload", "onclick"} & set(attributes) for _, attributes in page.tags)
+    links = [attributes["href"] for _, attributes in page.tags if "href" in attributes]
+    anchors = {attributes["id"] for _, attributes in page.tags if "id" in attributes}
+    assert len(links) > 9 and {link.removeprefix("#") for link in links} <= anchors, "every link leads into the page"
     assert "http" not in source and "@import" not in source and "url(" not in source
 
 
@@ -135,6 +168,10 @@ def test_every_word_that_is_not_ours_is_escaped_wherever_it_stands(report):
         "commands": [NASTY],
         "versions": {NASTY: NASTY},
         "not_attacked": [NASTY],
+        "conditions": [NASTY],
+        "open": [NASTY],
+        "glance": [{**one, "question": NASTY, "answer": NASTY} for one in report.facts["glance"]],
+        "subject": {**report.facts["subject"], "name": NASTY, "sentence": NASTY},
     }
     page = render(type(report)(facts, report.tables | hostile))
     assert "<script" not in page and page.count("&lt;script&gt;") > 50
@@ -145,6 +182,7 @@ def test_every_word_that_is_not_ours_is_escaped_wherever_it_stands(report):
     [
         ("attacks", "membership", {"attack": NASTY, "level": NASTY}),
         ("attacks", "memorised", {"arm": "run", "prefix_tokens": NASTY, "notes": 3}),
+        ("attacks", "tries", {"field": "full_name", "arm": "run", "figure": "one_in"}),
         ("attacks", "probes", dict.fromkeys(("question", "answer", "controls", "verdict"), NASTY)),
         ("attacks", "risk", {"part": NASTY, "weight": 0.5}),
         ("models", "costs", {"run_id": "r", "steps": 1, "tokens": 1, "seconds": 1.0}),
@@ -156,18 +194,6 @@ def test_what_only_a_full_audit_brings_is_escaped(template, macro, row):
     page = part(template, macro, rows, {"r": NASTY})
     assert "<script" not in page and "&lt;script&gt;" in page
     assert NASTY in seen(page).text
-
-
-def test_every_template_escapes_and_none_marks_anything_as_safe():
-    """No filter, tag or call that switches escaping off stands in a template or beside them."""
-    folder = Path(html.__file__).parent
-    sources = [*(folder / "templates").glob("*.j2"), *folder.glob("*.py")]
-    assert len(sources) > 10
-    for path in sources:
-        source = path.read_text(encoding="utf-8")
-        assert not re.search(r"\|\s*safe\b|autoescape\s+false|autoescape=False|Markup\(", source), path.name
-    assert html._templates.autoescape is True
-    assert html._templates.from_string("{{ word }}").render(word="<b>") == "&lt;b&gt;"
 
 
 def test_a_missing_fact_or_column_fails_instead_of_showing_nothing(report):
@@ -292,10 +318,10 @@ def test_a_figure_without_a_held_out_arm_is_judged_by_the_public_model(report, s
     assert one["verdict"] == verdict(one["low"], one["high"], one["base_low"], one["base_high"])
 
 
-def test_at_a_glance_every_model_has_a_row_of_what_decides(report):
+def test_side_by_side_every_model_has_a_row_of_what_decides(report):
     page = render(report)
-    start = page.index("At a glance")
-    glance = " ".join(seen(page[start : page.index("<h2>Verdict")]).text.split())
+    start = page.index("Models side by side")
+    glance = " ".join(seen(page[start : page.index("<h2>Findings")]).text.split())
     for name in report.facts["names"].values():
         assert name in glance
     assert "no limit" in glance and "held out" in glance and "at most" in glance

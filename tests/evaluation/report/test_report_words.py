@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from pathlib import Path
 from types import SimpleNamespace
 
 import pandas as pd
@@ -10,6 +12,7 @@ from streamlit.testing.v1 import AppTest
 
 from core.evaluation.rarity.trend import signed
 from core.evaluation.registry import figure_text
+from core.evaluation.report import html
 from core.evaluation.report.html import part
 from core.evaluation.report.tables import controls
 
@@ -47,6 +50,7 @@ def test_the_audit_fixed_beforehand_is_told_as_such_wherever_it_stands():
     row = {
         "run": "r",
         "audit": "a",
+        "evidence": "one run",
         "correct": 5,
         "trials": 9,
         "epsilon": 0.5,
@@ -91,3 +95,15 @@ def _bound_sentences(table):
     from pages.parts.canaries import sentences
 
     sentences.bound_sentences(table, "note")
+
+
+def test_every_template_escapes_and_none_marks_anything_as_safe():
+    """No filter, tag or call that switches escaping off stands in a template or beside them."""
+    folder = Path(html.__file__).parent
+    sources = [*(folder / "templates").glob("*.j2"), *folder.glob("*.py")]
+    assert len(sources) > 10
+    for path in sources:
+        source = path.read_text(encoding="utf-8")
+        assert not re.search(r"\|\s*safe\b|autoescape\s+false|autoescape=False|Markup\(", source), path.name
+    assert html._templates.autoescape is True
+    assert html._templates.from_string("{{ word }}").render(word="<b>") == "&lt;b&gt;"

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from datetime import date
 from functools import partial
 
 import pandas as pd
 import pytest
 
+from core.evaluation.report.decision import Decision
 from core.evaluation.report.facts import Report
 from core.runs.store import Workspace
 from core.spec import CORPUS_PRESETS
-from pages.parts.report import picture, views
+from pages.parts.report import decision_form, picture, views
 from tests.pages.visit import said, visit
 
 opened = partial(visit, "report")
@@ -26,6 +28,12 @@ def test_without_runs_it_says_what_to_do(monkeypatch, tmp_path):
 def test_the_verdict_stands_before_the_tables_and_the_link_keeps_the_choice(data, smoke_specs):
     app = opened(runs=f"{smoke_specs['dp'].run_id},{smoke_specs['plain'].run_id}")
     assert app.multiselect(key="report_runs").value == [smoke_specs["dp"].run_id, smoke_specs["plain"].run_id]
+    assert app.selectbox(key="report_about").value == smoke_specs["dp"].run_id, "the private model is decided about"
+    assert "Not for release: its noise can be generated again" in said(app)
+    facts = next(table.value for table in app.table if "fact" in table.value).set_index("question")["fact"]
+    assert len(facts) == 10 and "The attacks prove" in facts["**Does the guarantee hold?**"]
+    assert "Attacks and controls" not in [expander.label for expander in app.expander], "the annex is behind a switch"
+    app.toggle(key="report_annex").set_value(True).run()
     text = said(app)
     assert "**A: ε = 8 per note** would guarantee ε = 8 for each note if its noise were secret." in text
     assert "**B: no privacy** has no privacy guarantee." in text
@@ -54,6 +62,7 @@ def test_limits_that_were_set_on_the_trade_off_page_are_in_the_report(data, smok
     assert not app.exception
     assert "Only training without privacy meets your limits" in said(app)
     assert app.multiselect(key="report_runs").value == [smoke_specs["plain"].run_id]
+    app.toggle(key="report_annex").set_value(True).run()
     assert "Every ε against your limits" in [expander.label for expander in app.expander]
 
 
@@ -70,10 +79,34 @@ def test_none_chosen_and_several_cohorts_are_sentences(data, smoke_specs, monkey
         return replace(run, spec=run.spec.model_copy(update={"corpus": CORPUS_PRESETS["classroom"]}))
 
     monkeypatch.setattr(Workspace, "run", strange)
-    views._report.clear()
+    views._first_page.clear()
     app.multiselect(key="report_runs").set_value([smoke_specs["plain"].run_id, smoke_specs["dp"].run_id]).run()
     assert not app.exception
     assert any("about one cohort" in error.value for error in app.error)
+
+
+def test_what_a_board_fills_in_changes_conditions_and_files(data, smoke_specs):
+    app = opened(runs=smoke_specs["dp"].run_id)
+    assert "Decide who receives the model" in said(app)
+    app.text_area(key="decision_owner").set_value("<b>CISO</b>")
+    app.selectbox(key="decision_access").set_value("weights")
+    app.text_input(key="decision_name_0").set_value("A. Example")
+    next(button for button in app.button if "Keep for the report" in button.label).click().run()
+    assert not app.exception
+    text = said(app)
+    assert "The recipient gets the weights" in text and "the risk owner" not in text and "who approves" not in text
+    kept = Decision.model_validate_json(app.session_state[decision_form.KEPT])
+    assert (kept.owner, kept.access, [one.name for one in kept.approvers]) == ("<b>CISO</b>", "weights", ["A. Example"])
+    assert "who approves" in said(opened(runs=smoke_specs["dp"].run_id)), "another session has no answers"
+
+
+def test_dates_in_the_wrong_order_are_refused_and_nothing_is_kept(data, smoke_specs):
+    app = opened(runs=smoke_specs["dp"].run_id)
+    app.date_input(key="decision_review").set_value(date(2028, 1, 1))
+    app.date_input(key="decision_expires").set_value(date(2027, 1, 1))
+    next(button for button in app.button if "Keep for the report" in button.label).click().run()
+    assert any("must not be after" in error.value for error in app.error)
+    assert decision_form.KEPT not in app.session_state
 
 
 @pytest.fixture

@@ -1,0 +1,77 @@
+"""What European and British data protection authorities ask about a model: EDPB Opinion 28/2024, and the ICO's test."""
+
+from __future__ import annotations
+
+from core.evaluation.report.crosswalk.cells import Cell, Evidence, Framework
+
+
+def edpb(evidence: Evidence) -> Framework:
+    """Elements by which a claim is judged that a model is anonymous."""
+    e = evidence
+    per_patient = e.label["unit"] == "patient"
+    each = (
+        e.guaranteed("For each data subject", "The guarantee holds for every patient, whatever an attack finds.")
+        if per_patient
+        else Cell(
+            "For each data subject",
+            "open",
+            "Figures are shares and averages: they bound no single patient. Only a guarantee per patient does.",
+            "glance",
+        )
+    )
+    tried = len({row["attack"] for row in e.subject.rows("attacks")}) or 1
+    planted = e.facts["cohort"]["canaries"]
+    made = [f"{tried} membership attack{'s' if tried > 1 else ''}", "prompts"]
+    made += (["canaries"] if planted else []) + (["identity probes"] if e.subject.rows("probes") else [])
+    cells = (
+        e.verbatim("Direct extraction"),
+        e.tries("Probabilistic extraction"),
+        e.extraction("Personal data from queries"),
+        each,
+        e.filled(
+            "All means reasonably likely to be used", "cost", "The decision does not say what an attack may cost."
+        ),
+        e.guaranteed("Design: a measure against memorisation", "Trained with differential privacy."),
+        Cell("Design: selecting and minimising data", "open", "Which notes were chosen, and why, is not told here."),
+        Cell(
+            "Resistance to attacks",
+            "measured",
+            f"{', '.join(made)}." + ("" if e.subject.rows("attacks") else " The full audit has more."),
+            "attacks",
+        ),
+        Cell("Documentation", "argued", "This report: settings, versions, checksums, commands, limits.", "reproduce"),
+    )
+    return Framework(
+        "edpb_opinion_28_2024",
+        "EDPB Opinion 28/2024: is the model anonymous?",
+        "European Data Protection Board, adopted 17 December 2024",
+        "Both the likelihood of extraction and that of obtaining personal data by queries must be insignificant. "
+        "A supervisory authority judges this case by case.",
+        cells,
+    )
+
+
+def ico(evidence: Evidence) -> Framework:
+    """The motivated intruder: a competent person without prior knowledge who wants to identify somebody."""
+    e = evidence
+    cells = (
+        e.extraction("Is reasonably competent: prompts the model"),
+        Cell(
+            "Has the internet, libraries and public documents",
+            "argued",
+            "The audit’s attackers have more: the weights, the public base model and notes of other patients.",
+        ),
+        Cell("Asks people who may know more", "open", "No attack of the audit combines the model with enquiries."),
+        e.filled("Prior knowledge", "knowledge", "The decision does not say what an attacker knows beforehand."),
+        e.membership("Singling out: was this patient trained on?"),
+        e.probes("Linking and inferring: whose disease is it?", "Names, parts of names and diseases"),
+        e.filled("Open release, or known recipients", "recipient", "No recipient is named in the decision."),
+        e.filled("Review of the assessment", "review", "No date of review is set."),
+    )
+    return Framework(
+        "ico_motivated_intruder",
+        "ICO: the motivated intruder",
+        "Information Commissioner’s Office, anonymisation guidance, March 2025",
+        "The intruder is not assumed to be a specialist or a criminal. The audit’s attackers are specialists.",
+        cells,
+    )

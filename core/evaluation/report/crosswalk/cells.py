@@ -1,0 +1,164 @@
+"""A cell of a crosswalk: a question of a framework, with its status, its text and a link into the report."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import pandas as pd
+
+from core.evaluation.registry import figure_text
+from core.evaluation.report.commands import audit_command
+from core.evaluation.report.glance import LEAK, Subject
+from core.evaluation.wording import count_text, interval_text, percent
+
+Status = Literal["measured", "argued", "open"]
+Row = Mapping[Hashable, Any]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """`measured`: a figure of this report, at `link`. `argued`: by the text. `open`: the text says what is missing."""
+
+    item: str
+    status: Status
+    text: str
+    link: str = ""
+
+
+@dataclass(frozen=True)
+class Framework:
+    """A document that asks questions, with the part of it that is answered, and its cells by group."""
+
+    key: str
+    title: str
+    source: str
+    note: str
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What the cells are filled from: the subject with the report's tables, its label and the other facts."""
+
+    subject: Subject
+    label: Mapping[str, Any]
+    facts: Mapping[str, Any]
+
+    def answer(self, name: str) -> str:
+        """What the board filled in; empty if it did not."""
+        return str(self.facts["decision"][name] or "")
+
+    def fact(self, key: str) -> str:
+        """The answer of one of the ten facts."""
+        return next(one["answer"] for one in self.facts["glance"] if one["key"] == key)
+
+    def filled(self, item: str, name: str, missing: str) -> Cell:
+        """A cell that the board argues in its decision, or that is open."""
+        said = self.answer(name)
+        return (
+            Cell(item, "argued", f"The board: {said}", "decision") if said else Cell(item, "open", missing, "decision")
+        )
+
+    def guaranteed(self, item: str, text: str, link: str = "label") -> Cell:
+        """A cell that the guarantee answers; open without one, or if its noise could be generated again."""
+        if self.subject.protected:
+            return Cell(item, "measured", text, link)
+        if self.label["unit"] is None:
+            return Cell(item, "open", "No differential privacy: nothing is guaranteed.", "label")
+        return Cell(item, "open", "Its ε is shown, not promised: the noise came from a public seed.", "label")
+
+    def extraction(self, item: str) -> Cell:
+        """Identifiers of its patients that the model wrote when prompted."""
+        row = self.subject.row("controls", metric=LEAK)
+        if row is None:
+            return Cell(item, "open", "Not measured.")
+        return Cell(item, "measured", f"Prompted texts had a direct identifier of {self._share(row)}.", "attacks")
+
+    def membership(self, item: str) -> Cell:
+        """The strongest membership attack by patient."""
+        row = self.subject.row("strongest")
+        if row is None:
+            return Cell(item, "open", "Not measured.")
+        many = f"the strongest of {row['attacks']} attacks" if row["attacks"] > 1 else "the loss attack"
+        value, low, high = (float(row[end]) for end in ("value", "low", "high"))
+        ends = interval_text(low, high, lambda end: figure_text("auc_loss", end))
+        return Cell(
+            item,
+            "measured",
+            f"AUC {figure_text('auc_loss', value)} by patient ({ends}), {many}; a coin: 0.5.",
+            "attacks",
+        )
+
+    def verbatim(self, item: str) -> Cell:
+        """Notes that the prefix attack of a full audit completed word for word."""
+        rows = self.subject.rows("memorised", arm="run")
+        if not rows:
+            return self.needs_audit(item)
+        row = max(rows, key=lambda one: one["prefix_tokens"])
+        tokens = row["prefix_tokens"]
+        told = f"After {tokens} tokens it wrote the rest of {percent(row['value'])} of its notes word for word"
+        told += f" ({interval_text(row['low'], row['high'])})"
+        control = self.subject.row("memorised", arm="heldout", prefix_tokens=tokens)
+        beside = "" if control is None else f", and of {percent(control['value'])} of held-out notes"
+        return Cell(item, "measured", f"{told}{beside}.", "attacks")
+
+    def tries(self, item: str) -> Cell:
+        """How many tries a member's name takes; without that attack, the exposure of canaries."""
+        row = self.subject.row("tries", field="full_name", figure="one_in", arm="run")
+        if row is None:
+            return self.exposure(item)
+        told = (
+            f"The median patient's name takes {count_text(row['value'])} tries"
+            if math.isfinite(row["value"])
+            else "Under this sampler, half or more of its patients' names cannot begin a text"
+        )
+        above = self.subject.row("tries", field="full_name", figure="above", arm="run")
+        if above is not None:
+            told += f"; {percent(above['value'])} ({interval_text(above['low'], above['high'])}) are easier than every "
+            told += "held-out patient's"
+        return Cell(item, "measured", f"{told}.", "attacks")
+
+    def exposure(self, item: str) -> Cell:
+        """How deeply planted canaries are memorised: the figure of the most copies."""
+        frame = self.subject.tables["controls"]
+        rows = frame[(frame["run"] == self.subject.run.id) & frame["metric"].str.startswith("exposure:")]
+        if rows.empty:
+            return Cell(item, "open", "Not measured: no canaries were planted.")
+        row = rows.iloc[0].to_dict()
+        copies = row["metric"].partition(":")[2]
+        told = f"Canaries planted {copies} times have an exposure of {figure_text(row['metric'], row['value'])} bits"
+        if not math.isnan(row["heldout_value"]):
+            told += f", those left out {figure_text(row['metric'], row['heldout_value'])}"
+        return Cell(item, "measured", f"{told}.", "attacks")
+
+    def probes(self, item: str, about: str) -> Cell:
+        """The identity probes of a full audit."""
+        rows = self.subject.rows("probes")
+        if not rows:
+            return self.needs_audit(item)
+        leaks = sum(row["verdict"] == "leak" for row in rows)
+        return Cell(item, "measured", f"{about}: {leaks} of {len(rows)} identity probes found a leak.", "attacks")
+
+    def rarity(self, item: str) -> Cell:
+        """Leakage by rarity of the disease profile, under the first attack that could be tested."""
+        rows = [row for row in self.subject.rows("rarity_trends") if not math.isnan(row["p_corrected"])]
+        if not rows:
+            return Cell(item, "open", "Not measured: no patient has diagnosis codes, or too few have.", "rarity")
+        said = str(rows[0]["rarity"])
+        told = f"Do patients with rarer diseases leak more? {said[0].upper()}{said[1:]} (“{rows[0]['attack']}”)."
+        return Cell(item, "measured", told, "rarity")
+
+    def needs_audit(self, item: str) -> Cell:
+        """A cell that only a full audit answers."""
+        if self.subject.run.spec.is_base:
+            return Cell(item, "open", "Not measured for the public base model.")
+        return Cell(item, "open", f"Needs the full audit: {audit_command(self.subject.run.id)}")
+
+    def _share(self, row: Row) -> str:
+        told = f"{percent(row['value'])} of its patients ({interval_text(row['low'], row['high'])})"
+        return (
+            told if pd.isna(row["heldout_value"]) else f"{told}, and {percent(row['heldout_value'])} of held-out ones"
+        )

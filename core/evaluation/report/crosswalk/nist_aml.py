@@ -1,0 +1,50 @@
+"""NIST AI 100-2 E2025: the names of attacks on the privacy of a model, and what stands for them in this report."""
+
+from __future__ import annotations
+
+from core.evaluation.report.crosswalk.cells import Cell, Evidence, Framework
+
+
+def attacks(evidence: Evidence) -> Framework:
+    """Privacy compromises of the taxonomy by their identifiers."""
+    e = evidence
+    weights = e.answer("access") == "weights"
+    extraction = (
+        Cell("NISTAML.031 Model extraction", "argued", "The recipient gets the weights: there is nothing to extract.")
+        if weights
+        else Cell(
+            "NISTAML.031 Model extraction", "open", "Not measured. It matters if recipients only query the model."
+        )
+    )
+    cells = (
+        extraction,
+        e.verbatim("NISTAML.032 Data reconstruction"),
+        e.probes("NISTAML.032 Attribute inference", "Names, parts of names and diseases"),
+        e.membership("NISTAML.033 Membership inference"),
+        Cell(
+            "NISTAML.034 Property inference",
+            "open",
+            "Not measured, and not limited by ε: what many notes have in common may be learned from the model.",
+        ),
+        Cell("NISTAML.035 Prompt extraction", "argued", "The model has no hidden prompt."),
+        Cell(
+            "NISTAML.036 Leaking information from user interactions",
+            "argued",
+            "The model keeps nothing of a query. What a service around it logs is up to its operator.",
+        ),
+        e.exposure("NISTAML.037 Training data attacks"),
+        e.extraction("NISTAML.038 Data extraction"),
+        Cell("NISTAML.039 Compromising connected resources", "argued", "The model is connected to nothing."),
+        Cell(
+            "NISTAML.018 Prompt injection",
+            "argued",
+            "The model follows no instructions: every text is only an opening that it continues.",
+        ),
+    )
+    return Framework(
+        "nist_ai_100_2",
+        "NIST AI 100-2: names of attacks on privacy",
+        "Vassilev, Oprea et al. 2025",
+        "Attacks on availability and integrity (evasion, poisoning, misuse) are outside this report.",
+        cells,
+    )

@@ -1,0 +1,130 @@
+"""NIST SP 800-226 (2025): the pyramid of a differential-privacy guarantee, and the hazards to it."""
+
+from __future__ import annotations
+
+from core.common.formatting import delta_text, promised_text
+from core.evaluation.report.crosswalk.cells import Cell, Evidence, Framework
+from core.evaluation.report.label import COUNTED
+from core.runs.facts import FLOATING_POINT
+
+
+def pyramid(evidence: Evidence) -> Framework:
+    """The nine components, from the top of the pyramid to its base."""
+    e, label = evidence, evidence.label
+    private = label["unit"] is not None
+    held = f"ε = {promised_text(label['epsilon'])} at δ = {delta_text(label['delta'])}." if private else ""
+    cells = (
+        e.guaranteed("Privacy parameters", held),
+        e.guaranteed("Unit of privacy", f"One {label['unit']}; neighbours: {label.get('neighbours', '')}."),
+        Cell(
+            "Algorithms and correctness",
+            "argued",
+            "Each unit’s gradient is clipped, noise is added once a step, and the losses of all steps are composed by "
+            "a certified bound. Tests compare each part with a plain computation. An audit can contradict this, and "
+            "never prove it.",
+            "bounds",
+        )
+        if private
+        else Cell("Algorithms and correctness", "open", "Trained without a private algorithm."),
+        Cell("Utility", "measured", e.fact("useful"), "attacks")
+        if e.fact("useful") != "Not measured."
+        else Cell("Utility", "open", "Not measured."),
+        Cell("Bias", "open", "Usefulness was not measured by group of patients; noise costs small groups the most."),
+        Cell("Access control", "open", "Those who hold the notes, the runs and this report decide who reads them."),
+        Cell(
+            "Trust model",
+            "argued",
+            "Central: those who train see all notes and are trusted. Recipients are not, and may know all other notes.",
+        ),
+        Cell("Side channels", "open", f"{FLOATING_POINT} The time of a training is not hidden."),
+        _collection(evidence),
+    )
+    return Framework(
+        "nist_sp_800_226_pyramid",
+        "NIST SP 800-226: the pyramid",
+        "Near, Darais, Lefkovitz & Howarth 2025, figure 1",
+        "Each component holds only if those below it do.",
+        cells,
+    )
+
+
+def _collection(evidence: Evidence) -> Cell:
+    if evidence.subject.run.spec.corpus.imported is None:
+        return Cell("Data collection exposure", "argued", "Nothing was collected: the patients are synthetic.")
+    return Cell(
+        "Data collection exposure", "open", "Whether these notes had to be collected is not a question of a model."
+    )
+
+
+def hazards(evidence: Evidence) -> Framework:
+    """Pitfalls that the publication warns of, as they apply to the training of a language model."""
+    e, label = evidence, evidence.label
+    private = label["unit"] is not None
+    cells = (
+        e.guaranteed("ε too large to mean much", e.fact("guesses")),
+        e.guaranteed("δ too large", _delta(evidence) if private else ""),
+        _several_notes(evidence),
+        e.guaranteed("Contributions without a bound", label.get("contribution", "")),
+        Cell("Noise that can be generated again", "measured", label["noise"], "label")
+        if private
+        else Cell("Noise that can be generated again", "open", "No noise was added.", "label"),
+        Cell("Other releases of the same data", "measured", e.fact("released"), "ledger"),
+        Cell(
+            "Settings tuned on private data",
+            "open",
+            "Not covered by ε. The recipe was chosen on synthetic hospitals; choosing among runs on these notes is not "
+            "counted.",
+        ),
+        Cell("Quantities treated as public", "argued", COUNTED),
+        Cell(
+            "An audit in place of a proof",
+            "argued",
+            "The guarantee rests on the accounting; the audit only tests it.",
+            "bounds",
+        )
+        if private
+        else Cell(
+            "An audit in place of a proof", "open", "There is only an audit: nothing else limits a leak.", "bounds"
+        ),
+        Cell(
+            "An implementation of one’s own",
+            "open",
+            "Clipping, noise and accounting are this program’s own. They are compared with Opacus and dp-accounting in "
+            "tests; nobody outside has reviewed them.",
+        ),
+        Cell("Floating-point arithmetic", "open", FLOATING_POINT),
+        Cell("Timing and error channels", "argued", "Recipients get a trained model; nobody queries the notes."),
+        Cell(
+            "Free text names other people", "open", "Relatives and staff in the notes are no units of privacy.", "label"
+        ),
+        Cell(
+            "A breach of the notes themselves",
+            "open",
+            "No guarantee about a model protects the notes it was trained on.",
+        ),
+    )
+    return Framework(
+        "nist_sp_800_226_hazards",
+        "NIST SP 800-226: hazards",
+        "Near, Darais, Lefkovitz & Howarth 2025, sections 2 to 4",
+        "Common ways in which a guarantee means less than it seems.",
+        cells,
+    )
+
+
+def _delta(evidence: Evidence) -> str:
+    """δ beside 1/n², which the publication names as the most; n: notes, or patients."""
+    cohort, label = evidence.facts["cohort"], evidence.label
+    units = cohort["training_notes"] if label["unit"] == "note" else cohort["training_patients"]
+    least = 1 / units**2
+    beside = "at most" if label["delta"] <= least else "above"
+    return f"δ = {delta_text(label['delta'])} is {beside} 1/n² = {delta_text(least)} (n = {units:,} {label['unit']}s)."
+
+
+def _several_notes(evidence: Evidence) -> Cell:
+    item, subject = "Protecting records instead of people", evidence.subject
+    return (
+        evidence.guaranteed(item, evidence.fact("many_notes"), "glance")
+        if subject.model["unit"]
+        else Cell(item, "open", "Neither notes nor patients are protected.", "glance")
+    )

@@ -1,0 +1,102 @@
+"""What a board fills in: who gets the model, against whom it must hold, who bears the risk, and who signs.
+
+Everything here is text of a reader. It decides nothing in this program: it is printed, and it belongs to the report.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from datetime import date
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+Access = Literal["", "weights", "api", "filtered api"]
+ACCESS: dict[Access, str] = {
+    "": "Not decided",
+    "weights": "The weights",
+    "api": "An API without an output filter",
+    "filtered api": "An API with an output filter",
+}
+MOST_LETTERS = 600  # of one answer: all answers fit a printed page
+MOST_APPROVERS = 6
+
+
+def one_line(text: str) -> str:
+    """The text without control characters (and those that turn the direction of writing), spaces collapsed."""
+    return " ".join("".join(" " if unicodedata.category(mark)[0] in ("C", "Z") else mark for mark in text).split())
+
+
+Text = Annotated[str, AfterValidator(one_line), Field(max_length=MOST_LETTERS)]
+
+
+class Approver(BaseModel):
+    """A person who signs."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: Text = ""
+    role: Text = ""
+
+
+class Decision(BaseModel):
+    """The answers of a board; every one may be empty, which the report calls open."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    recipient: Text = Field("", description="who gets the model, and what for")
+    access: Access = Field("", description="how they get it")
+    knowledge: Text = Field("", description="what an attacker knows beforehand, and what they see")
+    cost: Text = Field("", description="what an attacker spends: queries, hours, money, risk of being caught")
+    accepted: Text = Field("", description="the limits that the board accepts")
+    owner: Text = Field("", description="who bears the risk")
+    review: date | None = Field(None, description="when the decision is looked at again")
+    expires: date | None = Field(None, description="when it ends unless it is renewed")
+    approvers: tuple[Approver, ...] = Field((), max_length=MOST_APPROVERS)
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.review is not None and self.expires is not None and self.review > self.expires:
+            raise ValueError(f"the review ({self.review}) must not be after the decision expires ({self.expires})")
+        return self
+
+    def missing(self) -> list[str]:
+        """What is not filled in, in words."""
+        asked = {
+            "who receives the model": self.recipient,
+            "how they get access": self.access,
+            "what an attacker knows": self.knowledge,
+            "what an attack may cost": self.cost,
+            "the accepted limits": self.accepted,
+            "the risk owner": self.owner,
+            "the date of review": self.review,
+            "the date of expiry": self.expires,
+            "who approves": any(one.name for one in self.approvers),
+        }
+        return [name for name, given in asked.items() if not given]
+
+
+def read(path: Path) -> Decision:
+    """A decision from a JSON file.
+
+    Raises:
+        ValueError: With a sentence, for a file that is missing, no JSON, or has other or invalid answers.
+    """
+    try:
+        return Decision.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise ValueError(f"The decision {path} cannot be read: {error.strerror}.") from None
+    except ValidationError as error:
+        raise ValueError(
+            f"The decision {path} cannot be used: {problem(error)}. Its keys are {', '.join(Decision.model_fields)}."
+        ) from None
+
+
+def problem(error: ValidationError) -> str:
+    """What is wrong with the first answer that cannot be used, without a full stop."""
+    first = error.errors()[0]
+    where = ".".join(map(str, first["loc"]))
+    if first["type"] == "extra_forbidden":
+        return f"“{where[:60]}” is not among its questions"
+    return f"{f'{where}: ' if where else ''}{first['msg'].removeprefix('Value error, ')}"

@@ -1,0 +1,126 @@
+"""Findings of a report in sentences: about each run, about earlier releases, and about the reader's limits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import pandas as pd
+
+from core.common.formatting import delta_text, promised_text
+from core.corpus.tables import Corpus
+from core.evaluation.figures.limited import UTILITY
+from core.evaluation.guarantee.audit_guarantee import by_curve, headline_bound
+from core.evaluation.guarantee.odds import group_sentence, mechanism_sentence
+from core.evaluation.membership.strongest_attack import Strongest, strongest_sentence
+from core.evaluation.report.glance import LEAK
+from core.evaluation.report.tables import ENDS
+from core.evaluation.stats.bootstrap import Interval
+from core.evaluation.sweep.recommendation import Recommendation
+from core.evaluation.wording import audit_sentence, curve_sentence, leak_sentence, odds_sentence
+from core.runs.facts import RunFacts
+from core.runs.ledger.entries import Release
+from core.runs.ledger.totals import promised, together
+from core.runs.run import Run
+
+EVERYTHING = "Everything released of this cohort so far promises"
+
+
+def finding(run: Run, facts: RunFacts, tables: Mapping[str, pd.DataFrame], most_notes: int) -> dict[str, Any]:
+    """A run in a few sentences: promise, odds, leaks and their control, membership, what attacks prove about ε."""
+    held = facts.guarantee
+    shown = held is not None and held["noise_source"] != "secret"
+    opening = "Guarantee, were its noise secret" if shown else "Guarantee"
+    sentences = [f"{opening}: {facts.promise[0].lower()}{facts.promise[1:]}"]
+    if held is not None:
+        assert run.privacy is not None  # a run with a guarantee is private
+        sentences += [
+            odds_sentence(held["epsilon"], held["delta"], held["unit"]),
+            mechanism_sentence([run.privacy], held["unit"]),
+        ]
+        if held["unit"] == "note" and most_notes > 1:
+            sentences.append(group_sentence(run.privacy, most_notes))
+    at = run.metrics.set_index(["metric", "arm"])
+    if (LEAK, "run") in at.index and (LEAK, "heldout") in at.index:
+        value, low, high = (float(at.loc[(LEAK, "run"), end]) for end in ENDS)
+        control = [float(at.loc[(LEAK, "heldout"), end]) for end in ENDS]
+        rate = leak_sentence(value, low, high, control[0], control[1], control[2])
+        sentences.append(f"Patients for whom it wrote a direct identifier: {rate}")
+    for row in tables["strongest"].query("run == @run.id").itertuples():
+        found = Strongest(row.attack, Interval(row.value, row.low, row.high), row.attacks, row.patients)
+        sentences.append(f"Membership: {strongest_sentence(found)}")
+    own = tables["bounds"].query("run == @run.id")
+    if len(own) and not run.spec.is_base:
+        row = headline_bound(own)
+        assert row is not None  # the table has rows
+        sentences.append(audit_sentence(float(row["epsilon"]), float(row["promised"]), float(row["ceiling"])))
+        sentences += [one["sentence"] for one in bounds_by_curve(own)]
+    return {"run": run.id, "training": facts.training, "sentences": sentences}
+
+
+def bounds_by_curve(bounds: pd.DataFrame) -> list[dict[str, Any]]:
+    """What each private run's canaries prove about ε by its own trade-off curve, with the sentence to show."""
+    found = []
+    for run_id, own in bounds.groupby("run", sort=False):
+        row = by_curve(own)
+        if row is not None:
+            epsilon, trials, promised = float(row["epsilon"]), int(row["trials"]), float(row["promised"])
+            found.append(
+                {
+                    "run": run_id,
+                    "epsilon": epsilon,
+                    "ceiling": float(row["ceiling"]),
+                    "promised": promised,
+                    "unit": row["unit"],
+                    "guesses": trials,
+                    "correct": int(row["correct"]),
+                    "confidence": float(row["confidence"]),
+                    "alarm": bool(row["alarm"]),
+                    "sentence": curve_sentence(epsilon, trials, promised, row["unit"]),
+                }
+            )
+    return found
+
+
+def promised_facts(releases: Sequence[Release], corpus: Corpus, delta: float) -> dict[str, Any]:
+    """Totals of the ledger per unit, and for both units' releases together (Jagannatha 2021, §2), with sentences."""
+    sentences: list[str] = []
+    totals = {unit: promised(releases, unit, delta) for unit in ("note", "patient")}
+    both = together(releases, totals["note"], totals["patient"], corpus)
+    for unit, total in totals.items():
+        if total.releases or total.reasons:
+            told = "∞" if math.isinf(total.epsilon) else promised_text(total.epsilon)
+            partly = any(one.unit == unit for one in both)
+            what = f"By themselves, without the others, the releases per {unit} promise" if partly else EVERYTHING
+            sentences.append(f"{what} ε = {told} at δ = {delta_text(delta)} for one {unit}.")
+            sentences += total.reasons
+    sentences += [one.sentence() for one in both]
+    if not releases:
+        sentences = ["No release of this cohort is recorded."]
+    return {
+        "releases": len(releases),
+        "delta": delta,
+        "totals": {
+            unit: {"releases": total.releases, "epsilon": total.epsilon if total.releases or total.reasons else None}
+            for unit, total in totals.items()
+        },
+        "together": [asdict(one) for one in both],
+        "sentences": list(dict.fromkeys(sentences)),
+    }
+
+
+def recommended_facts(found: Recommendation | None) -> dict[str, Any]:
+    """The recommendation for a reader's limits: use case, limits, ε, unit and run, with sentences."""
+    if found is None:
+        return {"sentences": ["No limits for risk and usefulness were given, so nothing is recommended."]}
+    meant = [f"For: {found.limits.use_case}"] if found.limits.use_case else []
+    return {
+        "use_case": found.limits.use_case,
+        "limits": {**found.limits.risks, UTILITY: found.limits.utility},
+        "epsilon": found.epsilon,
+        "unit": found.unit,
+        "run": found.run_id,
+        "sentences": [*meant, *found.sentences],
+    }

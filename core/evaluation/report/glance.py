@@ -1,0 +1,329 @@
+"""The first page of a report: a verdict on one model, ten facts, the conditions of its release, and what is open.
+
+Everything is read from the report's other tables and facts, so that page one and the annex cannot differ.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from core.common.formatting import delta_text, promised_text, proved_text
+from core.evaluation.guarantee.audit_guarantee import by_curve, headline_bound
+from core.evaluation.guarantee.odds import group_sentence
+from core.evaluation.registry import figure_text
+from core.evaluation.report.commands import audit_command
+from core.evaluation.report.decision import Decision
+from core.evaluation.report.tables import ENDS
+from core.evaluation.wording import (
+    ALL_RIGHT,
+    audit_sentence,
+    curve_sentence,
+    interval_text,
+    leak_sentence,
+    perplexity_name,
+    right_of_100,
+)
+from core.runs.facts import FLOATING_POINT, neighbours
+from core.runs.ledger.totals import EMPTY
+from core.runs.run import Run
+
+Row = Mapping[Hashable, Any]
+LEAK = "direct_patients"  # the leak that the verdict is about
+OF_A_KEY = "Its noise came from a secret key, which was destroyed after training."
+OF_A_SEED = "Its noise came from a public seed, so anybody can generate it again and subtract it."
+
+
+@dataclass(frozen=True)
+class Subject:
+    """The model that the first page is about, and the rows of the report's tables that are about it."""
+
+    run: Run
+    name: str
+    model: Row
+    tables: Mapping[str, pd.DataFrame]
+    most_notes: int  # training notes of the patient with the most
+
+    @classmethod
+    def of(cls, run: Run, name: str, tables: Mapping[str, pd.DataFrame], most_notes: int) -> Subject:
+        """The model of a run of the report, whose tables these are."""
+        models = tables["models"]
+        return cls(run, name, models[models["run"] == run.id].iloc[0].to_dict(), tables, most_notes)
+
+    @property
+    def protected(self) -> bool:
+        """Whether an ε is promised: trained with noise that nobody can generate again."""
+        return self.model["unit"] != "" and self.model["noise_source"] == "secret"
+
+    def row(self, table: str, **values: object) -> Row | None:
+        """The only row of this run in a table that has these values; None if there is none."""
+        found = self.rows(table, **values)
+        return found[0] if found else None
+
+    def rows(self, table: str, **values: object) -> list[dict[Hashable, Any]]:
+        """All rows of this run in a table that have these values."""
+        frame = self.tables[table]
+        if frame.empty:
+            return []
+        found = frame[frame["run"] == self.run.id]
+        for column, value in values.items():
+            found = found[found[column] == value]
+        return found.to_dict("records")
+
+    def bound(self) -> Row | None:
+        """The bound on ε that a sentence may use (`headline_bound`); None for the base model or without trials."""
+        rows = self.tables["bounds"]
+        found = None if self.run.spec.is_base else headline_bound(rows[rows["run"] == self.run.id])
+        return None if found is None else found.to_dict()
+
+    def curve(self) -> Row | None:
+        """The bound by the run's own trade-off curve (`by_curve`); None where there is none."""
+        rows = self.tables["bounds"]
+        found = by_curve(rows[rows["run"] == self.run.id]) if len(rows) else None
+        return None if found is None else found.to_dict()
+
+    @property
+    def alarmed(self) -> bool:
+        """Whether an attack proves more than the promise, by either bound."""
+        return any(bound is not None and bool(bound["alarm"]) for bound in (self.bound(), self.curve()))
+
+
+def subject_of(runs: Sequence[Run], wanted: str | None = None) -> Run:
+    """The run that is decided about: the wanted one, else the first private one, those with secret noise before others.
+
+    Raises:
+        ValueError: The wanted run is not among the report's.
+    """
+    if wanted is not None:
+        for run in runs:
+            if run.id == wanted:
+                return run
+        raise ValueError(f"{wanted} is not among the runs of the report: {', '.join(run.id for run in runs)}.")
+    return min(runs, key=lambda run: (run.noise_source != "secret", run.noise_source is None))
+
+
+def verdict(subject: Subject) -> tuple[str, str]:
+    """(key, sentence): the verdict by fixed rules, from guarantee, audit, leak and strongest attack alone."""
+    leak, tells = subject.row("controls", metric=LEAK), _recognises(subject)
+    leaks = leak is not None and leak["verdict"] == "exceeds its control"
+    recognised = "An attack can tell its patients apart from others. " if tells else ""
+    found = "It repeats its patients. " if leaks else recognised
+    if subject.run.spec.is_base:
+        return "public", "The public base model: it was trained on none of these notes."
+    if subject.alarmed:
+        said = "An attack proves more than the guarantee allows: there is a bug, or no guarantee."
+        return "alarm", f"Do not release. {said}"
+    if not subject.model["unit"]:
+        found = found or "These attacks found nothing, but that protects nobody. "
+        return "unprotected", f"No guarantee. {found}Treat the model like the notes themselves."
+    if not subject.protected:
+        said = "Not for release: its noise can be generated again, so its ε is shown, not promised."
+        return "not promised", f"{found}{said}"
+    if subject.model["epsilon"] > EMPTY or right_of_100(float(subject.model["right_guesses_counted"])) == ALL_RIGHT:
+        return "empty", f"{found}Guaranteed in name only: an ε this large limits nothing in practice."
+    if leaks:
+        return "leaks", "Guaranteed, and yet it writes more identifiers of its patients than of others."
+    if tells:
+        said = "Guaranteed, and yet an attack can tell its patients apart from others more often than chance."
+        return "recognised", said
+    if leak is None:
+        return "guaranteed", "Guaranteed, and no attack that was run contradicts it. What it writes was not measured."
+    return (
+        "guaranteed",
+        "Guaranteed. No attack that was run contradicts it; neither what it wrote nor the strongest attack by patient "
+        "shows memorising.",
+    )
+
+
+def _recognises(subject: Subject) -> bool:
+    """Whether the strongest attack beats a coin and its control, by the ends of its interval by patient."""
+    row = subject.row("strongest")
+    if row is None or math.isnan(row["low"]):
+        return False
+    return bool(row["low"] > 0.5 and not row["low"] <= row["base_high"])  # without a control the coin decides
+
+
+def facts(subject: Subject, cohort: Mapping[str, Any], promised: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Ten facts, each with a stable key, a question, its answer, and the part of the annex that has the evidence."""
+    found = [
+        ("model", "Which model?", _model(subject, cohort), "identity"),
+        ("guarantee", "What is guaranteed?", _guarantee(subject), "label"),
+        ("guesses", "How often can an attacker guess right?", _guesses(subject), "guarantees"),
+        ("many_notes", "And for a patient with many notes?", _many_notes(subject), "label"),
+        ("membership_patient", "Strongest attack, by patient", _membership(subject, "strongest", "patient"), "attacks"),
+        ("membership_note", "Strongest attack, by note", _membership(subject, "strongest_note", "note"), "attacks"),
+        ("written", "Whose identifiers did it write?", _written(subject), "attacks"),
+        ("audit", "Does the guarantee hold?", _audit(subject), "bounds"),
+        ("released", "What else was released?", " ".join(promised["sentences"][:3]), "ledger"),
+        ("useful", "Is it useful?", _useful(subject), "attacks"),
+    ]
+    return [dict(zip(("key", "question", "answer", "link"), one, strict=True)) for one in found]
+
+
+def _model(subject: Subject, cohort: Mapping[str, Any]) -> str:
+    model = subject.model
+    what = f"{model['model']} {model['size']}, run {model['run']}"
+    if subject.run.spec.is_base:
+        return f"{what}: public, the control of the others."
+    members = cohort["patients"].get("member", 0)
+    return (
+        f"{what}, trained on {cohort['training_notes']:,} notes: those of {members:,} patients and the planted ones of "
+        f"{cohort['canaries']:,} canaries. The cohort is {cohort['kind']}."
+    )
+
+
+def _guarantee(subject: Subject) -> str:
+    model = subject.model
+    if not model["unit"]:
+        return "Nothing to guarantee." if subject.run.spec.is_base else "Nothing: trained without differential privacy."
+    held = f"ε = {promised_text(model['epsilon'])} at δ = {delta_text(model['delta'])} for one {model['unit']}"
+    near = f"neighbours: {neighbours({'neighbouring': model['neighbouring'], 'unit': model['unit']})}"
+    if subject.protected:
+        return f"{held} ({near}). {OF_A_KEY} {FLOATING_POINT}"
+    return f"Nothing. {OF_A_SEED} If it were secret: {held} ({near}). {FLOATING_POINT}"
+
+
+def _guesses(subject: Subject) -> str:
+    model = subject.model
+    if subject.run.spec.is_base:
+        return "Nothing about these patients: 50 of 100 guesses are right by tossing a coin."
+    if not model["unit"]:
+        return "No limit: of 100 guesses whether someone was in the data, all may be right."
+    counted, promised = (right_of_100(float(model[f"right_guesses_{by}"])) for by in ("counted", "promised"))
+    limit = "no bound could be computed" if counted == ALL_RIGHT else f"on average at most {counted} are right"
+    were = "" if subject.protected else "If its noise were secret, of"
+    return (
+        f"{were or 'Of'} 100 guesses whether one {model['unit']} was in the data, {limit} by this run’s exact "
+        f"accounting; by (ε, δ) alone {promised}. A coin: 50, if in and out were equally likely."
+    )
+
+
+def _many_notes(subject: Subject) -> str:
+    unit, most, mechanism = subject.model["unit"], subject.most_notes, subject.run.privacy
+    if mechanism is None:
+        return (
+            "Nothing, like everybody else." if not subject.run.spec.is_base else "The same: nothing of them was read."
+        )
+    if unit == "patient":
+        cap = subject.run.note_cap
+        notes = f"up to {most:,} training notes" + ("" if cap is None else f", at most {cap:,} by the cap,")
+        said = f"The same guarantee: all notes of a patient ({notes} here) count as one."
+    elif most <= 1:
+        said = "The same guarantee: no patient has more than one training note."
+    else:
+        said = group_sentence(mechanism, most)
+    return said if subject.protected else f"If its noise were secret, {said[0].lower()}{said[1:]}"
+
+
+def _membership(subject: Subject, table: str, unit: str) -> str:
+    row = subject.row(table)
+    if row is None:
+        return "Not measured."
+    chosen = (
+        f"“{row['attack']}”, the strongest of {row['attacks']} attacks; the interval is widened for the choice"
+        if row["attacks"] > 1
+        else "the loss attack, the only one that was run"
+    )
+    told = f"AUC {_auc(row, '')} on {row[f'{unit}s']:,} {unit}s by {chosen}. A coin: 0.5."
+    if math.isnan(row["base_value"]):
+        return told
+    return f"{told} Control, the loss attack on the public base model: {_auc(row, 'base_')}."
+
+
+def _auc(row: Row, prefix: str) -> str:
+    value, low, high = (float(row[f"{prefix}{end}"]) for end in ENDS)
+    return f"{figure_text('auc_loss', value)} ({interval_text(low, high, lambda end: figure_text('auc_loss', end))})"
+
+
+def _written(subject: Subject) -> str:
+    row = subject.row("controls", metric=LEAK)
+    if row is None or math.isnan(row["heldout_value"]):
+        return "Not measured."
+    value, low, high = (float(row[end]) for end in ENDS)
+    control, control_low, control_high = (float(row[f"heldout_{end}"]) for end in ENDS)
+    said = leak_sentence(value, low, high, control, control_low, control_high)
+    return f"A direct identifier of {said}".replace(" (95", " of its patients (95", 1)
+
+
+def _audit(subject: Subject) -> str:
+    row = subject.bound()
+    if row is None:
+        return "Not tested: no canaries were planted and no patient was scored."
+    told = audit_sentence(float(row["epsilon"]), float(row["promised"]), float(row["ceiling"]))
+    curve = subject.curve()
+    if curve is None:
+        return told
+    proved, promised = float(curve["epsilon"]), float(curve["promised"])
+    return f"{told} {curve_sentence(proved, int(curve['trials']), promised, curve['unit'])}"
+
+
+def _useful(subject: Subject) -> str:
+    row = subject.row("controls", metric="perplexity_heldout")
+    if row is None:
+        return "Not measured."
+    name = perplexity_name(subject.run.spec.model.kind)
+    told = f"{name.capitalize()} on held-out notes {figure_text('perplexity_heldout', row['value'])} "
+    told += f"({interval_text(row['low'], row['high'], lambda end: figure_text('perplexity_heldout', end))})"
+    if math.isnan(row["base_value"]):
+        return f"{told}; lower is more useful."
+    return f"{told}, of the public base model {figure_text('perplexity_heldout', row['base_value'])}; lower is better."
+
+
+# What follows ---------------------------------------------------------------------------------------------------------
+
+
+def conditions(subject: Subject, decision: Decision) -> list[str]:
+    """What must be true before the model is given to anybody."""
+    if subject.run.spec.is_base:
+        return ["None from these notes: the model never read them."]
+    if not subject.protected:
+        first = (
+            "Not outside the group that may read the notes: protect the model like them."
+            if not subject.model["unit"]
+            else "Not as a private model. Train it again with --secret-noise, audit it, and report on that run."
+        )
+        return [first, _of_access(decision)]
+    found = [
+        "Enter the release in the ledger first; do not release if the total exceeds your budget.",
+        "Keep this report, training losses and other figures about these notes inside: ε does not cover them.",
+        _of_access(decision),
+    ]
+    if subject.model["unit"] == "note" and subject.most_notes > 1:
+        found.insert(1, "Accept what the patient with the most notes gets, or train with a guarantee per patient.")
+    return found
+
+
+def _of_access(decision: Decision) -> str:
+    match decision.access:
+        case "weights":
+            return "The recipient gets the weights: no output filter, log or query limit protects afterwards."
+        case "api":
+            return "Recipients only query: limit and log queries, and keep the weights as safe as the notes."
+        case "filtered api":
+            return "Recipients only query, through a filter that can be evaded: limit and log queries as well."
+    return "Decide who receives the model, and whether they get its weights or an API."
+
+
+def still_open(subject: Subject, decision: Decision, *, audited: bool, recommended: bool) -> list[str]:
+    """What this report cannot answer, and how to answer it."""
+    found = []
+    if not audited and not subject.run.spec.is_base:
+        found.append(f"Other attacks than those of the quick audit: {audit_command(subject.run.id)}")
+    bounds = [bound for bound in (subject.bound(), subject.curve()) if bound is not None]
+    ceiling = max((float(bound["ceiling"]) for bound in bounds), default=math.inf)
+    if bounds and ceiling < bounds[0]["promised"] < math.inf:
+        found.append(
+            f"Whether ε is what it should be: this audit could contradict only an ε below {proved_text(ceiling)}."
+        )
+    tested = subject.rows("hipaa")
+    untested = [one for one in tested if one["tested"] == "no"]
+    found.append(f"{len(untested)} of HIPAA’s 18 identifiers were not looked for: they are no field of a record.")
+    if not recommended:
+        found.append("Your limits for risk and usefulness: none were given, so nothing is recommended.")
+    if missing := decision.missing():
+        found.append(f"In the decision: {', '.join(missing)}.")
+    return found

@@ -1,0 +1,128 @@
+"""The label of a differentially private model: what is promised to whom, by which mechanism, and what is not protected.
+
+The fields follow NIST SP 800-226 and tier 3 of the OpenDP registry of deployments (Nanayakkara, Ghazi & Vadhan 2025).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from core.common.formatting import delta_text, promised_text
+from core.evaluation.guarantee.consequences import DRAWN, SHOWN
+from core.evaluation.report.commands import program_version
+from core.evaluation.report.glance import OF_A_KEY, OF_A_SEED, Subject
+from core.runs.facts import DEDUPLICATED, FLOATING_POINT, LIMITS, SPEAKS_OF, guarantee, neighbours
+from core.training.accounting.tradeoff import dp_ceiling, tradeoff
+
+MEASURED, CHOSEN = LIMITS[1], LIMITS[2]  # figures of the audit, and settings, that ε does not cover
+COUNTED = "The number of notes (through q and σ) and which patients were held out are treated as public."
+BESIDE = (
+    "The losses and the numbers of tokens of each step are exact; they are for those who train, not for recipients."
+)
+ACCOUNTANTS = {
+    "prv": "PRV: numerical composition of privacy losses, a certified upper bound",
+    "rdp": "RDP: Rényi DP by Opacus, an upper bound",
+}
+WIDTH, HEIGHT, EDGE = 268, 200, 42  # of the picture, in pixels; the edge holds the axes' names
+
+
+def label(subject: Subject) -> dict[str, Any]:
+    """The label's fields under stable keys; without a guarantee only `promised` (False) and `unit` (None).
+
+    `epsilon`, `delta` and `mu` are those of the whole run, `mu` by `Tradeoff.gaussian_mu`. `curve` has the largest
+    true-positive rate (`caught`) at some false-positive rates (`accused`). If `promised` is False but there is a unit,
+    all this would hold if the noise were secret.
+    """
+    run, mechanism = subject.run, subject.run.privacy
+    if mechanism is None:
+        return {"promised": False, "unit": None}
+    held, curve = guarantee(mechanism), tradeoff([mechanism])
+    caught = curve.caught(SHOWN).tolist()
+    not_protected = [SPEAKS_OF[mechanism.unit], MEASURED, BESIDE, CHOSEN, COUNTED, FLOATING_POINT]
+    if run.spec.corpus.deduplicated is not None:
+        not_protected.append(DEDUPLICATED)
+    return {
+        "promised": subject.protected,
+        "unit": mechanism.unit,
+        "epsilon": held["epsilon"],
+        "delta": held["delta"],
+        "mu": curve.gaussian_mu(),
+        "curve": [{"accused": rate, "caught": most} for rate, most in zip(SHOWN, caught, strict=True)],
+        "neighbours": neighbours(held),
+        "contribution": _contribution(subject),
+        "mechanism": (
+            f"DP-SGD: Poisson sampling with q = {held['sample_rate']:.4g}, {held['steps']:,} steps, Gaussian noise of "
+            f"σ·C on the clipped sum, σ = {held['noise_multiplier']:.4g}, C = {held['max_grad_norm']:g}"
+        ),
+        "accountant": ACCOUNTANTS[held["accountant"]],
+        "implementation": (
+            f"PHI Leak Lab {program_version()}, its own clipping, noise and numerical accounting "
+            "(docs/methods/training.md, accounting.md); the run does not record the version that trained it"
+        ),
+        "noise": OF_A_KEY if subject.protected else OF_A_SEED,
+        "not_protected": not_protected,
+    }
+
+
+def _contribution(subject: Subject) -> str:
+    mechanism, most = subject.run.privacy, subject.most_notes
+    assert mechanism is not None  # only a private run has a label
+    norm = f"{mechanism.max_grad_norm:g}"
+    words = mechanism.vocabulary
+    counted = (
+        "" if words is None else f" At most {words.words} words of a {mechanism.unit} are counted for the word list."
+    )
+    if mechanism.unit == "patient":
+        cap = subject.run.note_cap
+        read = "all their notes" if cap is None else f"their first {cap:,} notes"
+        return f"A patient adds a gradient of norm at most C = {norm} to a step, from {read} together.{counted}"
+    return (
+        f"A note adds a gradient of norm at most C = {norm} to a step. The number of notes of a patient is not bounded "
+        f"(at most {most:,} in this cohort).{counted}"
+    )
+
+
+def mu_text(made: Mapping[str, Any]) -> str:
+    """μ of a label with three digits, rounded up; above 6.18 the trade-off curve does not determine it."""
+    return "above 6.18" if math.isinf(made["mu"]) else promised_text(made["mu"])
+
+
+def rows(made: dict[str, Any]) -> list[tuple[str, str]]:
+    """The label as (name, text), in the order in which it is printed; empty without a unit."""
+    if made["unit"] is None:
+        return []
+    return [
+        ("Status", "promised" if made["promised"] else "shown, not promised: it would hold if the noise were secret"),
+        ("Unit of privacy", f"one {made['unit']}"),
+        ("ε at δ", f"ε = {promised_text(made['epsilon'])} at δ = {delta_text(made['delta'])}"),
+        (
+            "μ of Gaussian DP",
+            f"{mu_text(made)}, the least whose trade-off curve lies above this run’s at error rates of at least 0.1 %",
+        ),
+        ("Contribution bound", made["contribution"]),
+        ("Neighbours", made["neighbours"]),
+        ("Mechanism", made["mechanism"]),
+        ("Accountant", made["accountant"]),
+        ("Implementation", made["implementation"]),
+        ("Noise", made["noise"]),
+    ]
+
+
+def picture(subject: Subject) -> dict[str, str]:
+    """Points of the trade-off curve, and of the bound by (ε, δ) alone, for an SVG of WIDTH × HEIGHT; empty without."""
+    mechanism = subject.run.privacy
+    if mechanism is None:
+        return {}
+    rates = np.concatenate([[0.0], DRAWN])
+    own, ceiling = tradeoff([mechanism]).caught(rates), dp_ceiling(rates, mechanism.epsilon(), mechanism.delta)
+    return {name: _points(rates, line) for name, line in (("own", own), ("ceiling", ceiling))}
+
+
+def _points(rates: np.ndarray, caught: np.ndarray) -> str:
+    """Rates of errors and of finds, both from 0 to 1, as the points of an SVG line."""
+    across, down = WIDTH - EDGE - 6, HEIGHT - EDGE - 6
+    return " ".join(f"{EDGE + x * across:.1f},{6 + (1 - y) * down:.1f}" for x, y in zip(rates, caught, strict=True))

@@ -1,0 +1,94 @@
+"""The annex of a report on screen: findings of each model, odds, every table, limits and commands, in folds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pandas as pd
+import streamlit as st
+
+from core.evaluation.wording import at_most_text, epsilon_text
+from pages.parts.common.data_table import csv_button
+
+if TYPE_CHECKING:
+    from core.evaluation.report.facts import Report
+
+TITLES = {
+    "recommendation": "Every ε against your limits",
+    "controls": "Attacks and controls",
+    "strongest": "Membership: the strongest attack that was run",
+    "strongest_note": "Membership: the strongest attack, by note",
+    "attacks": "Membership attacks of the full audit",
+    "memorised": "Notes repeated word for word",
+    "probes": "Identity probes of the full audit",
+    "bounds": "What attacks prove about ε",
+    "hipaa": "HIPAA’s 18 identifiers",
+    "crosswalk": "Crosswalk: NIST, HIPAA, EDPB, ICO",
+    "rarity_buckets": "Rare diseases: how well members are recognised, by rarity",
+    "rarity_trends": "Rare diseases: do patients with them leak more?",
+    "ledger": "Releases so far",
+    "checksums": "SHA-256 of the model’s and the cohort’s files",
+    "costs": "Cost of training",
+    "figures": "All figures",
+}
+
+
+def show(made: Report) -> None:
+    """Everything that the report's annex has."""
+    _findings(made)
+    with st.expander("How well could someone guess who was in the data?"):
+        _odds(made)
+    for name, title in TITLES.items():
+        frame = made.tables[name]
+        if len(frame):
+            with st.expander(title):
+                if name == "rarity_trends":
+                    st.markdown(_trends(made))
+                st.dataframe(_readable(frame, made), hide_index=True, alt=title)
+                csv_button(frame, name=f"report-{name}")
+    with st.expander("Limits, commands and versions"):
+        st.markdown("\n".join(f"- {sentence}" for sentence in (*made.facts["limits"], *made.facts["not_attacked"])))
+        st.code("\n".join(made.facts["commands"]), language=None, wrap_lines=True)
+        st.caption("; ".join(f"{name} {number}" for name, number in made.facts["versions"].items()))
+
+
+def _trends(made: Report) -> str:
+    """The sentences about rarity, one line per model and attack."""
+    names = made.facts["names"]
+    return "\n".join(f"- **{names[run]}** · {one}" for run, found in made.facts["rarity"].items() for one in found)
+
+
+def _findings(made: Report) -> None:
+    """Every finding about each model: its guarantee, what attackers could guess, and what the attacks found."""
+    names = made.facts["names"]
+    for one in made.facts["verdict"]:
+        with st.expander(f"{names[one['run']]}: guarantee and findings"):
+            st.caption(one["run"])
+            for sentence in one["sentences"]:
+                st.markdown(sentence)
+
+
+def _odds(made: Report) -> None:
+    """The two bounds on a guess, side by side."""
+    models = made.tables["models"]
+    shown = pd.DataFrame(
+        {
+            "model": models["run"].map(made.facts["names"]),
+            "ε": models["epsilon"].map(epsilon_text),
+            "protects one": models["unit"].replace("", "–"),
+            "right guesses by (ε, δ)": models["right_guesses_promised"].map(at_most_text),
+            "by this run's exact accounting": models["right_guesses_counted"].map(at_most_text),
+        }
+    )
+    st.dataframe(
+        shown, hide_index=True, alt="Right guesses whether one unit was in the data; a coin toss gets 50\u00a0%"
+    )
+
+
+def _readable(frame: pd.DataFrame, made: Report) -> pd.DataFrame:
+    """Runs by their short names, and no empty columns."""
+    shown = frame.dropna(axis="columns", how="all")
+    for column in ("run", "run_id"):
+        if column in shown:
+            shown = shown.assign(**{column: shown[column].map(made.facts["names"]).fillna(shown[column])})
+    return shown

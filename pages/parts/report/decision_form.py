@@ -1,0 +1,80 @@
+"""The form of a board's decision. Its answers stay in this browser session and go into the report's files only."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+if TYPE_CHECKING:
+    from core.evaluation.report.decision import Decision
+
+KEPT = "report_decision"  # in the session: the answers, as JSON
+QUESTIONS = {
+    "recipient": ("Who gets the model, and what for?", ""),
+    "knowledge": ("What does an attacker know and see?", "For example: some patients’ names; every text it writes."),
+    "cost": ("What may an attack cost?", "For example: 10,000 queries, a week’s work, a criminal offence."),
+    "accepted": ("Which limits do you accept?", "For example: ε ≤ 2 per patient; AUC below 0.6 by patient."),
+    "owner": ("Who bears the risk?", ""),
+}
+APPROVERS = 3  # lines of the form
+
+
+def given() -> Decision:
+    """The answers of this session; empty ones to begin with."""
+    from core.evaluation.report.decision import Decision
+
+    kept = st.session_state.get(KEPT)
+    return Decision() if kept is None else Decision.model_validate_json(kept)
+
+
+def show() -> None:
+    """The form; “Keep” puts the answers into the report."""
+    from pydantic import ValidationError
+
+    from core.evaluation.report.decision import ACCESS, MOST_LETTERS, Access, Decision, problem
+
+    now = given()
+    st.caption("Your answers are printed in the report. No other session sees them, and nothing is stored on disk.")
+    with st.form("decision", enter_to_submit=False, border=False):
+        answers: dict[str, object] = {}
+        for name, (label, example) in QUESTIONS.items():
+            answers[name] = st.text_area(
+                label,
+                getattr(now, name),
+                height=68,
+                max_chars=MOST_LETTERS,
+                help=example or None,
+                key=f"decision_{name}",
+            )
+        ways: list[Access] = list(ACCESS)
+        answers["access"] = st.selectbox(
+            "How do they get it?", ways, ways.index(now.access), format_func=ACCESS.__getitem__, key="decision_access"
+        )
+        left, right = st.columns(2)
+        answers["review"] = left.date_input("Review on", now.review, key="decision_review")
+        answers["expires"] = right.date_input("Expires on", now.expires, key="decision_expires")
+        people = []
+        for number in range(APPROVERS):
+            person = now.approvers[number] if number < len(now.approvers) else None
+            people.append(
+                {
+                    part: side.text_input(
+                        f"{title} {number + 1}",
+                        getattr(person, part, ""),
+                        max_chars=100,
+                        key=f"decision_{part}_{number}",
+                    )
+                    for side, part, title in ((left, "name", "Approver"), (right, "role", "Role"))
+                }
+            )
+        sent = st.form_submit_button("Keep for the report", icon=":material/edit_document:")
+    if not sent:
+        return
+    try:
+        made = Decision.model_validate(answers | {"approvers": [one for one in people if any(one.values())]})
+    except ValidationError as error:
+        st.error(f"{problem(error)}.", icon=":material/error:")
+        return
+    st.session_state[KEPT] = made.model_dump_json()
+    st.rerun()

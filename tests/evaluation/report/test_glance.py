@@ -1,0 +1,263 @@
+"""The first page: verdicts by fixed rules, ten facts that equal the annex, conditions, and what a board filled in."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pandas as pd
+import pytest
+
+from core.evaluation.guarantee.audit_guarantee import BY_CURVE, ONE_RUN
+from core.evaluation.guarantee.odds import group_sentence
+from core.evaluation.report.decision import Decision, read
+from core.evaluation.report.facts import build
+from core.evaluation.report.glance import Subject, conditions, facts, still_open, subject_of, verdict
+from core.evaluation.report.html import part, render
+from core.evaluation.report.tables import membership_by_note
+from core.evaluation.stats.bootstrap import Interval
+from core.evaluation.stats.intervals import best_of
+from core.runs.store import Workspace
+
+NASTY = "<script>alert('x')</script>"
+KEYS = [
+    *("model", "guarantee", "guesses", "many_notes", "membership_patient", "membership_note", "written", "audit"),
+    *("released", "useful"),
+]
+
+
+@pytest.fixture(scope="module")
+def workspace(smoke_workspace, smoke_specs, mark_secret, tmp_path_factory):
+    root = tmp_path_factory.mktemp("glance") / "data"
+    shutil.copytree(smoke_workspace, root)
+    mark_secret(root, smoke_specs["dp"])
+    return Workspace(root, shared=())
+
+
+@pytest.fixture(scope="module")
+def runs(workspace, smoke_specs):
+    return [workspace.run(smoke_specs[name].run_id) for name in ("plain", "dp")]
+
+
+@pytest.fixture(scope="module")
+def report(workspace, runs):
+    return build(workspace, runs, now=0.0)
+
+
+def subject(runs, report, number: int, **model: object) -> Subject:
+    run = runs[number]
+    made = Subject.of(run, report.facts["names"][run.id], report.tables, 9)
+    return replace(made, model=dict(made.model) | model)
+
+
+def with_bound(made: Subject, **bound: object) -> Subject:
+    row = {
+        "run": made.run.id,
+        "evidence": ONE_RUN,
+        "looks": 1,
+        "alarm": False,
+        "epsilon": 0.0,
+        "ceiling": 1.26,
+        "promised": 8.0,
+    } | bound
+    return replace(made, tables={**made.tables, "bounds": pd.DataFrame([row])})
+
+
+def test_an_alarm_by_the_runs_own_curve_is_an_alarm(runs, report):
+    made = with_bound(subject(runs, report, 1))
+    rows = pd.concat([made.tables["bounds"]] * 2, ignore_index=True).assign(audit="canaries", correct=11, trials=12)
+    rows.loc[1, ["evidence", "epsilon", "ceiling", "alarm"]] = [BY_CURVE, 9.5, 12.0, True]
+    made = replace(made, tables={**made.tables, "bounds": rows})
+    assert not made.bound()["alarm"] and made.alarmed
+    assert verdict(made)[0] == "alarm"
+    page = part("attacks", "bounds", rows.to_dict("records"), {made.run.id: "B"})
+    assert "9.5" in page and "canaries, by its own curve" in page, "the annex has the row as well"
+
+
+def with_leak(made: Subject, found: str) -> Subject:
+    rows = made.tables["controls"].copy()
+    rows.loc[(rows["run"] == made.run.id) & (rows["metric"] == "direct_patients"), "verdict"] = found
+    return replace(made, tables={**made.tables, "controls": rows})
+
+
+def test_there_are_ten_facts_and_each_stands_on_the_page(report):
+    assert [one["key"] for one in report.facts["glance"]] == KEYS
+    page = render(report)
+    for one in report.facts["glance"]:
+        assert one["answer"] and f'id="{one["link"]}"' in page, one["key"]
+
+
+def test_every_number_is_that_of_the_annex(runs, report):
+    """Each figure is read again from the tables, by name."""
+    told = {one["key"]: one["answer"] for one in report.facts["glance"]}
+    run = runs[1].id
+    strongest = report.tables["strongest"].set_index("run").loc[run]
+    assert told["membership_patient"].startswith(f"AUC {strongest['value']:.3f} (95")
+    assert f"public base model: {strongest['base_value']:.3f}" in told["membership_patient"]
+    quick = report.tables["controls"].set_index(["run", "metric"]).loc[(run, "auc_loss")]
+    assert told["membership_note"].startswith(f"AUC {quick['value']:.3f} (95")
+    assert f"public base model: {quick['base_value']:.3f}" in told["membership_note"]
+    most = report.facts["cohort"]["most_training_notes_of_a_patient"]
+    assert told["many_notes"] == group_sentence(runs[1].privacy, most)
+    assert told["audit"] in " ".join(report.facts["verdict"][1]["sentences"])
+    assert "floating-point" in told["guarantee"] and "secret key" in told["guarantee"]
+
+
+def test_the_control_by_patient_is_the_loss_attack_on_the_public_model(workspace, runs, report):
+    from core.evaluation.membership.strongest_attack import judged_by, scores_of, strongest_of
+
+    base = workspace.find(runs[1].spec.base_spec())
+    expected = strongest_of(judged_by(scores_of(base, None)), "auc").interval
+    row = report.tables["strongest"].set_index("run").loc[runs[1].id]
+    assert (row["base_value"], row["base_low"], row["base_high"]) == (expected.value, expected.low, expected.high)
+
+
+def test_the_strongest_attack_by_note_is_widened_for_the_choice():
+    ends = {"base_value": 0.5, "base_low": 0.4, "base_high": 0.6}
+    quick = pd.DataFrame([{"run": "r", "metric": "auc_loss", "value": 0.5, "low": 0.45, "high": 0.55, "n": 7, **ends}])
+    rows = [("r", "a", "note", 0.6, 0.55, 0.65, 40), ("r", "b", "note", 0.7, 0.66, 0.74, 40)]
+    rows += [("r", "b", "patient", 0.99, 0.9, 1.0, 9), ("other", "a", "note", 0.9, 0.8, 1.0, 40)]
+    full = pd.DataFrame(rows, columns=["run", "attack", "level", "value", "low", "high", "n"])
+    (row,) = membership_by_note(full, quick).to_dict("records")
+    wide = best_of(Interval(0.7, 0.66, 0.74), 2, least=0, most=1)
+    assert (row["attack"], row["attacks"], row["notes"], row["value"]) == ("b", 2, 40, 0.7)
+    assert (row["low"], row["high"]) == (wide.low, wide.high) and row["low"] < 0.66
+    (row,) = membership_by_note(full.iloc[:0], quick).to_dict("records")
+    assert (row["attack"], row["attacks"], row["notes"], row["low"]) == ("loss", 1, 7, 0.45)
+
+
+def attacked(made: Subject, low: float, base_high: float) -> Subject:
+    """The subject with a strongest attack by patient whose interval begins at `low`."""
+    rows = made.tables["strongest"].copy()
+    rows.loc[rows["run"] == made.run.id, ["low", "base_high"]] = low, base_high
+    return replace(made, tables={**made.tables, "strongest": rows})
+
+
+def test_an_attack_that_beats_coin_and_control_is_in_the_verdict(runs, report):
+    plain, private = (with_leak(subject(runs, report, number), "cannot be told from its control") for number in (0, 1))
+    private = with_bound(private)
+    for low, control, found in ((0.61, 0.6, True), (0.59, 0.6, False), (0.49, 0.4, False), (0.61, math.nan, True)):
+        assert (verdict(attacked(private, low, control))[0] == "recognised") is found, (low, control)
+        assert ("can tell its patients" in verdict(attacked(plain, low, control))[1]) is found
+    public = replace(private, model=dict(private.model) | {"noise_source": "public seed"})
+    assert verdict(attacked(public, 0.9, 0.5))[1].startswith(
+        "An attack can tell its patients apart from others. Not for release"
+    )
+
+
+def test_verdicts(runs, report):
+    plain, private = (attacked(subject(runs, report, number), 0.4, 0.6) for number in (0, 1))
+    calm = with_leak(with_bound(private), "cannot be told from its control")
+    assert verdict(calm)[0] == "guaranteed"
+    assert verdict(with_leak(calm, "exceeds its control"))[0] == "leaks"
+    assert verdict(with_bound(calm, alarm=True, epsilon=9.0))[0] == "alarm"
+    public = replace(calm, model=dict(calm.model) | {"noise_source": "public seed"})
+    assert verdict(public)[0] == "not promised" and not public.protected
+    assert verdict(replace(calm, model=dict(calm.model) | {"epsilon": 933.0}))[0] == "empty"
+    assert verdict(replace(calm, model=dict(calm.model) | {"right_guesses_counted": 1.0}))[0] == "empty"
+    key, said = verdict(with_leak(plain, "exceeds its control"))
+    assert key == "unprotected" and "repeats its patients" in said
+    assert "protects nobody" in verdict(with_leak(plain, "cannot be told from its control"))[1]
+
+
+def test_a_public_seed_is_never_told_as_a_guarantee(runs, report):
+    public = subject(runs, report, 1, noise_source="public seed")
+    told = {one["key"]: one["answer"] for one in facts(public, report.facts["cohort"], report.facts["promised"])}
+    assert told["guarantee"].startswith("Nothing. Its noise came from a public seed")
+    assert told["guesses"].startswith("If its noise were secret") and told["many_notes"].startswith("If its noise")
+    assert "Not as a private model" in conditions(public, Decision())[0]
+
+
+def test_a_guarantee_per_patient_holds_for_all_notes(runs, report):
+    per_patient = subject(runs, report, 1, unit="patient")
+    told = {one["key"]: one["answer"] for one in facts(per_patient, report.facts["cohort"], report.facts["promised"])}
+    assert told["many_notes"].startswith("The same guarantee: all notes of a patient")
+    assert not any("patient with the most notes" in line for line in conditions(per_patient, Decision()))
+
+
+@pytest.mark.parametrize(
+    ("access", "words"), [("weights", "no output filter"), ("api", "only query"), ("filtered api", "can be evaded")]
+)
+def test_conditions_depend_on_how_the_model_is_given(runs, report, access, words):
+    told = conditions(subject(runs, report, 1), Decision(access=access))
+    assert any(words in line for line in told) and not any("Decide who receives" in line for line in told)
+    assert told[0].startswith("Enter the release in the ledger") and any("ε does not cover" in line for line in told)
+
+
+def test_what_is_open_shrinks_with_what_is_known(runs, report):
+    about = with_bound(subject(runs, report, 1))
+    everything = " ".join(still_open(about, Decision(), audited=False, recommended=False))
+    assert "python -m core audit" in everything and "only an ε below 1.26" in everything
+    assert "who receives the model" in everything and "none were given" in everything
+    filled = Decision.model_validate(
+        {name: "x" for name in ("recipient", "knowledge", "cost", "accepted", "owner")}
+        | {"access": "api", "review": "2027-01-01", "expires": "2028-01-01", "approvers": [{"name": "N", "role": ""}]}
+    )
+    known = still_open(with_bound(about, ceiling=9.0), filled, audited=True, recommended=True)
+    assert len(known) == 1 and "identifiers were not looked for" in known[0]
+
+
+def test_the_subject_is_the_wanted_run_or_the_best_protected(runs):
+    assert subject_of(runs).id == runs[1].id and subject_of(runs, runs[0].id).id == runs[0].id
+    sources = [SimpleNamespace(id=name, noise_source=name) for name in (None, "public seed", "secret")]
+    assert subject_of(sources[:2]).id == "public seed" and subject_of(sources).id == "secret"
+    assert subject_of(sources[:1]).id is None
+    with pytest.raises(ValueError, match="not among the runs"):
+        subject_of(runs, "gpt2-000000000000")
+
+
+# What a board fills in -----------------------------------------------------------------------------------------------
+
+
+def test_answers_are_printed_as_text_and_kept_in_the_json(workspace, runs):
+    decision = Decision.model_validate(
+        {
+            "recipient": NASTY,
+            "accepted": f"none\n{NASTY}\u202e",
+            "access": "weights",
+            "owner": "CISO",
+            "review": "2027-01-01",
+            "approvers": [{"name": NASTY, "role": "officer"}],
+        }
+    )
+    made = build(workspace, runs, now=0.0, decision=decision)
+    page = render(made)
+    assert "<script" not in page and page.count("&lt;script&gt;") >= 3 and "2027-01-01" in page
+    assert made.facts["decision"]["accepted"] == f"none {NASTY}", "one line, without marks that turn the text"
+    assert made.facts["decision"]["review"] == "2027-01-01" and "The weights" in page
+    assert "the risk owner" not in " ".join(made.facts["open"]) and "the date of expiry" in made.facts["open"][-1]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{", "cannot be used"),
+        ('{"recipients": "x"}', "Its keys are recipient"),
+        ('{"access": "usb stick"}', "access"),
+        ('{"review": "2028-01-01", "expires": "2027-01-01"}', "must not be after"),
+        ('{"owner": "' + "x" * 601 + '"}', "owner"),
+    ],
+)
+def test_a_decision_that_cannot_be_used_is_a_sentence(tmp_path, text, words):
+    path = tmp_path / "decision.json"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(ValueError, match=words):
+        read(path)
+    with pytest.raises(ValueError, match="cannot be read"):
+        read(tmp_path / "none.json")
+
+
+def test_nan_is_no_number_of_the_first_page(runs, report):
+    bare = subject(runs, report, 0)
+    rows = bare.tables["strongest"].assign(base_value=math.nan)
+    empty = bare.tables["controls"].iloc[:0]
+    told = facts(
+        replace(bare, tables={**bare.tables, "strongest": rows, "controls": empty, "strongest_note": empty}),
+        report.facts["cohort"],
+        report.facts["promised"],
+    )
+    answers = {one["key"]: one["answer"] for one in told}
+    assert "nan" not in " ".join(answers.values()).lower()
+    assert answers["written"] == answers["useful"] == answers["membership_note"] == "Not measured."
