@@ -5,12 +5,13 @@
 # make lint      the linter, the formatter and the type checker
 # make coverage  every test, and the share of core/ and pages/ that the tests run
 # make shots     screenshots of every page at four widths in both themes, on one sheet to look at
+# make pictures  the screenshots in docs/pages.md, taken again
 # make docs      build the documents, with the public names of the code, into site/
 # make demo      train the shipped results again; takes hours
 # make bench     measure how fast everything is and write docs/PERFORMANCE.md; takes half an hour on an idle machine
 # make clean     remove what these commands made, except the data folder
 .DEFAULT_GOAL := run
-.PHONY: run class check test lint coverage shots docs demo bench clean
+.PHONY: run class check test lint coverage shots pictures docs demo bench clean
 
 PORT ?= 8501
 ADDRESS := localhost
@@ -68,6 +69,9 @@ bench: $(VENV)/.installed
 
 shots: $(VENV)/.installed-dev
 	$(PY) -m tests.browser.contact_sheet
+
+pictures: $(VENV)/.installed-dev
+	$(PY) -m tests.browser.contact_sheet docs
 
 docs: $(VENV)/.installed-dev
 	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet

@@ -1,6 +1,7 @@
 """Screenshots of every page at four widths in both themes, on one sheet to look at: `make shots`.
 
 The sheet is tests/browser/shots/sheet.html (ignored by git). The pages show the shipped runs, or those of PHILAB_DATA.
+`make pictures` takes those of docs/pages.md: every page once, at 1280 × 800, in few colours so that they stay small.
 """
 
 from __future__ import annotations
@@ -8,23 +9,44 @@ from __future__ import annotations
 import html
 import os
 import shutil
+import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
+from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 
 from pages.parts.common import shell
 from tests.browser.served import WAIT, serving, settled
 
 SHOTS = Path(__file__).resolve().parent / "shots"
+PICTURES = Path(__file__).resolve().parents[2] / "docs" / "images" / "pages"
+COLOURS = 96  # of a picture in the documents
 SIZES = ((390, 844), (768, 1024), (1280, 800), (1920, 1080))
 THEMES = ("light", "dark")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync"]
 
 
-def main() -> None:
-    """Take every screenshot and write the sheet; prints where it is."""
+def main(for_docs: bool) -> None:
+    """Take the screenshots; prints where they are."""
     os.environ.pop("PHILAB_SHIPPED", None)  # importing the tests' own settings hides the shipped runs
+    if for_docs:
+        PICTURES.mkdir(exist_ok=True)
+        for _, _, _, file in _shots(("light",), ((1280, 800),)):
+            name = file.split("-")[1]
+            with Image.open(SHOTS / file) as picture:
+                picture.convert("RGB").quantize(COLOURS).save(PICTURES / f"{name}.png", optimize=True)
+        print(PICTURES)
+        return
+    taken = _shots(THEMES, SIZES)
+    sheet = SHOTS / "sheet.html"
+    sheet.write_text(_sheet(taken), encoding="utf-8")
+    print(sheet)
+
+
+def _shots(themes: Sequence[str], sizes: Sequence[tuple[int, int]]) -> list[tuple[str, str, int, str]]:
+    """(title, theme, width, file in SHOTS) of every page."""
     SHOTS.mkdir(exist_ok=True)
     taken: list[tuple[str, str, int, str]] = []
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
@@ -32,8 +54,8 @@ def main() -> None:
         with serving(data, Path(folder) / "server.log") as address:
             found = shutil.which("chromium") or shutil.which("google-chrome")
             browser = playwright.chromium.launch(executable_path=found, args=FLAGS)
-            for theme in THEMES:
-                for width, height in SIZES:
+            for theme in themes:
+                for width, height in sizes:
                     page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=theme)
                     page.set_default_timeout(WAIT)
                     for name, title, _, _ in shell._PAGES:
@@ -42,9 +64,7 @@ def main() -> None:
                         taken.append((title, theme, width, file))
                     page.close()
             browser.close()
-    sheet = SHOTS / "sheet.html"
-    sheet.write_text(_sheet(taken), encoding="utf-8")
-    print(sheet)
+    return taken
 
 
 def _take(page: Page, address: str, file: Path) -> None:
@@ -66,4 +86,4 @@ def _sheet(taken: list[tuple[str, str, int, str]]) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    main(for_docs="docs" in sys.argv[1:])
