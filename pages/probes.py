@@ -23,10 +23,14 @@ shell.page(
 
 
 def choices() -> list[Run]:
-    """All runs: those that were probed first, the public base models last."""
+    """All runs: those that were probed first, without privacy before with it, the public base models last."""
     workspace = owner.workspace()
     there = {run.id: not probe_cards.figures(run).empty for run in workspace.runs()}
-    return sorted(workspace.runs(), key=lambda run: (not there[run.id], run.spec.is_base, not run.shipped))
+
+    def order(run: Run) -> tuple[bool, ...]:
+        return not there[run.id], run.spec.is_base, run.spec.privacy.private, not run.shipped
+
+    return sorted(workspace.runs(), key=order)
 
 
 def show(run: Run) -> None:

@@ -43,7 +43,7 @@ def vote(student: Page, place: int) -> None:
 
 def test_the_presenter_sees_at_once_what_a_student_predicts(chromium, server, shot):
     host = opened(chromium, f"{server}/lesson?presenter=1&step=1", width=1280, height=1400)
-    assert host.evaluate("getComputedStyle(document.documentElement).fontSize") == "24px"
+    expect(host.locator("html")).to_have_css("font-size", "24px", timeout=WAIT)
     code = a_class(host)
     expect(host.get_by_text("0 browsers joined")).to_be_visible(timeout=WAIT)
     expect(host.get_by_text("make class", exact=False)).to_be_visible(

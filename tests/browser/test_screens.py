@@ -137,7 +137,7 @@ def test_another_page_begins_empty(tab, server):
     tab.goto(f"{server}/tradeoff")
     expect(tab.locator(".main-svg").first).to_be_visible(timeout=WAIT)
     assert left_over(tab, lambda: to_entry(tab, "Glossary"), "Glossary") == []
-    assert left_over(tab, lambda: to_entry(tab, "Report"), "Report") == []
+    assert left_over(tab, lambda: to_entry(tab, "Be the auditor"), "Be the auditor") == []
 
 
 def test_another_step_of_the_lesson_begins_empty(tab, server):

@@ -58,6 +58,16 @@ def released(smoke_workspace, smoke_specs, mark_secret, tmp_path_factory):
         yield address
 
 
+A4 = {"width": 687, "height": 1001}  # what the margins of style.css leave of a page, in CSS pixels (96 an inch)
+# Tables, code and pictures that are wider than the paper, and rows that are taller than a page and so must be cut.
+OFF_THE_PAPER = """([width, height]) => [
+  ...[...document.querySelectorAll("table, pre, svg")].filter(one =>
+    one.getBoundingClientRect().right > width + 1 || one.scrollWidth > one.clientWidth + 1),
+  ...[...document.querySelectorAll("tr, .verdict, .finding, .two")].filter(one =>
+    one.getBoundingClientRect().height > height),
+].map(one => `${one.closest("section")?.id}: ${one.tagName}`)"""
+
+
 def slide(page: Page, key: str, brings: Locator) -> None:
     """Press a key on the first slider until what it brings is there: a press while the page is drawn anew is lost."""
     for _ in range(6):
@@ -97,6 +107,11 @@ def read_as_a_board_would(chromium, report: Path, shot) -> None:
         assert page.evaluate("document.documentElement.scrollWidth") <= 420
         paper = page.pdf(prefer_css_page_size=True)
         assert paper.startswith(b"%PDF") and len(re.findall(rb"/Type\s*/Page\b", paper)) >= 3
+        page.set_viewport_size(A4)
+        page.emulate_media(media="print", color_scheme="light")
+        assert page.evaluate(OFF_THE_PAPER, [A4["width"], A4["height"]]) == []
+        assert page.evaluate("document.querySelector('.front').getBoundingClientRect().bottom") <= A4["height"]
+        expect(page.locator(".front .ten tr")).to_have_count(10)
         page.close()
 
 
