@@ -13,7 +13,19 @@ from io import TextIOWrapper
 import typer
 from typer.exceptions import TyperException
 
-from core.cli import corpora, defences, delete_upload, extract, ledger, report, runs, training, verify, vocabulary
+from core.cli import (
+    corpora,
+    defences,
+    delete_upload,
+    extract,
+    ledger,
+    release,
+    report,
+    runs,
+    training,
+    verify,
+    vocabulary,
+)
 from core.cli.output import BAD_INPUT, INTERRUPTED, READER_GONE, utf8
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, help="PHI Leak Lab")
@@ -22,6 +34,7 @@ for command in (
     extract.extract,
     ledger.ledger,
     delete_upload.delete_upload,
+    release.notes,
     report.report,
     report.teaching,
     verify.verify,

@@ -1,4 +1,4 @@
-"""Entering a release: its effect on the totals is shown and confirmed before anything is written."""
+"""Releases: entering one, after its effect on the totals was shown and confirmed; and `notes`, written for release."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import json
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from core.cli.output import BadInput, say
+import typer
+
+from core.cli.output import AsJson, BadInput, DataFolder, answer, errors_as_sentences, say
 from core.cli.settings import stored_corpus
 from core.spec import VocabularySpec
 
@@ -136,3 +138,34 @@ def _described(draft: Release, found: Effect, *, entered: bool) -> dict[str, Any
         "reasons": list(found.reasons),
         "sentences": found.sentences(),
     }
+
+
+def notes(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A GPT-2 run with weights.")],
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="Where to write the notes (.csv).")],
+    count: Annotated[int, typer.Option(help="How many notes to write.")] = 1_000,
+    seed: Annotated[int, typer.Option(min=0, help="Of the draws.")] = 0,
+    data: DataFolder = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write notes to release instead of the model, attack them, and put them into a CSV file with a card beside it."""
+    with errors_as_sentences():
+        from core.pipeline.released_notes import card_files, describe, publish, released_notes
+        from core.runs.store import Workspace
+
+        if out.suffix != ".csv":
+            raise BadInput(f"--out: {out} does not end in .csv.")
+        taken = [path for path in (out, *card_files(out)) if path.exists()]
+        if taken:
+            raise BadInput(f"--out: {taken[0]} exists. Choose another name.")
+        workspace = Workspace(data)
+        made = released_notes(workspace.run(run), workspace, count, seed=seed, on_progress=_notes_progress)
+        files = publish(made, out)
+        shown = made.figures.drop(columns="note").to_string(index=False, float_format=lambda x: f"{x:.4g}", na_rep="–")
+        described = {**describe(made), "files": [str(path) for path in files]}
+        answer(described, f"{shown}\n{out}: {len(made.texts):,} notes; card: {files[0]}", as_json=as_json)
+
+
+def _notes_progress(doing: str, done: int, total: int) -> None:
+    if done in (0, total):
+        say(f"{doing}: {done:,} of {total:,}")

@@ -46,10 +46,26 @@ def show(made: Report) -> None:
                     st.markdown(_trends(made))
                 st.dataframe(_readable(frame, made), hide_index=True, alt=title)
                 csv_button(frame, name=f"report-{name}")
+    _notes_instead(made)
     with st.expander("Limits, commands and versions"):
         st.markdown("\n".join(f"- {sentence}" for sentence in (*made.facts["limits"], *made.facts["not_attacked"])))
         st.code("\n".join(made.facts["commands"]), language=None, wrap_lines=True)
         st.caption("; ".join(f"{name} {number}" for name, number in made.facts["versions"].items()))
+
+
+def _notes_instead(made: Report) -> None:
+    """How to release notes that the model wrote, if it is one that can."""
+    run = made.facts["subject"]["run"]
+    if not run.startswith("gpt2") or made.facts["subject"]["verdict"] == "public":
+        return
+    with st.expander("Release notes that it wrote instead of the model"):
+        st.markdown(
+            "Whoever receives notes cannot ask the model anything else. This command writes them, attacks them "
+            "(whose values they hold, whether they are nearer to members’ notes than to others, what a model trained "
+            "on them knows about members) and tries out what they are good for. A card with the figures comes with "
+            "them. Notes of a private model hold its promise; notes of another promise nothing."
+        )
+        st.code(f"python -m core notes {run} --count 1000 --out notes.csv", language=None, wrap_lines=True)
 
 
 def _trends(made: Report) -> str:

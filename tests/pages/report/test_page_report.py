@@ -49,6 +49,8 @@ def test_the_verdict_stands_before_the_tables_and_the_link_keeps_the_choice(data
     assert "HIPAA’s 18 identifiers" in folds and "Attacks and controls" in folds
     assert "Rare diseases: how well members are recognised, by rarity" in folds
     assert "Rare diseases: do patients with them leak more?" in folds
+    dp = smoke_specs["dp"].run_id
+    assert any(f"python -m core notes {dp} " in code.value for code in app.code), "notes instead of the model"
     labels = [button.proto.label for button in app.get("download_button")]
     assert {"Report (HTML, prints to PDF)", "JSON", "All tables (CSV)"} <= set(labels)
 

@@ -1,0 +1,192 @@
+"""What generated notes give away if they are released instead of the model that wrote them, and what they are good for.
+
+Every figure has its control: held-out patients, whom no model read, beside members, or the public model beside the one
+trained on the notes. `core.pipeline.released_notes` makes the notes and the models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from sklearn.feature_extraction.text import CountVectorizer
+
+from core.evaluation.stats.bootstrap import (
+    Interval,
+    patient_bootstrap,
+    percentile_interval,
+    weighted_auc,
+    weighted_perplexity,
+    weighted_share,
+)
+from core.evaluation.stats.boundary_intervals import auc_interval, share_interval
+from core.evaluation.stats.intervals import proportion_interval
+from core.phi.fields import DIRECT
+
+WORDS = 5  # of a sequence that two texts may share
+RESAMPLES = 1_000
+COLUMNS = ("figure", "arm", "value", "low", "high", "n", "note")
+_TEXTS = 64  # compared with all notes at once
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure of the released notes, with its 95 % interval and the number of trials behind it."""
+
+    figure: str
+    arm: str
+    value: float
+    low: float
+    high: float
+    n: int
+    note: str
+
+    @classmethod
+    def of(cls, figure: str, arm: str, found: Interval, n: int, note: str) -> Figure:
+        """A figure from its interval."""
+        return cls(figure, arm, found.value, found.low, found.high, n, note)
+
+
+def named(hits: pd.DataFrame, patients: pd.DataFrame, texts: int) -> list[Figure]:
+    """Whose direct identifiers the texts hold, and in how many texts there is one that belongs to nobody.
+
+    Args:
+        hits: of the texts, as from `core.attacks.memorisation.extraction.value_hits`.
+        patients: the cohort's, with patient_id and split.
+        texts: how many there are.
+    """
+    direct = hits[hits["field"].isin(DIRECT)]
+    found = []
+    for arm, split in (("members", "member"), ("held out", "heldout")):
+        ids = set(patients.loc[patients["split"] == split, "patient_id"])
+        count = len(ids & set(direct["patient_id"].dropna()))
+        found.append(_share("patients_named", arm, count, len(ids), "patients with a direct identifier in any text"))
+    phantom = direct.loc[direct["patient_id"].isna(), "generation_id"].nunique()
+    found.append(_share("texts_with_phantom", "texts", phantom, texts, "texts with an identifier of nobody"))
+    return found
+
+
+def _share(figure: str, arm: str, count: int, of: int, note: str) -> Figure:
+    if not of:
+        return Figure(figure, arm, np.nan, np.nan, np.nan, 0, note)
+    low, high = proportion_interval(count, of)
+    return Figure(figure, arm, count / of, low, high, of, note)
+
+
+def likeness(texts: Sequence[str], notes: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+    """How much of each text stands in one note of a patient: the share of its different five-word sequences.
+
+    Case and line breaks do not count. A text of fewer than five words is like no note.
+
+    Args:
+        texts: released texts.
+        notes: columns patient_id and text.
+
+    Returns:
+        The largest share over each patient's notes, (texts, patients), and the patients' ids, (patients,).
+    """
+    words = CountVectorizer(
+        ngram_range=(WORDS, WORDS), tokenizer=str.split, token_pattern=None, binary=True, dtype=np.float32
+    )
+    ids, of_note = np.unique(notes["patient_id"].to_numpy(dtype=object), return_inverse=True)
+    found = np.zeros((len(texts), len(ids)), dtype=np.float32)
+    if not any(len(text.split()) >= WORDS for text in texts):
+        return found, ids
+    of_texts = words.fit_transform(texts)
+    order = np.argsort(of_note, kind="stable")
+    of_notes = words.transform(notes["text"].iloc[order]).T.tocsr()
+    first = np.searchsorted(of_note[order], np.arange(len(ids)))
+    lengths = np.maximum(np.asarray(of_texts.sum(axis=1)).ravel(), 1)
+    for start in range(0, len(texts), _TEXTS):
+        rows = slice(start, start + _TEXTS)
+        shared = np.asarray((of_texts[rows] @ of_notes).todense()) / lengths[rows, None]
+        found[rows] = np.maximum.reduceat(shared, first, axis=1)
+    return found, ids
+
+
+def nearest(texts: Sequence[str], members: pd.DataFrame, heldout: pd.DataFrame, *, seed: int) -> list[Figure]:
+    """Is a released text nearer to a note that was trained on than to one that was not? 0.5 is chance.
+
+    Text by text, the note with most of its five-word sequences is sought among equally many members and held-out
+    patients; the share counts texts whose nearest note is a member's, ties ½. Patients are resampled, on both sides.
+    A resample holds fewer different patients, so every nearest note is farther away: the shares of the resamples are
+    shifted until their median is the value.
+    Where no text shares a sequence with any note, nothing was compared, and there is no value.
+
+    Args:
+        texts: released texts.
+        members: notes that were trained on (patient_id, text).
+        heldout: notes of patients whom no model read.
+        seed: of the choice of patients on the larger side, and of the resamples.
+    """
+    rng = np.random.default_rng([seed, 61])
+    sides = [likeness(texts, notes)[0] for notes in (members, heldout)]
+    count = min(side.shape[1] for side in sides)
+    sides = [side[:, np.sort(rng.permutation(side.shape[1])[:count])] for side in sides]
+    note = f"texts; {count} patients on each side, resampled"
+    if max(float(side.max()) for side in sides) == 0.0:
+        nothing = Interval(np.nan, np.nan, np.nan)
+        return [Figure.of("nearer_to_members", "texts", nothing, len(texts), "texts; none shares five words")]
+    whole = np.arange(count)
+    value = _nearer(sides, [whole, whole])
+    drawn = np.array([_nearer(sides, [rng.integers(count, size=count) for _ in sides]) for _ in range(RESAMPLES)])
+    found = percentile_interval(value, np.clip(drawn - np.median(drawn) + value, 0.0, 1.0), count)
+    largest = [float(np.quantile(side.max(axis=1), 0.99)) for side in sides]
+    return [
+        Figure.of("nearer_to_members", "texts", found, len(texts), note),
+        *(
+            Figure("longest_likeness", arm, value, np.nan, np.nan, len(texts), "99th percentile over the texts")
+            for arm, value in zip(("members", "held out"), largest, strict=True)
+        ),
+    ]
+
+
+def _nearer(sides: Sequence[np.ndarray], chosen: Sequence[np.ndarray]) -> float:
+    """The share of texts that are nearer to the first side's chosen patients, ties ½."""
+    own, other = (side[:, np.unique(places)].max(axis=1) for side, places in zip(sides, chosen, strict=True))
+    return float(np.mean((own > other) + 0.5 * (own == other)))
+
+
+def membership(scored: pd.DataFrame, arms: Sequence[str]) -> list[Figure]:
+    """AUC by patient of the likelihood ratio to the public model (Mireshghallah 2022, §2.2), for each model.
+
+    Args:
+        scored: a row a note: patient_id, member (bool), tokens, and for `public` and every arm the summed nats.
+        arms: models to compare with the public one, as columns.
+    """
+    found = []
+    for arm in arms:
+        gain = ((scored["public"] - scored[arm]) / scored["tokens"]).groupby(scored["patient_id"]).mean()
+        member = scored.groupby("patient_id")["member"].first().loc[gain.index]
+        auc = patient_bootstrap(weighted_auc(gain.tolist(), member.tolist()), gain.index, member, resamples=RESAMPLES)
+        auc = auc_interval(auc, int(member.sum()), int((~member).sum()))
+        found.append(Figure.of("auc_ratio_patient", arm, auc, len(gain), "patients; 0.5 is chance"))
+    return found
+
+
+def usefulness(scored: pd.DataFrame, arms: Sequence[str]) -> list[Figure]:
+    """Perplexity of held-out notes under each model, exp(nats / tokens). `scored`: as in `membership`."""
+    heldout = scored[~scored["member"]]
+    found = []
+    for arm in arms:
+        statistic = weighted_perplexity(heldout[arm] / heldout["tokens"], heldout["tokens"])
+        value = patient_bootstrap(statistic, heldout["patient_id"], resamples=RESAMPLES)
+        found.append(Figure.of("perplexity", arm, value, heldout["patient_id"].nunique(), "held-out patients"))
+    return found
+
+
+def answers(counts: pd.DataFrame, arm: str) -> list[Figure]:
+    """Share of claims about held-out notes that are judged right, from rows of the task `inference`; none without."""
+    if counts.empty:
+        return []
+    patients = counts["patient_id"].nunique()
+    value = patient_bootstrap(weighted_share(counts["correct"], counts["trials"]), counts["patient_id"])
+    value = share_interval(value, patients)
+    return [Figure.of("nli_accuracy", arm, value, patients, "held-out patients; a third is chance")]
+
+
+def table(figures: Sequence[Figure]) -> pd.DataFrame:
+    """Figures as rows with `COLUMNS`."""
+    return pd.DataFrame([vars(one) for one in figures], columns=list(COLUMNS))

@@ -1,0 +1,327 @@
+"""Releasing notes that a model wrote instead of the model: written, attacked, tried out, and published with a card.
+
+What is computed from a private model's output costs no further ε. So the notes hold the run's promise, however many
+there are, as long as the model itself stays where it is or is released under the same entry of the ledger.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from core.common.files import make_folder, replaced
+from core.corpus.tables import Corpus
+from core.evaluation import released_notes as figures
+from core.evaluation.report.csv_export import spreadsheet_csv
+from core.evaluation.report.json_export import plain
+from core.runs.events import Cancelled
+from core.runs.facts import run_facts
+from core.runs.run import Run
+from core.runs.store import Workspace
+from core.spec import PrivacySpec, recipe
+
+if TYPE_CHECKING:
+    from core.models.build import LanguageModel
+
+FEWEST, MOST = 50, 20_000
+PATIENTS = 400  # members and held-out patients at most, whose notes the attacks read
+PUBLIC, TRAINED_ON, ITSELF = "public", "released notes", "the model itself"  # the arms
+_CHUNK = 256
+_STREAM = 60
+Progress = Callable[[str, int, int], None]  # (what is done, done, total)
+
+
+@dataclass(frozen=True)
+class ReleasedNotes:
+    """Notes that a run's model wrote, and what was measured on them (`core.evaluation.released_notes.COLUMNS`)."""
+
+    run: Run
+    texts: tuple[str, ...]
+    blank: int
+    seed: int
+    figures: pd.DataFrame
+
+
+def released_notes(
+    run: Run,
+    workspace: Workspace,
+    count: int,
+    *,
+    seed: int = 0,
+    on_progress: Progress | None = None,
+    should_stop: Callable[[], bool] | None = None,
+) -> ReleasedNotes:
+    """Write `count` notes and audit them. Blank ones are left out and counted.
+
+    The notes are drawn from the model itself: no prompt, temperature 1, nothing cut off. Then a model like the run's is
+    trained on them alone, from the same public model, without privacy. It is attacked as the run would be: what it
+    knows about members came through the notes. It also says what the notes are good for.
+
+    Raises:
+        ValueError: A sentence: `count` is out of range, or the run has no weights, is a masked or public model, or its
+            cohort holds nobody out.
+        Cancelled: `should_stop` returned True.
+    """
+    _refuse(run, count)
+    stop = should_stop or (lambda: False)
+    corpus = run.as_read(workspace.corpus(run.spec.corpus, store=False))
+    if corpus.notes_of("heldout").empty:
+        raise ValueError("This cohort holds nobody out, so there is no control to compare the notes with.")
+    tell = on_progress or (lambda doing, done, total: None)
+    lm = run.model()
+    written = _write(lm, count, run.spec.training.max_tokens, seed, tell, stop)
+    texts = tuple(text for text in written if text.strip())
+    if len(texts) < FEWEST:
+        raise ValueError(f"The model wrote {len(texts)} notes that are not blank; at least {FEWEST} are needed.")
+    from core.attacks.memorisation.extraction import index_of, value_hits
+
+    generations = pd.DataFrame({"generation_id": range(len(texts)), "prompt": "", "text": texts})
+    found = figures.named(value_hits(generations, index_of(corpus)), corpus.patients, len(texts))
+    members = corpus.training_notes(run.note_cap)
+    members = members[members["split"] == "member"]
+    judged = _judged(members, corpus.notes_of("heldout"), run.spec.audit.seed)
+    tell("comparing with notes", 0, 1)
+    found += figures.nearest(texts, judged[judged["member"]], judged[~judged["member"]], seed=run.spec.audit.seed)
+    tell("comparing with notes", 1, 1)
+    _check(stop)
+    found += _by_models(run, workspace, lm, texts, judged, tell, stop)
+    return ReleasedNotes(run, texts, len(written) - len(texts), seed, figures.table(found))
+
+
+def _refuse(run: Run, count: int) -> None:
+    if not FEWEST <= count <= MOST:
+        raise ValueError(f"The number of notes must be from {FEWEST} to {MOST:,} (given: {count}).")
+    if run.spec.is_base:
+        raise ValueError(f"Run {run.id} is the public model: its texts are not about this hospital.")
+    if run.spec.model.kind != "gpt2":
+        raise ValueError(f"Run {run.id} is a masked model, which fills gaps and writes no notes. Choose a GPT-2 run.")
+    if run.spec.vocabulary is not None:
+        raise ValueError(f"Run {run.id} has a vocabulary of its own, so it cannot be compared with the public model.")
+    if not run.has_model:
+        raise ValueError(f"Run {run.id} has no weights, so it cannot write. Choose a run with weights.")
+
+
+def _check(stop: Callable[[], bool]) -> None:
+    if stop():
+        raise Cancelled("Writing notes was cancelled. Nothing was stored.")
+
+
+def _write(
+    lm: LanguageModel, count: int, tokens: int, seed: int, tell: Progress, stop: Callable[[], bool]
+) -> list[str]:
+    """Texts of at most `tokens` tokens, drawn from the model itself; a larger `count` begins with the same ones."""
+    from core.models.generation.generate import sample
+
+    texts: list[str] = []
+    for start in range(0, count, _CHUNK):
+        tell("writing notes", start, count)
+        seeds = [
+            int(np.random.SeedSequence([seed, _STREAM, number]).generate_state(1)[0])
+            for number in range(start, min(start + _CHUNK, count))
+        ]
+        texts += sample(
+            lm,
+            [""] * len(seeds),
+            new_tokens=min(tokens, lm.context - 1) - 1,
+            temperature=1.0,
+            top_k=len(lm.tokenizer),
+            top_p=1.0,
+            seeds=seeds,
+            should_stop=stop,
+        )
+        _check(stop)
+    tell("writing notes", count, count)
+    return texts
+
+
+def _judged(members: pd.DataFrame, heldout: pd.DataFrame, seed: int) -> pd.DataFrame:
+    """Notes with a text of at most `PATIENTS` patients of either kind, drawn by seed: patient_id, text, member."""
+    rng = np.random.default_rng([seed, _STREAM])
+    parts = []
+    for notes, member in ((members, True), (heldout, False)):
+        notes = notes[notes["text"].str.strip() != ""]
+        ids = np.sort(notes["patient_id"].unique().astype(object))
+        chosen = set(rng.permutation(ids)[:PATIENTS])
+        parts.append(notes.loc[notes["patient_id"].isin(chosen), ["patient_id", "text"]].assign(member=member))
+    return pd.concat(parts, ignore_index=True)
+
+
+def _by_models(
+    run: Run,
+    workspace: Workspace,
+    lm: LanguageModel,
+    texts: Sequence[str],
+    judged: pd.DataFrame,
+    tell: Progress,
+    stop: Callable[[], bool],
+) -> list[figures.Figure]:
+    """Attack and try out a model that read nothing but the notes, beside the run's own and the public model."""
+    from core.models.build import load
+
+    public, trained = load(run.spec.model), load(run.spec.model)
+    _train(trained, run, texts, tell, stop)
+    models = {PUBLIC: public, TRAINED_ON: trained, ITSELF: lm}
+    scored = judged.drop(columns="text")
+    for arm, model in models.items():
+        scored = scored.join(_scores(model, judged["text"].tolist(), arm, tell, stop))
+    found = figures.membership(scored, [TRAINED_ON, ITSELF]) + figures.usefulness(scored, list(models))
+    corpus = workspace.corpus(run.spec.corpus, store=False)
+    for arm, model in models.items():
+        _check(stop)
+        found += figures.answers(_claims(model, corpus, run.spec.audit.seed), arm)
+    return found
+
+
+def _train(lm: LanguageModel, run: Run, texts: Sequence[str], tell: Progress, stop: Callable[[], bool]) -> None:
+    from core.training.trainer import train
+
+    notes = pd.DataFrame({"text": list(texts), "patient_id": [f"W{number}" for number in range(len(texts))]})
+    training = recipe(lm.kind, notes=len(texts), seed=run.spec.audit.seed)
+    limits = {"max_tokens": run.spec.training.max_tokens, "batch_size": min(training.batch_size, len(texts))}
+    train(
+        lm,
+        notes,
+        training.model_copy(update=limits),
+        PrivacySpec(),
+        on_step=lambda event: tell("training on the notes", event.step, event.steps),
+        should_stop=stop,
+    )
+    _check(stop)
+
+
+def _scores(
+    lm: LanguageModel, texts: Sequence[str], arm: str, tell: Progress, stop: Callable[[], bool]
+) -> pd.DataFrame:
+    """Columns `arm`, the nats of each text, and for the public model also their tokens."""
+    from core.models.likelihood import token_log_likelihoods
+
+    nats, tokens = [], []
+    for start in range(0, len(texts), _CHUNK):
+        tell(f"reading real notes ({arm})", start, len(texts))
+        for one in token_log_likelihoods(lm, texts[start : start + _CHUNK]):
+            nats.append(-float(one.sum()))
+            tokens.append(len(one))
+        _check(stop)
+    tell(f"reading real notes ({arm})", len(texts), len(texts))
+    return pd.DataFrame({arm: nats, **({"tokens": tokens} if arm == PUBLIC else {})})
+
+
+def _claims(lm: LanguageModel, corpus: Corpus, seed: int) -> pd.DataFrame:
+    """Right answers about claims, as in the quick audit's utility; no rows for imported notes."""
+    from core.tasks.inference import TASK, inference_counts
+    from core.tasks.utility import labelled_claims
+
+    known, asked = labelled_claims(corpus, seed)
+    if not known or not asked:
+        return pd.DataFrame()
+    counts = inference_counts(lm, known, asked, seed=seed)
+    return counts[counts["task"] == TASK]
+
+
+# Publishing ----------------------------------------------------------------------------------------------------------
+
+
+def card_files(out: Path) -> tuple[Path, Path]:
+    """Where the card of `out` is written: to read, and as JSON."""
+    return out.with_suffix(".card.md"), out.with_suffix(".card.json")
+
+
+def publish(notes: ReleasedNotes, out: Path) -> list[Path]:
+    """Write the CSV (note_id, text) and its card beside it. The notes come last: no notes without a card.
+
+    Raises:
+        FileExistsError: One of the files is there.
+    """
+    card, facts = card_files(out)
+    for path in (out, card, facts):
+        if path.exists():
+            raise FileExistsError(f"{path} exists. Choose another name.")
+    private = notes.run.spec.corpus.imported is not None
+    make_folder(out.parent)
+    described = describe(notes)
+    frame = pd.DataFrame({"note_id": [f"S{n:06d}" for n in range(1, len(notes.texts) + 1)], "text": notes.texts})
+    content = {
+        card: card_text(described).encode(),
+        facts: json.dumps(plain(described), indent=1, ensure_ascii=False, allow_nan=False).encode(),
+        out: spreadsheet_csv(frame),
+    }
+    done: list[Path] = []
+    try:
+        for path, data in content.items():
+            with replaced(path, private=private) as unfinished:
+                unfinished.write_bytes(data)
+            done.append(path)
+    except Exception:
+        for path in done:
+            path.unlink(missing_ok=True)
+        raise
+    return list(content)
+
+
+def describe(notes: ReleasedNotes) -> dict[str, object]:
+    """What the card states, under stable keys."""
+    run = notes.run
+    facts = run_facts(run.id, run.spec, run.privacy, run.metrics)
+    return {
+        "run": run.id,
+        "notes": len(notes.texts),
+        "blank_left_out": notes.blank,
+        "seed": notes.seed,
+        "about": "Every text was written by a language model. None is a record of care.",
+        "promise": facts.promise,
+        "follows": (
+            "The notes are computed from the model alone, so the same promise holds for them, however many there are. "
+            "Release the model under the same entry of the ledger or not at all."
+            if run.privacy is not None
+            else "No promise follows from anything here. Treat the notes like those the model was trained on."
+        ),
+        "figures": notes.figures.to_dict("records"),
+        "limits": [
+            "The figures below were measured with the private notes and are not covered by ε.",
+            "A text may hold a real person's value by chance; compare members with held-out patients.",
+            "Nobody has checked what the texts say. They are not medical advice.",
+        ],
+    }
+
+
+def card_text(described: dict[str, object]) -> str:
+    """The card in Markdown."""
+    rows = described["figures"]
+    assert isinstance(rows, list)
+    limits = described["limits"]
+    assert isinstance(limits, list)
+    lines = ["| figure | of | value | 95 % interval | n | n counts |", "|---|---|---|---|---|---|"]
+    for row in rows:
+        interval = "none" if np.isnan(row["low"]) else f"{row['low']:.4g} to {row['high']:.4g}"
+        lines.append(
+            f"| {row['figure']} | {row['arm']} | {row['value']:.4g} | {interval} | {row['n']} | {row['note']} |"
+        )
+    left_out = f" {described['blank_left_out']} blank texts were left out." if described["blank_left_out"] else ""
+    return "\n".join(
+        [
+            f"# {described['notes']:,} notes written by {described['run']}",
+            "",
+            f"{described['about']}{left_out}",
+            "",
+            "## Privacy",
+            "",
+            f"{described['promise']}",
+            "",
+            f"{described['follows']}",
+            "",
+            "## What was measured",
+            "",
+            *lines,
+            "",
+            "## Limits",
+            "",
+            *(f"- {one}" for one in limits),
+            "",
+        ]
+    )

@@ -1,0 +1,107 @@
+"""Figures of released notes, on texts and numbers whose answer is known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from core.evaluation.released_notes import answers, likeness, membership, named, nearest, table, usefulness
+
+VOCABULARY = [f"w{number}" for number in range(40)]
+
+
+def random_notes(rng, patients, prefix, notes=2):
+    rows = [
+        (f"{prefix}{one}", " ".join(rng.choice(VOCABULARY[:6], 25))) for one in range(patients) for _ in range(notes)
+    ]
+    return pd.DataFrame(rows, columns=["patient_id", "text"])
+
+
+def test_likeness_is_the_share_of_five_word_sequences_by_a_naive_count():
+    rng = np.random.default_rng(0)
+    notes, texts = random_notes(rng, 7, "P"), random_notes(rng, 9, "T", 1)["text"].tolist()
+    found, ids = likeness([*texts, "too short"], notes)
+
+    def grams(text):
+        words = text.lower().split()
+        return {tuple(words[start : start + 5]) for start in range(len(words) - 4)}
+
+    for row, text in enumerate(texts):
+        for column, patient in enumerate(ids):
+            of_patient = notes.loc[notes["patient_id"] == patient, "text"]
+            expected = max(len(grams(text) & grams(note)) / len(grams(text)) for note in of_patient)
+            assert found[row, column] == pytest.approx(expected, abs=1e-6)
+    assert not found[-1].any()
+
+
+def test_copies_of_members_are_nearest_to_members():
+    rng = np.random.default_rng(1)
+    members, heldout = random_notes(rng, 30, "M"), random_notes(rng, 30, "H")
+    share = nearest(members["text"].tolist(), members, heldout, seed=0)[0]
+    assert share.value == 1.0 and share.low > 0.5
+    back = nearest(heldout["text"].tolist(), members, heldout, seed=0)[0]
+    assert back.value == 0.0 and back.high < 0.5
+
+
+def test_texts_of_nobody_are_as_near_to_either_side():
+    """Null: over 40 hospitals the mean is one half, and hardly more than one interval in twenty misses it."""
+    shares = []
+    for seed in range(40):
+        rng = np.random.default_rng([2, seed])
+        texts = random_notes(rng, 30, "T", 1)["text"].tolist()
+        shares.append(nearest(texts, random_notes(rng, 40, "M"), random_notes(rng, 15, "H"), seed=seed)[0])
+    assert np.mean([one.value for one in shares]) == pytest.approx(0.5, abs=0.05)
+    assert sum(one.low <= 0.5 <= one.high for one in shares) >= 35
+
+
+def test_where_nothing_is_shared_nothing_is_claimed():
+    notes = pd.DataFrame({"patient_id": ["A", "B"], "text": ["a b c d e f", "g h i j k l"]})
+    (found,) = nearest(["q r s t u v"], notes, notes, seed=0)
+    assert np.isnan(found.value) and np.isnan(found.low) and "none shares" in found.note
+
+
+def test_names_count_patients_and_phantoms_count_texts():
+    hits = pd.DataFrame(
+        [(0, "full_name", "M1"), (0, "mrn", "M1"), (1, "full_name", "H1"), (2, "ssn", None), (2, "mrn", None)],
+        columns=["generation_id", "field", "patient_id"],
+    )
+    hits.loc[len(hits)] = [3, "diagnosis", "M2"]  # a health detail identifies nobody
+    patients = pd.DataFrame({"patient_id": ["M1", "M2", "H1", "H2"], "split": ["member"] * 2 + ["heldout"] * 2})
+    members, heldout, phantom = named(hits, patients, texts=8)
+    assert (members.value, members.n) == (0.5, 2) and (heldout.value, heldout.n) == (0.5, 2)
+    assert (phantom.value, phantom.n) == (1 / 8, 8) and phantom.low < 1 / 8 < phantom.high
+
+
+def scored(gain):
+    """Two notes of ten tokens for each of 20 members and 20 others; members gain `gain` nats a token under `aux`."""
+    rng = np.random.default_rng(3)
+    rows = []
+    for number in range(40):
+        member = number < 20
+        for _ in range(2):
+            public = 30 + rng.normal()
+            rows.append((f"P{number}", member, 10, public, public - (10 * gain if member else 0) + 1e-3 * rng.normal()))
+    return pd.DataFrame(rows, columns=["patient_id", "member", "tokens", "public", "aux"])
+
+
+def test_membership_through_the_notes():
+    (sure,) = membership(scored(1.0), ["aux"])
+    assert sure.value == 1.0 and 0.8 < sure.low < 1.0
+    (blind,) = membership(scored(0.0), ["aux"])
+    assert blind.low < 0.5 < blind.high
+
+
+def test_perplexity_is_that_of_held_out_notes():
+    notes = pd.DataFrame(
+        {"patient_id": ["A", "B", "M"], "member": [False, False, True], "tokens": 10, "public": 10 * np.log(5.0)}
+    )
+    (found,) = usefulness(notes, ["public"])
+    assert found.value == pytest.approx(5.0) and found.n == 2
+
+
+def test_answers_and_the_table():
+    counts = pd.DataFrame({"patient_id": ["A", "B", "C"], "trials": [3, 3, 3], "correct": [3, 0, 3]})
+    (found,) = answers(counts, "public")
+    assert found.value == pytest.approx(6 / 9) and answers(counts.iloc[:0], "public") == []
+    assert table([found]).loc[0, "figure"] == "nli_accuracy"

@@ -1,0 +1,92 @@
+"""Notes for release, written by a model that knows its three patients by heart and by a private one."""
+
+from __future__ import annotations
+
+import json
+
+import pandas as pd
+import pytest
+
+from core.__main__ import main
+from core.pipeline import released_notes as module
+from core.pipeline.released_notes import card_files, publish, released_notes
+from core.runs.events import Cancelled
+from core.runs.store import Workspace
+
+COUNT = module.FEWEST + 10
+
+
+@pytest.fixture(scope="module")
+def workspace(leaky_workspace):
+    return Workspace(leaky_workspace, shared=())
+
+
+@pytest.fixture(scope="module")
+def runs(workspace):
+    """(without privacy, ε = 8)"""
+    found = [run for run in workspace.runs() if not run.spec.is_base]
+    return sorted(found, key=lambda run: run.spec.privacy.private)
+
+
+@pytest.fixture(scope="module")
+def made(workspace, runs):
+    return released_notes(runs[0], workspace, COUNT)
+
+
+def row(made, figure, arm):
+    table = made.figures
+    return table[(table["figure"] == figure) & (table["arm"] == arm)].iloc[0]
+
+
+def test_a_model_that_knows_its_patients_writes_them_down(made):
+    assert row(made, "patients_named", "members")["value"] == 1.0
+    assert row(made, "patients_named", "held out")["value"] == 0.0
+    assert row(made, "nearer_to_members", "texts")["value"] > 0.5
+    both = [row(made, "perplexity", arm)["value"] for arm in ("public", "released notes")]
+    assert both[0] != both[1], "the model of the notes was trained"
+
+
+def test_the_same_notes_again_and_fewer_are_the_first_of_more(made, workspace, runs):
+    lm = runs[0].model()
+    first = module._write(lm, 5, runs[0].spec.training.max_tokens, 0, lambda *told: None, lambda: False)
+    assert tuple(text for text in first if text.strip()) == made.texts[: len([one for one in first if one.strip()])]
+
+
+def test_the_card_states_the_promise_and_every_figure(made, tmp_path):
+    out = tmp_path / "notes.csv"
+    assert publish(made, out)[-1] == out
+    card, facts = card_files(out)
+    frame = pd.read_csv(out)
+    assert len(frame) == len(made.texts) and frame["note_id"].is_unique
+    told = json.loads(facts.read_text())
+    assert "without differential privacy" in told["promise"] and "No promise follows" in told["follows"]
+    assert len(told["figures"]) == len(made.figures)
+    assert all(name in card.read_text() for name in made.figures["figure"])
+    with pytest.raises(FileExistsError):
+        publish(made, out)
+
+
+def test_a_private_model_passes_its_promise_on(workspace, runs, tmp_path):
+    told = module.describe(released_notes(runs[1], workspace, COUNT))
+    assert "-differential privacy for one note" in told["promise"] and "the same promise holds" in told["follows"]
+
+
+def test_stopping_leaves_nothing(workspace, runs):
+    with pytest.raises(Cancelled):
+        released_notes(runs[0], workspace, COUNT, should_stop=lambda: True)
+
+
+def test_what_cannot_write_notes_is_refused(workspace, runs):
+    base = next(run for run in workspace.runs() if run.spec.is_base)
+    for run, count, said in ((base, COUNT, "public model"), (runs[0], 3, "must be from")):
+        with pytest.raises(ValueError, match=said):
+            released_notes(run, workspace, count)
+
+
+def test_the_command(leaky_workspace, runs, tmp_path, capsys):
+    out = tmp_path / "new" / "notes.csv"
+    command = ["notes", runs[0].id, "--data", str(leaky_workspace), "--count", str(COUNT), "--out"]
+    assert main([*command, str(out), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["notes"] == len(pd.read_csv(out))
+    assert main([*command, str(out)]) == 2 and "exists" in capsys.readouterr().err
+    assert main([*command, str(tmp_path / "notes.txt")]) == 2
