@@ -13,6 +13,7 @@ from core.cli.output import FAILURE, AsJson, BadInput, DataFolder, answer, error
 if TYPE_CHECKING:
     import pandas as pd
 
+    from core.evaluation.guarantee.step_audit import StepAudit
     from core.runs.run import Run
     from core.runs.store import Workspace
 
@@ -248,7 +249,14 @@ def step(
         )
 
 
-def prove(run: RunId, data: DataFolder = None, as_json: AsJson = False) -> None:
+def prove(
+    run: RunId,
+    canaries: Annotated[
+        int, typer.Option(min=0, help="Also train again with so many planted gradients, and bound ε by them.")
+    ] = 0,
+    data: DataFolder = None,
+    as_json: AsJson = False,
+) -> None:
     """Check that the steps of a private run do what its ε is computed from. Exits with 1 if one does not."""
     with errors_as_sentences():
         from core.models.build import load
@@ -266,11 +274,38 @@ def prove(run: RunId, data: DataFolder = None, as_json: AsJson = False) -> None:
             f"({check.low:.4g} to {check.high:.4g})"
             for check in checks
         ]
-        verdict = f"{len(wrong)} of {len(checks)} checks failed." if wrong else f"All {len(checks)} checks passed."
-        rows = [{**asdict(check), "passed": check.passed} for check in checks]
-        answer({"run": found.id, "passed": not wrong, "checks": rows}, "\n".join([*lines, verdict]), as_json=as_json)
-        if wrong:
-            raise typer.Exit(FAILURE)
+        lines.append(f"{len(wrong)} of {len(checks)} checks failed." if wrong else f"All {len(checks)} checks passed.")
+        told: dict[str, Any] = {"checks": [{**asdict(check), "passed": check.passed} for check in checks]}
+        failed = bool(wrong)
+        if canaries:
+            audit = _planted(found, notes, canaries)
+            failed |= audit.alarm
+            told["planted"] = {**asdict(audit), "alarm": audit.alarm}
+            lines.append(
+                f"Planted gradients: {audit.correct} of {audit.guesses} guesses right ({audit.canaries:,} canaries); "
+                f"proved ε ≥ {audit.proved:.3g}, by the run's curve {audit.proved_by_curve:.3g}; "
+                f"promised {audit.promised:.3g}"
+            )
+        answer({"run": found.id, "passed": not failed, **told}, "\n".join(lines), as_json=as_json)
+    if failed:
+        raise typer.Exit(FAILURE)
+
+
+def _planted(run: Run, notes: pd.DataFrame, canaries: int) -> StepAudit:
+    """Train the run again with gradients planted in it, and bound ε by what they show."""
+    from core.evaluation.guarantee.step_audit import step_audit
+    from core.models.build import load
+    from core.training.checks.gradient_canaries import watch
+
+    spec = run.spec
+
+    def told(done: int, steps: int) -> None:
+        if done % 10 == 0 or done == steps:
+            say(f"  step {done} of {steps}")
+
+    say(f"{run.id}: training again with {canaries:,} planted gradients")
+    seen = watch(load(spec.model), notes, spec.training, spec.privacy, canaries=canaries, on_step=told)
+    return step_audit(seen.inside, seen.evidence, seen.mechanism)
 
 
 def _as_trained(run: str, data: str | None) -> tuple[Run, pd.DataFrame]:

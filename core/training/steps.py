@@ -125,6 +125,11 @@ class _SampledSteps:
             self._clipper.clip()
         return stats
 
+    @property
+    def expected_units(self) -> float:
+        """The mean size of a sample, by which sums of gradients are divided."""
+        return self._planned.expected_units
+
     def close(self) -> None:
         """Remove the clipper's hooks from the model."""
         self._clipper.close()

@@ -227,3 +227,20 @@ def test_train_end_to_end_on_the_command_line(
     values = [row["value"] for row in found["metrics"] if row["metric"] == "perplexity_heldout"]
     assert len(values) == 2 and all(math.isfinite(value) for value in values)
     assert asked(capsys, *command) == found, "a finished run is not made twice"
+
+
+def test_prove_exits_with_failure_and_no_error_line_when_a_check_fails(
+    smoke_workspace, smoke_specs, monkeypatch, capsys
+):
+    from core.training.checks import steps
+    from core.training.checks.check import Check
+
+    ask = ["prove", smoke_specs["dp"].run_id, "--data", str(smoke_workspace)]
+    monkeypatch.setattr(steps, "check_steps", lambda *given: [Check("size", "It is small", "size", 1.0, 0.0, 2.0)])
+    assert main([*ask, "--canaries", "20", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["passed"] and told["planted"]["guesses"] == 2 and not told["planted"]["alarm"]
+    monkeypatch.setattr(steps, "check_steps", lambda *given: [Check("size", "It is small", "size", 3.0, 0.0, 2.0)])
+    assert main(ask) == 1
+    out, error = capsys.readouterr()
+    assert "WRONG It is small" in out and "1 of 1 checks failed." in out and "Error" not in error

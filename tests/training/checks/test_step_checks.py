@@ -221,6 +221,13 @@ def test_another_promise_than_the_training_is_caught():
         assert {check.key for check in found if not check.passed} == {"promise"}
 
 
+def test_a_sigma_that_was_searched_in_other_steps_is_no_mistake():
+    training = spec()
+    trained = plan(PRIVACY, training, notes=len(COHORT), patients=COHORT["patient_id"].nunique()).mechanism
+    stored = trained.model_copy(update={"noise_multiplier": trained.noise_multiplier * (1 + 3e-5)})
+    assert all(check.passed for check in check_steps(language_model("gpt2"), COHORT, training, PRIVACY, stored))
+
+
 def test_false_alarms_are_rare():
     """The three checks of the sampling, which depend on the seed, over 200 seeds."""
     lm = language_model("gpt2")
