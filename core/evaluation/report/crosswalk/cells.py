@@ -12,7 +12,7 @@ import pandas as pd
 from core.evaluation.registry import figure_text
 from core.evaluation.report.commands import audit_command
 from core.evaluation.report.glance import LEAK, Subject
-from core.evaluation.wording import count_text, interval_text, percent
+from core.evaluation.wording import count_text, interval_text, percent, percent_up
 
 Status = Literal["measured", "argued", "open"]
 Row = Mapping[Hashable, Any]
@@ -118,7 +118,7 @@ class Evidence:
         above = self.subject.row("tries", field="full_name", figure="above", arm="run")
         if above is not None:
             told += f"; {percent(above['value'])} ({interval_text(above['low'], above['high'])}) are easier than every "
-            told += "held-out patient's"
+            told += f"held-out patient's; if training had no effect, up to {percent_up(above['by_chance'])} may be"
         return Cell(item, "measured", f"{told}.", "attacks")
 
     def exposure(self, item: str) -> Cell:
