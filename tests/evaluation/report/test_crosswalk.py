@@ -169,6 +169,18 @@ def test_tables_of_a_full_audit_answer_what_a_quick_one_leaves_open(made, worksp
     assert (rare.status, rare.link) == ("measured", "rarity") and "leak more? No (“loss”)" in rare.text
 
 
+def test_the_public_base_model_has_no_patients(made):
+    """It read no note, so no sentence of the first page or of a crosswalk may call any patient its own."""
+    words = ("its patients", "of its notes", "patients apart")
+    for name, says in (("base", False), ("plain", True)):
+        facts = made[name].facts
+        told = [cell["text"] for cell in cells(made[name]).values()]
+        told += [one["note"] for one in facts["crosswalk"]]
+        told += [one["answer"] for one in facts["glance"]] + [facts["subject"]["sentence"]]
+        assert any(word in text for text in told for word in words) == says, name
+    assert "of the cohort's training patients" in str(cells(made["base"]))
+
+
 def test_nothing_claims_compliance(made):
     for report in made.values():
         text = render(report).lower()

@@ -71,7 +71,7 @@ class Evidence:
         return Cell(item, "open", "Its ε is shown, not promised: the noise came from a public seed.", "label")
 
     def extraction(self, item: str) -> Cell:
-        """Identifiers of its patients that the model wrote when prompted."""
+        """Identifiers of training patients that the model wrote when prompted."""
         row = self.subject.row("controls", metric=LEAK)
         if row is None:
             return Cell(item, "open", "Not measured.")
@@ -99,7 +99,8 @@ class Evidence:
             return self.needs_audit(item)
         row = max(rows, key=lambda one: one["prefix_tokens"])
         tokens = row["prefix_tokens"]
-        told = f"After {tokens} tokens it wrote the rest of {percent(row['value'])} of its notes word for word"
+        notes = "the cohort's training notes" if self.subject.run.spec.is_base else "its notes"
+        told = f"After {tokens} tokens it wrote the rest of {percent(row['value'])} of {notes} word for word"
         told += f" ({interval_text(row['low'], row['high'])})"
         control = self.subject.row("memorised", arm="heldout", prefix_tokens=tokens)
         beside = "" if control is None else f", and of {percent(control['value'])} of held-out notes"
@@ -113,7 +114,7 @@ class Evidence:
         told = (
             f"The median patient's name takes {count_text(row['value'])} tries"
             if math.isfinite(row["value"])
-            else "Under this sampler, half or more of its patients' names cannot begin a text"
+            else "Under this sampler, half or more of the patients' names cannot begin a text"
         )
         above = self.subject.row("tries", field="full_name", figure="above", arm="run")
         if above is not None:
@@ -158,7 +159,7 @@ class Evidence:
         return Cell(item, "open", f"Needs the full audit: {audit_command(self.subject.run.id)}")
 
     def _share(self, row: Row) -> str:
-        told = f"{percent(row['value'])} of its patients ({interval_text(row['low'], row['high'])})"
+        told = f"{percent(row['value'])} of {self.subject.patients} ({interval_text(row['low'], row['high'])})"
         return (
             told if pd.isna(row["heldout_value"]) else f"{told}, and {percent(row['heldout_value'])} of held-out ones"
         )
