@@ -124,7 +124,7 @@ def account(
         float | None, typer.Option(help="Also ε of the best of a random number of trainings: their expected number.")
     ] = None,
     best_of_shape: Annotated[
-        float, typer.Option(help="With --best-of: η of that number; 0 logarithmic, 1 geometric.")
+        float, typer.Option(help="With --best-of: η of that number, above −1; 0 logarithmic, 1 geometric.")
     ] = 0.0,
     as_json: AsJson = False,
 ) -> None:

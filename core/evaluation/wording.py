@@ -106,7 +106,7 @@ def odds_sentence(epsilon: float, delta: float = 0.0, unit: Literal["note", "pat
     if right != ALL_RIGHT:
         return guesses_sentence(right, unit)
     return (
-        f"The promise is empty in practice: of 100 attackers who guess {IN_OR_OUT[unit]}, on average more than 99.9999 "
+        f"The promise is empty in practice: of 100 attackers who guess {IN_OR_OUT[unit]}, on average {NEARLY_ALL} "
         "may be right if in and out are equally likely beforehand."
     )
 
@@ -124,6 +124,7 @@ def guesses_sentence(right: str, unit: Literal["note", "patient"]) -> str:
 
 
 ALL_RIGHT = "100"
+NEARLY_ALL = "more than 99.9999"  # of 100, where a computed limit rounds to ALL_RIGHT
 
 
 def right_of_100(chance: float) -> str:

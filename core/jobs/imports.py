@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import os
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from core.runs.uploads.scratch import Scratch
 
 ROOT = Path(__file__).resolve().parents[2]
 AT_ONCE = 2  # number of checks that run at the same time; the others wait
+MOST_SECONDS = 20 * 60.0  # a check that runs longer is ended, so that it does not keep others waiting for ever
 LOOK_SECONDS = 0.2
 ETA_FROM = 0.05  # share of the whole from which the remaining time is estimated
 
@@ -53,6 +55,7 @@ class Check:
         self._asked = {"path": str(path), "options": options}
         self._folder = Scratch(root, alive)
         self._process: subprocess.Popen | None = None
+        self._latest = math.inf  # on the monotonic clock, when a running check is ended
         self._lock = threading.RLock()
 
     @property
@@ -97,6 +100,7 @@ class Check:
                 return
             try:
                 self._process = self._started()
+                self._latest = time.monotonic() + MOST_SECONDS
                 self.state = "running"
             except OSError as error:
                 self.fail(f"The check could not be started ({error}).")
@@ -117,12 +121,14 @@ class Check:
         return process
 
     def look(self) -> None:
-        """Check whether the process has ended, and whether anybody still needs the result."""
+        """Check whether the process has ended or has run for too long, and whether anybody still needs the result."""
         with self._lock:
             if self._folder.gone:
                 self.end()
             elif self._process is not None and self.state == "running" and (ended := self._process.poll()) is not None:
                 self._take_outcome(ended)
+            elif self.state == "running" and time.monotonic() > self._latest:
+                self.fail(_too_long(MOST_SECONDS))
 
     def _take_outcome(self, returncode: int) -> None:
         self._stop()
@@ -189,6 +195,13 @@ class Checks:
 
 
 CHECKS = Checks()  # the one of this process
+
+
+def _too_long(seconds: float) -> str:
+    return (
+        f"The check was ended after {seconds / 60:,.3g} minutes, the most that one may take here; nothing was kept. "
+        "Upload fewer notes, or import the file without this limit by python -m core import."
+    )
 
 
 def _or_fail(check: Check, step: Callable[[], None]) -> None:

@@ -17,7 +17,8 @@ from faker.providers.person.en_US import Provider as People
 Place = tuple[int, int, str]  # start, end, field
 
 _UP, _LOW = "[A-ZÀ-ÖØ-ÞČĆĐŁŃŘŚŠŞŹŽŻ]", "[a-zß-öø-ÿā-ſ]"
-_NAME = rf"(?:[A-Z]['’]|Mc|Mac)?{_UP}{_LOW}+(?:['’-]{_UP}{_LOW}+)*"
+# At most eight parts: without a limit, “Ab-Ab-Ab-…” is read to its end from each of its parts.
+_NAME = rf"(?:[A-Z]['’]|Mc|Mac)?{_UP}{_LOW}+(?:['’-]{_UP}{_LOW}+){{0,7}}"
 _NO_NAME = (
     r"(?!(?:Date|Age|Sex|Phone|Record|Admission|Discharge|Born|Address|Email|Room|Ward|Visit|Clinic|Was|Is|Has|The)\b)"
 )

@@ -100,7 +100,10 @@ def test_account_says_what_choosing_the_best_of_several_trainings_costs(capsys: 
     found = asked(capsys, "account", *given, "--best-of-shape", "1")
     assert found["best_of_epsilon"] == chosen_epsilon(one, 10, shape=1.0) > found["epsilon"]
     assert "best_of_epsilon" not in asked(capsys, "account", *given[:-2])
-    assert "choosing needs" in refused(capsys, "account", *given[:-1], "0.5")
+    for wrong in ("0.5", "inf", "nan"):
+        assert "choosing needs 1 to" in refused(capsys, "account", *given[:-1], wrong)
+    for shape in ("-1", "-2", "nan", "inf", "1e13"):
+        assert "a shape η above −1" in refused(capsys, "account", *given, "--best-of-shape", shape)
     assert "no limit" in refused(capsys, "account", *given[:4], "--best-of", "10", "--right-guesses", "60")
 
 

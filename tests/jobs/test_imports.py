@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
 import time
@@ -14,7 +15,7 @@ import pytest
 from core.corpus.importing.importer import STAGES, import_notes
 from core.corpus.synthetic.hospital import build
 from core.corpus.tables import Corpus
-from core.jobs import import_task
+from core.jobs import import_task, imports
 from core.jobs.imports import AT_ONCE, Check, Checks
 from core.runs.uploads import scratch
 from core.runs.uploads.scratch import PREFIX
@@ -92,6 +93,17 @@ def test_a_check_is_what_an_import_here_is(start, notes_file, tmp_path):
     assert check.cohort.parent.stat().st_mode & 0o077 == 0
     check.end()
     assert not left(tmp_path) and check.state == "ended"
+
+
+def test_a_check_that_takes_too_long_is_ended_with_a_sentence(start, endless, tmp_path):
+    check = start(endless)
+    process = process_of(check)
+    until(lambda: check.state == "running")
+    assert math.isfinite(check._latest) and check._latest - time.monotonic() <= imports.MOST_SECONDS
+    check._latest = 0.0
+    until(lambda: not check.active)
+    assert check.state == "failed" and check.message.startswith("The check was ended after 20 minutes, the most")
+    assert has_ended(process.pid) and not left(tmp_path)
 
 
 @pytest.mark.parametrize(

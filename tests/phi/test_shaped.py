@@ -91,3 +91,23 @@ def test_text_without_spaces_takes_time_in_proportion_to_its_length():
         return min(took)
 
     assert seconds("A1-" * 8_000) < 12 * seconds("A1-" * 2_000), "four times the length; it took 16 times as long"
+
+
+@pytest.mark.parametrize("part", ["Ab-", "Ab'", "Ab "])
+def test_the_time_of_a_search_grows_with_the_length_and_not_with_its_square(part):
+    """Four times the text takes about four times as long; a quadratic pattern takes sixteen times as long."""
+
+    def seconds(length: int) -> float:
+        text, taken = part * (length // len(part)), []
+        for _ in range(5):
+            started = time.perf_counter()
+            find_shaped(text)
+            taken.append(time.perf_counter() - started)
+        return min(taken)
+
+    assert seconds(20_000) < 8 * seconds(5_000)
+
+
+def test_a_name_of_several_parts_is_found_whole():
+    name = "Anna-Maria-Luise Keller-Wren-O'Connor"
+    assert name in {span.value for span in find_shaped(f"Patient: {name}, MRN 123456")}

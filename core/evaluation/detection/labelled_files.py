@@ -27,8 +27,9 @@ NEUTRAL = ""  # type of a label that counts neither as an identifier nor as a fa
 
 _DEVELOPMENT = "0123"
 _QUERY, _TAGS = "===QUERY===", "===PHI_TAGS==="
-# Labels of presidio-research that HIPAA does not list: professions, nationalities, ages and years by themselves.
-_NO_IDENTIFIERS = ("TITLE", "PREFIX", "NRP", "NATIONALITY", "RELIGION", "AGE")
+# Labels of presidio-research that HIPAA does not list: professions, nationalities, and years by themselves.
+_NO_IDENTIFIERS = ("TITLE", "PREFIX", "NRP", "NATIONALITY", "RELIGION")
+_FIRST_OF_AGES = 90  # HIPAA lists ages over 89, and no others (45 CFR 164.514(b)(2)(i)(C))
 
 
 class BadLabels(ValueError):
@@ -137,4 +138,13 @@ def _strict(text: str, label: Label) -> Label:
     value = text[start:end]
     year = kind == "DATE_TIME" and re.fullmatch(r"[0-9]{4}", value)
     country = kind in ("GPE", "LOCATION") and value.casefold() in {name.casefold() for name in countries()}
-    return (start, end, NEUTRAL) if kind in _NO_IDENTIFIERS or year or country else label
+    young = kind == "AGE" and not _over_89(value)
+    return (start, end, NEUTRAL) if kind in _NO_IDENTIFIERS or year or country or young else label
+
+
+def _over_89(age: str) -> bool:
+    """Whether a labelled age is 90 or more: by its first number in digits, else by a word such as “ninety”."""
+    digits = re.search(r"[0-9]+", age)
+    if digits:
+        return int(digits.group()) >= _FIRST_OF_AGES and not re.search(r"month|week|day|hour", age, re.IGNORECASE)
+    return re.search(r"\b(?:ninety|nineties|(?:one|a) hundred)", age, re.IGNORECASE) is not None

@@ -15,9 +15,17 @@ from collections.abc import Sequence
 import pandas as pd
 
 from core.common.formatting import delta_text, promised_text
-from core.evaluation.wording import ALL_RIGHT, IN_OR_OUT, guesses_sentence, most_right_guesses, percent, right_of_100
+from core.evaluation.wording import (
+    ALL_RIGHT,
+    IN_OR_OUT,
+    NEARLY_ALL,
+    guesses_sentence,
+    most_right_guesses,
+    percent,
+    right_of_100,
+)
 from core.spec import Unit
-from core.training.accounting.composition import advantage
+from core.training.accounting.composition import advantage, has_advantage
 from core.training.accounting.gaussian import group_epsilon
 from core.training.accounting.mechanism import Mechanism
 from core.training.accounting.tradeoff import dp_ceiling, tradeoff
@@ -38,11 +46,16 @@ def mechanism_accuracy(mechanisms: Sequence[Mechanism]) -> float:
 def mechanism_sentence(mechanisms: Sequence[Mechanism], unit: Unit) -> str:
     """`mechanism_accuracy` as attackers out of 100."""
     right = right_of_100(mechanism_accuracy(mechanisms))
-    if right == ALL_RIGHT:
+    if right != ALL_RIGHT:
+        return f"By this run's exact accounting: {guesses_sentence(right, unit)}"
+    if not has_advantage(mechanisms):
         return (
             f"By this run's exact accounting no bound could be computed on how many correctly guess {IN_OR_OUT[unit]}."
         )
-    return f"By this run's exact accounting: {guesses_sentence(right, unit)}"
+    return (
+        f"By this run's exact accounting, of 100 attackers who guess {IN_OR_OUT[unit]}, on average {NEARLY_ALL} may be "
+        "right if in and out are equally likely beforehand: nothing is limited in practice."
+    )
 
 
 def belief(prior: float, epsilon: float, delta: float = 0.0) -> float:

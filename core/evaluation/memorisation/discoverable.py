@@ -70,8 +70,8 @@ def tries_figures(discoverable: pd.DataFrame, *, seed: int = 0, resamples: int =
       exact (order statistics). ∞: more than half of the values are ruled out by the sampler's cuts.
     - `least`: the smallest 1/chance. It depends on the number of patients, so it has no interval.
     - `within`: share of patients whose value is written within `WITHIN` tries with probability ½ or more; Wilson.
-    - `above` (members): share whose value is easier than that of every held-out patient; Wilson. If training had no
-      effect it would be at most 1/(held-out patients + 1) on average.
+    - `above` (members): share whose value is easier than that of every held-out patient. The Wilson interval is for
+      these held-out patients: it takes the easiest of them as fixed. What to compare it with: `by_chance`.
     - `auc` (members): how often a member's value is easier than a held-out patient's, ties ½; patients resampled.
     """
     found = values(discoverable)
@@ -92,6 +92,22 @@ def tries_figures(discoverable: pd.DataFrame, *, seed: int = 0, resamples: int =
             rows.append((field, "run", "above", *_share(above, len(of["run"])), len(of["run"])))
             rows.append((field, "run", "auc", *_auc(part, seed, resamples), len(part)))
     return pd.DataFrame(rows, columns=list(TRIES_COLUMNS)).astype(TRIES_COLUMNS)
+
+
+def by_chance(heldout: int) -> tuple[float, float]:
+    """The share of members easier than all of `heldout` held-out patients if training had no effect: mean and limit.
+
+    If all chances come from one continuous distribution, a new value exceeds the greatest of m with probability
+    1/(m + 1). The share of the distribution beyond that greatest one is Beta(1, m), because the m held-out values fall
+    below its quantile 1 − v with probability (1 − v)^m. So it is at most 1 − 0.05^(1/m) in 95 % of cohorts. Ties only
+    make both smaller.
+
+    Raises:
+        ValueError: There is no held-out patient.
+    """
+    if heldout < 1:
+        raise ValueError(f"a share beyond every held-out patient needs at least one of them, not {heldout}")
+    return 1 / (heldout + 1), -math.expm1(math.log(0.05) / heldout)
 
 
 def _share(count: int, patients: int) -> tuple[float, float, float]:

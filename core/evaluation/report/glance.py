@@ -21,6 +21,7 @@ from core.evaluation.report.decision import Decision
 from core.evaluation.report.tables import ENDS
 from core.evaluation.wording import (
     ALL_RIGHT,
+    NEARLY_ALL,
     audit_sentence,
     curve_sentence,
     interval_text,
@@ -31,6 +32,7 @@ from core.evaluation.wording import (
 from core.runs.facts import FLOATING_POINT, neighbours
 from core.runs.ledger.totals import EMPTY
 from core.runs.run import Run
+from core.training.accounting.composition import has_advantage
 
 Row = Mapping[Hashable, Any]
 LEAK = "direct_patients"  # the leak that the verdict is about
@@ -85,6 +87,11 @@ class Subject:
         rows = self.tables["bounds"]
         found = by_curve(rows[rows["run"] == self.run.id]) if len(rows) else None
         return None if found is None else found.to_dict()
+
+    @property
+    def patients(self) -> str:
+        """The patients of the arm `run`: those that the model was trained on; the public base model has none."""
+        return "the cohort's training patients" if self.run.spec.is_base else "its patients"
 
     @property
     def alarmed(self) -> bool:
@@ -194,7 +201,12 @@ def _guesses(subject: Subject) -> str:
     if not model["unit"]:
         return "No limit: of 100 guesses whether someone was in the data, all may be right."
     counted, promised = (right_of_100(float(model[f"right_guesses_{by}"])) for by in ("counted", "promised"))
-    limit = "no bound could be computed" if counted == ALL_RIGHT else f"on average at most {counted} are right"
+    limit = f"on average at most {counted} are right"
+    if counted == ALL_RIGHT:
+        computed = subject.run.privacy is not None and has_advantage([subject.run.privacy])
+        limit = f"on average {NEARLY_ALL} may be right" if computed else "no bound could be computed"
+    if promised == ALL_RIGHT:
+        promised = NEARLY_ALL
     were = "" if subject.protected else "If its noise were secret, of"
     return (
         f"{were or 'Of'} 100 guesses whether one {model['unit']} was in the data, {limit} by this run’s exact "
@@ -246,11 +258,13 @@ def _written(subject: Subject) -> str:
     value, low, high = (float(row[end]) for end in ENDS)
     control, control_low, control_high = (float(row[f"heldout_{end}"]) for end in ENDS)
     said = leak_sentence(value, low, high, control, control_low, control_high)
-    return f"A direct identifier of {said}".replace(" (95", " of its patients (95", 1)
+    return f"A direct identifier of {said}".replace(" (95", f" of {subject.patients} (95", 1)
 
 
 def _audit(subject: Subject) -> str:
     row = subject.bound()
+    if subject.run.spec.is_base:
+        return "Nothing to test: the public base model read none of these notes."
     if row is None:
         return "Not tested: no canaries were planted and no patient was scored."
     told = audit_sentence(float(row["epsilon"]), float(row["promised"]), float(row["ceiling"]))

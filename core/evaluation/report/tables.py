@@ -12,7 +12,7 @@ from core.attacks.membership.decision import LOSS
 from core.evaluation import registry
 from core.evaluation.guarantee.audit_guarantee import BOUND_COLUMNS
 from core.evaluation.membership.of_run import strongest_on
-from core.evaluation.memorisation.discoverable import TRIES_COLUMNS
+from core.evaluation.memorisation.discoverable import TRIES_COLUMNS, by_chance
 from core.evaluation.memorisation.risk import CALIBRATED
 from core.evaluation.memorisation.summary import stored_bounds
 from core.evaluation.probes.cards import cards
@@ -136,12 +136,22 @@ def bounds(runs: Sequence[Run], audits: Mapping[str, StoredAudit]) -> pd.DataFra
 def tries(audits: Mapping[str, StoredAudit]) -> pd.DataFrame:
     """How many tries patients' identifiers take (`core.evaluation.memorisation.discoverable.tries_figures`), by run.
 
+    `by_chance` is the limit of the figure `above` for a training without effect, beside it; NaN for other figures.
     Empty without that attack.
     """
     frames = [audit.table("tries").assign(run=run_id) for run_id, audit in audits.items()]
     frames = [frame for frame in frames if "figure" in frame and len(frame)]
-    columns = ["run", *TRIES_COLUMNS]
-    return pd.concat(frames, ignore_index=True)[columns] if frames else pd.DataFrame(columns=columns)
+    columns = ["run", *TRIES_COLUMNS, "by_chance"]
+    if not frames:
+        return pd.DataFrame(columns=columns)
+    found = pd.concat(frames, ignore_index=True)
+    controls = found[(found["arm"] == "heldout") & (found["figure"] == "one_in")]
+    heldout = controls.set_index(["run", "field"])["patients"].to_dict()
+    found["by_chance"] = [
+        by_chance(heldout[run, field])[1] if figure == "above" else math.nan
+        for run, field, figure in found[["run", "field", "figure"]].itertuples(index=False)
+    ]
+    return found[columns]
 
 
 def memorised(audits: Mapping[str, StoredAudit]) -> pd.DataFrame:

@@ -53,12 +53,13 @@ JOIN ({_CODED}) c ON c.patient_id = n.patient_id AND c.code = w.code WHERE n.spa
 class DiseaseProfiles:
     """The patients of one cohort: `patients` and `notes` are its Parquet files, possibly with `diagnoses` beside them.
 
-    Threads may share it: every query opens its own DuckDB, limited to MEMORY.
+    Threads may share it: every query opens its own DuckDB, limited to MEMORY, except within `opened`.
     """
 
     patients: Path
     notes: Path
     _profiles: dict[str, pa.Table] = field(default_factory=dict, init=False, repr=False)
+    _opened: duckdb.DuckDBPyConnection | None = field(default=None, init=False, repr=False)
 
     @property
     def diagnoses(self) -> Path | None:
@@ -67,8 +68,21 @@ class DiseaseProfiles:
         return file if file.exists() else None
 
     @contextmanager
+    def opened(self) -> Iterator[None]:
+        """One DuckDB for all queries of this block: for many in a row, by the only thread that has this object."""
+        with self._database() as database:
+            self._opened = database
+            try:
+                yield
+            finally:
+                self._opened = None
+
+    @contextmanager
     def _database(self) -> Iterator[duckdb.DuckDBPyConnection]:
         """DuckDB with the profiles made so far as `profile_<level>`."""
+        if self._opened is not None:
+            yield self._opened
+            return
         settings: dict[str, str | bool | int | float | list[str]] = {
             "memory_limit": MEMORY,
             "threads": 2,

@@ -1,8 +1,8 @@
 """What it costs to choose the best of several private trainings (Papernot & Steinke 2022).
 
 A winner says more than one training: that it won. Suppose that K trainings are made and only the best is released. K
-is drawn beforehand from a truncated negative binomial distribution with shape η > −1 (here η ≥ 0) and parameter γ, and
-is not told. Each training draws its settings anew, with the same chances. If one training is (λ, ε)-RDP for each order
+is drawn beforehand from a truncated negative binomial distribution with shape η > −1 and parameter γ, and is not
+told. Each training draws its settings anew, with the same chances. If one training is (λ, ε)-RDP for each order
 λ, the release is (λ, ε')-RDP with, for any order λ̂ ≥ 1 (theorem 2),
 
     ε' = ε(λ) + (1 + η)·(1 − 1/λ̂)·ε(λ̂) + (1 + η)·ln(1/γ)/λ̂ + ln(E[K])/(λ − 1).
@@ -24,6 +24,8 @@ from core.training.accounting.mechanism import Mechanism
 from core.training.accounting.privacy_loss import RDP_ORDERS, epsilon_of_divergences, renyi_divergences
 
 MOST_TRAININGS = 1e6  # expected
+MOST_SHAPE = 1_000.0  # beyond it K is nearly a Poisson number, for which the paper has another bound
+_LEAST_LOG, _MOST_LOG = -600.0, -1e-12  # of γ: where E[K] can be computed in double precision
 
 
 def chosen_epsilon(mechanism: Mechanism, trainings: float, *, shape: float = 0.0, delta: float | None = None) -> float:
@@ -70,18 +72,32 @@ def truncation(trainings: float, shape: float) -> float:
 
     E[K] is (1/γ − 1)/ln(1/γ) for η = 0, else η·(1 − γ)/(γ·(1 − γ^η)) (Papernot & Steinke 2022, definition 1).
 
+    Where E[K] is nearer to 1 than can be resolved, γ is the greatest that is computed, which costs more, not less.
+
     Raises:
-        ValueError: not 1 ≤ `trainings` ≤ `MOST_TRAININGS`, or a negative or infinite shape.
+        ValueError: not 1 ≤ `trainings` ≤ `MOST_TRAININGS`, not −1 < `shape` ≤ `MOST_SHAPE`, or so many trainings at a
+            shape near −1 that γ is too small to be computed.
     """
-    if not 1 <= trainings <= MOST_TRAININGS or not (0 <= shape < math.inf):
+    if not 1 <= trainings <= MOST_TRAININGS:
+        raise ValueError(f"choosing needs 1 to {MOST_TRAININGS:,.0f} expected trainings, not {trainings}")
+    if not -1 < shape <= MOST_SHAPE:
         raise ValueError(
-            f"choosing needs 1 to {MOST_TRAININGS:,.0f} expected trainings and a shape of at least 0: got {trainings} "
-            f"and {shape}"
+            f"choosing needs a shape η above −1 and at most {MOST_SHAPE:,.0f}, not {shape}: at −1 or below, the "
+            "chances of the number of trainings have no finite sum"
         )
     if trainings == 1:
         return 1.0
-    found = brentq(lambda log_gamma: math.log(_mean(log_gamma, shape) / trainings), -40.0, -1e-12, xtol=1e-14)
-    return math.exp(float(found))
+
+    def short(log_gamma: float) -> float:
+        return math.log(_mean(log_gamma, shape) / trainings)
+
+    if short(_LEAST_LOG) < 0:
+        raise ValueError(
+            f"choosing needs fewer expected trainings than {trainings:g} at a shape as low as η = {shape:g}"
+        )
+    if short(_MOST_LOG) > 0:
+        return math.exp(_MOST_LOG)
+    return math.exp(float(brentq(short, _LEAST_LOG, _MOST_LOG, xtol=1e-14)))
 
 
 def _mean(log_gamma: float, shape: float) -> float:

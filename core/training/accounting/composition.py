@@ -19,7 +19,12 @@ from typing import Protocol
 from core.models.word_noise import WordNoise
 from core.spec import Accountant, Unit
 from core.training.accounting.gaussian import epsilon_with_method, with_margin
-from core.training.accounting.privacy_loss import numerical_delta, numerical_epsilon, renyi_epsilon
+from core.training.accounting.privacy_loss import (
+    has_numerical_deltas,
+    numerical_delta,
+    numerical_epsilon,
+    renyi_epsilon,
+)
 
 LEAST_SHARE = 1e-100  # of δ: below this there is no guarantee
 
@@ -111,6 +116,12 @@ def advantage(mechanisms: Sequence[NoisyMechanism]) -> float:
     """
     changes = 2 if any(mechanism.replaces for mechanism in mechanisms) else 1
     return min(1.0, changes * _advantage_of_one(mechanisms))
+
+
+def has_advantage(mechanisms: Sequence[NoisyMechanism]) -> bool:
+    """Whether `advantage` is computed; if not, it is 1 because there is no numerical answer."""
+    history = history_of(mechanisms)
+    return not history or has_numerical_deltas(history)
 
 
 def _advantage_of_one(mechanisms: Sequence[NoisyMechanism]) -> float:

@@ -121,6 +121,14 @@ def numerical_delta(history: History, epsilon: float) -> float:
     return float(numerical_deltas(history, np.array([epsilon]))[0])
 
 
+def has_numerical_deltas(history: History) -> bool:
+    """Whether `numerical_deltas` computes its values; if not, they are 1 because nothing better is known."""
+    kinds, steps = _kinds(history, PROFILE_TAIL, 1)
+    if not kinds or (len(kinds) == 1 and steps == [1] and kinds[0].log_weights[0] == -math.inf):
+        return True
+    return _losses(tuple(sorted(history.items())), PROFILE_TAIL, 1) is not None
+
+
 def numerical_deltas(history: History, epsilons: np.ndarray) -> np.ndarray:
     """Certified upper bounds on δ at each of `epsilons` (at least 0), the larger of a removed and an added unit.
 

@@ -364,7 +364,8 @@ def _costs(figures: Figures) -> pd.DataFrame:
     for epsilon in (*figures.epsilons, math.inf):
         names, auc, cost = (figures.measured(metric, epsilon=epsilon) for metric in (NAMES, AUC, PERPLEXITY))
         right = wording.right_of_100(wording.most_right_guesses(epsilon, privacy.delta))
-        limit = "no limit" if math.isinf(epsilon) or right == wording.ALL_RIGHT else f"{right} of 100"
+        right = wording.NEARLY_ALL if right == wording.ALL_RIGHT else right
+        limit = "no limit" if math.isinf(epsilon) else f"{right} of 100"
         rows.append(
             (
                 epsilon_text(epsilon, figures),

@@ -79,7 +79,7 @@ def handout(found: Figures) -> Handout:
     rows = [measured("public model, read no notes", "control", math.inf, "base")]
     for epsilon in found.epsilons:
         right = wording.right_of_100(wording.most_right_guesses(epsilon, privacy.delta))
-        right = "no limit" if right == wording.ALL_RIGHT else right
+        right = wording.NEARLY_ALL if right == wording.ALL_RIGHT else right
         rows.append(measured(epsilon_text(epsilon, found), "private", epsilon, right=right))
     rows.append(measured("no privacy", "run", math.inf, right="no limit"))
     return Handout(

@@ -76,6 +76,20 @@ def test_labels_that_identify_nobody_are_neutral(tmp_path):
     assert [kind for *_, kind in strict[0][1]] == [NEUTRAL, "PERSON", NEUTRAL, NEUTRAL, NEUTRAL, "DATE_TIME"]
 
 
+@pytest.mark.parametrize(
+    ("age", "identifies"),
+    [("89", False), ("90", True), ("104-year-old", True), ("92 years", True), ("95 days", False), ("ninety-one", True)]
+    + [("forty", False), ("one hundred", True)],
+)
+def test_only_an_age_over_89_is_an_identifier(tmp_path, age, identifies):
+    """45 CFR 164.514(b)(2)(i)(C) lists all ages over 89, and no others."""
+    span = {"entity_type": "AGE", "start_position": 0, "end_position": len(age)}
+    path = tmp_path / "general.json"
+    path.write_text(json.dumps([{"full_text": age, "template_id": 1, "spans": [span]}]))
+    (strict,) = [part for name, part in read_labelled(path).items() if "identifiers" in name]
+    assert strict[0][1] == [(0, len(age), "AGE" if identifies else NEUTRAL)]
+
+
 def test_a_neutral_label_is_neither_missed_nor_a_false_find():
     text = "Mr. Wren of Spain"
     labels = [(0, 3, NEUTRAL), (4, 8, "NAME"), (12, 17, NEUTRAL)]

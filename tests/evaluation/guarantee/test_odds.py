@@ -61,7 +61,16 @@ def test_the_gaussian_mechanism_by_hand():
         "on average at most 67 are right, if in and out were equally likely beforehand (50 by tossing a coin)" in told
     )
     assert "see every step" in told
-    assert "no bound" in mechanism_sentence([gaussian(0.005)], "note")
+
+
+def test_a_bound_that_rounds_to_all_is_not_one_that_could_not_be_computed():
+    for sigma in (0.1, 0.005):  # 99.99997 of 100, and 100 in double precision
+        told = mechanism_sentence([gaussian(sigma)], "note")
+        assert "more than 99.9999 may be right" in told and "no bound" not in told
+    unanswered = gaussian(1e-6).model_copy(
+        update={"sample_rate": 0.5}
+    )  # below LEAST_NOISE: there is no numerical answer
+    assert "no bound could be computed" in mechanism_sentence([unanswered], "note")
 
 
 def test_the_table_by_hand():

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from core.evaluation.memorisation.discoverable import EASIEST, tries, tries_figures, values
+from core.evaluation.memorisation.discoverable import EASIEST, by_chance, tries, tries_figures, values
 from core.evaluation.stats.intervals import median_interval
 
 
@@ -83,6 +83,31 @@ def test_without_training_members_are_no_easier():
         auc = tries_figures(table({"mrn": chances.tolist()}, 40), seed=seed, resamples=200).query("figure == 'auc'")
         missed += not (auc["low"].iloc[0] <= 0.5 <= auc["high"].iloc[0])
     assert missed <= 13, "the 99.9 % point of Binomial(100, 0.05)"
+
+
+def test_the_limit_of_a_training_without_effect():
+    """By hand: of one held-out patient, ½ on average and 1 − 0.05; of 129, 1/130 and 1 − 0.05^(1/129)."""
+    assert by_chance(1) == pytest.approx((0.5, 0.95))
+    assert by_chance(129) == pytest.approx((1 / 130, 1 - 0.05 ** (1 / 129)))
+    rng = np.random.default_rng(1)
+    beyond = 1 - rng.random((4_000, 20)).max(axis=1)  # the share of a uniform distribution beyond the greatest of 20
+    assert beyond.mean() == pytest.approx(by_chance(20)[0], abs=0.003)
+    assert np.mean(beyond > by_chance(20)[1]) == pytest.approx(0.05, abs=0.012)
+    with pytest.raises(ValueError, match="at least one"):
+        by_chance(0)
+
+
+def test_a_fixed_maximum_alone_would_call_chance_a_leak():
+    """Without training, Wilson's interval lies above the true 1/(m + 1) far more often than 2.5 %: it needs a limit."""
+    small, misled, beyond_limit = 10, 0, 0
+    for seed in range(200):
+        chances = 10 ** np.random.default_rng(seed).uniform(-6, -1, 200 + small)
+        found = tries_figures(table({"mrn": chances.tolist()}, 200), seed=seed, resamples=10)
+        low = found.query("figure == 'above' and field == 'mrn'")["low"].iloc[0]
+        misled += low > by_chance(small)[0]
+        beyond_limit += low > by_chance(small)[1]
+    assert misled > 30
+    assert beyond_limit <= 16, "the 98 % point of Binomial(200, 0.05)"
 
 
 def test_values_that_are_all_ruled_out_have_no_interval():

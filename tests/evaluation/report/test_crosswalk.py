@@ -10,6 +10,7 @@ from html.parser import HTMLParser
 import pandas as pd
 import pytest
 
+from core.evaluation.memorisation.discoverable import by_chance
 from core.evaluation.report.crosswalk.cells import Cell, Evidence
 from core.evaluation.report.crosswalk.tables import COLUMNS, frameworks
 from core.evaluation.report.decision import Decision
@@ -136,6 +137,7 @@ def test_tables_of_a_full_audit_answer_what_a_quick_one_leaves_open(made, worksp
     trends = [{"run": run.id, "attack": "loss", "rarity": "no", "p_corrected": 0.5}]
     tries = [
         {"run": run.id, "field": "full_name", "arm": arm, "figure": figure, "value": value, "low": low, "high": high}
+        | {"by_chance": by_chance(129)[1] if figure == "above" else math.nan}
         for arm, figure, value, low, high in (
             ("run", "one_in", 4_180.3, 3_603.0, 5_132.0),
             ("heldout", "one_in", math.inf, math.inf, math.inf),
@@ -158,12 +160,25 @@ def test_tables_of_a_full_audit_answer_what_a_quick_one_leaves_open(made, worksp
     assert likely.status == "measured" and likely.text.startswith("The median patient's name takes 4,200 tries; 78")
     page = part("attacks", "tries", tries, {run.id: "A"})
     assert "4,200 (3,600 to 5,100)" in page and "ruled out, for half or more" in page and "78\u00a0%" in page
+    assert "up to 2.3\u00a0% may be" in likely.text and "without training, up to 2.3\u00a0%" in page
     direct = found[("edpb_opinion_28_2024", "Direct extraction")]
     assert direct.status == "measured" and "After 32 tokens" in direct.text
     assert "32\u00a0% of held-out notes" in direct.text
     assert "1 of 3 identity probes" in found[("nist_ai_100_2", "NISTAML.032 Attribute inference")].text
     rare = found[("hipaa_expert_determination", "Distinguishability: does it single somebody out?")]
     assert (rare.status, rare.link) == ("measured", "rarity") and "leak more? No (“loss”)" in rare.text
+
+
+def test_the_public_base_model_has_no_patients(made):
+    """It read no note, so no sentence of the first page or of a crosswalk may call any patient its own."""
+    words = ("its patients", "of its notes", "patients apart")
+    for name, says in (("base", False), ("plain", True)):
+        facts = made[name].facts
+        told = [cell["text"] for cell in cells(made[name]).values()]
+        told += [one["note"] for one in facts["crosswalk"]]
+        told += [one["answer"] for one in facts["glance"]] + [facts["subject"]["sentence"]]
+        assert any(word in text for text in told for word in words) == says, name
+    assert "of the cohort's training patients" in str(cells(made["base"]))
 
 
 def test_nothing_claims_compliance(made):

@@ -249,6 +249,21 @@ def test_a_decision_that_cannot_be_used_is_a_sentence(tmp_path, text, words):
         read(tmp_path / "none.json")
 
 
+def test_guesses_that_round_to_all_are_not_called_uncomputed(runs, report):
+    """Of 100 guesses 99.99999 is a computed limit; 1 with a noise too small for any numerical answer is none."""
+    dp = subject(runs, report, 1, right_guesses_counted=0.9999999, right_guesses_promised=0.9999999)
+
+    def answer(made: Subject) -> str:
+        told = facts(made, report.facts["cohort"], report.facts["promised"])
+        return next(one["answer"] for one in told if one["key"] == "guesses")
+
+    assert "on average more than 99.9999 may be right by" in answer(dp)
+    assert "alone more than 99.9999." in answer(dp) and "no bound" not in answer(dp)
+    tiny = dp.run.privacy.model_copy(update={"noise_multiplier": 1e-6})
+    hopeless = replace(dp, run=SimpleNamespace(id=dp.run.id, spec=dp.run.spec, privacy=tiny, note_cap=None))
+    assert "no bound could be computed" in answer(hopeless)
+
+
 def test_nan_is_no_number_of_the_first_page(runs, report):
     bare = subject(runs, report, 0)
     rows = bare.tables["strongest"].assign(base_value=math.nan)

@@ -50,6 +50,27 @@ def test_the_longest_place_keeps_its_field_and_the_rest_of_the_other_stays():
     assert engine._apart(text, [(0, 16, "place"), (4, 8, "full_name")]) == [(0, 16, "place")]
 
 
+@pytest.mark.parametrize(
+    ("rest", "kept"),
+    [
+        ("Ada ", True),
+        ("7 ", True),
+        ("b4 ", True),
+        ("and the ", False),
+        ("keller ", False),
+        ("A. ", False),
+        (", ", False),
+    ],
+)
+def test_a_rest_stays_if_it_looks_like_a_part_of_a_name_or_number(rest, kept):
+    """As docs/methods/detector.md says; a whole place stays whatever it looks like."""
+    text = f"{rest}Chicago Heights"
+    long = (len(rest), len(text), "place")
+    found = engine._apart(text, [(0, len(rest) + 3, "full_name"), long])
+    assert found == ([(0, len(rest), "full_name")] if kept else []) + [long]
+    assert engine._apart(text, [(0, len(rest), "full_name")]) == [(0, len(rest), "full_name")]
+
+
 def test_a_hospital_has_its_town():
     text = "seen at Elm Valley Hospital in Chicago today"
     assert [text[start:end] for start, end, _ in engine.rules().find(text)] == ["Elm Valley Hospital in Chicago"]

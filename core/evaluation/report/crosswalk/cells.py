@@ -12,7 +12,7 @@ import pandas as pd
 from core.evaluation.registry import figure_text
 from core.evaluation.report.commands import audit_command
 from core.evaluation.report.glance import LEAK, Subject
-from core.evaluation.wording import count_text, interval_text, percent
+from core.evaluation.wording import count_text, interval_text, percent, percent_up
 
 Status = Literal["measured", "argued", "open"]
 Row = Mapping[Hashable, Any]
@@ -71,7 +71,7 @@ class Evidence:
         return Cell(item, "open", "Its ε is shown, not promised: the noise came from a public seed.", "label")
 
     def extraction(self, item: str) -> Cell:
-        """Identifiers of its patients that the model wrote when prompted."""
+        """Identifiers of training patients that the model wrote when prompted."""
         row = self.subject.row("controls", metric=LEAK)
         if row is None:
             return Cell(item, "open", "Not measured.")
@@ -99,7 +99,8 @@ class Evidence:
             return self.needs_audit(item)
         row = max(rows, key=lambda one: one["prefix_tokens"])
         tokens = row["prefix_tokens"]
-        told = f"After {tokens} tokens it wrote the rest of {percent(row['value'])} of its notes word for word"
+        notes = "the cohort's training notes" if self.subject.run.spec.is_base else "its notes"
+        told = f"After {tokens} tokens it wrote the rest of {percent(row['value'])} of {notes} word for word"
         told += f" ({interval_text(row['low'], row['high'])})"
         control = self.subject.row("memorised", arm="heldout", prefix_tokens=tokens)
         beside = "" if control is None else f", and of {percent(control['value'])} of held-out notes"
@@ -113,12 +114,12 @@ class Evidence:
         told = (
             f"The median patient's name takes {count_text(row['value'])} tries"
             if math.isfinite(row["value"])
-            else "Under this sampler, half or more of its patients' names cannot begin a text"
+            else "Under this sampler, half or more of the patients' names cannot begin a text"
         )
         above = self.subject.row("tries", field="full_name", figure="above", arm="run")
         if above is not None:
             told += f"; {percent(above['value'])} ({interval_text(above['low'], above['high'])}) are easier than every "
-            told += "held-out patient's"
+            told += f"held-out patient's; if training had no effect, up to {percent_up(above['by_chance'])} may be"
         return Cell(item, "measured", f"{told}.", "attacks")
 
     def exposure(self, item: str) -> Cell:
@@ -158,7 +159,7 @@ class Evidence:
         return Cell(item, "open", f"Needs the full audit: {audit_command(self.subject.run.id)}")
 
     def _share(self, row: Row) -> str:
-        told = f"{percent(row['value'])} of its patients ({interval_text(row['low'], row['high'])})"
+        told = f"{percent(row['value'])} of {self.subject.patients} ({interval_text(row['low'], row['high'])})"
         return (
             told if pd.isna(row["heldout_value"]) else f"{told}, and {percent(row['heldout_value'])} of held-out ones"
         )

@@ -29,7 +29,8 @@ def safe_harbor(evidence: Evidence) -> Framework:
         "hipaa_safe_harbor",
         "HIPAA Safe Harbor: 18 identifiers",
         "45 CFR 164.514(b)(2)",
-        "The rule is about records. Here each line says whether the model wrote such an identifier of its patients.",
+        "The rule is about records. Here each line says whether the model wrote such an identifier of "
+        f"{evidence.subject.patients}.",
         tuple(cells),
     )
 
