@@ -200,7 +200,7 @@ CHECKS = Checks()  # the one of this process
 def _too_long(seconds: float) -> str:
     return (
         f"The check was ended after {seconds / 60:,.3g} minutes, the most that one may take here; nothing was kept. "
-        "Upload fewer notes, or import the file without this limit by python -m core import."
+        "Upload fewer notes, or use python -m core corpus, which has no such limit."
     )
 
 

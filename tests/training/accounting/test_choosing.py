@@ -94,7 +94,7 @@ def test_what_has_no_answer_is_refused():
         with pytest.raises(ValueError, match="no finite sum"):
             chosen_epsilon(one, 10, shape=shape)
     for trainings, shape in ((10, math.nan), (10, 1e13), (1e6, -0.99)):
-        with pytest.raises(ValueError, match="choosing needs.* shape η"):
+        with pytest.raises(ValueError, match="choosing needs.*η"):
             chosen_epsilon(one, trainings, shape=shape)
     with pytest.raises(ValueError, match="without a vocabulary"):
         chosen_epsilon(one.with_vocabulary(WordNoise.planned(VocabularySpec(epsilon=1.0))), 10)
