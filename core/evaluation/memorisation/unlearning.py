@@ -2,8 +2,9 @@
 
 The place of each patient is that of `core.evaluation.forgetting.standings`. Two ends matter: an unlearned patient who
 still stands above nearly everybody was not forgotten, and one below nearly everybody bears the mark of unlearning. Of
-patients whom the model never read, each end holds 5 % in expectation. A mean near one half does not prove forgetting
-(Hayes et al. 2024): `core.evaluation.forgetting.likelihood_ratios` is the test that can tell.
+patients whom the model never read, each end holds 5 % in expectation, and the middle half of all places holds 50 %. A
+method that moves everybody to the middle has a perfect mean, and leaves a mark. So a mean near one half does not prove
+forgetting (Hayes et al. 2024): `core.evaluation.forgetting.likelihood_ratios` is the test that can tell.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ from core.evaluation.stats.intervals import proportion_interval, wilson
 
 ARMS = ("original", "ascent", "difference")  # in this order
 HIGH, LOW = 0.95, 0.05  # places beyond which a patient stands out
+MIDDLE = (0.25, 0.75)  # half of all places: more than half of the patients here is a mark of unlearning
 UNLEARNED_COLUMNS = {
     "arm": "str",  # original | ascent | difference
-    "figure": "str",  # place | above | below | reached | perplexity, see `unlearned_figures`
+    "figure": "str",  # place | above | below | middle | reached | perplexity, see `unlearned_figures`
     "value": "float64",
     "low": "float64",
     "high": "float64",
@@ -43,6 +45,7 @@ def unlearned_figures(standing: pd.DataFrame, steps: pd.DataFrame, *, resamples:
       narrow: no number between 0 and 1 varies more about its mean than a coin does.
     - `above`, `below`: share of patients whose place is above `HIGH` or below `LOW`; Wilson. 5 % each in expectation
       for patients never read.
+    - `middle`: share of patients whose place is in `MIDDLE`; Wilson. 50 % in expectation for patients never read.
     - `reached` (methods): share of unlearnings that came to the loss of notes never seen; Wilson.
     - `perplexity`: of held-out notes, over all models of the arm (exp of nats / tokens); held-out patients resampled.
 
@@ -57,8 +60,8 @@ def unlearned_figures(standing: pd.DataFrame, steps: pd.DataFrame, *, resamples:
         of = every.loc[every["arm"] == arm, "percentile"]
         size, mean = len(of), float(of.mean())
         rows.append((arm, "place", mean, *wilson(mean, size), size))
-        for figure, beyond in (("above", of > HIGH), ("below", of < LOW)):
-            rows.append((arm, figure, *_share(int(beyond.sum()), size), size))
+        for figure, there in (("above", of > HIGH), ("below", of < LOW), ("middle", of.between(*MIDDLE))):
+            rows.append((arm, figure, *_share(int(there.sum()), size), size))
         if not steps.empty and (steps["arm"] == arm).any():
             reached = steps.loc[steps["arm"] == arm, "reached"]
             rows.append((arm, "reached", *_share(int(reached.sum()), len(reached)), len(reached)))

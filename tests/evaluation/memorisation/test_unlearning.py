@@ -36,6 +36,7 @@ def test_places_and_both_ends_are_counted():
     assert (place["low"], place["high"]) == wilson(0.6225, 4)
     assert found.loc[("original", "above")].tolist()[:3] == [0.5, *proportion_interval(2, 4)]
     assert found.loc[("original", "below")].tolist()[:3] == [0.25, *proportion_interval(1, 4)]
+    assert found.loc[("original", "middle")].tolist()[:3] == [0.25, *proportion_interval(1, 4)]
     assert ("original", "reached") not in found.index and set(found["patients"]) == {4}
 
 
@@ -60,7 +61,7 @@ def test_perplexity_and_reached_are_those_of_each_arm():
     assert found.reset_index().columns.tolist() == list(UNLEARNED_COLUMNS)
 
 
-def test_patients_never_read_hold_five_per_cent_at_either_end():
+def test_patients_never_read_are_anywhere():
     """Null: gains of drawn patients and of the control come from one distribution."""
     rng = np.random.default_rng(3)
     found = [
@@ -69,4 +70,5 @@ def test_patients_never_read_hold_five_per_cent_at_either_end():
     ]
     mean = pd.concat(found, axis=1).mean(axis=1)
     assert mean["place"] == pytest.approx(0.5, abs=0.04)
+    assert mean["middle"] == pytest.approx(0.5, abs=0.04)
     assert mean["above"] == pytest.approx(0.05, abs=0.02) and mean["below"] == pytest.approx(0.05, abs=0.02)
