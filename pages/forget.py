@@ -7,7 +7,7 @@ import streamlit as st
 from core.runs.run import Run
 from pages.parts.common import chart_style, layout, shell
 from pages.parts.common.phi_text import literal
-from pages.parts.forget import charts, data, live, prompt, sentences, tables
+from pages.parts.forget import charts, data, live, prompt, sentences, several, tables
 from pages.parts.pickers import linked_choice, run_picker
 from pages.parts.session import owner
 
@@ -109,5 +109,6 @@ with picture:
     if not table.empty:
         with st.expander("All figures"):
             tables.show(table, named, patient)
+    several.show(found, named)
     with st.expander("How is this computed?"):
         st.markdown(sentences.HOW)

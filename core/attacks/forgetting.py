@@ -63,6 +63,12 @@ class Judged:
     notes: pd.DataFrame
     public: np.ndarray
 
+    def of(self, patient: str) -> Judged:
+        """The same notes with this patient alone as the one to forget: other patients' training notes are left out."""
+        ours = (self.notes["patient_id"] == patient).to_numpy()
+        kept = ours | ~self.notes["forgotten"].to_numpy()
+        return Judged(self.notes[kept].reset_index(drop=True), self.public[kept])
+
 
 def judged_notes(training: pd.DataFrame, corpus: Corpus, patient: str, seed: int) -> pd.DataFrame:
     """The patient's rows of `training`, then the notes of at most `NEVER_SEEN` held-out patients, drawn by seed.

@@ -82,15 +82,17 @@ class Target:
         return self.once(("model", role), lambda: self.models[role](report))
 
     @property
-    def trained_texts(self) -> list[str]:
-        """The texts the model under attack was trained on: its training notes, after the run's defence if any."""
+    def trained_notes(self) -> pd.DataFrame:
+        """The notes the model under attack was trained on: its training notes, after the run's defence if any."""
         from core.corpus.transforms.defences import defended
 
-        def made() -> list[str]:
-            notes = self.corpus.training_notes(self.spec.note_cap)
-            return defended(notes, self.spec.defence)["text"].tolist()
+        notes = self.corpus.training_notes
+        return self.once("trained notes", lambda: defended(notes(self.spec.note_cap), self.spec.defence))
 
-        return self.once("trained texts", made)
+    @property
+    def trained_texts(self) -> list[str]:
+        """The texts of `trained_notes`."""
+        return self.once("trained texts", lambda: self.trained_notes["text"].tolist())
 
     def public(self) -> LanguageModel:
         """The public model with the target's vocabulary: `base`, and the starting point of reference models.

@@ -13,6 +13,7 @@ from core.evaluation.memorisation.discoverable import TRIES_COLUMNS, tries_figur
 from core.evaluation.memorisation.extraction import FIELD_COLUMNS, RECALL_COLUMNS, by_field, recall_table
 from core.evaluation.memorisation.predictors import PREDICTOR_COLUMNS, memorised_notes, predict_memorised
 from core.evaluation.memorisation.risk import RISK_COLUMNS, risk_scores
+from core.evaluation.memorisation.unlearning import UNLEARNED_COLUMNS, unlearned_figures
 from core.evaluation.memorisation.verbatim import MEMORISED_COLUMNS, memorised_rates
 from core.runs.audits import StoredAudit
 from core.runs.run import Run
@@ -31,6 +32,11 @@ def _recall(audited: Audited) -> pd.DataFrame:
 def _tries(audited: Audited) -> pd.DataFrame:
     settings = audited.run.spec.audit
     return tries_figures(audited.audit.table("discoverable"), seed=settings.seed, resamples=settings.bootstrap)
+
+
+def _unlearned(audited: Audited) -> pd.DataFrame:
+    standing, steps = (audited.audit.table(f"unlearning_{name}") for name in ("standing", "steps"))
+    return unlearned_figures(standing, steps, resamples=audited.run.spec.audit.bootstrap)
 
 
 def _memorised(audited: Audited) -> pd.DataFrame:
@@ -98,6 +104,7 @@ MEMORISATION: tuple[Summary, ...] = (
     Summary("extraction_fields", FIELD_COLUMNS, (), _fields),
     Summary("extraction_recall", RECALL_COLUMNS, ("ranking",), _recall),
     Summary("tries", TRIES_COLUMNS, ("discoverable",), _tries),
+    Summary("unlearned", UNLEARNED_COLUMNS, ("unlearning_standing",), _unlearned),
     Summary("memorised", MEMORISED_COLUMNS, ("prefixes",), _memorised, version=2),
     Summary("memorisation_predictors", PREDICTOR_COLUMNS, ("note_features",), _predictors, version=2),
     Summary("risk", RISK_COLUMNS, (), _risk, from_metrics=True, version=3),

@@ -19,10 +19,10 @@ def show(table: pd.DataFrame, named: dict[str, str], patient: str) -> None:
         rows.append(
             {
                 "model": named[row["arm"]],
-                "place": _with_interval(Interval(row["percentile"], row["low"], row["high"])),
-                "texts with a detail of theirs": _with_interval(found["patient"]),
-                "never-seen patients in any text": _with_interval(found["never_seen"]),
-                "other members leaked": _with_interval(found["others"]),
+                "place": with_interval(Interval(row["percentile"], row["low"], row["high"])),
+                "texts with a detail of theirs": with_interval(found["patient"]),
+                "never-seen patients in any text": with_interval(found["never_seen"]),
+                "other members leaked": with_interval(found["others"]),
                 "perplexity": f"{perplexity_text(row['perplexity'])} ({perplexity_text(row['perplexity_low'])} to "
                 f"{perplexity_text(row['perplexity_high'])})",
                 "seconds": None if pd.isna(row["seconds"]) else round(float(row["seconds"]), 1),
@@ -33,5 +33,6 @@ def show(table: pd.DataFrame, named: dict[str, str], patient: str) -> None:
     csv_button(table, name=f"forgetting-{patient}")
 
 
-def _with_interval(found: Interval) -> str:
+def with_interval(found: Interval) -> str:
+    """`59 % (50 % to 67 %)`."""
     return f"{percent(found.value)} ({percent(found.low)} to {percent(found.high)})"

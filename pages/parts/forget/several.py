@@ -1,0 +1,100 @@
+"""Several patients at once: what the full audit's attack `unlearning` found on this run, beside DP as trained."""
+
+from __future__ import annotations
+
+import pandas as pd
+import streamlit as st
+
+from core.evaluation.memorisation.unlearning import ARMS
+from core.evaluation.stats.bootstrap import Interval
+from core.evaluation.wording import perplexity_text
+from core.pipeline.forgetting import PRIVATE, Comparison
+from core.runs.run import Run
+from pages.parts.common.data_table import csv_button
+from pages.parts.forget.tables import with_interval
+from pages.parts.session import owner
+
+ATTACK = "unlearning"
+TITLE = "Several patients, one at a time"
+
+
+def figures(found: Comparison) -> pd.DataFrame:
+    """The audit's table `unlearned` of this run, with the private run's as arm `private`; empty without the attack."""
+    own = _stored(found.run)
+    if own.empty or found.private is None:
+        return own
+    return pd.concat([own, _stored(found.private).assign(arm=PRIVATE)], ignore_index=True)
+
+
+def _stored(run: Run) -> pd.DataFrame:
+    return owner.workspace().audit(run.id).table("unlearned")
+
+
+def show(found: Comparison, named: dict[str, str]) -> None:
+    """A fold with the figures of each model, or with the command that computes them."""
+    table = figures(found)
+    with st.expander(TITLE):
+        if table.empty:
+            st.markdown(missing(found.run))
+            return
+        st.markdown(sentence(table, named))
+        st.dataframe(shown(table, named), hide_index=True, alt="Places of several patients in each model")
+        st.caption(
+            "Expected of patients never read: 5 % above 95 %, 5 % below 5 %, and 50 % between 25 and 75 %. More than "
+            "that in the middle is a mark of unlearning. A mean of 50 % does not show that patients are forgotten: an "
+            "average can hide failure (Hayes et al. 2024). The reference is a model trained again without the patient."
+        )
+        csv_button(table, name=f"unlearning-{found.run.id}")
+
+
+def missing(run: Run) -> str:
+    """The command that computes the figures."""
+    return (
+        "How several patients fare was not measured for this run: "
+        f'`python -m core audit {run.id} --suite full --attack "{ATTACK}"`.'
+    )
+
+
+def sentence(table: pd.DataFrame, named: dict[str, str]) -> str:
+    """How many patients stand out at either end, in each model."""
+    counts = table[table["figure"].isin(["above", "below"])]
+    counts = counts.assign(count=(counts["value"] * counts["patients"]).round().astype(int))
+    wide = counts.pivot(index="arm", columns="figure", values="count")
+    size = int(counts["patients"].iloc[0])
+    told = [
+        f"{named[arm]} **{int(wide.loc[arm, 'above'])}** and **{int(wide.loc[arm, 'below'])}**"
+        for arm in (*ARMS, PRIVATE)
+        if arm in wide.index
+    ]
+    return (
+        f"The audit drew {size} members and took each out of a copy of this model. How many stand above 95 % of the "
+        f"patients never seen, and how many below 5 %: {', '.join(told)}."
+    )
+
+
+def shown(table: pd.DataFrame, named: dict[str, str]) -> pd.DataFrame:
+    """A row for each model, every figure with its interval."""
+    wide = {key: row for key, row in table.set_index(["arm", "figure"]).iterrows()}
+    rows = []
+    for arm in (*ARMS, PRIVATE):
+        if (arm, "place") not in wide:
+            continue
+        of = {figure: wide[one, figure] for one, figure in wide if one == arm}
+        paid = of["perplexity"]
+        rows.append(
+            {
+                "model": named[arm],
+                "patients": int(of["place"]["patients"]),
+                "mean place": _text(of["place"]),
+                "above 95 %": _text(of["above"]),
+                "below 5 %": _text(of["below"]),
+                "25 to 75 %": _text(of["middle"]),
+                "perplexity": f"{perplexity_text(paid['value'])} ({perplexity_text(paid['low'])} to "
+                f"{perplexity_text(paid['high'])})",
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def _text(row: pd.Series) -> str:
+    return with_interval(Interval(row["value"], row["low"], row["high"]))

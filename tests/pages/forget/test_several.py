@@ -1,0 +1,61 @@
+"""Several patients on the page Forget: the audit's figures beside DP, or the command that computes them."""
+
+from __future__ import annotations
+
+import shutil
+import time
+
+import pandas as pd
+import pytest
+
+from core.evaluation.memorisation.unlearning import UNLEARNED_COLUMNS
+from core.runs.audits import Outcome
+from core.runs.store import Workspace
+from pages.parts.forget import several
+from tests.pages.visit import said, visit
+
+SUMMARY = "summary: unlearned"
+FIGURES = {"place": 0.9, "above": 0.75, "below": 0.0, "middle": 0.2, "perplexity": 4.5}
+
+
+def table(*arms: str, above: float = 0.75) -> pd.DataFrame:
+    rows = [
+        (arm, figure, value if figure != "above" else above, 0.1, 0.95, 20)
+        for arm in arms
+        for figure, value in FIGURES.items()
+    ]
+    return pd.DataFrame(rows, columns=list(UNLEARNED_COLUMNS))
+
+
+@pytest.fixture
+def runs(smoke_workspace, smoke_specs, tmp_path, monkeypatch):
+    root = shutil.copytree(smoke_workspace, tmp_path / "data")
+    monkeypatch.setenv("PHILAB_DATA", str(root))
+    return Workspace(root, shared=()), {name: spec.run_id for name, spec in smoke_specs.items()}
+
+
+def test_without_the_attack_the_fold_has_the_command(runs):
+    _, ids = runs
+    page = visit("forget", run=ids["plain"])
+    assert f'python -m core audit {ids["plain"]} --suite full --attack "unlearning"' in said(page)
+
+
+def test_figures_are_shown_with_intervals_beside_the_private_run(runs):
+    workspace, ids = runs
+    for name, made in (("plain", table("original", "ascent", "difference")), ("dp", table("original", above=0.05))):
+        outcome = Outcome(SUMMARY, "done", 1.0, "", ("unlearned",), 1, time.time())
+        workspace.audit(ids[name]).record(outcome, {"unlearned": made})
+    page = visit("forget", run=ids["plain"])
+    told = said(page)
+    assert "drew 20 members" in told and "as trained **15** and **0**" in told
+    assert "DP, ε = 8 per note **1** and **0**" in told
+    assert any("does not show that patients are forgotten" in one.value for one in page.caption)
+    rows = next(frame.value for frame in page.dataframe if "mean place" in frame.value.columns)
+    assert rows["model"].tolist() == ["as trained", "gradient ascent", "both at once", "DP, ε = 8 per note"]
+    assert rows["above 95 %"].iloc[0] == "75\u00a0% (10\u00a0% to 95\u00a0%)"
+
+
+def test_the_attack_s_name_is_the_registered_one():
+    from core.attacks.battery import REGISTRY
+
+    assert several.ATTACK in REGISTRY
