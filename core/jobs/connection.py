@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import logging
 import os
@@ -54,6 +55,9 @@ class Connection:
         self._end_cluster()
         # Without `security`, dask uses the certificates in its own configuration (distributed.comm.tls).
         address, security = (self.address, None) if self.address else self._start_cluster()
+        # A client that failed to connect closes itself when it is collected, and needs a lock that a new client's start
+        # holds. If the collector happened to run in the thread that this start waits for, neither would go on.
+        gc.collect()
         try:
             if self.address is not None:
                 _knock(address)
