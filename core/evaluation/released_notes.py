@@ -7,10 +7,10 @@ trained on the notes. `core.pipeline.released_notes` makes the notes and the mod
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 from sklearn.feature_extraction.text import CountVectorizer
 
 from core.evaluation.stats.bootstrap import (
@@ -23,33 +23,20 @@ from core.evaluation.stats.bootstrap import (
 )
 from core.evaluation.stats.boundary_intervals import auc_interval, share_interval
 from core.evaluation.stats.intervals import proportion_interval
+from core.evaluation.summary import METRIC_COLUMNS, Row
 from core.phi.fields import DIRECT
 
 WORDS = 5  # of a sequence that two texts may share
 RESAMPLES = 1_000
-COLUMNS = ("figure", "arm", "value", "low", "high", "n", "note")
+HIGHEST = 0.99  # the share of texts below the likeness that is told
 _TEXTS = 64  # compared with all notes at once
 
 
-@dataclass(frozen=True)
-class Figure:
-    """One figure of the released notes, with its 95 % interval and the number of trials behind it."""
-
-    figure: str
-    arm: str
-    value: float
-    low: float
-    high: float
-    n: int
-    note: str
-
-    @classmethod
-    def of(cls, figure: str, arm: str, found: Interval, n: int, note: str) -> Figure:
-        """A figure from its interval."""
-        return cls(figure, arm, found.value, found.low, found.high, n, note)
+def _row(figure: str, arm: str, found: Interval, n: int, note: str) -> Row:
+    return Row(figure, arm, found.value, found.low, found.high, n, note)
 
 
-def named(hits: pd.DataFrame, patients: pd.DataFrame, texts: int) -> list[Figure]:
+def named(hits: pd.DataFrame, patients: pd.DataFrame, texts: int) -> list[Row]:
     """Whose direct identifiers the texts hold, and in how many texts there is one that belongs to nobody.
 
     Args:
@@ -68,11 +55,11 @@ def named(hits: pd.DataFrame, patients: pd.DataFrame, texts: int) -> list[Figure
     return found
 
 
-def _share(figure: str, arm: str, count: int, of: int, note: str) -> Figure:
+def _share(figure: str, arm: str, count: int, of: int, note: str) -> Row:
     if not of:
-        return Figure(figure, arm, np.nan, np.nan, np.nan, 0, note)
+        return Row(figure, arm, np.nan, np.nan, np.nan, 0, note)
     low, high = proportion_interval(count, of)
-    return Figure(figure, arm, count / of, low, high, of, note)
+    return Row(figure, arm, count / of, low, high, of, note)
 
 
 def likeness(texts: Sequence[str], notes: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
@@ -106,7 +93,7 @@ def likeness(texts: Sequence[str], notes: pd.DataFrame) -> tuple[np.ndarray, np.
     return found, ids
 
 
-def nearest(texts: Sequence[str], members: pd.DataFrame, heldout: pd.DataFrame, *, seed: int) -> list[Figure]:
+def nearest(texts: Sequence[str], members: pd.DataFrame, heldout: pd.DataFrame, *, seed: int) -> list[Row]:
     """Is a released text nearer to a note that was trained on than to one that was not? 0.5 is chance.
 
     Text by text, the note with most of its five-word sequences is sought among equally many members and held-out
@@ -128,19 +115,26 @@ def nearest(texts: Sequence[str], members: pd.DataFrame, heldout: pd.DataFrame, 
     note = f"texts; {count} patients on each side, resampled"
     if max(float(side.max()) for side in sides) == 0.0:
         nothing = Interval(np.nan, np.nan, np.nan)
-        return [Figure.of("nearer_to_members", "texts", nothing, len(texts), "texts; none shares five words")]
+        return [_row("nearer_to_members", "texts", nothing, len(texts), "texts; none shares five words")]
     whole = np.arange(count)
     value = _nearer(sides, [whole, whole])
     drawn = np.array([_nearer(sides, [rng.integers(count, size=count) for _ in sides]) for _ in range(RESAMPLES)])
     found = percentile_interval(value, np.clip(drawn - np.median(drawn) + value, 0.0, 1.0), count)
-    largest = [float(np.quantile(side.max(axis=1), 0.99)) for side in sides]
     return [
-        Figure.of("nearer_to_members", "texts", found, len(texts), note),
+        _row("nearer_to_members", "texts", found, len(texts), note),
         *(
-            Figure("longest_likeness", arm, value, np.nan, np.nan, len(texts), "99th percentile over the texts")
-            for arm, value in zip(("members", "held out"), largest, strict=True)
+            _row("longest_likeness", arm, _quantile(side.max(axis=1), HIGHEST), len(texts), "texts; 99th percentile")
+            for arm, side in zip(("members", "held out"), sides, strict=True)
         ),
     ]
+
+
+def _quantile(values: np.ndarray, share: float) -> Interval:
+    """A quantile with the order statistics between which that of the distribution lies in 95 % of samples."""
+    ordered = np.sort(values)
+    places = stats.binom.ppf([0.025, 0.975], len(ordered), share).astype(int)
+    low, high = ordered[np.clip(places, 0, len(ordered) - 1)]
+    return Interval(float(np.quantile(values, share)), float(low), float(high))
 
 
 def _nearer(sides: Sequence[np.ndarray], chosen: Sequence[np.ndarray]) -> float:
@@ -149,7 +143,7 @@ def _nearer(sides: Sequence[np.ndarray], chosen: Sequence[np.ndarray]) -> float:
     return float(np.mean((own > other) + 0.5 * (own == other)))
 
 
-def membership(scored: pd.DataFrame, arms: Sequence[str]) -> list[Figure]:
+def membership(scored: pd.DataFrame, arms: Sequence[str]) -> list[Row]:
     """AUC by patient of the likelihood ratio to the public model (Mireshghallah 2022, §2.2), for each model.
 
     Args:
@@ -162,31 +156,31 @@ def membership(scored: pd.DataFrame, arms: Sequence[str]) -> list[Figure]:
         member = scored.groupby("patient_id")["member"].first().loc[gain.index]
         auc = patient_bootstrap(weighted_auc(gain.tolist(), member.tolist()), gain.index, member, resamples=RESAMPLES)
         auc = auc_interval(auc, int(member.sum()), int((~member).sum()))
-        found.append(Figure.of("auc_ratio_patient", arm, auc, len(gain), "patients; 0.5 is chance"))
+        found.append(_row("auc_ratio_patient", arm, auc, len(gain), "patients; 0.5 is chance"))
     return found
 
 
-def usefulness(scored: pd.DataFrame, arms: Sequence[str]) -> list[Figure]:
+def usefulness(scored: pd.DataFrame, arms: Sequence[str]) -> list[Row]:
     """Perplexity of held-out notes under each model, exp(nats / tokens). `scored`: as in `membership`."""
     heldout = scored[~scored["member"]]
     found = []
     for arm in arms:
         statistic = weighted_perplexity(heldout[arm] / heldout["tokens"], heldout["tokens"])
         value = patient_bootstrap(statistic, heldout["patient_id"], resamples=RESAMPLES)
-        found.append(Figure.of("perplexity", arm, value, heldout["patient_id"].nunique(), "held-out patients"))
+        found.append(_row("perplexity", arm, value, heldout["patient_id"].nunique(), "held-out patients"))
     return found
 
 
-def answers(counts: pd.DataFrame, arm: str) -> list[Figure]:
+def answers(counts: pd.DataFrame, arm: str) -> list[Row]:
     """Share of claims about held-out notes that are judged right, from rows of the task `inference`; none without."""
     if counts.empty:
         return []
     patients = counts["patient_id"].nunique()
     value = patient_bootstrap(weighted_share(counts["correct"], counts["trials"]), counts["patient_id"])
     value = share_interval(value, patients)
-    return [Figure.of("nli_accuracy", arm, value, patients, "held-out patients; a third is chance")]
+    return [_row("nli_accuracy", arm, value, patients, "held-out patients; a third is chance")]
 
 
-def table(figures: Sequence[Figure]) -> pd.DataFrame:
-    """Figures as rows with `COLUMNS`."""
-    return pd.DataFrame([vars(one) for one in figures], columns=list(COLUMNS))
+def table(figures: Sequence[Row]) -> pd.DataFrame:
+    """Figures as a table with METRIC_COLUMNS."""
+    return pd.DataFrame([vars(one) for one in figures]).astype(METRIC_COLUMNS)

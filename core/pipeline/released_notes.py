@@ -1,4 +1,4 @@
-"""Releasing notes that a model wrote instead of the model: written, attacked, tried out, and published with a card.
+"""Synthetic notes to release instead of the model that wrote them: written, attacked, tried out, and given a card.
 
 What is computed from a private model's output costs no further ε. So the notes hold the run's promise, however many
 there are, as long as the model itself stays where it is or is released under the same entry of the ledger.
@@ -20,6 +20,7 @@ from core.corpus.tables import Corpus
 from core.evaluation import released_notes as figures
 from core.evaluation.report.csv_export import spreadsheet_csv
 from core.evaluation.report.json_export import plain
+from core.evaluation.summary import Row
 from core.runs.events import Cancelled
 from core.runs.facts import run_facts
 from core.runs.run import Run
@@ -39,7 +40,7 @@ Progress = Callable[[str, int, int], None]  # (what is done, done, total)
 
 @dataclass(frozen=True)
 class ReleasedNotes:
-    """Notes that a run's model wrote, and what was measured on them (`core.evaluation.released_notes.COLUMNS`)."""
+    """Notes that a run's model wrote, and what was measured on them (`core.evaluation.summary.METRIC_COLUMNS`)."""
 
     run: Run
     texts: tuple[str, ...]
@@ -90,7 +91,7 @@ def released_notes(
     found += figures.nearest(texts, judged[judged["member"]], judged[~judged["member"]], seed=run.spec.audit.seed)
     tell("comparing with notes", 1, 1)
     _check(stop)
-    found += _by_models(run, workspace, lm, texts, judged, tell, stop)
+    found += _by_models(run, corpus, lm, texts, judged, tell, stop)
     return ReleasedNotes(run, texts, len(written) - len(texts), seed, figures.table(found))
 
 
@@ -154,13 +155,13 @@ def _judged(members: pd.DataFrame, heldout: pd.DataFrame, seed: int) -> pd.DataF
 
 def _by_models(
     run: Run,
-    workspace: Workspace,
+    corpus: Corpus,
     lm: LanguageModel,
     texts: Sequence[str],
     judged: pd.DataFrame,
     tell: Progress,
     stop: Callable[[], bool],
-) -> list[figures.Figure]:
+) -> list[Row]:
     """Attack and try out a model that read nothing but the notes, beside the run's own and the public model."""
     from core.models.build import load
 
@@ -171,7 +172,6 @@ def _by_models(
     for arm, model in models.items():
         scored = scored.join(_scores(model, judged["text"].tolist(), arm, tell, stop))
     found = figures.membership(scored, [TRAINED_ON, ITSELF]) + figures.usefulness(scored, list(models))
-    corpus = workspace.corpus(run.spec.corpus, store=False)
     for arm, model in models.items():
         _check(stop)
         found += figures.answers(_claims(model, corpus, run.spec.audit.seed), arm)
@@ -300,7 +300,7 @@ def card_text(described: dict[str, object]) -> str:
     for row in rows:
         interval = "none" if np.isnan(row["low"]) else f"{row['low']:.4g} to {row['high']:.4g}"
         lines.append(
-            f"| {row['figure']} | {row['arm']} | {row['value']:.4g} | {interval} | {row['n']} | {row['note']} |"
+            f"| {row['metric']} | {row['arm']} | {row['value']:.4g} | {interval} | {row['n']} | {row['note']} |"
         )
     left_out = f" {described['blank_left_out']} blank texts were left out." if described["blank_left_out"] else ""
     return "\n".join(

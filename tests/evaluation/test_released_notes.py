@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from core.evaluation.released_notes import answers, likeness, membership, named, nearest, table, usefulness
+from core.evaluation.released_notes import _quantile, answers, likeness, membership, named, nearest, table, usefulness
 
 VOCABULARY = [f"w{number}" for number in range(40)]
 
@@ -61,6 +61,15 @@ def test_where_nothing_is_shared_nothing_is_claimed():
     assert np.isnan(found.value) and np.isnan(found.low) and "none shares" in found.note
 
 
+def test_the_percentile_lies_between_order_statistics():
+    """Of 999 equally spaced values, the interval of the 99th percentile holds it and leaves out the middle."""
+    found = _quantile(np.arange(1, 1_000) / 1_000, 0.99)
+    assert found.value == pytest.approx(0.99, abs=0.002) and 0.97 < found.low < found.value < found.high < 1
+    rng = np.random.default_rng(5)
+    held = [_quantile(rng.random(400), 0.99) for _ in range(300)]
+    assert np.mean([one.low <= 0.99 <= one.high for one in held]) >= 0.92
+
+
 def test_names_count_patients_and_phantoms_count_texts():
     hits = pd.DataFrame(
         [(0, "full_name", "M1"), (0, "mrn", "M1"), (1, "full_name", "H1"), (2, "ssn", None), (2, "mrn", None)],
@@ -104,4 +113,4 @@ def test_answers_and_the_table():
     counts = pd.DataFrame({"patient_id": ["A", "B", "C"], "trials": [3, 3, 3], "correct": [3, 0, 3]})
     (found,) = answers(counts, "public")
     assert found.value == pytest.approx(6 / 9) and answers(counts.iloc[:0], "public") == []
-    assert table([found]).loc[0, "figure"] == "nli_accuracy"
+    assert table([found]).loc[0, "metric"] == "nli_accuracy"

@@ -35,7 +35,7 @@ def made(workspace, runs):
 
 def row(made, figure, arm):
     table = made.figures
-    return table[(table["figure"] == figure) & (table["arm"] == arm)].iloc[0]
+    return table[(table["metric"] == figure) & (table["arm"] == arm)].iloc[0]
 
 
 def test_a_model_that_knows_its_patients_writes_them_down(made):
@@ -61,7 +61,7 @@ def test_the_card_states_the_promise_and_every_figure(made, tmp_path):
     told = json.loads(facts.read_text())
     assert "without differential privacy" in told["promise"] and "No promise follows" in told["follows"]
     assert len(told["figures"]) == len(made.figures)
-    assert all(name in card.read_text() for name in made.figures["figure"])
+    assert all(name in card.read_text() for name in made.figures["metric"])
     with pytest.raises(FileExistsError):
         publish(made, out)
 
