@@ -49,7 +49,7 @@ STEPS_COLUMNS = {
 
 
 def drawn_patients(target: Target, most: int = PATIENTS) -> list[str]:
-    """At most so many members whose notes were trained on, drawn by the audit's seed. Raises NotPossible for none."""
+    """At most `most` members whose notes were trained on, drawn by the audit's seed. Raises NotPossible for none."""
     patients = target.corpus.patients
     members = set(patients.loc[patients["split"] == "member", "patient_id"])
     read = np.sort(target.trained_notes["patient_id"].unique().astype(object))

@@ -56,19 +56,20 @@ def missing(run: Run) -> str:
 
 
 def sentence(table: pd.DataFrame, named: dict[str, str]) -> str:
-    """How many patients stand out at either end, in each model."""
-    counts = table[table["figure"].isin(["above", "below"])]
-    counts = counts.assign(count=(counts["value"] * counts["patients"]).round().astype(int))
+    """How many patients stand out at the top, and how many in the middle, in each model."""
+    counts = table.assign(count=(table["value"] * table["patients"]).round())
     wide = counts.pivot(index="arm", columns="figure", values="count")
-    size = int(counts["patients"].iloc[0])
-    told = [
-        f"{named[arm]} **{int(wide.loc[arm, 'above'])}** and **{int(wide.loc[arm, 'below'])}**"
-        for arm in (*ARMS, PRIVATE)
-        if arm in wide.index
-    ]
+    size = int(table["patients"].iloc[0])
+
+    def each(figure: str) -> str:
+        return ", ".join(
+            f"{named[arm]} **{wide.loc[arm, figure]:.0f}**" for arm in (*ARMS, PRIVATE) if arm in wide.index
+        )
+
     return (
-        f"The audit drew {size} members and took each out of a copy of this model. How many stand above 95 % of the "
-        f"patients never seen, and how many below 5 %: {', '.join(told)}."
+        f"The audit drew {size} members and took each out of a copy of this model. How many of them stand above 95 % "
+        f"of the patients never seen: {each('above')}. How many stand in the middle half, where {size / 2:g} are "
+        f"expected of patients never read: {each('middle')}. Unlearning that puts nearly everybody there leaves a mark."
     )
 
 

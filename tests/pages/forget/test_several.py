@@ -47,8 +47,9 @@ def test_figures_are_shown_with_intervals_beside_the_private_run(runs):
         workspace.audit(ids[name]).record(outcome, {"unlearned": made})
     page = visit("forget", run=ids["plain"])
     told = said(page)
-    assert "drew 20 members" in told and "as trained **15** and **0**" in told
-    assert "DP, ε = 8 per note **1** and **0**" in told
+    assert "drew 20 members" in told and "patients never seen: as trained **15**, gradient ascent **15**" in told
+    assert "DP, ε = 8 per note **1**. How many" in told and "where 10 are expected" in told
+    assert "both at once **4**, DP, ε = 8 per note **4**." in told
     assert any("does not show that patients are forgotten" in one.value for one in page.caption)
     rows = next(frame.value for frame in page.dataframe if "mean place" in frame.value.columns)
     assert rows["model"].tolist() == ["as trained", "gradient ascent", "both at once", "DP, ε = 8 per note"]
