@@ -148,7 +148,7 @@ def notes(
     data: DataFolder = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write notes to release instead of the model, attack them, and put them into a CSV file with a card beside it."""
+    """Write synthetic notes to release instead of the model, as CSV with a card of what attacks find in them."""
     with errors_as_sentences():
         from core.pipeline.released_notes import card_files, describe, publish, released_notes
         from core.runs.store import Workspace

@@ -252,7 +252,7 @@ def step(
 def prove(
     run: RunId,
     canaries: Annotated[
-        int, typer.Option(min=0, help="Also train again with so many planted gradients, and bound ε by them.")
+        int, typer.Option(min=0, help="Also train again with this many planted gradients, and bound ε by them.")
     ] = 0,
     data: DataFolder = None,
     as_json: AsJson = False,
@@ -283,7 +283,7 @@ def prove(
             told["planted"] = {**asdict(audit), "alarm": audit.alarm}
             lines.append(
                 f"Planted gradients: {audit.correct} of {audit.guesses} guesses right ({audit.canaries:,} canaries); "
-                f"proved ε ≥ {audit.proved:.3g}, by the run's curve {audit.proved_by_curve:.3g}; "
+                f"proved at 95 % confidence: ε ≥ {audit.proved:.3g}, by the run's curve {audit.proved_by_curve:.3g}; "
                 f"promised {audit.promised:.3g}"
             )
         answer({"run": found.id, "passed": not failed, **told}, "\n".join(lines), as_json=as_json)

@@ -54,16 +54,16 @@ def show(made: Report) -> None:
 
 
 def _notes_instead(made: Report) -> None:
-    """How to release notes that the model wrote, if it is one that can."""
+    """How to release synthetic notes instead of the model, if it can write some."""
     run = made.facts["subject"]["run"]
     if not run.startswith("gpt2") or made.facts["subject"]["verdict"] == "public":
         return
-    with st.expander("Release notes that it wrote instead of the model"):
+    with st.expander("Release synthetic notes instead of the model"):
         st.markdown(
-            "Whoever receives notes cannot ask the model anything else. This command writes them, attacks them "
-            "(whose values they hold, whether they are nearer to members’ notes than to others, what a model trained "
-            "on them knows about members) and tries out what they are good for. A card with the figures comes with "
-            "them. Notes of a private model hold its promise; notes of another promise nothing."
+            "People who receive notes instead of the model cannot prompt it. This command has the model write notes "
+            "and attacks them: whose values do they hold, are they nearer to members’ notes than to others, and what "
+            "does a model trained on them know about members? It also measures how useful they are, and writes a card. "
+            "Notes of a private model keep its promise; notes of a model without privacy promise nothing."
         )
         st.code(f"python -m core notes {run} --count 1000 --out notes.csv", language=None, wrap_lines=True)
 

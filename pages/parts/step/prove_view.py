@@ -22,7 +22,8 @@ counted (up to three million of them). A note's own gradient is computed a secon
 noise is that of a public seed, so that it can be taken away again; noise from a secret is measured by itself.
 
 A correct program fails one of them about once in 100,000 runs. Passing proves no ε: the checks found none of the
-mistakes that they look for. `python -m core prove RUN` does the same and ends with an error if one fails.
+mistakes that they look for. `python -m core prove RUN` does the same and ends with an error if one fails. With
+`--canaries 1000` it also trains the run again with planted gradients, and says which ε they prove.
 """
 
 
