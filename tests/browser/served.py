@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Error, Locator, Page, TimeoutError, expect
+from playwright.sync_api import Download, Error, Locator, Page, TimeoutError, expect
 
 from core.runs.run import Run
 from core.runs.store import Workspace
@@ -70,6 +70,16 @@ def press(page: Page, key: str, brings: Locator) -> None:
         with contextlib.suppress(TimeoutError):
             return brings.wait_for(timeout=WAIT / 6)
     raise AssertionError(f"the key {key} did nothing")
+
+
+def downloaded(page: Page, button: Locator) -> Download:
+    """Press a download button until its file comes: one that meets a page drawn anew asks for a file that is gone."""
+    for _ in range(4):
+        settled(page)
+        with contextlib.suppress(TimeoutError), page.expect_download(timeout=WAIT / 2) as started:
+            button.click()
+            return started.value
+    raise AssertionError("no file came")
 
 
 def type_in(page: Page, label: str, value: str) -> None:

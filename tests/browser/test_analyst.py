@@ -12,7 +12,17 @@ from playwright.sync_api import Error, Page, expect
 
 from core.corpus.synthetic.hospital import build
 from core.spec import CORPUS_PRESETS
-from tests.browser.served import WAIT, finished_run, first_patient, in_link, no_traceback, settled, to_entry, type_in
+from tests.browser.served import (
+    WAIT,
+    downloaded,
+    finished_run,
+    first_patient,
+    in_link,
+    no_traceback,
+    settled,
+    to_entry,
+    type_in,
+)
 from tests.browser.test_screens import cut_texts
 
 RUDE = '<img src=x onerror="alert(1)"> 👩‍⚕️'  # the name of a column
@@ -97,9 +107,8 @@ def test_from_a_file_to_a_patient_to_a_file(tab, server, data, ward, shot):
     patient = first_patient(tab)
     assert cut_texts(tab) == []
     shot(tab, "analyst-2-patient", full=True)
-    with tab.expect_download(timeout=WAIT) as download:
-        tab.locator(".st-key-download-patients-bucket-1 button").click()
-    frame = pd.read_csv(Path(download.value.path()))
+    file = downloaded(tab, tab.locator(".st-key-download-patients-bucket-1 button"))
+    frame = pd.read_csv(file.path())
     assert frame["patient_id"].iloc[0] == patient
     assert set(frame["patient_id"]) <= set(pd.read_csv(ward[1])["patient_id"]) and frame["icd_codes"].notna().all()
     assert fired == []

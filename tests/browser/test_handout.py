@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from core.evaluation.teaching.handout import render
-from tests.browser.served import WAIT, settled
+from tests.browser.served import WAIT, downloaded, settled
 from tests.evaluation.teaching.test_pack import handout
 
 PAPER = 182 / 25.4 * 96  # width of a page of A4 without its margins, in CSS pixels
@@ -35,16 +35,13 @@ def test_the_lesson_offers_a_handout_of_two_pages(tab, server, tmp_path, shot):
     tab.get_by_text("Teaching pack", exact=False).click()
     button = tab.get_by_role("button", name=re.compile("Handout"))
     expect(button).to_be_visible(timeout=WAIT)
-    with tab.expect_download(timeout=WAIT) as started:
-        button.click()
     file = tmp_path / "handout.html"
-    started.value.save_as(file)
+    downloaded(tab, button).save_as(file)
     text = file.read_text(encoding="utf-8")
     assert "What was measured" in text and "ε = 8 per note" in text
     for name in ("plan", "Exercises", "Key", "Notebook"):
-        with tab.expect_download(timeout=WAIT) as started:
-            tab.get_by_role("button", name=re.compile(name)).click()
-        assert started.value.path().stat().st_size > 1_000
+        found = downloaded(tab, tab.get_by_role("button", name=re.compile(name)))
+        assert found.path().stat().st_size > 1_000
     assert pages_and_cut(tab, file) == (2, [])
     shot(tab, "handout", full=True)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -12,7 +11,7 @@ from playwright.sync_api import expect
 
 from core.demo import demo_spec
 from core.runs.store import DEMO
-from tests.browser.served import WAIT, first_patient, in_link, no_traceback, serving, settled
+from tests.browser.served import WAIT, downloaded, first_patient, in_link, no_traceback, serving, settled
 from tests.browser.test_screens import NARROW, WIDE, cut_texts
 
 
@@ -40,10 +39,9 @@ def test_from_a_bar_to_a_patient_to_a_file(tab, patient_server, shot):
     settled(tab)
     patient = first_patient(tab)
     shot(tab, "patients-one", full=True)
-    with tab.expect_download(timeout=WAIT) as download:
-        tab.locator(f".st-key-download-patients-bucket-{bucket} button").click()
-    frame = pd.read_csv(Path(download.value.path()))
-    assert download.value.suggested_filename == f"patients-bucket-{bucket}.csv"
+    file = downloaded(tab, tab.locator(f".st-key-download-patients-bucket-{bucket} button"))
+    frame = pd.read_csv(file.path())
+    assert file.suggested_filename == f"patients-bucket-{bucket}.csv"
     assert frame["patient_id"].iloc[0] == patient and frame["one_in"].dropna().is_monotonic_increasing
     tab.reload()
     expect(tab.get_by_role("heading", name=re.compile(f"^Patient {patient}"))).to_be_visible(timeout=WAIT)

@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Locator, Page, TimeoutError, expect
 
 from core.phi.fields import HIPAA_IDENTIFIERS
-from tests.browser.served import WAIT, no_traceback, serving, settled, to_entry, type_in
+from tests.browser.served import WAIT, downloaded, no_traceback, serving, settled, to_entry, type_in
 
 LIMITS = "limit_auc_strongest=1.0&limit_full_name_patients_excess=100&utility=0"  # what ε = 8 of two epochs can meet
 USE = "Sepsis <b>research</b> 🩺"
@@ -78,13 +78,11 @@ def slide(page: Page, key: str, brings: Locator) -> None:
     raise AssertionError(f"the slider did not take {key}")
 
 
-def downloaded(page: Page, label: str, folder: Path) -> Path:
+def saved(page: Page, label: str, folder: Path) -> Path:
     """Press a download button; where the file lies now."""
-    settled(page)
-    with page.expect_download(timeout=WAIT) as found:
-        page.get_by_role("button", name=label).click()
-    path = folder / found.value.suggested_filename
-    found.value.save_as(path)
+    found = downloaded(page, page.get_by_role("button", name=label))
+    path = folder / found.suggested_filename
+    found.save_as(path)
     return path
 
 
@@ -133,7 +131,7 @@ def test_from_an_epsilon_to_a_report_that_can_be_signed(chromium, tab, released,
     expect(tab.get_by_role("heading", level=1, name="Report")).to_be_visible(timeout=WAIT)
     expect(tab.get_by_text("The smallest ε that meets your limits here is 8", exact=False)).to_be_visible(timeout=WAIT)
     no_traceback(tab)
-    read_as_a_board_would(chromium, downloaded(tab, "Report (HTML, prints to PDF)", tmp_path), shot)
+    read_as_a_board_would(chromium, saved(tab, "Report (HTML, prints to PDF)", tmp_path), shot)
 
     to_entry(tab, "Ledger")
     expect(tab.get_by_role("heading", name="Release a model")).to_be_visible(timeout=WAIT)

@@ -30,8 +30,16 @@ FILES = (  # label, file, MIME type, icon
 
 
 def offer(found: Figures) -> None:
-    """Downloads for the teacher: a handout to print, and the pack's files."""
-    with st.expander("Teaching pack: handout, plan, exercises", icon=":material/print:"):
+    """Downloads for the teacher: a handout to print, and the pack's files.
+
+    The files are made when the fold opens, not when a button is pressed: a press that meets a page drawn anew asks for
+    a file that the server no longer knows.
+    """
+    with st.expander(
+        "Teaching pack: handout, plan, exercises", icon=":material/print:", key="pack-fold", on_change="rerun"
+    ) as box:
+        if not box.open:
+            return
         st.markdown(
             "The handout has the figures of this lesson's runs: open it in a browser and print two pages of A4. The "
             "figures are on the back, so that students can predict first."
@@ -39,7 +47,7 @@ def offer(found: Figures) -> None:
         with st.container(horizontal=True):
             st.download_button(
                 "Handout (HTML, prints on A4)",
-                lambda: _html(found),
+                _html(found),
                 "handout.html",
                 "text/html",
                 icon=":material/print:",
@@ -50,7 +58,7 @@ def offer(found: Figures) -> None:
             for label, name, mime, icon in FILES:
                 st.download_button(
                     label,
-                    (FOLDER / name).read_bytes,
+                    (FOLDER / name).read_bytes(),
                     name,
                     mime,
                     icon=f":material/{icon}:",
