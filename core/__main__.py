@@ -14,10 +14,10 @@ import typer
 from typer.exceptions import TyperException
 
 from core.cli import (
+    attacks,
     corpora,
     defences,
     delete_upload,
-    extract,
     ledger,
     release,
     report,
@@ -31,7 +31,8 @@ from core.cli.output import BAD_INPUT, INTERRUPTED, READER_GONE, utf8
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, help="PHI Leak Lab")
 for command in (
     *(corpora.corpus, training.train, training.sweep, runs.runs, runs.audit, runs.prompt),
-    extract.extract,
+    attacks.extract,
+    attacks.shadows,
     ledger.ledger,
     delete_upload.delete_upload,
     release.notes,

@@ -11,7 +11,7 @@ from core.runs.run import Run
 from pages.parts.common import layout, shell
 from pages.parts.jobs import battery
 from pages.parts.membership import data
-from pages.parts.membership.views import VIEWS, WORDS, Choice
+from pages.parts.membership.views import OVERLAP, VIEWS, WORDS, Choice
 from pages.parts.pickers import run_picker
 from pages.parts.session import owner
 
@@ -27,6 +27,28 @@ def attacks_of(chosen: dict[str, Run]) -> list[str]:
     """The attacks that were run on at least one of these runs, in the battery's order."""
     made = {attack for run in chosen.values() for attack in data.scores(run)["attack"].unique()}
     return [name for name in REGISTRY if name in made]
+
+
+def compared(attack: str, chosen: dict[str, Run]) -> bool:
+    """Whether an attack scored all patients of one of these runs, so that it can be compared patient by patient."""
+    return any(attack in data.complete_attacks(run) for run in chosen.values())
+
+
+def unit() -> tuple[str, str]:
+    """What is judged: the level (notes, admissions, patients) and the length of notes."""
+    level = st.segmented_control(
+        "Evaluate per",
+        list(WORDS),
+        default="sample",
+        required=True,
+        key="level",
+        bind="query-params",
+        format_func=lambda name: WORDS[name][0],
+    )
+    length = st.segmented_control(
+        "Notes", list(LENGTHS), default="all", required=True, key="length", bind="query-params"
+    )
+    return level, length
 
 
 runs = run_picker.with_tables(run_picker.audited_first(owner.workspace().runs()))
@@ -45,26 +67,16 @@ if runs:
     with knobs:
         picked = run_picker.pick_two(runs)
         possible = attacks_of(picked)
-        wanted = [name for name in (LOSS, "ratio base") if name in possible]
+        wanted = {"All attacks": possible, OVERLAP: [name for name in possible if compared(name, picked)]}
+        usual = [name for name in (LOSS, "ratio base") if name in possible]
         chosen = st.multiselect(
             "Attacks",
             possible,
-            default=possible if view == "All attacks" else wanted,
+            default=wanted.get(view, usual),
             key=f"attacks-{view}",
             format_func=lambda name: f"{name} ({data.access(name)})",
         )
-        level = st.segmented_control(
-            "Evaluate per",
-            list(WORDS),
-            default="sample",
-            required=True,
-            key="level",
-            bind="query-params",
-            format_func=lambda name: WORDS[name][0],
-        )
-        length = st.segmented_control(
-            "Notes", list(LENGTHS), default="all", required=True, key="length", bind="query-params"
-        )
+        level, length = ("patient", "all") if view == OVERLAP else unit()
     with picture, layout.fresh("answer", (view, *(run.id for run in picked.values()))):
         if chosen:
             VIEWS[view](Choice(picked, chosen, level, length, knobs))

@@ -130,6 +130,13 @@ def in_chunks(
     return found
 
 
+def mean_log_likelihoods_under(lm: LanguageModel, target: Target, report: Report = no_report) -> np.ndarray:
+    """The same as `mean_log_likelihoods` under a model that is none of the target's."""
+    texts = evaluation_notes(target)["text"].tolist()
+    found = in_chunks(texts, partial(_scored, lm), report, target.spec.audit.seed)
+    return np.array([one.mean() for one in found])
+
+
 def mean_log_likelihoods(target: Target, role: str = "target", report: Report = no_report) -> np.ndarray:
     """Mean log p in nats per scored token of every evaluation note, (notes,): −loss (causal) or −energy (masked)."""
     return np.array([one.mean() for one in token_log_probabilities(target, role, report)])

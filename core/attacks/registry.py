@@ -18,6 +18,7 @@ from core.corpus.tables import Corpus
 from core.spec import ModelKind, RunSpec
 
 if TYPE_CHECKING:
+    from core.attacks.membership.shadow_scores import ShadowScores
     from core.models.build import LanguageModel
 
 Access = Literal["black-box", "grey-box", "white-box"]  # text only · token probabilities · weights and activations
@@ -51,6 +52,8 @@ class Target:
             called once.
         own_words: the target's own vocabulary, if it has one. Every other model then gets the same vocabulary, so that
             all models score the same tokens.
+        shadows: reads what the shadow models say of the evaluation notes (`core.pipeline.shadows`); None: there are
+            none to read.
     """
 
     spec: RunSpec
@@ -58,6 +61,7 @@ class Target:
     tables: Callable[[str], pd.DataFrame]
     models: dict[str, Callable[[Report], LanguageModel]]
     own_words: tuple[str, ...] | None = None
+    shadows: Callable[[Target], ShadowScores] | None = None
     _kept: dict[Hashable, Any] = field(default_factory=dict, repr=False)
 
     @property

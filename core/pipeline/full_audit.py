@@ -38,10 +38,13 @@ def target_of(run: Run, workspace: Workspace) -> Target:
     """The run as attacks see it; each of its models is loaded when an attack first needs it."""
     from core.attacks.membership.reference import reference_models
     from core.attacks.registry import Target
+    from core.pipeline import shadows
 
     corpus = run.as_read(workspace.corpus(run.spec.corpus, store=False))
     models = {"target": lambda report: run.model()}
-    target = Target(run.spec, corpus, run.table, models, own_words=run.vocabulary)
+    kept = shadows.made(run.spec, workspace)
+    trained = partial(shadows.scores, files=kept) if kept else None
+    target = Target(run.spec, corpus, run.table, models, own_words=run.vocabulary, shadows=trained)
     models["base"] = lambda report: target.public()
     models.update(reference_models(target, workspace.references(run.spec.corpus)))
     return target

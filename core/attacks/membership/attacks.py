@@ -24,6 +24,7 @@ from core.attacks.membership.decision import ATTENTION, GRADIENTS, LOSS, RATIO
 from core.attacks.membership.neighbours import neighbours
 from core.attacks.membership.reference import POPULATION, SHADOWS
 from core.attacks.membership.scores import SCORE_COLUMNS, min_k, min_k_plus_plus
+from core.attacks.membership.shadow_models import CAUGHT_COLUMNS, LEAST, USUAL, caught_patients, likelihood_ratios
 from core.attacks.membership.white_box import (
     FOLDS,
     SMALLEST,
@@ -51,6 +52,7 @@ from core.spec import ModelKind, ModelSpec
 
 register_table("scores", SCORE_COLUMNS)
 register_table("split_scores", {**SCORE_COLUMNS, "fit": "int32"})
+register_table("shadow_patients", CAUGHT_COLUMNS)
 
 K_SHARE = 0.20  # Min-K %: the least likely 20 % of tokens
 NEIGHBOURS = 8
@@ -109,6 +111,21 @@ def _rmia(target: Target, report: Report) -> Tables:
     references = np.stack([mean_log_likelihoods(target, role, report) for role in (POPULATION, *SHADOWS)])
     population = (notes["split"] == "population").to_numpy()
     return scores_of("rmia", notes, relative_membership(own, references, population))
+
+
+def _lira(target: Target, report: Report) -> Tables:
+    """Online LiRA on members and held-out patients, and how often each of them is caught over all shadow models."""
+    if target.shadows is None:
+        raise NotPossible(
+            f"LiRA compares with at least {LEAST} shadow models of the same recipe, and there are none. "
+            f"`python -m core shadows RUN` trains {USUAL} and then attacks."
+        )
+    notes = evaluation_notes(target)
+    judged = (notes["split"] != "population").to_numpy()
+    shadows = target.shadows(target).of(judged)
+    notes, own = notes[judged], mean_log_likelihoods(target, "target", report)[judged]
+    scores = scores_of("lira", notes, likelihood_ratios(own, shadows))
+    return {**scores, "shadow_patients": caught_patients(notes["patient_id"].tolist(), shadows)}
 
 
 # Relative to the difficulty of the text itself -----------------------------------------------------------------------
@@ -302,6 +319,14 @@ _register(
     _rmia,
     "Counts how many strangers' notes look less like members than this one, compared with several reference models.",
     cost="expensive",
+)
+_register(
+    "lira",
+    "Carlini 2022, algorithm 1",
+    _lira,
+    "Compares the note's loss with its losses under dozens of models that read it, and under dozens that did not.",
+    cost="expensive",
+    tables=("scores", "shadow_patients"),
 )
 _register(
     "normalised energy",

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
+from plotly.subplots import make_subplots
 
 from core.evaluation.membership.curve import GRID, Ceiling
+from core.evaluation.membership.overlap import Overlap
 from core.evaluation.membership.units import Units
 from core.training.accounting.tradeoff import dp_ceiling
 from pages.parts.common import chart_style
@@ -128,6 +130,44 @@ def histogram(units: Units, threshold: float) -> go.Figure:
         legend={"orientation": "h", "y": -0.34, "yanchor": "top", "x": 0},
         **{**LAYOUT, "margin": {**LAYOUT["margin"], "t": 30}},
     )
+    return figure
+
+
+def overlap(found: Overlap, order: Sequence[str]) -> go.Figure:
+    """Who is accused by which attack: a line for each attack, a thin column for each patient.
+
+    Members are on the left, held-out patients on the right; in each group the patients accused by most attacks come
+    first.
+    """
+    groups = [("members", True, chart_style.RISK), ("others", False, chart_style.CONTROL)]
+    rows = {member: found.group(member) for _, member, _ in groups}
+    sizes = [len(rows[True]), len(rows[False])]
+    figure = make_subplots(
+        cols=2,
+        shared_yaxes=True,
+        horizontal_spacing=0.02,
+        column_widths=[max(0.25, size / sum(sizes)) for size in sizes],
+    )
+    for place, (name, member, colour) in enumerate(groups, start=1):
+        table = rows[member]
+        names = [f"{attack} ({int(rows[True][attack].sum()):,})" for attack in order]
+        figure.add_heatmap(
+            z=[table[attack].astype(int) for attack in order],
+            x=list(range(1, len(table) + 1)),
+            y=names,
+            customdata=[table.index.tolist()] * len(order),
+            colorscale=[[0, band_colour(colour)], [1, colour]],
+            zmin=0,
+            zmax=1,
+            showscale=False,
+            ygap=4,
+            hovertemplate="%{customdata}: %{y}<extra></extra>",
+            row=1,
+            col=place,
+        )
+        figure.update_xaxes(title=f"{len(table):,} {name}", showticklabels=False, ticks="", row=1, col=place)
+    figure.update_yaxes(autorange="reversed")
+    figure.update_layout(height=120 + 34 * len(order), **LAYOUT)
     return figure
 
 

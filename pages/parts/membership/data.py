@@ -9,11 +9,13 @@ import pandas as pd
 from core.attacks.battery import REGISTRY
 from core.attacks.membership.scores import LOSS
 from core.evaluation.membership.curve import curve
+from core.evaluation.membership.overlap import Overlap, overlap
 from core.evaluation.membership.summary import membership
 from core.evaluation.membership.units import Units, units
 from core.runs.run import Run
 from pages.parts.session import owner, resources
 
+NEARLY_EVERY = 0.95  # share of the patients that an attack must have scored to be compared patient by patient
 RESAMPLES = 300  # for a band on screen; the table of a full audit uses the run's own number
 
 
@@ -51,6 +53,30 @@ def _scores(run_id: str, stamp: tuple, folder: str, _run: Run) -> pd.DataFrame:
         found = quick[quick["attack"] == LOSS].reset_index(drop=True)
     found.attrs["key"] = (run_id, stamp, folder)
     return found
+
+
+def complete_attacks(run: Run) -> list[str]:
+    """The attacks that scored nearly every patient of a run whom the loss scored, in the battery's order."""
+    found = scores(run)
+    judged = found[found["split"].isin(["member", "heldout"])].groupby("attack")["patient_id"].nunique()
+    most = judged.get(LOSS, judged.max() if len(judged) else 0)
+    return [name for name in REGISTRY if judged.get(name, 0) >= NEARLY_EVERY * most > 0]
+
+
+def overlap_of(run: Run, attacks: Sequence[str], accused: float) -> Overlap | None:
+    """Which patients each of these attacks accuses if each may accuse the same share of the others."""
+    found = scores(run)
+    return _overlap(found.attrs["key"], tuple(attacks), accused, found)
+
+
+@resources.cached_object(max_entries=32, show_spinner=False)
+def _overlap(key: tuple, attacks: tuple[str, ...], accused: float, _scores: pd.DataFrame) -> Overlap | None:
+    return overlap(_scores, list(attacks), accused=accused)
+
+
+def shadow_patients(run: Run) -> pd.DataFrame:
+    """How often LiRA catches each patient over the run's shadow models (`CAUGHT_COLUMNS`); empty without any."""
+    return owner.workspace().audit(run.id).table("shadow_patients")
 
 
 def units_of(run: Run, attack: str, level: str, length: str) -> Units | None:

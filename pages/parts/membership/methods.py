@@ -30,6 +30,17 @@ are accused (Mireshghallah et al. 2022).
 Privacy leakage = share of members called members − share of others called members: 0 for random guessing.
 Short notes are those with at most as many tokens as the median note.
 """,
+    "overlap": """
+The score of a patient is the mean of their notes' scores. Each attack accuses the patients above its own threshold: the
+lowest one at which it accuses the chosen share of the held-out patients. So all attacks make equally many mistakes, and
+their catches compare. Intervals: 95 %, patients resampled, members and others separately; the thresholds are chosen
+again in each resample. Patients that one of the attacks did not score are left out, and so are attacks that scored only
+some patients.
+
+**lira** (Carlini et al. 2022) trains dozens of shadow models, each without three tenths of the patients, and compares a
+note's loss with its losses under the models that read it and under those that did not. Attacking each shadow model by
+all the others says how often a patient is caught, not in one training but in dozens.
+""",
     "attacks": """
 AUC = P[score of a member > score of a non-member] + ½ P[equal]. 0.5 is random guessing; an attack can fall below it by
 chance. Bars: 95 %, patients resampled.

@@ -12,7 +12,9 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from core.attacks.membership.decision import OWN_THRESHOLDS
+from core.attacks.membership.shadow_models import ACCUSED as SHADOWS_ACCUSE
 from core.evaluation.membership.curve import Caught, Ceiling, caught, ceiling_for, steps
+from core.evaluation.membership.overlap import Overlap
 from core.evaluation.membership.summary import ROC_RATES, population_threshold
 from core.evaluation.membership.units import Units
 from core.evaluation.stats.bootstrap import Interval
@@ -27,6 +29,9 @@ from pages.parts.membership import data
 from pages.parts.membership.methods import HOW
 
 WORDS = {"sample": ("note", "notes"), "admission": ("admission", "admissions"), "patient": ("patient", "patients")}
+OVERLAP = "Who is caught"
+ALWAYS = 0.90  # share of the shadow models that read a patient: caught whatever the training
+SHARES = {"10\u00a0%": 0.10, "5\u00a0%": 0.05, "1\u00a0%": 0.01}  # of the others that each attack may accuse
 ALLOWED = 0.10  # share of others that may be accused in the first question
 
 
@@ -280,4 +285,78 @@ def attacks_view(choice: Choice) -> None:
     how("attacks")
 
 
-VIEWS: dict[str, Callable[[Choice], None]] = {"ROC": roc_view, "Threshold": threshold_view, "All attacks": attacks_view}
+def overlap_view(choice: Choice) -> None:
+    """Which patients of one run each attack catches, beside those that it accuses by mistake."""
+    names = list(choice.runs)
+    name = names[0] if len(names) == 1 else choice.knobs.selectbox("Model", names, key="overlap-run")
+    run = choice.runs[name]
+    share = choice.knobs.segmented_control(
+        "Others accused by each attack", list(SHARES), default=next(iter(SHARES)), required=True, key="accused"
+    )
+    accused = SHARES[share]
+    possible = [attack for attack in choice.attacks if attack in data.complete_attacks(run)]
+    found = data.overlap_of(run, possible, accused) if possible else None
+    if found is None:
+        st.info(
+            f"None of these attacks scored every patient of “{name}”. Choose others, or run the full audit.",
+            icon=":material/group_off:",
+        )
+        return
+    many = f"at least one of {len(possible)} attacks" if len(possible) > 1 else f"the attack “{possible[0]}”"
+    answer = guess.first(
+        f"Each attack may wrongly accuse {share} of the patients who were not in the training data. Of 100 "
+        f"patients in the training data of “{name}”, how many does {many} catch?",
+        ["about 10", "about 30", "about 60", "90 or more"],
+        key=f"overlap-{run.id}-{accused}-{'-'.join(possible)}",
+    )
+    if answer is None:
+        return
+    some, every = (_by_at_least(found, least) for least in (1, len(possible)))
+    together = f" All {len(possible)} accuse {every}." if len(possible) > 1 else ""
+    guess.show_answer(answer, f"{many[0].upper()}{many[1:]} accuses {some}.{together}")
+    order = sorted(possible, key=lambda attack: -int(found.group(True)[attack].sum()))
+    alt = f"Patients that {len(order)} attacks accuse on “{name}”: {some}."
+    chart_style.show(membership_charts.overlap(found, order), key="overlap-chart", alt=alt)
+    st.caption(
+        "A column is a patient; full colour: this attack accuses them. The number behind an attack counts the members "
+        "it catches. Patients that most attacks accuse come first. The others show how often attacks agree by mistake."
+    )
+    table = found.accused.assign(group=np.where(found.member, "member", "held out"), attacks=found.accused.sum(axis=1))
+    table = _with_shadows(table.sort_values("attacks", ascending=False), data.shadow_patients(run), name)
+    data_table(table.reset_index(), name="membership-overlap")
+    how("overlap")
+
+
+def _by_at_least(found: Overlap, least: int) -> str:
+    """`187 of 301 members (62 %, interval) and 41 of 129 others (…)`."""
+    parts = []
+    for member, words in ((True, "members"), (False, "others")):
+        said, share = found.at_least(least, member=member)
+        ends = interval_text(share.low, share.high)
+        parts.append(f"{said:,} of {int((found.member == member).sum()):,} {words} ({percent(share.value)}, {ends})")
+    return " and ".join(parts)
+
+
+def _with_shadows(table: pd.DataFrame, shadows: pd.DataFrame, name: str) -> pd.DataFrame:
+    """The table with how often LiRA catches each patient over all shadow models, and a sentence about that."""
+    if shadows.empty:
+        return table
+    by_patient = shadows.set_index("patient_id")
+    models = int((by_patient["read"] + by_patient["unread"]).max())
+    share = by_patient["caught"] / by_patient["read"]
+    most = share[share >= ALWAYS]
+    st.markdown(
+        f"LiRA has {models} models like “{name}”, trained on other choices of these patients. If each may accuse "
+        f"{percent(SHADOWS_ACCUSE)} of the patients that it did not read, {len(most):,} of {len(share):,} patients "
+        f"are caught by at least {percent(ALWAYS)} of the models that read them, and {int((share == 0).sum()):,} by "
+        "none."
+    )
+    return table.join(by_patient.rename(columns=lambda column: f"lira, models: {column}"))
+
+
+VIEWS: dict[str, Callable[[Choice], None]] = {
+    "ROC": roc_view,
+    "Threshold": threshold_view,
+    "All attacks": attacks_view,
+    OVERLAP: overlap_view,
+}

@@ -12,12 +12,14 @@ import torch
 
 from core.attacks import registry
 from core.attacks.battery import REGISTRY
-from core.attacks.evaluation_set import evaluation_notes, reference_patients
+from core.attacks.evaluation_set import evaluation_notes, mean_log_likelihoods, reference_patients
 from core.attacks.membership import attacks
 from core.attacks.membership.attacks import relative_membership, zlib_score
 from core.attacks.membership.neighbours import neighbours
 from core.attacks.membership.reference import POPULATION, SHADOWS, reference_notes
 from core.attacks.membership.scores import min_k
+from core.attacks.membership.shadow_models import BLOCK, left_out
+from core.attacks.membership.shadow_scores import ShadowScores
 from core.attacks.membership.white_box import attention_features, concentration, folds, gradient_features
 from core.attacks.registry import Attack, Target, checked
 from core.corpus.tables import Corpus
@@ -52,7 +54,18 @@ def corpus(patients: int = 24, notes: int = 2, seed: int = 0) -> Corpus:
 def target(kind: str, models: dict, notes: Corpus | None = None) -> Target:
     spec = RunSpec(model=ModelSpec(kind=kind), audit=AuditSpec(mask_draws=2))
     loaders = {role: (lambda report, lm=lm: lm) for role, lm in models.items()}
-    return Target(spec, notes or corpus(), lambda name: pd.DataFrame(), loaders)
+    return Target(spec, notes or corpus(), lambda name: pd.DataFrame(), loaders, shadows=shadows)
+
+
+def shadows(one: Target) -> ShadowScores:
+    """As if models that read a note knew it as the target knows the members, and the others as the base does."""
+    rng = np.random.default_rng(1)
+    public, found = mean_log_likelihoods(one, "base"), mean_log_likelihoods(one, "target")
+    gain = found[(evaluation_notes(one)["split"] == "member").to_numpy()].mean() - public.mean()
+    patients = evaluation_notes(one)["patient_id"]
+    rows = [~patients.isin(left_out(patients.unique().tolist(), 0, number)).to_numpy() for number in range(2 * BLOCK)]
+    inside = np.stack(rows)
+    return ShadowScores(np.minimum(public + gain * inside + rng.normal(0, 0.05, inside.shape), -1e-3), inside)
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from core.attacks.membership.shadow_models import CAUGHT_COLUMNS
 from core.common.formatting import REPRODUCIBLE
 from core.evaluation.membership.curve import Ceiling
+from core.evaluation.membership.overlap import overlap
 from core.evaluation.membership.units import units
 from core.pipeline.full_audit import audit
 from core.runs.events import Cancelled
@@ -173,6 +175,32 @@ def frame() -> pd.DataFrame:
     )
 
 
+def test_who_is_caught_is_counted_by_patient_beside_those_accused_by_mistake(audited, monkeypatch, smoke_specs):
+    monkeypatch.setenv("PHILAB_DATA", str(audited))
+    run = smoke_specs["plain"].run_id
+    app = opened(view=views.OVERLAP, left=run, right=run)
+    assert app.multiselect(key=f"attacks-{views.OVERLAP}").value == ["loss", "zlib"], "attention scored only some"
+    scores = Workspace(audited, shared=()).audit(run).table("scores")
+    found = overlap(scores, ["loss", "zlib"])
+    some, both = (found.at_least(least, member=True)[0] for least in (1, 2))
+    others, members = int((~found.member).sum()), int(found.member.sum())
+    answer = said(app)
+    assert f"At least one of 2 attacks accuses {some} of {members} members" in answer
+    assert f"All 2 accuse {both} of {members} members" in answer and f"of {others} others" in answer
+    table = next(one.value for one in app.dataframe if "group" in one.value)
+    assert len(table) == members + others and table["attacks"].max() <= 2
+
+
+def test_lira_says_how_often_a_patient_is_caught_over_its_models(audited, monkeypatch, smoke_specs):
+    rows = [("P0001", 7, 7, 3, 0), ("P0002", 7, 0, 3, 1), ("P0003", 7, 6, 3, 0)]
+    made = pd.DataFrame(rows, columns=list(CAUGHT_COLUMNS)).astype(CAUGHT_COLUMNS)
+    monkeypatch.setenv("PHILAB_DATA", str(audited))
+    monkeypatch.setattr(views.data, "shadow_patients", lambda run: made)
+    app = opened(view=views.OVERLAP, left=smoke_specs["plain"].run_id, right=smoke_specs["plain"].run_id)
+    assert "has 10 models" in said(app) and "1 of 3 patients are caught by at least 90" in said(app)
+    assert "and 1 by none" in said(app)
+
+
 def test_every_note_is_in_the_histogram():
     judged = units(frame())
     figure = charts.histogram(judged, 2.0)
@@ -192,4 +220,4 @@ def test_the_ceiling_is_drawn_for_the_runs_that_promise(log):
 
 
 def test_every_view_says_how_it_is_computed():
-    assert set(HOW) == {"roc", "threshold", "attacks"} and len(VIEWS) == 3
+    assert set(HOW) == {"roc", "threshold", "attacks", "overlap"} and len(VIEWS) == 4

@@ -1,7 +1,8 @@
-"""The command `extract`: prompt extraction with your own prompts, by sampling or greedily, with its controls."""
+"""Commands that attack a run by themselves: `extract` with your own prompts, and `shadows`, the models for LiRA."""
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from core.attacks.prompts import AttackPrompt
+    from core.runs.run import Run
+    from core.runs.store import Workspace
 
 
 def extract(
@@ -100,3 +103,72 @@ def _tell(
         else "No field was found.",
     ]
     answer(out, "\n".join(lines), as_json=as_json)
+
+
+def shadows(
+    run: RunId,
+    count: Annotated[int, typer.Option("--count", min=10, max=9_999, help="Number of shadow models.")] = 64,
+    data: DataFolder = None,
+    as_json: AsJson = False,
+) -> None:
+    """Train shadow models like a run, on other patients' notes, and attack the run with LiRA.
+
+    Only what the models say of the notes is kept. A stopped command goes on where it was; two at once share the work.
+    """
+    with errors_as_sentences():
+        from core.pipeline.full_audit import target_of
+        from core.pipeline.shadows import train_shadows
+        from core.runs.store import Workspace
+
+        workspace = Workspace(data)
+        found = workspace.run(run)
+        tell = _Training(count)
+        made = train_shadows(target_of(found, workspace), workspace, count, on_progress=tell.step)
+        if len(made) < count:
+            text = f"{len(made)} of {count} shadow models are trained; another command is training the others."
+            answer({"run": found.id, "models": len(made)}, text, as_json=as_json)
+            return
+        if not found.has_model:
+            text = f"{len(made)} shadow models are trained. Run {found.id} has no weights, so it cannot be attacked."
+            answer({"run": found.id, "models": len(made)}, text, as_json=as_json)
+            return
+        _lira(found, workspace, len(made), as_json=as_json)
+
+
+class _Training:
+    """Tells which shadow model is in training, and how long all of them will take."""
+
+    def __init__(self, count: int) -> None:
+        self.count, self.begun, self.first = count, time.monotonic(), -1
+        self.told = 0.0
+
+    def step(self, number: int, step: int, steps: int) -> None:
+        """Tell at most every 10 seconds."""
+        now = time.monotonic()
+        if self.first < 0:
+            self.first = number
+        if now - self.told < 10:
+            return
+        self.told = now
+        done = number - self.first + step / steps
+        left = (now - self.begun) / done * (self.count - self.first - done)
+        say(f"[{number + 1}/{self.count}] step {step:,} of {steps:,}; {left / 60:,.0f} min left for all")
+
+
+def _lira(run: Run, workspace: Workspace, models: int, *, as_json: bool) -> None:
+    """Attack the run, and print how well members can be told, by note and by patient."""
+    from core.pipeline.full_audit import audit
+
+    say(f"{run.id}: attacking with LiRA, {models} shadow models")
+    stored = audit(run, workspace, attacks=["lira"], again=True)
+    outcome = stored.outcomes()["lira"]
+    if outcome.state != "done":
+        raise BadInput(outcome.message)
+    table = stored.table("membership")
+    shown = table[(table["attack"] == "lira") & (table["length"] == "all")]
+    text = shown[["level", "rule", "metric", "value", "low", "high", "n"]].to_string(
+        index=False, float_format=lambda value: f"{value:.4g}"
+    )
+    rows = shown.to_dict("records")
+    patients = stored.table("shadow_patients").to_dict("records")
+    answer({"run": run.id, "models": models, "membership": rows, "patients": patients}, text, as_json=as_json)
