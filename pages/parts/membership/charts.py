@@ -166,7 +166,7 @@ def overlap(found: Overlap, order: Sequence[str]) -> go.Figure:
             col=place,
         )
         figure.update_xaxes(title=f"{len(table):,} {name}", showticklabels=False, ticks="", row=1, col=place)
-    figure.update_yaxes(autorange="reversed")
+    figure.update_yaxes(autorange="reversed", ticks="")
     figure.update_layout(height=120 + 34 * len(order), **LAYOUT)
     return figure
 
