@@ -55,7 +55,7 @@ def test_a_choice_is_confirmed_by_itself_and_counts(data, smoke_specs, command, 
     assert main(["ledger", "--data", str(data)]) == 0
     text = capsys.readouterr().out
     assert f"(best of 10 expected trainings (η = 1), chosen by {SCORE}); for a class" in text
-    assert "added up by Rényi divergences (RDP), because one of them was chosen among several trainings;" in text
+    assert "added up by Rényi divergences (RDP), because the run was chosen among several trainings;" in text
 
 
 def test_a_total_without_a_choice_names_its_accountant(command, data, capsys):

@@ -54,7 +54,9 @@ class Promised:
         """How the runs were composed, in words."""
         if not self.choices:
             return f"composed by {self.accountant.upper()}"
-        which = "one of them was" if self.choices == 1 else f"{self.choices:,} of them were"
+        which = f"{self.choices:,} of them were"
+        if self.choices == 1:
+            which = "the run was" if self.releases == 1 else "one of them was"
         return f"added up by Rényi divergences (RDP), because {which} chosen among several trainings"
 
 

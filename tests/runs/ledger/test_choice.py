@@ -53,8 +53,8 @@ def test_a_single_chosen_release_is_what_choosing_costs():
     expected = chosen_epsilon(mechanism(3.0), 10)
     assert total.epsilon == one.epsilon() == total.added == expected > mechanism(3.0).epsilon()
     assert (total.accountant, total.choices) == ("rdp", 1)
-    assert total.accounting() == (
-        "added up by Rényi divergences (RDP), because one of them was chosen among several trainings"
+    assert (
+        total.accounting() == "added up by Rényi divergences (RDP), because the run was chosen among several trainings"
     )
 
 
@@ -86,6 +86,7 @@ def test_unchosen_releases_join_by_their_divergences():
     orders = np.array(RDP_ORDERS)
     unchosen = epsilon_of_divergences(orders / 18 + orders / 50, DELTA)
     assert promised(without, "note").accountant == "prv" and promised(without, "note").epsilon < unchosen < total
+    assert "because one of them was chosen" in promised(releases, "note").accounting()
     with_one = promised([best(1, 3.0, trainings=1), releases[1]], "note").epsilon
     assert unchosen <= with_one < total, "one expected training costs no less than its Rényi divergences"
 
