@@ -21,6 +21,7 @@ from core.evaluation.stats.bootstrap import Interval
 from core.evaluation.sweep.recommendation import Recommendation
 from core.evaluation.wording import audit_sentence, curve_sentence, leak_sentence, odds_sentence
 from core.runs.facts import RunFacts
+from core.runs.ledger.choice import Choice
 from core.runs.ledger.entries import Release
 from core.runs.ledger.totals import mechanisms_of, promised, together
 from core.runs.run import Run
@@ -102,8 +103,8 @@ def promised_facts(releases: Sequence[Release], corpus: Corpus, delta: float) ->
             sentences += total.reasons
     sentences += [one.sentence() for one in both]
     sentences += [
-        f"{one.name} was released as the {one.choice.text()}: with the choice it has ε = "
-        f"{promised_text(one.epsilon())} at δ = {delta_text(one.mechanism.delta)} per {one.unit} on its own."
+        f"{_chosen_as(one.name, one.choice)} ε = {promised_text(one.epsilon())} at δ = "
+        f"{delta_text(one.mechanism.delta)} per {one.unit} on its own."
         for one in releases
         if one.choice is not None and one.mechanism is not None
     ]
@@ -124,6 +125,11 @@ def promised_facts(releases: Sequence[Release], corpus: Corpus, delta: float) ->
         "together": [asdict(one) for one in both],
         "sentences": list(dict.fromkeys(sentences)),
     }
+
+
+def _chosen_as(name: str, choice: Choice) -> str:
+    """The beginning of the sentence about a run that was the best of several trainings."""
+    return f"{name} was released as the {choice.text()}: with the choice it has"
 
 
 def recommended_facts(found: Recommendation | None) -> dict[str, Any]:
