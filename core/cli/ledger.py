@@ -13,6 +13,7 @@ from core.cli.release import Terms, release_run, release_vocabulary
 from core.cli.settings import stored_corpus
 
 if TYPE_CHECKING:
+    from core.runs.ledger.choice import Choice
     from core.runs.ledger.entries import Ledger, Release
     from core.runs.store import Workspace
     from core.spec import Unit
@@ -27,6 +28,19 @@ def ledger(
         typer.Option("--vocabulary", metavar="FILE", help="Draw a noisy word histogram, enter it, and write it here."),
     ] = None,
     reason: Annotated[str | None, typer.Option(help="Who gets it, and what for. Required for a release.")] = None,
+    best_of: Annotated[
+        float | None,
+        typer.Option(
+            help="With --release: it was the best of a random number of trainings, whose expected number is N."
+        ),
+    ] = None,
+    best_of_shape: Annotated[
+        float | None,
+        typer.Option(help="With --best-of: η of that number, above −1; 0 logarithmic (default), 1 geometric."),
+    ] = None,
+    chosen_by: Annotated[
+        str | None, typer.Option(help="With --best-of: the score that chose, and what it read. No protected notes.")
+    ] = None,
     corpus: Annotated[
         str | None, typer.Option("--corpus", help="A preset or a cohort's folder. Default: the cohorts of all runs.")
     ] = None,
@@ -43,6 +57,9 @@ def ledger(
     yes: Annotated[bool, typer.Option("--yes", help="Enter the release without asking, for scripts.")] = False,
     over_budget: Annotated[
         bool, typer.Option("--over-budget", help="With --yes: enter it even if it exceeds --budget.")
+    ] = False,
+    choice_holds: Annotated[
+        bool, typer.Option("--choice-holds", help="With --yes and --best-of: what a choice needs is true, as shown.")
     ] = False,
     data: DataFolder = None,
     as_json: AsJson = False,
@@ -64,10 +81,18 @@ def ledger(
             raise BadInput("--reason: a release needs a reason. Who gets it, and what for?")
         if budget is not None and not 0 < budget < float("inf"):
             raise BadInput(f"--budget: ε must be a number above 0, not {budget}.")
-        terms = Terms(delta=delta, budget=budget, yes=yes, over_budget=over_budget, only_preview=as_json and not yes)
+        terms = Terms(
+            delta=delta,
+            budget=budget,
+            yes=yes,
+            over_budget=over_budget,
+            choice_holds=choice_holds,
+            only_preview=as_json and not yes,
+        )
+        choice = _choice(release, best_of, best_of_shape, chosen_by, confirmed=choice_holds)
         preview = None
         if release and reason:
-            preview = release_run(workspace, release, reason, terms)
+            preview = release_run(workspace, release, reason, terms, choice)
         elif vocabulary and reason:
             if epsilon is None or words is None or corpus is None:
                 raise BadInput(
@@ -81,6 +106,26 @@ def ledger(
             raise BadInput("--epsilon and --words need --vocabulary; --reason needs --release or --vocabulary.")
         chosen = [stored_corpus(corpus, workspace)] if corpus else _cohorts(workspace)
         _tell(workspace, chosen, delta, budget, preview, as_json=as_json)
+
+
+def _choice(
+    release: str | None, best_of: float | None, shape: float | None, chosen_by: str | None, *, confirmed: bool
+) -> Choice | None:
+    """How the run was chosen, by the options; None if it was the only training."""
+    from core.runs.ledger.choice import FIXED_NUMBER, Choice
+
+    if best_of is None:
+        if shape is not None or chosen_by is not None or confirmed:
+            raise BadInput("--best-of-shape, --chosen-by and --choice-holds can only be used with --best-of.")
+        return None
+    if not release:
+        raise BadInput("--best-of can only be used with --release.")
+    if not (chosen_by or "").strip():
+        raise BadInput(
+            "--best-of needs --chosen-by: the score that chose, and what it read, such as “loss on public notes”. "
+            f"{FIXED_NUMBER}"
+        )
+    return Choice.of(best_of, shape or 0.0, chosen_by or "")
 
 
 def _cohorts(workspace: Workspace) -> list:
@@ -123,6 +168,8 @@ def described(workspace: Workspace, ledger: Ledger, delta: float, budget: float 
             "epsilon": None if silent else total.epsilon,
             "delta": delta,
             "accountant": total.accountant,
+            "choices": total.choices,
+            "accounting": total.accounting(),
             "if_independent": total.if_independent,
             "sum_of_epsilons": total.added,
             "reasons": list(total.reasons),
@@ -147,14 +194,16 @@ def described(workspace: Workspace, ledger: Ledger, delta: float, budget: float 
 
 def _entry(release: Release) -> dict[str, Any]:
     entry = release.model_dump(mode="json", exclude={"corpus", "previous"})
-    return {**entry, "unit": release.unit, "epsilon": release.epsilon()}
+    chosen = None if release.choice is None else release.choice.text()
+    return {**entry, "unit": release.unit, "epsilon": release.epsilon(), "chosen": chosen}
 
 
 def _text(cohort: dict[str, Any]) -> str:
     lines = [f"Cohort {cohort['cohort']} ({cohort['patients']:,} patients): {len(cohort['releases'])} released"]
     for one in cohort["releases"]:
         promise = f"ε = {one['epsilon']:.4g} per {one['unit']}" if one["unit"] else "no privacy: ε = ∞"
-        lines.append(f"  {one['number']}. {one['kind']} {one['name']}, {promise}; {one['reason']}")
+        chosen = f" ({one['chosen']})" if one["chosen"] else ""
+        lines.append(f"  {one['number']}. {one['kind']} {one['name']}, {promise}{chosen}; {one['reason']}")
     both = all(total["releases"] for total in cohort["totals"].values())
     for unit, total in cohort["totals"].items():
         if not total["releases"] and not total["reasons"]:
@@ -162,7 +211,7 @@ def _text(cohort: dict[str, Any]) -> str:
         what = f"what was released per {unit}" if both else f"per {unit}"
         lines.append(
             f"  {what}, together: ε = {total['epsilon']:.4g} at δ = {total['delta']:g} "
-            f"(the sum of the single ε is {total['sum_of_epsilons']:.4g})"
+            f"({total['accounting']}; the sum of the single ε is {total['sum_of_epsilons']:.4g})"
         )
         lines += [f"    {reason}" for reason in total["reasons"]]
         if "left" in total:

@@ -15,6 +15,7 @@ from core.cli.settings import stored_corpus
 from core.spec import VocabularySpec
 
 if TYPE_CHECKING:
+    from core.runs.ledger.choice import Choice
     from core.runs.ledger.entries import Ledger, Release
     from core.runs.ledger.release_effect import Effect
     from core.runs.store import Workspace
@@ -30,16 +31,19 @@ class Terms:
     budget: float | None
     yes: bool
     over_budget: bool
+    choice_holds: bool
     only_preview: bool
 
 
-def release_run(workspace: Workspace, run_id: str, reason: str, terms: Terms) -> dict[str, Any]:
+def release_run(
+    workspace: Workspace, run_id: str, reason: str, terms: Terms, choice: Choice | None = None
+) -> dict[str, Any]:
     """Enter the release of a run's model after confirmation. Returns its effect on the totals, as JSON."""
     from core.runs.ledger.entries import Ledger
 
     run = workspace.run(run_id)
     ledger = Ledger.of(workspace, run.spec.corpus)
-    draft = ledger.draft_run(run, reason)
+    draft = ledger.draft_run(run, reason, choice)
     found = _effect(workspace, ledger, draft, terms)
     agreed = _agreed(draft, found, terms)
     if agreed:
@@ -103,11 +107,18 @@ def _agreed(draft: Release, found: Effect, terms: Terms) -> bool:
     say(f"Entry {draft.number} of cohort {draft.cohort} would be: {draft.kind} {draft.name}, {draft.reason}")
     for sentence in found.sentences():
         say(f"  {sentence}")
+    needs = _conditions(draft)
+    for sentence in needs:
+        say(f"  {sentence}")
     if terms.yes:
+        if needs and not terms.choice_holds:
+            raise BadInput("Nothing was entered: a choice needs all of this. Add --choice-holds if it is true.")
         if exceeds and not terms.over_budget:
             raise BadInput(f"Nothing was entered: {exceeds}. Add --over-budget to enter it anyway.")
         return True
     warning = f"{exceeds[0].upper()}{exceeds[1:]}. " if exceeds else ""
+    if needs:
+        warning += "“y” confirms that all of this is true. "
     print(f"{warning}A release cannot be undone. Enter it? [y/N] ", end="", file=sys.stderr, flush=True)
     given = sys.stdin.readline() if sys.stdin is not None else ""
     if not given:
@@ -116,6 +127,19 @@ def _agreed(draft: Release, found: Effect, terms: Terms) -> bool:
     if given.strip().lower() not in YES:
         raise BadInput("Nothing was entered: the answer was not “y”.")
     return True
+
+
+def _conditions(draft: Release) -> list[str]:
+    """What a drafted choice needs to be true, after a line that says which choice; empty without one."""
+    from core.runs.ledger.choice import CHOICE_HOLDS, FIXED_NUMBER
+
+    if draft.choice is None:
+        return []
+    return [
+        f"It is the {draft.choice.text()}. This counts only if:",
+        *(f"- {one}" for one in CHOICE_HOLDS),
+        FIXED_NUMBER,
+    ]
 
 
 def _described(draft: Release, found: Effect, *, entered: bool) -> dict[str, Any]:
@@ -132,6 +156,8 @@ def _described(draft: Release, found: Effect, *, entered: bool) -> dict[str, Any
     return {
         "name": draft.name,
         "kind": draft.kind,
+        "choice": None if draft.choice is None else draft.choice.model_dump(mode="json"),
+        "conditions": _conditions(draft),
         "entry": draft.number,
         "entered": entered,
         "changes": changes,

@@ -21,9 +21,11 @@ from core.evaluation.stats.bootstrap import Interval
 from core.evaluation.sweep.recommendation import Recommendation
 from core.evaluation.wording import audit_sentence, curve_sentence, leak_sentence, odds_sentence
 from core.runs.facts import RunFacts
+from core.runs.ledger.choice import Choice
 from core.runs.ledger.entries import Release
-from core.runs.ledger.totals import promised, together
+from core.runs.ledger.totals import mechanisms_of, promised, together
 from core.runs.run import Run
+from core.spec import Unit
 
 EVERYTHING = "Everything released of this cohort so far promises"
 
@@ -87,28 +89,47 @@ def bounds_by_curve(bounds: pd.DataFrame) -> list[dict[str, Any]]:
 def promised_facts(releases: Sequence[Release], corpus: Corpus, delta: float) -> dict[str, Any]:
     """Totals of the ledger per unit, and for both units' releases together (Jagannatha 2021, §2), with sentences."""
     sentences: list[str] = []
-    totals = {unit: promised(releases, unit, delta) for unit in ("note", "patient")}
+    units: tuple[Unit, ...] = ("note", "patient")
+    totals = {unit: promised(releases, unit, delta) for unit in units}
     both = together(releases, totals["note"], totals["patient"], corpus)
     for unit, total in totals.items():
         if total.releases or total.reasons:
             told = "∞" if math.isinf(total.epsilon) else promised_text(total.epsilon)
             partly = any(one.unit == unit for one in both)
             what = f"By themselves, without the others, the releases per {unit} promise" if partly else EVERYTHING
-            sentences.append(f"{what} ε = {told} at δ = {delta_text(delta)} for one {unit}.")
+            how = total.accounting()
+            composed = f" {how[0].upper()}{how[1:]}." if mechanisms_of(releases, unit) and not total.reasons else ""
+            sentences.append(f"{what} ε = {told} at δ = {delta_text(delta)} for one {unit}.{composed}")
             sentences += total.reasons
     sentences += [one.sentence() for one in both]
+    sentences += [
+        f"{_chosen_as(one.name, one.choice)} ε = {promised_text(one.epsilon())} at δ = "
+        f"{delta_text(one.mechanism.delta)} per {one.unit} on its own."
+        for one in releases
+        if one.choice is not None and one.mechanism is not None
+    ]
     if not releases:
         sentences = ["No release of this cohort is recorded."]
     return {
         "releases": len(releases),
         "delta": delta,
         "totals": {
-            unit: {"releases": total.releases, "epsilon": total.epsilon if total.releases or total.reasons else None}
+            unit: {
+                "releases": total.releases,
+                "epsilon": total.epsilon if total.releases or total.reasons else None,
+                "accountant": total.accountant,
+                "choices": total.choices,
+            }
             for unit, total in totals.items()
         },
         "together": [asdict(one) for one in both],
         "sentences": list(dict.fromkeys(sentences)),
     }
+
+
+def _chosen_as(name: str, choice: Choice) -> str:
+    """The beginning of the sentence about a run that was the best of several trainings."""
+    return f"{name} was released as the {choice.text()}: with the choice it has"
 
 
 def recommended_facts(found: Recommendation | None) -> dict[str, Any]:

@@ -203,5 +203,7 @@ def ledger_table(releases: Sequence[Release]) -> pd.DataFrame:
     rows = []
     for one in releases:
         when = pd.Timestamp(one.time, unit="s", tz="UTC").isoformat(timespec="seconds")
-        rows.append((one.number, when, one.kind, one.name, one.unit or "", one.epsilon(), one.seed, one.reason))
-    return pd.DataFrame(rows, columns=["number", "time", "kind", "name", "unit", "epsilon", "seed", "reason"])
+        chosen = "" if one.choice is None else one.choice.text()
+        rows.append((one.number, when, one.kind, one.name, one.unit or "", one.epsilon(), one.seed, one.reason, chosen))
+    columns = ["number", "time", "kind", "name", "unit", "epsilon", "seed", "reason", "chosen"]
+    return pd.DataFrame(rows, columns=columns)

@@ -31,14 +31,15 @@ from core.common.files import create, make_folder, sync
 from core.common.folders import locked
 from core.common.formatting import REPRODUCIBLE
 from core.runs.integrity.disk import full_disk_as_sentence
+from core.runs.ledger.choice import MOST_LETTERS, Choice, in_one_line, refuse_choice, why_not_chosen
 from core.runs.ledger.head import Head
 from core.runs.run import Run
 from core.runs.store import CohortGone, Workspace
 from core.spec import CorpusSpec, Unit
+from core.training.accounting.chosen_composition import Chosen
 from core.training.accounting.mechanism import Mechanism
 
 FIRST = "the first entry"
-MOST_LETTERS = 1_000  # of a reason, which appears in every report of the cohort
 
 
 class LedgerBroken(ValueError):
@@ -89,6 +90,7 @@ class Release(BaseModel):
     seed: int | None = Field(None, description="of a run's training; none if its noise came from a secret key")
     most_notes: int | None = Field(None, ge=1, description="largest number of notes read of one patient; none: all")
     vocabulary: Vocabulary | None = None
+    choice: Choice | None = Field(None, description="of a run that was the best of several; none: it was the only one")
     headed: bool = Field(False, description="written when there was a head: without one, something was removed")
     previous: str = Field(description="SHA-256 of the entry before, or a note that there is none")
 
@@ -98,6 +100,8 @@ class Release(BaseModel):
             raise ValueError("a vocabulary's entry has its (ε, δ), and no other entry does")
         if self.cohort != self.corpus.digest():
             raise ValueError("an entry's cohort must be that of its spec")
+        if self.choice is not None and (self.mechanism is None or why_not_chosen(self.mechanism, self.most_notes)):
+            raise ValueError("an entry has a choice whose cost is not known")
         return self
 
     @property
@@ -106,10 +110,20 @@ class Release(BaseModel):
         promise = self.mechanism or self.vocabulary
         return promise.unit if promise else None
 
+    @property
+    def chosen(self) -> Chosen | None:
+        """The mechanism of a run that was the best of several, with the choice; None for any other entry."""
+        if self.choice is None or self.mechanism is None:
+            return None
+        return Chosen(self.mechanism, self.choice.trainings, self.choice.shape)
+
     def epsilon(self) -> float:
-        """ε that this entry alone promises for one unit, at its own δ; ∞ for a model trained without privacy."""
+        """ε that this entry alone promises for one unit, at its own δ; ∞ for a model trained without privacy.
+
+        The choice of a run is part of it.
+        """
         if self.mechanism is not None:
-            return self.mechanism.epsilon()
+            return self.mechanism.epsilon() if self.chosen is None else self.chosen.epsilon()
         return math.inf if self.vocabulary is None else self.vocabulary.guarantee()[0]
 
 
@@ -219,13 +233,17 @@ class Ledger:
         except ValidationError:
             raise LedgerBroken(f"The ledger's entry {path} is damaged. Restore the file from a backup.") from None
 
-    def draft_run(self, run: Run, reason: str) -> Release:
+    def draft_run(self, run: Run, reason: str, choice: Choice | None = None) -> Release:
         """The entry for the release of a run's model, as `enter` would write it next. Writes nothing.
+
+        `choice` says that the run was the best of a random number of trainings. Whoever drafts it vouches for
+        `CHOICE_HOLDS`.
 
         Raises:
             ValueError: With a sentence, for an empty reason, the public base model (it contains nothing of the notes),
                 a run of another cohort, one that is entered already (releasing the same model again costs nothing
-                more), or a private run whose noise came from a public seed: its ε is not a promise.
+                more), a private run whose noise came from a public seed (its ε is not a promise), or a choice whose
+                cost is not known.
         """
         if run.spec.is_base:
             raise ValueError(f"{run.id} is the public base model: it read no notes, so releasing it costs nothing.")
@@ -234,15 +252,19 @@ class Ledger:
         mechanism = run.privacy
         if mechanism is not None:
             refuse_public_seed(run.id, mechanism)
+        if choice is not None:
+            refuse_choice(run.id, mechanism, run.note_cap)
         seed = run.spec.training.seed if mechanism is None else None
-        return self._draft("model", run.id, reason, mechanism=mechanism, seed=seed, most_notes=run.note_cap)
+        return self._draft(
+            "model", run.id, reason, mechanism=mechanism, seed=seed, most_notes=run.note_cap, choice=choice
+        )
 
     def draft_vocabulary(self, name: str, vocabulary: Vocabulary, reason: str) -> Release:
         """The entry for the release of a vocabulary. Raises ValueError as `draft_run` does."""
         return self._draft("vocabulary", name, reason, vocabulary=vocabulary)
 
     def _draft(self, kind: Literal["model", "vocabulary"], name: str, reason: str, **promise: object) -> Release:
-        reason = " ".join("".join(mark if mark.isprintable() else " " for mark in reason).split())
+        reason = in_one_line(reason)
         if not reason:
             raise ValueError("a release needs a reason: who gets it, and what for?")
         if len(reason) > MOST_LETTERS:
@@ -292,7 +314,8 @@ class Ledger:
     def _put(self, release: Release) -> None:
         """Write an entry beside its place, sync it, link it there, and update the head."""
         beside = self.folder / f".{release.number}-{secrets.token_hex(4)}"
-        content = release.model_dump_json(indent=1)
+        # without a choice the file is as older versions write it, and they can read it
+        content = release.model_dump_json(indent=1, exclude=None if release.choice else {"choice"})
         try:
             create(beside, private=True).write_text(content, encoding="utf-8")
             sync(beside)

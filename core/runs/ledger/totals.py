@@ -3,8 +3,10 @@
 Promises for notes and for patients are about different neighbours and do not add up, so each unit has its own total.
 `together` says what both amount to for one patient and for one note: the first by exact accounting for all notes of the
 patient (core.training.accounting.group_privacy), the second by group privacy. Runs compose by their privacy losses
-(core.training.accounting.composition), vocabularies by basic composition (ε and δ added). A total is infinite, with the
-reason, if a release has no privacy or its noise has a public seed.
+(core.training.accounting.composition), vocabularies by basic composition (ε and δ added). If one of a unit's runs was
+the best of several trainings, the Rényi divergences of all its runs are added instead
+(core.training.accounting.chosen_composition). A total is infinite, with the reason, if a release has no privacy or its
+noise has a public seed.
 """
 
 from __future__ import annotations
@@ -17,9 +19,8 @@ from core.common.formatting import REPRODUCIBLE, delta_text, promised_text
 from core.corpus.tables import Corpus
 from core.runs.ledger.entries import Release
 from core.spec import Accountant, Unit
-from core.training.accounting.composition import composed_epsilon
+from core.training.accounting.chosen_composition import Chosen, total_epsilon, total_patient_epsilon
 from core.training.accounting.gaussian import group_epsilon
-from core.training.accounting.group_privacy import patient_epsilon
 from core.training.accounting.mechanism import Mechanism
 from core.training.accounting.room import room
 
@@ -34,7 +35,8 @@ class Promised:
 
     `epsilon` is ∞ if there are `reasons` (sentences). `if_independent` is the composed ε whatever the reasons: what
     would hold for the private releases alone, had each used secret noise. `added` is the plain sum of their ε.
-    `accountant` computed the composed part. Without `releases` of its own, a unit's `epsilon` is 0, which says nothing:
+    `accountant` computed the composed part: PRV, or RDP if `choices` (number of runs that were the best of several) is
+    not 0 or PRV has no answer. Without `releases` of its own, a unit's `epsilon` is 0, which says nothing:
     `for_patient` and `for_note` compute what the other unit's releases mean for it, and `together` states it.
     """
 
@@ -45,7 +47,17 @@ class Promised:
     if_independent: float
     added: float
     accountant: Accountant
+    choices: int
     reasons: tuple[str, ...]
+
+    def accounting(self) -> str:
+        """How the runs were composed, in words."""
+        if not self.choices:
+            return f"composed by {self.accountant.upper()}"
+        which = f"{self.choices:,} of them were"
+        if self.choices == 1:
+            which = "the run was" if self.releases == 1 else "one of them was"
+        return f"added up by Rényi divergences (RDP), because {which} chosen among several trainings"
 
 
 def promised(releases: Sequence[Release], unit: Unit, delta: float = DELTA) -> Promised:
@@ -60,7 +72,7 @@ def promised(releases: Sequence[Release], unit: Unit, delta: float = DELTA) -> P
     if not 0 < delta < 1:
         raise ValueError(f"δ must lie between 0 and 1, not {delta}")
     own = [release for release in releases if release.unit == unit]
-    mechanisms = [release.mechanism for release in own if release.mechanism is not None]
+    mechanisms, chosen = runs_of(own, unit)
     words = _vocabularies(own)
     reasons = [*_without_privacy(releases), *_public_noise(releases)]
     left = delta - sum(share for _, share in words)
@@ -71,11 +83,11 @@ def promised(releases: Sequence[Release], unit: Unit, delta: float = DELTA) -> P
             f"The vocabularies alone may fail with probability {sum(share for _, share in words):.2g}, which is not "
             f"below δ = {delta_text(delta)}."
         )
-        composed, by = math.inf, "prv"
+        composed, by = math.inf, "rdp" if chosen else "prv"
     else:
-        composed, by = composed_epsilon(mechanisms, left)
+        composed, by = total_epsilon(mechanisms, chosen, left)
     independent = composed + sum(spent for spent, _ in words)
-    added = sum(one.epsilon() for one in mechanisms) + sum(spent for spent, _ in words)
+    added = sum(one.epsilon() for one in own if one.mechanism is not None) + sum(spent for spent, _ in words)
     return Promised(
         unit=unit,
         delta=delta,
@@ -84,6 +96,7 @@ def promised(releases: Sequence[Release], unit: Unit, delta: float = DELTA) -> P
         if_independent=independent,
         added=added,
         accountant=by,
+        choices=len(chosen),
         reasons=tuple(reasons),
     )
 
@@ -93,24 +106,33 @@ def room_left(releases: Sequence[Release], unit: Unit, budget: float, delta: flo
 
     Vocabularies have used their share of both (basic composition), so runs together may spend what is left. The
     result's own ε is given at the whole `delta`, like the other entries'. Only the unit's own releases are considered.
+    The one more run is one training, also if the last was the best of several.
 
     Raises:
         ValueError: The unit has no run to take as a model, or no finite total.
     """
-    mechanisms = mechanisms_of(releases, unit)
-    if not mechanisms or promised(releases, unit, delta).reasons:
+    last = mechanisms_of(releases, unit)
+    if not last or promised(releases, unit, delta).reasons:
         raise ValueError(f"room for one {unit} can be computed only after a run was released and with a finite total")
     words = _vocabularies([release for release in releases if release.unit == unit])
     left, left_delta = budget - sum(spent for spent, _ in words), delta - sum(share for _, share in words)
     if left <= 0 or left_delta <= 0:
         return None
-    found = room(mechanisms, mechanisms[-1], left, left_delta)
+    mechanisms, chosen = runs_of(releases, unit)
+    found = room(mechanisms, last[-1], left, left_delta, chosen)
     return found and found.model_copy(update={"delta": delta})
 
 
 def mechanisms_of(releases: Sequence[Release], unit: Unit) -> list[Mechanism]:
-    """The mechanisms of one unit's runs."""
+    """The mechanisms of one unit's runs, chosen or not: of one training each."""
     return [one.mechanism for one in releases if one.unit == unit and one.mechanism is not None]
+
+
+def runs_of(releases: Sequence[Release], unit: Unit) -> tuple[list[Mechanism], list[Chosen]]:
+    """One unit's runs: the mechanisms of those that were the only training, and those that were the best of several."""
+    own = [one for one in releases if one.unit == unit]
+    alone = [one.mechanism for one in own if one.mechanism is not None and one.chosen is None]
+    return alone, [one.chosen for one in own if one.chosen is not None]
 
 
 def _vocabularies(releases: Sequence[Release]) -> list[tuple[float, float]]:
@@ -184,7 +206,8 @@ def most_notes(releases: Sequence[Release], corpus: Corpus) -> int:
 def for_patient(releases: Sequence[Release], note: Promised, patient: Promised, notes: int) -> tuple[float, float]:
     """(ε, δ) of everything together for a patient with at most `notes` notes.
 
-    Runs that protect notes are composed for `notes` of them (`core.training.accounting.group_privacy`). Vocabularies
+    Runs that protect notes are composed for `notes` of them (`core.training.accounting.group_privacy`; with a choice,
+    by Rényi divergences: `core.training.accounting.chosen_composition`). Vocabularies
     released by themselves are added by the group formula, and the patients' own total by basic composition.
     """
     group, group_delta = (0.0, 0.0) if note.releases == 0 else _of_notes(releases, note, notes)
@@ -210,7 +233,7 @@ def _of_notes(releases: Sequence[Release], note: Promised, notes: int) -> tuple[
     if math.isinf(note.epsilon):
         return math.inf, 1.0
     words = [group_epsilon(*spent, notes) for spent in _vocabularies([one for one in releases if one.unit == "note"])]
-    runs = patient_epsilon(mechanisms_of(releases, "note"), notes, note.delta)
+    runs = total_patient_epsilon(*runs_of(releases, "note"), notes, note.delta)
     return runs + sum(spent for spent, _ in words), min(1.0, note.delta + sum(share for _, share in words))
 
 

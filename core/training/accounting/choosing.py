@@ -3,12 +3,13 @@
 A winner says more than one training: that it won. Suppose that K trainings are made and only the best is released. K
 is drawn beforehand from a truncated negative binomial distribution with shape η > −1 and parameter γ, and is not
 told. Each training draws its settings anew, with the same chances. If one training is (λ, ε)-RDP for each order
-λ, the release is (λ, ε')-RDP with, for any order λ̂ ≥ 1 (theorem 2),
+λ, whatever settings it drew, the release is (λ, ε')-RDP with, for any order λ̂ ≥ 1 (theorem 2),
 
     ε' = ε(λ) + (1 + η)·(1 − 1/λ̂)·ε(λ̂) + (1 + η)·ln(1/γ)/λ̂ + ln(E[K])/(λ − 1).
 
 η = 0 is the logarithmic distribution, η = 1 the geometric one. The score by which trainings are compared is part of
-each training's output: it may read public notes, or is itself private.
+each training's output: it may read public notes, or is itself private. Settings may change σ, q and the number of
+steps, too, if no training has larger divergences than the one whose mechanism is given.
 
 A *fixed* number of trainings is not covered. There, all of them compose: enter each in the ledger.
 """
@@ -41,13 +42,18 @@ def chosen_epsilon(mechanism: Mechanism, trainings: float, *, shape: float = 0.0
         ValueError: a number out of range, a mechanism with a vocabulary from the notes, or one whose neighbours
             replace a unit.
     """
+    check_covered(mechanism)
+    history = {(mechanism.noise_multiplier, mechanism.sample_rate): mechanism.steps}
+    chosen = chosen_divergences(np.array(RDP_ORDERS), renyi_divergences(history), trainings, shape)
+    return epsilon_of_divergences(chosen, mechanism.delta if delta is None else delta)
+
+
+def check_covered(mechanism: Mechanism) -> None:
+    """Raise ValueError for a mechanism whose choice has no known cost."""
     if mechanism.replaces:
         raise ValueError("the cost of choosing is known for adding or removing one unit, and this run replaces one")
     if mechanism.vocabulary is not None:
         raise ValueError("the cost of choosing is known for trainings alone, without a vocabulary from the notes")
-    history = {(mechanism.noise_multiplier, mechanism.sample_rate): mechanism.steps}
-    chosen = chosen_divergences(np.array(RDP_ORDERS), renyi_divergences(history), trainings, shape)
-    return epsilon_of_divergences(chosen, mechanism.delta if delta is None else delta)
 
 
 def chosen_divergences(orders: np.ndarray, divergences: np.ndarray, trainings: float, shape: float) -> np.ndarray:

@@ -57,11 +57,11 @@ def composed_epsilon(mechanisms: Sequence[NoisyMechanism], delta: float) -> tupl
     if not 0 < delta < 1:
         raise ValueError(f"δ must lie between 0 and 1, not {delta}")
     if any(mechanism.replaces for mechanism in mechanisms):
-        return _of_two(lambda share: _composed(mechanisms, share), delta)
+        return of_two(lambda share: _composed(mechanisms, share), delta)
     return _composed(mechanisms, delta)
 
 
-def _of_two(of_one: Callable[[float], tuple[float, Accountant]], delta: float) -> tuple[float, Accountant]:
+def of_two(of_one: Callable[[float], tuple[float, Accountant]], delta: float) -> tuple[float, Accountant]:
     """(2ε, accountant) with ε = `of_one`(δ') and (1 + e^ε)·δ' ≤ `delta`; ∞ if there is no such δ' above 1e-100."""
     share = delta / 2
     while share > LEAST_SHARE:

@@ -35,7 +35,7 @@ def patient_epsilon(mechanisms: Sequence[NoisyMechanism], notes: int, delta: flo
         return alone
     if any(mechanism.unit != "note" for mechanism in mechanisms):
         raise ValueError("only guarantees for notes can be converted to a patient's notes")
-    words = [_words(one.vocabulary, notes) for one in mechanisms if one.vocabulary is not None]
+    words = [words_for_notes(one.vocabulary, notes) for one in mechanisms if one.vocabulary is not None]
     left = delta - sum(share for _, share in words)
     if left <= 0:
         return math.inf
@@ -43,7 +43,7 @@ def patient_epsilon(mechanisms: Sequence[NoisyMechanism], notes: int, delta: flo
     return max(alone, spent + numerical_epsilon(history_of(mechanisms), left, notes))
 
 
-def _words(noise: WordNoise, notes: int) -> tuple[float, float]:
+def words_for_notes(noise: WordNoise, notes: int) -> tuple[float, float]:
     """(ε, δ) that a vocabulary adds for several notes; its Gaussian noise is composed with training instead.
 
     Laplace noise uses the group formula, which is loose.

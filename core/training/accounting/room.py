@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from core.training.accounting.composition import composed_epsilon
+from core.training.accounting.chosen_composition import Chosen, total_epsilon
 from core.training.accounting.gaussian import noise_multiplier
 from core.training.accounting.mechanism import ADD_REMOVE, Mechanism
 
@@ -13,18 +13,21 @@ LEAST_ROOM = 0.01  # a remaining ε below this counts as none
 LEAST_FOUND = 20.0  # largest distance below a budget that counts, in ln; a total is 0 where δ covers every difference
 
 
-def room(mechanisms: Sequence[Mechanism], like: Mechanism, budget: float, delta: float) -> Mechanism | None:
+def room(
+    mechanisms: Sequence[Mechanism], like: Mechanism, budget: float, delta: float, chosen: Sequence[Chosen] = ()
+) -> Mechanism | None:
     """`like` with the least noise that keeps the total within (budget, `delta`); None if the budget is used up.
 
-    The result has no vocabulary, whatever `like` has. Its ε is what one more run with that many steps and that sample
-    rate may spend. The total ends within 1 % of the budget and never above it.
+    `chosen` are the best of several trainings, and in the total (`chosen_composition.total_epsilon`). The result is one
+    training, not a choice. It has no vocabulary, whatever `like` has. Its ε is what one more run with that many steps
+    and that sample rate may spend. The total ends within 1 % of the budget and never above it.
 
     Raises:
         ValueError: for a budget that is not above 0.
     """
     if not (math.isfinite(budget) and budget > 0):
         raise ValueError(f"a budget must be a number above 0, not {budget}")
-    if composed_epsilon(mechanisms, delta)[0] >= budget:
+    if total_epsilon(mechanisms, chosen, delta)[0] >= budget:
         return None
 
     def with_noise(log_sigma: float) -> Mechanism:
@@ -33,7 +36,7 @@ def room(mechanisms: Sequence[Mechanism], like: Mechanism, budget: float, delta:
         return like.model_copy(update=change)
 
     def excess(log_sigma: float) -> float:
-        spent = composed_epsilon([*mechanisms, with_noise(log_sigma)], delta)[0]
+        spent = total_epsilon([*mechanisms, with_noise(log_sigma)], chosen, delta)[0]
         return math.log(spent / budget) if spent > 0 else -LEAST_FOUND
 
     alone = noise_multiplier(target_epsilon=budget, sample_rate=like.sample_rate, steps=like.steps, delta=delta)

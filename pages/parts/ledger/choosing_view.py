@@ -16,9 +16,10 @@ from pages.parts.session import resources
 SHAPES = {"logarithmic": 0.0, "geometric": 1.0}  # η of the number of trainings
 CONDITIONS = (
     "This holds if the number of trainings is drawn from this distribution beforehand and kept secret, each training "
-    "draws its settings at random, only the best is released, and the score by which it is chosen reads no protected "
-    "notes (Papernot & Steinke 2022). For a fixed list of trainings, enter each of them in the ledger: they compose. "
-    "Like every ε, it needs secret noise. The ledger does not enter a choice by itself."
+    "draws its settings at random and none has a weaker guarantee than this one, only the best is released, and the "
+    "score by which it is chosen reads no protected notes (Papernot & Steinke 2022). Like every ε, it needs secret "
+    "noise. To count a choice, enter it with the release, in the form above. For a fixed number or list of trainings, "
+    "enter each of them in the ledger: they compose."
 )
 
 

@@ -11,6 +11,7 @@ import streamlit as st
 from core.runs.integrity.disk import error_sentence
 from core.runs.run import Run
 from core.spec import CorpusSpec
+from pages.parts.ledger import choice_form
 from pages.parts.pickers import run_picker
 from pages.parts.session import owner, resources
 
@@ -49,15 +50,16 @@ def show(ledger: Ledger, runs: Sequence[Run], entered: set[str], *, delta: float
     with st.form("release", enter_to_submit=False):
         chosen = st.selectbox("Model", [run.id for run in left], format_func=names.__getitem__, key="release_run")
         reason = st.text_input("Who gets it, and what for?", key="release_reason", max_chars=300)
+        choice = choice_form.show()
         sent = st.form_submit_button("Show the effect on the totals", icon=":material/calculate:")
-    if sent and _drafted(ledger, next(run for run in left if run.id == chosen), reason):
+    if sent and _drafted(ledger, next(run for run in left if run.id == chosen), reason, choice):
         st.rerun()
 
 
-def _drafted(ledger: Ledger, run: Run, reason: str) -> bool:
+def _drafted(ledger: Ledger, run: Run, reason: str, choice: choice_form.Typed) -> bool:
     """Keep the entry in the session, to be shown; an error if the ledger refuses it."""
     try:
-        st.session_state[DRAFT] = ledger.draft_run(run, reason).model_dump_json()
+        st.session_state[DRAFT] = ledger.draft_run(run, reason, choice.made()).model_dump_json()
     except (ValueError, OSError) as error:
         st.error(error_sentence(error), icon=":material/error:")
         return False
@@ -75,7 +77,7 @@ def _draft(ledger: Ledger, runs: Sequence[Run], entered: set[str]) -> Release | 
     if draft.corpus != ledger.corpus or run is None:
         del st.session_state[DRAFT]
         return None
-    fresh = ledger.draft_run(run, draft.reason)
+    fresh = ledger.draft_run(run, draft.reason, draft.choice)
     if (fresh.number, fresh.previous) != (draft.number, draft.previous):
         st.session_state[DRAFT], st.session_state[MOVED] = fresh.model_dump_json(), True
         return fresh
@@ -108,6 +110,8 @@ def _confirm(ledger: Ledger, draft: Release, delta: float, budget: float) -> Non
     with st.container(border=True):
         st.markdown(f"**Entry {draft.number}: model `{draft.name}`**")
         st.text(f"Reason: {draft.reason}")
+        if draft.choice is not None:
+            st.text(f"Choice: {draft.choice.text()}")
         st.markdown(
             "\n".join(
                 f"- For {one.whom}: {total_text(one.before)} → **{total_text(one.after)}**" for one in found.changes
@@ -124,6 +128,7 @@ def _confirm(ledger: Ledger, draft: Release, delta: float, budget: float) -> Non
         # the key names what is shown: a click on another draft, or on totals at another δ, does not confirm this one
         shown = hashlib.sha256(f"{st.session_state[DRAFT]}{entries}{delta}{budget}".encode()).hexdigest()[:12]
         with st.form(f"confirm-{shown}", border=False, enter_to_submit=False):
+            holds = draft.choice is None or choice_form.confirmed(f"release_choice_holds_{shown}")
             sure = st.checkbox(
                 "I agree to these totals, and I know that this cannot be undone.", key=f"release_sure_{shown}"
             )
@@ -133,11 +138,15 @@ def _confirm(ledger: Ledger, draft: Release, delta: float, budget: float) -> Non
     if back:
         del st.session_state[DRAFT]
         st.session_state["release_run"], st.session_state["release_reason"] = draft.name, draft.reason
+        choice_form.restore(draft.choice)
         st.rerun()
     if not agreed:
         return
     if not sure:
         st.error("Tick the box first: a release cannot be undone.", icon=":material/error:")
+        return
+    if not holds:
+        st.error("Tick the box about the choice first. If it is not true, go back.", icon=":material/error:")
         return
     try:
         release = ledger.enter(draft)

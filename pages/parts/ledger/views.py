@@ -98,8 +98,8 @@ def _total(found: dict, unit: str, budget: float) -> None:
         within = f"Without the releases with ε per {others}, which are added below: {within[0].lower()}{within[1:]}"
     st.caption(
         f"{within} of {budget:g} by {abs(budget - total.epsilon):.3g}. "
-        f"{total.releases} release{'s' if total.releases != 1 else ''}, composed by "
-        f"{total.accountant.upper()}; the plain sum of their ε is {total.added:.3g}."
+        f"{total.releases} release{'s' if total.releases != 1 else ''}, {total.accounting()}; "
+        f"the plain sum of their ε is {total.added:.3g}."
     )
 
 
@@ -135,9 +135,13 @@ def _table(releases: Sequence) -> None:
                 "ε on its own": epsilon_text(one.epsilon()) + (f" per {one.unit}" if one.unit else ""),
                 "seed": one.seed,
                 "reason": one.reason,
+                "chosen": "" if one.choice is None else one.choice.text(),
             }
         )
-    st.dataframe(pd.DataFrame(rows), hide_index=True, width="stretch", alt="All releases")
+    frame = pd.DataFrame(rows)
+    if not frame["chosen"].any():
+        frame = frame.drop(columns="chosen")
+    st.dataframe(frame, hide_index=True, width="stretch", alt="All releases")
 
 
 def _chart(entries: tuple[str, ...], delta: float, budget: float) -> None:
@@ -217,12 +221,15 @@ def _room(entries: tuple[str, ...], releases: Sequence, found: dict, budget: flo
     both = all(found[unit].releases for unit in UNITS)
     for unit in units:
         kept = f"the releases with ε per {unit}" if both else "the total"
+        like = "one more run like the last"
+        if found[unit].choices:
+            like += ", as one training that is not chosen among several"
         left = _room_left(entries, unit, budget, delta)
         if left is None:
             st.markdown(f"For one {unit}: no further run fits the budget.")
         else:
             st.markdown(
-                f"For one {unit}: one more run like the last, with σ = {left[1]:.3g} and therefore ε = "
+                f"For one {unit}: {like}, with σ = {left[1]:.3g} and therefore ε = "
                 f"**{left[0]:.3g}** on its own, keeps {kept} within {budget:g}."
             )
 
@@ -230,6 +237,8 @@ def _room(entries: tuple[str, ...], releases: Sequence, found: dict, budget: flo
 HOW = """
 - Runs **compose**: their privacy losses are convolved numerically (PRV), which is tighter than adding their ε.
   The accountant that a run was planned with is not used: GDP under-reports, and a total must not.
+- A run that was the **best of several trainings** costs more than one. The ledger then adds the Rényi divergences of
+  all runs and of the choice, and converts them once (RDP), for one note and for all notes of a patient.
 - A noisy **vocabulary** adds its ε and δ (basic composition). `python -m core ledger --vocabulary` makes one.
 - A run **without privacy** makes every total infinite: no ε covers what it may reveal.
 - A private run with noise from a **public seed** cannot be recorded: anyone can generate that noise again, so its ε is

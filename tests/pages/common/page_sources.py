@@ -35,6 +35,7 @@ WRITERS = {
     "core.evaluation.sweep.recommendation",
     "core.evaluation.verdict",
     "core.runs.facts",
+    "core.runs.ledger.choice",
     "core.runs.ledger.totals",
 }
 HTML_WRITERS = {"core.evaluation.report.html", "core.evaluation.wording"}

@@ -63,6 +63,7 @@ def test_choosing_the_best_of_several_trainings_has_its_price(workspace, smoke_s
     run = workspace.run(smoke_specs["dp"].run_id)
     app = opened(trainings=20, shape="geometric")
     assert any("enter each of them in the ledger" in caption.value for caption in app.caption)
+    assert not any("does not enter a choice" in caption.value for caption in app.caption)
     assert "trainings on average" not in said(app)
     told = said(press(app, "Compute what choosing costs"))
     together = run.privacy.model_copy(update={"steps": 20 * run.privacy.steps}).epsilon()
@@ -98,6 +99,45 @@ def test_a_release_is_shown_agreed_to_and_then_counts(workspace, smoke_specs):
     assert run_id not in app.selectbox(key="release_run").options, "it cannot be released twice"
     assert "For the patient with the most notes" in said(app)
     assert app.get("plotly_chart")
+
+
+def test_the_best_of_several_trainings_is_confirmed_and_counted(workspace, smoke_specs):
+    run, ledger = workspace.run(smoke_specs["dp"].run_id), Ledger.of(workspace, SMOKE)
+    app = opened()
+    app.text_input(key="release_score").set_value("loss on public notes")
+    app = preview(app, run.id, "for the class")
+    assert any("is not ticked" in error.value for error in app.error), "a choice is never left out silently"
+    app.checkbox(key="release_chosen").check()
+    app.number_input(key="release_trainings").set_value(20)
+    app.selectbox(key="release_shape").set_value("geometric")
+    app = press(app, "Show the effect on the totals")
+    assert any(one.value.endswith("(η = 1), chosen by loss on public notes") for one in app.text)
+    assert "read only public notes" in said(app) and "nothing else of these trainings is released" in said(app)
+    app = press(app, "Back")
+    assert app.checkbox(key="release_chosen").value and app.number_input(key="release_trainings").value == 20
+    assert app.selectbox(key="release_shape").value == "geometric"
+    app = confirm(press(app, "Show the effect on the totals"))
+    assert any("box about the choice" in error.value for error in app.error) and ledger.releases() == []
+    next(box for box in app.checkbox if box.label == "All of this is true.").check()
+    app = confirm(app)
+    (entry,) = ledger.releases()
+    assert (entry.choice.trainings, entry.choice.shape, entry.choice.score) == (20, 1.0, "loss on public notes")
+    expected = chosen_epsilon(run.privacy, 20, shape=1.0, delta=1e-3)
+    app.number_input(key="ledger_delta").set_value(1e-3).run()
+    assert totals(app)["For one note, all releases together"] == f"ε = {promised_text(expected)}"
+    assert any("Rényi divergences (RDP), because the run was chosen" in one.value for one in app.caption)
+    assert app.dataframe[0].value["chosen"].tolist() == [entry.choice.text()]
+    app.number_input(key="budget").set_value(100.0).run()
+    assert "as one training that is not chosen among several" in said(press(app, "How much ε can one more run spend?"))
+
+
+def test_a_choice_that_the_theorem_does_not_cover_is_refused_in_a_sentence(workspace, smoke_specs):
+    app = opened()
+    app.checkbox(key="release_chosen").check()
+    app.text_input(key="release_score").set_value("loss on public notes")
+    app = preview(app, smoke_specs["plain"].run_id, "for the class")
+    assert any("trained without privacy" in error.value for error in app.error)
+    assert Ledger.of(workspace, SMOKE).releases() == []
 
 
 def test_a_release_without_privacy_says_before_it_is_entered_that_the_totals_become_infinite(workspace, smoke_specs):

@@ -72,8 +72,8 @@ def hazards(evidence: Evidence) -> Framework:
         Cell(
             "Settings tuned on private data",
             "open",
-            "Not covered by ε. The recipe was chosen on synthetic hospitals; choosing among runs on these notes is not "
-            "counted.",
+            "Not covered by the run’s own ε. The recipe was chosen on synthetic hospitals; choosing among runs on "
+            "these notes is counted only where the ledger has it as a choice.",
         ),
         Cell("Quantities treated as public", "argued", COUNTED),
         Cell(
