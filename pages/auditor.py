@@ -5,6 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from core.runs.run import Run
+from pages.parts.access import gate
 from pages.parts.auditor import guesses, proof
 from pages.parts.common import chart_style, layout, phi_text, shell
 from pages.parts.pickers import run_picker
@@ -83,7 +84,7 @@ def play(run: Run, *, helped: bool) -> None:
 
 def proved(run: Run, runs: list[Run]) -> None:
     """The bound so far; in a class it is redrawn every few seconds."""
-    st.fragment(_proved, run_every=EVERY_SECONDS if classroom.room() else None)(run, runs)
+    gate.fragment(_proved, run_every=EVERY_SECONDS if classroom.room() else None)(run, runs)
 
 
 def _proved(run: Run, runs: list[Run]) -> None:

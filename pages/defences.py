@@ -8,6 +8,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from core.evaluation.defences.side_by_side import Defence, lineup, settings
 from core.evaluation.sweep.sweeps import Sweep, sweeps_of
+from pages.parts.access import viewer
 from pages.parts.common import chart_style, guess, layout, shell
 from pages.parts.common.data_table import data_table
 from pages.parts.common.public_noise import caption_public_noise
@@ -77,7 +78,8 @@ def train_missing(defences: list[Defence], table: pd.DataFrame) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         if left:
             label = f"Train the missing runs ({len(left)})" if len(left) > 1 else "Train the missing run"
-            st.button(label, icon=":material/model_training:", key="train-missing", type="primary", on_click=train)
+            locked, icon = viewer.locked("train"), ":material/model_training:"
+            st.button(label, icon=icon, key="train-missing", type="primary", on_click=train, **locked)
         if waiting:
             st.caption(f"In progress: {', '.join(specs[name].name for name in waiting)}.")
         shell.link("train", "Watch the queue", icon=":material/visibility:")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from core.runs.run import Run
+from pages.parts.access import viewer
 from pages.parts.common import chart_style, layout, shell
 from pages.parts.common.phi_text import literal
 from pages.parts.forget import charts, data, live, prompt, sentences, several, tables
@@ -62,7 +63,8 @@ def actions(run: Run, patient: str, named: dict[str, str], open_arms: list[str])
             key="forget-now",
             on_click=live.start,
             args=(run, patient),
-            help=f"Here and now: {which}. It takes a minute or two and can be cancelled.",
+            **{"help": f"Here and now: {which}. It takes a minute or two and can be cancelled."}
+            | viewer.locked("forget"),
         )
     told = live.refusal() or ("" if going is None or going.active else going.error)
     if told:

@@ -36,10 +36,17 @@ class Refused(ValueError):
 
 @dataclass(frozen=True)
 class User:
-    """A user of a page: `name` tells users apart and is not shown to others; `key` is what they typed as the key."""
+    """A user of a page.
+
+    Attributes:
+        name: Tells users apart, and is not shown to others.
+        key: What they typed as the instructor's key.
+        instructor: Whether their role is that of an instructor; None where people have no roles, and the key decides.
+    """
 
     name: str
     key: str = field(default="", repr=False)
+    instructor: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -77,7 +84,13 @@ class Limits:
         return bool(self.key)
 
     def instructs(self, user: User | None) -> bool:
-        """Whether this user may change the whole queue: the machine's owner (None), or anyone if there is no key."""
+        """Whether this user may change the whole queue.
+
+        The machine's owner (None) may. Of signed-in people those may whose role says so, whatever key they know. Of
+        others those may who know the key, or everybody if there is none.
+        """
+        if user is not None and user.instructor is not None:
+            return user.instructor
         if user is None or not self.key:
             return True
         if self.key == NOBODY:

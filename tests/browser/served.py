@@ -25,15 +25,17 @@ TRAINED = 300_000  # milliseconds for a run of one epoch and both audits on a bu
 
 
 @contextlib.contextmanager
-def serving(data: Path, log: Path, program: Sequence[str] = ("streamlit",)) -> Iterator[str]:
+def serving(
+    data: Path, log: Path, program: Sequence[str] = ("streamlit",), options: Sequence[str] = ()
+) -> Iterator[str]:
     """The app on a free port with `data` as its data folder; yields its address and ends it (and its workers) after.
 
-    `program` is the module that serves it, with arguments of its own.
+    `program` is the module that serves it, with arguments of its own; `options` are Streamlit's.
     """
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    command = [sys.executable, "-m", *program, "run", "app.py", "--server.port", str(port)]
+    command = [sys.executable, "-m", *program, "run", "app.py", "--server.port", str(port), *options]
     environment = {**os.environ, "PHILAB_DATA": str(data), "OMP_NUM_THREADS": "1"}
     with log.open("w") as output:
         server = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=output, stderr=subprocess.STDOUT)  # noqa: S603

@@ -47,6 +47,12 @@ def test_in_a_class_without_a_key_nobody_is_the_instructor() -> None:
     assert alone.instructs(None), "the machine's owner is"
 
 
+def test_where_people_have_roles_the_role_decides_and_no_key_helps() -> None:
+    for told in (Limits(), Limits.of({"PHILAB_INSTRUCTOR_KEY": KEY}), Limits.of({"PHILAB_CLASS": "1"})):
+        assert told.instructs(User("x", "", True))
+        assert not told.instructs(User("x", KEY, False))
+
+
 def test_a_run_of_200_000_patients_and_1_000_epochs_is_refused_everywhere() -> None:
     corpus = CorpusSpec(patients=200_000)
     spec = RunSpec(corpus=corpus, training=recipe("gpt2").model_copy(update={"epochs": 1_000}))

@@ -11,10 +11,12 @@ import contextlib
 import math
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Literal
 
 import streamlit as st
 from streamlit.errors import StreamlitAPIException
 
+from pages.parts.access import gate, viewer
 from pages.parts.common import glossary, guess, page_files, phi_text, together
 from pages.parts.session import classroom, cleanup, owner, resources
 
@@ -90,13 +92,18 @@ def navigation() -> st.Page:
     alias = st.Page(_to_home, title="Home", url_path="home", visibility="hidden")
     every = pages()
     sections = {title: [every.pop(name) for name in names if name in every] for title, names in _SECTIONS.items()}
-    current = st.navigation({"": [*every.values(), alias], **sections}, position="top")
+    shown: Literal["top", "hidden"] = "top" if viewer.standing().admitted else "hidden"
+    current = st.navigation({"": [*every.values(), alias], **sections}, position=shown)
     st.session_state[_REGISTERED] = True
     return current
 
 
 def run(current: st.Page) -> None:
-    """Draw a page. A damaged file that was not detected before ends this page with a sentence, and no other page."""
+    """Draw a page, for those who may see it.
+
+    A damaged file that was not detected before ends this page with a sentence, and no other page.
+    """
+    gate.stop_others()
     try:
         current.run()
     except (ValueError, LookupError, FileNotFoundError) as error:
@@ -124,6 +131,7 @@ def page(title: str, question: str, *, icon: str | None = None, guesses: bool = 
         icon: A Material icon before the heading.
         guesses: Whether the page can ask for a guess before it shows a result.
     """
+    gate.stop_others()
     st.set_page_config(page_title=f"{title} · PHI Leak Lab", page_icon=ICON, layout="wide")
     if not st.session_state.get(_REGISTERED):
         navigation()
@@ -144,6 +152,7 @@ def page(title: str, question: str, *, icon: str | None = None, guesses: bool = 
             if guesses:
                 guess.switch()
             together.controls(name)
+            gate.account()
             styles = ["style", "presenter"] if _large_type() else ["style"]
     st.html(f"<style>{''.join(map(page_files.style, styles))}</style>")
     with st.container(key="page-question"):

@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 
 import streamlit as st
 
+from pages.parts.access import gate
 from pages.parts.common import page_files
 from pages.parts.session import classroom, owner, resources, seat
 
@@ -32,7 +33,7 @@ def begin(name: str, known: Collection[str]) -> None:
         if now and now.lead and now.lead.page != name and name != "lesson":  # which leads by its step
             classroom.lead(name, linked())
     elif classroom.room():
-        st.fragment(_follow, run_every=FOLLOW_SECONDS)(name, tuple(known))
+        gate.fragment(_follow, run_every=FOLLOW_SECONDS)(name, tuple(known))
 
 
 def controls(name: str) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from core.runs.run import Run
+from pages.parts.access import gate, viewer
 from pages.parts.common.phi_text import literal
 from pages.parts.jobs import monitor
 from pages.parts.session import instructor, resources
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 POLL_SECONDS = 0.5
 MOST_WAITING = 6  # of all users together
+RETRAINING = "The same settings and seed without this patient's notes. It takes minutes, in the training queue."
 _REFUSED = "forget_refused"
 _GUARD = threading.Lock()  # of the works in progress
 
@@ -78,6 +80,9 @@ def start(run: Run, patient: str) -> None:
 
     A refusal is kept for `refusal`.
     """
+    if not viewer.may("forget"):
+        st.session_state[_REFUSED] = viewer.needs("forget")
+        return
     user, limits, works = instructor.user(), monitor.engine().limits, _works()
     with _GUARD:
         for key in [key for key, one in works.items() if not one.active]:
@@ -123,7 +128,7 @@ def progress(run: Run, patient: str, named: dict[str, str]) -> None:
     going = work(run, patient)
     if going is None:
         return
-    st.fragment(run_every=POLL_SECONDS)(_progress)(going, going.arm, named)
+    gate.fragment(_progress, run_every=POLL_SECONDS)(going, going.arm, named)
 
 
 def _progress(going: Work, drawn: str, named: dict[str, str]) -> None:
@@ -142,7 +147,7 @@ def retraining(run: Run, patient: str) -> None:
     if job is not None and job.state == "done":
         return
     if job is not None and job.active:
-        st.fragment(run_every=monitor.POLL_SECONDS)(_queued)(spec.run_id)
+        gate.fragment(_queued, run_every=monitor.POLL_SECONDS)(spec.run_id)
         return
     if job is not None and job.state in ("failed", "interrupted"):
         st.caption(literal(f"Training again was {job.state}. {job.message}", 300))
@@ -150,7 +155,7 @@ def retraining(run: Run, patient: str) -> None:
         f"Train again without {literal(patient)}",
         icon=":material/model_training:",
         key="forget-retrain",
-        help="The same settings and seed without this patient's notes. It takes minutes, in the training queue.",
+        **{"help": RETRAINING} | viewer.locked("train"),
     ) and monitor.submit(spec):
         st.rerun()
 

@@ -10,6 +10,7 @@ import streamlit as st
 from core.jobs.work import AUDIT
 from core.pipeline.full_audit import chosen_attacks, open_attacks, open_figures
 from core.runs.run import Run
+from pages.parts.access import gate, viewer
 from pages.parts.jobs import monitor
 from pages.parts.session import instructor, owner
 
@@ -54,7 +55,7 @@ def _one(name: str, run: Run) -> None:
         return
     job = _job(run)
     pace = monitor.POLL_SECONDS if job is not None and job.active else monitor.IDLE_SECONDS
-    st.fragment(run_every=pace)(_live)(name, run, None if job is None else job.state)
+    gate.fragment(_live, run_every=pace)(name, run, None if job is None else job.state)
 
 
 def _job(run: Run) -> Job | None:
@@ -75,7 +76,8 @@ def _live(name: str, run: Run, drawn: str | None) -> None:
         if job is not None and job.state in ("failed", "interrupted", "cancelled"):
             st.caption(f"The last audit was {job.state}. {job.message if job.state == 'failed' else ''}")
         label, help_text = (LABEL, HOW_LONG) if open_attacks(run, owner.workspace()) else (FIGURES, None)
-        if st.button(label, key=f"battery-{run.id}", icon=":material/swords:", help=help_text):
+        options = {"help": help_text} | viewer.locked("audit")
+        if st.button(label, key=f"battery-{run.id}", icon=":material/swords:", **options):
             _submit(run)
 
 
@@ -106,6 +108,7 @@ def _submit(run: Run) -> None:
     from core.runs.integrity.disk import error_sentence
 
     try:
+        viewer.require("audit")
         monitor.engine().submit_audit(run.id, instructor.user())
     except (EngineFailed, LookupError, ValueError, OSError) as error:
         st.error(error_sentence(error), icon=":material/error:")

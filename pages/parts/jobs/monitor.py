@@ -15,6 +15,7 @@ from core.jobs.trained import trained_runs
 from core.runs.progress import Progress
 from core.runs.run import Run, RunNotFound
 from core.spec import PrivacySpec, RunSpec
+from pages.parts.access import gate, viewer
 from pages.parts.common import chart_style, shell
 from pages.parts.common.phi_text import literal
 from pages.parts.jobs import samples
@@ -61,7 +62,9 @@ def train_button(spec: RunSpec) -> bool:
         in_progress()
         return False
     label = "Resume training" if job is not None and job.state == "interrupted" else "Train"
-    return st.button(label, type="primary", icon=":material/model_training:", width="stretch", key="train")
+    return st.button(
+        label, type="primary", icon=":material/model_training:", width="stretch", key="train", **viewer.locked("train")
+    )
 
 
 def in_progress() -> None:
@@ -75,6 +78,7 @@ def submit(spec: RunSpec) -> bool:
     from core.runs.integrity.disk import error_sentence
 
     try:
+        viewer.require("train")
         st.session_state["watched"] = engine().submit(spec, instructor.user()).id
     except (EngineFailed, ValueError, OSError) as error:
         st.error(error_sentence(error), icon=":material/error:")
@@ -93,13 +97,13 @@ def watch(ended: Ended) -> None:
     jobs = _jobs()
     _changed(jobs)  # this rerun draws them, so none is needed for these jobs
     awaited = any(job.position == 0 and not _begun(job) for job in jobs)
-    st.fragment(run_every=FIRST_SECONDS if awaited else _pace(jobs))(_watch)(ended)
+    gate.fragment(_watch, run_every=FIRST_SECONDS if awaited else _pace(jobs))(ended)
 
 
 def queue() -> None:
     """All jobs, redrawn every second while anything waits or runs."""
     instructor.panel(engine())
-    st.fragment(run_every=_pace(_jobs()))(_queue)()
+    gate.fragment(_queue, run_every=_pace(_jobs()))()
 
 
 def _jobs() -> list[Job]:

@@ -10,6 +10,7 @@ from core.evaluation.verdict import Count, Found
 from core.runs.run import Run, RunBroken, RunNotFound
 from core.runs.tables import TableMissing
 from core.spec import SHORT_READS, PrivacySpec, RunSpec, recipe_of
+from pages.parts.access import viewer
 from pages.parts.common import chart_style, shell
 from pages.parts.jobs import battery, monitor
 from pages.parts.pickers import comparison, run_picker
@@ -133,6 +134,9 @@ def _offer(missing: RunSpec, spec: RunSpec) -> None:
     if job is not None and job.active:
         st.caption(f"It is waiting or running: {missing.run_id}.")
     elif st.button(
-        f"Train the same {how}", icon=":material/compare_arrows:", key=f"counterpart-{spec.run_id}"
+        f"Train the same {how}",
+        icon=":material/compare_arrows:",
+        key=f"counterpart-{spec.run_id}",
+        **viewer.locked("train"),
     ) and monitor.submit(missing):
         st.rerun()

@@ -11,6 +11,7 @@ import streamlit as st
 from core.runs.integrity.disk import error_sentence
 from core.runs.run import Run
 from core.spec import CorpusSpec
+from pages.parts.access import viewer
 from pages.parts.ledger import choice_form
 from pages.parts.pickers import run_picker
 from pages.parts.session import owner, resources
@@ -51,7 +52,9 @@ def show(ledger: Ledger, runs: Sequence[Run], entered: set[str], *, delta: float
         chosen = st.selectbox("Model", [run.id for run in left], format_func=names.__getitem__, key="release_run")
         reason = st.text_input("Who gets it, and what for?", key="release_reason", max_chars=300)
         choice = choice_form.show()
-        sent = st.form_submit_button("Show the effect on the totals", icon=":material/calculate:")
+        sent = st.form_submit_button(
+            "Show the effect on the totals", icon=":material/calculate:", **viewer.locked("release")
+        )
     if sent and _drafted(ledger, next(run for run in left if run.id == chosen), reason, choice):
         st.rerun()
 
@@ -133,7 +136,9 @@ def _confirm(ledger: Ledger, draft: Release, delta: float, budget: float) -> Non
                 "I agree to these totals, and I know that this cannot be undone.", key=f"release_sure_{shown}"
             )
             with st.container(horizontal=True):
-                agreed = st.form_submit_button("Record the release", icon=":material/send:", type="primary")
+                agreed = st.form_submit_button(
+                    "Record the release", icon=":material/send:", type="primary", **viewer.locked("release")
+                )
                 back = st.form_submit_button("Back", icon=":material/arrow_back:")
     if back:
         del st.session_state[DRAFT]
@@ -149,6 +154,7 @@ def _confirm(ledger: Ledger, draft: Release, delta: float, budget: float) -> Non
         st.error("Tick the box about the choice first. If it is not true, go back.", icon=":material/error:")
         return
     try:
+        viewer.require("release")
         release = ledger.enter(draft)
     except LedgerChanged:
         st.rerun()  # the entry is drafted again and has to be confirmed again

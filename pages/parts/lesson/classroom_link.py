@@ -9,6 +9,8 @@ from urllib.parse import urlencode
 import segno
 import streamlit as st
 
+from pages.parts.access import viewer
+
 _NOT_ROUTED = ("192.0.2.1", 9)  # RFC 5737: an address reserved for documentation
 _THIS_COMPUTER = ("localhost", "127.", "::1")
 
@@ -35,8 +37,12 @@ def listens_only_here() -> bool:
 def join_url(page: str, code: str) -> str | None:
     """The link that students open; None if no other device can reach this server.
 
-    The address is the configured one (`make class` sets it), else this machine's address in the network.
+    The address is that to which people return from signing in, else the configured one (`make class` sets it), else
+    this machine's address in the network.
     """
+    public, query = viewer.public_address(), urlencode({"room": code})
+    if public is not None:
+        return f"{public}/{page}?{query}"
     if listens_only_here():
         return None
     configured = st.get_option("browser.serverAddress")
@@ -46,7 +52,7 @@ def join_url(page: str, code: str) -> str | None:
     scheme = "https" if st.get_option("server.sslCertFile") else "http"
     base = (st.get_option("server.baseUrlPath") or "").strip("/")
     path = f"{base}/{page}" if base else page
-    return f"{scheme}://{host}:{st.get_option('server.port')}/{path}?{urlencode({'room': code})}"
+    return f"{scheme}://{host}:{st.get_option('server.port')}/{path}?{query}"
 
 
 def qr_html(url: str) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 import streamlit as st
 
+from pages.parts.access import gate, viewer
 from pages.parts.common import shell
 from pages.parts.lesson import classroom_link, progress, screens
 from pages.parts.pickers import run_picker
@@ -55,7 +56,7 @@ def tries_html(tries: dict[str, Tries]) -> str:
 def live(step: int, answers: Sequence[str], right: str | None, *, shown: bool) -> None:
     """The room's counts for the current step, redrawn every few seconds."""
     who = "host" if classroom.host_key() else "student"
-    st.fragment(_live, run_every=EVERY_SECONDS[who])(step, answers, right, shown)
+    gate.fragment(_live, run_every=EVERY_SECONDS[who])(step, answers, right, shown)
 
 
 def _live(step: int, answers: Sequence[str], right: str | None, shown: bool) -> None:
@@ -105,7 +106,7 @@ def is_shown(place: int) -> bool:
 
 def watch(place: int) -> None:
     """For a student: the countdown, and a look every two seconds whether the class has moved on."""
-    st.fragment(_watch, run_every=EVERY_SECONDS["student"])(place, is_shown(place))
+    gate.fragment(_watch, run_every=EVERY_SECONDS["student"])(place, is_shown(place))
 
 
 def _watch(place: int, shown: bool) -> None:
@@ -116,7 +117,7 @@ def _watch(place: int, shown: bool) -> None:
 
 def bars(step: int, answers: Sequence[str], right: str | None) -> None:
     """The votes of a step whose answer is shown, redrawn every few seconds."""
-    st.fragment(_bars, run_every=EVERY_SECONDS["student"])(step, answers, right)
+    gate.fragment(_bars, run_every=EVERY_SECONDS["student"])(step, answers, right)
 
 
 def _bars(step: int, answers: Sequence[str], right: str | None) -> None:
@@ -128,7 +129,7 @@ def _bars(step: int, answers: Sequence[str], right: str | None) -> None:
 def answered_so_far(place: int) -> None:
     """Before and after the lesson: how many have answered the three questions, redrawn every few seconds."""
     who = "host" if classroom.host_key() else "student"
-    st.fragment(_answered, run_every=EVERY_SECONDS[who])(place, is_shown(place))
+    gate.fragment(_answered, run_every=EVERY_SECONDS[who])(place, is_shown(place))
 
 
 def _answered(place: int, shown: bool) -> None:
@@ -156,7 +157,7 @@ def projected(place: int, *, shown: bool, draw: Callable[[Counts], None]) -> Non
             st.html(f'<div class="screen-clock">{told}</div>')
         draw(now)
 
-    st.fragment(live, run_every=EVERY_SECONDS["host"])()
+    gate.fragment(live, run_every=EVERY_SECONDS["host"])()
 
 
 def timers() -> None:
@@ -206,7 +207,10 @@ def host_panel() -> None:
         st.warning(f"Nobody else can join yet. {reason}", icon=":material/wifi_off:")
     else:
         st.html(f'<p class="join"><b>{html.escape(url)}</b></p>{classroom_link.qr_html(url)}')
-        st.caption("Anyone in this network can open it, without a password or a name. Only counts are kept, in memory.")
+        who = "Anyone in this network can open it, without a password or a name."
+        if viewer.standing().required:
+            who = "People on this server's list can open it after they have signed in."
+        st.caption(f"{who} Only counts are kept, in memory.")
     with st.container(horizontal=True):
         st.button(
             "Restart the class",
@@ -224,7 +228,8 @@ def class_menu() -> None:
         st.markdown(
             "To teach, open a class. Students join it by a link, and their predictions and leaks are counted here."
         )
-        st.button("Open a class", icon=":material/co_present:", on_click=classroom.open_room, key="class-open")
+        locked, icon = viewer.locked("host"), ":material/co_present:"
+        st.button("Open a class", icon=icon, on_click=classroom.open_room, key="class-open", **locked)
         st.divider()
         st.text_input("Or join a class: its code", key="class-code", max_chars=CODE_LETTERS)
         st.button("Join", icon=":material/login:", on_click=_join_typed, key="class-join")

@@ -21,6 +21,7 @@ from core.evaluation.stats.bootstrap import Interval
 from core.evaluation.stats.intervals import most_certain
 from core.evaluation.wording import interval_text, percent
 from core.runs.run import Run
+from pages.parts.access import gate
 from pages.parts.common import chart_style, guess
 from pages.parts.common.data_table import data_table
 from pages.parts.common.public_noise import caption_public_noise
@@ -194,7 +195,7 @@ def threshold_view(choice: Choice) -> None:
     how("threshold")
 
 
-@st.fragment
+@gate.fragment
 def _movable(judged: Units, own: float, level: str, key: str) -> None:
     """Slider, sentence and histogram: only these are redrawn when the threshold moves."""
     low, high = (float(end) for end in np.quantile(judged.score, [0.0, 1.0]))

@@ -8,6 +8,7 @@ import streamlit as st
 
 from core.runs.run import Run
 from core.serving.server import MASK, PromptError, clean_prompt
+from pages.parts.access import gate
 from pages.parts.common.phi_text import literal
 from pages.parts.playground import inspection
 
@@ -24,6 +25,7 @@ def button(pair: Sequence[Run], latest: str) -> None:
 
 
 @st.dialog("What does each model expect next?", width="large", icon=":material/troubleshoot:")
+@gate.drawn_for_admitted
 def _dialog(pair: Sequence[Run], latest: str) -> None:
     with st.form("look-inside", border=False):
         masked = pair[0].spec.model.kind != "gpt2"

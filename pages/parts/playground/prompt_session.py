@@ -13,6 +13,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from core.runs.run import Run
 from core.serving.server import PromptError, Sampling
+from pages.parts.access import gate
 from pages.parts.playground import leak_counts, replay, side_by_side
 from pages.parts.playground.side_by_side import DEFAULT_SAMPLING, Answer, Try
 from pages.parts.session import classroom, owner, resources
@@ -99,7 +100,7 @@ def from_link() -> None:
             st.query_params.pop(name, None)
         seed = min(int(first), MOST_SEED) if first.isdecimal() and len(first) < 11 else None
         st.session_state.linked, st.session_state.linked_drawn = (asked, seed), True
-        st.fragment(_answer_linked, run_every=LINKED_SECONDS)()
+        gate.fragment(_answer_linked, run_every=LINKED_SECONDS)()
     elif linked := st.session_state.pop("linked", None):
         queue(linked[0])
         st.session_state.queued_seed = linked[1]

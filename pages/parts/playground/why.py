@@ -13,6 +13,7 @@ import streamlit as st
 from core.evaluation.wording import chance_text
 from core.runs.run import Run, RunBroken, RunNotFound
 from core.serving.streams import without_controls
+from pages.parts.access import gate
 from pages.parts.common import mark_clicks, phi_text
 from pages.parts.common.phi_text import literal
 from pages.parts.playground import inspection
@@ -63,7 +64,9 @@ def open_asked(samples: Sequence[tuple[str, Answer]], pair: Sequence[Run]) -> No
     if written is None:
         return
     title = f"Why did it write “{phi_text.visible(written.value)}”?"
-    st.dialog(literal(title), width="large", icon=":material/troubleshoot:")(_explain)(written, pair)
+    st.dialog(literal(title), width="large", icon=":material/troubleshoot:")(gate.drawn_for_admitted(_explain))(
+        written, pair
+    )
 
 
 def told(samples: Sequence[tuple[str, Answer]], pair: Sequence[Run]) -> str:

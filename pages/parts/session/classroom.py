@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import streamlit as st
 
+from pages.parts.access import viewer
 from pages.parts.session import resources, seat
 from pages.parts.session.rooms import Answers, Audited, Classroom, Counts, Lead, Tries, Vote
 
@@ -38,7 +39,7 @@ def enter() -> None:
     code = code.upper()
     if code == st.session_state.get(_ROOM, "") or code not in classroom():
         return
-    if key and classroom().hosts(code, key):
+    if key and viewer.may("host") and classroom().hosts(code, key):
         _take(code, key, classroom().counts(code).round)
     elif number.isdecimal() and len(number) < 9:
         _take(code, None, int(number))
@@ -57,7 +58,9 @@ def join(code: str) -> bool:
 
 
 def open_room() -> None:
-    """Open a room; this session is its host and not a student."""
+    """Open a room; this session is its host and not a student. A message says so if the viewer may not."""
+    if viewer.refused("host"):
+        return
     _take(*classroom().open(), 0)
 
 
@@ -85,8 +88,9 @@ def room() -> str | None:
 
 
 def host_key() -> str | None:
-    """The host's key, if this session opened its room."""
-    return st.session_state.get(_HOST) if room() else None
+    """The host's key, if this session opened its room and its viewer may host one."""
+    key = st.session_state.get(_HOST) if room() else None
+    return key if key and viewer.may("host") else None
 
 
 def counts() -> Counts | None:

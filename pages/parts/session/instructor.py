@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from core.jobs.limits import User, in_words
+from pages.parts.access import viewer
 from pages.parts.session import owner
 
 if TYPE_CHECKING:
@@ -16,21 +17,22 @@ _KEY, _TYPED, _WRONG = "instructor_key", "instructor_typed", "instructor_wrong"
 
 
 def user() -> User:
-    """The session's user, with the instructor's key if it was entered."""
-    return User(owner.owner(), st.session_state.get(_KEY, ""))
+    """The session's user, with the instructor's key if it was entered, or with the role of who is signed in."""
+    return User(owner.owner(), st.session_state.get(_KEY, ""), viewer.instructs())
 
 
 def instructs(engine: Engine) -> bool:
-    """Whether the instructor's key was entered in this session of a class."""
+    """Whether the instructor's key was entered in this session of a class, or the viewer's role is an instructor's."""
     return engine.limits.in_class and engine.limits.instructs(user())
 
 
 def panel(engine: Engine) -> None:
-    """In a class: a form for the key, or the instructor's controls of the queue."""
+    """In a class: a form for the key, or the instructor's controls of the queue. Where people have roles, no key."""
     if not engine.limits.in_class:
         return
     if not instructs(engine):
-        _key_form(engine)
+        if viewer.instructs() is None:
+            _key_form(engine)
         return
     with st.container(horizontal=True, vertical_alignment="center"):
         st.badge("You are the instructor", icon=":material/school:", color="violet")
@@ -42,7 +44,10 @@ def panel(engine: Engine) -> None:
             help="A closed queue takes no new jobs from students. Waiting jobs still run.",
             on_click=lambda: engine.close_queue(not closed, user()),
         )
-        st.button("Forget the key", icon=":material/logout:", key="instructor-leave", type="tertiary", on_click=_leave)
+        if viewer.instructs() is None:
+            st.button(
+                "Forget the key", icon=":material/logout:", key="instructor-leave", type="tertiary", on_click=_leave
+            )
 
 
 def limits_in_words(engine: Engine) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import secrets
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ import streamlit as st
 from streamlit import runtime
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
+from pages.parts.access import viewer
 from pages.parts.session import resources
 
 if TYPE_CHECKING:
@@ -24,10 +24,16 @@ sessions: dict[str, Callable[[], bool]] = {}  # by session: a function that tell
 
 
 def owner() -> str:
-    """The viewer of this page as an unguessable name: of the signed-in user, else of the browser session."""
-    if getattr(st.user, "is_logged_in", False):
-        who = "/".join(str(st.user.get(name) or "") for name in ("iss", "sub", "email"))
-        return "user-" + hashlib.sha256(who.encode()).hexdigest()
+    """The viewer of this page as an unguessable name: of the signed-in user, else of the browser session.
+
+    Part of a page may be drawn again after its viewer was signed out elsewhere. The whole page then is, which ends it.
+    """
+    now = viewer.standing()
+    if not now.admitted:
+        st.rerun()  # does nothing in a button's callback
+        raise viewer.Refused("You are not signed in any more.")
+    if now.required:
+        return now.owner
     if _SESSION not in st.session_state:
         from core.runs.uploads.records import OF_SESSION
 

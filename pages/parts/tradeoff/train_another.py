@@ -5,6 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from core.evaluation.sweep.sweeps import Sweep
+from pages.parts.access import viewer
 from pages.parts.common import shell
 from pages.parts.jobs import monitor
 from pages.parts.session import owner
@@ -23,7 +24,8 @@ def show(sweep: Sweep) -> None:
             spec = sweep.spec(None if plain else float(epsilon))
             label = "Train without privacy" if plain else f"Train ε = {epsilon_label(float(epsilon))}"
             there = owner.workspace().find(spec) is not None
-            pressed = st.button(label, icon=":material/model_training:", key="train-this", disabled=there)
+            options = {"disabled": there} | viewer.locked("train")
+            pressed = st.button(label, icon=":material/model_training:", key="train-this", **options)
             shell.link("train", "Watch the queue", icon=":material/visibility:")
         if there:
             st.caption("This run exists already: move the slider to it.")

@@ -9,6 +9,7 @@ from typing import Any
 import streamlit as st
 
 from core.jobs.imports import CHECKS, Check
+from pages.parts.access import gate, viewer
 from pages.parts.common.durations import time_left
 from pages.parts.session import owner, resources
 
@@ -27,7 +28,11 @@ class Asked:
 
 
 def start(path: Path, options: dict[str, Any], name: str) -> Asked:
-    """Start to check `path` with the options of `import_notes`; returns at once. An earlier check is ended."""
+    """Start to check `path` with the options of `import_notes`; returns at once. An earlier check is ended.
+
+    Raises `viewer.Refused`.
+    """
+    viewer.require("upload")
     forget()
     check = CHECKS.start(resources.every_workspace().root, path, options, alive=owner.session_lives())
     st.session_state[_ASKED] = Asked(path, options, name, check)
@@ -52,7 +57,7 @@ def forget() -> None:
 
 def watch(asked: Asked) -> None:
     """The check's progress, redrawn every second, with a button that ends it."""
-    st.fragment(run_every=POLL_SECONDS)(_watch)(asked)
+    gate.fragment(_watch, run_every=POLL_SECONDS)(asked)
 
 
 def _watch(asked: Asked) -> None:

@@ -16,6 +16,7 @@ from core.runs.integrity.disk import error_sentence
 from core.runs.uploads.deletion import keep
 from core.runs.uploads.deletion_codes import Attempts, new_code
 from core.runs.uploads.records import HOURS_ALONE, Upload, hours_kept, uploads, with_code
+from pages.parts.access import gate, viewer
 from pages.parts.common.phi_text import literal
 from pages.parts.session import cleanup, owner, resources
 from pages.parts.uploads import check, findings
@@ -48,6 +49,9 @@ NEEDED = ("note", "patient")
 
 def upload_form() -> None:
     """From a file to a cohort, step by step; an unusable file is reported and not kept."""
+    if not viewer.may("upload"):
+        st.info(viewer.needs("upload"), icon=":material/lock:")
+        return
     signed_in = owner.signed_in()
     whom = "you, when signed in," if signed_in else "this browser session (reloading the page ends it)"
     alone = "" if signed_in else f"{_hours(HOURS_ALONE)} after this browser session has ended, "
@@ -131,6 +135,7 @@ def _use(asked: check.Asked) -> None:
             own_files.forget()
             st.rerun()
     if used:
+        viewer.require("upload")
         workspace = resources.every_workspace()
         code = new_code()
         upload = keep(workspace, asked.check.cohort, owner=owner.owner(), name=name.strip() or asked.name, code=code)
@@ -235,7 +240,10 @@ def manage(upload: Upload) -> None:
     code = st.session_state.get(CODES, {}).get(upload.digest)
     with st.container(horizontal=True):
         if st.button(
-            "Delete these notes and their models now", icon=":material/delete:", key=f"delete-{upload.digest}"
+            "Delete these notes and their models now",
+            icon=":material/delete:",
+            key=f"delete-{upload.digest}",
+            **viewer.locked("delete"),
         ):
             _delete(upload)
         with st.popover("Deletion code", icon=":material/key:"):
@@ -254,6 +262,7 @@ def delete_by_code() -> None:
 
 
 @st.dialog("Your deletion code", icon=":material/key:")
+@gate.drawn_for_admitted
 def _show_code(code: str) -> None:
     st.code(code, language=None)
     st.markdown(WRITE_DOWN)
@@ -271,7 +280,7 @@ def _ask_for_code(label: str) -> None:
             autocomplete="off",
             help="It was shown after the upload. Anyone who has it can delete the notes but cannot see them.",
         )
-        asked = st.form_submit_button("Delete", icon=":material/delete:")
+        asked = st.form_submit_button("Delete", icon=":material/delete:", **viewer.locked("delete"))
     if asked and code.strip():
         _delete_by(code)
 
@@ -296,6 +305,8 @@ def _delete_by(code: str) -> None:
 
 def _delete(upload: Upload) -> None:
     """Delete an upload, and rerun the page."""
+    if viewer.refused("delete"):
+        return
     cleanup.remove(resources.every_workspace(), upload.digest)
     st.session_state.pop("own_cohort", None)
     st.session_state.pop(f"{own_files.LABELS_OF}{upload.digest}", None)

@@ -14,7 +14,8 @@ from pathlib import Path
 from jinja2 import Environment, nodes
 
 ROOT = Path(__file__).resolve().parents[3]
-SHARED = ("common/shell", "common/glossary")  # on every page: what they say is no page's own
+# On every page: what they say is no page's own.
+SHARED = ("common/shell", "common/glossary", "access/rules", "access/viewer", "access/gate")
 # Modules of core/ that write sentences for pages.
 WRITERS = {
     "core.evaluation.guarantee.odds",
