@@ -130,10 +130,15 @@ def nearest(texts: Sequence[str], members: pd.DataFrame, heldout: pd.DataFrame, 
 
 
 def _quantile(values: np.ndarray, share: float) -> Interval:
-    """A quantile with the order statistics between which that of the distribution lies in 95 % of samples."""
-    ordered = np.sort(values)
-    places = stats.binom.ppf([0.025, 0.975], len(ordered), share).astype(int)
-    low, high = ordered[np.clip(places, 0, len(ordered) - 1)]
+    """A quantile with the order statistics between which that of the distribution lies in 95 % of samples.
+
+    The number B of values below it is binomial. The k-th smallest value is at most the quantile if B ≥ k, and the j-th
+    is at least it if B < j. Where no value is small or large enough for that, the end is 0 or 1: values are shares.
+    """
+    ordered, size = np.sort(values), len(values)
+    least, most = stats.binom.ppf([0.025, 0.975], size, share).astype(int)
+    low = ordered[least - 1] if least > 0 else 0.0
+    high = ordered[most] if most < size else 1.0
     return Interval(float(np.quantile(values, share)), float(low), float(high))
 
 

@@ -66,8 +66,11 @@ def test_the_percentile_lies_between_order_statistics():
     found = _quantile(np.arange(1, 1_000) / 1_000, 0.99)
     assert found.value == pytest.approx(0.99, abs=0.002) and 0.97 < found.low < found.value < found.high < 1
     rng = np.random.default_rng(5)
-    held = [_quantile(rng.random(400), 0.99) for _ in range(300)]
-    assert np.mean([one.low <= 0.99 <= one.high for one in held]) >= 0.92
+    for size in (50, 100, 200, 400):
+        held = [_quantile(rng.random(size), 0.99) for _ in range(400)]
+        assert np.mean([one.low <= 0.99 <= one.high for one in held]) >= 0.92, size
+    assert _quantile(rng.random(50), 0.99).high == 1.0, "the largest of 50 bounds nothing"
+    assert _quantile(rng.random(5), 0.01).low == 0.0
 
 
 def test_names_count_patients_and_phantoms_count_texts():
