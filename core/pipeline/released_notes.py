@@ -84,9 +84,7 @@ def released_notes(
 
     generations = pd.DataFrame({"generation_id": range(len(texts)), "prompt": "", "text": texts})
     found = figures.named(value_hits(generations, index_of(corpus)), corpus.patients, len(texts))
-    members = corpus.training_notes(run.note_cap)
-    members = members[members["split"] == "member"]
-    judged = _judged(members, corpus.notes_of("heldout"), run.spec.audit.seed)
+    judged = _judged(corpus, run.note_cap, run.spec.audit.seed)
     tell("comparing with notes", 0, 1)
     found += figures.nearest(texts, judged[judged["member"]], judged[~judged["member"]], seed=run.spec.audit.seed)
     tell("comparing with notes", 1, 1)
@@ -141,11 +139,18 @@ def _write(
     return texts
 
 
-def _judged(members: pd.DataFrame, heldout: pd.DataFrame, seed: int) -> pd.DataFrame:
-    """Notes with a text of at most `PATIENTS` patients of either kind, drawn by seed: patient_id, text, member."""
+def _judged(corpus: Corpus, note_cap: int | None, seed: int) -> pd.DataFrame:
+    """Notes with a text of at most `PATIENTS` patients of either kind, drawn by seed: patient_id, text, member.
+
+    A run's cap leaves out notes on both sides: with more notes a patient, held-out patients would be nearer to any text
+    than members are, and one half would not be chance.
+    """
     rng = np.random.default_rng([seed, _STREAM])
+    training, heldout = corpus.training_notes(note_cap), corpus.notes_of("heldout")
+    if note_cap is not None:
+        heldout = heldout[heldout.groupby("patient_id", sort=False).cumcount() < note_cap]
     parts = []
-    for notes, member in ((members, True), (heldout, False)):
+    for notes, member in ((training[training["split"] == "member"], True), (heldout, False)):
         notes = notes[notes["text"].str.strip() != ""]
         ids = np.sort(notes["patient_id"].unique().astype(object))
         chosen = set(rng.permutation(ids)[:PATIENTS])

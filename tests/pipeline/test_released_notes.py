@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from core.__main__ import main
+from core.corpus.tables import Corpus
+from core.evaluation import released_notes as figures
 from core.pipeline import released_notes as module
 from core.pipeline.released_notes import card_files, publish, released_notes
 from core.runs.events import Cancelled
 from core.runs.store import Workspace
+from core.spec import CorpusSpec
 
 COUNT = module.FEWEST + 10
 
@@ -44,6 +48,34 @@ def test_a_model_that_knows_its_patients_writes_them_down(made):
     assert row(made, "nearer_to_members", "texts")["value"] > 0.5
     both = [row(made, "perplexity", arm)["value"] for arm in ("public", "released notes")]
     assert both[0] != both[1], "the model of the notes was trained"
+
+
+def test_a_cap_leaves_out_notes_on_both_sides():
+    """Null: texts and notes of everybody are alike. Two notes of a member against eight of a stranger are no chance."""
+    rng, words, values = np.random.default_rng(7), [f"w{number}" for number in range(6)], {2: [], None: []}
+    for seed in range(10):
+        rows = [
+            (
+                f"{patient}-{note}",
+                f"P{patient}",
+                "member" if patient % 2 else "heldout",
+                " ".join(rng.choice(words, 25)),
+            )
+            for patient in range(30)
+            for note in range(8)
+        ]
+        notes = pd.DataFrame(rows, columns=["note_id", "patient_id", "split", "text"])
+        corpus = Corpus(CorpusSpec(), notes[["patient_id", "split"]].drop_duplicates(), notes, pd.DataFrame())
+        capped, whole = (module._judged(corpus, cap, 0) for cap in (2, None))
+        assert set(capped.groupby("patient_id").size()) == {2} and set(whole.groupby("patient_id").size()) == {8}
+        assert set(capped["text"]) == set(notes.loc[notes.groupby("patient_id").cumcount() < 2, "text"])
+        texts = [" ".join(rng.choice(words, 25)) for _ in range(40)]
+        unlike = pd.concat([capped[capped["member"]], whole[~whole["member"]]])
+        for key, judged in ((2, capped), (None, unlike)):
+            sides = (judged[judged["member"]], judged[~judged["member"]])
+            values[key].append(figures.nearest(texts, *sides, seed=seed)[0].value)
+    assert np.mean(values[2]) == pytest.approx(0.5, abs=0.08)
+    assert np.mean(values[None]) < 0.4, "so that a cap on one side alone would show"
 
 
 def test_the_same_notes_again_and_fewer_are_the_first_of_more(made, workspace, runs):
