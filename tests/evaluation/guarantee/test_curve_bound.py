@@ -144,7 +144,7 @@ def test_the_audit_fixed_beforehand_is_judged_by_the_curve_of_its_own_run() -> N
     assert row["epsilon"] == row["ceiling"] == curve_epsilon(run, canaries=48, guesses=48, correct=48)
     assert row["epsilon"] > fixed["epsilon"] == headline(found)["epsilon"]
     assert (row["trials"], row["correct"], row["confidence"]) == (48, 48, 0.95)
-    assert not row["alarm"] and row["epsilon"] < run.epsilon()
+    assert row["alarm"] and row["epsilon"] > run.epsilon(), "48 of 48 rule out σ = 0.8"
     pd.testing.assert_frame_equal(whole.drop(index=1).reset_index(drop=True), found)
     pd.testing.assert_frame_equal(further(whole).reset_index(drop=True), further(found).reset_index(drop=True))
     assert headline_bound(whole)["audit"] == headline_bound(found)["audit"]

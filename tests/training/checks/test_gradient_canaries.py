@@ -96,7 +96,7 @@ def test_a_training_without_noise_raises_the_alarm_if_there_are_canaries_enough(
 
 def test_the_promise_is_the_run_s_and_a_silent_audit_says_what_it_could_have_proved(right):
     audit = step_audit(right.inside, right.evidence, right.mechanism, promised=3.5)
-    assert audit.promised == 3.5 and audit.ceiling > audit.proved_by_curve
+    assert audit.promised == 3.5 and audit.ceiling >= audit.proved_by_curve > audit.proved
     assert f"at most {audit.ceiling:.3g} can be proved so" in sentence(audit)
     assert step_audit(right.inside, right.evidence, right.mechanism, promised=0.1).alarm, "more is proved than 0.1"
 
@@ -134,7 +134,7 @@ def test_stopping_and_refusals(right):
         watch(language_model("gpt2"), COHORT, TRAINING, PrivacySpec(), canaries=10)
     with pytest.raises(ValueError, match="number of weights"):
         seen(canaries=10**9)
-    with pytest.raises(ValueError, match="at least 10"):
+    with pytest.raises(ValueError, match="at least 50"):
         step_audit(np.ones(9, dtype=bool), np.zeros(9), right.mechanism)
 
 
