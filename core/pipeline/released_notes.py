@@ -29,6 +29,7 @@ from core.spec import PrivacySpec, recipe
 
 if TYPE_CHECKING:
     from core.models.build import LanguageModel
+    from core.training.accounting.mechanism import Mechanism
 
 FEWEST, MOST = 50, 20_000
 PATIENTS = 400  # members and held-out patients at most, whose notes the attacks read
@@ -280,19 +281,29 @@ def describe(notes: ReleasedNotes) -> dict[str, object]:
         "seed": notes.seed,
         "about": "Every text was written by a language model. None is a record of care.",
         "promise": facts.promise,
-        "follows": (
-            "The notes are computed from the model alone, so the same promise holds for them, however many there are. "
-            "Release the model under the same entry of the ledger or not at all."
-            if run.privacy is not None
-            else "No promise follows from anything here. Treat the notes like those the model was trained on."
-        ),
+        "follows": _follows(run.privacy),
         "figures": notes.figures.to_dict("records"),
         "limits": [
-            "The figures below were measured with the private notes and are not covered by ε.",
             "A text may hold a real person's value by chance; compare members with held-out patients.",
             "Nobody has checked what the texts say. They are not medical advice.",
+            *facts.limits,
         ],
     }
+
+
+def _follows(mechanism: Mechanism | None) -> str:
+    """What the run's promise means for notes that its model wrote."""
+    if mechanism is None:
+        return "No promise follows from anything here. Treat the notes like those the model was trained on."
+    if mechanism.noise_source != "secret":
+        return (
+            "The model keeps no promise, because its noise can be generated again, and neither do the notes. Train it "
+            "with secret noise and write them again."
+        )
+    return (
+        "The notes are computed from the model alone, so the same promise holds for them, however many there are. "
+        "Release the model under the same entry of the ledger or not at all."
+    )
 
 
 def card_text(described: dict[str, object]) -> str:
@@ -304,9 +315,8 @@ def card_text(described: dict[str, object]) -> str:
     lines = ["| figure | of | value | 95 % interval | n | n counts |", "|---|---|---|---|---|---|"]
     for row in rows:
         interval = "none" if np.isnan(row["low"]) else f"{row['low']:.4g} to {row['high']:.4g}"
-        lines.append(
-            f"| {row['metric']} | {row['arm']} | {row['value']:.4g} | {interval} | {row['n']} | {row['note']} |"
-        )
+        value = "none" if np.isnan(row["value"]) else f"{row['value']:.4g}"
+        lines.append(f"| {row['metric']} | {row['arm']} | {value} | {interval} | {row['n']} | {row['note']} |")
     left_out = f" {described['blank_left_out']} blank texts were left out." if described["blank_left_out"] else ""
     return "\n".join(
         [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,7 @@ from core.evaluation import released_notes as figures
 from core.pipeline import released_notes as module
 from core.pipeline.released_notes import card_files, publish, released_notes
 from core.runs.events import Cancelled
+from core.runs.facts import FLOATING_POINT, FOLLOWS_FROM_A_SEED, LIMITS, RESTS_ON_A_KEY
 from core.runs.store import Workspace
 from core.spec import CorpusSpec
 
@@ -94,13 +96,25 @@ def test_the_card_states_the_promise_and_every_figure(made, tmp_path):
     assert "without differential privacy" in told["promise"] and "No promise follows" in told["follows"]
     assert len(told["figures"]) == len(made.figures)
     assert all(name in card.read_text() for name in made.figures["metric"])
+    assert set(LIMITS) <= set(told["limits"]) and "below" not in card.read_text()
     with pytest.raises(FileExistsError):
         publish(made, out)
 
 
-def test_a_private_model_passes_its_promise_on(workspace, runs, tmp_path):
-    told = module.describe(released_notes(runs[1], workspace, COUNT))
-    assert "-differential privacy for one note" in told["promise"] and "the same promise holds" in told["follows"]
+FIGURE = {"metric": "nearer_to_members", "arm": "texts", "n": 9, "note": "texts"}
+
+
+def test_a_private_model_passes_its_promise_on_if_it_keeps_one(workspace, runs, monkeypatch):
+    notes = released_notes(runs[1], workspace, COUNT)
+    told = module.describe(notes)
+    assert "-differential privacy for one note" in told["promise"] and "keeps no promise" in told["follows"]
+    assert FOLLOWS_FROM_A_SEED in told["limits"] and FLOATING_POINT in told["limits"]
+    secret = runs[1].privacy.model_copy(update={"noise_source": "secret"})
+    monkeypatch.setattr(type(runs[1]), "privacy", property(lambda run: secret))
+    told = module.describe(notes)
+    assert "the same promise holds" in told["follows"] and RESTS_ON_A_KEY in told["limits"]
+    missing = {**told, "figures": [dict.fromkeys(("value", "low", "high"), math.nan) | FIGURE]}
+    assert "| none | none |" in module.card_text(missing) and "nan" not in module.card_text(missing)
 
 
 def test_stopping_leaves_nothing(workspace, runs):
