@@ -94,6 +94,15 @@ def released_notes(
     return ReleasedNotes(run, texts, len(written) - len(texts), seed, figures.table(found))
 
 
+def can_write_notes(run: Run) -> bool:
+    """Whether `released_notes` accepts this run."""
+    try:
+        _refuse(run, FEWEST)
+    except ValueError:
+        return False
+    return True
+
+
 def _refuse(run: Run, count: int) -> None:
     if not FEWEST <= count <= MOST:
         raise ValueError(f"The number of notes must be from {FEWEST} to {MOST:,} (given: {count}).")

@@ -13,7 +13,7 @@ from core.__main__ import main
 from core.corpus.tables import Corpus
 from core.evaluation import released_notes as figures
 from core.pipeline import released_notes as module
-from core.pipeline.released_notes import card_files, publish, released_notes
+from core.pipeline.released_notes import can_write_notes, card_files, publish, released_notes
 from core.runs.events import Cancelled
 from core.runs.facts import FLOATING_POINT, FOLLOWS_FROM_A_SEED, LIMITS, RESTS_ON_A_KEY
 from core.runs.store import Workspace
@@ -122,8 +122,12 @@ def test_stopping_leaves_nothing(workspace, runs):
         released_notes(runs[0], workspace, COUNT, should_stop=lambda: True)
 
 
-def test_what_cannot_write_notes_is_refused(workspace, runs):
+def test_what_cannot_write_notes_is_refused(workspace, runs, monkeypatch):
     base = next(run for run in workspace.runs() if run.spec.is_base)
+    assert [can_write_notes(run) for run in (*runs, base)] == [True, True, False]
+    with monkeypatch.context() as without:
+        without.setattr(type(base), "has_model", property(lambda run: False))
+        assert not can_write_notes(runs[0])
     for run, count, said in ((base, COUNT, "public model"), (runs[0], 3, "must be from")):
         with pytest.raises(ValueError, match=said):
             released_notes(run, workspace, count)
