@@ -42,7 +42,7 @@ for command in (
     verify.refresh,
     runs.utility,
     runs.step,
-    runs.prove,
+    verify.prove,
     runs.forget,
     defences.defences,
     vocabulary.words,

@@ -23,10 +23,11 @@ from core.attacks.evaluation_set import in_chunks
 from core.attacks.memorisation.extraction import generate, value_hits
 from core.attacks.registry import Report, no_report
 from core.corpus.tables import Corpus
+from core.corpus.transforms.defences import defended
 from core.models.likelihood import log_likelihoods
 from core.phi.fields import DIRECT
 from core.phi.index import PhiIndex
-from core.spec import AuditSpec
+from core.spec import AuditSpec, DefenceSpec
 
 if TYPE_CHECKING:
     from core.models.build import LanguageModel
@@ -70,7 +71,38 @@ class Judged:
         return Judged(self.notes[kept].reset_index(drop=True), self.public[kept])
 
 
-def judged_notes(training: pd.DataFrame, corpus: Corpus, patient: str, seed: int) -> pd.DataFrame:
+@dataclass(frozen=True)
+class Sides:
+    """The notes that a training read, and those of held-out patients, with the columns of the notes table."""
+
+    training: pd.DataFrame
+    heldout: pd.DataFrame
+
+
+def sides(corpus: Corpus, note_cap: int | None, defence: DefenceSpec | None) -> tuple[Sides, Sides]:
+    """Both sides with the texts of the cohort, and both with the texts that the defence leaves.
+
+    Attacks judge the first pair: were one side scrubbed and the other not, they would find the placeholders and not the
+    patient. Unlearning reads the second pair. Its held-out notes are what the defence would have left of them, had they
+    been among the training notes in the order of the cohort. Notes that deduplication removes are in neither pair.
+    Without a defence the pairs are the same object.
+    """
+    training, heldout = corpus.training_notes(note_cap), corpus.notes_of("heldout")
+    plain = Sides(training, heldout)
+    if defence is None:
+        return plain, plain
+    every = corpus.notes_of("member", "canary", "heldout")
+    every = every[(every["split"] == "heldout") | every["note_id"].isin(training["note_id"])].reset_index(drop=True)
+    beside = defended(every, defence)
+    read = Sides(defended(training, defence), beside[beside["split"] == "heldout"].reset_index(drop=True))
+    kept = [
+        notes[notes["note_id"].isin(left["note_id"])].reset_index(drop=True)
+        for notes, left in ((training, read.training), (heldout, read.heldout))
+    ]
+    return Sides(*kept), read
+
+
+def judged_notes(training: pd.DataFrame, heldout: pd.DataFrame, patient: str, seed: int) -> pd.DataFrame:
     """The patient's rows of `training`, then the notes of at most `NEVER_SEEN` held-out patients, drawn by seed.
 
     Raises:
@@ -79,7 +111,6 @@ def judged_notes(training: pd.DataFrame, corpus: Corpus, patient: str, seed: int
     own = training[training["patient_id"] == patient]
     if own.empty:
         raise ValueError(f"the training read no note of patient {patient}, so there is nothing to forget")
-    heldout = corpus.notes_of("heldout")
     ids = np.sort(heldout["patient_id"].unique().astype(object))
     if not len(ids):
         raise ValueError("this cohort holds nobody out, so there are no unseen patients to compare with")
@@ -134,6 +165,7 @@ def never_seen_loss(judged: Judged, before: pd.DataFrame) -> float:
 
     It is the public model's mean loss on them, less what training gains on held-out notes: the patients' mean, from
     `before`, the `standing` of the trained model. It needs no retrained model, so it can be computed before unlearning.
+    Both have the texts that unlearning reads: after the run's defence, if it has one (`sides`).
     """
     gains = before[~before["forgotten"]].groupby("patient_id")["gain"].mean()
     return float(-judged.public[judged.notes["forgotten"]].mean() - gains.mean())

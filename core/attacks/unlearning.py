@@ -2,7 +2,8 @@
 
 Each patient is taken out of a fresh copy of the trained model (`core.training.unlearning`), so the model under attack
 keeps its weights. The standing among patients never seen and the perplexity of held-out notes
-(`core.attacks.forgetting`) are measured before and after. Hayes et al. 2024 warn that an average over patients can look
+(`core.attacks.forgetting`) are measured before and after, on the notes' own texts. Unlearning reads what training
+read: the texts after the run's defence. Hayes et al. 2024 warn that an average over patients can look
 perfect where unlearning failed: the reference is a model trained again without the patient, which an audit of one run
 does not have (`core.pipeline.forgetting` has it).
 
@@ -20,7 +21,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from core.attacks.forgetting import NOTE_COLUMNS, Judged, judged_notes, never_seen_loss, public_means, standing
+from core.attacks.forgetting import (
+    NOTE_COLUMNS,
+    Judged,
+    Sides,
+    judged_notes,
+    never_seen_loss,
+    public_means,
+    sides,
+    standing,
+)
 from core.attacks.registry import KINDS, Attack, NotPossible, Report, Tables, Target, register, register_table
 
 if TYPE_CHECKING:
@@ -65,16 +75,23 @@ def unlearning(target: Target, report: Report) -> Tables:
     Raises:
         NotPossible: The model read no member's notes, or nobody is held out.
     """
-    judged = _judged(target, drawn_patients(target), report)
+    chosen = drawn_patients(target)
+    originals, read = sides(target.corpus, target.spec.note_cap, target.spec.defence)
+    judged = _judged(target, originals, chosen, report)
     drawn = list(dict.fromkeys(judged.notes.loc[judged.notes["forgotten"], "patient_id"]))
     trained = standing(target.lm, judged, target.spec.audit, report)
     frames = [_of(trained, patient, ORIGINAL) for patient in drawn]
     rows: list[tuple] = []
     if not target.spec.privacy.private:
+        level, before = judged, trained
+        if read is not originals:
+            level = _judged(target, read, chosen, report)
+            before = standing(target.lm, level, target.spec.audit, report)
         jobs = [(patient, method) for patient in drawn for method in METHODS]
         for done, (patient, method) in enumerate(jobs):
             report(done, len(jobs))
-            row, frame = _taken_out(target, judged, trained, patient, method, partial(report, done, len(jobs)))
+            stop = never_seen_loss(level.of(patient), before)
+            row, frame = _taken_out(target, judged, patient, method, stop, partial(report, done, len(jobs)))
             rows.append(row)
             frames.append(frame)
         report(len(jobs), len(jobs))
@@ -82,22 +99,22 @@ def unlearning(target: Target, report: Report) -> Tables:
     return {STANDING: pd.concat(frames, ignore_index=True), STEPS: steps}
 
 
-def _judged(target: Target, drawn: list[str], report: Report) -> Judged:
+def _judged(target: Target, notes_of: Sides, drawn: list[str], report: Report) -> Judged:
     """All drawn patients' notes together with those of the never-seen, so that every model reads the same notes once.
 
     A patient none of whose notes can be scored (masked models) is left out.
     """
-    if target.corpus.notes_of("heldout").empty:
+    if notes_of.heldout.empty:
         raise NotPossible("this cohort holds nobody out, so there are no unseen patients to compare with")
     audit = target.spec.audit
-    each = [judged_notes(target.trained_notes, target.corpus, patient, audit.seed) for patient in drawn]
+    each = [judged_notes(notes_of.training, notes_of.heldout, patient, audit.seed) for patient in drawn]
     own = [notes[notes["forgotten"]] for notes in each]
     notes = pd.concat([*own, each[0][~each[0]["forgotten"]]], ignore_index=True)
     return public_means(target.base, notes, audit, report)
 
 
 def _taken_out(
-    target: Target, judged: Judged, trained: pd.DataFrame, patient: str, method: Method, tick: Callable[[], None]
+    target: Target, judged: Judged, patient: str, method: Method, stop_loss: float, tick: Callable[[], None]
 ) -> tuple[tuple, pd.DataFrame]:
     """One patient by one method: a row of STEPS_COLUMNS, and the rows of STANDING_COLUMNS afterwards."""
     from core.training.unlearning import settings_of, unlearn
@@ -109,7 +126,7 @@ def _taken_out(
         notes.loc[own, "text"].tolist(),
         notes.loc[~own, "text"].tolist(),
         settings_of(method, target.spec.training),
-        stop_loss=never_seen_loss(judged.of(patient), trained),
+        stop_loss=stop_loss,
         on_step=lambda step: tick(),
     )
     after = standing(lm, judged, target.spec.audit, lambda part, whole: tick())
@@ -137,5 +154,6 @@ register(
         "Forget a patient and not in the audit; a private model is judged as trained.",
         tables=(STANDING, STEPS),
         run=unlearning,
+        version=2,
     )
 )

@@ -1,4 +1,4 @@
-"""Commands for existing runs: `runs`, `audit`, `prompt`, `utility`, `step`, `prove` and `forget`."""
+"""Commands for existing runs: `runs`, `audit`, `prompt`, `utility`, `step` and `forget`."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from core.cli.output import FAILURE, AsJson, BadInput, DataFolder, answer, errors_as_sentences, say
+from core.cli.output import AsJson, BadInput, DataFolder, answer, errors_as_sentences, say
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from core.evaluation.guarantee.step_audit import StepAudit
     from core.runs.run import Run
     from core.runs.store import Workspace
 
@@ -234,7 +233,7 @@ def step(
         from core.models.build import load
         from core.training.inside_step import first_step
 
-        found, notes = _as_trained(run, data)
+        found, notes = as_trained(run, data)
         spec = found.spec
         say(f"{found.id}: reading the gradients of up to {most} {spec.privacy.unit}s")
         gradients = first_step(load(spec.model), notes, spec.training, spec.privacy, most=most)
@@ -249,66 +248,7 @@ def step(
         )
 
 
-def prove(
-    run: RunId,
-    canaries: Annotated[
-        int, typer.Option(min=0, help="Also train again with this many planted gradients, and bound ε by them.")
-    ] = 0,
-    data: DataFolder = None,
-    as_json: AsJson = False,
-) -> None:
-    """Check that the steps of a private run do what its ε is computed from. Exits with 1 if one does not."""
-    with errors_as_sentences():
-        from core.models.build import load
-        from core.training.checks.steps import check_steps
-
-        found, notes = _as_trained(run, data)
-        spec = found.spec
-        if found.privacy is None:
-            raise BadInput(f"Run {found.id} was trained without privacy: it promises no ε that could be checked.")
-        say(f"{found.id}: taking steps as in its training")
-        checks = check_steps(load(spec.model), notes, spec.training, spec.privacy, found.privacy)
-        wrong = [check for check in checks if not check.passed]
-        lines = [
-            f"{'ok   ' if check.passed else 'WRONG'} {check.claim}: {check.measure} {check.value:.4g} "
-            f"({check.low:.4g} to {check.high:.4g})"
-            for check in checks
-        ]
-        lines.append(f"{len(wrong)} of {len(checks)} checks failed." if wrong else f"All {len(checks)} checks passed.")
-        told: dict[str, Any] = {"checks": [{**asdict(check), "passed": check.passed} for check in checks]}
-        failed = bool(wrong)
-        if canaries:
-            audit = _planted(found, notes, canaries)
-            failed |= audit.alarm
-            told["planted"] = {**asdict(audit), "alarm": audit.alarm}
-            lines.append(
-                f"Planted gradients: {audit.correct} of {audit.guesses} guesses right ({audit.canaries:,} canaries); "
-                f"proved at 95 % confidence: ε ≥ {audit.proved:.3g}, by the run's curve {audit.proved_by_curve:.3g}; "
-                f"promised {audit.promised:.3g}"
-            )
-        answer({"run": found.id, "passed": not failed, **told}, "\n".join(lines), as_json=as_json)
-    if failed:
-        raise typer.Exit(FAILURE)
-
-
-def _planted(run: Run, notes: pd.DataFrame, canaries: int) -> StepAudit:
-    """Train the run again with gradients planted in it, and bound ε by what they show."""
-    from core.evaluation.guarantee.step_audit import step_audit
-    from core.models.build import load
-    from core.training.checks.gradient_canaries import watch
-
-    spec = run.spec
-
-    def told(done: int, steps: int) -> None:
-        if done % 10 == 0 or done == steps:
-            say(f"  step {done} of {steps}")
-
-    say(f"{run.id}: training again with {canaries:,} planted gradients")
-    seen = watch(load(spec.model), notes, spec.training, spec.privacy, canaries=canaries, on_step=told)
-    return step_audit(seen.inside, seen.evidence, seen.mechanism)
-
-
-def _as_trained(run: str, data: str | None) -> tuple[Run, pd.DataFrame]:
+def as_trained(run: str, data: str | None) -> tuple[Run, pd.DataFrame]:
     """A run and its training notes, as it read them from its first step on."""
     from core.corpus.transforms.defences import defended
     from core.runs.store import Workspace

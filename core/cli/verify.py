@@ -1,4 +1,4 @@
-"""Commands that maintain what is stored: `verify` checks and repairs files, `refresh` updates outdated figures."""
+"""Commands that check: `verify` stored files, `refresh` outdated figures, `prove` the steps of a training."""
 
 from __future__ import annotations
 
@@ -7,10 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from core.cli.output import FAILURE, AsJson, DataFolder, answer, errors_as_sentences, say
+from core.cli.output import FAILURE, AsJson, BadInput, DataFolder, answer, errors_as_sentences, say
+from core.cli.runs import RunId, as_trained
 
 if TYPE_CHECKING:
+    import pandas as pd
+
+    from core.evaluation.guarantee.step_audit import StepAudit
     from core.runs.integrity.verify import Damage
+    from core.runs.run import Run
     from core.runs.store import Workspace
 
 
@@ -83,3 +88,70 @@ def refresh(
             say("An app that is running keeps older figures in memory: restart it.")
         if any(one.state == "failed" for one in done):
             raise typer.Exit(FAILURE)
+
+
+def prove(
+    run: RunId,
+    canaries: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            help="Also train again with this many planted gradients, and bound ε by them; 5,000 or more to be able "
+            "to contradict ε = 8.",
+        ),
+    ] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Seed of the planted gradients' coins and places, to repeat an alarm.")
+    ] = 0,
+    data: DataFolder = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check that the steps of a private run do what its ε is computed from. Exits with 1 if one does not."""
+    with errors_as_sentences():
+        from core.evaluation.guarantee.step_audit import check_canaries, sentence
+        from core.models.build import load
+        from core.training.checks.steps import check_steps
+
+        found, notes = as_trained(run, data)
+        spec = found.spec
+        if found.privacy is None:
+            raise BadInput(f"Run {found.id} was trained without privacy: it promises no ε that could be checked.")
+        if canaries:
+            check_canaries(canaries)
+        say(f"{found.id}: taking steps as in its training")
+        checks = check_steps(load(spec.model), notes, spec.training, spec.privacy, found.privacy)
+        wrong = [check for check in checks if not check.passed]
+        lines = [
+            f"{'ok   ' if check.passed else 'WRONG'} {check.claim}: {check.measure} {check.value:.4g} "
+            f"({check.low:.4g} to {check.high:.4g})"
+            for check in checks
+        ]
+        lines.append(f"{len(wrong)} of {len(checks)} checks failed." if wrong else f"All {len(checks)} checks passed.")
+        told: dict[str, Any] = {"checks": [{**asdict(check), "passed": check.passed} for check in checks]}
+        failed = bool(wrong)
+        if canaries:
+            audit = _planted(found, notes, canaries, seed)
+            failed |= audit.alarm
+            told["planted"] = {**asdict(audit), "seed": seed}
+            lines.append(sentence(audit))
+        answer({"run": found.id, "passed": not failed, **told}, "\n".join(lines), as_json=as_json)
+    if failed:
+        raise typer.Exit(FAILURE)
+
+
+def _planted(run: Run, notes: pd.DataFrame, canaries: int, seed: int) -> StepAudit:
+    """Train the run again with gradients planted in it, and bound ε by what they show."""
+    from core.evaluation.guarantee.step_audit import step_audit
+    from core.models.build import load
+    from core.training.checks.gradient_canaries import watch
+
+    spec = run.spec
+
+    def told(done: int, steps: int) -> None:
+        if done % 10 == 0 or done == steps:
+            say(f"  step {done} of {steps}")
+
+    say(f"{run.id}: training again with {canaries:,} planted gradients")
+    seen = watch(load(spec.model), notes, spec.training, spec.privacy, canaries=canaries, seed=seed, on_step=told)
+    assert run.privacy is not None  # `prove` refuses other runs
+    return step_audit(seen.inside, seen.evidence, seen.mechanism, promised=run.privacy.epsilon())

@@ -16,7 +16,6 @@ from sklearn.feature_extraction.text import CountVectorizer
 from core.evaluation.stats.bootstrap import (
     Interval,
     patient_bootstrap,
-    percentile_interval,
     weighted_auc,
     weighted_perplexity,
     weighted_share,
@@ -97,29 +96,30 @@ def nearest(texts: Sequence[str], members: pd.DataFrame, heldout: pd.DataFrame, 
     """Is a released text nearer to a note that was trained on than to one that was not? 0.5 is chance.
 
     Text by text, the note with most of its five-word sequences is sought among equally many members and held-out
-    patients; the share counts texts whose nearest note is a member's, ties ½. Patients are resampled, on both sides.
-    A resample holds fewer different patients, so every nearest note is farther away: the shares of the resamples are
-    shifted until their median is the value.
+    patients; the share counts texts whose nearest note is a member's, ties ½. If training had no effect, members are
+    patients like the others, so the labels of all patients are permuted (`_by_chance`). The interval is the value less
+    what permuted shares differ from ½ in 95 %: it leaves out ½ exactly where the permutation test at 5 % does. The note
+    has the shares by chance and the p-value.
     Where no text shares a sequence with any note, nothing was compared, and there is no value.
 
     Args:
         texts: released texts.
         members: notes that were trained on (patient_id, text).
         heldout: notes of patients whom no model read.
-        seed: of the choice of patients on the larger side, and of the resamples.
+        seed: of the choice of patients on the larger side, and of the permutations.
     """
     rng = np.random.default_rng([seed, 61])
     sides = [likeness(texts, notes)[0] for notes in (members, heldout)]
     count = min(side.shape[1] for side in sides)
     sides = [side[:, np.sort(rng.permutation(side.shape[1])[:count])] for side in sides]
-    note = f"texts; {count} patients on each side, resampled"
     if max(float(side.max()) for side in sides) == 0.0:
         nothing = Interval(np.nan, np.nan, np.nan)
         return [_row("nearer_to_members", "texts", nothing, len(texts), "texts; none shares five words")]
-    whole = np.arange(count)
-    value = _nearer(sides, [whole, whole])
-    drawn = np.array([_nearer(sides, [rng.integers(count, size=count) for _ in sides]) for _ in range(RESAMPLES)])
-    found = percentile_interval(value, np.clip(drawn - np.median(drawn) + value, 0.0, 1.0), count)
+    value, chance = _by_chance(sides, rng)
+    low, high = np.quantile(chance, 0.025, method="lower"), np.quantile(chance, 0.975, method="higher")
+    p_value = min(1.0, 2 * min(np.mean(chance >= value), np.mean(chance <= value)))
+    found = Interval(value, max(0.0, value - float(high) + 0.5), min(1.0, value + 0.5 - float(low)))
+    note = f"texts; {count} patients on each side; by chance {low:.3f} to {high:.3f}, p = {p_value:.2g}"
     return [
         _row("nearer_to_members", "texts", found, len(texts), note),
         *(
@@ -130,17 +130,36 @@ def nearest(texts: Sequence[str], members: pd.DataFrame, heldout: pd.DataFrame, 
 
 
 def _quantile(values: np.ndarray, share: float) -> Interval:
-    """A quantile with the order statistics between which that of the distribution lies in 95 % of samples."""
-    ordered = np.sort(values)
-    places = stats.binom.ppf([0.025, 0.975], len(ordered), share).astype(int)
-    low, high = ordered[np.clip(places, 0, len(ordered) - 1)]
+    """A quantile with the order statistics between which that of the distribution lies in 95 % of samples.
+
+    The number B of values below it is binomial. The k-th smallest value is at most the quantile if B ≥ k, and the j-th
+    is at least it if B < j. Where no value is small or large enough for that, the end is 0 or 1: values are shares.
+    """
+    ordered, size = np.sort(values), len(values)
+    least, most = stats.binom.ppf([0.025, 0.975], size, share).astype(int)
+    low = ordered[least - 1] if least > 0 else 0.0
+    high = ordered[most] if most < size else 1.0
     return Interval(float(np.quantile(values, share)), float(low), float(high))
 
 
-def _nearer(sides: Sequence[np.ndarray], chosen: Sequence[np.ndarray]) -> float:
-    """The share of texts that are nearer to the first side's chosen patients, ties ½."""
-    own, other = (side[:, np.unique(places)].max(axis=1) for side, places in zip(sides, chosen, strict=True))
-    return float(np.mean((own > other) + 0.5 * (own == other)))
+def _by_chance(sides: Sequence[np.ndarray], rng: np.random.Generator) -> tuple[float, np.ndarray]:
+    """The share of texts nearer to the first side, ties ½, and that share under `RESAMPLES` labellings of all patients.
+
+    The first labelling is the true one, so a test by their ranks is exact. Only the patients nearest to a text matter:
+    it counts for the first side if any of them is labelled as its own, for the other if any is not, and half if both.
+    """
+    likeness_of = np.concatenate(sides, axis=1)
+    nearest_ones = (likeness_of == likeness_of.max(axis=1, keepdims=True)).astype(np.float32)
+    own = np.zeros((likeness_of.shape[1], RESAMPLES), dtype=np.float32)
+    own[: sides[0].shape[1]] = 1.0
+    own[:, 1:] = rng.permuted(own[:, 1:], axis=0)
+    found = np.concatenate(
+        [
+            ((part @ own > 0).astype(np.float64) + 1 - (part @ (1 - own) > 0)).sum(axis=0, keepdims=True) / 2
+            for part in np.array_split(nearest_ones, max(1, len(nearest_ones) // _TEXTS))
+        ]
+    ).sum(axis=0) / len(nearest_ones)
+    return float(found[0]), found
 
 
 def membership(scored: pd.DataFrame, arms: Sequence[str]) -> list[Row]:

@@ -234,16 +234,19 @@ def audit_sentence(bound: float, promised: float, ceiling: float) -> str:
     )
 
 
-def curve_sentence(bound: float, guesses: int, promised: float, unit: Literal["note", "patient"]) -> str:
-    """What the audit fixed beforehand proves by the run's own trade-off curve; above the promise it is an alarm."""
+def curve_sentence(
+    bound: float, guesses: int, promised: float, unit: Literal["note", "patient"], *, alarm: bool
+) -> str:
+    """What the audit fixed beforehand proves by the run's own trade-off curve; an alarm if it rules out its noise."""
     found = f"ε ≥ {proved_text(bound)}" if bound > 0 else "nothing about ε"
     told = (
         "Taking into account that the noise was Gaussian, with this run's sampling and steps, the same "
         f"{guesses} guesses prove {found} (ε per {unit}, 95{NBSP}% confidence)."
     )
-    if bound <= promised:
+    if not alarm:
         return told
     return (
-        f"{told} That is above the promised ε = {promised_text(promised)}: an alarm. At most one in twenty runs whose "
+        f"{told} The noise from which ε = {promised_text(promised)} was computed does not allow so many right guesses: "
+        "an alarm. At most one in twenty runs whose "
         "guarantee holds shows this one by chance."
     )

@@ -175,16 +175,18 @@ class _Forgetting:
         on_progress: Progress | None,
         stop: Callable[[], bool],
     ) -> None:
-        from core.attacks.forgetting import judged_notes
+        from core.attacks.forgetting import judged_notes, sides
         from core.attacks.memorisation.extraction import index_of
-        from core.corpus.transforms.defences import defended
 
         self.found, self.workspace, self.stored = found, workspace, stored
         self.samples, self.on_progress, self.stop = samples, on_progress, stop
         spec = found.run.spec
         self.corpus: Corpus = found.run.as_read(workspace.corpus(spec.corpus, store=False))
-        self.training = defended(self.corpus.training_notes(found.run.note_cap), spec.defence)
-        self.notes = judged_notes(self.training, self.corpus, found.patient, spec.audit.seed)
+        originals, read = sides(self.corpus, found.run.note_cap, spec.defence)
+        self.training = read.training
+        self.notes, self.level = (
+            judged_notes(one.training, one.heldout, found.patient, spec.audit.seed) for one in (originals, read)
+        )
         self.index = index_of(self.corpus)
         self.judged: Judged | None = None
 
@@ -240,20 +242,17 @@ class _Forgetting:
 
     def _unlearn(self, arm: str, lm: LanguageModel, settings: UnlearningSpec) -> tuple[pd.DataFrame, dict[str, Any]]:
         """Change `lm`. Returns its steps, and how it went: seconds, steps, reached."""
-        from core.attacks.forgetting import never_seen_loss
         from core.training.unlearning import unlearn
 
         own = self.training["patient_id"] == self.found.patient
         report, begun = self._reporter(arm, "unlearning"), time.monotonic()
         report(0, settings.steps)
-        before = self.stored.table_of(ORIGINAL, "standing")
-        assert before is not None  # the run itself was attacked first
         done = unlearn(
             lm,
             self.training.loc[own, "text"].tolist(),
             self.training.loc[~own, "text"].tolist(),
             settings,
-            stop_loss=never_seen_loss(self._judged(), before),
+            stop_loss=self._stop_loss(arm, lm),
             on_step=lambda step: report(step.step, settings.steps),
             should_stop=self.stop,
         )
@@ -262,6 +261,18 @@ class _Forgetting:
         steps = steps.reindex(columns=range(4)).set_axis(["arm", "step", "forget_loss", "retain_loss"], axis=1)
         told = {"seconds": time.monotonic() - begun, "steps": len(done.history), "reached": done.reached}
         return steps.astype({"forget_loss": "float64", "retain_loss": "float64"}), told
+
+    def _stop_loss(self, arm: str, lm: LanguageModel) -> float:
+        """Of the texts that unlearning reads. `lm`: the run's model, not yet changed."""
+        from core.attacks.forgetting import never_seen_loss, public_means, standing
+
+        if self.found.run.spec.defence is None:
+            before = self.stored.table_of(ORIGINAL, "standing")
+            assert before is not None  # the run itself was attacked first
+            return never_seen_loss(self._judged(), before)
+        audit, report = self.found.run.spec.audit, self._reporter(arm, "reading notes")
+        level = public_means(self._public_model(), self.level, audit, report)
+        return never_seen_loss(level, standing(lm, level, audit, report))
 
     @staticmethod
     def _save(lm: LanguageModel, place: Path) -> None:
@@ -315,7 +326,8 @@ class _Forgetting:
 
     def _stamp(self, arm: str, key: str) -> str:
         """What an arm's result depends on; another stamp means that it has to be made again."""
-        rows = "\0".join(self.notes["note_id"] + "\1" + self.notes["text"])
+        judged = [self.notes] if self.found.run.spec.defence is None else [self.notes, self.level]
+        rows = "\0".join(pd.concat([one["note_id"] + "\1" + one["text"] for one in judged]))
         notes = hashlib.sha256(rows.encode("utf-8", "surrogatepass")).hexdigest()
         audit = self.found.run.spec.audit.model_dump(mode="json")
         return digest_of({"arm": arm, "key": key, "samples": self.samples, "audit": audit, "notes": notes})

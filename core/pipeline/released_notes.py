@@ -29,6 +29,7 @@ from core.spec import PrivacySpec, recipe
 
 if TYPE_CHECKING:
     from core.models.build import LanguageModel
+    from core.training.accounting.mechanism import Mechanism
 
 FEWEST, MOST = 50, 20_000
 PATIENTS = 400  # members and held-out patients at most, whose notes the attacks read
@@ -84,15 +85,22 @@ def released_notes(
 
     generations = pd.DataFrame({"generation_id": range(len(texts)), "prompt": "", "text": texts})
     found = figures.named(value_hits(generations, index_of(corpus)), corpus.patients, len(texts))
-    members = corpus.training_notes(run.note_cap)
-    members = members[members["split"] == "member"]
-    judged = _judged(members, corpus.notes_of("heldout"), run.spec.audit.seed)
+    judged = _judged(corpus, run.note_cap, run.spec.audit.seed)
     tell("comparing with notes", 0, 1)
     found += figures.nearest(texts, judged[judged["member"]], judged[~judged["member"]], seed=run.spec.audit.seed)
     tell("comparing with notes", 1, 1)
     _check(stop)
     found += _by_models(run, corpus, lm, texts, judged, tell, stop)
     return ReleasedNotes(run, texts, len(written) - len(texts), seed, figures.table(found))
+
+
+def can_write_notes(run: Run) -> bool:
+    """Whether `released_notes` accepts this run."""
+    try:
+        _refuse(run, FEWEST)
+    except ValueError:
+        return False
+    return True
 
 
 def _refuse(run: Run, count: int) -> None:
@@ -141,11 +149,18 @@ def _write(
     return texts
 
 
-def _judged(members: pd.DataFrame, heldout: pd.DataFrame, seed: int) -> pd.DataFrame:
-    """Notes with a text of at most `PATIENTS` patients of either kind, drawn by seed: patient_id, text, member."""
+def _judged(corpus: Corpus, note_cap: int | None, seed: int) -> pd.DataFrame:
+    """Notes with a text of at most `PATIENTS` patients of either kind, drawn by seed: patient_id, text, member.
+
+    A run's cap leaves out notes on both sides: with more notes a patient, held-out patients would be nearer to any text
+    than members are, and one half would not be chance.
+    """
     rng = np.random.default_rng([seed, _STREAM])
+    training, heldout = corpus.training_notes(note_cap), corpus.notes_of("heldout")
+    if note_cap is not None:
+        heldout = heldout[heldout.groupby("patient_id", sort=False).cumcount() < note_cap]
     parts = []
-    for notes, member in ((members, True), (heldout, False)):
+    for notes, member in ((training[training["split"] == "member"], True), (heldout, False)):
         notes = notes[notes["text"].str.strip() != ""]
         ids = np.sort(notes["patient_id"].unique().astype(object))
         chosen = set(rng.permutation(ids)[:PATIENTS])
@@ -275,19 +290,29 @@ def describe(notes: ReleasedNotes) -> dict[str, object]:
         "seed": notes.seed,
         "about": "Every text was written by a language model. None is a record of care.",
         "promise": facts.promise,
-        "follows": (
-            "The notes are computed from the model alone, so the same promise holds for them, however many there are. "
-            "Release the model under the same entry of the ledger or not at all."
-            if run.privacy is not None
-            else "No promise follows from anything here. Treat the notes like those the model was trained on."
-        ),
+        "follows": _follows(run.privacy),
         "figures": notes.figures.to_dict("records"),
         "limits": [
-            "The figures below were measured with the private notes and are not covered by ε.",
             "A text may hold a real person's value by chance; compare members with held-out patients.",
             "Nobody has checked what the texts say. They are not medical advice.",
+            *facts.limits,
         ],
     }
+
+
+def _follows(mechanism: Mechanism | None) -> str:
+    """What the run's promise means for notes that its model wrote."""
+    if mechanism is None:
+        return "No promise follows from anything here. Treat the notes like those the model was trained on."
+    if mechanism.noise_source != "secret":
+        return (
+            "The model keeps no promise, because its noise can be generated again, and neither do the notes. Train it "
+            "with secret noise and write them again."
+        )
+    return (
+        "The notes are computed from the model alone, so the same promise holds for them, however many there are. "
+        "Release the model under the same entry of the ledger or not at all."
+    )
 
 
 def card_text(described: dict[str, object]) -> str:
@@ -299,9 +324,8 @@ def card_text(described: dict[str, object]) -> str:
     lines = ["| figure | of | value | 95 % interval | n | n counts |", "|---|---|---|---|---|---|"]
     for row in rows:
         interval = "none" if np.isnan(row["low"]) else f"{row['low']:.4g} to {row['high']:.4g}"
-        lines.append(
-            f"| {row['metric']} | {row['arm']} | {row['value']:.4g} | {interval} | {row['n']} | {row['note']} |"
-        )
+        value = "none" if np.isnan(row["value"]) else f"{row['value']:.4g}"
+        lines.append(f"| {row['metric']} | {row['arm']} | {value} | {interval} | {row['n']} | {row['note']} |")
     left_out = f" {described['blank_left_out']} blank texts were left out." if described["blank_left_out"] else ""
     return "\n".join(
         [

@@ -19,7 +19,6 @@ from core.attacks.forgetting import (
     standing,
     written,
 )
-from core.corpus.tables import Corpus
 from core.evaluation.forgetting import standings
 from core.models.likelihood import note_losses
 from core.phi.index import PhiIndex
@@ -37,11 +36,6 @@ def model(kind, seed=0):
     return tiny(kind, seed=seed, spread=6)
 
 
-def cohort(heldout: pd.DataFrame) -> Corpus:
-    none = pd.DataFrame()
-    return Corpus(None, none, heldout.assign(split="heldout"), none)
-
-
 def test_a_model_that_never_read_the_patient_places_them_anywhere():
     """Null, with real models: patients are drawn to be trained on, forgotten or held out; places are uniform."""
     every, places = notes(120, a_patient=3, words=12), []
@@ -51,7 +45,7 @@ def test_a_model_that_never_read_the_patient_places_them_anywhere():
         lm = deepcopy(public)
         spec = TrainingSpec(epochs=2, batch_size=6, max_tokens=32, learning_rate=5e-3, seed=seed)
         train(lm, every[every["patient_id"].isin(ids[:12])], spec, PrivacySpec())
-        heldout = cohort(every[every["patient_id"].isin(ids[16:])])
+        heldout = every[every["patient_id"].isin(ids[16:])]
         for patient in ids[12:16]:
             judged = public_means(public, judged_notes(every, heldout, patient, 0), AUDIT)
             places.append(standings(standing(lm, judged, AUDIT).assign(arm="x"))["percentile"].iloc[0])
@@ -63,7 +57,7 @@ def test_a_model_that_never_read_the_patient_places_them_anywhere():
 def test_the_gain_is_the_difference_of_mean_losses():
     every = notes(12)
     public, lm = model("gpt2"), model("gpt2", seed=1)
-    judged = public_means(public, judged_notes(every, cohort(every.iloc[6:]), "patient-0", 0), AUDIT)
+    judged = public_means(public, judged_notes(every, every.iloc[6:], "patient-0", 0), AUDIT)
     found = standing(lm, judged, AUDIT)
     texts = judged.notes["text"].tolist()
     naive = pd.Series(note_losses(public, texts) - note_losses(lm, texts))
@@ -85,13 +79,13 @@ def test_masked_models_read_the_same_masks():
 
 def test_at_most_so_many_strangers_drawn_by_seed():
     every = notes(3 * (NEVER_SEEN + 10), words=4)
-    found = [judged_notes(every, cohort(every.iloc[3:]), "patient-0", seed) for seed in (0, 0, 1)]
+    found = [judged_notes(every, every.iloc[3:], "patient-0", seed) for seed in (0, 0, 1)]
     strangers = [set(one.loc[~one["forgotten"], "patient_id"]) for one in found]
     assert len(strangers[0]) == NEVER_SEEN and strangers[0] == strangers[1] != strangers[2]
     with pytest.raises(ValueError, match="read no note of patient stranger"):
-        judged_notes(every, cohort(every), "stranger", 0)
+        judged_notes(every, every, "stranger", 0)
     with pytest.raises(ValueError, match="holds nobody out"):
-        judged_notes(every, cohort(every.iloc[:0]), "patient-0", 0)
+        judged_notes(every, every.iloc[:0], "patient-0", 0)
 
 
 def test_values_are_counted_with_their_controls():

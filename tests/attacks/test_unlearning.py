@@ -97,7 +97,9 @@ def test_it_is_the_page_s_own_measure_on_a_fresh_copy_each_time(kind):
     made, table = target(kind), run(target(kind))
     patient, own = drawn_patients(made)[-1], every()["patient_id"]
     training = every()[every()["split"] == "member"]
-    judged = public_means(public(kind), judged_notes(training, made.corpus, patient, 0), made.spec.audit)
+    judged = public_means(
+        public(kind), judged_notes(training, made.corpus.notes_of("heldout"), patient, 0), made.spec.audit
+    )
     before, lm = standing(trained(kind), judged, made.spec.audit), deepcopy(trained(kind))
     texts = (training.loc[(own == patient) == wanted, "text"].tolist() for wanted in (True, False))
     unlearn(lm, *texts, settings_of("ascent", TRAINING), stop_loss=never_seen_loss(judged, before))

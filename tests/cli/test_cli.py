@@ -235,14 +235,20 @@ def test_train_end_to_end_on_the_command_line(
 def test_prove_exits_with_failure_and_no_error_line_when_a_check_fails(
     smoke_workspace, smoke_specs, monkeypatch, capsys
 ):
-    from core.training.checks import steps
+    from core.training.checks import gradient_canaries, steps
     from core.training.checks.check import Check
 
     ask = ["prove", smoke_specs["dp"].run_id, "--data", str(smoke_workspace)]
     monkeypatch.setattr(steps, "check_steps", lambda *given: [Check("size", "It is small", "size", 1.0, 0.0, 2.0)])
-    assert main([*ask, "--canaries", "20", "--json"]) == 0
+    assert main([*ask, "--canaries", "100", "--seed", "3", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    assert told["passed"] and told["planted"]["guesses"] == 2 and not told["planted"]["alarm"]
+    planted = told["planted"]
+    assert told["passed"] and planted["guesses"] == 10 and not planted["alarm"] and planted["seed"] == 3
+    assert planted["promised"] == Workspace(smoke_workspace).run(smoke_specs["dp"].run_id).privacy.epsilon()
+    assert planted["ceiling"] < planted["promised"] and not planted["can_alarm"]
+    monkeypatch.setattr(gradient_canaries, "watch", lambda *given, **rest: pytest.fail("it trained"))
+    assert main([*ask, "--canaries", "49"]) == 2
+    assert "at least 50 canaries, not 49" in capsys.readouterr().err
     monkeypatch.setattr(steps, "check_steps", lambda *given: [Check("size", "It is small", "size", 3.0, 0.0, 2.0)])
     assert main(ask) == 1
     out, error = capsys.readouterr()

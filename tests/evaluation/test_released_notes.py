@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import numpy as np
 import pandas as pd
 import pytest
 
-from core.evaluation.released_notes import _quantile, answers, likeness, membership, named, nearest, table, usefulness
+from core.evaluation import released_notes
+from core.evaluation.released_notes import (
+    RESAMPLES,
+    _by_chance,
+    _quantile,
+    answers,
+    likeness,
+    membership,
+    named,
+    nearest,
+    table,
+    usefulness,
+)
 
 VOCABULARY = [f"w{number}" for number in range(40)]
 
@@ -55,6 +69,37 @@ def test_texts_of_nobody_are_as_near_to_either_side():
     assert sum(one.low <= 0.5 <= one.high for one in shares) >= 35
 
 
+def test_the_interval_leaves_out_one_half_in_at_most_one_null_hospital_of_twenty(monkeypatch):
+    """A few patients repeat what everybody writes and are nearest to most texts: resampled, they are too certain."""
+    rng, missed = np.random.default_rng(9), 0
+    for seed in range(150):
+        sides = [0.5 * rng.random((60, 30)).astype(np.float32) for _ in range(2)]
+        for place in rng.permutation(60)[:4]:
+            sides[place // 30][:, place % 30] += 0.5 * rng.random(60)
+        left = iter(sides)
+        monkeypatch.setattr(released_notes, "likeness", lambda texts, notes, left=left: (next(left), None))
+        found = nearest(["a text"] * 60, pd.DataFrame(), pd.DataFrame(), seed=seed)[0]
+        missed += not found.low <= 0.5 <= found.high
+    assert missed <= 15, "at most 5 % of 150 and three standard errors"
+
+
+def test_shares_by_chance_are_those_of_a_naive_count():
+    rng = np.random.default_rng(4)
+    sides = [rng.integers(0, 3, (70, 5)).astype(np.float32) for _ in range(2)]
+
+    def share(own, other):
+        own, other = own.max(axis=1), other.max(axis=1)
+        return np.mean((own > other) + 0.5 * (own == other))
+
+    value, chance = _by_chance(sides, np.random.default_rng(1))
+    assert value == pytest.approx(share(*sides)) and chance[0] == value and len(chance) == RESAMPLES
+    pooled = np.concatenate(sides, axis=1)
+    every = [share(pooled[:, list(own)], np.delete(pooled, own, axis=1)) for own in combinations(range(10), 5)]
+    assert {round(float(one), 9) for one in chance} <= {round(float(one), 9) for one in every}
+    assert chance.mean() == pytest.approx(np.mean(every), abs=0.01) and np.mean(every) == pytest.approx(0.5)
+    assert np.quantile(chance, 0.9) == pytest.approx(np.quantile(every, 0.9), abs=0.02)
+
+
 def test_where_nothing_is_shared_nothing_is_claimed():
     notes = pd.DataFrame({"patient_id": ["A", "B"], "text": ["a b c d e f", "g h i j k l"]})
     (found,) = nearest(["q r s t u v"], notes, notes, seed=0)
@@ -66,8 +111,11 @@ def test_the_percentile_lies_between_order_statistics():
     found = _quantile(np.arange(1, 1_000) / 1_000, 0.99)
     assert found.value == pytest.approx(0.99, abs=0.002) and 0.97 < found.low < found.value < found.high < 1
     rng = np.random.default_rng(5)
-    held = [_quantile(rng.random(400), 0.99) for _ in range(300)]
-    assert np.mean([one.low <= 0.99 <= one.high for one in held]) >= 0.92
+    for size in (50, 100, 200, 400):
+        held = [_quantile(rng.random(size), 0.99) for _ in range(400)]
+        assert np.mean([one.low <= 0.99 <= one.high for one in held]) >= 0.92, size
+    assert _quantile(rng.random(50), 0.99).high == 1.0, "the largest of 50 bounds nothing"
+    assert _quantile(rng.random(5), 0.01).low == 0.0
 
 
 def test_names_count_patients_and_phantoms_count_texts():

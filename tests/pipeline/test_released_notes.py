@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
+import math
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from core.__main__ import main
+from core.corpus.tables import Corpus
+from core.evaluation import released_notes as figures
 from core.pipeline import released_notes as module
-from core.pipeline.released_notes import card_files, publish, released_notes
+from core.pipeline.released_notes import can_write_notes, card_files, publish, released_notes
 from core.runs.events import Cancelled
+from core.runs.facts import FLOATING_POINT, FOLLOWS_FROM_A_SEED, LIMITS, RESTS_ON_A_KEY
 from core.runs.store import Workspace
+from core.spec import CorpusSpec
 
 COUNT = module.FEWEST + 10
 
@@ -46,6 +52,34 @@ def test_a_model_that_knows_its_patients_writes_them_down(made):
     assert both[0] != both[1], "the model of the notes was trained"
 
 
+def test_a_cap_leaves_out_notes_on_both_sides():
+    """Null: texts and notes of everybody are alike. Two notes of a member against eight of a stranger are no chance."""
+    rng, words, values = np.random.default_rng(7), [f"w{number}" for number in range(6)], {2: [], None: []}
+    for seed in range(10):
+        rows = [
+            (
+                f"{patient}-{note}",
+                f"P{patient}",
+                "member" if patient % 2 else "heldout",
+                " ".join(rng.choice(words, 25)),
+            )
+            for patient in range(30)
+            for note in range(8)
+        ]
+        notes = pd.DataFrame(rows, columns=["note_id", "patient_id", "split", "text"])
+        corpus = Corpus(CorpusSpec(), notes[["patient_id", "split"]].drop_duplicates(), notes, pd.DataFrame())
+        capped, whole = (module._judged(corpus, cap, 0) for cap in (2, None))
+        assert set(capped.groupby("patient_id").size()) == {2} and set(whole.groupby("patient_id").size()) == {8}
+        assert set(capped["text"]) == set(notes.loc[notes.groupby("patient_id").cumcount() < 2, "text"])
+        texts = [" ".join(rng.choice(words, 25)) for _ in range(40)]
+        unlike = pd.concat([capped[capped["member"]], whole[~whole["member"]]])
+        for key, judged in ((2, capped), (None, unlike)):
+            sides = (judged[judged["member"]], judged[~judged["member"]])
+            values[key].append(figures.nearest(texts, *sides, seed=seed)[0].value)
+    assert np.mean(values[2]) == pytest.approx(0.5, abs=0.08)
+    assert np.mean(values[None]) < 0.4, "so that a cap on one side alone would show"
+
+
 def test_the_same_notes_again_and_fewer_are_the_first_of_more(made, workspace, runs):
     lm = runs[0].model()
     first = module._write(lm, 5, runs[0].spec.training.max_tokens, 0, lambda *told: None, lambda: False)
@@ -62,13 +96,25 @@ def test_the_card_states_the_promise_and_every_figure(made, tmp_path):
     assert "without differential privacy" in told["promise"] and "No promise follows" in told["follows"]
     assert len(told["figures"]) == len(made.figures)
     assert all(name in card.read_text() for name in made.figures["metric"])
+    assert set(LIMITS) <= set(told["limits"]) and "below" not in card.read_text()
     with pytest.raises(FileExistsError):
         publish(made, out)
 
 
-def test_a_private_model_passes_its_promise_on(workspace, runs, tmp_path):
-    told = module.describe(released_notes(runs[1], workspace, COUNT))
-    assert "-differential privacy for one note" in told["promise"] and "the same promise holds" in told["follows"]
+FIGURE = {"metric": "nearer_to_members", "arm": "texts", "n": 9, "note": "texts"}
+
+
+def test_a_private_model_passes_its_promise_on_if_it_keeps_one(workspace, runs, monkeypatch):
+    notes = released_notes(runs[1], workspace, COUNT)
+    told = module.describe(notes)
+    assert "-differential privacy for one note" in told["promise"] and "keeps no promise" in told["follows"]
+    assert FOLLOWS_FROM_A_SEED in told["limits"] and FLOATING_POINT in told["limits"]
+    secret = runs[1].privacy.model_copy(update={"noise_source": "secret"})
+    monkeypatch.setattr(type(runs[1]), "privacy", property(lambda run: secret))
+    told = module.describe(notes)
+    assert "the same promise holds" in told["follows"] and RESTS_ON_A_KEY in told["limits"]
+    missing = {**told, "figures": [dict.fromkeys(("value", "low", "high"), math.nan) | FIGURE]}
+    assert "| none | none |" in module.card_text(missing) and "nan" not in module.card_text(missing)
 
 
 def test_stopping_leaves_nothing(workspace, runs):
@@ -76,8 +122,12 @@ def test_stopping_leaves_nothing(workspace, runs):
         released_notes(runs[0], workspace, COUNT, should_stop=lambda: True)
 
 
-def test_what_cannot_write_notes_is_refused(workspace, runs):
+def test_what_cannot_write_notes_is_refused(workspace, runs, monkeypatch):
     base = next(run for run in workspace.runs() if run.spec.is_base)
+    assert [can_write_notes(run) for run in (*runs, base)] == [True, True, False]
+    with monkeypatch.context() as without:
+        without.setattr(type(base), "has_model", property(lambda run: False))
+        assert not can_write_notes(runs[0])
     for run, count, said in ((base, COUNT, "public model"), (runs[0], 3, "must be from")):
         with pytest.raises(ValueError, match=said):
             released_notes(run, workspace, count)

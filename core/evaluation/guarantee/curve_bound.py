@@ -22,13 +22,16 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
 from core.evaluation.guarantee.audit_guarantee import BY_CURVE, ONE_RUN, by_curve, headline
 from core.evaluation.guarantee.epsilon_bounds import check_guesses
+from core.training.accounting.loss_composition import ACCURACY
 from core.training.accounting.mechanism import Mechanism
+from core.training.accounting.privacy_loss import numerical_epsilon
 from core.training.accounting.tradeoff import Tradeoff, tradeoff
 
 GRID = 1_001  # shares at which the active line of the curve is looked up
@@ -105,10 +108,30 @@ def curve_p_value(inverse: Inverse, *, canaries: int, guesses: int, correct: int
     return high
 
 
+@dataclass(frozen=True)
+class CurveProof:
+    """What guesses prove by the curve: at least this ε, and whether the mechanism's own σ is ruled out (an alarm)."""
+
+    epsilon: float
+    alarm: bool
+
+
 def curve_epsilon(
     mechanism: Mechanism, *, canaries: int, guesses: int, correct: int, confidence: float = 0.95, group: int = 1
 ) -> float:
+    """The ε of `curve_proof`, with the same arguments and errors."""
+    given = {"canaries": canaries, "guesses": guesses, "correct": correct}
+    return curve_proof(mechanism, **given, confidence=confidence, group=group).epsilon
+
+
+def curve_proof(
+    mechanism: Mechanism, *, canaries: int, guesses: int, correct: int, confidence: float = 0.95, group: int = 1
+) -> CurveProof:
     """ε at the mechanism's δ of the smallest σ that the guesses rule out, its sample rate and steps kept; 0 if none.
+
+    A larger ε needs a smaller σ, so this is proved of the ε for adding or removing one unit. A promise is an upper
+    bound, with a margin, by the run's accountant. What is proved is a lower one (`least_epsilon`), so an alarm does not
+    compare the two ε: it is raised when the mechanism's own σ is ruled out.
 
     Args:
         mechanism: the run's own. With a vocabulary from the notes, σ is not all there is to know: the result is NaN.
@@ -123,9 +146,9 @@ def curve_epsilon(
     """
     check_guesses(canaries, guesses, correct)
     if mechanism.vocabulary is not None:
-        return math.nan
+        return CurveProof(math.nan, alarm=False)
     if correct <= guesses / 2:  # no better than blind: nothing can be ruled out
-        return 0.0
+        return CurveProof(0.0, alarm=False)
 
     def ruled_out(log_sigma: float) -> bool:
         curve = tradeoff([_at(mechanism, log_sigma)])
@@ -134,16 +157,30 @@ def curve_epsilon(
         return least_total(inverse, **given, chance=1 - confidence) > guesses / canaries
 
     high = low = math.log(mechanism.noise_multiplier)  # `high` is to be ruled out, `low` is not to be
-    while not ruled_out(high):
+    alarm = ruled_out(high)
+    while not (alarm if high == low else ruled_out(high)):
         low, high = high, high + 1.0
         if high > math.log(MOST_NOISE):
-            return 0.0
+            return CurveProof(0.0, alarm=False)
     while low == high or ruled_out(low):
         low, high = low - 0.5, low
     while high - low > PRECISION:
         middle = (low + high) / 2
         low, high = (low, middle) if ruled_out(middle) else (middle, high)
-    return _at(mechanism, high).epsilon()
+    return CurveProof(least_epsilon(_at(mechanism, high)), alarm)
+
+
+def least_epsilon(mechanism: Mechanism) -> float:
+    """A lower estimate of the ε of its steps for adding or removing one unit, whatever accountant the run has.
+
+    The certified upper bound of the numerical composition without the margin of a promise, less the accuracy of its
+    grid. Where it has no answer, σ is raised until it has one, which lowers ε further.
+    """
+    sigma, bound = mechanism.noise_multiplier, math.inf
+    while math.isinf(bound):
+        bound = numerical_epsilon({(sigma, mechanism.sample_rate): mechanism.steps}, mechanism.delta)
+        sigma *= 1.5
+    return bound / (1 + ACCURACY)
 
 
 def with_curve(bounds: pd.DataFrame, mechanism: Mechanism | None) -> pd.DataFrame:
@@ -163,16 +200,16 @@ def with_curve(bounds: pd.DataFrame, mechanism: Mechanism | None) -> pd.DataFram
     if by_curve(bounds) is not None:
         return bounds
     trials, correct, group = (int(row[name]) for name in ("trials", "correct", "group"))
-    epsilon, ceiling = (
-        curve_epsilon(mechanism, canaries=trials, guesses=trials, correct=right, group=group)
+    proof, most = (
+        curve_proof(mechanism, canaries=trials, guesses=trials, correct=right, group=group)
         for right in (correct, trials)
     )
     added = row.to_dict() | {
         "audit": f"{row['audit']}, by the run's curve",
         "evidence": BY_CURVE,
-        "epsilon": epsilon,
-        "ceiling": ceiling,
-        "alarm": epsilon > row["promised"],
+        "epsilon": proof.epsilon,
+        "ceiling": most.epsilon,
+        "alarm": proof.alarm,
     }
     at = bounds.index.get_loc(row.name) + 1
     parts = [bounds.iloc[:at], pd.DataFrame([added]).astype(bounds.dtypes), bounds.iloc[at:]]

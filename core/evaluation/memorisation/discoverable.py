@@ -94,20 +94,33 @@ def tries_figures(discoverable: pd.DataFrame, *, seed: int = 0, resamples: int =
     return pd.DataFrame(rows, columns=list(TRIES_COLUMNS)).astype(TRIES_COLUMNS)
 
 
-def by_chance(heldout: int) -> tuple[float, float]:
-    """The share of members easier than all of `heldout` held-out patients if training had no effect: mean and limit.
+def by_chance(members: int, heldout: int, fields: int = 1) -> tuple[float, float]:
+    """The share of members easier than all held-out patients if training had no effect: mean and 95 % limit.
 
-    If all chances come from one continuous distribution, a new value exceeds the greatest of m with probability
-    1/(m + 1). The share of the distribution beyond that greatest one is Beta(1, m), because the m held-out values fall
-    below its quantile 1 − v with probability (1 − v)^m. So it is at most 1 − 0.05^(1/m) in 95 % of cohorts. Ties only
+    If all chances come from one continuous distribution, every order of the n members and m held-out patients is
+    equally likely. At least k members are above all others if the k greatest are members':
+    P(count ≥ k) = Π_{i<k} (n − i)/(n + m − i). The limit is the largest k/n with P(count ≥ k) above 0.05/`fields`, so
+    that more than it comes by chance in at most 5 % of cohorts, over all the fields together (Bonferroni). Ties only
     make both smaller.
 
+    Args:
+        members: n, whose share it is.
+        heldout: m.
+        fields: identifiers that are looked at.
+
     Raises:
-        ValueError: There is no held-out patient.
+        ValueError: There is no member, no held-out patient or no field.
     """
-    if heldout < 1:
-        raise ValueError(f"a share beyond every held-out patient needs at least one of them, not {heldout}")
-    return 1 / (heldout + 1), -math.expm1(math.log(0.05) / heldout)
+    if min(members, heldout, fields) < 1:
+        raise ValueError(
+            "a share beyond every held-out patient needs at least one member, held-out patient and field, not "
+            f"{members}, {heldout} and {fields}"
+        )
+    count, chance = 0, members / (members + heldout)  # of at least count + 1
+    while chance > 0.05 / fields and count < members:
+        count += 1
+        chance *= (members - count) / (members + heldout - count)
+    return 1 / (heldout + 1), count / members
 
 
 def _share(count: int, patients: int) -> tuple[float, float, float]:

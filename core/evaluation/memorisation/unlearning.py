@@ -2,7 +2,7 @@
 
 The place of each patient is that of `core.evaluation.forgetting.standings`. Two ends matter: an unlearned patient who
 still stands above nearly everybody was not forgotten, and one below nearly everybody bears the mark of unlearning. Of
-patients whom the model never read, each end holds 5 % in expectation, and the middle half of all places holds 50 %. A
+patients whom the model never read, each end holds about 5 % in expectation, and the middle half about 50 %. A
 method that moves everybody to the middle has a perfect mean, and leaves a mark. So a mean near one half does not prove
 forgetting (Hayes et al. 2024): `core.evaluation.forgetting.likelihood_ratios` is the test that can tell.
 """
@@ -18,7 +18,7 @@ from core.evaluation.stats.intervals import proportion_interval, wilson
 
 ARMS = ("original", "ascent", "difference")  # in this order
 HIGH, LOW = 0.95, 0.05  # places beyond which a patient stands out
-MIDDLE = (0.25, 0.75)  # half of all places: more than half of the patients here is a mark of unlearning
+MIDDLE = (0.25, 0.75)  # half of all places: clearly more than half of the patients here is a mark of unlearning
 UNLEARNED_COLUMNS = {
     "arm": "str",  # original | ascent | difference
     "figure": "str",  # place | above | below | middle | reached | perplexity, see `unlearned_figures`

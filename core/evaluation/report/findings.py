@@ -80,7 +80,7 @@ def bounds_by_curve(bounds: pd.DataFrame) -> list[dict[str, Any]]:
                     "correct": int(row["correct"]),
                     "confidence": float(row["confidence"]),
                     "alarm": bool(row["alarm"]),
-                    "sentence": curve_sentence(epsilon, trials, promised, row["unit"]),
+                    "sentence": curve_sentence(epsilon, trials, promised, row["unit"], alarm=bool(row["alarm"])),
                 }
             )
     return found

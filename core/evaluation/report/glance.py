@@ -272,7 +272,8 @@ def _audit(subject: Subject) -> str:
     if curve is None:
         return told
     proved, promised = float(curve["epsilon"]), float(curve["promised"])
-    return f"{told} {curve_sentence(proved, int(curve['trials']), promised, curve['unit'])}"
+    trials, alarm = int(curve["trials"]), bool(curve["alarm"])
+    return f"{told} {curve_sentence(proved, trials, promised, curve['unit'], alarm=alarm)}"
 
 
 def _useful(subject: Subject) -> str:

@@ -136,7 +136,8 @@ def bounds(runs: Sequence[Run], audits: Mapping[str, StoredAudit]) -> pd.DataFra
 def tries(audits: Mapping[str, StoredAudit]) -> pd.DataFrame:
     """How many tries patients' identifiers take (`core.evaluation.memorisation.discoverable.tries_figures`), by run.
 
-    `by_chance` is the limit of the figure `above` for a training without effect, beside it; NaN for other figures.
+    `by_chance` is the limit of the figure `above` for a training without effect, over all identifiers of the run
+    together; NaN for other figures.
     Empty without that attack.
     """
     frames = [audit.table("tries").assign(run=run_id) for run_id, audit in audits.items()]
@@ -147,9 +148,10 @@ def tries(audits: Mapping[str, StoredAudit]) -> pd.DataFrame:
     found = pd.concat(frames, ignore_index=True)
     controls = found[(found["arm"] == "heldout") & (found["figure"] == "one_in")]
     heldout = controls.set_index(["run", "field"])["patients"].to_dict()
+    fields = found.loc[found["figure"] == "above", "run"].value_counts().to_dict()
     found["by_chance"] = [
-        by_chance(heldout[run, field])[1] if figure == "above" else math.nan
-        for run, field, figure in found[["run", "field", "figure"]].itertuples(index=False)
+        by_chance(int(members), heldout[run, field], fields[run])[1] if figure == "above" else math.nan
+        for run, field, figure, members in found[["run", "field", "figure", "patients"]].itertuples(index=False)
     ]
     return found[columns]
 

@@ -121,7 +121,9 @@ def curve_sentence(table: pd.DataFrame) -> None:
     row = by_curve(table)
     if row is None:
         return
-    told = wording.curve_sentence(float(row["epsilon"]), int(row["trials"]), float(row["promised"]), row["unit"])
+    told = wording.curve_sentence(
+        float(row["epsilon"]), int(row["trials"]), float(row["promised"]), row["unit"], alarm=bool(row["alarm"])
+    )
     if row["alarm"]:
         st.error(told, icon=":material/warning:")
     else:

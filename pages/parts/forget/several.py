@@ -40,9 +40,11 @@ def show(found: Comparison, named: dict[str, str]) -> None:
         st.markdown(sentence(table, named))
         st.dataframe(shown(table, named), hide_index=True, alt="Places of several patients in each model")
         st.caption(
-            "Expected of patients never read: 5 % above 95 %, 5 % below 5 %, and 50 % between 25 and 75 %. More than "
-            "that in the middle is a mark of unlearning. A mean of 50 % does not show that patients are forgotten: an "
-            "average can hide failure (Hayes et al. 2024). The reference is a model trained again without the patient."
+            "Expected of patients never read: about 5 % above 95 %, 5 % below 5 %, and 50 % between 25 and 75 % "
+            "(slightly more with few never-seen patients, because a place is a rank). Clearly more in the middle, with "
+            "the whole interval above 50 %, is a mark of unlearning. A mean of 50 % does not show that patients are "
+            "forgotten: an average can hide failure (Hayes et al. 2024). The reference is a model trained again "
+            "without the patient."
         )
         csv_button(table, name=f"unlearning-{found.run.id}")
 

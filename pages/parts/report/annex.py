@@ -9,6 +9,7 @@ import streamlit as st
 
 from core.evaluation.wording import at_most_text, epsilon_text
 from pages.parts.common.data_table import csv_button
+from pages.parts.session import owner
 
 if TYPE_CHECKING:
     from core.evaluation.report.facts import Report
@@ -55,15 +56,18 @@ def show(made: Report) -> None:
 
 def _notes_instead(made: Report) -> None:
     """How to release synthetic notes instead of the model, if it can write some."""
+    from core.pipeline.released_notes import can_write_notes
+
     run = made.facts["subject"]["run"]
-    if not run.startswith("gpt2") or made.facts["subject"]["verdict"] == "public":
+    found = next((one for one in owner.workspace().runs() if one.id == run), None)
+    if found is None or not can_write_notes(found):
         return
     with st.expander("Release synthetic notes instead of the model"):
         st.markdown(
             "People who receive notes instead of the model cannot prompt it. This command has the model write notes "
             "and attacks them: whose values do they hold, are they nearer to members’ notes than to others, and what "
             "does a model trained on them know about members? It also measures how useful they are, and writes a card. "
-            "Notes of a private model keep its promise; notes of a model without privacy promise nothing."
+            "Notes of a private model keep its promise if it has one; notes of a model without privacy promise nothing."
         )
         st.code(f"python -m core notes {run} --count 1000 --out notes.csv", language=None, wrap_lines=True)
 

@@ -22,8 +22,12 @@ counted (up to three million of them). A note's own gradient is computed a secon
 noise is that of a public seed, so that it can be taken away again; noise from a secret is measured by itself.
 
 A correct program fails one of them about once in 100,000 runs. Passing proves no ε: the checks found none of the
-mistakes that they look for. `python -m core prove RUN` does the same and ends with an error if one fails. With
-`--canaries 1000` it also trains the run again with planted gradients, and says which ε they prove.
+mistakes that they look for. `python -m core prove RUN` does the same and ends with an error if one fails.
+
+With `--canaries 5000` it also trains the run again with planted gradients. It says which ε they prove at 95 %
+confidence, and the most that they could prove: with 1,000 of them even a training without any noise proves less than
+ε = 8. An alarm is weaker evidence of a mistake than a failed check: each of its two bounds raises one for at most one in
+20 correct programs. `--seed` repeats it with other coins.
 """
 
 

@@ -11,12 +11,20 @@ import pytest
 from scipy.optimize import linprog
 
 from core.evaluation.guarantee.audit_guarantee import audit_guarantee, by_curve, further, headline, headline_bound
-from core.evaluation.guarantee.curve_bound import curve_epsilon, curve_p_value, inverse_of, with_curve
+from core.evaluation.guarantee.curve_bound import (
+    curve_epsilon,
+    curve_p_value,
+    curve_proof,
+    inverse_of,
+    least_epsilon,
+    with_curve,
+)
 from core.evaluation.guarantee.epsilon_bounds import one_run_epsilon
 from core.evaluation.wording import curve_sentence
 from core.models.word_noise import WordNoise
 from core.spec import VocabularySpec
 from core.training.accounting.mechanism import Mechanism
+from core.training.accounting.privacy_loss import numerical_epsilon
 from core.training.accounting.tradeoff import Tradeoff, dp_ceiling, tradeoff
 
 
@@ -136,7 +144,7 @@ def test_the_audit_fixed_beforehand_is_judged_by_the_curve_of_its_own_run() -> N
     assert row["epsilon"] == row["ceiling"] == curve_epsilon(run, canaries=48, guesses=48, correct=48)
     assert row["epsilon"] > fixed["epsilon"] == headline(found)["epsilon"]
     assert (row["trials"], row["correct"], row["confidence"]) == (48, 48, 0.95)
-    assert bool(row["alarm"]) == (row["epsilon"] > run.epsilon())
+    assert row["alarm"] and row["epsilon"] > run.epsilon(), "48 of 48 rule out σ = 0.8"
     pd.testing.assert_frame_equal(whole.drop(index=1).reset_index(drop=True), found)
     pd.testing.assert_frame_equal(further(whole).reset_index(drop=True), further(found).reset_index(drop=True))
     assert headline_bound(whole)["audit"] == headline_bound(found)["audit"]
@@ -154,8 +162,33 @@ def test_noise_that_is_smaller_than_promised_raises_an_alarm_of_its_own() -> Non
     found = audit_guarantee(canaries, scores, unit="note", delta=run.delta, promised=run.epsilon())
     row = by_curve(with_curve(found, run))
     assert row is not None and row["alarm"] and row["epsilon"] > run.epsilon()
-    assert "an alarm" in curve_sentence(row["epsilon"], 200, run.epsilon(), "note")
-    assert "an alarm" not in curve_sentence(0.0, 200, run.epsilon(), "note")
+    assert "an alarm" in curve_sentence(row["epsilon"], 200, run.epsilon(), "note", alarm=True)
+    assert "an alarm" not in curve_sentence(0.0, 200, run.epsilon(), "note", alarm=False)
+
+
+def test_what_is_proved_does_not_depend_on_the_accountant_and_has_no_margin() -> None:
+    """An upper bound of ε for the smallest σ that is ruled out would say more than is proved."""
+    run = gaussian(0.9, rate=0.1, steps=40)
+    loose = run.model_copy(update={"accountant": "rdp"})
+    given = {"canaries": 1_000, "guesses": 100, "correct": 90}
+    assert curve_epsilon(run, **given) == curve_epsilon(loose, **given)
+    assert loose.epsilon() > 1.1 * run.epsilon() > 1.1 * least_epsilon(loose)
+    for one in (run, gaussian(0.75, rate=0.0875, steps=46), gaussian(6.0, rate=0.5, steps=400)):
+        exact = numerical_epsilon({(one.noise_multiplier, one.sample_rate): one.steps}, one.delta)
+        assert 0.999 * exact < least_epsilon(one) < exact < one.epsilon()
+
+
+@pytest.mark.parametrize("accountant", ["prv", "rdp"])
+def test_an_alarm_is_a_noise_that_is_ruled_out(accountant: str) -> None:
+    """By σ: an RDP promise is looser than what is proved, and would hide that its noise is too small."""
+    given = {"canaries": 200, "guesses": 200, "correct": 159}
+    alarms = {}
+    for sigma in (0.5, 1.0, 1.5, 2.0, 3.0):
+        run = gaussian(sigma).model_copy(update={"accountant": accountant})
+        alarms[sigma] = curve_proof(run, **given).alarm
+        curve = tradeoff([run])
+        assert alarms[sigma] == (curve_p_value(inverse_of(curve), **given) < 0.05)
+    assert not alarms[0.5] and alarms[3.0] and list(alarms.values()) == sorted(alarms.values())
 
 
 def test_a_vocabulary_has_no_such_bound_and_wrong_counts_are_refused() -> None:

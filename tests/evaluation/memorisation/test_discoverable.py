@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import combinations
 
 import numpy as np
 import pandas as pd
@@ -86,15 +87,20 @@ def test_without_training_members_are_no_easier():
 
 
 def test_the_limit_of_a_training_without_effect():
-    """By hand: of one held-out patient, ½ on average and 1 − 0.05; of 129, 1/130 and 1 − 0.05^(1/129)."""
-    assert by_chance(1) == pytest.approx((0.5, 0.95))
-    assert by_chance(129) == pytest.approx((1 / 130, 1 - 0.05 ** (1 / 129)))
-    rng = np.random.default_rng(1)
-    beyond = 1 - rng.random((4_000, 20)).max(axis=1)  # the share of a uniform distribution beyond the greatest of 20
-    assert beyond.mean() == pytest.approx(by_chance(20)[0], abs=0.003)
-    assert np.mean(beyond > by_chance(20)[1]) == pytest.approx(0.05, abs=0.012)
-    with pytest.raises(ValueError, match="at least one"):
-        by_chance(0)
+    """Against all ways to choose the members among the patients; and the shipped hospitals' limits."""
+    for members, heldout, fields in ((3, 2, 1), (5, 3, 1), (6, 4, 2), (4, 1, 1), (7, 5, 8)):
+        every = [set(own) for own in combinations(range(members + heldout), members)]  # patient 0 is the easiest
+        counts = [next((at for at in range(members + heldout) if at not in own), members) for own in every]
+        mean, limit = by_chance(members, heldout, fields)
+        assert mean == pytest.approx(np.mean(counts) / members) == 1 / (heldout + 1)
+        allowed = 0.05 / fields
+        tails = [np.mean([count >= k for count in counts]) for k in range(members + 1)]
+        assert limit == max(k for k in range(members + 1) if tails[k] > allowed) / members
+    assert by_chance(301, 129)[1] == 8 / 301 and by_chance(1204, 516)[1] == 8 / 1204
+    assert by_chance(301, 129, 8)[1] == 13 / 301 and by_chance(1204, 516, 8)[1] == 14 / 1204
+    for wrong in ((0, 3, 1), (3, 0, 1), (3, 3, 0)):
+        with pytest.raises(ValueError, match="at least one"):
+            by_chance(*wrong)
 
 
 def test_a_fixed_maximum_alone_would_call_chance_a_leak():
@@ -103,11 +109,12 @@ def test_a_fixed_maximum_alone_would_call_chance_a_leak():
     for seed in range(200):
         chances = 10 ** np.random.default_rng(seed).uniform(-6, -1, 200 + small)
         found = tries_figures(table({"mrn": chances.tolist()}, 200), seed=seed, resamples=10)
-        low = found.query("figure == 'above' and field == 'mrn'")["low"].iloc[0]
-        misled += low > by_chance(small)[0]
-        beyond_limit += low > by_chance(small)[1]
+        row = found.query("figure == 'above' and field == 'mrn'").iloc[0]
+        mean, limit = by_chance(200, small)
+        misled += row["low"] > mean
+        beyond_limit += row["value"] > limit
     assert misled > 30
-    assert beyond_limit <= 16, "the 98 % point of Binomial(200, 0.05)"
+    assert 2 <= beyond_limit <= 18, "5 % of 200, and the 99 % point of Binomial(200, 0.05)"
 
 
 def test_values_that_are_all_ruled_out_have_no_interval():

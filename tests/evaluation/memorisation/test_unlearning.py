@@ -61,6 +61,15 @@ def test_perplexity_and_reached_are_those_of_each_arm():
     assert found.reset_index().columns.tolist() == list(UNLEARNED_COLUMNS)
 
 
+@pytest.mark.parametrize(("many", "share"), [(129, 7 / 130), (10, 1 / 11), (5, 1 / 6)])
+def test_a_place_is_one_of_the_ranks(many, share):
+    """Patients in every gap between the never-seen: the share beyond .95 is that of the ranks, not 5 %."""
+    own = {str(gap): gap - 0.5 for gap in range(many + 1)}
+    found = figures(standing(own, np.arange(float(many))))
+    assert found.loc[("original", "above"), "value"] == found.loc[("original", "below"), "value"]
+    assert found.loc[("original", "above"), "value"] == pytest.approx(share)
+
+
 def test_patients_never_read_are_anywhere():
     """Null: gains of drawn patients and of the control come from one distribution."""
     rng = np.random.default_rng(3)

@@ -12,6 +12,7 @@ import pytest
 
 from core.evaluation.report.decision import Decision
 from core.evaluation.report.facts import Report
+from core.runs.run import Run
 from core.runs.store import Workspace
 from core.spec import CORPUS_PRESETS
 from pages.parts.report import decision_form, picture, views
@@ -53,6 +54,14 @@ def test_the_verdict_stands_before_the_tables_and_the_link_keeps_the_choice(data
     assert any(f"python -m core notes {dp} " in code.value for code in app.code), "notes instead of the model"
     labels = [button.proto.label for button in app.get("download_button")]
     assert {"Report (HTML, prints to PDF)", "JSON", "All tables (CSV)"} <= set(labels)
+
+
+def test_notes_are_not_offered_of_a_run_that_cannot_write_them(data, smoke_specs, monkeypatch):
+    monkeypatch.setattr(Run, "has_model", property(lambda run: False))
+    app = opened(runs=smoke_specs["dp"].run_id)
+    app.toggle(key="report_annex").set_value(True).run()
+    assert not app.exception and len(app.code)
+    assert not any("core notes" in code.value for code in app.code)
 
 
 def test_limits_that_were_set_on_the_trade_off_page_are_in_the_report(data, smoke_specs):

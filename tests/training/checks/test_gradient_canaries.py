@@ -7,7 +7,8 @@ import pytest
 import torch
 from scipy import stats
 
-from core.evaluation.guarantee.step_audit import step_audit
+from core.evaluation.guarantee.epsilon_bounds import one_run_epsilon
+from core.evaluation.guarantee.step_audit import FEWEST, check_canaries, sentence, step_audit
 from core.spec import PrivacySpec, TrainingSpec
 from core.training.accounting.mechanism import Mechanism
 from core.training.checks.gradient_canaries import Watched, watch
@@ -71,6 +72,50 @@ def test_too_little_noise_is_found_out(monkeypatch):
     assert audited().alarm
 
 
+def without_noise(canaries: int, seed: int = 0) -> Watched:
+    return watch(language_model("gpt2"), COHORT, SHORT, EIGHT, canaries=canaries, seed=seed)
+
+
+SHORT = TrainingSpec(epochs=4, batch_size=2, max_tokens=32, seed=4)
+EIGHT = PrivacySpec(noise_multiplier=0.75, delta=1e-5)
+
+
+def test_a_training_without_noise_raises_the_alarm_if_there_are_canaries_enough(monkeypatch):
+    monkeypatch.setattr(clipping, "add_gaussian", lambda values, deviation, rng: None)
+    few, many = (without_noise(canaries) for canaries in (1_000, 5_000))
+    assert 7 < few.mechanism.epsilon() < 9
+    audit = step_audit(many.inside, many.evidence, many.mechanism)
+    assert audit.correct == audit.guesses == 500 and audit.alarm and audit.can_alarm
+    assert max(audit.proved, audit.proved_by_curve) == audit.ceiling > audit.promised
+    assert "This contradicts the promise: an alarm." in sentence(audit)
+    blind = step_audit(few.inside, few.evidence, few.mechanism)
+    assert blind.correct == blind.guesses and not blind.alarm and not blind.can_alarm
+    assert blind.ceiling < blind.promised
+    assert f"cannot contradict ε = {blind.promised:.3g}" in sentence(blind)
+
+
+def test_the_promise_is_the_run_s_and_a_silent_audit_says_what_it_could_have_proved(right):
+    audit = step_audit(right.inside, right.evidence, right.mechanism, promised=3.5)
+    assert audit.promised == 3.5 and audit.ceiling >= audit.proved_by_curve > audit.proved
+    assert f"at most {audit.ceiling:.3g} can be proved so" in sentence(audit)
+    assert step_audit(right.inside, right.evidence, right.mechanism, promised=0.1).alarm, "more is proved than 0.1"
+
+
+def test_another_seed_tosses_other_coins():
+    coins = [without_noise(60, seed).inside for seed in (0, 0, 1)]
+    assert np.array_equal(coins[0], coins[1]) and not np.array_equal(coins[0], coins[2])
+
+
+def test_too_few_canaries_to_prove_anything_are_refused(right):
+    check_canaries(FEWEST)
+    for count in (10, FEWEST - 1):
+        with pytest.raises(ValueError, match=f"at least {FEWEST} canaries, not {count}"):
+            step_audit(right.inside[:count], right.evidence[:count], right.mechanism)
+    least = step_audit(np.ones(FEWEST, dtype=bool), np.arange(FEWEST), right.mechanism)
+    assert 0 < least.ceiling == max(least.proved, least.proved_by_curve)
+    assert one_run_epsilon(canaries=40, guesses=4, correct=4, delta=1e-5) == 0.0
+
+
 def test_the_same_seed_shows_the_same_and_hooks_are_removed():
     lm = language_model("gpt2")
     one = watch(lm, COHORT, TRAINING.model_copy(update={"epochs": 2}), PRIVACY, canaries=20)
@@ -89,7 +134,7 @@ def test_stopping_and_refusals(right):
         watch(language_model("gpt2"), COHORT, TRAINING, PrivacySpec(), canaries=10)
     with pytest.raises(ValueError, match="number of weights"):
         seen(canaries=10**9)
-    with pytest.raises(ValueError, match="at least 10"):
+    with pytest.raises(ValueError, match="at least 50"):
         step_audit(np.ones(9, dtype=bool), np.zeros(9), right.mechanism)
 
 
