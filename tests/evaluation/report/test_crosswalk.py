@@ -160,7 +160,7 @@ def test_tables_of_a_full_audit_answer_what_a_quick_one_leaves_open(made, worksp
     assert likely.status == "measured" and likely.text.startswith("The median patient's name takes 4,200 tries; 78")
     page = part("attacks", "tries", tries, {run.id: "A"})
     assert "4,200 (3,600 to 5,100)" in page and "ruled out, for half or more" in page and "78\u00a0%" in page
-    assert "up to 2.7\u00a0% may be" in likely.text and "without training, up to 2.7\u00a0%" in page
+    assert "up to 2.66\u00a0% may be" in likely.text and "without training, up to 2.66\u00a0%" in page
     direct = found[("edpb_opinion_28_2024", "Direct extraction")]
     assert direct.status == "measured" and "After 32 tokens" in direct.text
     assert "32\u00a0% of held-out notes" in direct.text
