@@ -5,6 +5,7 @@ import streamlit as st
 from core.corpus.tables import Corpus
 from core.runs.integrity.disk import error_sentence
 from core.spec import RunSpec, TrainingSpec
+from pages.parts.access import viewer
 from pages.parts.common import shell
 from pages.parts.jobs import monitor, verdict_view
 from pages.parts.pickers.cohort_picker import asks_for_notes, choose_cohort, describe, show_command, too_large_to_build
@@ -37,7 +38,7 @@ def cohort() -> Corpus | None:
         show_command(spec)
         return None
     try:
-        return owner.workspace().corpus(spec)
+        return owner.workspace().corpus(spec, store=viewer.may("train"))
     except OSError as error:
         st.error(error_sentence(error), icon=":material/hard_drive:")
     except ValueError as error:
@@ -87,4 +88,5 @@ with live:
     monitor.watch(ended=verdict_view.show)
 st.header("Training queue")
 monitor.queue()
-monitor.engine().warm()
+if viewer.may("train"):
+    monitor.engine().warm()

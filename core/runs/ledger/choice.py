@@ -15,7 +15,8 @@ from core.training.accounting.mechanism import Mechanism
 
 MOST_LETTERS = 1_000  # of a reason or a score, which appear in every report of the cohort
 CHOICE_HOLDS = (
-    "The number of trainings was drawn at random from this distribution beforehand, and nobody is told it.",
+    "The number of trainings was drawn at random from this distribution beforehand, and nobody is told it. (The queue "
+    "and the lists of runs show everybody how many trainings on a synthetic cohort were made here.)",
     "Each training drew its settings at random, with the same chances. None had another unit of privacy or a weaker "
     "guarantee than this run: no less noise, no larger sampling rate, no more steps.",
     "Besides the trained model, the score read only public notes, or notes of people who consented.",

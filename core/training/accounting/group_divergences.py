@@ -56,7 +56,7 @@ def _of_a_step(sigma: float, rate: float, units: int, orders: Orders) -> np.ndar
             found = at * (units / sigma) ** 2 / 2
         else:
             ratio = _Ratio(sigma, rate, units, float(at.max()))
-            found = np.array([max(ratio.removed(order), ratio.added(order)) / (order - 1) for order in orders])
+            found = np.array([np.maximum(ratio.removed(order), ratio.added(order)) / (order - 1) for order in orders])
     return np.where(np.isnan(found), math.inf, np.maximum(found, 0.0))
 
 

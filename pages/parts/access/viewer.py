@@ -12,11 +12,11 @@ import os
 import threading
 import time
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 from urllib.parse import urlsplit
 
 import streamlit as st
@@ -29,6 +29,7 @@ from pages.parts.session import resources
 
 log = logging.getLogger(__name__)
 
+Made = TypeVar("Made")
 Why = Literal["", "signed out", "unknown", "unverified", "misconfigured"]
 ENDED = "signed-out"  # the folder of ended sign-ins in the data folder: an empty file each, named by its digest
 
@@ -76,6 +77,7 @@ class _Process:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.required = False  # stays true: a file of secrets that is being rewritten opens nothing
+        self.from_files = False  # stays true: what Streamlit remembers of a file that is gone lets nobody in
         self.ended: dict[Path, set[str]] = {}  # by data folder
         self.logged = ""
 
@@ -89,7 +91,7 @@ def standing() -> Standing:
         lists = _configured()
         if lists is None:
             return OPEN
-        return _standing(st.user.to_dict(), lists, time.time())
+        return _standing(_claims(), lists, time.time())
     except (Misconfigured, OSError) as error:
         if str(error) != _process.logged:
             _process.logged = str(error)
@@ -97,10 +99,15 @@ def standing() -> Standing:
         return Standing(required=True, why="misconfigured", problem=str(error))
 
 
+def _claims() -> dict[str, Any]:
+    """What the provider said of the viewer, from the signed cookie."""
+    return st.user.to_dict()
+
+
 def _standing(claims: Mapping[str, Any], lists: Lists, now: float) -> Standing:
     contact = lists.contact
     gone = not claims.get("is_logged_in") or not rules.fresh(claims, lists.hours, now)
-    if gone or rules.sign_in_of(claims) in _ended():
+    if gone or _has_ended(rules.sign_in_of(claims)):
         return Standing(required=True, why="signed out", contact=contact)
     email, name = (claims[key] if isinstance(claims.get(key), str) else "" for key in ("email", "name"))
     trusted = rules.address(claims)
@@ -139,6 +146,23 @@ def needs(action: Action) -> str:
     return f"To {rules.IN_WORDS[action]}, you need the role of {article} {role.word}. Ask the server's administrator."
 
 
+def later(make: Callable[[], Made]) -> Callable[[], Made]:
+    """`make` for a download that is made when its button is pressed: it asks again whether the viewer may see pages.
+
+    Such a function runs outside of any script, where nobody is signed in, so who is was noted when the page was drawn.
+    Raises Refused.
+    """
+    claims = _claims() if standing().required else {}
+
+    def made() -> Made:
+        lists = _configured()
+        if lists is not None and _standing(claims, lists, time.time()).role is None:
+            raise Refused("You are not signed in any more.")
+        return make()
+
+    return made
+
+
 def locked(action: Action) -> dict[str, Any]:
     """For a button: that it is disabled, and why; nothing if the viewer may press it."""
     return {} if may(action) else {"disabled": True, "help": needs(action)}
@@ -155,12 +179,19 @@ def instructs() -> bool | None:
 
 def sign_out() -> None:
     """End this sign-in on the server, in every tab and for every copy of its cookie, and in the browser."""
-    claims = st.user.to_dict()
-    if claims.get("is_logged_in"):
-        digest = rules.sign_in_of(claims)
-        _ended().add(digest)
-        create(make_folder(resources.data() / ENDED, private=True) / digest, private=True)
-    st.logout()
+    claims = _claims()
+    try:
+        if claims.get("is_logged_in"):
+            digest = rules.sign_in_of(claims)
+            _ended().add(digest)
+            create(make_folder(resources.data() / ENDED, private=True) / digest, private=True)
+    finally:  # also on a full disk
+        st.logout()
+
+
+def _has_ended(digest: str) -> bool:
+    """Whether a sign-in was ended, by this process or by another one of the same data folder."""
+    return digest in _ended() or (resources.data() / ENDED / digest).exists()
 
 
 def _ended() -> set[str]:
@@ -205,7 +236,7 @@ def _configured() -> Lists | None:
     """The lists; None if this server asks nobody to sign in. Raises Misconfigured."""
     file = os.environ.get("PHILAB_ACCESS", "").strip()
     secrets = _secrets()
-    if "auth" not in secrets and "access" not in secrets and not file:
+    if not _about_sign_in(secrets) and not file:
         if _process.required:
             raise Misconfigured("[auth] and [access] are gone. Restart the server to open it to everybody.")
         return None
@@ -226,24 +257,61 @@ def _check_auth(auth: object) -> None:
         raise Misconfigured(f"cookie_secret in [auth] must have at least {rules.SHORTEST_SECRET} random characters.")
     if not providers():
         raise Misconfigured("[auth] has no client_id of a provider.")
+    if st.get_option("server.trustedUserHeaders"):
+        raise Misconfigured("server.trustedUserHeaders is set: a browser could send the address of somebody else.")
 
 
 def _secrets() -> Mapping[str, Any]:
-    """Streamlit's secrets; empty if there is no file. Raises Misconfigured if there is one that cannot be read."""
+    """The secrets as the files are now; empty if there are none. Raises Misconfigured if one cannot be read.
+
+    Streamlit keeps what it read until its watcher sees a change, and the watcher ends at a file that is damaged or gone
+    for a moment. Who was taken off a list would stay in. Streamlit's own reading is used where no file has a section
+    about sign-in: secrets may be folders.
+    """
+    files: dict[str, Any] = {}
+    for path in st.get_option("secrets.files") or ():
+        if path.endswith(".toml"):
+            files.update(_toml(Path(path)))
+    if _about_sign_in(files):
+        _process.from_files = True
+        return files
+    if _process.from_files:
+        return {}
     try:
         return st.secrets.to_dict()
     except StreamlitSecretNotFoundError:
-        if any(Path(path).exists() for path in st.get_option("secrets.files") or ()):
-            raise Misconfigured("The file of secrets cannot be read: the server's log says why.") from None
         return {}
+
+
+def _about_sign_in(secrets: Mapping[str, Any]) -> bool:
+    return "auth" in secrets or "access" in secrets
 
 
 def _from_file(path: Path) -> object:
     """The section `[access]` of the file that PHILAB_ACCESS names. Raises Misconfigured."""
+    if not path.exists():
+        raise Misconfigured(f"There is no file {path}, which PHILAB_ACCESS names.")
+    return _toml(path).get("access")
+
+
+def _toml(path: Path) -> Mapping[str, Any]:
+    """A file's content as it is now; empty if it does not exist. Raises Misconfigured."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8")).get("access")
+        found = path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except OSError as error:
+        raise Misconfigured(f"The file {path} cannot be read: {error}.") from error
+    return _read(path, found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
+
+
+@lru_cache(maxsize=8)
+def _read(path: Path, *stamp: int) -> Mapping[str, Any]:
+    """The content of a file with this stamp: a change of the file has another one. Raises Misconfigured."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise Misconfigured(f"The file that PHILAB_ACCESS names cannot be read: {error}.") from error
+        raise Misconfigured(f"The file {path} cannot be read: {error}.") from error
 
 
 @lru_cache(maxsize=8)

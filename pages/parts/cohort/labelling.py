@@ -12,6 +12,7 @@ from core.evaluation.detection.phi_detection import ALL
 from core.evaluation.wording import interval_text, percent
 from core.phi.detector.engine import SHAPES
 from core.phi.fields import DIRECT, FIELD
+from pages.parts.access import viewer
 from pages.parts.common.data_table import data_table
 from pages.parts.common.phi_text import fields_html, literal
 from pages.parts.uploads.files import LABELS_OF
@@ -124,7 +125,7 @@ def _figures(finished: list[LabelledNote], drawn: int) -> None:
     data_table(table, name="own-labels", label="Recall and precision by kind")
     st.download_button(
         "Download your labels",
-        data=lambda: as_lines(finished),
+        data=viewer.later(lambda: as_lines(finished)),
         file_name="labels.jsonl",
         mime="application/jsonl",
         icon=":material/download:",

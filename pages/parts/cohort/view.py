@@ -14,10 +14,12 @@ import streamlit as st
 
 from core.corpus import profile
 from core.corpus.tables import NOTES, Corpus
+from pages.parts.access import viewer
 from pages.parts.common import chart_style
 from pages.parts.common.data_table import csv_button, data_table
 from pages.parts.common.phi_text import fields_html, literal
 from pages.parts.common.query_params import KEEP
+from pages.parts.session import owner
 
 NOTES_A_PAGE = 4
 FEW_HOLDERS = 5  # a code that fewer patients have can identify someone
@@ -230,18 +232,25 @@ def downloads(corpus: Corpus) -> None:
         "In the **CSV** files, spans are JSON, and a cell that a spreadsheet would run as a formula starts with an "
         "apostrophe."
     )
+    space, spec = owner.workspace(), corpus.spec
+    assert spec is not None  # the page shows cohorts of a spec
+
+    def now() -> Corpus:
+        """The cohort when a button is pressed. Raises CohortGone for notes that were deleted after they were drawn."""
+        return space.corpus(spec, store=False)
+
     with st.container(horizontal=True):
-        csv_button(corpus.notes, name="notes", label="Notes (CSV)")
+        csv_button(lambda: now().notes, name="notes", label="Notes (CSV)")
         st.download_button(
             "Notes (Parquet)",
-            data=lambda: _parquet(corpus.notes),
+            data=viewer.later(lambda: _parquet(now().notes)),
             file_name="notes.parquet",
             mime="application/vnd.apache.parquet",
             icon=":material/download:",
             on_click="ignore",
             key="parquet-notes",
         )
-        csv_button(corpus.patients, name="patients", label="Patients (CSV)")
+        csv_button(lambda: now().patients, name="patients", label="Patients (CSV)")
 
 
 def _parquet(notes: pd.DataFrame) -> bytes:

@@ -8,6 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from core.evaluation.report.csv_export import spreadsheet_csv
+from pages.parts.access import viewer
 
 
 def data_table(frame: pd.DataFrame, *, name: str, label: str = "The numbers behind this chart") -> None:
@@ -33,7 +34,7 @@ def csv_button(frame: pd.DataFrame | Callable[[], pd.DataFrame], *, name: str, l
     """
     st.download_button(
         label,
-        data=lambda: spreadsheet_csv(frame() if callable(frame) else frame),
+        data=viewer.later(lambda: spreadsheet_csv(frame() if callable(frame) else frame)),
         file_name=f"{name}.csv",
         mime="text/csv",
         icon=":material/download:",

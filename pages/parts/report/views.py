@@ -12,6 +12,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from core.runs.run import Run
+from pages.parts.access import viewer
 from pages.parts.common import chart_style, shell
 from pages.parts.common.phi_text import literal
 from pages.parts.pickers import run_picker
@@ -215,7 +216,7 @@ def _downloads(whole: Callable[[], tuple[Report, str]]) -> None:
     ):
         st.download_button(
             label,
-            data,
+            viewer.later(data),
             name,
             mime,
             icon=f":material/{icon}:",

@@ -10,6 +10,7 @@ import streamlit as st
 from core.common.formatting import delta_text
 from core.runs.run import Run
 from core.training.checks.check import RARE
+from pages.parts.access import viewer
 from pages.parts.step import gradients
 
 if TYPE_CHECKING:
@@ -40,7 +41,8 @@ def prove(run: Run) -> None:
         "measures."
     )
     asked = f"prove-{run.id}"
-    if st.button("Check the steps of this training", icon=":material/fact_check:", key="step-prove"):
+    label, locked = "Check the steps of this training", viewer.locked("audit")
+    if st.button(label, icon=":material/fact_check:", key="step-prove", **locked) and not locked:
         st.session_state[asked] = True
     if not st.session_state.get(asked):
         return

@@ -119,6 +119,82 @@ def test_a_file_of_secrets_that_is_emptied_while_serving_opens_nothing(monkeypat
     assert not viewer.standing().admitted
 
 
+def test_who_is_taken_off_the_list_is_out_whatever_streamlit_remembers(monkeypatch, tmp_path) -> None:
+    """Streamlit's own copy is read once here and never again, as when its watcher has ended."""
+    path, whole = tmp_path / "secrets.toml", f'[auth]\ncookie_secret = "{"s" * 40}"\nclient_id = "lab"\n[access]\n'
+    ada = rules.address(person()) or ""
+    configured(monkeypatch, path, f'{whole}viewers = ["{ada}"]\n')
+    monkeypatch.setattr(viewer, "_claims", person)
+    assert st.secrets.to_dict() and viewer.standing().admitted
+    path.write_text("[auth\n", encoding="utf-8")
+    assert viewer.standing().why == "misconfigured"
+    path.write_text(f'{whole}viewers = ["{ada}"]\n', encoding="utf-8")
+    assert viewer.standing().admitted
+    path.write_text(f"{whole}viewers = []\n", encoding="utf-8")
+    assert viewer.standing().why == "unknown"
+    path.unlink()
+    assert "access" in st.secrets.to_dict() and viewer.standing().why == "misconfigured"
+
+
+def test_a_replaced_file_counts_also_if_it_is_older(monkeypatch, tmp_path) -> None:
+    import os
+
+    path, auth = tmp_path / "secrets.toml", f'[auth]\ncookie_secret = "{"s" * 40}"\nclient_id = "lab"\n'
+    configured(monkeypatch, path, f'{auth}[access]\nviewers = ["viewer@example.org"]\n')
+    monkeypatch.setattr(viewer, "_claims", person)
+    assert viewer.standing().admitted
+    backup = tmp_path / "backup.toml"
+    backup.write_text(f'{auth}[access]\nviewers = ["another@example.org"]\n', encoding="utf-8")
+    os.utime(backup, (1.0, 1.0))
+    os.replace(backup, path)
+    assert viewer.standing().why == "unknown"
+
+
+def test_headers_that_override_the_cookie_let_nobody_in(monkeypatch, tmp_path) -> None:
+    option = st.get_option
+    headers = {"server.trustedUserHeaders": {"X-Email": "email"}}
+    monkeypatch.setattr(st, "get_option", lambda name: headers.get(name) or option(name))
+    monkeypatch.setattr(viewer, "_secrets", lambda: {"auth": AUTH, "access": ACCESS})
+    monkeypatch.setattr(viewer, "_claims", person)
+    now = viewer.standing()
+    assert now.why == "misconfigured" and "trustedUserHeaders" in now.problem
+
+
+def test_a_sign_out_by_another_server_of_the_same_folder_counts_at_once(monkeypatch, tmp_path) -> None:
+    monkeypatch.setattr(viewer, "_secrets", lambda: {"auth": AUTH, "access": ACCESS})
+    monkeypatch.setattr(viewer, "_claims", person)
+    assert viewer.standing().admitted
+    (tmp_path / viewer.ENDED).mkdir(exist_ok=True)
+    (tmp_path / viewer.ENDED / rules.sign_in_of(person())).touch()
+    assert viewer.standing().why == "signed out"
+
+
+def test_a_file_made_when_a_button_is_pressed_asks_again(monkeypatch) -> None:
+    secrets = {"auth": AUTH, "access": ACCESS}
+    monkeypatch.setattr(viewer, "_secrets", lambda: secrets)
+    monkeypatch.setattr(viewer, "_claims", person)
+    made = viewer.later(lambda: "file")
+    monkeypatch.setattr(viewer, "_claims", dict)  # outside of a script nobody is signed in
+    assert made() == "file"
+    secrets["access"] = {"viewers": []}
+    with pytest.raises(viewer.Refused):
+        made()
+
+
+def test_a_full_disk_does_not_keep_anybody_signed_in(monkeypatch) -> None:
+    out = []
+    monkeypatch.setattr(viewer, "_claims", person)
+    monkeypatch.setattr(st, "logout", lambda: out.append(True))
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(viewer, "create", full)
+    with pytest.raises(OSError, match="No space"):
+        viewer.sign_out()
+    assert out == [True]
+
+
 def test_the_lists_can_be_a_file_that_is_read_again(monkeypatch, tmp_path, opened) -> None:
     path = tmp_path / "access.toml"
     monkeypatch.setenv("PHILAB_ACCESS", str(path))
