@@ -42,10 +42,15 @@ def ward(tmp_path_factory) -> tuple[Path, Path]:
 
 
 def upload(page: Page, number: int, path: Path) -> None:
-    """Give a file to the first or second box for files."""
-    page.locator("[data-testid=stFileUploader] input[type=file]").nth(number).set_input_files(path)
-    expect(page.get_by_text(path.name, exact=True).first).to_be_visible(timeout=WAIT)
-    settled(page)
+    """Give a file to the first or second box for files, until it holds it: a page that is drawn anew loses it."""
+    box = page.locator("[data-testid=stFileUploader]").nth(number)
+    for _ in range(4):
+        settled(page)
+        with contextlib.suppress(Error, AssertionError):
+            box.locator("input[type=file]").set_input_files(path)
+            expect(box.get_by_text(path.name, exact=True).first).to_be_visible(timeout=WAIT / 4)
+            return settled(page)
+    raise AssertionError(f"the box does not take {path.name}")
 
 
 def choose(page: Page, label: str, option: re.Pattern) -> None:

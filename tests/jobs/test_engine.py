@@ -92,7 +92,8 @@ def test_queue_positions_cancel_and_a_killed_worker(
     wait_for(engine, third.run_id, lambda job: engine.progress(third.run_id).step > 0)
     assert engine.cancel(third.run_id).active in (True, False)
     assert wait_for(engine, third.run_id, lambda job: not job.active).state == "cancelled"
-    assert not engine.workspace.work(third.run_id).exists()
+    left = engine.workspace.work(third.run_id)
+    wait_for(engine, third.run_id, lambda job: not left.exists())  # the worker tells of it and then clears up
     assert engine.submit(first).state == "done"
 
 

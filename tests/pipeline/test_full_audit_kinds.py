@@ -45,7 +45,8 @@ def test_the_full_suite_on_bert_has_no_failed_attack(
     )
     run = execute(spec, workspace)
     outcomes = audit(run, workspace).outcomes()
-    assert {name: one.message for name, one in outcomes.items() if one.state != "done"} == {}
+    states = {name: one.state for name, one in outcomes.items() if one.state != "done"}
+    assert states == {"lira": "not possible"}, outcomes  # this run has no shadow models
     names = {attack.name for attack in applicable("bert")} | {f"summary: {one.name}" for one in summaries()}
     assert set(outcomes) == names and "normalised energy" in names and "prefix" not in names
     assert open_attacks(run, workspace) == []
