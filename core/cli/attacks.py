@@ -156,7 +156,7 @@ class _Training:
 
 
 def _lira(run: Run, workspace: Workspace, models: int, *, as_json: bool) -> None:
-    """Attack the run, and print how well members can be told, by note and by patient."""
+    """Attack the run, and print how well members can be told from others, by note and by patient."""
     from core.pipeline.full_audit import audit
 
     say(f"{run.id}: attacking with LiRA, {models} shadow models")

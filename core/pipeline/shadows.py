@@ -124,6 +124,7 @@ def train_shadows(
 def _train(target: Target, number: int, folder: Path, on_progress: Progress | None, stop: Callable[[], bool]) -> None:
     """Train one shadow model and keep what it says of the evaluation notes."""
     from core.attacks.evaluation_set import evaluation_notes, mean_log_likelihoods_under
+    from core.corpus.transforms.defences import defended
     from core.training.trainer import train
 
     notes, spec = shadow_notes(target, number), target.spec
@@ -131,7 +132,7 @@ def _train(target: Target, number: int, folder: Path, on_progress: Progress | No
     lm = target.public()
     train(
         lm,
-        notes,
+        defended(notes, spec.defence),
         training,
         spec.privacy.model_copy(update={"noise_source": None}),
         on_step=lambda event: on_progress(number, event.step, event.steps) if on_progress is not None else None,
@@ -143,7 +144,7 @@ def _train(target: Target, number: int, folder: Path, on_progress: Progress | No
     judged = evaluation_notes(target)
     found = {
         "likelihoods": mean_log_likelihoods_under(lm, target).astype(np.float32),
-        "inside": judged["patient_id"].isin(set(notes["patient_id"])).to_numpy().astype(np.uint8),
+        "inside": judged["note_id"].isin(set(notes["note_id"])).to_numpy().astype(np.uint8),
     }
     private = spec.corpus.imported is not None
     with replaced(folder / f"{number:04d}.safetensors", private=private) as unfinished:
@@ -151,12 +152,12 @@ def _train(target: Target, number: int, folder: Path, on_progress: Progress | No
 
 
 def shadow_notes(target: Target, number: int) -> pd.DataFrame:
-    """The notes that shadow model `number` is trained on: some members' and held-out patients', and the canaries'.
+    """The notes that shadow model `number` reads: some members' and held-out patients', and the canaries'.
 
-    The cap on a patient's notes and the defence are the run's.
+    The cap on a patient's notes is the run's. So is the defence, which changes them before training; a note that
+    deduplication removes counts as read, because a copy of it was.
     """
     from core.attacks.membership.shadow_models import left_out
-    from core.corpus.transforms.defences import defended
 
     corpus, spec = target.corpus, target.spec
     notes = corpus.notes_of("member", "heldout", "canary")
@@ -164,7 +165,7 @@ def shadow_notes(target: Target, number: int) -> pd.DataFrame:
     notes = notes[~notes["patient_id"].isin(left_out(patients, spec.audit.seed, number))]
     if spec.note_cap is not None:
         notes = notes[notes.groupby("patient_id", sort=False).cumcount() < spec.note_cap]
-    return defended(notes.reset_index(drop=True), spec.defence)
+    return notes.reset_index(drop=True)
 
 
 def _fingerprint(notes: pd.DataFrame) -> str:

@@ -57,7 +57,24 @@ def test_notes_are_capped_and_defended_as_the_runs(target):
     one = Target(spec, target.corpus, target.tables, {})
     found = shadow_notes(one, 0)
     assert (found.groupby("patient_id").size() == 1).all()
-    assert len(defended(found, spec.defence)) == len(found)
+
+
+def test_notes_beyond_the_cap_count_as_unread_and_copies_as_read(target, tmp_path, monkeypatch):
+    """Every note of a patient has the same text: deduplication leaves one, and the cap reads two."""
+    notes = target.corpus.notes.copy()
+    notes["text"] = notes.groupby("patient_id")["text"].transform("first")
+    training = target.spec.training.model_copy(update={"max_notes_per_patient": 2})
+    spec = target.spec.model_copy(update={"training": training, "defence": DefenceSpec(deduplicate=True)})
+    corpus = type(target.corpus)(**{**vars(target.corpus), "notes": notes})
+    one = Target(spec, corpus, target.tables, dict(target.models))
+    read: list[int] = []
+    monkeypatch.setattr("core.training.trainer.train", lambda lm, notes, *_, **__: read.append(len(notes)))
+    shadows._train(one, 0, tmp_path, None, lambda: False)
+    judged = evaluation_notes(one).assign(inside=load_file(tmp_path / "0000.safetensors")["inside"].astype(bool))
+    chosen = shadow_notes(one, 0)
+    assert read == [len(defended(chosen, spec.defence))] and read[0] < len(chosen)
+    assert set(judged.loc[judged["inside"], "note_id"]) == set(chosen["note_id"]) & set(judged["note_id"])
+    assert judged.groupby("patient_id")["inside"].sum().max() == 2
 
 
 def test_a_file_holds_what_its_model_says_of_the_notes(workspace, target):

@@ -120,10 +120,10 @@ def _lira(target: Target, report: Report) -> Tables:
             f"LiRA compares with at least {LEAST} shadow models of the same recipe, and there are none. "
             f"`python -m core shadows RUN` trains {USUAL} and then attacks."
         )
-    notes = evaluation_notes(target)
-    judged = (notes["split"] != "population").to_numpy()
-    shadows = target.shadows(target).of(judged)
-    notes, own = notes[judged], mean_log_likelihoods(target, "target", report)[judged]
+    every = target.shadows(target)
+    judged = np.asarray(every.inside.any(axis=0))  # no model reads the population, or a patient's notes beyond the cap
+    notes, shadows = evaluation_notes(target)[judged], every.of(judged)
+    own = mean_log_likelihoods(target, "target", report)[judged]
     scores = scores_of("lira", notes, likelihood_ratios(own, shadows))
     return {**scores, "shadow_patients": caught_patients(notes["patient_id"].tolist(), shadows)}
 
@@ -324,7 +324,7 @@ _register(
     "lira",
     "Carlini 2022, algorithm 1",
     _lira,
-    "Compares the note's loss with its losses under dozens of models that read it, and under dozens that did not.",
+    "Compares the note's loss with its losses under models that read it, and under models that did not.",
     cost="expensive",
     tables=("scores", "shadow_patients"),
 )

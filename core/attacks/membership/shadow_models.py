@@ -19,7 +19,7 @@ from core.spec import MEMBER_SHARE
 
 BLOCK = 10  # models among which every patient is left out equally often
 LEAST = BLOCK  # fewer models do not say how a note behaves
-USUAL = 64  # models, as many as give LiRA nearly all of its power (Carlini et al. 2022, figure 8)
+USUAL = 64  # models
 ACCUSED = 0.01  # share of patients accused by mistake where `caught_patients` counts
 CAUGHT_COLUMNS = {"patient_id": "str", "read": "int32", "caught": "int32", "unread": "int32", "accused": "int32"}
 _OUT = round((1 - MEMBER_SHARE) * BLOCK)
@@ -28,7 +28,7 @@ _NEARLY_ONE = -1e-12  # of a log-likelihood: a text of probability 1 has no logi
 
 
 def left_out(patients: Sequence[str], seed: int, number: int) -> frozenset[str]:
-    """Ids of the patients whose notes shadow model `number` does not read: as large a share as the target did not read.
+    """Ids of the patients whose notes shadow model `number` does not read: as large a share as the target holds out.
 
     Of every `BLOCK` models in turn, each patient is left out of the same number. A model's patients do not depend on
     how many models there are.
@@ -40,7 +40,7 @@ def left_out(patients: Sequence[str], seed: int, number: int) -> frozenset[str]:
 
 
 def logit(likelihoods: np.ndarray) -> np.ndarray:
-    """φ = ln(p / (1 − p)) for p = e^ℓ, the geometric mean probability of a note's tokens (Carlini et al. 2022, §4.A).
+    """φ = ln(p / (1 − p)) for p = e^ℓ, the geometric mean probability of a note's tokens (Carlini et al. 2022).
 
     It spreads low losses, which makes the values of one note over many models nearly normal.
     """
@@ -49,7 +49,7 @@ def logit(likelihoods: np.ndarray) -> np.ndarray:
 
 
 def likelihood_ratios(own: np.ndarray, shadows: ShadowScores) -> np.ndarray:
-    """Ln of the density of φ(own) among the models that read the note over that among the others, (notes,).
+    """The logarithm of the density of φ(own) among the models that read the note over that among the others, (notes,).
 
     Online LiRA (Carlini et al. 2022, algorithm 1). The means are each note's own. The two variances are those of all
     notes together, around the notes' own means: with a few dozen models, a note's own variance is too uncertain.
@@ -83,7 +83,7 @@ def caught_patients(patients: Sequence[str], shadows: ShadowScores) -> pd.DataFr
 
     A model accuses the patients whose mean ratio is above a threshold that all models share. It is the one at which
     `ACCUSED` of all pairs of a model and a patient whom it did not read are accused. One audit shows a patient once;
-    here the same patient is seen by dozens of models that read them, and by dozens that did not.
+    here the same patient is seen by many models that read them, and by many that did not.
 
     Args:
         patients: the patient of each note, (notes,).

@@ -37,9 +37,9 @@ their catches compare. Intervals: 95 %, patients resampled, members and others s
 again in each resample. Patients that one of the attacks did not score are left out, and so are attacks that scored only
 some patients.
 
-**lira** (Carlini et al. 2022) trains dozens of shadow models, each without three tenths of the patients, and compares a
-note's loss with its losses under the models that read it and under those that did not. Attacking each shadow model by
-all the others says how often a patient is caught, not in one training but in dozens.
+**lira** (Carlini et al. 2022) trains shadow models, each without three tenths of the patients, and compares a note's
+loss with its losses under the models that read it and under those that did not. Attacking each shadow model by all the
+others says how often a patient is caught, not in one training but in many.
 """,
     "attacks": """
 AUC = P[score of a member > score of a non-member] + ½ P[equal]. 0.5 is random guessing; an attack can fall below it by
