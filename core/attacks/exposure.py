@@ -14,8 +14,10 @@ import numpy as np
 import pandas as pd
 
 from core.attacks.memorisation.secret_loss import secret_losses
-from core.corpus.synthetic.canaries import reference_texts
+from core.corpus.canary_forms import PATIENT, RANDOM
+from core.corpus.synthetic.canaries import random_references, reference_texts
 from core.models.build import LanguageModel
+from core.models.likelihood import pseudo_log_likelihoods, token_log_likelihoods
 
 CANARY_COLUMNS = {
     "canary_id": "str",
@@ -63,22 +65,41 @@ def ranks(canaries: np.ndarray, references: np.ndarray) -> tuple[np.ndarray, int
 
 
 def canary_exposures(
-    lm: LanguageModel, canaries: pd.DataFrame, *, on_progress: Callable[[int, int], None] | None = None
+    lm: LanguageModel,
+    canaries: pd.DataFrame,
+    base: Callable[[], LanguageModel] | None = None,
+    *,
+    on_progress: Callable[[int, int], None] | None = None,
 ) -> pd.DataFrame:
     """Rank every canary among all members of its space: the canaries table of docs/reference/tables.md.
 
     `loss` is in nats: of the whole text with its end mark for a causal model, of the secret's pseudo-likelihood for a
     masked one (`core.attacks.memorisation.secret_loss`). For whole canary patients (form `patient`), which
-    `core.attacks.memorisation.canary_patients` attacks, loss, rank and exposure are null. `on_progress(done, total)`
-    counts canaries.
+    `core.attacks.memorisation.canary_patients` attacks, loss, rank and exposure are null. Canaries of random words
+    (form `random`) are ranked together (`_expose_random`). `on_progress(done, total)` counts canaries.
+
+    Args:
+        lm: the model under attack.
+        canaries: the cohort's canaries.
+        base: loads the public model that training started from, to which canaries of random words are compared; None:
+            `lm` is that model, or there are no such canaries.
+        on_progress: see above.
     """
+    apart = canaries[canaries["form"] == RANDOM]
+    others = canaries[canaries["form"] != RANDOM]
     rows = []
-    for number, row in enumerate(canaries.to_dict("records"), start=1):
-        found = (np.nan, None, None, np.nan) if row["form"] == "patient" else _expose(lm, row)
+    for number, row in enumerate(others.to_dict("records"), start=1):
+        found = (np.nan, None, None, np.nan) if row["form"] == PATIENT else _expose(lm, row)
         rows.append((row["canary_id"], row["form"], row["insertions"], row["inserted"], *found))
         if on_progress is not None:
             on_progress(number, len(canaries))
-    return pd.DataFrame(rows, columns=list(CANARY_COLUMNS)).astype(CANARY_COLUMNS)
+    table = pd.DataFrame(rows, columns=list(CANARY_COLUMNS)).astype(CANARY_COLUMNS)
+    if apart.empty:
+        return table
+    together = _expose_random(lm, apart, base)
+    if on_progress is not None:
+        on_progress(len(canaries), len(canaries))
+    return pd.concat([table, together], ignore_index=True)
 
 
 def _expose(lm: LanguageModel, row: dict) -> tuple[float, int, int, float]:
@@ -89,3 +110,33 @@ def _expose(lm: LanguageModel, row: dict) -> tuple[float, int, int, float]:
     others = np.delete(losses, own)
     found, size = ranks(losses[[own]], others)
     return float(losses[own]), int(found[0]), size, float(np.log2(size) - np.log2(found[0]))
+
+
+def _expose_random(lm: LanguageModel, canaries: pd.DataFrame, base: Callable[[], LanguageModel] | None) -> pd.DataFrame:
+    """Canaries of random words, each ranked among the same 999 other lines by what training did to its loss.
+
+    Random lines differ in difficulty by more than one reading changes, so each is ranked by its loss under the public
+    model minus its loss under this one, the likelihood ratio of Mireshghallah 2022, eq. 1. A canary that was left out
+    and the other lines were drawn alike, so its rank is uniform. The public model itself has nothing to be compared
+    with: its own loss ranks them. `loss` is that of the whole line in nats; a masked model's hides one token at a time.
+    """
+    texts = [*canaries["text"], *random_references()]
+    losses = _line_losses(lm, texts)
+    learned = -losses if base is None else _line_losses(base(), texts) - losses
+    own, references = learned[: len(canaries)], learned[len(canaries) :]
+    found, size = ranks(-own, -references)
+    return pd.DataFrame(
+        {
+            **{name: canaries[name].to_numpy() for name in ("canary_id", "form", "insertions", "inserted")},
+            "loss": losses[: len(canaries)],
+            "rank": found,
+            "reference_size": size,
+            "exposure": np.log2(size) - np.log2(found),
+        }
+    ).astype(CANARY_COLUMNS)
+
+
+def _line_losses(lm: LanguageModel, texts: list[str]) -> np.ndarray:
+    """Loss in nats of whole lines, (texts,)."""
+    scored = token_log_likelihoods(lm, texts) if lm.causal else pseudo_log_likelihoods(lm, texts)
+    return np.array([-one.sum() for one in scored])

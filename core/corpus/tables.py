@@ -61,7 +61,7 @@ NOTES = pa.schema(
 CANARIES = pa.schema(
     [
         ("canary_id", pa.string()),
-        ("form", pa.string()),  # HS | HSH | HHSHH | patient
+        ("form", pa.string()),  # HS | HSH | HHSHH | patient | random
         ("text", pa.string()),  # the whole planted sentence
         ("secret", pa.string()),
         ("secret_start", pa.int32()),

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from core.attacks.membership.decision import LOSS, PUBLIC_LOSS
+from core.corpus.canary_forms import RANDOM
 from core.corpus.tables import Corpus
 from core.evaluation import registry
 from core.evaluation.memorisation.known_words import (
@@ -262,9 +263,12 @@ def _share(metric: str, arm: str, successes: int, trials: int, note: str) -> Row
 
 
 def exposure(run: RunTables) -> Iterator[Row]:
-    """Mean exposure (bits) of the canaries of each insertion count; arm `heldout`: those that the coin left out."""
+    """Mean exposure (bits) of the canaries of each insertion count; arm `heldout`: those that the coin left out.
+
+    Canaries of random words are not among them: another score ranks them (`core.attacks.exposure`).
+    """
     canaries = run.canaries
-    ranked = canaries[canaries["exposure"].notna()]
+    ranked = canaries[canaries["exposure"].notna() & (canaries["form"] != RANDOM)]
     for insertions in sorted(ranked["insertions"].unique()):
         same = ranked[ranked["insertions"] == insertions]
         for arm, rows in (

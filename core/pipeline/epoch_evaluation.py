@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from core.corpus.canary_forms import FORMS
 from core.corpus.tables import Corpus
 from core.spec import RunSpec
 
@@ -38,6 +39,6 @@ def evaluator(corpus: Corpus, spec: RunSpec) -> Callable[[LanguageModel], dict[s
 
 def tracked_canaries(canaries: pd.DataFrame) -> pd.DataFrame:
     """The canaries to track during training: the most and the least often planted one, and one never planted."""
-    sentences = canaries[canaries["form"] != "patient"].sort_values(["insertions", "canary_id"])
+    sentences = canaries[canaries["form"].isin(FORMS)].sort_values(["insertions", "canary_id"])
     planted, absent = sentences[sentences["inserted"]], sentences[~sentences["inserted"]]
     return pd.concat([planted.tail(1), planted.iloc[:-1].head(1), absent.head(1)]).reset_index(drop=True)

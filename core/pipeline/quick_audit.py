@@ -78,8 +78,10 @@ def _score(lm: LanguageModel, corpus: Corpus, spec: RunSpec, report: Progress, s
 
 def _expose(lm: LanguageModel, corpus: Corpus, spec: RunSpec, report: Progress, stop: Stop) -> Frames:
     from core.attacks.exposure import canary_exposures
+    from core.models.build import load
 
-    return (canary_exposures(lm, corpus.canaries, on_progress=report),)
+    base = None if spec.is_base else lambda: load(spec.model)
+    return (canary_exposures(lm, corpus.canaries, base, on_progress=report),)
 
 
 def _read(lm: LanguageModel, corpus: Corpus, spec: RunSpec, report: Progress, stop: Stop) -> Frames:

@@ -105,8 +105,11 @@ class CorpusSpec(Spec):
     detector: str | None = Field(
         None, description="which detector searched imported notes for identifiers; none: the shapes, version 1"
     )
+    random_canaries: int | None = Field(
+        None, ge=1, le=5_000, description="further canaries of random words, each inserted once by a fair coin; or none"
+    )
 
-    SILENT: ClassVar[tuple[str, ...]] = ("imported", "deduplicated", "identifiers", "detector")
+    SILENT: ClassVar[tuple[str, ...]] = ("imported", "deduplicated", "identifiers", "detector", "random_canaries")
 
     @property
     def training_notes(self) -> int:

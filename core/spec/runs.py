@@ -200,6 +200,8 @@ CORPUS_PRESETS: dict[str, CorpusSpec] = {
     "classroom-48k": CorpusSpec(
         patients=6_880, population=1_000, notes_per_patient=10.0, naming_rate=0.5, note_length="brief"
     ),
+    # The classroom's patients, with enough canaries of one copy each for an audit of ε to prove something.
+    "classroom-audit": CorpusSpec(notes_per_patient=10.0, naming_rate=0.5, note_length="brief", random_canaries=400),
     "study": CorpusSpec(
         patients=1_600, population=400, notes_per_patient=5.0, naming_rate=0.1, canaries=200, canary_patients=20
     ),

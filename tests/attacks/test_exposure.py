@@ -156,3 +156,24 @@ def test_masked_loss_hides_one_token_of_the_secret_at_a_time(untrained, kind):
                 total -= lm.model(input_ids=hidden).logits[0, place].log_softmax(-1)[ids[place]].item()
         expected.append(total)
     np.testing.assert_allclose(secret_losses(lm, texts), expected, atol=1e-4)
+
+
+def test_canaries_of_random_words_rank_by_what_training_changed(teach, untrained):
+    table = planted.draw(SPEC.model_copy(update={"canaries": 0, "canary_patients": 0, "random_canaries": 12}))
+    lm, base = teach("gpt2", [table.iloc[3]["text"]], 150), untrained["gpt2"]
+    found = canary_exposures(lm, table, lambda: base)
+    assert found["canary_id"].tolist() == table["canary_id"].tolist()
+    assert found.loc[3, "rank"] == 1 and (found.drop(3)["rank"] > 1).all()
+    texts = [table.iloc[5]["text"], *planted.random_references()]
+    before, after = (np.array([-one.sum() for one in token_log_likelihoods(model, texts)]) for model in (base, lm))
+    drops = before - after
+    assert found.loc[5, "rank"] == 1 + (drops[1:] >= drops[0]).sum()
+    assert found.loc[5, "loss"] == pytest.approx(after[0])
+    assert found.loc[5, "exposure"] == pytest.approx(math.log2(1000 / found.loc[5, "rank"]))
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "distilbert"])
+def test_unread_canaries_of_random_words_rank_uniformly(untrained, kind):
+    table = planted.draw(SPEC.model_copy(update={"canaries": 0, "canary_patients": 0, "random_canaries": 60}))
+    found = canary_exposures(untrained[kind], table)
+    assert stats.kstest(found["rank"].astype(float) / 1000, "uniform").pvalue > 1e-3

@@ -27,6 +27,7 @@ DIGESTS = {  # of cohorts: folders and ledgers are named by them, so no version 
     "classroom": "d916e1647f67",
     "classroom-12k": "123b506d658f",
     "classroom-48k": "fd23400d0f63",
+    "classroom-audit": "fdcf468faa19",
     "study": "5a4535689126",
     "mimic-scale": "4bb0e19ebd97",
     "smoke": "d062b3a6c021",

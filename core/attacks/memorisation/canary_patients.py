@@ -18,6 +18,7 @@ import pandas as pd
 from core.attacks.exposure import exposure, ranks
 from core.attacks.probes.cloze import cloze_scores
 from core.attacks.registry import KINDS, Attack, Report, Tables, Target, register, register_table
+from core.corpus.canary_forms import PATIENT
 from core.corpus.synthetic.canaries import canary_notes, name_space_of
 from core.models.build import LanguageModel
 from core.phi.fields import DIRECT
@@ -72,7 +73,7 @@ def written(hits: pd.DataFrame, canary: str) -> tuple[int, int]:
 def canary_patients(target: Target, report: Report) -> Tables:
     """A row for every canary patient of the cohort, inserted or not; no rows if the cohort has none."""
     canaries = target.corpus.canaries
-    people = canaries[canaries["form"] == "patient"]
+    people = canaries[canaries["form"] == PATIENT]
     notes = Counter(note.patient_id for note in canary_notes(target.spec.corpus, people.assign(inserted=True)))
     hits = target.tables("hits")
     rows = []

@@ -18,6 +18,7 @@ from scipy import special, stats
 
 from core.attacks.exposure import exposure
 from core.attacks.memorisation.secret_loss import secret_losses
+from core.corpus.canary_forms import FORMS
 from core.corpus.synthetic.canaries import reference_texts
 from core.models.build import LanguageModel
 
@@ -96,10 +97,10 @@ def skew_exposures(
 ) -> pd.DataFrame:
     """Rank and skew-normal exposure of every canary sentence, and the fitted distribution: the table `exposures`.
 
-    Canary patients (form `patient`) are left out, as they are from the canaries table. Losses are those of
+    Canary patients and lines of random words are left out: neither differ in a code alone. Losses are those of
     `core.attacks.exposure.canary_exposures`. `on_progress(done, total)` counts canaries.
     """
-    sentences = canaries[canaries["form"] != "patient"]
+    sentences = canaries[canaries["form"].isin(FORMS)]
     rows = []
     for done, row in enumerate(sentences.to_dict("records"), start=1):
         texts = reference_texts(row)

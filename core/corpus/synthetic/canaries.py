@@ -3,7 +3,9 @@
 A canary of form HS, HSH or HHSHH consists of generic English words H and a secret S, a three-digit code. The code is
 written '4 8 2' so that every tokenizer sees three digits; the space R has exactly 1,000 members. A canary patient
 (form `patient`) is a synthetic patient with three to five notes. Their secret is their full name, and R is 1,000 names
-of the same sex that no patient has. A fair coin decides whether a canary is inserted at all.
+of the same sex that no patient has. A canary of form `random` is all secret: a line of random words, inserted once
+(high-entropy canaries; Panda et al. 2025). It stands beside 999 other such lines, the same for all of them. A fair coin
+decides whether a canary is inserted at all.
 """
 
 from __future__ import annotations
@@ -13,12 +15,12 @@ import random
 import pandas as pd
 from faker.providers.lorem.en_US import Provider as Lorem
 
+from core.corpus.canary_forms import FORMS, PATIENT, RANDOM, RANDOM_WORDS
 from core.corpus.synthetic.assembling import Note, notes_of_patient
 from core.corpus.synthetic.records import Patient, Registry, name_at, name_space, sex_of
 from core.corpus.tables import CANARIES
 from core.spec import CorpusSpec
 
-FORMS = ("HS", "HSH", "HHSHH")
 INSERTIONS = (1, 2, 4, 8)
 SPACE = 1_000  # members of R
 _DATE = "2022-06-15"
@@ -26,7 +28,7 @@ _WORDS = sorted({word for word in Lorem.word_list if len(word) >= 4 and word.isa
 
 
 def draw(spec: CorpusSpec) -> pd.DataFrame:
-    """The canaries table: spec.canaries secrets, spread evenly over forms × insertions, then the canary patients.
+    """The canaries table: spec.canaries secrets, evenly over forms × insertions, then patients, then random lines.
 
     Raises:
         ValueError: when there are more canaries than words that can begin a separate space.
@@ -39,6 +41,7 @@ def draw(spec: CorpusSpec) -> pd.DataFrame:
     firsts = [words[(n // len(FORMS) + n % len(FORMS) * third) % len(words)] for n in range(spec.canaries)]
     rows = [_secret(spec, number, word) for number, word in enumerate(firsts)]
     rows += [_patient_row(spec, person) for person in canary_patients(spec)]
+    rows += [_random_row(spec, number) for number in range(spec.random_canaries or 0)]
     return pd.DataFrame(rows, columns=CANARIES.names).astype({"secret_start": "int32", "insertions": "int32"})
 
 
@@ -57,7 +60,7 @@ def canary_notes(spec: CorpusSpec, canaries: pd.DataFrame) -> list[Note]:
     people = {person.patient_id: person for person in canary_patients(spec)}
     notes: list[Note] = []
     for row in canaries[canaries["inserted"]].itertuples():
-        if row.form == "patient":
+        if row.form == PATIENT:
             notes += _notes(spec, people[row.canary_id])
             continue
         for copy in range(1, row.insertions + 1):
@@ -69,7 +72,9 @@ def canary_notes(spec: CorpusSpec, canaries: pd.DataFrame) -> list[Note]:
 def reference_texts(row: pd.Series) -> list[str]:
     """All 1,000 texts of the canary's space R, in the order of their secrets, including the canary's own text."""
     text, secret, start = row["text"], row["secret"], int(row["secret_start"])
-    if row["form"] != "patient":
+    if row["form"] == RANDOM:
+        return sorted([text, *random_references()])
+    if row["form"] != PATIENT:
         return [text[:start] + _code(number) + text[start + len(secret) :] for number in range(SPACE)]
     return [_renamed(text, secret, other) for other in name_space_of(secret)]
 
@@ -77,6 +82,12 @@ def reference_texts(row: pd.Series) -> list[str]:
 def name_space_of(name: str) -> list[str]:
     """The 1,000 full names that a canary patient could have had, including their own, sorted."""
     return sorted([name, *_reference_names(name)])
+
+
+def random_references() -> list[str]:
+    """999 lines of random words, drawn as canaries of form `random` are; they are in no cohort."""
+    rng = random.Random("reference/random words")
+    return [_line(rng) for _ in range(SPACE - 1)]
 
 
 def canary_id(number: int) -> str:
@@ -103,7 +114,17 @@ def _patient_row(spec: CorpusSpec, person: Patient) -> tuple:
     note = _notes(spec, person)[0]
     start = next(start for start, _, field in note.phi if field == "full_name")
     inserted = random.Random(f"{spec.seed}/canary coin/{person.patient_id}").random() < 0.5
-    return person.patient_id, "patient", note.text, person.fields["full_name"], start, 1, inserted
+    return person.patient_id, PATIENT, note.text, person.fields["full_name"], start, 1, inserted
+
+
+def _random_row(spec: CorpusSpec, number: int) -> tuple:
+    rng = random.Random(f"{spec.seed}/random canary/{number}")
+    name, text = canary_id(spec.canaries + spec.canary_patients + number), _line(rng)
+    return name, RANDOM, text, text, 0, 1, rng.random() < 0.5
+
+
+def _line(rng: random.Random) -> str:
+    return " ".join(rng.choice(_WORDS) for _ in range(RANDOM_WORDS))
 
 
 def _notes(spec: CorpusSpec, person: Patient) -> list[Note]:

@@ -13,11 +13,13 @@ docs/methods/guarantee.md, "Audits of ε".
 
 from __future__ import annotations
 
+import math
 from dataclasses import astuple, dataclass
 
 import numpy as np
 import pandas as pd
 
+from core.corpus.canary_forms import PATIENT, RANDOM
 from core.evaluation.guarantee.epsilon_bounds import epsilon_lower_bound, one_run_ceiling, one_run_epsilon
 from core.evaluation.stats.roc import roc
 from core.spec import Unit
@@ -25,6 +27,8 @@ from core.spec import Unit
 CONFIDENCE = 0.95
 GUESS_IN = 0.05  # guess "planted" when the canary ranks among the likeliest 5 % of its reference space
 WEAK_GUESS_IN = 0.5  # …or in the likelier half, which is the better guess where a model shows little
+SURE = 0.1  # of the canaries of random words: those with the best ranks are guessed "planted", the others not guessed
+MANY = 100  # canaries of random words, from which on they are the audit fixed beforehand
 ONE_RUN, COUNTS = "one run", "counts"
 BY_CURVE = "one run, by its curve"  # the audit fixed beforehand again, under the run's own trade-off curve
 
@@ -33,8 +37,8 @@ BOUND_COLUMNS = {
     "evidence": "str",  # one run (by theorem) | one run, by its curve | counts (assumes independent trials)
     "unit": "str",
     "group": "int32",  # units that one trial changes at once
-    "trials": "int32",
-    "correct": "int32",
+    "trials": "int32",  # guesses; tp + fn + fp + tn is the number of canaries or units, of which some are not guessed
+    "correct": "int32",  # of the guesses
     "tp": "int32",
     "fn": "int32",
     "fp": "int32",
@@ -80,6 +84,15 @@ class _Look:
     evidence: str
     counts: Counts
     group: int
+    abstains: bool = False  # only "planted" is guessed; nothing is said about the others
+
+    @property
+    def guesses(self) -> int:
+        return self.counts.tp + self.counts.fp if self.abstains else self.counts.trials
+
+    @property
+    def correct(self) -> int:
+        return self.counts.tp if self.abstains else self.counts.correct
 
 
 def audit_guarantee(
@@ -87,7 +100,8 @@ def audit_guarantee(
 ) -> pd.DataFrame:
     """Lower bounds on the ε of one run, with `BOUND_COLUMNS`, from its canaries and its membership scores.
 
-    The first row is the audit fixed beforehand, at 95 %: the canaries that are one unit each. All further rows share
+    The first row is the audit fixed beforehand, at 95 %: the canaries of random words if there are at least `MANY`, a
+    tenth of them guessed; otherwise all other canaries that are one unit each. All further rows share
     another 5 % among them (Bonferroni), so the highest of them can be read without further correction. An alarm is a
     bound above the promise. The table is empty if no canary was ranked and no patient was scored.
 
@@ -112,8 +126,8 @@ def _bound(look: _Look, unit: Unit, delta: float, promised: float, looks: int) -
     if look.evidence == ONE_RUN:
         epsilon = one_run_epsilon(
             canaries=counts.trials,
-            guesses=counts.trials,
-            correct=counts.correct,
+            guesses=look.guesses,
+            correct=look.correct,
             delta=delta,
             confidence=confidence,
             group=look.group,
@@ -127,8 +141,8 @@ def _bound(look: _Look, unit: Unit, delta: float, promised: float, looks: int) -
         look.evidence,
         unit,
         look.group,
-        counts.trials,
-        counts.correct,
+        look.guesses,
+        look.correct,
         *astuple(counts),
         confidence,
         looks,
@@ -143,7 +157,7 @@ def _ceiling(look: _Look, confidence: float) -> float:
     """What the look would have proved with every guess right and δ = 0."""
     counts = look.counts
     if look.evidence == ONE_RUN:
-        return one_run_ceiling(counts.trials, confidence, look.group)
+        return one_run_ceiling(look.guesses, confidence, look.group)
     perfect = {"tp": counts.tp + counts.fn, "fn": 0, "fp": 0, "tn": counts.fp + counts.tn}
     return epsilon_lower_bound(**perfect, confidence=confidence, group=look.group)
 
@@ -183,10 +197,11 @@ def guesses(canaries: pd.DataFrame, share: float = GUESS_IN) -> np.ndarray:
 
 def _canary_looks(canaries: pd.DataFrame, unit: Unit) -> tuple[list[_Look], list[_Look]]:
     """The audit fixed beforehand, and the further ones."""
-    ranked = canaries[canaries["rank"].notna()]
+    every = canaries[canaries["rank"].notna()]
+    lines, ranked = every[every["form"] == RANDOM], every[every["form"] != RANDOM]
     sizes = group_sizes(ranked, unit)
     single, truth = ranked[sizes == 1], ranked["inserted"].to_numpy(dtype=bool)
-    people = " and canary patients" if (single["form"] == "patient").any() else ""
+    people = " and canary patients" if (single["form"] == PATIENT).any() else ""
     what = "canaries planted once" if unit == "note" else f"canaries{people}"
     first: list[_Look] = []
     further: list[_Look] = []
@@ -201,7 +216,22 @@ def _canary_looks(canaries: pd.DataFrame, unit: Unit) -> tuple[list[_Look], list
     if len(ranked) and sizes.max() > 1:
         name = f"all canaries, up to {sizes.max()} notes each"
         further.append(_Look(name, ONE_RUN, Counts.of(guesses(ranked), truth), int(sizes.max())))
+    if len(lines):
+        said = Counts.of(surest(lines), lines["inserted"].to_numpy(dtype=bool))
+        look = _Look("canaries of random words, a tenth guessed", ONE_RUN, said, 1, abstains=True)
+        first, further = ([look], first + further) if len(lines) >= MANY else (first, [*further, look])
     return first, further
+
+
+def surest(canaries: pd.DataFrame, share: float = SURE) -> np.ndarray:
+    """The `share` of the canaries with the best ranks, (canaries,) bool; ties go to the lower id.
+
+    How many are guessed is fixed by their number alone, as the bound needs (Steinke et al. 2023, theorem 5.2).
+    """
+    order = np.lexsort((canaries["canary_id"].to_numpy(dtype=str), canaries["rank"].to_numpy(dtype=float)))
+    found = np.zeros(len(canaries), dtype=bool)
+    found[order[: math.ceil(share * len(canaries))]] = True
+    return found
 
 
 def _patient_looks(scores: pd.DataFrame, unit: Unit, seed: int) -> list[_Look]:

@@ -199,10 +199,11 @@ def with_curve(bounds: pd.DataFrame, mechanism: Mechanism | None) -> pd.DataFram
         return bounds
     if by_curve(bounds) is not None:
         return bounds
-    trials, correct, group = (int(row[name]) for name in ("trials", "correct", "group"))
+    guesses, correct, group = (int(row[name]) for name in ("trials", "correct", "group"))
+    canaries = sum(int(row[name]) for name in ("tp", "fn", "fp", "tn"))
     proof, most = (
-        curve_proof(mechanism, canaries=trials, guesses=trials, correct=right, group=group)
-        for right in (correct, trials)
+        curve_proof(mechanism, canaries=canaries, guesses=guesses, correct=right, group=group)
+        for right in (correct, guesses)
     )
     added = row.to_dict() | {
         "audit": f"{row['audit']}, by the run's curve",

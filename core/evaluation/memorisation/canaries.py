@@ -8,10 +8,10 @@ from dataclasses import astuple
 
 import pandas as pd
 
+from core.corpus.canary_forms import FORMS
 from core.evaluation.stats.boundary_intervals import bits_interval
 from core.evaluation.stats.intervals import proportion_interval
 
-FORMS = ("HS", "HSH", "HHSHH")
 BLIND = 1 / math.log(2)  # mean exposure of a canary the model never saw, in a large space (docs/methods/metrics.md)
 
 EXPOSURE_COLUMNS = {

@@ -134,8 +134,10 @@ def _fixed(row: pd.Series, unit: str) -> str:
     """How many canaries the audit fixed beforehand had, how many it guessed correctly, and what it could prove."""
     if row["evidence"] != ONE_RUN:
         return ""
+    canaries, guesses = sum(int(row[name]) for name in ("tp", "fn", "fp", "tn")), int(row["trials"])
+    made = "" if guesses == canaries else f", made {guesses} guesses"
     return (
-        f"The audit fixed beforehand had {int(row['trials'])} canaries of one {unit} each and guessed "
+        f"The audit fixed beforehand had {canaries} canaries of one {unit} each{made} and guessed "
         f"{int(row['correct'])} correctly. It could have proved ε ≥ "
         f"{wording.epsilon_text(float(row['ceiling']))} at most."
     )

@@ -10,8 +10,9 @@ import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from core.corpus.canary_forms import FORMS, RANDOM, RANDOM_WORDS
 from core.evaluation.guarantee.epsilon_bounds import one_run_ceiling
-from core.evaluation.memorisation.canaries import FORMS, exposure_by_copies, race, whole_patients
+from core.evaluation.memorisation.canaries import exposure_by_copies, race, whole_patients
 from core.evaluation.memorisation.risk import CALIBRATED, OLD, SCORE, WEIGHTS
 from core.runs.run import Run
 from pages.parts.canaries import charts as canary_charts
@@ -31,13 +32,15 @@ SPACE_BITS = math.log2(1_000)  # a canary that ranks first of 1,000
 def exposure_view(chosen: dict[str, Run], knobs: DeltaGenerator) -> None:
     """Exposure against copies, by rank or fitted, for all forms or one."""
     fits = {name: audit_table(run, "exposures") for name, run in chosen.items()}
+    lines = any((run.table("canaries")["form"] == RANDOM).any() for run in chosen.values())
     form = knobs.segmented_control(
         "Form of the secret",
-        ["all", *FORMS],
+        ["all", *FORMS, *([RANDOM] if lines else [])],
         default="all",
         required=True,
         key="form",
-        help="H: an ordinary word, S: the secret. HSH is a secret between two ordinary words.",
+        help="H: an ordinary word, S: the secret. HSH is a secret between two ordinary words."
+        + (f" Random: {RANDOM_WORDS} random words, planted once; “all” leaves them out." if lines else ""),
     )
     measures = ["rank"] if any(table.empty for table in fits.values()) else ["rank", "fitted curve"]
     measure = knobs.segmented_control(

@@ -13,7 +13,7 @@ from pages.parts.uploads import form
 LIVE_NOTES = 60_000  # a few seconds; a larger cohort is built from the command line
 PRESETS = {
     **{"classroom": "classroom", "classroom-12k": "about 12,000 notes", "classroom-48k": "about 48,000 notes"},
-    **{"study": "study", "mimic-scale": "MIMIC scale", "smoke": "tiny"},
+    **{"classroom-audit": "audit of ε", "study": "study", "mimic-scale": "MIMIC scale", "smoke": "tiny"},
     **{"own": "custom", "brought": "my notes"},
 }
 LENGTHS = {"full": "full notes", "brief": "two sentences each"}
@@ -79,6 +79,16 @@ def _shape_hospital() -> CorpusSpec | None:
             copied = _share("Notes that copy a paragraph from the previous note", default.copy_forward, "copied")
         with right:
             canaries = st.number_input("Canary sentences", 0, 5_000, default.canaries, 6, key="canaries", **KEEP)
+            lines = st.number_input(
+                "Canaries of random words",
+                0,
+                5_000,
+                0,
+                100,
+                key="lines",
+                help="Each is planted once, by a fair coin. From 100 on, they are the audit of ε; 400 prove more.",
+                **KEEP,
+            )
             population = st.number_input(
                 "Population patients", 0, 200_000, default.population, 10, key="others", **KEEP
             )
@@ -94,6 +104,7 @@ def _shape_hospital() -> CorpusSpec | None:
             "variant": variant,
             "note_length": length,
             "canaries": canaries,
+            "random_canaries": lines or None,
             "seed": seed,
         }
         return CorpusSpec(**default.model_dump() | shaped)
@@ -129,10 +140,11 @@ def describe(spec: CorpusSpec) -> str:
             f"{spec.canaries:,} canary sentences.{deduplicated}"
         )
     kind = "short notes" if spec.note_length == "brief" else "notes"
+    lines = f" and {spec.random_canaries:,} canaries of random words" if spec.random_canaries else ""
     return (
         f"{spec.patients:,} patients (70\u00a0% members, 30\u00a0% held out) and {spec.population:,} population "
         f"patients, about {_notes(spec):,} {kind}; {100 * spec.naming_rate:.0f}\u00a0% of the notes name their "
-        f"patient; {spec.canaries:,} canary sentences; seed {spec.seed}."
+        f"patient; {spec.canaries:,} canary sentences{lines}; seed {spec.seed}."
     )
 
 
@@ -142,7 +154,9 @@ def hospital_name(spec: CorpusSpec) -> str:
         return f"own notes of {spec.patients + spec.population:,} patients"
     regular = spec.model_copy(update={"variant": "regular"})
     preset = next((name for name, known in CORPUS_PRESETS.items() if known == regular), None)
-    if preset is None:
+    if preset == "classroom-audit":
+        named = "classroom with canaries of random words"
+    elif preset is None:
         named = f"hospital of {spec.patients:,} patients"
     else:
         named = f"hospital of {PRESETS[preset]}" if PRESETS[preset].endswith("notes") else f"{PRESETS[preset]} hospital"

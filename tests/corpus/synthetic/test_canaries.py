@@ -6,7 +6,16 @@ from itertools import product
 
 import pytest
 
-from core.corpus.synthetic.canaries import FORMS, INSERTIONS, SPACE, canary_patients, draw, reference_texts
+from core.corpus.canary_forms import FORMS, RANDOM_WORDS
+from core.corpus.synthetic.canaries import (
+    INSERTIONS,
+    SPACE,
+    canary_notes,
+    canary_patients,
+    draw,
+    random_references,
+    reference_texts,
+)
 from core.corpus.synthetic.hospital import build
 from core.corpus.synthetic.records import Registry, sex_of
 from core.spec import CORPUS_PRESETS, CorpusSpec
@@ -123,3 +132,29 @@ def test_a_name_in_the_address_of_the_mail_is_replaced_too():
 
 def test_one_whole_classroom_draw_is_the_same_again():
     assert draw(CLASSROOM).equals(draw(CLASSROOM))
+
+
+def test_canaries_of_random_words_leave_the_others_as_they_are_and_are_planted_once():
+    spec = CLASSROOM.model_copy(update={"random_canaries": 200})
+    drawn, usual = draw(spec), draw(CLASSROOM)
+    lines = drawn.iloc[len(usual) :]
+    assert drawn.iloc[: len(usual)].equals(usual)
+    assert (lines["form"] == "random").all() and (lines["insertions"] == 1).all()
+    assert drawn["canary_id"].is_unique and lines["text"].is_unique
+    assert (lines["text"].str.split().str.len() == RANDOM_WORDS).all()
+    assert abs(lines["inserted"].mean() - 0.5) < 4 * 0.5 / 200**0.5
+    notes = [note for note in canary_notes(spec, drawn) if note.patient_id in set(lines["canary_id"])]
+    planted = lines[lines["inserted"]]
+    assert sorted((note.patient_id, note.text) for note in notes) == sorted(
+        zip(planted["canary_id"], planted["text"], strict=True)
+    )
+
+
+def test_canaries_of_random_words_stand_beside_lines_drawn_alike():
+    row = draw(CLASSROOM.model_copy(update={"random_canaries": 1})).iloc[-1]
+    texts = reference_texts(row)
+    assert len(set(texts)) == SPACE and texts.count(row["text"]) == 1
+    words = [word for text in random_references() for word in text.split()]
+    own = [word for text in draw(CorpusSpec(random_canaries=900))["text"].tail(900) for word in text.split()]
+    assert set(own) == set(words), "both draw from the same words"
+    assert {len(text.split()) for text in random_references()} == {RANDOM_WORDS}

@@ -21,6 +21,7 @@ from core.evaluation.guarantee.audit_guarantee import (
     headline,
     headline_bound,
     split_half_counts,
+    surest,
 )
 from core.evaluation.guarantee.epsilon_bounds import (
     epsilon_lower_bound,
@@ -269,3 +270,43 @@ def test_group_sizes_are_the_units_that_training_clips(unit):
     for canary, size in zip(planted["canary_id"], sizes, strict=True):
         assert len(set(unit_of[notes["patient_id"] == canary])) == size
     assert len(planted) and sizes.max() == (8 if unit == "note" else 1)
+
+
+def lines(inserted: np.ndarray, ranks: np.ndarray) -> pd.DataFrame:
+    return canaries(inserted, ranks, np.ones(len(inserted), dtype=int)).assign(form="random")
+
+
+def test_a_tenth_of_the_random_canaries_is_guessed_and_nothing_said_of_the_others():
+    inserted = np.arange(200) % 2 == 0
+    table = lines(inserted, np.where(inserted, 1 + np.arange(200), 500 + np.arange(200)))
+    found = audit_guarantee(table, NO_SCORES, unit="note", delta=1e-5, promised=8.0)
+    row = headline(found)
+    assert row is not None and len(found) == 1
+    assert (row["trials"], row["correct"]) == (20, 20)
+    assert (row["tp"], row["fn"], row["fp"], row["tn"]) == (20, 80, 0, 100)
+    assert row["epsilon"] == pytest.approx(one_run_epsilon(canaries=200, guesses=20, correct=20, delta=1e-5))
+    assert row["ceiling"] == pytest.approx(one_run_ceiling(20))
+    both = audit_guarantee(pd.concat([perfect(48), table]), NO_SCORES, unit="note", delta=1e-5, promised=8.0)
+    assert headline(both)["audit"] == row["audit"] and len(further(both)) > 1
+    alone = audit_guarantee(perfect(48), NO_SCORES, unit="note", delta=1e-5, promised=8.0)
+    assert set(alone["audit"]) <= set(both["audit"]), "the other canaries are judged as without them"
+    few = audit_guarantee(pd.concat([perfect(48), table.head(50)]), NO_SCORES, unit="note", delta=1e-5, promised=8.0)
+    assert headline(few)["audit"] == headline(alone)["audit"], "too few to be the audit fixed beforehand"
+
+
+def test_how_many_random_canaries_are_guessed_depends_on_their_number_alone():
+    rng = np.random.default_rng(3)
+    ties = lines(rng.random(205) < 0.5, rng.integers(1, 4, 205))
+    chosen = surest(ties)
+    assert chosen.sum() == 21
+    assert ties.loc[chosen, "rank"].max() <= ties.loc[~chosen, "rank"].min()
+    assert surest(ties.assign(inserted=~ties["inserted"])).tolist() == chosen.tolist()
+
+
+def test_random_canaries_that_nobody_read_prove_something_in_at_most_one_of_twenty_audits():
+    rng, proved = np.random.default_rng(11), 0
+    for _ in range(200):
+        table = lines(rng.random(400) < 0.5, rng.integers(1, 1001, 400))
+        found = audit_guarantee(table, NO_SCORES, unit="note", delta=1e-5, promised=8.0)
+        proved += float(headline(found)["epsilon"]) > 0
+    assert proved <= stats.binom.ppf(0.999, 200, 0.05)
