@@ -30,6 +30,18 @@ def corpus(
     naming_rate: Annotated[
         float | None, typer.Option(help="Share of notes that name the patient, instead of the preset's.")
     ] = None,
+    generic_rate: Annotated[
+        float | None, typer.Option(help="Share of notes without any patient detail, instead of the preset's.")
+    ] = None,
+    copy_forward: Annotated[
+        float | None, typer.Option(help="Share of notes that repeat a paragraph of the one before them.")
+    ] = None,
+    note_length: Annotated[str | None, typer.Option(help="full, or brief: two clinical sentences.")] = None,
+    variant: Annotated[str | None, typer.Option(help="regular, name-insertion or template-only.")] = None,
+    canary_patients: Annotated[int | None, typer.Option(help="Number of whole canary patients.")] = None,
+    random_canaries: Annotated[
+        int | None, typer.Option(help="Number of canaries of random words, for an audit of ε.")
+    ] = None,
     seed: Annotated[
         int | None, typer.Option(help="Seed, instead of the preset's; with --from, seed of the split.")
     ] = None,
@@ -51,10 +63,13 @@ def corpus(
         ),
     ] = None,
     population: Annotated[
-        float | None, typer.Option(help="With --from: share of patients for thresholds and reference models.")
+        float | None,
+        typer.Option(
+            help="Number of further patients for thresholds and reference models; with --from, a share of the patients."
+        ),
     ] = None,
     canaries: Annotated[
-        int | None, typer.Option(help="With --from: number of canary sentences to plant. Default: as many as fit.")
+        int | None, typer.Option(help="Number of canary sentences. Default: the preset's; with --from, as many as fit.")
     ] = None,
     deduplicate: Annotated[
         str | None, typer.Option(help="With --from: copies to remove: no, exact or near. Default: no.")
@@ -68,22 +83,26 @@ def corpus(
     with errors_as_sentences():
         if out.exists() and (not out.is_dir() or any(out.iterdir())):
             raise BadInput(f"--out: {out} exists and is not an empty folder. Choose another name.")
-        importing = {
-            "identifiers": identifiers,
-            "columns": column,
-            "population": population,
-            "canaries": canaries,
-            "deduplicate": deduplicate,
-            "detector": detector,
+        importing = {"identifiers": identifiers, "columns": column, "deduplicate": deduplicate, "detector": detector}
+        both = {"population": population, "canaries": canaries}
+        shaped = {
+            "patients": patients,
+            "notes_per_patient": notes_per_patient,
+            "naming_rate": naming_rate,
+            "generic_rate": generic_rate,
+            "copy_forward": copy_forward,
+            "note_length": note_length,
+            "variant": variant,
+            "canary_patients": canary_patients,
+            "random_canaries": random_canaries,
         }
-        shaped = {"patients": patients, "notes_per_patient": notes_per_patient, "naming_rate": naming_rate}
         if source is not None:
             _refuse(shaped, "describes a synthetic hospital and cannot be used with --from")
-            write_imported(source, out, seed=seed or 0, given=importing, as_json=as_json)
+            write_imported(source, out, seed=seed or 0, given={**importing, **both}, as_json=as_json)
             return
         _refuse(importing, "is for your own notes: use it with --from PATH")
         chosen = corpus_spec(preset, "--preset")
-        changes = {key: value for key, value in {**shaped, "seed": seed}.items() if value is not None}
+        changes = {key: value for key, value in {**shaped, **both, "seed": seed}.items() if value is not None}
         spec = type(chosen)(**{**chosen.model_dump(), **changes})
         _write_corpus(spec, out)
         counts = _count(out)

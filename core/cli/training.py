@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from core.runs.store import Workspace
 
 SAY_SECONDS = 2.0
+SIGMAS = "2,1,.1,1e-2,1e-3,1e-4,1e-20"  # Jagannatha 2021, §A.1
 
 Model = Annotated[str, typer.Option("--model", help="gpt2, distilbert or bert.")]
 Size = Annotated[str, typer.Option(help="Size of the shipped base model: tiny or small.")]
@@ -181,7 +182,11 @@ def train(
 
 
 def sweep(
-    epsilon: Annotated[str, typer.Option(help="Comma-separated values of ε; inf = no privacy.")],
+    epsilon: Annotated[str | None, typer.Option(help="Comma-separated values of ε; inf = no privacy.")] = None,
+    sigma: Annotated[
+        str | None,
+        typer.Option(help=f"Comma-separated noise multipliers σ, instead of or beside ε. Jagannatha 2021: {SIGMAS}."),
+    ] = None,
     model: Model = "gpt2",
     size: Size = "tiny",
     base: Base = CLINICAL,
@@ -209,24 +214,19 @@ def sweep(
     data: DataFolder = None,
     as_json: AsJson = False,
 ) -> None:
-    """Train a model at several values of ε and seeds, for the trade-off page."""
+    """Train a model at several values of ε or σ, and seeds, for the trade-off page."""
     with errors_as_sentences():
         from core.runs.store import Workspace
 
+        targets = _targets(epsilon, sigma)
         workspace = Workspace(data)
         cohort, start = stored_corpus(corpus, workspace), model_spec(model, size, base)
         audit = audit_spec(cohort, samples_per_prompt)
         specs = []
-        for value in [epsilon_value(part) for part in epsilon.split(",")]:
-            source = noise_source(secret_noise, cohort, private=value is not None)
-            privacy = PrivacySpec(
-                target_epsilon=value,
-                delta=delta,
-                max_grad_norm=clip_norm or 1.0,
-                unit=unit,
-                accountant=accountant,
-                noise_source=source,
-            )
+        for target in targets:
+            given = {"delta": delta, "max_grad_norm": clip_norm or 1.0, "unit": unit, "accountant": accountant}
+            source = noise_source(secret_noise, cohort, private=any(target.values()))
+            privacy = PrivacySpec(**target, **given, noise_source=source)
             for seed in range(seeds):
                 masking = {"mask_share": mask_share, "masks": masks}
                 training = training_spec(start.kind, privacy, cohort, epochs, seed, batch_size=batch_size, **masking)
@@ -240,6 +240,25 @@ def sweep(
         )
         runs = make(list(dict.fromkeys(specs)))
         answer([described(run) for run in runs], "\n\n".join(map(_summary_text, runs)), as_json=as_json)
+
+
+def _targets(epsilon: str | None, sigma: str | None) -> list[dict[str, float | None]]:
+    """What decides the noise of each run of a sweep: a target ε or a σ; neither for no privacy.
+
+    Raises:
+        BadInput: There is no value, or one is not a number.
+    """
+    if epsilon is None and sigma is None:
+        raise BadInput("Give --epsilon or --sigma: which noise should the runs have?")
+    found: list[dict[str, float | None]] = []
+    if epsilon is not None:
+        found += [{"target_epsilon": epsilon_value(part)} for part in epsilon.split(",")]
+    for part in sigma.split(",") if sigma is not None else ():
+        try:
+            found.append({"noise_multiplier": float(part)})
+        except ValueError:
+            raise BadInput(f"--sigma: “{part.strip()}” is not a number. Give for example {SIGMAS}.") from None
+    return found
 
 
 def checked(workspace: Workspace, specs: list[RunSpec], *, batch_given: bool) -> list[RunSpec]:

@@ -1,0 +1,81 @@
+"""Every setting of a hospital has an option of `corpus`, and `sweep` takes noise multipliers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from core.__main__ import main
+from core.cli import training
+from core.corpus.tables import Corpus
+from core.runs.store import Workspace
+from core.spec import CORPUS_PRESETS, CorpusSpec, RunSpec
+
+KNOBS = {
+    "patients": 12,
+    "population": 6,
+    "notes_per_patient": 2.0,
+    "naming_rate": 0.3,
+    "generic_rate": 0.2,
+    "copy_forward": 0.4,
+    "note_length": "brief",
+    "variant": "name-insertion",
+    "canaries": 5,
+    "canary_patients": 3,
+    "random_canaries": 4,
+    "seed": 9,
+}
+OF_IMPORTS = {"imported", "deduplicated", "identifiers", "detector"}
+
+
+def options(knobs: dict[str, object]) -> list[str]:
+    return [part for name, value in knobs.items() for part in (f"--{name.replace('_', '-')}", str(value))]
+
+
+def test_every_setting_of_a_hospital_is_an_option(tmp_path: Path) -> None:
+    assert set(KNOBS) | OF_IMPORTS == set(CorpusSpec.model_fields)
+    out = tmp_path / "hospital"
+    assert main(["corpus", "--preset", "smoke", "--out", str(out), *options(KNOBS)]) == 0
+    corpus = Corpus.read(out)
+    assert corpus.spec == CORPUS_PRESETS["smoke"].model_copy(update=KNOBS)
+    assert len(corpus.canaries) == 12
+    assert (corpus.patients["split"] == "population").sum() == 6
+
+
+@pytest.mark.parametrize(("option", "value"), [("--population", "0.5"), ("--variant", "none"), ("--naming-rate", "2")])
+def test_a_setting_that_no_hospital_can_have_is_named(
+    option: str, value: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["corpus", "--out", str(tmp_path / "hospital"), option, value]) == 2
+    assert option in capsys.readouterr().err and not (tmp_path / "hospital").exists()
+
+
+def swept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *arguments: str) -> list[RunSpec]:
+    """The specs that a sweep would train."""
+    made: list[RunSpec] = []
+    monkeypatch.setattr(training, "_execute", lambda spec, workspace: made.append(spec))
+    monkeypatch.setattr(training, "described", lambda run: None)
+    monkeypatch.setattr(training, "_summary_text", lambda run: "")
+    data = str(Workspace(tmp_path).root)
+    assert main(["sweep", "--corpus", "smoke", "--data", data, "--json", *arguments]) == 0
+    return made
+
+
+def test_a_sweep_over_the_noise_of_the_paper(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = swept(monkeypatch, tmp_path, "--sigma", training.SIGMAS, "--epsilon", "inf,8", "--delta", "1e-6")
+    noises = [(spec.privacy.target_epsilon, spec.privacy.noise_multiplier) for spec in made]
+    paper = [2.0, 1.0, 0.1, 1e-2, 1e-3, 1e-4, 1e-20]  # Jagannatha 2021, §A.1
+    assert noises == [(None, None), (8.0, None), *((None, sigma) for sigma in paper)]
+    assert {spec.privacy.delta for spec in made if spec.privacy.private} == {1e-6}
+    assert json.loads(capsys.readouterr().out) == [None] * 9
+
+
+def test_a_sweep_needs_an_epsilon_or_a_sigma(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sweep", "--corpus", "smoke", "--data", str(tmp_path)]) == 2
+    assert "--sigma" in capsys.readouterr().err
+    assert main(["sweep", "--sigma", "1,much", "--corpus", "smoke", "--data", str(tmp_path)]) == 2
+    assert "much" in capsys.readouterr().err
