@@ -153,7 +153,7 @@ def test_several_runs_or_attacks_side_by_side(monkeypatch, tmp_path, beside):
     app = opened(run=SHIPPED, beside=beside)
     table = table_with(app, "rarity")
     if beside == "other attacks":
-        assert table["attack"].tolist()[:2] == ["ratio base", "loss"] and len(table) == 10
+        assert table["attack"].tolist()[:2] == ["ratio base", "loss"] and len(table) == 11
     elif beside == "other ε":
         assert table["run"].iloc[-1] == "no privacy" and len(table) > 4
         assert not table["run"].str.startswith("public model").any(), "it cannot be compared with itself"
