@@ -40,5 +40,6 @@ def evaluator(corpus: Corpus, spec: RunSpec) -> Callable[[LanguageModel], dict[s
 def tracked_canaries(canaries: pd.DataFrame) -> pd.DataFrame:
     """The canaries to track during training: the most and the least often planted one, and one never planted."""
     sentences = canaries[canaries["form"].isin(FORMS)].sort_values(["insertions", "canary_id"])
-    planted, absent = sentences[sentences["inserted"]], sentences[~sentences["inserted"]]
+    inserted = sentences["inserted"].astype(bool)  # of a cohort without canaries it has no type
+    planted, absent = sentences[inserted], sentences[~inserted]
     return pd.concat([planted.tail(1), planted.iloc[:-1].head(1), absent.head(1)]).reset_index(drop=True)

@@ -12,13 +12,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from core.corpus.synthetic.canaries import draw
 from core.evaluation.summary import summarise
 from core.pipeline.epoch_evaluation import tracked_canaries
 from core.pipeline.training_run import Cancelled, execute
 from core.runs.events import read_events, read_status
 from core.runs.store import Workspace
 from core.runs.tables import ADDED, SCHEMAS, UTILITY
-from core.spec import RunSpec, TrainingSpec
+from core.spec import CorpusSpec, RunSpec, TrainingSpec
 
 
 @pytest.fixture
@@ -77,6 +78,15 @@ def test_events_are_those_of_the_architecture(smoke_workspace: Path, smoke_specs
     for epoch in epochs:  # the history holds the same evaluation
         row = run.table("history").set_index("step").loc[epoch["step"]]
         assert row["eval_loss"] == epoch["eval_loss"] and row["canary_exposure"] == epoch["canary_exposure"]
+
+
+def test_the_tracked_canaries_are_sentences_of_any_cohort() -> None:
+    """Also of one without canaries, whose table has no types, and of one with random lines alone."""
+    for canaries, lines, tracked in ((0, None, 0), (0, 5, 0), (48, 5, 3)):
+        drawn = draw(CorpusSpec(canaries=canaries, canary_patients=2 * bool(canaries), random_canaries=lines))
+        found = tracked_canaries(drawn)
+        assert len(found) == tracked and set(found.columns) == set(drawn.columns)
+        assert not set(found["form"]) & {"patient", "random"}
 
 
 def test_metrics_are_a_pure_function_of_the_tables(smoke_workspace: Path, smoke_specs: dict[str, RunSpec]) -> None:
