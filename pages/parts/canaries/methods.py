@@ -61,6 +61,8 @@ So a high share of correct guesses proves a lower bound on ε.
 - **One run** (Steinke, Nasr & Jagielski 2023, theorem 5.2): m canaries, each planted by a fair coin. A canary is
   guessed “planted” if it ranks among the likeliest 5 % of its space, a rule fixed beforehand. v correct guesses
   rule out every ε with P[Binomial(m, e^ε/(1 + e^ε)) ≥ v] + (a term of δ) < 5 %.
+  With at least 100 canaries of random words, these are the audit: the tenth that rank best are guessed “planted”, and
+  nothing is guessed about the others.
 - **By the curve** (Mahloujifar et al. 2025): the same guesses, compared with the trade-off curve of Poisson-sampled
   Gaussian noise with the run's sample rate and steps. The bound is the ε of the smallest σ that they rule out. It
   proves more, because it does not allow for the worst mechanism with this (ε, δ). It is a second claim at 95 %.
