@@ -249,6 +249,8 @@ def bench(
         list[Path] | None,
         typer.Option(metavar="FILE", help="With `detector`: a file of labelled texts to measure on. Repeatable."),
     ] = None,
+    kills: Annotated[int | None, typer.Option(min=1, help="With `kills`: how many processes to kill.")] = None,
+    seed: Annotated[int | None, typer.Option(help="With `kills`: seed of the moments.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Run a benchmark from bench/ (or all of them) and print its measurements."""
@@ -270,6 +272,8 @@ def bench(
             "shape": shape,
             "write": write,
             "labelled": labelled,
+            "kills": kills,
+            "seed": seed,
         }
         given = {key: value for key, value in options.items() if value is not None}
         known = inspect.signature(main).parameters
