@@ -268,27 +268,44 @@ def bench(
         list[Path] | None,
         typer.Option(metavar="FILE", help="With `detector`: a file of labelled texts to measure on. Repeatable."),
     ] = None,
+    kills: Annotated[int | None, typer.Option(min=1, help="With `kills`: how many processes to kill.")] = None,
+    seed: Annotated[int | None, typer.Option(help="With `kills`: seed of the moments.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Run a benchmark from bench/ (or all of them) and print its measurements."""
     with errors_as_sentences():
-        names = sorted(path.stem for path in (ROOT / "bench").glob("*.py") if not path.stem.startswith("_"))
+        modules = _benchmarks()
+        names = sorted(modules)
         if name is None:
             answer(names, "\n".join(names) or "There are no benchmarks.", as_json=as_json)
             return
         name = name.replace("-", "_")
-        if name not in names:
+        if name not in modules:
             raise BadInput(f"There is no benchmark “{name}”. The benchmarks are: {', '.join(names) or 'none'}.")
         if rounds is not None and rounds % 2 == 0:
             raise BadInput(f"--rounds must be odd, so that one round is the median (given: {rounds}).")
-        main = importlib.import_module(f"bench.{name}").main
-        options = {"rounds": rounds, "device": device, "shape": shape, "write": write, "labelled": labelled}
+        main = importlib.import_module(modules[name]).main
+        options = {
+            "rounds": rounds,
+            "device": device,
+            "shape": shape,
+            "write": write,
+            "labelled": labelled,
+            "kills": kills,
+            "seed": seed,
+        }
         given = {key: value for key, value in options.items() if value is not None}
         known = inspect.signature(main).parameters
         given = {key: value for key, value in given.items() if key in known or value != DEFAULTS.get(key)}
         if unknown := sorted(set(given) - set(known)):
             raise BadInput(f"The benchmark {name} has no option --{unknown[0]}.")
         main(json=as_json, **given)
+
+
+def _benchmarks() -> dict[str, str]:
+    """The module of each benchmark by its name: files of bench/ and of the folders in it."""
+    found = [path.relative_to(ROOT).with_suffix("") for path in (ROOT / "bench").rglob("*.py")]
+    return {path.name: ".".join(path.parts) for path in found if not path.name.startswith("_")}
 
 
 def demo(

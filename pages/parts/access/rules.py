@@ -31,10 +31,11 @@ class Role(IntEnum):
         return self.name.lower()
 
 
-Action = Literal["train", "audit", "forget", "upload", "delete", "release", "host"]
+Action = Literal["train", "audit", "gradients", "forget", "upload", "delete", "release", "host"]
 NEEDED: dict[Action, Role] = {
     "train": Role.TRAINER,
     "audit": Role.TRAINER,
+    "gradients": Role.TRAINER,
     "forget": Role.TRAINER,
     "upload": Role.TRAINER,
     "delete": Role.TRAINER,
@@ -44,6 +45,7 @@ NEEDED: dict[Action, Role] = {
 IN_WORDS: dict[Action, str] = {
     "train": "train a model",
     "audit": "attack a model",
+    "gradients": "compute the gradients of a training step",
     "forget": "take a patient out of a model",
     "upload": "upload notes",
     "delete": "delete notes",

@@ -112,6 +112,12 @@ def _may_cancel(going: Work) -> bool:
     return going.user.name == user.name or monitor.engine().limits.instructs(user)
 
 
+def _cancel(going: Work) -> None:
+    """Cancel, for those who may at the time of the click: they may have signed out since the page was drawn."""
+    if not viewer.refused("forget") and _may_cancel(going):
+        going.cancel()
+
+
 @resources.process_object
 def _works() -> dict[tuple[str, str], Work]:
     """Works by run and patient: those in progress, and those that ended with an error or a moment ago."""
@@ -137,7 +143,7 @@ def _progress(going: Work, drawn: str, named: dict[str, str]) -> None:
     told = f"{named.get(going.arm, 'waiting')}: {going.doing}" if going.arm else "Waiting for its turn …"
     st.progress(min(1.0, going.share), f"{told[:1].upper()}{told[1:]}")
     if _may_cancel(going):
-        st.button("Cancel", icon=":material/stop:", key="forget-cancel", on_click=going.cancel)
+        st.button("Cancel", icon=":material/stop:", key="forget-cancel", on_click=_cancel, args=(going,))
 
 
 def retraining(run: Run, patient: str) -> None:

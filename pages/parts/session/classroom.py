@@ -48,7 +48,12 @@ def enter() -> None:
 
 
 def join(code: str) -> bool:
-    """Put this session into a room; False, without any effect, if there is no room with that code."""
+    """Put this session into a room; False, without any effect, if there is no room with that code.
+
+    Also False for those who are not let in: a button's callback runs before the page asks who is there.
+    """
+    if not viewer.standing().admitted:
+        return False
     code = code.strip().upper()
     try:
         _take(code, None, classroom().join(code, seat.seat()))
@@ -82,9 +87,12 @@ def leave() -> None:
 
 
 def room() -> str | None:
-    """The code of this session's room; None if it is in none, or the room is gone."""
+    """The code of this session's room; None if it is in none, the room is gone, or its viewer has signed out.
+
+    Every vote asks this first: a button's callback runs before the page asks who is there.
+    """
     code = st.session_state.get(_ROOM)
-    return code if code is not None and code in classroom() else None
+    return code if code is not None and code in classroom() and viewer.standing().admitted else None
 
 
 def host_key() -> str | None:

@@ -42,12 +42,19 @@ def panel(engine: Engine) -> None:
             icon=":material/lock_open:" if closed else ":material/lock:",
             key="queue-close",
             help="A closed queue takes no new jobs from students. Waiting jobs still run.",
-            on_click=lambda: engine.close_queue(not closed, user()),
+            on_click=_close,
+            args=(engine, not closed),
         )
         if viewer.instructs() is None:
             st.button(
                 "Forget the key", icon=":material/logout:", key="instructor-leave", type="tertiary", on_click=_leave
             )
+
+
+def _close(engine: Engine, closed: bool) -> None:
+    """Close or open the queue, for those who may at the time of the click."""
+    if not viewer.refused("host"):
+        engine.close_queue(closed, user())
 
 
 def limits_in_words(engine: Engine) -> str:

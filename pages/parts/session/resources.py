@@ -7,6 +7,9 @@ of the pages.
 
 from __future__ import annotations
 
+import functools
+import inspect
+import itertools
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 _objects_of_cohorts: list[Any] = []
+_process_objects: list[dict[tuple[Any, ...], Any]] = []  # one for each function: by its arguments
 
 
 def cached_data(**options: Any) -> Callable[[Function], Function]:
@@ -47,8 +51,34 @@ def cached_object(**options: Any) -> Callable[[Function], Function]:
 
 
 def process_object(function: Function) -> Function:
-    """`st.cache_resource` for an object that lives as long as the process and is never removed from the cache."""
-    return cast("Function", st.cache_resource(show_spinner=False)(function))  # called as the function is
+    """Make an object once for each set of arguments, and keep it as long as the process lives.
+
+    As in Streamlit's caches, arguments whose names begin with `_` do not count. The objects are not in a cache of
+    Streamlit's: any browser may send `clear_cache` over its websocket, which empties those for everybody. Rooms, works
+    in progress and locks must survive that. Declare them in modules; a page's script is executed at every visit.
+    """
+    made: dict[tuple[Any, ...], Any] = {}
+    making = threading.Lock()
+    counts = [not name.startswith("_") for name in inspect.signature(function).parameters]
+    _process_objects.append(made)
+
+    @functools.wraps(function)
+    def kept(*arguments: Any) -> Any:
+        key = tuple(itertools.compress(arguments, counts))
+        with making:
+            if key not in made:
+                made[key] = function(*arguments)
+            return made[key]
+
+    return cast("Function", kept)  # called as the function is
+
+
+def forget_process() -> None:
+    """Begin as a new process does, with nothing cached and no process objects: for tests."""
+    st.cache_data.clear()
+    st.cache_resource.clear()
+    for made in _process_objects:
+        made.clear()
 
 
 def empty_caches() -> None:

@@ -29,6 +29,11 @@ class Background(Generic[Made]):
         self._done, self._total = 0, 1
         self._lock = threading.Lock()
 
+    @property
+    def begun(self) -> bool:
+        """Whether the work goes on now or is done."""
+        return not self._ended or self.made is not None
+
     def wait(self, doing: str) -> Made | None:
         """What the work makes; until then a bar with `doing` and the count. None, with a sentence, if it fails."""
         self._start()
@@ -47,7 +52,7 @@ class Background(Generic[Made]):
     def _start(self) -> None:
         """Begin, unless it has begun or is there; after an error, begin again."""
         with self._lock:
-            if not self._ended or self.made is not None:
+            if self.begun:
                 return
             self._ended, self.error, self._done = False, "", 0
             threading.Thread(target=self._run, name="step-gradients", daemon=True).start()

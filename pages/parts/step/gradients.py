@@ -7,7 +7,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import streamlit as st
+
 from core.runs.run import Run
+from pages.parts.access import viewer
 from pages.parts.session import resources
 from pages.parts.step.background import Background, Progress, computing
 
@@ -42,8 +45,15 @@ def shipped_file(run: Run) -> Path:
 
 
 def of(run: Run) -> StepGradients | None:
-    """The gradients of the run's first step, with a bar while they are computed; None, with a sentence, if it fails."""
-    return _reading(run.id, run).wait("Computing the gradients of the notes of one step")
+    """The gradients of the run's first step, with a bar while they are computed; None, with a sentence, if it fails.
+
+    Also None, with a sentence, if they are not there and the viewer may not have them computed.
+    """
+    reading = _reading(run.id, run)
+    if not (reading.begun or _ships_gradients(run) or viewer.may("gradients")):
+        st.info(f"Nobody has computed the gradients of this training yet. {viewer.needs('gradients')}")
+        return None
+    return reading.wait("Computing the gradients of the notes of one step")
 
 
 def checks_of(run: Run) -> list[Check] | None:
@@ -51,10 +61,14 @@ def checks_of(run: Run) -> list[Check] | None:
     return _checking(run.id, run).wait("Taking steps as in this training")
 
 
+def _ships_gradients(run: Run) -> bool:
+    return run.shipped and shipped_file(run).exists()
+
+
 def _read(run: Run, report: Progress) -> StepGradients:
     from core.training.step_gradients import StepGradients
 
-    if run.shipped and shipped_file(run).exists():
+    if _ships_gradients(run):
         return StepGradients.load(shipped_file(run))
     from core.models.build import load  # torch: seconds, and not for shipped gradients
     from core.training.inside_step import first_step

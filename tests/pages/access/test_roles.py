@@ -115,6 +115,7 @@ def test_people_have_owners_of_their_own_and_nobody_has_one_after_signing_out(mo
 STARTS = {  # what starts work or changes what is kept, and the action it is
     r"(monitor\.)?engine\(\)\.submit": "train",
     r"(monitor\.)?engine\(\)\.submit_audit": "audit",
+    r"reading\.wait": "gradients",
     r"works\[.*\]\.start": "forget",
     r"CHECKS\.start": "upload",
     r"keep": "upload",

@@ -5,11 +5,11 @@ from __future__ import annotations
 import shutil
 
 import pytest
-import streamlit as st
 
 from core.runs.ledger.entries import Ledger
 from core.runs.store import Workspace
 from core.spec import CORPUS_PRESETS
+from pages.parts.session import resources
 from tests.pages.visit import said, visit
 
 RUDE = {
@@ -44,7 +44,7 @@ def released(monkeypatch, smoke_workspace, smoke_specs, mark_secret, tmp_path):
     shutil.copytree(smoke_workspace, tmp_path / "data")
     mark_secret(tmp_path / "data", smoke_specs["dp"])
     monkeypatch.setenv("PHILAB_DATA", str(tmp_path / "data"))
-    st.cache_resource.clear()
+    resources.forget_process()
     workspace = Workspace(tmp_path / "data", shared=())
     ledger = Ledger.of(workspace, CORPUS_PRESETS["smoke"])
     ledger.enter(ledger.draft_run(workspace.run(smoke_specs["dp"].run_id), "a class"))

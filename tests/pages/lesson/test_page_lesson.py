@@ -6,7 +6,6 @@ import re
 from dataclasses import replace
 
 import pytest
-import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from core.evaluation import wording
@@ -17,7 +16,7 @@ from pages.parts.common import shell
 from pages.parts.common.public_noise import SENTENCE
 from pages.parts.lesson.figures import figures
 from pages.parts.lesson.steps import COINCIDENCE, NO_EPSILON, PAIRS, SHARES, _bin, steps
-from pages.parts.session import classroom
+from pages.parts.session import classroom, resources
 from tests.pages.visit import ROOT, WAIT, said, visit
 
 
@@ -25,7 +24,7 @@ from tests.pages.visit import ROOT, WAIT, said, visit
 def served(monkeypatch, leaky_workspace):
     """Runs whose model without privacy knows its patients by heart; and nobody's class."""
     monkeypatch.setenv("PHILAB_DATA", str(leaky_workspace))
-    st.cache_resource.clear()
+    resources.forget_process()
     return leaky_workspace
 
 

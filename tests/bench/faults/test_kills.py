@@ -1,0 +1,86 @@
+"""SIGKILL at fixed moments of each stage, and that the checks of `python -m core bench kills` can fail."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench.faults import kills
+from bench.faults._stages import STAGES, Stage
+from bench.faults.kills import Found, Reference, killed
+
+pytestmark = pytest.mark.slow
+ROOT = Path(__file__).resolve().parents[3]
+MOMENTS = [("file", 0.15), ("file", 0.7), ("time", 0.5)]
+
+
+def whole(found: Found) -> None:
+    assert (found.half_written, found.failed, found.differs, found.endings) == ([], [], [], 1)
+
+
+@pytest.mark.parametrize("name", ["cohort", "training, attacks, publishing", "audit", "ledger", "import", "upload"])
+def test_what_was_killed_is_done_to_its_end_once_and_as_if_nothing_had_happened(tmp_path: Path, name: str) -> None:
+    """In a process of its own: this one has threads, which a fork does not copy."""
+    stage = next(one for one in STAGES if one.name == name)
+    found = in_a_fresh_process(tmp_path, stage)
+    whole(found)
+    assert found.kills >= 2
+
+
+def in_a_fresh_process(folder: Path, stage: Stage) -> Found:
+    code = (
+        "import json, sys; from pathlib import Path; from dataclasses import asdict; from bench.faults import kills\n"
+        "stage = next(one for one in kills.STAGES if one.name == sys.argv[2]); found = kills.Found()\n"
+        "kills._import_program(); known = kills.reference(stage, Path(sys.argv[1]) / 'known')\n"
+        "kills.killed(stage, known, Path(sys.argv[1]) / 'store', json.loads(sys.argv[3]), found)\n"
+        "print(json.dumps(asdict(found)))"
+    )
+    command = [sys.executable, "-c", code, str(folder), stage.name, json.dumps(MOMENTS)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)  # noqa: S603
+    assert done.returncode == 0, done.stderr[-2000:]
+    return Found(**json.loads(done.stdout.splitlines()[-1]))
+
+
+def test_the_moments_are_those_that_were_asked_for(tmp_path: Path) -> None:
+    def work(root: Path) -> None:
+        for name in "abcd":
+            (root / name).write_text(name)
+
+    (tmp_path / "store").mkdir()
+    code, _, _ = kills.child(work, tmp_path / "store", at_file=3)
+    assert code == -signal.SIGKILL and sorted(os.listdir(tmp_path / "store")) == ["a", "b"]
+    code, _, said = kills.child(work, tmp_path / "store", at_file=0)
+    assert (code, said) == (0, "4")
+    code, seconds, _ = kills.child(lambda root: signal.pause(), tmp_path / "store", after=0.05)
+    assert code == -signal.SIGKILL and seconds >= 0.05
+
+
+def test_what_differs_or_fails_is_found(tmp_path: Path) -> None:
+    def half(root: Path) -> None:
+        (root / "imported").mkdir(exist_ok=True)
+        (root / "imported" / "notes.parquet").write_bytes(b"half")
+        (root / "imported" / "more").write_bytes(b"")
+
+    (tmp_path / "before").mkdir()
+    known = Reference(tmp_path / "before", {"imported/notes.parquet": "another", "imported/gone": "x"}, 1.0, 3)
+    found = Found()
+    killed(Stage("import", half), known, tmp_path / "store", [("file", 0.9)], found)
+    assert found.kills == 1 and any("half-written" in one for one in found.half_written)
+    assert [one.rpartition(": ")[2] for one in found.differs] == [
+        "imported/gone",
+        "imported/more",
+        "imported/notes.parquet",
+    ]
+
+    def failing(root: Path) -> None:
+        raise ValueError("no")
+
+    found = Found()
+    killed(Stage("import", failing), known, tmp_path / "other", [], found)
+    assert "ValueError: no" in found.failed[0] and not found.endings
