@@ -99,9 +99,10 @@ def teaching(
 ) -> None:
     """Write the six exercises and the instructor's key, with all answers computed from the shipped runs."""
     with errors_as_sentences():
+        from core.common.program import PROGRAM
         from core.evaluation.teaching.sheets import write
         from core.evaluation.teaching.shipped import of_shipped
-        from core.runs.store import PROGRAM, Workspace
+        from core.runs.store import Workspace
 
         folder = out or PROGRAM / "docs" / "teaching"
         if not folder.is_dir():

@@ -209,7 +209,10 @@ def sweep(
     ] = None,
     samples_per_prompt: Samples = None,
     scheduler: Annotated[
-        str | None, typer.Option(help="Address of a dask scheduler (tcp://host:port) that shares the data folder.")
+        str | None,
+        typer.Option(
+            envvar="PHILAB_SCHEDULER", help="Address of a dask scheduler (tcp://host:port) that shares the data folder."
+        ),
     ] = None,
     data: DataFolder = None,
     as_json: AsJson = False,
@@ -234,8 +237,8 @@ def sweep(
                 specs += [spec, spec.clipped_spec()] if clip_norm is not None and privacy.private else [spec]
         specs = checked(workspace, specs, batch_given=batch_size is not None)
         make = (
-            _by_scheduler(workspace, scheduler)
-            if scheduler
+            _by_scheduler(workspace, scheduler.strip())
+            if scheduler and scheduler.strip()
             else lambda chosen: [_execute(s, workspace) for s in chosen]
         )
         runs = make(list(dict.fromkeys(specs)))

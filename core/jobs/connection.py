@@ -9,16 +9,19 @@ import os
 import socket
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from distributed import Client, Future, Security
+from distributed.client import ClosedClientError
 from distributed.comm import get_address_host_port
 
 from core.jobs.task import get_ready
-from core.jobs.workers import MOST_NAMED, ROOT, Fit, fit_workers
+from core.jobs.workers import MOST_NAMED, ROOT, Fit, fit_workers, task_caller
 
 START_SECONDS, END_SECONDS = 60, 60
-CONNECTION_ENDED = (OSError, RuntimeError, AttributeError)  # what dask raises; a closed client has lost attributes
+CONNECTION_ENDED = (OSError, RuntimeError, AttributeError, ClosedClientError)  # a closed client has lost attributes
 logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # a lost scheduler is reported once, in a sentence
 
 log = logging.getLogger(__name__)
@@ -26,6 +29,11 @@ log = logging.getLogger(__name__)
 
 class EngineFailed(RuntimeError):
     """The worker process or the scheduler could not be reached. The message is a sentence."""
+
+
+def server_scheduler() -> str | None:
+    """The address in $PHILAB_SCHEDULER of an existing scheduler; None, also for blanks, means a local cluster."""
+    return os.environ.get("PHILAB_SCHEDULER", "").strip() or None
 
 
 class Connection:
@@ -89,11 +97,11 @@ class Connection:
                 f"The job scheduler at {self.address} has no workers. Start one in {ROOT}: dask worker {self.address}"
             ) from None
         except CONNECTION_ENDED as error:
-            raise EngineFailed(self.lost()) from error
+            raise EngineFailed(f"{self.lost()} Check that it is running.") from error
         try:
             found = fit_workers(self.connected(), data)
         except CONNECTION_ENDED as error:
-            raise EngineFailed(self.lost()) from error
+            raise EngineFailed(f"{self.lost()} Check that it is running.") from error
         if not found.workers:
             named = " ".join(found.refusals[:MOST_NAMED])
             more = len(found.refusals) - MOST_NAMED
@@ -103,10 +111,20 @@ class Connection:
             log.warning("%s It gets no jobs.", refusal)
         return found
 
+    def submit(self, task: Sequence[Any], fit: Fit | None, *, key: str, priority: int) -> Future:
+        """Hand a job (`Work.task`) to the scheduler, for the workers that can take it. Raises EngineFailed."""
+        # Where every worker can take jobs, none is named: a job whose named workers all died would never go to one that
+        # starts later, although others are allowed (dask looks only at the names while a task has no worker).
+        named = {} if fit is None or not fit.refusals else {"workers": list(fit.workers), "allow_other_workers": True}
+        try:
+            return self.connected().submit(task_caller(), *task, key=key, pure=False, priority=priority, **named)
+        except (RuntimeError, ClosedClientError) as error:
+            raise EngineFailed(f"{self.lost()} Check that it is running.") from error
+
     def lost(self) -> str:
         """A sentence that says that the connection ended."""
         who = "its worker process" if self.address is None else f"the job scheduler at {self.address}"
-        return f"The connection to {who} was lost. Submit the job again: it resumes where it was."
+        return f"The connection to {who} was lost."
 
     def close(self) -> None:
         """Close the client and end the local cluster."""

@@ -6,20 +6,21 @@ restarted server sees the same jobs. The engine knows which of them wait in its 
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from functools import partial
 from pathlib import Path
 
 from distributed import Future
-from distributed.scheduler import KilledWorker
 
-from core.jobs.connection import Connection, EngineFailed
+from core.jobs.connection import Connection, EngineFailed, server_scheduler
 from core.jobs.limits import Accounts, Limits, Refused, Request, User, check
+from core.jobs.outcome import outcome
 from core.jobs.queue import Queue, Ticket
 from core.jobs.time_left import time_left_of
 from core.jobs.work import AUDIT, Job, JobState, Work
-from core.jobs.workers import Fit, task_caller
+from core.jobs.workers import Fit
 from core.pipeline.full_audit import check_attackable
 from core.runs.events import Status
 from core.runs.progress import Progress, ProgressReader, progress_of
@@ -28,18 +29,25 @@ from core.runs.store import Workspace
 from core.spec import RunSpec
 
 LOOK_SECONDS = 5.0  # interval at which an existing cluster is checked for more workers while jobs wait
-ANSWER_SECONDS = 30.0
+
+log = logging.getLogger(__name__)
 
 
 class Engine:
-    """Submits, watches and cancels jobs. Threads may share it; `Engine.connect` gives all sessions the same engine."""
+    """Submits, watches and cancels jobs. Threads may share it; `Engine.of_server` gives all sessions the same engine.
+
+    `problem` is a sentence while the cluster takes no jobs, else empty. With `patient`, jobs wait meanwhile; without,
+    they fail with that sentence.
+    """
 
     _engines: dict[tuple[str | None, Path], Engine] = {}
     _engines_lock = threading.Lock()
 
-    def __init__(self, workspace: Workspace, scheduler_address: str | None = None) -> None:
+    def __init__(self, workspace: Workspace, scheduler_address: str | None = None, *, patient: bool = False) -> None:
         self.workspace = workspace
         self.scheduler_address = scheduler_address
+        self.patient = patient
+        self.problem = ""
         self.limits = Limits.of()
         self._lock = threading.RLock()  # guards everything below; never held while something is started
         self._starting = threading.Lock()
@@ -52,27 +60,41 @@ class Engine:
         self._reasons: dict[str, str] = {}  # why a job was interrupted
         self._submissions = 0
         self._look: threading.Timer | None = None
+        self._asked = False
 
     @classmethod
-    def connect(cls, scheduler_address: str | None = None, workspace: Workspace | None = None) -> Engine:
+    def connect(
+        cls, scheduler_address: str | None = None, workspace: Workspace | None = None, *, patient: bool = False
+    ) -> Engine:
         """The engine of this process for a scheduler (default: a local cluster) and a data folder."""
         workspace = workspace or Workspace()
         key = (scheduler_address, workspace.root)
         with cls._engines_lock:
             if key not in cls._engines:
-                cls._engines[key] = cls(workspace, scheduler_address)
+                cls._engines[key] = cls(workspace, scheduler_address, patient=patient)
             return cls._engines[key]
+
+    @classmethod
+    def of_server(cls, workspace: Workspace) -> Engine:
+        """The engine of the app: with the scheduler in $PHILAB_SCHEDULER, for which jobs wait, or a local cluster."""
+        address = server_scheduler()
+        return cls.connect(address, workspace, patient=address is not None)
 
     # Starting and ending -----------------------------------------------------------------------------------------
 
     def warm(self) -> None:
         """Start the worker in the background and import what training needs, so that a job starts quickly."""
+        with self._lock:
+            if self._asked:  # a thread that has not begun yet finds whatever waits by then
+                return
+            self._asked = True
         threading.Thread(target=self._hand_over, name="phi-leak-lab-engine", daemon=True).start()
 
     def _hand_over(self) -> None:
         """Give the scheduler as many waiting jobs as there are free workers, starting it if necessary."""
         try:
             with self._starting:
+                self._asked = False
                 self._start()
                 with self._lock:
                     self._drop_what_is_gone()
@@ -80,7 +102,10 @@ class Engine:
                 fit = self._connection.fit(self.workspace.root) if ready else None
                 with self._lock:
                     self._send_ready(fit)
-        except (EngineFailed, OSError) as error:  # OSError: any failure of a connection
+                    self._note_problem("")
+                    if self.scheduler_address is not None:  # its workers change
+                        self._look_later()
+        except (EngineFailed, OSError) as error:
             self._give_up(str(error))
 
     def _start(self) -> None:
@@ -105,7 +130,10 @@ class Engine:
                 self._send(ticket, fit)
             except (RunNotFound, RunBroken):
                 self._queue.remove(ticket.job_id)
-        if self.scheduler_address is not None and self._queue.waiting() and self._look is None:
+
+    def _look_later(self) -> None:
+        """Try again in a few seconds if jobs wait or the cluster did not answer."""
+        if (self._queue.waiting() or self.problem) and self._look is None:
             self._look = threading.Timer(LOOK_SECONDS, self._look_again)
             self._look.daemon = True
             self._look.start()
@@ -117,20 +145,24 @@ class Engine:
 
     def _send(self, ticket: Ticket, fit: Fit | None) -> None:
         self._submissions += 1
-        where = {} if fit is None else {"workers": list(fit.workers), "allow_other_workers": True}
-        ticket.future = self._connection.connected().submit(
-            task_caller(),
-            *self._work(ticket.job_id).task(ticket.submitted),
-            key=f"{ticket.job_id}-{os.getpid()}-{self._submissions}",
-            pure=False,
-            priority=-self._submissions,
-            **where,
-        )
+        key = f"{ticket.job_id}-{os.getpid()}-{self._submissions}"
+        task = self._work(ticket.job_id).task(ticket.submitted)
+        ticket.future = self._connection.submit(task, fit, key=key, priority=-self._submissions)
         ticket.future.add_done_callback(lambda ended: self._note_end(ticket, ended))
 
+    def _note_problem(self, sentence: str) -> None:
+        """Keep the sentence for the pages, and log it once."""
+        if sentence and sentence != self.problem:
+            log.warning("%s", sentence)
+        self.problem = sentence
+
     def _give_up(self, message: str) -> None:
-        """Mark waiting jobs as failed, with a sentence; jobs that a worker has continue."""
+        """Have waiting jobs wait on, or mark them as failed, with a sentence; jobs that a worker has continue."""
         with self._lock:
+            if self.patient:
+                self._note_problem(message)
+                self._look_later()
+                return
             for ticket in self._queue.waiting():
                 self._queue.remove(ticket.job_id)
                 self._work(ticket.job_id).fail(message)
@@ -200,7 +232,7 @@ class Engine:
 
     def _note_end(self, ticket: Ticket, future: Future) -> None:
         """Record the outcome if no worker could, and continue with the next job."""
-        ended, why = _outcome(future)
+        ended, why = outcome(future)
         with self._lock:
             wanted = self._queue.end(ticket)
             work = self._work(ticket.job_id)
@@ -215,14 +247,14 @@ class Engine:
             self.warm()
 
     def _note_outcome(self, work: Work, ticket: Ticket, ended: str, why: str) -> None:
-        """Record `ended` and `why`, which come from `_outcome`."""
+        """Record `ended` and `why`, which come from `outcome`."""
         status = work.status()
         if status is None or status.submitted != ticket.submitted:  # done, cancelled, or claimed by another server
             return
         if ended == "error":
             work.fail(why)
         elif ended == "lost":
-            self._reasons[ticket.job_id] = self._connection.lost()
+            self._reasons[ticket.job_id] = f"{self._connection.lost()} Submit the job again: it resumes where it was."
         elif ended == "cancelled" and not work.asked_to_stop:
             work.fail(
                 f"The worker that took this job does not see the data folder {self.workspace.root}. Share the folder "
@@ -365,33 +397,3 @@ class Engine:
     def _position(self, job_id: str) -> int:
         live = [ticket.job_id for ticket in self._queue.live()]
         return live.index(job_id) if job_id in live else 0
-
-
-def _outcome(future: Future) -> tuple[str, str]:
-    """What `core.jobs.task` returned, `lost` without a scheduler, or `error` with the future's exception in words.
-
-    This asks the worker for its result, so do not call it while holding a lock.
-    """
-    if future.status == "error":
-        return "error", _why(future.exception())
-    if future.status != "finished":
-        return "lost", ""
-    try:
-        return future.result(timeout=ANSWER_SECONDS), ""
-    except Exception:  # the worker or the connection ended at this moment; the job's files say how it ended
-        return "done", ""
-
-
-def _why(error: BaseException | None) -> str:
-    """A future's exception, as a sentence."""
-    if isinstance(error, KilledWorker):
-        return (
-            "The worker process died repeatedly during this job, often because memory runs out: its log says whether "
-            "it did. A smaller physical batch or model needs less memory; started again, the job resumes where it was."
-        )
-    if isinstance(error, ImportError):
-        return (
-            f"The worker that took this job cannot import what it needs ({error}). Start workers in this program's "
-            "folder and with its environment; then start the job again."
-        )
-    return f"The worker could not do this job ({type(error).__name__}: {error}). Its log says more."

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from core.common.program import ASSETS
 from core.spec import CLINICAL, SHIPPED_BASES, ModelSpec
 
-ASSETS = Path(__file__).resolve().parents[2] / "assets" / "base"
-BASE_MODELS = ASSETS
+BASES = ASSETS / "base"
+BASE_MODELS = BASES
 
 
 def shipped_folder(spec: ModelSpec) -> Path:
@@ -17,4 +18,4 @@ def shipped_folder(spec: ModelSpec) -> Path:
 
 def word_list(base: str) -> Path:
     """The words of the public text that the shipped bases of this name have read; of other bases, the newest list."""
-    return ASSETS / SHIPPED_BASES.get(base, SHIPPED_BASES[CLINICAL]) / "public_words.txt"
+    return BASES / SHIPPED_BASES.get(base, SHIPPED_BASES[CLINICAL]) / "public_words.txt"

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from core.common.files import is_private, make_folder, replace_text
 from core.common.folders import building, publish
+from core.common.program import ASSETS, DATA
 from core.corpus.tables import CANARIES, DIAGNOSES, NOTES, PATIENTS, Corpus
 from core.runs import noise_key
 from core.runs.audits import StoredAudit
@@ -35,8 +36,7 @@ from core.spec.schema import SCHEMA, written
 
 __all__ = ["CORPORA_IN_MEMORY", "DEMO", "CohortGone", "DiskFull", "Workspace", "full_disk_as_sentence"]
 
-PROGRAM = Path(__file__).resolve().parents[2]
-DEMO = PROGRAM / "assets" / "demo"
+DEMO = ASSETS / "demo"
 CORPORA_IN_MEMORY = 4
 COHORT_TABLES = {"patients": PATIENTS, "notes": NOTES, "canaries": CANARIES}
 
@@ -53,11 +53,13 @@ class DataFolderUnusable(OSError):
 def data_folder(given: Path | str | None = None) -> Path:
     """The folder of runs and cohorts: `given`, else $PHILAB_DATA, else data/ beside the program. Blank means not given.
 
+    Of an installed program it is data/ in the working directory.
+
     Raises:
         DataFolderUnusable: The path is a file or leads through one, or the folder cannot be opened.
     """
     asked = next((text for text in (given, os.environ.get("PHILAB_DATA")) if text and str(text).strip()), None)
-    root = Path(asked or PROGRAM / "data").resolve()
+    root = Path(asked or DATA).resolve()
     try:
         os.listdir(root)
     except FileNotFoundError:

@@ -14,8 +14,9 @@ from streamlit.testing.v1 import AppTest
 
 from core.__main__ import main
 from core.cli.settings import corpus_spec
+from core.common.program import PROGRAM
 from core.runs.integrity.disk import error_sentence
-from core.runs.store import PROGRAM, DataFolderUnusable, Workspace, data_folder
+from core.runs.store import DataFolderUnusable, Workspace, data_folder
 from core.spec import CORPUS_PRESETS
 from pages.parts.session import resources
 

@@ -6,9 +6,6 @@ import contextlib
 import json
 import os
 import shutil
-import subprocess
-import sys
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,15 +18,14 @@ from distributed.scheduler import KilledWorker
 from core.__main__ import main
 from core.jobs import workers
 from core.jobs.connection import Connection, EngineFailed
-from core.jobs.engine import Engine, _outcome
+from core.jobs.engine import Engine
+from core.jobs.outcome import outcome
 from core.jobs.workers import fit_workers
 from core.runs.store import Workspace
 from core.spec import RunSpec
+from tests.jobs.dask_processes import ROOT, SECONDS, scheduler_process, until, worker_process
 
 pytestmark = pytest.mark.slow
-
-ROOT = Path(__file__).resolve().parents[2]
-SECONDS = 120
 
 
 @pytest.fixture(scope="module")
@@ -44,56 +40,18 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]
         yield ["--tls-ca-file", str(certificate), "--tls-cert", str(certificate), "--tls-key", str(key)]
 
 
-@contextlib.contextmanager
-def dask_process(module: str, *options: str, cwd: Path, path: str = "") -> Iterator[subprocess.Popen]:
-    """`dask scheduler` or `dask worker`; it finds this program's package only by `path`."""
-    environment = {**os.environ, "PYTHONPATH": path}
-    command = [sys.executable, "-P", "-m", f"distributed.cli.dask_{module}", *options]
-    process = subprocess.Popen(command, cwd=cwd, env=environment, stderr=subprocess.DEVNULL)  # noqa: S603
-    try:
-        yield process
-    finally:
-        process.terminate()
-        process.wait()
-
-
 @pytest.fixture(scope="module")
 def scheduler(certificates: list[str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a scheduler that takes certificates only."""
-    folder = tmp_path_factory.mktemp("scheduler")
-    file = folder / "scheduler.json"
-    options = ["--host", "tls://127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", str(file)]
-    with dask_process("scheduler", *options, *certificates, cwd=folder):
-        until(lambda: file.exists() and file.read_text().endswith("}"))
-        yield json.loads(file.read_text())["address"]
-
-
-def until(good: Callable[[], object]) -> None:
-    pause = threading.Event()
-    for _ in range(SECONDS * 10):
-        if good():
-            return
-        pause.wait(0.1)
-    raise AssertionError("it did not come about")
+    with scheduler_process(tmp_path_factory.mktemp("scheduler"), *certificates, protocol="tls") as (address, _):
+        yield address
 
 
 @contextlib.contextmanager
 def worker(scheduler: str, certificates: list[str], name: str, cwd: Path, path: str = "") -> Iterator[str]:
     """A worker process without a nanny; its address."""
-    options = ["--name", name, "--nthreads", "1", "--no-nanny", "--no-dashboard", "--local-directory", str(cwd)]
-    with (
-        Client(scheduler, set_as_default=False, timeout=SECONDS) as client,
-        dask_process("worker", scheduler, *options, *certificates, cwd=cwd, path=path),
-    ):
-        found: dict[str, str] = {}
-
-        def there() -> bool:
-            every = client.scheduler_info(n_workers=-1)["workers"]
-            found.update({each["name"]: address for address, each in every.items()})
-            return name in found
-
-        until(there)
-        yield found[name]
+    with worker_process(scheduler, name, cwd, path, certificates) as (address, _):
+        yield address
 
 
 def test_dasks_own_configuration_names_the_certificates(scheduler: str) -> None:
@@ -108,11 +66,7 @@ def test_a_scheduler_that_is_gone_is_told_in_a_sentence_without_tracebacks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("core.jobs.connection.START_SECONDS", 5)
-    file = tmp_path / "scheduler.json"
-    options = ["--host", "tcp://127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", str(file)]
-    with dask_process("scheduler", *options, cwd=tmp_path) as process:
-        until(lambda: file.exists() and file.read_text().endswith("}"))
-        address = json.loads(file.read_text())["address"]
+    with scheduler_process(tmp_path) as (address, process):
         connection = Connection(address)
         connection.open()
         process.kill()
@@ -211,8 +165,8 @@ def test_a_futures_own_exception_is_told() -> None:
     def failed(error: Exception) -> SimpleNamespace:
         return SimpleNamespace(status="error", exception=lambda: error)
 
-    ended, why = _outcome(failed(ModuleNotFoundError("No module named 'core'")))
+    ended, why = outcome(failed(ModuleNotFoundError("No module named 'core'")))
     assert ended == "error" and "No module named 'core'" in why and "memory" not in why
-    assert "TypeError: odd" in _outcome(failed(TypeError("odd")))[1]
-    assert "died repeatedly" in _outcome(failed(KilledWorker("job", None, 3)))[1]
-    assert _outcome(SimpleNamespace(status="cancelled")) == ("lost", "")
+    assert "TypeError: odd" in outcome(failed(TypeError("odd")))[1]
+    assert "died repeatedly" in outcome(failed(KilledWorker("job", None, 3)))[1]
+    assert outcome(SimpleNamespace(status="cancelled")) == ("lost", "")

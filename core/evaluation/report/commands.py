@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
+from core.common.program import INSTALLED, PROGRAM
 from core.evaluation.sweep.limits import Limits
 from core.runs.ledger.totals import DELTA
-from core.runs.store import PROGRAM
 from core.spec import (
     CLINICAL,
     CORPUS_PRESETS,
@@ -187,6 +187,8 @@ def _quoted(text: str) -> str:
 @cache
 def program_version() -> str:
     """The version of this program; a run does not record by which version it was trained."""
+    if INSTALLED:
+        return version("phi-leak-lab")
     return str(tomllib.loads((PROGRAM / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"])
 
 

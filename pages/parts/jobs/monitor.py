@@ -45,7 +45,7 @@ def engine() -> Engine:
     """The job engine of this server, shared by every browser; its worker starts with the first job."""
     from core.jobs.engine import Engine
 
-    return Engine.connect(workspace=resources.every_workspace())
+    return Engine.of_server(resources.every_workspace())
 
 
 def train_button(spec: RunSpec) -> bool:
@@ -139,6 +139,10 @@ def _watch(ended: Ended) -> None:
     jobs = _jobs()
     if _changed(jobs):
         st.rerun()
+    if engine().problem:
+        st.warning(
+            f"{literal(engine().problem, 900)} Jobs wait until a worker can take them.", icon=":material/cloud_off:"
+        )
     job = _watched(jobs)
     if job is None:
         st.info("Nothing is being trained. Choose the settings and press Train.", icon=":material/model_training:")

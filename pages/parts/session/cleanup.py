@@ -45,7 +45,7 @@ def remove(workspace: Workspace, digest: str) -> None:
     from core.runs.uploads.deletion import delete, made_from
 
     with _logged(f"cancelling the jobs on the upload {digest}"):  # they are deleted even if this fails
-        engine = Engine.connect(workspace=workspace)
+        engine = Engine.of_server(workspace)
         for job in engine.jobs():
             if job.spec.corpus.digest() == digest:
                 engine.cancel(job.id)

@@ -13,11 +13,12 @@ import pytest
 from dp_accounting.pld import privacy_loss_distribution as pld
 
 from core.__main__ import main
+from core.common.program import PROGRAM
 from core.evaluation.stats.intervals import compare_proportions
 from core.evaluation.teaching import sheets
 from core.evaluation.teaching.exercises import Accusation, Exercises, NearHalf
 from core.evaluation.teaching.shipped import CANARIES, PLAIN, of_shipped
-from core.runs.store import DEMO, PROGRAM, Workspace
+from core.runs.store import DEMO, Workspace
 
 SHEETS = PROGRAM / "docs" / "teaching"
 

@@ -11,9 +11,10 @@ from itertools import pairwise
 
 import pytest
 
+from core.common.program import PROGRAM
 from core.evaluation.teaching.exercises import Figure
 from core.evaluation.teaching.handout import LEFT, MANY, WIDTH, Handout, Training, render
-from core.runs.store import DEMO, PROGRAM, Workspace
+from core.runs.store import DEMO, Workspace
 
 FOLDER = PROGRAM / "docs" / "teaching"
 PLAN = (FOLDER / "plan.md").read_text(encoding="utf-8")

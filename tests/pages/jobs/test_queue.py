@@ -115,3 +115,19 @@ def test_on_ones_own_computer_there_is_no_instructor(
     other = alone.submit(spec_of(7), OTHER).id
     app = visit("train", **TINY)
     assert f"cancel-queue-{other}" in keys(app) and "instructor-enter" not in keys(app)
+
+
+def test_a_scheduler_that_does_not_answer_is_said_once_and_jobs_wait(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PHILAB_DATA", str(tmp_path))
+    monkeypatch.setenv("PHILAB_SCHEDULER", "tcp://127.0.0.1:9")
+    engine = Engine.of_server(Workspace(tmp_path))
+    engine._hand_over()
+    app = visit("train", **TINY)
+    app.button(key="train").click().run()
+    (warning,) = [told.value for told in app.warning if "scheduler" in told.value]
+    assert "does not answer" in warning and "Jobs wait" in warning
+    assert not app.exception and not app.error
+    assert [job.state for job in engine.jobs()] == ["queued"]
+    engine.close()

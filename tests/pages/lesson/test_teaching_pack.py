@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from core.common.program import PROGRAM
 from core.evaluation.guarantee.live_bound import live_epsilon
 from core.evaluation.guarantee.odds import mechanism_accuracy
 from core.evaluation.wording import most_right_guesses, pairs_of, right_of_100
-from core.runs.store import DEMO, PROGRAM, Workspace
+from core.runs.store import DEMO, Workspace
 from pages.parts.auditor.deck import drawn
 from tests.pages.visit import visit
 
