@@ -38,6 +38,7 @@ for command in (
     release.notes,
     report.report,
     report.teaching,
+    report.findings,
     verify.verify,
     verify.refresh,
     runs.utility,

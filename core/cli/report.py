@@ -1,4 +1,4 @@
-"""The commands that write documents: `report` for a privacy board, `teaching` for a class."""
+"""The commands that write documents: `report` for a board, `teaching` for a class, `findings` on the papers' claims."""
 
 from __future__ import annotations
 
@@ -145,3 +145,43 @@ def _write(path: Path, content: bytes, *, private: bool) -> None:
     """Write the whole report or nothing. A report about uploaded notes is readable by the file's owner only."""
     with replaced(path, private=private) as beside:
         beside.write_bytes(content)
+
+
+def findings(
+    claims: Annotated[
+        list[str] | None, typer.Argument(metavar="[ID…]", help="Claims, such as J-c2; without any, all of them.")
+    ] = None,
+    run: Annotated[
+        bool, typer.Option("--run", help="Train and attack what is missing. Interrupted runs are resumed.")
+    ] = False,
+    write: Annotated[
+        bool, typer.Option("--write", help="Store the evidence of all claims, and write docs/findings.md.")
+    ] = False,
+    data: DataFolder = None,
+    as_json: AsJson = False,
+) -> None:
+    """What five papers claim: which runs test it, which are missing, and whether it holds here."""
+    with errors_as_sentences():
+        from core.findings import judging
+        from core.findings.claims import CLAIMS, chosen
+        from core.findings.document import document
+        from core.findings.stored_runs import StoredRuns
+        from core.findings.training import as_rows, listed, train
+        from core.runs.store import PROGRAM, Workspace
+
+        wanted = chosen(claims or [])
+        if write and claims:
+            raise BadInput("--write stores all claims: leave the ids out.")
+        workspace = Workspace(data)
+        if run:
+            train(wanted, workspace, say)
+        runs = StoredRuns(workspace)
+        if run:
+            known = judging.stored_findings(CLAIMS, workspace.root)
+            again = {one.claim.id: one for one in judging.findings(wanted, runs)}
+            judging.write([again.get(one.claim.id, one) for one in known], workspace.root / judging.FILE_IN_DATA)
+        if write:
+            judging.write(judging.findings(CLAIMS, runs))
+            with replaced(PROGRAM / "docs" / "findings.md") as beside:
+                beside.write_text(document(judging.stored_findings(CLAIMS)), encoding="utf-8")
+        answer(as_rows(wanted, runs) if as_json else [], "" if as_json else listed(wanted, runs), as_json=as_json)

@@ -19,9 +19,10 @@ FLOORS: list[tuple[str, ...]] = [
     ("core.runs",),
     ("core.evaluation", "core.serving"),
     ("core.pipeline",),
-    ("core.jobs",),
+    ("core.jobs", "core.demo"),
+    ("core.findings",),
     ("pages",),
-    ("app", "core.__main__", "core.cli", "core.demo", "bench"),
+    ("app", "core.__main__", "core.cli", "bench"),
 ]
 FLOOR_OF = {prefix: level for level, prefixes in enumerate(FLOORS) for prefix in prefixes}
 FILES = sorted(

@@ -53,6 +53,7 @@ _PAGES = (  # short name, title, icon, help
         "person_remove",
         "Take one patient out of a model, in seconds or exactly, and attack the result.",
     ),
+    ("findings", "Findings", "fact_check", "What five papers claim, and whether it holds here."),
     ("ledger", "Ledger", "receipt_long", "The releases of a cohort, and the privacy guarantee they leave."),
     ("report", "Report", "description", "A verdict on your models, and a file for those who sign off."),
     ("glossary", "Glossary", "menu_book", "The technical terms of this app, each with its source."),
@@ -60,7 +61,7 @@ _PAGES = (  # short name, title, icon, help
 _SECTIONS = {  # of the menu; pages that are in no section come first
     "Try it": ("playground", "train", "step", "auditor", "cohort"),
     "Trade-off": ("tradeoff", "defences", "report", "ledger"),
-    "Attacks": ("membership", "canaries", "probes", "patients", "forget"),
+    "Attacks": ("membership", "canaries", "probes", "patients", "forget", "findings"),
 }
 
 

@@ -1,0 +1,25 @@
+"""The claims, a file a paper, and all of them in the order of the papers."""
+
+from __future__ import annotations
+
+from core.findings.claim import Claim
+from core.findings.claims.hoory import CLAIMS as HOORY
+from core.findings.claims.jagannatha import CLAIMS as JAGANNATHA
+from core.findings.claims.lehman import CLAIMS as LEHMAN
+from core.findings.claims.mireshghallah import CLAIMS as MIRESHGHALLAH
+from core.findings.claims.privai import CLAIMS as PRIVAI
+
+CLAIMS: tuple[Claim, ...] = (*JAGANNATHA, *HOORY, *PRIVAI, *MIRESHGHALLAH, *LEHMAN)
+
+
+def chosen(ids: list[str]) -> list[Claim]:
+    """The claims with these ids; all of them without ids.
+
+    Raises:
+        ValueError: There is no such claim.
+    """
+    known = {claim.id.lower(): claim for claim in CLAIMS}
+    for name in ids:
+        if name.lower() not in known:
+            raise ValueError(f"There is no claim “{name}”. The claims are: {', '.join(one.id for one in CLAIMS)}.")
+    return [known[name.lower()] for name in ids] if ids else list(CLAIMS)

@@ -1,0 +1,379 @@
+"""Claims of Jagannatha 2021, *Membership Inference Attack Susceptibility of Clinical Language Models*."""
+
+from __future__ import annotations
+
+from core.attacks.membership.decision import ATTENTION, GRADIENTS, LOSS
+from core.demo import SEEDS
+from core.demo.plan import spec_of
+from core.findings.claim import Claim, Figure
+from core.findings.experiments import CLASSROOM, NAMES, SYNTHETIC, plain, private, seeded, with_epochs
+from core.findings.measures.attacks import Side, difference, leakage, single
+from core.findings.measures.rarity import slopes
+from core.findings.measures.tables import accuracy_difference, labelled, perplexity_ratio
+from core.findings.needs import Need
+from core.findings.rules import Above, Below
+from core.findings.stored_runs import StoredRuns
+from core.spec import ModelKind, ModelSpec, PrivacySpec, RunSpec
+
+KINDS: tuple[ModelKind, ...] = ("gpt2", "distilbert")
+SCORED = tuple(Need(plain(kind, seed), scores=True) for kind in KINDS for seed in SEEDS)
+PL = "privacy leakage PL = TPR − FPR, in points"
+_SIGMAS = (2.0, 1.0, 0.1, 0.01)
+_EARLY, _LATE = 2, 8
+
+
+def _loss(runs: StoredRuns, spec: RunSpec, level: str = "sample") -> Side:
+    return Side(runs.quick_scores(spec), LOSS, level)
+
+
+# Larger models -------------------------------------------------------------------------------------------------------
+
+
+def _small(seed: int) -> RunSpec:
+    return plain("gpt2", seed).model_copy(update={"model": ModelSpec(kind="gpt2", size="small", base="gpt2")})
+
+
+def _size(runs: StoredRuns) -> list[Figure]:
+    return [
+        labelled(
+            f"GPT-2 small − tiny, seed {seed}",
+            difference(_loss(runs, _small(seed)), _loss(runs, plain("gpt2", seed)), leakage),
+        )
+        for seed in SEEDS
+    ]
+
+
+# Kinds of models and of access ---------------------------------------------------------------------------------------
+
+
+def _causal(runs: StoredRuns) -> list[Figure]:
+    return [
+        labelled(
+            f"GPT-2 − DistilBERT, seed {seed}",
+            difference(_loss(runs, plain("gpt2", seed)), _loss(runs, plain("distilbert", seed)), leakage),
+        )
+        for seed in SEEDS
+    ]
+
+
+def _white_box(attack: str, runs: StoredRuns) -> list[Figure]:
+    found = []
+    for kind in KINDS:
+        spec = plain(kind)
+        white, black = Side(runs.scores(spec, attack), attack), Side(runs.scores(spec, LOSS), LOSS)
+        found.append(labelled(seeded(kind, 0), difference(white, black, leakage)))
+    return found
+
+
+def _gradients(runs: StoredRuns) -> list[Figure]:
+    return _white_box(GRADIENTS, runs)
+
+
+def _attention(runs: StoredRuns) -> list[Figure]:
+    return _white_box(ATTENTION, runs)
+
+
+def _audited(attack: str) -> tuple[Need, ...]:
+    return tuple(Need(plain(kind), scores=True, audit=(LOSS, attack)) for kind in KINDS)
+
+
+# Epochs, noise, groups -----------------------------------------------------------------------------------------------
+
+
+def _epochs(runs: StoredRuns) -> list[Figure]:
+    return [
+        labelled(
+            f"GPT-2, epoch {_LATE} − epoch {_EARLY}, seed {seed}",
+            difference(
+                _loss(runs, plain("gpt2", seed)), _loss(runs, with_epochs(plain("gpt2", seed), _EARLY)), leakage
+            ),
+        )
+        for seed in SEEDS
+    ]
+
+
+def _cut(runs: StoredRuns) -> list[Figure]:
+    return [
+        labelled(
+            seeded(kind, seed),
+            difference(_loss(runs, private(kind, 8.0, seed)), _loss(runs, plain(kind, seed)), leakage),
+        )
+        for kind in KINDS
+        for seed in SEEDS
+    ]
+
+
+def _left(runs: StoredRuns) -> list[Figure]:
+    return [
+        labelled(seeded(kind, seed), single(_loss(runs, private(kind, 1.0, seed)), leakage))
+        for kind in KINDS
+        for seed in SEEDS
+    ]
+
+
+def _noisy(sigma: float) -> RunSpec:
+    spec = private("gpt2", 8.0)
+    return spec.model_copy(update={"privacy": PrivacySpec(noise_multiplier=sigma, delta=1e-6)})
+
+
+def _by_sigma(runs: StoredRuns) -> list[Figure]:
+    return [labelled(f"GPT-2, σ = {sigma:g}", single(_loss(runs, _noisy(sigma)), leakage)) for sigma in _SIGMAS]
+
+
+def _group(runs: StoredRuns) -> list[Figure]:
+    return [
+        labelled(
+            seeded(kind, seed),
+            difference(_loss(runs, plain(kind, seed), "patient"), _loss(runs, plain(kind, seed)), leakage),
+        )
+        for kind in KINDS
+        for seed in SEEDS
+    ]
+
+
+# Rarity and utility --------------------------------------------------------------------------------------------------
+
+RARITY_ATTACKS = (LOSS, "ratio base", "ratio population")
+
+
+def _rarity(runs: StoredRuns) -> list[Figure]:
+    return [
+        labelled(f"{NAMES[kind]}, {attack}", found)
+        for kind in KINDS
+        for attack, found in slopes(runs, plain(kind), RARITY_ATTACKS).items()
+    ]
+
+
+def _better_than_public(runs: StoredRuns) -> list[Figure]:
+    return [
+        labelled(
+            seeded(kind, seed), perplexity_ratio(runs, private(kind, 8.0, seed), private(kind, 8.0, seed).base_spec())
+        )
+        for kind in KINDS
+        for seed in SEEDS
+    ]
+
+
+def _twelve(epsilon: float | None) -> RunSpec:
+    return spec_of("12k", "gpt2", epsilon, SEEDS[0])
+
+
+def _inference(runs: StoredRuns) -> list[Figure]:
+    return [
+        labelled(f"GPT-2 at ε = {epsilon:g}", accuracy_difference(runs, _twelve(epsilon), _twelve(epsilon).base_spec()))
+        for epsilon in (8.0, 1.0)
+    ]
+
+
+CLAIMS = (
+    Claim(
+        id="J-c1",
+        title="Larger models leak more",
+        says="A larger language model leaks more about who was in the training data than a smaller one.",
+        figure="up to 7 % PL for the larger models, 2 % for the smallest",
+        place="§1, finding 1; §5.1, figure 1",
+        quantity=f"{PL}: that of the larger model − that of the smaller, notes by the loss attack",
+        unit="points",
+        measure=_size,
+        rule=Above(),
+        needs=(*(Need(_small(seed), scores=True) for seed in SEEDS), *SCORED[: len(SEEDS)]),
+        sizes=CLASSROOM,
+        differs="GPT-2 small has to be fetched from its hub first. " + SYNTHETIC,
+        page="membership",
+    ),
+    Claim(
+        id="J-c2",
+        title="Causal models leak more than masked ones",
+        says="An autoregressive model leaks more than a model that predicts masked words.",
+        figure="GPT-2 as high as 7 %, DistilBERT lowest",
+        place="§1, finding 2; §5.1; §6",
+        quantity=f"{PL}: GPT-2 − DistilBERT, the same notes by the loss attack",
+        unit="points",
+        measure=_causal,
+        rule=Above(),
+        needs=SCORED,
+        sizes=CLASSROOM,
+        differs="GPT-2 reads the notes 8 times and DistilBERT 16 times, each by its own recipe. " + SYNTHETIC,
+        why={"holds": "The paper's explanation: a random mask is an obstacle to memorising, and changes each time."},
+        page="membership",
+    ),
+    Claim(
+        id="J-c3",
+        title="Gradients reveal more than the loss",
+        says="An attacker who sees gradients finds more members than one who sees the loss alone.",
+        figure="gradients the most effective attack, PL up to 7 % (GPT-2)",
+        place="§5.1, figure 1",
+        quantity=f"{PL}: gradient norms − loss, on the notes that both attacks scored",
+        unit="points",
+        measure=_gradients,
+        rule=Above(),
+        needs=_audited(GRADIENTS),
+        sizes=f"{CLASSROOM}; about 2,500 notes are scored by gradients",
+        differs="One norm for each layer, 20 % of the patients used for fitting. " + SYNTHETIC,
+        why={
+            "does not hold": "Gradients find far more members of GPT-2, and fewer of DistilBERT than its loss does. "
+            "The claim is about all models."
+        },
+        page="membership",
+    ),
+    Claim(
+        id="J-c4",
+        title="Attention reveals more than the loss",
+        says="An attacker who sees attention weights finds more members than one who sees the loss alone.",
+        figure="S-AWBA above S-BBA for every model, for example .009 against 0 for GPT-2 at σ = 2",
+        place="§5.1, figure 1; §5.2, table 2",
+        quantity=f"{PL}: attention − loss, the same notes",
+        unit="points",
+        measure=_attention,
+        rule=Above(),
+        needs=_audited(ATTENTION),
+        sizes=CLASSROOM,
+        differs="Small models have few heads, so the attack has few features. " + SYNTHETIC,
+        why={
+            "does not hold": "The attack learns from a fifth of the patients with 64 features here, and finds almost "
+            "nothing, while the loss of these strongly trained models already reveals much."
+        },
+        page="membership",
+    ),
+    Claim(
+        id="J-c5",
+        title="Leakage grows with epochs",
+        says="On average, privacy leakage rises with every further epoch.",
+        figure="all PL values increase with the number of epochs (1 to 4)",
+        place="§5.1, figure 1",
+        quantity=f"{PL}: after {_LATE} epochs − after {_EARLY}, notes by the loss attack",
+        unit="points",
+        measure=_epochs,
+        rule=Above(),
+        needs=(*(Need(with_epochs(plain("gpt2", seed), _EARLY), scores=True) for seed in SEEDS), *SCORED[: len(SEEDS)]),
+        sizes=CLASSROOM,
+        differs="Separate trainings, each with its own schedule, instead of one training stopped early. " + SYNTHETIC,
+        page="membership",
+    ),
+    Claim(
+        id="J-c6",
+        title="Training with DP cuts leakage",
+        says="DP-SGD lowers privacy leakage for every model and attack.",
+        figure="from up to 7 % to mostly under 1 % PL",
+        place="§1, finding 3; §5.2, table 2",
+        quantity=f"{PL}: at ε = 8 per note − without privacy, the same notes by the loss attack",
+        unit="points",
+        measure=_cut,
+        rule=Below(),
+        needs=(*SCORED, *(Need(private(kind, 8.0, seed), scores=True) for kind in KINDS for seed in SEEDS)),
+        sizes=CLASSROOM,
+        differs="ε is set, not σ. " + SYNTHETIC,
+        page="tradeoff",
+    ),
+    Claim(
+        id="J-c7",
+        title="With DP, leakage is below 1 %",
+        says="With enough noise for ε below 1, the loss attack finds next to nothing.",
+        figure="0 to 0.2 % PL by S-BBA at σ = 1",
+        place="§5.2, table 2",
+        quantity=f"{PL} at ε = 1 per note, notes by the loss attack",
+        unit="points",
+        measure=_left,
+        rule=Below(0.01),
+        needs=tuple(Need(private(kind, 1.0, seed), scores=True) for kind in KINDS for seed in SEEDS),
+        sizes=CLASSROOM,
+        differs="ε = 1 by exact accounting, where the paper has .63 by a bound. " + SYNTHETIC,
+        why={
+            "cannot tell": "430 patients are too few: their intervals are several points wide. No interval lies above "
+            "1 point."
+        },
+        page="tradeoff",
+    ),
+    Claim(
+        id="J-c8",
+        title="Even little noise is enough",
+        says="For σ from 2 down to 0.01 the leakage is negligible, although ε is enormous at σ = 0.01.",
+        figure="under 1 % PL at σ ∈ {2, 1, .1, .01}",
+        place="§5.2; §6",
+        quantity=f"{PL} at each σ of the paper, notes by the loss attack",
+        unit="points",
+        measure=_by_sigma,
+        rule=Below(0.01),
+        needs=tuple(Need(_noisy(sigma), scores=True) for sigma in _SIGMAS),
+        sizes=CLASSROOM,
+        differs="The learning rate is that of ε = 8. " + SYNTHETIC,
+        page="tradeoff",
+    ),
+    Claim(
+        id="J-c9",
+        title="Groups leak more than single notes",
+        says="Averaging over all notes of a patient reveals more than a single note does.",
+        figure="PL by patient above PL by admission, above PL by sample",
+        place="§1, finding 4; §5.3, figures 2 and 3",
+        quantity=f"{PL}: by patient − by note, the loss attack at the same threshold",
+        unit="points",
+        measure=_group,
+        rule=Above(),
+        needs=SCORED,
+        sizes=CLASSROOM,
+        differs="About ten notes a patient. " + SYNTHETIC,
+        why={"holds": "By AUC, which needs no threshold, patients are easier than notes as well (M-c5)."},
+        page="membership",
+    ),
+    Claim(
+        id="J-c10",
+        title="Rarer patients leak more",
+        says="Patients with rarer disease profiles tend to leak more.",
+        figure="a bucket's probability and its PL are inversely correlated, in most models after epoch 1",
+        place="§1, finding 5; §6, discussion",
+        quantity="change of the AUC by patient from the most common to the rarest profiles, in points",
+        unit="points",
+        measure=_rarity,
+        rule=Above(),
+        needs=tuple(Need(plain(kind), scores=True, audit=RARITY_ATTACKS) for kind in KINDS),
+        sizes=CLASSROOM,
+        differs="AUC instead of PL, and a test over patients instead of a correlation over buckets. " + SYNTHETIC,
+        why={
+            "cannot tell": "GPT-2 recognises nearly every patient under two of the attacks, so nothing is left for "
+            "rarity to change. No interval of DistilBERT excludes 0."
+        },
+        page="patients",
+    ),
+    Claim(
+        id="J-c11",
+        title="DP training still improves the model",
+        says="Models trained with DP predict clinical notes better than the public base model.",
+        figure="lower loss than the public BERT's 3.49 for σ ≤ 0.01",
+        place="§5.2, table 3",
+        quantity="perplexity of held-out notes at ε = 8 / that of the public base model",
+        unit="ratio",
+        measure=_better_than_public,
+        rule=Below(1.0),
+        needs=tuple(
+            need
+            for kind in KINDS
+            for seed in SEEDS
+            for need in (
+                Need(private(kind, 8.0, seed), scores=True),
+                Need(private(kind, 8.0, seed).base_spec(), scores=True),
+            )
+        ),
+        sizes=CLASSROOM,
+        differs="Already at ε = 8, where the paper's ε for σ ≤ 0.01 is in the thousands. " + SYNTHETIC,
+        page="tradeoff",
+    ),
+    Claim(
+        id="J-c12",
+        title="DP training helps inference",
+        says="After DP training the model answers questions of inference better than the public base model.",
+        figure="MedNLI accuracy .776 public, .79 to .81 with DP",
+        place="§5.2; appendix B.2.4, table 5",
+        quantity="share of claims judged right at ε − with the public base model, in points",
+        unit="points",
+        measure=_inference,
+        rule=Above(),
+        needs=tuple(Need(_twelve(epsilon)) for epsilon in (8.0, 1.0)) + (Need(_twelve(8.0).base_spec()),),
+        sizes="about 12,000 notes of 1,204 patients (`classroom-12k`)",
+        differs="Claims about synthetic notes instead of MedNLI, GPT-2 instead of BERT, one seed. " + SYNTHETIC,
+        why={
+            "does not hold": "Training on these notes does not help with these claims at all: the model without "
+            "privacy is no better than the public one either."
+        },
+        page="tradeoff",
+    ),
+)

@@ -1,0 +1,314 @@
+"""Claims of Mireshghallah 2022, *Quantifying Privacy Risks of Masked Language Models*."""
+
+from __future__ import annotations
+
+from core.attacks.membership.decision import LOSS, RATIO
+from core.evaluation.stats import intervals
+from core.findings.claim import Claim, Figure
+from core.findings.experiments import CLASSROOM, FEW, NAMES, SYNTHETIC, plain, with_variant
+from core.findings.measures.attacks import Measure, Side, auc, caught_at, difference
+from core.findings.measures.references import shadow_reference
+from core.findings.measures.tables import labelled, precision_of
+from core.findings.needs import Need
+from core.findings.rules import Above, Below
+from core.findings.stored_runs import StoredRuns
+from core.spec import ModelKind, RunSpec
+
+DOMAIN = "ratio population"  # the reference was trained on other patients of the same hospital
+KINDS: tuple[ModelKind, ...] = ("distilbert", "gpt2")
+AUC = "AUC, in points"
+_NORMALISED, _BY_ENERGY = "normalised ratio base", RATIO
+_C, _OTHERS = "C: other characters", ("A: digits", "B: length", "D: three rarest tokens")
+_REFERENCE = (
+    "The references here differ: a model of 90 other patients of the same hospital instead of PubMedBERT, which read "
+    "4 billion words. "
+)
+
+
+def _side(runs: StoredRuns, spec: RunSpec, attack: str, level: str = "sample", length: str = "all") -> Side:
+    return Side(runs.scores(spec, attack), attack, level, length)
+
+
+def _need(kind: ModelKind, *attacks: str) -> Need:
+    return Need(plain(kind), scores=True, audit=attacks)
+
+
+def _ratio_minus_loss(kind: ModelKind, measure: Measure, runs: StoredRuns) -> list[Figure]:
+    spec = plain(kind)
+    found = difference(_side(runs, spec, DOMAIN), _side(runs, spec, LOSS), measure)
+    return [labelled(f"{NAMES[kind]}, ratio − loss", found)]
+
+
+def _masked(runs: StoredRuns) -> list[Figure]:
+    return _ratio_minus_loss("distilbert", auc, runs)
+
+
+def _causal(runs: StoredRuns) -> list[Figure]:
+    return _ratio_minus_loss("gpt2", auc, runs)
+
+
+def _low_rate(runs: StoredRuns) -> list[Figure]:
+    return [one for kind in KINDS for one in _ratio_minus_loss(kind, caught_at(0.01), runs)]
+
+
+def _lengths(runs: StoredRuns) -> list[Figure]:
+    return [
+        labelled(
+            f"{NAMES[kind]}, {attack}",
+            difference(
+                _side(runs, plain(kind), attack, length="long"), _side(runs, plain(kind), attack, length="short")
+            ),
+        )
+        for kind in KINDS
+        for attack in (DOMAIN, LOSS)
+    ]
+
+
+def _levels(runs: StoredRuns) -> list[Figure]:
+    return [
+        labelled(
+            f"{NAMES[kind]}, {attack}",
+            difference(_side(runs, plain(kind), attack, "patient"), _side(runs, plain(kind), attack)),
+        )
+        for kind in KINDS
+        for attack in (DOMAIN, LOSS)
+    ]
+
+
+def _references(runs: StoredRuns) -> list[Figure]:
+    return [
+        labelled(NAMES[kind], difference(_side(runs, plain(kind), DOMAIN), _side(runs, plain(kind), RATIO)))
+        for kind in KINDS
+    ]
+
+
+def _better_reference(runs: StoredRuns) -> list[Figure]:
+    spec = plain("gpt2")
+    ratio, loss = shadow_reference(runs, spec)
+    return [labelled("GPT-2, shadow reference − loss", difference(Side(ratio, RATIO), Side(loss, LOSS)))]
+
+
+def _inserted(attack: str, runs: StoredRuns) -> list[Figure]:
+    regular, inserted = plain("distilbert"), with_variant(plain("distilbert"), "name-insertion")
+    # Different notes, so the two are independent; their patients are the same, which makes the interval wider.
+    figures = []
+    for spec in (inserted, regular):
+        rows = runs.audited(spec, "membership")
+        row = rows[(rows["attack"] == attack) & (rows["level"] == "sample") & (rows["length"] == "all")]
+        row = row[(row["rule"] == "") & (row["metric"] == "auc")].iloc[0]
+        figures.append(intervals.Interval(float(row["value"]), float(row["low"]), float(row["high"])))
+    return [labelled(f"DistilBERT, {attack}", intervals.difference(*figures))]
+
+
+def _inserted_ratio(runs: StoredRuns) -> list[Figure]:
+    return _inserted(DOMAIN, runs)
+
+
+def _inserted_loss(runs: StoredRuns) -> list[Figure]:
+    return _inserted(LOSS, runs)
+
+
+def _insertion_needs(attack: str) -> tuple[Need, ...]:
+    inserted = with_variant(plain("distilbert"), "name-insertion")
+    return (
+        Need(inserted, scores=True, audit=(attack, "summary: membership")),
+        _need("distilbert", attack, "summary: membership"),
+    )
+
+
+def _energy(runs: StoredRuns) -> list[Figure]:
+    spec = plain("distilbert")
+    return [labelled("DistilBERT", difference(_side(runs, spec, _NORMALISED), _side(runs, spec, _BY_ENERGY)))]
+
+
+def _best_feature(runs: StoredRuns) -> list[Figure]:
+    spec = plain("gpt2")
+    best = precision_of(runs, spec, _C)
+    return [
+        labelled(f"GPT-2, C − {other}", intervals.difference(best, precision_of(runs, spec, other)))
+        for other in _OTHERS
+    ]
+
+
+CLAIMS = (
+    Claim(
+        id="M-c1",
+        title="Ratio beats loss on masked models",
+        says="Comparing with a reference model finds members of a masked model far better than the loss alone.",
+        figure="AUC .662 → .900",
+        place="§4.1, table 2",
+        quantity=f"{AUC}: ratio to a reference of the same hospital − loss, the same notes",
+        unit="points",
+        measure=_masked,
+        rule=Above(),
+        needs=(_need("distilbert", LOSS, DOMAIN),),
+        sizes=CLASSROOM,
+        differs=f"{_REFERENCE}{FEW} {SYNTHETIC}",
+        why={"cannot tell": "The ratio is ahead, but by less than the interval is wide."},
+        page="membership",
+    ),
+    Claim(
+        id="M-c2",
+        title="Ratio beats loss on causal models too",
+        says="The same comparison helps against GPT-2, which the paper does not try.",
+        figure="none for causal models; .662 → .900 for masked ones",
+        place="§4.1, table 2",
+        quantity=f"{AUC}: ratio to a reference of the same hospital − loss, the same notes",
+        unit="points",
+        measure=_causal,
+        rule=Above(),
+        needs=(_need("gpt2", LOSS, DOMAIN),),
+        sizes=CLASSROOM,
+        differs=f"Our question, not the paper's. {_REFERENCE}{FEW} {SYNTHETIC}",
+        why={
+            "does not hold": "The reference is the reason. Trained on 90 patients, it knows too little about which "
+            "notes are hard. With shadow models of the same hospital as reference the ratio does beat the loss (M-c7)."
+        },
+        page="membership",
+    ),
+    Claim(
+        id="M-c3",
+        title="At 1 % false alarms the ratio wins clearly",
+        says="Where few may be accused by mistake, the ratio is many times as powerful as the loss.",
+        figure="51 times as many members found at a false-positive rate of 1 %",
+        place="§1; appendix A.3.1, table 10",
+        quantity="share of member notes found at 1 % of the others accused: ratio − loss, in points",
+        unit="points",
+        measure=_low_rate,
+        rule=Above(),
+        needs=(_need("distilbert", LOSS, DOMAIN), _need("gpt2", LOSS, DOMAIN)),
+        sizes=CLASSROOM,
+        differs=f"The threshold is set on the evaluated others. {_REFERENCE}{FEW} {SYNTHETIC}",
+        why={
+            "cannot tell": "The share found at 1 % rests on about 14 other notes, so its intervals are wide. See M-c7 "
+            "for a better reference."
+        },
+        page="membership",
+    ),
+    Claim(
+        id="M-c4",
+        title="Long notes leak more than short ones",
+        says="Both attacks find longer samples more easily.",
+        figure="ratio .900 long against .830 short; loss .662 against .516",
+        place="§4.2, table 3",
+        quantity=f"{AUC}: long notes − short notes, the same attack",
+        unit="points",
+        measure=_lengths,
+        rule=Above(),
+        needs=tuple(_need(kind, LOSS, DOMAIN) for kind in KINDS),
+        sizes=CLASSROOM,
+        differs="Short is up to the median length of the notes, not 10 to 20 tokens. " + SYNTHETIC,
+        page="membership",
+    ),
+    Claim(
+        id="M-c5",
+        title="Patients are easier than notes",
+        says="Whether a patient is in the training data is easier to tell than whether a single note is.",
+        figure="ratio .992 by patient, .900 by sample; loss .915 and .662",
+        place="§4.1, table 2",
+        quantity=f"{AUC}: by patient − by note, the same attack",
+        unit="points",
+        measure=_levels,
+        rule=Above(),
+        needs=tuple(_need(kind, LOSS, DOMAIN) for kind in KINDS),
+        sizes=CLASSROOM,
+        differs="About ten notes a patient. " + SYNTHETIC,
+        page="membership",
+    ),
+    Claim(
+        id="M-c6",
+        title="A reference from the domain is better",
+        says="A reference trained on similar text makes a stronger attack than a general one.",
+        figure="AUC .900 (PubMedBERT) against .883 (BERT)",
+        place="§4.3, table 5",
+        quantity=f"{AUC}: reference of the same hospital − public base model as reference, the same notes",
+        unit="points",
+        measure=_references,
+        rule=Above(),
+        needs=tuple(_need(kind, RATIO, DOMAIN) for kind in KINDS),
+        sizes=CLASSROOM,
+        differs=_REFERENCE + SYNTHETIC,
+        why={
+            "cannot tell": "A reference of 90 patients is not clearly better than the general one. Shadow models of "
+            "301 patients of the same hospital are (M-c7)."
+        },
+        page="membership",
+    ),
+    Claim(
+        id="M-c7",
+        title="With a good reference, the ratio beats the loss",
+        says="An ideal reference knows how hard each sample is; then the ratio tells members from others.",
+        figure="the reason the paper gives, without a figure",
+        place="§4.3",
+        quantity=f"{AUC}: ratio to shadow models that did not read the note − loss, the same notes",
+        unit="points",
+        measure=_better_reference,
+        rule=Above(),
+        needs=(_need("gpt2", LOSS),),
+        sizes=CLASSROOM + "; ten shadow models, each on about 301 of the 430 patients",
+        differs="Shadow models as reference, which the paper does not use; they explain M-c2 and M-c3. " + FEW,
+        page="membership",
+    ),
+    Claim(
+        id="M-c8",
+        title="Inserted names raise the ratio attack",
+        says="If every note names its patient, the ratio attack becomes stronger.",
+        figure="AUC .900 → .960",
+        place="§4.3.1, table 6",
+        quantity="AUC of the ratio, in points: notes with inserted names − regular notes",
+        unit="points",
+        measure=_inserted_ratio,
+        rule=Above(),
+        needs=_insertion_needs(DOMAIN),
+        sizes=CLASSROOM,
+        differs=f"{_REFERENCE}{FEW} {SYNTHETIC}",
+        page="membership",
+    ),
+    Claim(
+        id="M-c9",
+        title="Inserted names weaken the loss attack",
+        says="If every note of the training names its patient, the loss attack becomes weaker.",
+        figure="AUC .662 → .561",
+        place="§4.3.1, table 6",
+        quantity="AUC of the loss, in points: notes with inserted names − regular notes",
+        unit="points",
+        measure=_inserted_loss,
+        rule=Below(),
+        needs=_insertion_needs(LOSS),
+        sizes=CLASSROOM,
+        differs="The others' notes have names inserted as well; in the paper they have none. " + FEW,
+        page="membership",
+    ),
+    Claim(
+        id="M-c10",
+        title="Normalised energy is stronger",
+        says="Hiding one token at a time gives a stronger attack than random masks.",
+        figure="AUC .916 against .900 (ratio)",
+        place="appendix A.3.2, table 11",
+        quantity=f"{AUC}: ratio by normalised energy − by ten random masks, the same notes, public reference",
+        unit="points",
+        measure=_energy,
+        rule=Above(),
+        needs=(_need("distilbert", _NORMALISED, _BY_ENERGY),),
+        sizes="about 200 notes of 15 patients of `classroom`",
+        differs=f"The public base model is the reference. {FEW} {SYNTHETIC}",
+        why={"cannot tell": "Only 15 patients are scored in this way, because it takes a pass for each token."},
+        page="membership",
+    ),
+    Claim(
+        id="M-c11",
+        title="Special characters predict memorisation best",
+        says="The number of non-alphanumeric characters is the best single predictor of memorised samples.",
+        figure="precision 69.2 %, against 63.8 % for rare tokens and 0 % for digits and length",
+        place="§4.4, table 7",
+        quantity="precision on other patients' notes: characters − another feature, in points",
+        unit="points",
+        measure=_best_feature,
+        rule=Above(),
+        needs=(_need("gpt2", "summary: memorisation_predictors"),),
+        sizes=CLASSROOM + "; 1,458 notes of 151 patients predicted",
+        differs=f"GPT-2 instead of a masked model, and synthetic notes with few special characters. {FEW}",
+        why={"cannot tell": "Length predicts as well, and rare tokens mark so few notes that nothing can be said."},
+        page="canaries",
+    ),
+)

@@ -1,0 +1,95 @@
+"""docs/findings.md, written from the same table as the page Findings."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+
+from core.findings.claim import PAPERS
+from core.findings.judging import Finding
+from core.findings.wording import figure_text, range_text, rule_text, together
+
+WIDTH = 100
+INTRODUCTION = (
+    "What five papers claim, and whether it holds here. Each claim is an experiment with a rule for the verdict "
+    "in code (`core/findings/claims/`). A rule reads nothing but a table of figures with intervals. It was written "
+    "before the claim's own figures were computed; but the shipped runs were there before, and some of their "
+    "results were known. For claims that are not run yet the rule is fixed beforehand. This document is written by "
+    "`python -m core findings --write`, and a test keeps it up to date. The page Findings shows the same.",
+    "A claim *holds* only if every interval supports it, on every model and seed it was run on. It *does not hold* if "
+    "an interval contradicts it. Otherwise it *cannot be told*: mostly because there are too few patients. Where a "
+    "claim rests on several figures, their intervals are widened so that all hold together in 95 % of cases "
+    "(Bonferroni). Differences between attacks or models resample the patients for both sides together, except for "
+    "runs whose tables are not shipped: their intervals are combined as independent ones, which makes them wider. "
+    "Several seeds are several figures, and each has to support the claim; seeds are not averaged.",
+    "A verdict is about this project's small models and synthetic notes. It does not say that a paper is wrong.",
+)
+
+
+def document(found: Sequence[Finding]) -> str:
+    """The document."""
+    parts = ["# Findings", *map(_wrapped, INTRODUCTION), counts(found), _overview(found)]
+    for letter, paper in PAPERS.items():
+        parts.append(f"## {paper}")
+        for one in found:
+            if one.claim.id.startswith(letter):
+                parts += _claim(one)
+    return "\n\n".join(parts) + "\n"
+
+
+def counts(found: Sequence[Finding]) -> str:
+    """How many claims hold, in one sentence."""
+    numbers = {verdict: sum(one.verdict == verdict for one in found) for verdict in VERDICTS}
+    return _wrapped(
+        f"Of {len(found)} claims {numbers['holds']} hold, {numbers['does not hold']} do not hold, for "
+        f"{numbers['cannot tell']} it cannot be told, and {numbers['not run']} are not run yet."
+    )
+
+
+VERDICTS = ("holds", "does not hold", "cannot tell", "not run")
+
+
+def _overview(found: Sequence[Finding]) -> str:
+    rows = ["| claim | | the paper's figure | here | verdict |", "|---|---|---|---|---|"]
+    for one in found:
+        here = range_text(one.evidence.figures, one.claim.unit) if one.evidence else ""
+        rows.append(f"| {one.claim.id} | {one.claim.title} | {one.claim.figure} | {here} | **{one.verdict}** |")
+    return "\n".join(rows)
+
+
+def _claim(one: Finding) -> Iterator[str]:
+    claim = one.claim
+    yield f"### {claim.id}: {claim.title}"
+    yield _wrapped(f"{claim.says} The paper: {claim.figure} ({claim.place}).")
+    verdict = f"**Verdict: {one.verdict}.**" + (f" {one.why}" if one.why else "")
+    if one.evidence is None:
+        verdict += " Its runs are not shipped." if claim.needs else ""
+    yield _wrapped(verdict)
+    if one.evidence is not None:
+        yield _wrapped(f"Measured: {claim.quantity}. {together(one.evidence.figures)}")
+        rows = ["| | figure |", "|---|---|"]
+        rows += [f"| {figure.label} | {figure_text(figure, claim.unit)} |" for figure in one.evidence.figures]
+        yield "\n".join(rows)
+    else:
+        yield _wrapped(f"To be measured: {claim.quantity}.")
+    yield "\n".join(
+        _wrapped(line, "- ", "  ")
+        for line in (
+            f"Rule: {rule_text(one)}",
+            f"Run at: {claim.sizes}.",
+            f"Differs from the paper: {claim.differs}",
+            f"Runs and command: `python -m core findings {claim.id}`"
+            + ("." if one.evidence is not None else ", with `--run` to train what is missing."),
+        )
+    )
+
+
+def _wrapped(text: str, first: str = "", later: str = "") -> str:
+    return textwrap.fill(
+        text.strip(),
+        WIDTH,
+        initial_indent=first,
+        subsequent_indent=later,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

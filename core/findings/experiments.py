@@ -1,0 +1,43 @@
+"""The runs that several claims share, by name."""
+
+from __future__ import annotations
+
+from core.demo import SEEDS, demo_spec
+from core.demo.plan import spec_of
+from core.spec import CORPUS_PRESETS, ModelKind, RunSpec
+
+CLASSROOM = "about 3,000 notes of 301 patients, and 129 others (`classroom`)"
+LARGE = "about 48,000 notes of 4,816 patients (`classroom-48k`), 600 members and 600 others attacked"
+NAMES: dict[ModelKind, str] = {"gpt2": "GPT-2", "distilbert": "DistilBERT", "bert": "BERT"}
+SYNTHETIC = "Synthetic English notes instead of real ones, and far smaller models."
+FEW = "One training, so another seed could give another figure."
+
+
+def plain(kind: ModelKind, seed: int = 0) -> RunSpec:
+    """Trained without privacy on `classroom`."""
+    return demo_spec(kind, None, seed)
+
+
+def private(kind: ModelKind, epsilon: float, seed: int = 0) -> RunSpec:
+    """Trained at this ε per note on `classroom`."""
+    return demo_spec(kind, epsilon, seed)
+
+
+def large(kind: ModelKind, epsilon: float | None) -> RunSpec:
+    """Trained on `classroom-48k`, with or without privacy; the first seed alone is shipped."""
+    return spec_of("48k", kind, epsilon, SEEDS[0])
+
+
+def seeded(kind: ModelKind, seed: int) -> str:
+    """`GPT-2, seed 0`."""
+    return f"{NAMES[kind]}, seed {seed}"
+
+
+def with_variant(spec: RunSpec, variant: str) -> RunSpec:
+    """The same training on another kind of notes: `name-insertion` or `template-only`."""
+    return spec.model_copy(update={"corpus": CORPUS_PRESETS["classroom"].model_copy(update={"variant": variant})})
+
+
+def with_epochs(spec: RunSpec, epochs: int) -> RunSpec:
+    """The same training for another number of epochs."""
+    return spec.model_copy(update={"training": spec.training.model_copy(update={"epochs": epochs})})

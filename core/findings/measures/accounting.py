@@ -1,0 +1,39 @@
+"""Figures that follow from a training's settings alone: exact, so both ends of their intervals are the value."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy import stats
+
+from core.evaluation.stats.bootstrap import Interval
+from core.findings.claim import Figure
+from core.training.accounting.gaussian import epsilon
+
+
+def exact(label: str, value: float) -> Figure:
+    """A figure without uncertainty."""
+    return Figure(label, value, value, value)
+
+
+def epsilon_for_batch(batch: int, *, notes: int, epochs: int, sigma: float, usual: int, delta: float) -> float:
+    """ε with the batch size `batch` and σ·√(batch/usual), the same number of epochs and Poisson sampling."""
+    steps = math.ceil(notes / batch) * epochs
+    return epsilon(
+        noise_multiplier=sigma * math.sqrt(batch / usual), sample_rate=batch / notes, steps=steps, delta=delta
+    )
+
+
+def shard_noise(shards: int, *, sigma: float = 1.0, draws: int = 200_000, seed: int = 0) -> Interval:
+    """Standard deviation of the sum of `shards` noises N(0, σ²), divided by σ·√shards, from that many draws of each.
+
+    The interval is that of a normal sample's standard deviation (χ²).
+    """
+    rng = np.random.default_rng([seed, shards])
+    total = np.zeros(draws)
+    for _ in range(shards):
+        total += rng.normal(0.0, sigma, draws)
+    ratio = float(total.std(ddof=1)) / (sigma * math.sqrt(shards))
+    low, high = (math.sqrt((draws - 1) / stats.chi2.ppf(tail, draws - 1)) for tail in (0.975, 0.025))
+    return Interval(ratio, ratio * low, ratio * high)

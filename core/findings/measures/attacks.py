@@ -1,0 +1,93 @@
+"""Differences between membership attacks: two attacks, models, levels or lengths on the same patients.
+
+Both sides share every resample of patients, so what makes a patient hard for both sides cancels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from core.attacks.membership.decision import OWN_THRESHOLDS
+from core.evaluation.membership.resampling import Rates
+from core.evaluation.membership.strongest_attack import MEASURES, RESAMPLES
+from core.evaluation.membership.units import Units, units
+from core.evaluation.stats.bootstrap import Interval, patient_weights, percentile_interval
+
+Measure = Callable[[Units, float | None], Callable[[np.ndarray], np.ndarray]]
+
+
+@dataclass(frozen=True)
+class Side:
+    """Scores of one attack on one model, to be compared at a level (`sample`, `patient`) and for notes of a length."""
+
+    scores: pd.DataFrame
+    attack: str
+    level: str = "sample"
+    length: str = "all"
+
+    def units(self) -> Units:
+        """What the attack is evaluated on."""
+        return units(self.scores, self.level, self.length)
+
+
+def auc(judged: Units, own: float | None) -> Callable[[np.ndarray], np.ndarray]:
+    """AUC of the attack."""
+    statistic = MEASURES["auc"](judged, own)
+    return lambda weights: statistic(weights)[0]
+
+
+def leakage(judged: Units, own: float | None) -> Callable[[np.ndarray], np.ndarray]:
+    """PL = TPR − FPR at the attack's own threshold (Jagannatha 2021, eq. 2)."""
+    statistic = MEASURES["privacy_leakage"](judged, own)
+    return lambda weights: statistic(weights)[0]
+
+
+def caught_at(fpr: float) -> Measure:
+    """Share of members above the lowest threshold that at most a share `fpr` of the others reach."""
+
+    def measure(judged: Units, own: float | None) -> Callable[[np.ndarray], np.ndarray]:
+        rates = Rates(judged)
+
+        def statistic(weights: np.ndarray) -> np.ndarray:
+            cumulated = rates.cumulated(weights)
+            return rates.at(cumulated, rates.threshold_for(cumulated, fpr), strict=False)[0]
+
+        return statistic
+
+    return measure
+
+
+def difference(one: Side, other: Side, measure: Measure = auc, *, resamples: int = RESAMPLES) -> Interval:
+    """`measure` of `one` − that of `other`, with a 95 % interval over patients.
+
+    Where both sides are notes, only notes that both have scored count. Otherwise only patients that both have count.
+    """
+    one, other = _common(one, other)
+    sides = [(side.units(), OWN_THRESHOLDS.get(side.attack)) for side in (one, other)]
+    first, second = sides[0][0], sides[1][0]
+    if not np.array_equal(first.patient_member, second.patient_member):
+        raise ValueError("the two sides of a comparison are about different patients")
+    drawn = patient_weights(first.patient_member, resamples=resamples, seed=0)
+    weights = np.vstack([np.ones(drawn.shape[1]), drawn])
+    values = measure(*sides[0])(weights) - measure(*sides[1])(weights)
+    return percentile_interval(float(values[0]), values[1:], min(first.smallest_stratum, second.smallest_stratum))
+
+
+def _common(one: Side, other: Side) -> tuple[Side, Side]:
+    judged = [side.scores[side.scores["split"].isin(["member", "heldout"])] for side in (one, other)]
+    by = "note_id" if (one.level, one.length) == (other.level, other.length) == ("sample", "all") else "patient_id"
+    shared = set(judged[0][by]) & set(judged[1][by])
+    kept = [rows[rows[by].isin(shared)] for rows in judged]
+    return (Side(kept[0], one.attack, one.level, one.length), Side(kept[1], other.attack, other.level, other.length))
+
+
+def single(side: Side, measure: Measure = auc, *, resamples: int = RESAMPLES) -> Interval:
+    """`measure` of one attack, with a 95 % interval over patients."""
+    judged = side.units()
+    drawn = patient_weights(judged.patient_member, resamples=resamples, seed=0)
+    values = measure(judged, OWN_THRESHOLDS.get(side.attack))(np.vstack([np.ones(drawn.shape[1]), drawn]))
+    return percentile_interval(float(values[0]), values[1:], judged.smallest_stratum)

@@ -1,0 +1,104 @@
+"""Figures from a run's own tables, and differences between two runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+
+from core.evaluation.probes.verdicts import Look
+from core.evaluation.stats import intervals
+from core.evaluation.stats.bootstrap import (
+    Interval,
+    WeightedStatistic,
+    patient_bootstrap,
+    weighted_perplexity,
+    weighted_share,
+)
+from core.findings.claim import Figure
+from core.findings.stored_runs import StoredRuns
+from core.spec import RunSpec
+from core.tasks.inference import TASK as INFERENCE
+
+
+def labelled(label: str, found: Interval) -> Figure:
+    """An interval as a figure of the evidence."""
+    return Figure(label, found.value, found.low, found.high)
+
+
+def metric_difference(runs: StoredRuns, one: RunSpec, other: RunSpec, metric: str) -> Interval:
+    """A figure of `one` − that of `other`, from the intervals that both runs have stored.
+
+    The two are taken as independent. On the same patients they go up and down together, so the interval is too wide
+    rather than too narrow.
+    """
+    return intervals.difference(runs.metric(one, metric), runs.metric(other, metric))
+
+
+def perplexity_ratio(runs: StoredRuns, one: RunSpec, other: RunSpec) -> Interval:
+    """Perplexity of held-out notes under `one` / that under `other`, the held-out patients resampled for both.
+
+    The models share a tokenizer, so the ratio of perplexities compares them.
+    """
+    sides = [_heldout(runs, spec) for spec in (one, other)]
+    both = sides[0].merge(sides[1], on="note_id", suffixes=("", "_other"))
+    statistics = [
+        weighted_perplexity(-both[score].to_numpy(), both[tokens].to_numpy())
+        for score, tokens in (("score", "tokens"), ("score_other", "tokens_other"))
+    ]
+    return _paired(lambda weights: statistics[0](weights) / statistics[1](weights), both["patient_id"])
+
+
+def _heldout(runs: StoredRuns, spec: RunSpec) -> pd.DataFrame:
+    scores = runs.quick_scores(spec)
+    return scores.loc[scores["split"] == "heldout", ["note_id", "patient_id", "score", "tokens"]]
+
+
+def accuracy_difference(runs: StoredRuns, one: RunSpec, other: RunSpec) -> Interval:
+    """Share of claims about notes judged right with `one` − with `other`, held-out patients resampled for both."""
+    sides = [_answers(runs, spec) for spec in (one, other)]
+    both = sides[0].join(sides[1], how="inner", rsuffix="_other")
+    statistics = [weighted_share(both[f"correct{end}"], both[f"trials{end}"]) for end in ("", "_other")]
+    return _paired(lambda weights: statistics[0](weights) - statistics[1](weights), both.index.to_series())
+
+
+def _answers(runs: StoredRuns, spec: RunSpec) -> pd.DataFrame:
+    rows = runs.run(spec).table("utility")
+    rows = rows[rows["task"] == INFERENCE]
+    return rows.groupby("patient_id")[["trials", "correct"]].sum()
+
+
+def _paired(statistic: Callable[[np.ndarray], np.ndarray], patients: pd.Series) -> Interval:
+    weighted: WeightedStatistic = statistic
+    return patient_bootstrap(weighted, patients.to_numpy())
+
+
+def probe(
+    runs: StoredRuns,
+    spec: RunSpec,
+    name: str,
+    measure: str,
+    method: str,
+    *,
+    model: str = "target",
+    split: str = "member",
+    bin: str = "all",
+) -> Interval:
+    """A figure of the identity probes; NaN if the audit has none."""
+    found = Look(runs.audited(spec, "probe_figures"))(name, measure, method, model=model, split=split, bin=bin)
+    return Interval(found.value, found.low, found.high)
+
+
+def part_of_risk(runs: StoredRuns, spec: RunSpec, version: str, part: str) -> Interval:
+    """One row of the weighted privacy risk (`core.evaluation.memorisation.risk`)."""
+    rows = runs.audited(spec, "risk")
+    row = rows[(rows["version"] == version) & (rows["part"] == part)].iloc[0]
+    return Interval(float(row["value"]), float(row["low"]), float(row["high"]))
+
+
+def precision_of(runs: StoredRuns, spec: RunSpec, features: str) -> Interval:
+    """Precision on unseen patients of predicting memorised notes from these features (Mireshghallah 2022, §4.4)."""
+    rows = runs.audited(spec, "memorisation_predictors")
+    row = rows[(rows["features"] == features) & (rows["half"] == "judged")].iloc[0]
+    return Interval(float(row["precision"]), float(row["precision_low"]), float(row["precision_high"]))

@@ -1,0 +1,89 @@
+"""The tables of the runs that a claim needs, as its measure reads them."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from core.attacks.membership.decision import LOSS
+from core.evaluation.stats.bootstrap import Interval
+from core.findings.needs import Need
+from core.runs.run import Run
+from core.runs.store import Workspace
+from core.spec import RunSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class Missing(LookupError):
+    """A run, an attack or a table that a claim needs is not there."""
+
+
+class StoredRuns:
+    """Finished runs and audits by spec, here and among the shipped ones."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self.workspace = workspace
+
+    @cached_property
+    def _by_id(self) -> dict[str, Run]:
+        return {run.id: run for run in self.workspace.runs()}
+
+    def has(self, need: Need) -> bool:
+        """Whether the run is there with everything the claim reads from it."""
+        run = self.find(need.spec)
+        if run is None or (need.scores and run.figures_only):
+            return False
+        done = {name for name, one in self.workspace.audit(run.id).outcomes().items() if one.state == "done"}
+        return done.issuperset(need.audit)
+
+    def find(self, spec: RunSpec) -> Run | None:
+        """The run of this spec, if there is one. Reads every run's spec once."""
+        found = self._by_id.get(spec.run_id)
+        return found if found is not None else next((run for run in self._by_id.values() if run.spec == spec), None)
+
+    def run(self, spec: RunSpec) -> Run:
+        """The run of this spec. Raises Missing."""
+        found = self.find(spec)
+        if found is None:
+            raise Missing(f"there is no run {spec.run_id}")
+        return found
+
+    def metric(self, spec: RunSpec, metric: str, arm: str = "run") -> Interval:
+        """A figure of the run's `metrics` table, with its interval. Raises Missing."""
+        rows = self.run(spec).metrics
+        found = rows[(rows["metric"] == metric) & (rows["arm"] == arm)]
+        if found.empty:
+            raise Missing(f"run {spec.run_id} has no figure {metric}")
+        row = found.iloc[0]
+        return Interval(float(row["value"]), float(row["low"]), float(row["high"]))
+
+    def scores(self, spec: RunSpec, attack: str = LOSS) -> pd.DataFrame:
+        """Scores of one attack: of the full audit, or the quick audit's for the loss attack without one."""
+        stored = self.workspace.audit(self.run(spec).id).table_of(attack, "scores")
+        if stored is not None:
+            return stored
+        rows = self.run(spec).table("scores")
+        found = rows[rows["attack"] == attack]
+        if found.empty:
+            raise Missing(f"run {spec.run_id} has no scores of the attack “{attack}”")
+        return found
+
+    def quick_scores(self, spec: RunSpec) -> pd.DataFrame:
+        """Scores of the quick audit's loss attack, which every run has and which compare between runs."""
+        rows = self.run(spec).table("scores")
+        return rows[rows["attack"] == LOSS]
+
+    def audited(self, spec: RunSpec, table: str) -> pd.DataFrame:
+        """A table of the run's full audit. Raises Missing."""
+        found = self.workspace.audit(self.run(spec).id).table(table)
+        if found.empty:
+            raise Missing(f"the audit of run {spec.run_id} has no table {table}")
+        return found
+
+    def missing(self, needs: Sequence[Need]) -> list[Need]:
+        """Those of the needs that are not there."""
+        return [need for need in needs if not self.has(need)]

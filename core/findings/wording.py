@@ -1,0 +1,64 @@
+"""Figures, rules and verdicts of claims in words and numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from core.findings.claim import Figure, Unit
+from core.findings.judging import Finding
+
+MINUS = "−"
+
+
+def number_text(value: float, unit: Unit) -> str:
+    """`+12.3` points, `12.3 %`, `0.37×` or `0.12`, with a real minus sign."""
+    if math.isnan(value):
+        return "not measured"
+    if unit == "points":
+        text = f"{100 * value:+.1f}"
+        text = "0" if float(text) == 0 else text
+    elif unit == "share":
+        text = f"{100 * value:.1f} %"
+    elif unit == "ratio":
+        text = f"{value:,.0f}×" if value >= 100 else f"{value:.1f}×" if value >= 10 else f"{value:.3f}×"
+    else:
+        text = f"{value:.3f}" if abs(value) < 1 and value else f"{value:.2f}".removesuffix(".00")
+    return text.replace("-", MINUS)
+
+
+def figure_text(figure: Figure, unit: Unit) -> str:
+    """The value with its interval; an exact figure has none."""
+    value = number_text(figure.value, unit)
+    if not figure.has_interval:
+        return value if math.isnan(figure.value) else f"{value} (no interval)"
+    if figure.low == figure.high:
+        return f"{value} (exact)"
+    return f"{value} ({number_text(figure.low, unit)} to {number_text(figure.high, unit)})"
+
+
+def range_text(figures: Sequence[Figure], unit: Unit) -> str:
+    """One figure, or the range of the values of several: `+19.1 to +20.6 (3 models)`."""
+    if len(figures) == 1:
+        return figure_text(figures[0], unit)
+    known = [one.value for one in figures if not math.isnan(one.value)]
+    if not known:
+        return "not measured"
+    ends = f"{number_text(min(known), unit)} to {number_text(max(known), unit)}"
+    return f"{ends}, {len(known)} figures"
+
+
+def rule_text(finding: Finding) -> str:
+    """The claim's rule as a sentence, in the claim's unit."""
+    claim = finding.claim
+    unit = " points" if claim.unit == "points" else ""
+    return claim.rule.sentence(lambda value: number_text(value, claim.unit) + (unit if value else ""))
+
+
+def together(figures: Sequence[Figure]) -> str:
+    """How the intervals are to be read."""
+    if all(one.low == one.high for one in figures):
+        return "Computed exactly."
+    if len(figures) == 1:
+        return "95 % interval."
+    return f"The {len(figures)} intervals hold together in 95 % of cases (Bonferroni), so each is wider than its own."

@@ -1,0 +1,51 @@
+"""Findings: what five papers claim, and whether it holds here."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from pages.parts.common import chart_style, layout, shell
+from pages.parts.findings import card, charts, data
+from pages.parts.pickers import linked_choice
+
+shell.page(
+    "Findings",
+    "Five papers make claims about what models reveal and what privacy costs. Which of them hold here?",
+    icon=":material/fact_check:",
+    guesses=True,
+)
+
+found = data.findings()
+by_id = {one.claim.id: one for one in found}
+hidden = card.hidden(found)
+
+
+def choose() -> str:
+    """The claim of the list, or of the link."""
+    key = "findings-claim"
+    first = next((one.claim.id for one in found if one.evidence is not None), next(iter(by_id)))
+    st.session_state.setdefault(key, first)
+    linked_choice.adopt("claim", key, by_id)
+    chosen = st.selectbox(
+        "Claim",
+        list(by_id),
+        key=key,
+        format_func=lambda name: f"{name}: {by_id[name].claim.title}",
+        on_change=lambda: linked_choice.share("claim", key, by_id),
+    )
+    linked_choice.shown("claim", chosen)
+    return chosen
+
+
+st.markdown(data.headline(found, hidden))
+chart_style.show(
+    charts.tiles(found, hidden),
+    key="findings-tiles",
+    alt="A tile for each claim, a row for each paper; the colour and the sign say whether the claim holds",
+)
+claim = choose()
+with layout.fresh("claim", (claim, claim in hidden)):
+    card.show(by_id[claim])
+card.everything(found, hidden)
+with st.expander("How are claims judged?"):
+    st.markdown(data.HOW)

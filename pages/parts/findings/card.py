@@ -1,0 +1,104 @@
+"""One claim: the paper's figure, ours, the verdict, and how it was made; and the table of all claims."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import pandas as pd
+import streamlit as st
+
+from core.findings.judging import NOT_RUN, Finding
+from core.findings.wording import figure_text, range_text, rule_text, together
+from pages.parts.common import chart_style, guess, shell
+from pages.parts.common.data_table import data_table
+from pages.parts.findings import charts
+from pages.parts.pickers import run_picker
+from pages.parts.session import owner
+
+ANSWERS = ("It holds", "It does not hold", "It cannot be told")
+_VERDICTS = dict(zip(("holds", "does not hold", "cannot tell"), ANSWERS, strict=True))
+
+
+def guess_key(claim: str) -> str:
+    """The name under which the guess about a claim is kept."""
+    return f"finding-{claim}"
+
+
+def hidden(found: Sequence[Finding]) -> set[str]:
+    """The ids of the claims whose verdict is not shown before somebody has said what they expect."""
+    if not guess.asked():
+        return set()
+    judged = [one.claim.id for one in found if one.verdict != NOT_RUN]
+    return {name for name in judged if guess.given(guess_key(name)) is None}
+
+
+def show(one: Finding) -> None:
+    """The claim, and after a guess where one is asked for its verdict and picture."""
+    claim = one.claim
+    st.header(f"{claim.id}: {claim.title}", anchor=False)
+    st.markdown(f"{claim.says} **{claim.paper}**: {claim.figure} ({claim.place}).")
+    if one.verdict == NOT_RUN:
+        st.markdown("**Not run yet.** Not all of its runs are here. The command below trains and attacks them.")
+    else:
+        answer = guess.first(
+            "Does it hold on small models and synthetic notes?", ANSWERS, key=guess_key(claim.id), stays=False
+        )
+        if answer is None:
+            return
+        _verdict(one, answer)
+    _details(one)
+
+
+def _verdict(one: Finding, answer: str) -> None:
+    assert one.evidence is not None  # only claims that were run get here
+    guessed = f"You guessed “{answer}”. " if answer else ""
+    st.markdown(f"{guessed}**{_VERDICTS[str(one.verdict)]}.** {one.why}")
+    st.markdown(f"Measured: {one.claim.quantity}.")
+    if any(figure.has_interval for figure in one.evidence.figures):
+        chart_style.show(
+            charts.figures(one),
+            key=f"finding-{one.claim.id}",
+            alt=f"{one.claim.quantity}: {len(one.evidence.figures)} figures with their intervals",
+        )
+    frame = pd.DataFrame(
+        [(figure.label, figure_text(figure, one.claim.unit)) for figure in one.evidence.figures],
+        columns=["", one.claim.unit],
+    )
+    data_table(frame, name=f"finding-{one.claim.id}")
+
+
+def _details(one: Finding) -> None:
+    claim = one.claim
+    with st.expander("Rule, runs and command", expanded=one.verdict == NOT_RUN):
+        intervals = together(one.evidence.figures) if one.evidence else ""
+        st.markdown(
+            f"- **Rule.** {rule_text(one)} {intervals}\n"
+            f"- **Measured.** {claim.quantity}.\n"
+            f"- **Run at.** {claim.sizes}.\n"
+            f"- **Differs from the paper.** {claim.differs}"
+        )
+        _runs(one)
+        st.code(f"python -m core findings {claim.id}{' --run' if one.verdict == NOT_RUN else ''}", language="sh")
+        shell.link(claim.page, "The page with such figures", icon=":material/open_in_new:")
+
+
+def _runs(one: Finding) -> None:
+    needed = list(dict.fromkeys(need.spec.run_id for need in one.claim.needs))
+    if not needed:
+        st.markdown("No run is needed: the figures follow from settings.")
+        return
+    known = {run.id: run_picker.label(run) for run in owner.workspace().runs() if run.id in needed}
+    rows = [(known.get(name, "not here yet"), name) for name in needed]
+    st.dataframe(pd.DataFrame(rows, columns=["Model", "Run"]), hide_index=True, alt="The runs that this claim needs")
+
+
+def everything(found: Sequence[Finding], veiled: Collection[str]) -> None:
+    """All claims as a table, folded away."""
+    rows = []
+    for one in found:
+        shown = one.claim.id not in veiled
+        here = range_text(one.evidence.figures, one.claim.unit) if one.evidence and shown else ""
+        verdict = one.verdict if shown else charts.HIDDEN
+        rows.append((one.claim.id, one.claim.paper, one.claim.title, one.claim.figure, here, verdict))
+    columns = ["Id", "Paper", "Claim", "The paper's figure", "Here", "Verdict"]
+    data_table(pd.DataFrame(rows, columns=columns), name="findings", label="All claims as a table")

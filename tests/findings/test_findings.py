@@ -1,0 +1,125 @@
+"""The stored evidence is that of the shipped runs, the document is up to date, and the command lists and trains."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from core.__main__ import main
+from core.findings import judging, training
+from core.findings.claim import Claim, Evidence, Figure
+from core.findings.claims import CLAIMS, chosen
+from core.findings.document import document
+from core.findings.needs import Need
+from core.findings.rules import Above
+from core.findings.stored_runs import Missing, StoredRuns
+from core.findings.wording import figure_text, number_text, range_text
+from core.runs.store import DEMO, Workspace
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def shipped(tmp_path_factory) -> StoredRuns:
+    return StoredRuns(Workspace(tmp_path_factory.mktemp("data"), shared=(DEMO,)))
+
+
+@pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.id)
+def test_the_stored_evidence_is_that_of_the_shipped_runs(claim: Claim, shipped: StoredRuns) -> None:
+    stored, found = judging.read().get(claim.id), judging.measured(claim, shipped)
+    if found is None or stored is None:
+        assert found is stored
+        return
+    assert [one.label for one in found.figures] == [one.label for one in stored.figures]
+    for one, other in zip(found.figures, stored.figures, strict=True):
+        assert (one.value, one.low, one.high) == pytest.approx(
+            (other.value, other.low, other.high), abs=2e-5, nan_ok=True
+        )
+    assert claim.rule(found) == claim.rule(stored)
+
+
+def test_the_document_is_up_to_date() -> None:
+    """Written by `python -m core findings --write`."""
+    text = (ROOT / "docs/findings.md").read_text(encoding="utf-8")
+    assert text == document(judging.stored_findings(CLAIMS)), "run: python -m core findings --write"
+
+
+def test_no_explanation_belongs_to_another_verdict() -> None:
+    """A sentence for a verdict that the claim did not get has been checked by nobody."""
+    for one in judging.stored_findings(CLAIMS):
+        assert set(one.claim.why) <= {one.verdict}, one.claim.id
+
+
+def test_evidence_survives_storing(tmp_path: Path) -> None:
+    claim = CLAIMS[0]
+    table = Evidence((Figure("a", 0.5, 0.25, 0.75), Figure("b", math.nan, math.nan, math.nan)))
+    judging.write([judging.Finding(claim, table), judging.Finding(CLAIMS[1], None)], tmp_path / "evidence.json")
+    again = judging.read(tmp_path / "evidence.json")
+    assert list(again) == [claim.id] and again[claim.id].figures[0] == table.figures[0]
+    assert not again[claim.id].figures[1].has_interval
+    assert judging.read(tmp_path / "nothing.json") == {}
+
+
+def test_figures_are_written_in_the_claims_unit() -> None:
+    assert number_text(-0.123, "points") == "−12.3" and number_text(0.0, "points") == "0"
+    assert number_text(0.5, "share") == "50.0 %" and number_text(0.0228, "ratio") == "0.023×"
+    assert number_text(1_234.0, "ratio") == "1,234×" and number_text(18.26, "ratio") == "18.3×"
+    assert figure_text(Figure("", 0.1, 0.05, 0.2), "points") == "+10.0 (+5.0 to +20.0)"
+    assert figure_text(Figure("", 2.0, 2.0, 2.0), "ratio") == "2.000× (exact)"
+    assert range_text([Figure("", 0.1, 0, 1), Figure("", -0.1, -1, 0)], "points") == "−10.0 to +10.0, 2 figures"
+
+
+def test_the_command_says_what_is_missing_and_what_it_found(tmp_path: Path, monkeypatch, capsys) -> None:
+    monkeypatch.setenv("PHILAB_SHIPPED", str(DEMO))
+    assert main(["findings", "J-c2", "J-c5", "--data", str(tmp_path)]) == 0
+    said = capsys.readouterr().out
+    assert "J-c2   holds" in said and "J-c5   not run" in said and "GPT-2 − DistilBERT, seed 0: +19.1" in said
+    assert said.count("missing: gpt2-") == 3 and "6 of 9 runs are there; about" in said
+    assert main(["findings", "P-c1", "--json", "--data", str(tmp_path)]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert row["verdict"] == "does not hold" and row["runs"] == [] and row["figures"][0]["value"] < 0.03
+    assert main(["findings", "X-c1", "--data", str(tmp_path)]) == 2
+    assert main(["findings", "J-c2", "--write", "--data", str(tmp_path)]) == 2
+
+
+def test_a_model_from_a_hub_has_no_estimate(shipped: StoredRuns) -> None:
+    needs = training.states(chosen(["J-c1"]), shipped)
+    assert [one.seconds for one in needs if not one.there] == [None] * 3
+    assert "an unknown time for 3 from a hub" in training.totals(chosen(["J-c1"]), shipped)
+
+
+def test_what_is_missing_is_trained_and_then_judged(tmp_path: Path, smoke_specs) -> None:
+    """A claim about a run that is not there: trained by the same command, whose second call finds it."""
+    spec = smoke_specs["plain"]
+
+    def perplexity(runs: StoredRuns) -> list[Figure]:
+        found = runs.metric(spec, "perplexity_heldout")
+        return [Figure("model", found.value, found.low, found.high)]
+
+    texts = dict.fromkeys(("title", "says", "figure", "place", "quantity", "sizes", "differs"), "text")
+    claim = Claim("J-c0", unit="number", measure=perplexity, rule=Above(1.0), needs=(Need(spec, scores=True),), **texts)
+    workspace, said = Workspace(tmp_path, shared=()), []
+    assert judging.measured(claim, StoredRuns(workspace)) is None
+    with pytest.raises(Missing):
+        StoredRuns(workspace).metric(spec, "perplexity_heldout")
+    training.train([claim], workspace, said.append)
+    assert said[0].startswith(f"1/1 findings {spec.run_id}")
+    (found,) = judging.findings([claim], StoredRuns(workspace))
+    assert found.verdict == "holds"
+    said.clear()
+    training.train([claim], workspace, said.append)
+    assert said == []
+
+
+def test_the_page_shows_what_was_judged_in_the_data_folder(tmp_path: Path) -> None:
+    claim = next(claim for claim in CLAIMS if claim.id not in judging.read())
+    judging.write([judging.Finding(claim, Evidence((Figure("a", 1.0, 0.5, 2.0),)))], tmp_path / judging.FILE_IN_DATA)
+    found = {one.claim.id: one for one in judging.stored_findings(CLAIMS, tmp_path)}
+    assert found[claim.id].verdict != "not run"
+    others = {one.claim.id: one.evidence for one in judging.stored_findings(CLAIMS)}
+    assert {name: one.evidence for name, one in found.items() if name != claim.id} == {
+        name: evidence for name, evidence in others.items() if name != claim.id
+    }

@@ -1,0 +1,147 @@
+"""Statistics of claims, against slow and obvious ones."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from core.evaluation.stats.bootstrap import patient_weights
+from core.findings.claim import Figure
+from core.findings.judging import jointly
+from core.findings.measures.accounting import epsilon_for_batch, shard_noise
+from core.findings.measures.attacks import Side, auc, caught_at, difference, leakage, single
+from core.findings.measures.tables import metric_difference, perplexity_ratio
+from core.training.accounting.gaussian import epsilon
+
+
+def scores(shift: float, *, seed: int = 0, patients: int = 12, notes: int = 4) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    rows = []
+    for patient in range(patients):
+        member = patient % 3 != 0
+        for note in range(notes):
+            rows.append(
+                {
+                    "note_id": f"P{patient}-{note}",
+                    "admission_id": f"A{patient}",
+                    "patient_id": f"P{patient:02d}",
+                    "split": "member" if member else "heldout",
+                    "tokens": 10 + 10 * note,
+                    "score": rng.normal(shift * member, 1),
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def naive_auc(rows: pd.DataFrame, weight: dict[str, float]) -> float:
+    right = pairs = 0.0
+    for one in rows[rows["split"] == "member"].itertuples():
+        for other in rows[rows["split"] == "heldout"].itertuples():
+            both = weight[one.patient_id] * weight[other.patient_id]
+            right += both * ((one.score > other.score) + 0.5 * (one.score == other.score))
+            pairs += both
+    return right / pairs
+
+
+def drawn_weights(rows: pd.DataFrame, resamples: int) -> list[dict[str, float]]:
+    people = sorted(rows["patient_id"].unique())
+    member = rows.groupby("patient_id")["split"].first().reindex(people) == "member"
+    return [dict(zip(people, one, strict=True)) for one in patient_weights(member, resamples=resamples, seed=0)]
+
+
+def test_the_difference_of_two_attacks_resamples_patients_for_both_together() -> None:
+    one, other = scores(1.0), scores(0.3, seed=1)
+    found = difference(Side(one, "ratio"), Side(other, "loss"), auc, resamples=40)
+    everyone = dict.fromkeys(one["patient_id"], 1.0)
+    assert found.value == pytest.approx(naive_auc(one, everyone) - naive_auc(other, everyone))
+    drawn = [naive_auc(one, weight) - naive_auc(other, weight) for weight in drawn_weights(one, 40)]
+    assert min(drawn) - 1e-9 <= found.low <= np.quantile(drawn, 0.1)
+    assert np.quantile(drawn, 0.9) <= found.high <= max(drawn) + 1e-9
+
+
+def test_an_attack_does_not_differ_from_itself() -> None:
+    one = scores(1.0)
+    for measure in (auc, leakage, caught_at(0.1)):
+        found = difference(Side(one, "loss"), Side(one, "loss"), measure, resamples=20)
+        assert (found.value, found.low, found.high) == (0.0, 0.0, 0.0)
+
+
+def test_only_notes_that_both_attacks_scored_count() -> None:
+    one, other = scores(1.0), scores(0.5, seed=1)
+    fewer = other[other["note_id"] != "P1-0"]
+    kept = one[one["note_id"] != "P1-0"]
+    assert difference(Side(one, "ratio"), Side(fewer, "loss"), resamples=20) == difference(
+        Side(kept, "ratio"), Side(fewer, "loss"), resamples=20
+    )
+
+
+def test_a_level_and_a_length_are_compared_on_the_same_patients() -> None:
+    one = scores(1.0)
+    by_patient = one.groupby(["patient_id", "split"], as_index=False)["score"].mean()
+    everyone = dict.fromkeys(one["patient_id"], 1.0)
+    found = difference(Side(one, "loss", "patient"), Side(one, "loss"), resamples=20)
+    assert found.value == pytest.approx(naive_auc(by_patient, everyone) - naive_auc(one, everyone))
+    long = one["tokens"] > one["tokens"].median()
+    found = difference(Side(one, "loss", length="long"), Side(one, "loss", length="short"), resamples=20)
+    assert found.value == pytest.approx(naive_auc(one[long], everyone) - naive_auc(one[~long], everyone))
+
+
+def test_privacy_leakage_and_the_share_caught_are_those_of_their_definitions() -> None:
+    one = scores(1.0)
+    member = one["split"] == "member"
+    line = one.loc[member, "score"].mean()
+    expected = (one.loc[member, "score"] > line).mean() - (one.loc[~member, "score"] > line).mean()
+    assert single(Side(one, "loss"), leakage, resamples=20).value == pytest.approx(expected)
+    others = np.sort(one.loc[~member, "score"])
+    lowest = min(t for t in one["score"] if (others >= t).mean() <= 0.1)
+    assert single(Side(one, "loss"), caught_at(0.1), resamples=20).value == pytest.approx(
+        (one.loc[member, "score"] >= lowest).mean()
+    )
+
+
+class Runs(SimpleNamespace):
+    """Tables of two runs, by name."""
+
+    def quick_scores(self, spec: str) -> pd.DataFrame:
+        return self.tables[spec]
+
+    def metric(self, spec: str, metric: str, arm: str = "run") -> Figure:
+        return self.metrics[spec, metric, arm]
+
+
+def test_the_ratio_of_perplexities_is_that_of_the_same_notes() -> None:
+    one = scores(0.0)
+    worse = one.assign(score=one["score"] - np.log(3))
+    found = perplexity_ratio(Runs(tables={"one": worse, "other": one}), "one", "other")  # type: ignore[arg-type]
+    assert (found.value, found.low, found.high) == pytest.approx((3.0, 3.0, 3.0))
+
+
+def test_figures_without_patients_are_combined_as_independent() -> None:
+    stored = {("a", "f1", "run"): Figure("", 0.8, 0.77, 0.84), ("b", "f1", "run"): Figure("", 0.7, 0.66, 0.73)}
+    found = metric_difference(Runs(metrics=stored), "a", "b", "f1")  # type: ignore[arg-type]
+    assert found.value == pytest.approx(0.1)
+    assert (found.low, found.high) == pytest.approx((0.1 - np.hypot(0.03, 0.03), 0.1 + np.hypot(0.04, 0.04)))
+
+
+def test_several_intervals_are_widened_to_hold_together() -> None:
+    one = jointly([Figure("a", 0.0, -1.959964, 1.959964)])
+    assert one.figures[0].high == pytest.approx(1.959964)
+    three = jointly([Figure(name, 0.0, -1.959964, 1.959964) for name in "abc"])
+    assert three.figures[0].high == pytest.approx(2.393980, abs=1e-5)  # normal quantile of 1 − 0.05/6
+    exact = jointly([Figure("a", 2.0, 2.0, 2.0)] * 2)
+    assert (exact.figures[0].low, exact.figures[0].high) == (2.0, 2.0)
+
+
+def test_noise_of_shards_grows_with_the_root() -> None:
+    found = shard_noise(4, sigma=3.0, draws=50_000)
+    assert found.low < 1 < found.high and found.high - found.low < 0.03
+    assert shard_noise(1, draws=50_000).value == pytest.approx(1, abs=0.02)
+
+
+def test_epsilon_of_a_batch_counts_every_step() -> None:
+    found = epsilon_for_batch(64, notes=3_000, epochs=8, sigma=1.0, usual=256, delta=1e-5)
+    steps = 8 * 47  # 3,000 / 64 = 46.9
+    assert found == epsilon(noise_multiplier=0.5, sample_rate=64 / 3_000, steps=steps, delta=1e-5)
