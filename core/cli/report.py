@@ -162,12 +162,13 @@ def findings(
 ) -> None:
     """What five papers claim: which runs test it, which are missing, and whether it holds here."""
     with errors_as_sentences():
+        from core.common.program import PROGRAM
         from core.findings import judging
         from core.findings.claims import CLAIMS, chosen
         from core.findings.document import document
         from core.findings.stored_runs import StoredRuns
         from core.findings.training import as_rows, listed, train
-        from core.runs.store import PROGRAM, Workspace
+        from core.runs.store import Workspace
 
         wanted = chosen(claims or [])
         if write and claims:

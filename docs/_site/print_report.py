@@ -11,9 +11,10 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
+from core.common.program import PROGRAM
 from core.evaluation.report.facts import build
 from core.evaluation.report.html import render
-from core.runs.store import PROGRAM, Workspace
+from core.runs.store import Workspace
 
 FOLDER = PROGRAM / "docs" / "report"
 RUNS = ("gpt2-1ea4fd58ffd0", "gpt2-0a31e8681aba")  # shipped with full audits: no privacy, and ε = 8 per note
