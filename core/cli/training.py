@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -239,7 +241,7 @@ def sweep(
         make = (
             _by_scheduler(workspace, scheduler.strip())
             if scheduler and scheduler.strip()
-            else lambda chosen: [_execute(s, workspace) for s in chosen]
+            else partial(_in_turn, workspace)
         )
         runs = make(list(dict.fromkeys(specs)))
         answer([described(run) for run in runs], "\n\n".join(map(_summary_text, runs)), as_json=as_json)
@@ -288,10 +290,23 @@ def checked(workspace: Workspace, specs: list[RunSpec], *, batch_given: bool) ->
     return fitted
 
 
-def _execute(spec: RunSpec, workspace: Workspace) -> Run:
+def _execute(spec: RunSpec, workspace: Workspace, *, wait: bool = True) -> Run:
     from core.pipeline.training_run import execute
 
-    return execute(spec, workspace, on_event=_reporter(spec))
+    return execute(spec, workspace, on_event=_reporter(spec), wait=wait)
+
+
+def _in_turn(workspace: Workspace, specs: list[RunSpec]) -> list[Run]:
+    """Make the runs in order, those that another process or machine is making last."""
+    from core.pipeline.training_run import RunBusy
+
+    made: dict[str, Run] = {}
+    for wait in (False, True):
+        for spec in specs:
+            if spec.run_id not in made:
+                with contextlib.suppress(RunBusy):
+                    made[spec.run_id] = _execute(spec, workspace, wait=wait)
+    return [made[spec.run_id] for spec in specs]
 
 
 def _reporter(spec: RunSpec) -> Callable[[dict[str, Any]], None]:

@@ -26,6 +26,8 @@ from core.runs import noise_key
 from core.runs.events import Cancelled, EventLog, State, Status, read_status, write_status
 from core.runs.integrity.disk import full_disk_as_sentence
 from core.runs.lock import held
+from core.runs.remote.sharing import fetched, leased, publish, shared, store_of
+from core.runs.remote.store import Store, StoreUnusable
 from core.runs.run import PRIVACY_FILE, Run, write_vocabulary
 from core.runs.store import Workspace
 from core.runs.tables import write_table
@@ -66,12 +68,16 @@ def execute(
 
     Raises:
         Cancelled: `should_stop` returned True; nothing is left of the run.
-        RunBusy: Another process is making the run, and `wait` is False.
+        RunBusy: Another process, or a machine with the same store, is making the run, and `wait` is False.
+        StoreUnusable: $PHILAB_STORE does not answer, or what it has of the run is damaged.
         DiskFull, ModelNotFound, ValueError: With a sentence; the work folder stays, marked `failed`, and can be
             resumed.
     """
     stop = should_stop or (lambda: False)
+    store = store_of(spec)
     if (finished := _complete(spec, workspace)) is not None:
+        if store is not None and not finished.shipped:
+            publish(store, finished, workspace)
         return finished
     with held(workspace.lock_file(spec.run_id), should_stop=stop if wait else lambda: True) as holding:
         if not holding and not stop():
@@ -80,7 +86,34 @@ def execute(
             raise Cancelled(f"Run {spec.run_id} was cancelled while another process was making it.")
         if (finished := _complete(spec, workspace)) is not None:
             return finished
-        return RunBuilder(spec, workspace, on_event, stop).run()
+        builder = RunBuilder(spec, workspace, on_event, stop)
+        if store is None:
+            return builder.run()
+        try:
+            return _shared_run(builder, store, wait=wait)
+        except StoreUnusable as error:
+            builder.note_failure(str(error))
+            raise
+
+
+def _shared_run(builder: RunBuilder, store: Store, *, wait: bool) -> Run:
+    """The run, made by this or another machine that has the same store. Raises as `execute`, and StoreUnusable."""
+    spec, workspace = builder.spec, builder.workspace
+    lease = leased(store, spec.run_id, wait=wait, stop=builder.stop)
+    if (finished := fetched(store, spec, workspace)) is not None:
+        if lease is not None:
+            lease.release()
+        builder.leave_nothing()
+        return finished
+    if lease is None and builder.stop():
+        builder.leave_nothing()
+        raise Cancelled(f"Run {spec.run_id} was cancelled while another machine was making it.")
+    if lease is None:
+        raise RunBusy(f"Run {spec.run_id} is being made by another machine.")
+    with shared(store, lease, spec, workspace):
+        run = builder.run()
+        publish(store, run, workspace)
+        return run
 
 
 def _complete(spec: RunSpec, workspace: Workspace) -> Run | None:
@@ -116,6 +149,16 @@ class RunBuilder:
         except Exception as error:
             self._failed(work, log, error)
             raise
+
+    def leave_nothing(self) -> None:
+        """Remove the work folder of a run that was not begun here, if somebody waits for it."""
+        if (work := self.workspace.work(self.spec.run_id)).exists():
+            self.workspace.discard(work)
+
+    def note_failure(self, message: str) -> None:
+        """Record why the run was not begun, if somebody waits for it."""
+        if (work := self.workspace.work(self.spec.run_id)).exists():
+            self._mark(work, "failed", message)
 
     def _stages(self, work: Path, log: EventLog) -> None:
         log.stage("corpus", "Reading the hospital's notes (generating them first if necessary)")

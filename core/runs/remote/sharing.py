@@ -1,0 +1,123 @@
+"""A run made by one of several machines: fetched if another finished it, resumed if another began it, published.
+
+Imported notes, and everything made from them, stay in the data folder: nothing of them goes to the store. Nor do runs
+with secret noise: made again elsewhere, such a run has other weights under the same id.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from core.runs.integrity.disk import error_sentence
+from core.runs.remote.lease import RENEW_SECONDS, Lease
+from core.runs.remote.store import Store
+from core.runs.run import Run
+from core.runs.store import Workspace
+from core.spec import RunSpec
+
+LOOK_SECONDS = 2.0  # between two looks at a run that another machine makes
+STATE = ("checkpoint/state.safetensors", "events.jsonl")
+
+log = logging.getLogger(__name__)
+Stop = Callable[[], bool]
+
+
+def store_of(spec: RunSpec) -> Store | None:
+    """The store for a run of this spec: none without $PHILAB_STORE, for imported notes or with secret noise."""
+    return None if spec.corpus.imported is not None or spec.secret_noise else Store.of_environment()
+
+
+def fetched(store: Store, spec: RunSpec, workspace: Workspace) -> Run | None:
+    """The finished run, brought here from the store if it is there. Raises StoreUnusable, RunBroken."""
+    run_id, digest = spec.run_id, spec.corpus.digest()
+    if workspace.corpus_folder(spec.corpus) is None:
+        store.fetch("corpora", digest, workspace.root / "corpora" / digest)
+    if not store.fetch("runs", run_id, workspace.root / "runs" / run_id):
+        return None
+    return workspace.run(run_id)
+
+
+def leased(store: Store, run_id: str, *, wait: bool, stop: Stop) -> Lease | None:
+    """The lease of a run. None if another machine finished the run meanwhile, or holds the lease and `wait` is false.
+
+    Also None if `stop()` says so while waiting. Raises StoreUnusable.
+    """
+    pause = threading.Event()
+    while store.manifest("runs", run_id) is None and not stop():
+        lease = Lease.take(store, run_id)
+        if lease is not None or not wait:
+            return lease
+        pause.wait(LOOK_SECONDS)
+    return None
+
+
+def publish(store: Store, run: Run, workspace: Workspace) -> None:
+    """Store a finished run and its cohort, unless they are there. Raises StoreUnusable."""
+    digest, cohort = run.spec.corpus.digest(), workspace.corpus_folder(run.spec.corpus)
+    if cohort is not None and store.manifest("corpora", digest) is None:
+        store.publish("corpora", digest, cohort)
+    if store.manifest("runs", run.id) is None:  # the first one stays
+        store.publish("runs", run.id, run.folder)
+    if (state := _stored_state(store, run.id)) is not None:
+        store.remove(f"checkpoints/{run.id}.json")
+        store.remove(state)
+
+
+def _stored_state(store: Store, run_id: str) -> str | None:
+    """The object with the state in a run's stored checkpoint, which no other folder has; None if there is none."""
+    manifest = store.manifest("checkpoints", run_id) or {}
+    return f"objects/{manifest[STATE[0]]['sha256']}" if STATE[0] in manifest else None
+
+
+@contextmanager
+def shared(store: Store, lease: Lease, spec: RunSpec, workspace: Workspace) -> Iterator[None]:
+    """Resume from the stored checkpoint, publish new ones while the block makes the run, then release the lease."""
+    work, ended = workspace.work(spec.run_id), threading.Event()
+    keeper = threading.Thread(target=_keep, args=(store, lease, spec.run_id, work, ended), daemon=True)
+    try:
+        with _logged(spec.run_id):  # without its checkpoint the run begins again
+            if not work.exists():
+                store.fetch("checkpoints", spec.run_id, work)
+        keeper.start()
+        yield
+    finally:
+        ended.set()
+        if keeper.is_alive():
+            keeper.join()
+        with _logged(spec.run_id):
+            lease.release()
+
+
+def _keep(store: Store, lease: Lease, run_id: str, work: Path, ended: threading.Event) -> None:
+    """Renew the lease and publish each new checkpoint until `ended`."""
+    published = 0
+    while not ended.wait(RENEW_SECONDS):
+        with _logged(run_id):
+            if not lease.renew():
+                log.warning("Run %s: another machine began it too. This one goes on; both give the same run.", run_id)
+                return
+            newest = _changed(work / STATE[0])
+            if newest > published:
+                before = _stored_state(store, run_id)
+                store.publish("checkpoints", run_id, work, list(STATE))
+                published = newest
+                if before is not None and before != _stored_state(store, run_id):
+                    store.remove(before)
+
+
+def _changed(path: Path) -> int:
+    """Time of the last change of a file in nanoseconds; 0 if there is none."""
+    return path.stat().st_mtime_ns if path.exists() else 0
+
+
+@contextmanager
+def _logged(run_id: str) -> Iterator[None]:
+    """Log a failure of the store, which a run that is being made survives."""
+    try:
+        yield
+    except OSError as error:
+        log.warning("Run %s: %s", run_id, error_sentence(error))

@@ -1,0 +1,139 @@
+"""Machines that share nothing but a store: each run made once, resumed elsewhere, the same as on one machine."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from core.pipeline.training_run import RunBusy, execute
+from core.runs.events import Cancelled, read_status
+from core.runs.remote import lease as leases
+from core.runs.remote import sharing
+from core.runs.remote.lease import Lease
+from core.runs.remote.store import Store, StoreUnusable
+from core.runs.store import Workspace
+from core.spec import RunSpec
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).resolve().parents[3]
+WEIGHTS = "model/model.safetensors"
+# A machine that dies in training: in the second epoch, when the first one's checkpoint is in the store.
+DYING = """
+import os, signal, sys, time
+from core.pipeline import training_run
+from core.runs.remote import sharing
+from core.runs.remote.store import Store
+from core.runs.store import Workspace
+from core.spec import RunSpec
+sharing.RENEW_SECONDS = 0.05
+spec = RunSpec.model_validate_json(sys.argv[1])
+def watch(event):
+    if event["event"] == "step" and event["epoch"] == 2:
+        while Store.of_environment().manifest("checkpoints", spec.run_id) is None:
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGKILL)
+training_run.execute(spec, Workspace(sys.argv[2], shared=()), on_event=watch)
+"""
+
+
+@pytest.fixture
+def store(address: str, monkeypatch: pytest.MonkeyPatch) -> Store:
+    """The store of all machines of a test."""
+    monkeypatch.setenv("PHILAB_STORE", f" {address} ")
+    return Store(address)
+
+
+def machine(tmp_path: Path, name: str, smoke_workspace: Path, base: RunSpec) -> Workspace:
+    """A data folder of its own, with the control, so that a test trains one model only."""
+    root = tmp_path / name
+    shutil.copytree(smoke_workspace / "runs" / base.run_id, root / "runs" / base.run_id)
+    return Workspace(root, shared=())
+
+
+def test_a_finished_run_is_fetched_with_its_cohort(
+    store: Store, tmp_path: Path, smoke_workspace: Path, smoke_specs: dict[str, RunSpec]
+) -> None:
+    spec, events = smoke_specs["dp"], []
+    here = Workspace(shutil.copytree(smoke_workspace, tmp_path / "here"), shared=())
+    execute(spec, here)  # made before there was a store
+    there = Workspace(tmp_path / "there", shared=())
+    work = there.begin(spec)  # as the queue does
+    run = execute(spec, there, on_event=events.append)
+    assert run.folder == tmp_path / "there" / "runs" / spec.run_id and events == []
+    assert (run.folder / WEIGHTS).read_bytes() == (smoke_workspace / "runs" / run.id / WEIGHTS).read_bytes()
+    assert not work.exists() and there.corpus_folder(spec.corpus) is not None and store.list("leases") == []
+
+
+def test_a_run_that_another_machine_makes_is_not_made_twice(
+    store: Store, tmp_path: Path, smoke_workspace: Path, smoke_specs: dict[str, RunSpec]
+) -> None:
+    here, spec = machine(tmp_path, "here", smoke_workspace, smoke_specs["base"]), smoke_specs["dp"]
+    held = Lease.take(store, spec.run_id)
+    with pytest.raises(RunBusy, match="by another machine"):
+        execute(spec, here, wait=False)
+    here.begin(spec)
+    until = time.monotonic() + 1
+    with pytest.raises(Cancelled):
+        execute(spec, here, should_stop=lambda: time.monotonic() > until)
+    assert not here.work(spec.run_id).exists() and held.renew()
+
+
+def test_another_machine_resumes_what_a_killed_one_began(
+    store: Store,
+    tmp_path: Path,
+    smoke_workspace: Path,
+    smoke_specs: dict[str, RunSpec],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    spec, base = smoke_specs["dp"], smoke_specs["base"]
+    first, second = (machine(tmp_path, name, smoke_workspace, base) for name in ("first", "second"))
+    died = subprocess.run(  # noqa: S603
+        [sys.executable, "-c", DYING, spec.model_dump_json(), str(first.root)], cwd=ROOT, check=False
+    )
+    assert died.returncode == -9 and store.names("checkpoints") == [spec.run_id] and store.names("runs") == []
+    monkeypatch.setattr(leases, "LEASE_SECONDS", 0.5)
+    monkeypatch.setattr(sharing, "LOOK_SECONDS", 0.1)
+    steps = []
+    run = execute(
+        spec, second, on_event=lambda event: steps.append(event.get("step")) if event["event"] == "step" else 0
+    )
+    original = Workspace(smoke_workspace, shared=()).run(spec.run_id)
+    assert steps and min(steps) > 1, "it went on from the checkpoint"
+    assert (run.folder / WEIGHTS).read_bytes() == (original.folder / WEIGHTS).read_bytes()
+    assert run.privacy == original.privacy and run.privacy is not None
+    assert spec.run_id in store.names("runs") and store.names("checkpoints") == store.list("leases") == []
+
+
+def test_secret_noise_and_imported_notes_stay_here(
+    store: Store, smoke_specs: dict[str, RunSpec], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = smoke_specs["dp"]
+    secret = spec.model_copy(update={"privacy": spec.privacy.model_copy(update={"noise_source": "secret"})})
+    corpus = spec.corpus.model_copy(update={"imported": "0" * 64})
+    assert secret.secret_noise and sharing.store_of(secret) is None
+    assert sharing.store_of(spec.model_copy(update={"corpus": corpus})) is None
+    assert sharing.store_of(spec) is not None
+    monkeypatch.setenv("PHILAB_STORE", " ")
+    assert sharing.store_of(spec) is None
+
+
+def test_a_store_that_is_gone_is_said_before_anything_is_trained(
+    tmp_path: Path, smoke_specs: dict[str, RunSpec], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("PHILAB_STORE", (tmp_path / "file" / "store").as_uri())
+    here, spec = Workspace(tmp_path / "here", shared=()), smoke_specs["dp"]
+    with pytest.raises(StoreUnusable, match="does not give or take"):
+        execute(spec, here)
+    assert not here.work(spec.run_id).exists()
+    work = here.begin(spec)  # as somebody who waits for it in the app
+    with pytest.raises(StoreUnusable):
+        execute(spec, here)
+    status = read_status(work)
+    assert status.state == "failed" and "Check PHILAB_STORE" in status.message
