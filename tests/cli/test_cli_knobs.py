@@ -55,7 +55,7 @@ def test_a_setting_that_no_hospital_can_have_is_named(
 def swept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *arguments: str) -> list[RunSpec]:
     """The specs that a sweep would train."""
     made: list[RunSpec] = []
-    monkeypatch.setattr(training, "_execute", lambda spec, workspace: made.append(spec))
+    monkeypatch.setattr(training, "_execute", lambda spec, workspace, **_: made.append(spec))
     monkeypatch.setattr(training, "described", lambda run: None)
     monkeypatch.setattr(training, "_summary_text", lambda run: "")
     data = str(Workspace(tmp_path).root)
