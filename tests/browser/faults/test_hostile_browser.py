@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
-
 import pytest
 
 from bench.faults import hostile
 from tests.browser.served import settled
 
 pytestmark = pytest.mark.browser
-
-
-@pytest.fixture(scope="session")
-def data(leaky_workspace, tmp_path_factory):
-    """A data folder of this session's own."""
-    return shutil.copytree(leaky_workspace, tmp_path_factory.mktemp("hostile") / "data")
 
 
 def test_no_script_in_a_link_or_a_box_runs(server, tab) -> None:

@@ -182,7 +182,8 @@ def test_a_synthetic_spec_says_nothing_about_imports():
     assert CorpusSpec(imported="0" * 16).digest() != CorpusSpec().digest()
     assert RunSpec().run_id == "gpt2-" + RunSpec().digest()
     shipped = Path(__file__).resolve().parents[3] / "assets/demo/corpora"
-    hospitals = {CORPUS_PRESETS[name].digest() for name in ("classroom", "classroom-12k", "classroom-48k")}
+    names = ("classroom", "classroom-12k", "classroom-48k", "classroom-audit")
+    hospitals = {CORPUS_PRESETS[name].digest() for name in names}
     assert {folder.name for folder in shipped.iterdir()} == hospitals
 
 
