@@ -223,7 +223,7 @@ def pretrain(
         ),
     ],
     model: Annotated[str, typer.Option("--model", "--kind", help="gpt2, distilbert or bert.")] = "gpt2",
-    size: Annotated[str, typer.Option(help="tiny or small.")] = "tiny",
+    size: Annotated[str, typer.Option(help="micro, tiny or small.")] = "tiny",
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder for the model. Default: assets/base/clinical/MODEL-SIZE.")
     ] = None,

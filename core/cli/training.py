@@ -37,7 +37,7 @@ SAY_SECONDS = 2.0
 SIGMAS = "2,1,.1,1e-2,1e-3,1e-4,1e-20"  # Jagannatha 2021, §A.1
 
 Model = Annotated[str, typer.Option("--model", help="gpt2, distilbert or bert.")]
-Size = Annotated[str, typer.Option(help="Size of the shipped base model: tiny or small.")]
+Size = Annotated[str, typer.Option(help="Size of the base model: micro, tiny (both shipped) or small.")]
 Base = Annotated[str, typer.Option(help="Model to start from: clinical or assets (shipped), a folder, or a hub name.")]
 Cohort = Annotated[
     str, typer.Option("--corpus", help="A preset (classroom, study, …), or a folder written by `corpus --out`.")

@@ -26,7 +26,7 @@ NOTE_SECONDS = 0.0125  # of training, for one note in one epoch, with privacy
 SCORE_SECONDS = 0.0025  # for scoring one note
 START_SECONDS = 30.0  # quick audit, figures and saving
 AUDIT_SECONDS = 0.11  # of the full battery, for one training note of GPT-2
-SIZES = {"tiny": 1.0, "small": 8.0}  # factor of time by size
+SIZES = {"micro": 0.5, "tiny": 1.0, "small": 8.0}  # factor of time by size
 MASKED = 2.4  # factor of time for the full battery on DistilBERT and BERT
 
 

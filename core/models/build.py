@@ -28,7 +28,11 @@ from core.spec import SHIPPED_BASES, ModelKind, ModelSize, ModelSpec
 CONTEXT = 256  # tokens: longer than every sample (192) and every prompt with its answer
 VOCABULARY = 3_072
 ACTIVATION = "gelu_pytorch_tanh"  # the same function as GPT-2's gelu_new, in one fused kernel (1.2 × faster on a CPU)
-_SHAPES: dict[ModelSize, tuple[int, int, int]] = {"tiny": (4, 128, 4), "small": (5, 256, 8)}  # layers, width, heads
+_SHAPES: dict[ModelSize, tuple[int, int, int]] = {  # layers, width, heads
+    "micro": (3, 64, 2),
+    "tiny": (4, 128, 4),
+    "small": (5, 256, 8),
+}
 
 # transformers changes global state of torch and of its own while it builds a model: concurrent loads would interfere.
 _LOADING = threading.Lock()

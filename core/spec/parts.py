@@ -22,7 +22,7 @@ from pydantic import (
 )
 
 ModelKind = Literal["gpt2", "distilbert", "bert"]
-ModelSize = Literal["tiny", "small"]
+ModelSize = Literal["micro", "tiny", "small"]
 Accountant = Literal["prv", "rdp", "gdp"]
 Unit = Literal["note", "patient"]
 Variant = Literal["regular", "name-insertion", "template-only"]

@@ -60,12 +60,13 @@ def test_padding_does_not_change_hidden_states(any_model):
 
 def test_the_configuration_is_the_one_promised(models):
     sizes = {}
-    for size in ("tiny", "small"):
+    for size in ("micro", "tiny", "small"):
         for kind, lm in models.items():
             config = build._config(kind, size, lm.tokenizer)
             config.vocab_size = build.VOCABULARY
             with torch.device("meta"):
                 sizes[kind, size] = build._model_class(kind).from_config(config).num_parameters()
+    assert all(3.5e5 <= count <= 3.8e5 for (_, size), count in sizes.items() if size == "micro")
     assert all(1.0e6 <= count <= 1.3e6 for (_, size), count in sizes.items() if size == "tiny")
     assert all(4.0e6 <= count <= 5.0e6 for (_, size), count in sizes.items() if size == "small")
     for lm in models.values():

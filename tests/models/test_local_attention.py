@@ -6,7 +6,7 @@ from core.models.local_attention import _first_layer
 
 
 @pytest.mark.parametrize("kind", ["distilbert", "bert"])
-@pytest.mark.parametrize("size", ["tiny", "small"])
+@pytest.mark.parametrize("size", ["micro", "tiny", "small"])
 def test_each_head_of_the_first_layer_looks_at_its_neighbour(models, kind, size):
     torch.manual_seed(1)
     lm = build.new(kind, size, models[kind].tokenizer)
