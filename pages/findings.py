@@ -20,9 +20,20 @@ by_id = {one.claim.id: one for one in found}
 hidden = card.hidden(found)
 
 
+CHOICE, TILES = "findings-claim", "findings-tiles"
+
+
+def open_clicked() -> None:
+    """Choose the claim whose tile was clicked."""
+    clicked = [point["customdata"][0] for point in st.session_state[TILES].selection.points if point.get("customdata")]
+    if clicked and clicked[0] in by_id:
+        st.session_state[CHOICE] = clicked[0]
+        linked_choice.share("claim", CHOICE, by_id)
+
+
 def choose() -> str:
-    """The claim of the list, or of the link."""
-    key = "findings-claim"
+    """The claim of the list, of the link, or of the tile that was clicked."""
+    key = CHOICE
     first = next((one.claim.id for one in found if one.evidence is not None), next(iter(by_id)))
     st.session_state.setdefault(key, first)
     linked_choice.adopt("claim", key, by_id)
@@ -40,8 +51,9 @@ def choose() -> str:
 st.markdown(data.headline(found, hidden))
 chart_style.show(
     charts.tiles(found, hidden),
-    key="findings-tiles",
+    key=TILES,
     alt="A tile for each claim, a row for each paper; the colour and the sign say whether the claim holds",
+    on_select=open_clicked,
 )
 claim = choose()
 with layout.fresh("claim", (claim, claim in hidden)):

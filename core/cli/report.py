@@ -155,7 +155,8 @@ def findings(
         bool, typer.Option("--run", help="Train and attack what is missing. Interrupted runs are resumed.")
     ] = False,
     write: Annotated[
-        bool, typer.Option("--write", help="Store the evidence of all claims, and write docs/findings.md.")
+        bool,
+        typer.Option("--write", help="Store all claims' evidence and its runs' tables, and write docs/findings.md."),
     ] = False,
     data: DataFolder = None,
     as_json: AsJson = False,
@@ -166,14 +167,15 @@ def findings(
         from core.findings import judging
         from core.findings.claims import CLAIMS, chosen
         from core.findings.document import document
-        from core.findings.stored_runs import StoredRuns
+        from core.findings.shipping import ship
+        from core.findings.stored_runs import StoredRuns, with_shipped
         from core.findings.training import as_rows, listed, train
         from core.runs.store import Workspace
 
         wanted = chosen(claims or [])
         if write and claims:
             raise BadInput("--write stores all claims: leave the ids out.")
-        workspace = Workspace(data)
+        workspace = with_shipped(Workspace(data))
         if run:
             train(wanted, workspace, say)
         runs = StoredRuns(workspace)
@@ -182,6 +184,8 @@ def findings(
             again = {one.claim.id: one for one in judging.findings(wanted, runs)}
             judging.write([again.get(one.claim.id, one) for one in known], workspace.root / judging.FILE_IN_DATA)
         if write:
+            for run_id in ship(CLAIMS, workspace):
+                say(f"copied {run_id}")
             judging.write(judging.findings(CLAIMS, runs))
             with replaced(PROGRAM / "docs" / "findings.md") as beside:
                 beside.write_text(document(judging.stored_findings(CLAIMS)), encoding="utf-8")

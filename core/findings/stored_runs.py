@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from core.attacks.membership.decision import LOSS
+from core.common.program import ASSETS
 from core.evaluation.stats.bootstrap import Interval
 from core.findings.needs import Need
 from core.runs.run import Run
@@ -16,6 +17,14 @@ from core.spec import RunSpec
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+
+SHIPPED = ASSETS / "findings"  # runs that claims need besides the demonstration's (`core.findings.shipping`)
+
+
+def with_shipped(workspace: Workspace) -> Workspace:
+    """The same workspace with the runs that are shipped for claims alone. They come before figures-only ones."""
+    return Workspace(workspace.root, shared=(SHIPPED, *workspace.shared), viewer=workspace.viewer)
 
 
 class Missing(LookupError):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from core.demo.plan import Planned, estimated_seconds
@@ -17,8 +18,9 @@ from core.findings.judging import Finding, findings, needed
 from core.findings.needs import Need
 from core.findings.stored_runs import StoredRuns
 from core.findings.wording import figure_text
-from core.pipeline.full_audit import audit
+from core.pipeline.full_audit import SUMMARY, audit
 from core.runs.store import Workspace
+from core.spec import RunSpec
 
 Say = Callable[[str], None]
 
@@ -63,11 +65,26 @@ def train(claims: Sequence[Claim], workspace: Workspace, say: Say) -> None:
     try:
         train_missing(here, rows, say=say)
     finally:  # one run that failed does not keep the others from being attacked
-        for number, need in enumerate(attacked := [one for one in missing if one.audit], start=1):
-            run = here.find(need.spec)
+        attacked = _attacks(missing)
+        for number, (spec, attacks) in enumerate(attacked, start=1):
+            run = here.find(spec)
             if run is not None:
-                say(f"audit {number}/{len(attacked)} {run.id}")
-                audit(run, here)
+                say(f"audit {number}/{len(attacked)} {run.id}: {', '.join(attacks) if attacks else 'all attacks'}")
+                audit(run, here, attacks=attacks)
+
+
+def _attacks(needs: Sequence[Need]) -> list[tuple[RunSpec, list[str] | None]]:
+    """The attacks that each run has to get; None for all of them, if a need names a summary and no attack."""
+    specs = {need.spec.run_id: need.spec for need in needs if need.audit}
+    found = []
+    for run_id, spec in specs.items():
+        named = [[one for one in need.audit if not one.startswith(SUMMARY)] for need in needs if _audits(need, run_id)]
+        found.append((spec, list(dict.fromkeys(chain(*named))) if all(named) else None))
+    return found
+
+
+def _audits(need: Need, run_id: str) -> bool:
+    return bool(need.audit) and need.spec.run_id == run_id
 
 
 def listed(claims: Sequence[Claim], runs: StoredRuns) -> str:

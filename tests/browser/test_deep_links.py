@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from playwright.sync_api import expect
 
@@ -76,3 +78,15 @@ def test_nothing_is_fetched_from_elsewhere(tab, server):
     check(tab, "playground")
     foreign = [url for url in asked if not url.startswith((server, "data:", "blob:", server.replace("http", "ws")))]
     assert foreign == []
+
+
+def test_a_tile_opens_its_claim_and_the_link_says_so(tab, server):
+    tab.goto(f"{server}/findings?claim=P-c1")
+    settled(tab)
+    tiles = tab.locator(".js-plotly-plot").first
+    expect(tiles.locator(".bars .point").first).to_be_visible(timeout=WAIT)
+    box = tiles.locator(".bars .point").first.bounding_box()
+    tab.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    expect(tab).not_to_have_url(re.compile("claim=P-c1"), timeout=WAIT)
+    opened = re.search(r"claim=([\w-]+)", tab.url).group(1)
+    expect(tab.get_by_role("heading", level=2).first).to_have_text(re.compile(f"^{opened}: "))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from core.__main__ import main
@@ -15,16 +17,18 @@ from core.findings.claims import CLAIMS, chosen
 from core.findings.document import document
 from core.findings.needs import Need
 from core.findings.rules import Above
-from core.findings.stored_runs import Missing, StoredRuns
+from core.findings.shipping import ship
+from core.findings.stored_runs import SHIPPED, Missing, StoredRuns, with_shipped
 from core.findings.wording import figure_text, number_text, range_text
 from core.runs.store import DEMO, Workspace
+from core.spec import ModelSpec, RunSpec
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
 def shipped(tmp_path_factory) -> StoredRuns:
-    return StoredRuns(Workspace(tmp_path_factory.mktemp("data"), shared=(DEMO,)))
+    return StoredRuns(with_shipped(Workspace(tmp_path_factory.mktemp("data"), shared=(DEMO,))))
 
 
 @pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.id)
@@ -74,10 +78,10 @@ def test_figures_are_written_in_the_claims_unit() -> None:
 
 def test_the_command_says_what_is_missing_and_what_it_found(tmp_path: Path, monkeypatch, capsys) -> None:
     monkeypatch.setenv("PHILAB_SHIPPED", str(DEMO))
-    assert main(["findings", "J-c2", "J-c5", "--data", str(tmp_path)]) == 0
+    assert main(["findings", "J-c2", "H-c3", "--data", str(tmp_path)]) == 0
     said = capsys.readouterr().out
-    assert "J-c2   holds" in said and "J-c5   not run" in said and "GPT-2 − DistilBERT, seed 0: +19.1" in said
-    assert said.count("missing: gpt2-") == 3 and "6 of 9 runs are there; about" in said
+    assert "J-c2   holds" in said and "H-c3   not run" in said and "GPT-2 − DistilBERT, seed 0: +19.1" in said
+    assert said.count("missing: distilbert-") == 1 and "7 of 8 runs are there; about" in said
     assert main(["findings", "P-c1", "--json", "--data", str(tmp_path)]) == 0
     (row,) = json.loads(capsys.readouterr().out)
     assert row["verdict"] == "does not hold" and row["runs"] == [] and row["figures"][0]["value"] < 0.03
@@ -86,9 +90,10 @@ def test_the_command_says_what_is_missing_and_what_it_found(tmp_path: Path, monk
 
 
 def test_a_model_from_a_hub_has_no_estimate(shipped: StoredRuns) -> None:
-    needs = training.states(chosen(["J-c1"]), shipped)
-    assert [one.seconds for one in needs if not one.there] == [None] * 3
-    assert "an unknown time for 3 from a hub" in training.totals(chosen(["J-c1"]), shipped)
+    from_a_hub = Need(RunSpec(model=ModelSpec(base="gpt2")), scores=True)
+    claims = [replace(chosen(["J-c1"])[0], needs=(from_a_hub,))]
+    assert [one.seconds for one in training.states(claims, shipped)] == [None]
+    assert "an unknown time for 1 from a hub" in training.totals(claims, shipped)
 
 
 def test_what_is_missing_is_trained_and_then_judged(tmp_path: Path, smoke_specs) -> None:
@@ -115,11 +120,33 @@ def test_what_is_missing_is_trained_and_then_judged(tmp_path: Path, smoke_specs)
 
 
 def test_the_page_shows_what_was_judged_in_the_data_folder(tmp_path: Path) -> None:
-    claim = next(claim for claim in CLAIMS if claim.id not in judging.read())
-    judging.write([judging.Finding(claim, Evidence((Figure("a", 1.0, 0.5, 2.0),)))], tmp_path / judging.FILE_IN_DATA)
+    claim, here = CLAIMS[0], Evidence((Figure("a", 1.0, 0.5, 2.0),))
+    judging.write([judging.Finding(claim, here)], tmp_path / judging.FILE_IN_DATA)
     found = {one.claim.id: one for one in judging.stored_findings(CLAIMS, tmp_path)}
-    assert found[claim.id].verdict != "not run"
+    assert found[claim.id].evidence == here != judging.read().get(claim.id)
     others = {one.claim.id: one.evidence for one in judging.stored_findings(CLAIMS)}
     assert {name: one.evidence for name, one in found.items() if name != claim.id} == {
         name: evidence for name, evidence in others.items() if name != claim.id
     }
+
+
+def test_a_run_gets_only_the_attacks_that_claims_read(shipped: StoredRuns) -> None:
+    needs = [need for claim in chosen(["M-c8", "M-c9"]) for need in claim.needs]
+    asked = {spec.run_id: attacks for spec, attacks in training._attacks(needs)}
+    assert list(asked.values()) == [["ratio population", "loss"]] * 2
+    ((_, everything),) = training._attacks([need for claim in chosen(["P-c5"]) for need in claim.needs])
+    assert everything is None, "a summary alone says not which attacks it rests on"
+
+
+def test_shipping_copies_what_claims_read_and_pages_do_not_list(tmp_path: Path, smoke_workspace, smoke_specs) -> None:
+    """A run that is only here is copied with its tables; the copy serves the claim without the data folder."""
+    spec = smoke_specs["plain"]
+    texts = dict.fromkeys(("title", "says", "figure", "place", "quantity", "sizes", "differs"), "text")
+    needs = (Need(spec, scores=True),)
+    claim = Claim("J-c0", unit="number", measure=lambda runs: [], rule=Above(1.0), needs=needs, **texts)
+    here = Workspace(smoke_workspace, shared=())
+    assert ship([claim], here, tmp_path) == [spec.run_id] and ship([claim], here, tmp_path) == []
+    copied = StoredRuns(Workspace(tmp_path / "nothing", shared=(tmp_path,)))
+    assert copied.has(needs[0]) and not (tmp_path / "runs" / spec.run_id / "model").exists()
+    pd.testing.assert_frame_equal(copied.quick_scores(spec), StoredRuns(here).quick_scores(spec))
+    assert SHIPPED not in Workspace(tmp_path).shared

@@ -7,9 +7,11 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 from core.evaluation.stats.bootstrap import patient_weights
 from core.findings.claim import Figure
+from core.findings.claims import chosen
 from core.findings.judging import jointly
 from core.findings.measures.accounting import epsilon_for_batch, shard_noise
 from core.findings.measures.attacks import Side, auc, caught_at, difference, leakage, single
@@ -145,3 +147,11 @@ def test_epsilon_of_a_batch_counts_every_step() -> None:
     found = epsilon_for_batch(64, notes=3_000, epochs=8, sigma=1.0, usual=256, delta=1e-5)
     steps = 8 * 47  # 3,000 / 64 = 46.9
     assert found == epsilon(noise_multiplier=0.5, sample_rate=64 / 3_000, steps=steps, delta=1e-5)
+
+
+def test_the_reports_own_statistics_are_recomputed_from_its_table() -> None:
+    """Against scipy's test of independence; h against 2(asin √p1 − asin √p2) with four-figure arcsines."""
+    (chi2,), (effect,) = (chosen([name])[0].measure(None) for name in ("P-c7", "P-c8"))
+    found = stats.chi2_contingency([[256, 1_144], [5, 1_395]], correction=False)
+    assert chi2.value == pytest.approx(found.statistic / 287.4) and chi2.low == chi2.high == chi2.value
+    assert effect.value == pytest.approx(2 * (0.4418 - 0.0598), abs=1e-3)

@@ -65,6 +65,23 @@ def _risk(runs: StoredRuns) -> list[Figure]:
 
 _AUDITED = (Need(private("gpt2", 8.0), audit=("summary: risk",)),)
 
+LEAKED, ATTEMPTS = {"without privacy": 256, "ε = 10": 5}, 1_400  # its counts, §7.4.1 and §18.1
+PRINTED_CHI2 = 287.4
+LARGE_EFFECT = 0.8  # Cohen 1988, and the report's own table
+
+
+def _comparison() -> intervals.Comparison:
+    return intervals.compare_proportions(LEAKED["without privacy"], ATTEMPTS, LEAKED["ε = 10"], ATTEMPTS)
+
+
+def _chi2(runs: StoredRuns) -> list[Figure]:
+    return [exact("from its own table", _comparison().chi2 / PRINTED_CHI2)]
+
+
+def _effect(runs: StoredRuns) -> list[Figure]:
+    return [exact("from its own table", _comparison().cohens_h)]
+
+
 CLAIMS = (
     Claim(
         id="P-c1",
@@ -177,5 +194,38 @@ CLAIMS = (
             "the controls subtracted, hardly anything is left."
         },
         page="canaries",
+    ),
+    Claim(
+        id="P-c7",
+        title="Its χ² is 287.4",
+        says="The χ² test of independence on its table of 2,800 attempts gives 287.4.",
+        figure="χ² = 287.4, p < .0001",
+        place="§7.4.2; §18.1",
+        quantity="χ² of the printed table / the printed χ²",
+        unit="ratio",
+        measure=_chi2,
+        rule=Within(0.999, 1.001),
+        sizes="256 and 5 of 1,400 attempts each, as printed",
+        differs="Nothing: the same table. The margin of .1 % covers rounding.",
+        why={
+            "does not hold": "The table gives 266.2. The conclusion stays the same by this test: p is far below "
+            ".0001. But the test takes the attempts as independent, and those with one prompt or record are not."
+        },
+        page="tradeoff",
+    ),
+    Claim(
+        id="P-c8",
+        title="Its effect is large",
+        says="Cohen's h of .757 between the leak rates without privacy and at ε = 10 is a large effect.",
+        figure="h = .757; .80 and above is large in its own table",
+        place="§18.2",
+        quantity="Cohen's h of the printed counts",
+        unit="number",
+        measure=_effect,
+        rule=Above(LARGE_EFFECT),
+        sizes="256 and 5 of 1,400 attempts each, as printed",
+        differs="The counts instead of its other rate for the same model, 17.79 %, which gives .751.",
+        why={"does not hold": "It is between medium and large. Such words say little without a control in any case."},
+        page="tradeoff",
     ),
 )

@@ -8,6 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from core.findings.judging import NOT_RUN, Finding
+from core.findings.stored_runs import with_shipped
 from core.findings.wording import figure_text, range_text, rule_text, together
 from pages.parts.common import chart_style, guess, shell
 from pages.parts.common.data_table import data_table
@@ -87,7 +88,8 @@ def _runs(one: Finding) -> None:
     if not needed:
         st.markdown("No run is needed: the figures follow from settings.")
         return
-    known = {run.id: run_picker.label(run) for run in owner.workspace().runs() if run.id in needed}
+    stored = with_shipped(owner.workspace())
+    known = {run.id: run_picker.label(run) for run in stored.runs() if run.id in needed}
     rows = [(known.get(name, "not here yet"), name) for name in needed]
     st.dataframe(pd.DataFrame(rows, columns=["Model", "Run"]), hide_index=True, alt="The runs that this claim needs")
 

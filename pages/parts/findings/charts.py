@@ -54,6 +54,7 @@ def tiles(found: Sequence[Finding], hidden: Collection[str]) -> go.Figure:
             constraintext="none",
             textfont={"color": text, "size": 15},
             marker={"color": colour, "line": {"width": 0}},
+            selected={"textfont": {"color": text}},  # Plotly's click ends in an error if only one of the two is given
             unselected={"marker": {"opacity": 1}, "textfont": {"color": text}},
             customdata=[[one.claim.id, html.escape(one.claim.title)] for _, _, one in shown],
             hoverlabel={"bgcolor": "white", "font": {"color": "black"}},

@@ -36,9 +36,10 @@ def headline(found: Sequence[Finding], hidden: Collection[str]) -> str:
     if hidden:
         return f"{len(found)} claims. Choose one, say what you expect, and its verdict appears."
     numbers = {verdict: sum(one.verdict == verdict for one in found) for verdict in {one.verdict for one in found}}
-    tested = len(found) - numbers.get("not run", 0)
+    left = numbers.get("not run", 0)
+    more = {0: "", 1: "One more has not been run yet. "}.get(left, f"{left} more have not been run yet. ")
     return (
-        f"Of {tested} claims that were tested, **{numbers.get('holds', 0)} hold**, "
+        f"Of {len(found) - left} claims that were tested, **{numbers.get('holds', 0)} hold**, "
         f"**{numbers.get('does not hold', 0)} do not**, and for {numbers.get('cannot tell', 0)} it cannot be told. "
-        f"{numbers.get('not run', 0)} more have not been run yet. Choose a claim to see why."
+        f"{more}Click a tile to see why."
     )

@@ -42,9 +42,9 @@ def test_a_link_opens_a_claim_with_its_verdict_and_why(verdict):
 
 
 def test_a_claim_that_was_not_run_says_how_to_run_it():
-    app = visit("findings", claim="J-c5")
+    app = visit("findings", claim="H-c3")
     assert "**Not run yet.**" in said(app) and len(app.get("plotly_chart")) == 1
-    assert app.code[0].value == "python -m core findings J-c5 --run"
+    assert app.code[0].value == "python -m core findings H-c3 --run"
 
 
 def test_verdicts_are_hidden_until_somebody_has_guessed():

@@ -1,0 +1,62 @@
+"""Copies what the stored evidence rests on to `assets/findings`: runs that are not whole in the demonstration.
+
+They are kept apart, so that the pickers of the pages do not list two epochs, tiny noise and template notes beside the
+runs that the pages compare.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+from core.common.folders import building, publish
+from core.demo.export import UNDER_WAY, copy_run, pack
+from core.findings.claim import Claim
+from core.findings.judging import needed
+from core.findings.stored_runs import SHIPPED, StoredRuns
+from core.runs.run import Run
+from core.runs.store import DEMO, Workspace
+
+
+def ship(claims: Iterable[Claim], workspace: Workspace, out: Path = SHIPPED) -> list[str]:
+    """Copy the finished runs of the data folder that claims need and that are not shipped yet. Returns their ids.
+
+    A run goes with its tables and without its weights, an audit with every attack that was made.
+    """
+    here, shipped = StoredRuns(Workspace(workspace.root, shared=())), StoredRuns(Workspace(out, shared=(DEMO,)))
+    made = []
+    for need in needed(list(claims)):
+        if shipped.has(need) or not here.has(need):
+            continue
+        run = here.run(need.spec)
+        _copy(run, out)
+        if need.audit:
+            _copy_audit(run, workspace, out)
+        made.append(run.id)
+    return list(dict.fromkeys(made))
+
+
+def _copy(run: Run, out: Path) -> None:
+    final = out / "runs" / run.id
+    if final.exists():
+        return
+    with building(final.parent, private=False) as beside:
+        copy_run(run, beside / run.id, weights=False)
+        _publish(beside / run.id, final)
+
+
+def _copy_audit(run: Run, workspace: Workspace, out: Path) -> None:
+    """Copy the audit; one that is there and lacks an attack makes room for this one."""
+    final, stored = out / "audits" / run.id, workspace.audit(run.id).folder
+    with building(final.parent, private=False) as beside:
+        shutil.copytree(stored, beside / run.id, ignore=shutil.ignore_patterns(*UNDER_WAY))
+        if final.exists():
+            shutil.rmtree(final)
+        _publish(beside / run.id, final)
+
+
+def _publish(made: Path, final: Path) -> None:
+    for table in made.rglob("*.parquet"):
+        pack(table)
+    publish(made, final, lambda folder: False)
