@@ -12,10 +12,13 @@ from core.models.shipped_bases import shipped_folder, word_list
 from core.spec import SHIPPED_BASES, ModelKind, ModelSpec
 from tests.models.model_cards import stated_perplexity
 
-SHIPPED = [ModelSpec(kind=kind, base=base) for base, kind in product(SHIPPED_BASES, get_args(ModelKind))]
+SHIPPED = [
+    *(ModelSpec(kind=kind, base=base) for base, kind in product(SHIPPED_BASES, get_args(ModelKind))),
+    ModelSpec(kind="gpt2", size="micro"),
+]
 
 
-@pytest.mark.parametrize("spec", SHIPPED, ids=[f"{spec.base} {spec.kind}" for spec in SHIPPED])
+@pytest.mark.parametrize("spec", SHIPPED, ids=[f"{spec.base} {spec.kind} {spec.size}" for spec in SHIPPED])
 def test_a_shipped_model_is_what_its_card_says(spec):
     folder = shipped_folder(spec)
     assert sum(path.stat().st_size for path in folder.iterdir()) < 8e6
