@@ -27,6 +27,7 @@ from core.cli import (
     vocabulary,
 )
 from core.cli.output import BAD_INPUT, INTERRUPTED, READER_GONE, utf8
+from core.cli.store.commands import app as store
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, help="PHI Leak Lab")
 for command in (
@@ -50,6 +51,7 @@ for command in (
     *(corpora.account, corpora.pretrain, corpora.bench, corpora.demo),
 ):
     app.command()(command)
+app.add_typer(store, name="store")
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -37,6 +37,18 @@ def reference_models(target: Target, folder: Path) -> dict[str, Callable[[Report
     return {role: partial(_reference, target, folder, role) for role in (POPULATION, *SHADOWS)}
 
 
+def reference_names(target: Target) -> set[str]:
+    """Names of the folders of a run's reference models, whether or not they were trained; none if they cannot be."""
+    names = set()
+    for role in (POPULATION, *SHADOWS):
+        try:
+            notes = reference_notes(target, role)
+        except NotPossible:
+            return set()
+        names.add(_name(target, reference_training(target, notes), notes))
+    return names
+
+
 def reference_notes(target: Target, role: str) -> pd.DataFrame:
     """The notes a reference model is trained on. Raises NotPossible when the population's reference part is empty."""
     patients = np.array(sorted(reference_patients(target)), dtype=object)

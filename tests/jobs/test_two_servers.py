@@ -1,0 +1,99 @@
+"""Two app servers on one data folder: what their queues see of each other, and that no run is made twice."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from core.jobs.engine import Engine
+from core.jobs.limits import Limits, Refused, User
+from core.runs.events import read_events
+from core.runs.store import Workspace
+from core.spec import RunSpec
+from tests.jobs.test_engine import wait_for
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def servers(smoke_workspace: Path, smoke_specs: dict[str, RunSpec], tmp_path: Path) -> Iterator[tuple[Engine, Engine]]:
+    """Two engines as two servers have them: nothing in common but the folder, each with workers of its own."""
+    base = smoke_specs["base"].run_id
+    shutil.copytree(smoke_workspace / "corpora", tmp_path / "corpora")
+    shutil.copytree(smoke_workspace / "runs" / base, tmp_path / "runs" / base)
+    pair = (Engine(Workspace(tmp_path, shared=())), Engine(Workspace(tmp_path, shared=())))
+    yield pair
+    for engine in pair:
+        engine.close()
+
+
+def trainings(engine: Engine, spec: RunSpec) -> int:
+    """How often training was begun in the log of a finished run."""
+    events = read_events(engine.workspace.run(spec.run_id).folder)
+    return sum(event["event"] == "stage" and event["stage"] == "training" for event in events)
+
+
+def test_a_run_that_both_are_asked_for_is_trained_once(
+    servers: tuple[Engine, Engine], smoke_spec: Callable[..., RunSpec]
+) -> None:
+    first, second = servers
+    running, waiting = smoke_spec(seed=1, epochs=4), smoke_spec(seed=2)
+    first.submit(running)
+    wait_for(first, running.run_id, lambda job: job.state == "running" and first.progress(job.id).epoch > 0)
+    first.submit(waiting)
+    assert second.status(running.run_id).state == "running", "its files and its lock say so"
+    assert second.submit(running).state == "running" and running.run_id not in second._queue, (
+        "it is not asked for twice"
+    )
+    assert first.status(waiting.run_id).state == "queued"
+    assert second.status(waiting.run_id).state == "interrupted", "the queue itself is in the first one's memory"
+    assert second.submit(waiting).active  # “Resume training” there
+    for engine in servers:
+        for spec in (running, waiting):
+            assert (
+                wait_for(engine, spec.run_id, lambda job: not job.active and job.state != "interrupted").state == "done"
+            )
+    assert [trainings(first, spec) for spec in (running, waiting)] == [1, 1]
+    assert first.jobs() == second.jobs() == [] and first.workspace.works() == []
+
+
+def test_a_run_asked_for_at_the_same_moment_is_trained_once(
+    servers: tuple[Engine, Engine], smoke_spec: Callable[..., RunSpec]
+) -> None:
+    spec, start = smoke_spec(seed=3), threading.Barrier(2)
+
+    def submit(engine: Engine) -> None:
+        start.wait(60)
+        engine.submit(spec)
+
+    threads = [threading.Thread(target=submit, args=(engine,)) for engine in servers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    for engine in servers:
+        assert wait_for(engine, spec.run_id, lambda job: job.state == "done")
+    assert trainings(servers[0], spec) == 1 and servers[0].workspace.works() == []
+
+
+def test_limits_and_owners_are_counted_by_each_server(
+    servers: tuple[Engine, Engine], smoke_spec: Callable[..., RunSpec], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What docs/serving.md says: a user of two servers has each limit twice, and owns a job on one of them only."""
+    ada, one, two, three = User("ada"), *(smoke_spec(seed=seed) for seed in (4, 5, 6))
+    for engine in servers:
+        engine.limits = Limits(jobs=1, key="the instructor's")
+        monkeypatch.setattr(engine, "warm", lambda: None)  # nothing starts: jobs wait
+    first, second = servers
+    first.submit(one, ada)
+    with pytest.raises(Refused, match="the limit here is 1"):
+        first.submit(two, ada)
+    assert second.submit(three, ada).state == "queued"
+    assert first.may_cancel(one.run_id, ada) and not second.may_cancel(one.run_id, ada)
+    with pytest.raises(Refused, match="Only the user who submitted a job"):
+        second.cancel(one.run_id, ada)
+    assert first.status(one.run_id).state == "queued"
