@@ -50,7 +50,7 @@ def choose(found: list[Sweep], knobs: DeltaGenerator) -> list[Defence]:
     """The settings: model and cohort, ε, and the recall of scrubbing."""
     names = sweep_picker.distinct_names(found, sweep_picker.setting_name)
     sweep = sweep_picker.pick("Model and cohort", found, names, key="family", widget="whose", place=knobs)
-    epsilon = knobs.select_slider("ε of the DP runs", EPSILONS, 8.0, key="at", format_func="{:g}".format, **KEEP)
+    epsilon = knobs.select_slider("ε of the DP runs", EPSILONS, 8.0, key="dp_at", format_func="{:g}".format, **KEEP)
     share = knobs.select_slider(
         "Recall of scrubbing",
         RECALLS,
