@@ -50,7 +50,7 @@ def choose(found: list[Sweep], knobs: DeltaGenerator) -> list[Defence]:
     """The settings: model and cohort, ε, and the recall of scrubbing."""
     names = sweep_picker.distinct_names(found, sweep_picker.setting_name)
     sweep = sweep_picker.pick("Model and cohort", found, names, key="family", widget="whose", place=knobs)
-    epsilon = knobs.select_slider("ε of the DP runs", EPSILONS, 8.0, key="at", format_func="{:g}".format, **KEEP)
+    epsilon = knobs.select_slider("ε of the DP runs", EPSILONS, 8.0, key="dp_at", format_func="{:g}".format, **KEEP)
     share = knobs.select_slider(
         "Recall of scrubbing",
         RECALLS,
@@ -123,11 +123,12 @@ def draw(defences: list[Defence], table: pd.DataFrame, knobs: DeltaGenerator) ->
         st.markdown(sentences.HOW)
 
 
-found = settings(sweeps_of(owner.workspace().runs()))
+runs = owner.workspace().runs()
+found = settings(sweeps_of(runs))
 if found:
     picture, knobs = layout.picture_and_knobs()
     defences = choose(found, knobs)
-    run_ids = tuple(sorted(run.id for run in owner.workspace().runs()))
+    run_ids = tuple(sorted(run.id for run in runs))
     with picture:
         place = layout.fresh("answer", defences[0].spec.run_id)
     with place:
@@ -139,8 +140,8 @@ if found:
         with place:
             guess.show_answer(guessed, sentences.answer(table))
             draw(defences, table, knobs)
-        caption_public_noise({one.name: run for one in defences for run in one.runs(owner.workspace().runs())})
-        bare = [run for run in defences[0].runs(owner.workspace().runs()) if run.spec.model.kind == "gpt2"]
+        caption_public_noise({one.name: run for one in defences for run in one.runs(runs)})
+        bare = [run for run in defences[0].runs(runs) if run.spec.model.kind == "gpt2"]
         if bare:
             filter_view.show(bare[0])
 else:

@@ -17,7 +17,7 @@ shell.page(
 
 runs = [run for run in owner.workspace().runs() if not run.spec.is_base]
 if runs:
-    cohorts = {run.spec.corpus.digest(): run.spec.corpus for run in runs}
+    cohorts = {spec.digest(): spec for spec in dict.fromkeys(run.spec.corpus for run in runs)}
     chosen = st.selectbox(
         "Cohort",
         list(cohorts),
@@ -26,7 +26,7 @@ if runs:
         format_func=lambda digest: f"{hospital_name(cohorts[digest])} ({digest})",
     )
     with layout.fresh("answer", chosen):
-        views.show(cohorts[chosen], [run for run in runs if run.spec.corpus.digest() == chosen])
+        views.show(cohorts[chosen], [run for run in runs if run.spec.corpus == cohorts[chosen]])
 else:
     st.info("There is no trained model yet, so there is nothing to release.", icon=":material/receipt_long:")
     shell.link("train", "Train a model", icon=":material/model_training:")

@@ -25,12 +25,13 @@ shell.page(
 def choices() -> list[Run]:
     """All runs: those that were probed first, without privacy before with it, the public base models last."""
     workspace = owner.workspace()
-    there = {run.id: not probe_cards.figures(run).empty for run in workspace.runs()}
+    runs, begun = workspace.runs(), workspace.audited()
+    there = {run.id for run in runs if run.id in begun and not probe_cards.figures(run).empty}
 
     def order(run: Run) -> tuple[bool, ...]:
-        return not there[run.id], run.spec.is_base, run.spec.privacy.private, not run.shipped
+        return run.id not in there, run.spec.is_base, run.spec.privacy.private, not run.shipped
 
-    return sorted(workspace.runs(), key=order)
+    return sorted(runs, key=order)
 
 
 def show(run: Run) -> None:

@@ -44,8 +44,7 @@ def curves_of(root: str, run_ids: tuple[str, ...]) -> pd.DataFrame:
     from core.evaluation.sweep.tradeoff import points
     from core.runs import queries
 
-    metrics = queries.metrics(owner.workspace())
-    return points(metrics[metrics["run_id"].isin(run_ids)])
+    return points(queries.metrics(owner.workspace(), frozenset(run_ids)))
 
 
 @resources.cached_data(max_entries=50, show_spinner=False)
@@ -53,8 +52,8 @@ def seeds_of(root: str, run_ids: tuple[str, ...]) -> pd.DataFrame:
     """The figures of each run: epsilon, seed, metric, value."""
     from core.runs import queries
 
-    metrics = queries.metrics(owner.workspace())
-    rows = metrics[metrics["run_id"].isin(run_ids) & (metrics["arm"] == "run") & (metrics["epsilon"] > 0)]
+    metrics = queries.metrics(owner.workspace(), frozenset(run_ids))
+    rows = metrics[(metrics["arm"] == "run") & (metrics["epsilon"] > 0)]
     return rows[["epsilon", "seed", "metric", "value"]]
 
 

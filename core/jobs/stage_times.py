@@ -216,8 +216,9 @@ def _seconds_a_note(spec: RunSpec, workspace: Workspace) -> dict[str, float]:
 
 
 def _outcomes(spec: RunSpec, workspace: Workspace) -> Iterator[tuple[Run, Any]]:
+    begun = workspace.audited()
     for run in workspace.runs():
-        if run.spec.model.kind == spec.model.kind:
+        if run.id in begun and run.spec.model.kind == spec.model.kind:
             try:
                 yield from ((run, outcome) for outcome in workspace.audit(run.id).outcomes().values())
             except AuditBroken:

@@ -37,7 +37,7 @@ def was_capped(folder: Path, spec: RunSpec, schema: int) -> bool:
     return most is None or most == spec.training.max_notes_per_patient
 
 
-@lru_cache(maxsize=1_000)
+@lru_cache(maxsize=20_000)  # of fewer than the runs in a store, each listing would read all tables again
 def _most_read(path: Path, changed: int, size: int) -> int | None:
     """Largest number of notes of one member in a table of scores; None if it has none or cannot be read."""
     try:

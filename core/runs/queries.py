@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from pathlib import Path
 
 import duckdb
@@ -57,7 +58,14 @@ def _row(run: Run) -> tuple:
     )
 
 
-def table(workspace: Workspace, name: str, where: str = "true", parameters: tuple = ()) -> pd.DataFrame:
+def table(
+    workspace: Workspace,
+    name: str,
+    where: str = "true",
+    parameters: tuple = (),
+    *,
+    run_ids: Collection[str] | None = None,
+) -> pd.DataFrame:
     """Table `name` of every usable run, with the run's settings before its columns.
 
     Args:
@@ -66,6 +74,7 @@ def table(workspace: Workspace, name: str, where: str = "true", parameters: tupl
         where: A DuckDB condition over the columns of `t` (the table) and `s` (the settings), with a `?` for each of
             `parameters`. It must come from the code, never from a user.
         parameters: Values for the condition.
+        run_ids: Read the tables of these runs only; None: of all.
 
     Returns:
         The rows; without runs, an empty frame with all columns. Runs with figures only have no rows in the tables that
@@ -73,6 +82,7 @@ def table(workspace: Workspace, name: str, where: str = "true", parameters: tupl
     """
     schema = SCHEMAS[name]
     runs = [run for run in workspace.runs() if name not in LEFT_OUT or not run.figures_only]
+    runs = runs if run_ids is None else [run for run in runs if run.id in run_ids]
     if not runs:
         return pd.DataFrame(columns=[*SETTINGS, *schema.names])
     files = [str(run.folder / "tables" / f"{name}.parquet") for run in runs]
@@ -105,9 +115,9 @@ def _whole(files: list[str], columns: list[str]) -> list[str]:
     return whole
 
 
-def metrics(workspace: Workspace) -> pd.DataFrame:
-    """Every run's metrics (metric, arm, value, low, high, n, note) with its settings."""
-    return table(workspace, "metrics")
+def metrics(workspace: Workspace, run_ids: Collection[str] | None = None) -> pd.DataFrame:
+    """The metrics (metric, arm, value, low, high, n, note) of these runs, or of all, with each run's settings."""
+    return table(workspace, "metrics", run_ids=run_ids)
 
 
 def hits(workspace: Workspace, *, patient_id: str | None = None) -> pd.DataFrame:

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -142,7 +142,7 @@ class Run:
             raise RunBroken(f"Run {folder.name} cannot be used: its file {name} {problem}. {REMEDY}")
         return cls(folder=folder, spec=stored.spec, status=status, shipped=shipped, schema=stored.schema)
 
-    @property
+    @cached_property
     def id(self) -> str:
         """Name of the run, for example `gpt2-3f2a9c01d4e7`."""
         return self.folder.name
@@ -159,7 +159,7 @@ class Run:
         """Whether the run has this table: runs of earlier versions lack those in core.runs.tables.ADDED."""
         return (self.folder / "tables" / f"{name}.parquet").exists()
 
-    @property
+    @cached_property
     def figures_only(self) -> bool:
         """Whether the run's large tables were left out (`core.runs.figures_only`)."""
         return (self.folder / FIGURES_ONLY_FILE).exists()
@@ -212,7 +212,7 @@ class Run:
         """Vocabulary entries from the run's notes, in the order they were learned; None: public vocabulary only."""
         return None if self.spec.vocabulary is None else read_vocabulary(self.folder)
 
-    @property
+    @cached_property
     def has_model(self) -> bool:
         """Whether the run can answer prompts: its weights are kept, or it is the public base model itself."""
         return self.spec.is_base or (self.folder / "model" / "model.safetensors").exists()

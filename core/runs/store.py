@@ -11,7 +11,7 @@ import shutil
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 
@@ -21,14 +21,14 @@ from core.common.files import is_private, make_folder, replace_text
 from core.common.folders import building, publish
 from core.common.program import ASSETS, DATA
 from core.corpus.tables import CANARIES, DIAGNOSES, NOTES, PATIENTS, Corpus
-from core.runs import noise_key
+from core.runs import listing, noise_key
 from core.runs.audits import StoredAudit
 from core.runs.events import Status, read_status, write_status
 from core.runs.integrity.checksums import take as take_checksums
 from core.runs.integrity.disk import DiskFull, error_sentence, full_disk_as_sentence
 from core.runs.integrity.upkeep import DIGEST, look_after
 from core.runs.integrity.whole import note_damage, table_problem
-from core.runs.run import RUN_ID, SPEC_FILE, Run, RunBroken, RunNotFound, check_run_id, read_spec, read_stored_spec
+from core.runs.run import RUN_ID, SPEC_FILE, Run, RunBroken, RunNotFound, check_run_id, read_spec
 from core.runs.uploads.ownership import UPLOADED, cohort_of, mark_run, marked_cohort
 from core.runs.uploads.records import damaged_records, may_see, sees_upload
 from core.spec import CorpusSpec, RunSpec
@@ -150,7 +150,7 @@ class Workspace:
 
     def forget(self, digest: str) -> None:
         """Drop a deleted cohort from this process's memory, also if it is being read at this moment."""
-        Run.forget_opened(self.root)
+        listing.forget(self.root)
         with _corpora_lock:
             _corpora_forgotten[self.root, digest] = _corpora_forgotten.get((self.root, digest), 0) + 1
             _corpora.pop((self.root, digest), None)
@@ -160,7 +160,7 @@ class Workspace:
 
         Another process may delete them and cannot change this one's memory.
         """
-        Run.forget_opened(self.root)
+        listing.forget(self.root)
         with _corpora_lock:
             held = [corpus.spec for (root, _), corpus in _corpora.items() if root == self.root and corpus.spec]
         for spec in held:
@@ -185,27 +185,23 @@ class Workspace:
 
     # Complete runs -----------------------------------------------------------------------------------------------
 
-    def _run_folders(self) -> Iterator[tuple[Path, bool]]:
-        """(folder, shipped) of every run; a run in the data folder hides a shipped one of the same id."""
-        seen: set[str] = set()
-        for root in (self.root, *self.shared):
-            folders = sorted((root / "runs").glob("*/")) if (root / "runs").is_dir() else []
-            for folder in folders:
-                if folder.name not in seen and not folder.name.startswith("."):
-                    seen.add(folder.name)
-                    yield folder, root != self.root
-
     def _opened(self) -> Iterator[tuple[Path, Run | str]]:
-        for folder, shipped in self._run_folders():
-            try:
-                yield folder, Run.open(folder, shipped=shipped)
-            except (RunBroken, OSError) as error:
-                yield folder, str(error)
+        """Every run's folder, with the run or a sentence; a run in the data folder hides a shipped one of its id."""
+        found: dict[str, tuple[Path, Run | str]] = {}
+        for root in (self.root, *self.shared):
+            for name, one in listing.opened(root / "runs", shipped=root != self.root).items():
+                found.setdefault(name, one)
+        yield from found.values()
 
     def runs(self) -> list[Run]:
         """Every complete run, newest first. Broken folders are left out; `problems` reports them."""
         runs = [run for _, run in self._opened() if isinstance(run, Run) and self.shows(run.spec.corpus)]
         return sorted(runs, key=lambda run: run.status.finished or 0.0, reverse=True)
+
+    def runs_of(self, run_ids: Iterable[str]) -> list[Run]:
+        """The runs with these ids, in their order. Raises RunNotFound or RunBroken, each with a sentence."""
+        known = {run.id: run for run in self.runs()}
+        return [known.get(run_id) or self.run(run_id) for run_id in run_ids]
 
     def problems(self) -> list[str]:
         """One sentence for everything that cannot be used: runs, audits, cohorts, and records of uploads.
@@ -271,13 +267,9 @@ class Workspace:
 
     def _renamed(self, spec: RunSpec) -> Iterator[str]:
         """Names that older versions gave to the run of this spec."""
-        for folder, _ in self._run_folders():
-            try:
-                stored = read_stored_spec(folder)
-            except (RunBroken, OSError):
-                continue
-            if stored.schema < SCHEMA and stored.run_id != spec.run_id and stored.spec == spec:
-                yield folder.name
+        for _, run in self._opened():
+            if isinstance(run, Run) and run.schema < SCHEMA and run.id != spec.run_id and run.spec == spec:
+                yield run.id
 
     # Audits ------------------------------------------------------------------------------------------------------
 
@@ -286,6 +278,14 @@ class Workspace:
         check_run_id(run_id)
         folders = [root / "audits" / run_id for root in (self.root, *self.shared)]
         return StoredAudit(run_id, folders[0], tuple(folders[1:]), lenient=self.viewer is not None)
+
+    def audited(self) -> set[str]:
+        """Ids of the runs that have a folder for audits, here or among the shipped ones; all others have no audit.
+
+        Names of folders only, of all runs: ask about runs that the viewer may see.
+        """
+        places = [root / "audits" for root in (self.root, *self.shared)]
+        return {entry.name for place in places if place.is_dir() for entry in os.scandir(place)}
 
     def begin_audit(self, run_id: str, corpus: CorpusSpec) -> Path:
         """Make the folder for the audit of a run on `corpus`, if it does not exist; private for imported notes."""

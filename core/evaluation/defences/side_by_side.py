@@ -66,7 +66,8 @@ class Defence:
     def runs(self, runs: Sequence[Run]) -> list[Run]:
         """The runs with this defence, one per training seed, lowest seed first."""
         wanted = _at_seed_zero(self.spec)
-        same = [run for run in runs if _at_seed_zero(run.spec) == wanted]
+        near = (run for run in runs if (run.spec.corpus, run.spec.model) == (wanted.corpus, wanted.model))
+        same = [run for run in near if _at_seed_zero(run.spec) == wanted]
         return sorted(same, key=lambda run: run.spec.training.seed)
 
 
@@ -203,10 +204,11 @@ def _at(curve: pd.DataFrame | None, metric: str, arm: str) -> tuple[float, float
 def measured(lineup: Sequence[Defence], workspace: Workspace) -> pd.DataFrame:
     """`compare` for the runs in the workspace."""
     every = workspace.runs()
-    described = queries.metrics(workspace)
+    chosen = {defence.key: defence.runs(every) for defence in lineup}
+    described = queries.metrics(workspace, {run.id for runs in chosen.values() for run in runs})
     metrics, seconds, through = {}, {}, None
     for defence in lineup:
-        runs = defence.runs(every)
+        runs = chosen[defence.key]
         if not runs:
             continue
         seconds[defence.key] = fmean(float(run.table("history")["seconds"].iloc[-1]) for run in runs)

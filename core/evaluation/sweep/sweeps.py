@@ -7,8 +7,10 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import get_args
 
+from core.runs.listing import OfRuns
 from core.runs.run import Run
 from core.spec import (
     CLINICAL,
@@ -70,7 +72,7 @@ class Sweep:
     usual: int | None = None
     controls: tuple[str, ...] = ()
 
-    @property
+    @cached_property
     def id(self) -> str:
         """`<model kind>-<cohort, model and audit>-<promise and recipe>`: it does not depend on the number of runs."""
         setting = _short(self.corpus, self.model, self.audit)
@@ -112,6 +114,10 @@ def sweeps_of(runs: Sequence[Run]) -> list[Sweep]:
     Runs without privacy belong to every sweep of their cohort, model and audit. If they were trained by several
     recipes, the recipe with most runs counts (then the latest), because a curve has one end.
     """
+    return list(_of_runs(runs))
+
+
+def _find(runs: Sequence[Run]) -> list[Sweep]:
     private: dict[tuple, list[Run]] = defaultdict(list)
     clipped: dict[str, str] = {}  # digest of the spec of a training without noise → id
     plain: dict[tuple, dict[TrainingSpec, list[Run]]] = defaultdict(lambda: defaultdict(list))
@@ -141,6 +147,9 @@ def sweeps_of(runs: Sequence[Run]) -> list[Sweep]:
         if setting not in with_private:
             found.append(_family(setting, PrivacySpec(), None, plain_training, plain_runs))
     return sorted(found, key=_place)
+
+
+_of_runs = OfRuns(_find, keep=8)  # every page that compares runs asks, some of them several times
 
 
 def _place(sweep: Sweep) -> tuple[bool, int, int]:

@@ -55,6 +55,11 @@ def note_damage(path: Path, columns: Iterable[str], problem: str) -> None:
         _noted += 1
 
 
+def damage_noted() -> int:
+    """How often readers have reported damage so far: what was opened before the last time has to be checked again."""
+    return _noted
+
+
 def folder_identity(folder: Path) -> FolderIdentity:
     """What stays the same while nothing in `folder` changes: name, inode, size and time of each file, two levels deep.
 

@@ -46,6 +46,7 @@ class Figures:
     plain: Run
     private: Run
     run_ids: dict[float, str]
+    members: tuple[Run, ...]  # all runs of the sweep, none of its controls
 
     @cached_property
     def _values(self) -> dict[tuple[str, str, float], Value]:
@@ -108,8 +109,7 @@ class Figures:
     def _runs_at(self, epsilon: float) -> list[Run]:
         """The sweep's runs of this ε (∞: without privacy)."""
         target = None if math.isinf(epsilon) else epsilon
-        runs = map(owner.workspace().run, self.sweep.run_ids)
-        return [run for run in runs if run.spec.privacy.target_epsilon == target and not beside.is_noiseless(run)]
+        return [run for run in self.members if run.spec.privacy.target_epsilon == target]
 
     def counted(self, metric: str, arm: str = "run") -> int:
         """The denominator (patients or texts) of a figure of the run without privacy."""
@@ -161,7 +161,7 @@ def figures() -> Figures | None:
         plain, private = run_picker.default_pair(sorted(members, key=lambda run: (not run.has_model, run.id)))
         curves = _curves(str(owner.workspace().root), tuple(run.id for run in members))
         if plain is not None and private is not None and {NAMES, PERPLEXITY, AUC} <= set(curves["metric"]):
-            return Figures(sweep, curves, plain, private, _to_open([plain, private, *members]))
+            return Figures(sweep, curves, plain, private, _to_open([plain, private, *members]), tuple(members))
     return None
 
 
@@ -189,7 +189,9 @@ def _noiseless(root: str, run_ids: tuple[str, ...]) -> pd.DataFrame:
     """The figures of these controls, means over their seeds."""
     from core.runs import queries
 
-    return beside.beside(queries.metrics(owner.workspace()), {beside.NOISELESS: run_ids} if run_ids else {})
+    return beside.beside(
+        queries.metrics(owner.workspace(), frozenset(run_ids)), {beside.NOISELESS: run_ids} if run_ids else {}
+    )
 
 
 @resources.cached_data(max_entries=4, show_spinner=False)
@@ -198,5 +200,4 @@ def _curves(root: str, run_ids: tuple[str, ...]) -> pd.DataFrame:
     from core.evaluation.sweep.tradeoff import points
     from core.runs import queries
 
-    metrics = queries.metrics(owner.workspace())
-    return points(metrics[metrics["run_id"].isin(run_ids)])
+    return points(queries.metrics(owner.workspace(), frozenset(run_ids)))

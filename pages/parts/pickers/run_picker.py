@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import pandas as pd
@@ -9,6 +10,7 @@ import streamlit as st
 
 from core.evaluation.wording import epsilon_text
 from core.jobs.trained import TrainedRun, trained_runs
+from core.runs.listing import OfRuns
 from core.runs.run import Run
 from core.runs.tables import TableMissing
 from core.spec import CLINICAL, CORPUS_PRESETS, OPENING, SHIPPED_BASES
@@ -82,10 +84,17 @@ def label(run: Run) -> str:
 
 
 def labels(runs: Sequence[Run]) -> dict[str, str]:
-    """The label of every run by its id; equal labels get the id at their end."""
+    """The label of every run by its id; equal labels get the id at their end. Do not modify the result."""
+    return _labels(runs)
+
+
+def _labelled(runs: Sequence[Run]) -> dict[str, str]:
     named = {run.id: label(run) for run in runs}
-    seen = list(named.values())
-    return {run_id: name if seen.count(name) == 1 else f"{name} · {run_id}" for run_id, name in named.items()}
+    times = Counter(named.values())
+    return {run_id: name if times[name] == 1 else f"{name} · {run_id}" for run_id, name in named.items()}
+
+
+_labels = OfRuns(_labelled, keep=16)  # every box of runs asks at every click
 
 
 def metrics(run: Run) -> pd.DataFrame:
@@ -133,8 +142,10 @@ def default_pair(runs: Sequence[Run]) -> tuple[Run | None, Run | None]:
 
 def audited_first(runs: Sequence[Run]) -> list[Run]:
     """All runs: those with attacks of a full audit first, then shipped ones; the public base models last."""
-    there = {run.id: bool(owner.workspace().audit(run.id).outcomes()) for run in runs}
-    return sorted(runs, key=lambda run: (run.spec.is_base, not there[run.id], not run.shipped))
+    workspace = owner.workspace()
+    begun = workspace.audited()
+    there = {run.id for run in runs if run.id in begun and workspace.audit(run.id).outcomes()}
+    return sorted(runs, key=lambda run: (run.spec.is_base, run.id not in there, not run.shipped))
 
 
 def with_tables(runs: Sequence[Run]) -> list[Run]:

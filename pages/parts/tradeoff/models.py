@@ -33,7 +33,7 @@ class Models(NamedTuple):
 def trained_at(sweep: Sweep, epsilon: float) -> list[Run]:
     """The sweep's runs at exactly this ε (∞: the unconstrained ones)."""
     target = None if math.isinf(epsilon) else epsilon
-    runs = (owner.workspace().run(run_id) for run_id in sweep.run_ids)
+    runs = owner.workspace().runs_of(sweep.run_ids)
     return [run for run in runs if run.spec.privacy.target_epsilon == target and not beside.is_noiseless(run)]
 
 
@@ -48,12 +48,12 @@ def models_at(sweep: Sweep, epsilon: float) -> Models:
 def base_of(runs: Sequence[Run], every: Sequence[Run]) -> Run | None:
     """The public base model with which these runs are compared."""
     wanted = {run.spec.base_spec() for run in runs}
-    return next((run for run in every if run.spec in wanted), None)
+    return next((run for run in every if run.spec.is_base and run.spec in wanted), None)
 
 
 def curve_runs(sweep: Sweep) -> tuple[str, ...]:
     """The runs that are points of the sweep's curve: its controls without noise have no ε, so they are left out."""
-    return tuple(run_id for run_id in sweep.run_ids if not beside.is_noiseless(owner.workspace().run(run_id)))
+    return tuple(run.id for run in owner.workspace().runs_of(sweep.run_ids) if not beside.is_noiseless(run))
 
 
 COMPARED = ("perplexity_heldout", "full_name_patients", "auc_loss", beside.NAMES, beside.PATIENT_AUC, beside.BITS)

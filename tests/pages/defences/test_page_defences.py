@@ -17,6 +17,7 @@ from core.jobs.work import Job
 from core.runs.store import Workspace
 from pages.parts.defences import filter_view, sentences
 from pages.parts.defences.charts import risk_and_cost
+from pages.parts.tradeoff import slider
 from pages.parts.tradeoff.charts import risks
 from tests.pages.visit import revealed, said, visit
 
@@ -61,6 +62,14 @@ def test_it_asks_first_then_shows_table_chart_and_what_is_missing(data, monkeypa
     assert not app.exception
     assert asked == [compared[at].spec for at in (1, 2, 4)]
     assert asked[1].defence.scrub_recall == 0.9 and asked[2].privacy.unit == "patient"
+
+
+def test_it_opens_after_the_page_trade_off_has_kept_its_epsilon(data):
+    """That page keeps its ε as text; a setting of the same name here would be this text, and is a number."""
+    app = visit("tradeoff")
+    app.session_state[slider.KEY] = "8"
+    app.switch_page("pages/defences.py").run()
+    assert not app.exception and slider.KEY not in [one.key for one in app.select_slider]
 
 
 @pytest.mark.parametrize("risk", ["any identifier", "attempts with a leak", "membership (AUC)"])

@@ -58,8 +58,7 @@ def _budget(sigma: float, epochs: float, batch: float, notes: int, delta: float)
 def _measured(root: str, run_ids: tuple[str, ...], _centre: Setting, metric: str, _runs: list[Run]) -> pd.DataFrame:
     from core.runs import queries
 
-    metrics = queries.metrics(owner.workspace())
-    return measured(_centre, _runs, metrics[metrics["run_id"].isin(run_ids)], metric)
+    return measured(_centre, _runs, queries.metrics(owner.workspace(), frozenset(run_ids)), metric)
 
 
 def _chart(spent: pd.DataFrame, useful: pd.DataFrame, name: str) -> go.Figure:
