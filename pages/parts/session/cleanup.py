@@ -18,9 +18,10 @@ if TYPE_CHECKING:
     from core.runs.store import Workspace
 
 LOOK_SECONDS = 60.0  # between two checks for expired uploads
+WATCH_SECONDS = 1.0  # between two looks at whether another server or a command deleted an upload
 THOROUGH_EVERY = 10  # checks; the others do not walk through the store
 AGAIN_SECONDS = 30.0
-_uploads_seen: dict[Path, set[str]] = {}  # digests at the last check, by data folder
+_uploads_seen: dict[Path, set[str]] = {}  # digests at the last look, by data folder
 
 log = logging.getLogger(__name__)
 
@@ -107,19 +108,48 @@ def _keep_uploads_of_connected(root: Path) -> None:
 
 
 def _unload_deleted(workspace: Workspace) -> None:
-    """If an upload is gone since the last check, empty the caches and unload models whose runs are gone.
+    """If an upload is gone or being deleted since the last look, empty the caches and unload the models made from it.
 
-    This handles `python -m core delete-upload`, a command that runs in another process.
+    This handles other processes: `python -m core delete-upload`, and another server on the same data folder.
     """
     from core.runs.uploads.records import uploads
 
-    there = {one.digest for one in uploads(workspace.root)}
-    if _uploads_seen.get(workspace.root, set()) - there:
+    there = {one.digest for one in uploads(workspace.root) if not one.leaving}
+    gone = _uploads_seen.get(workspace.root, set()) - there
+    if gone:
         server = resources.server(workspace)
-        for run_id in set(server.loaded()) - {run.id for run in workspace.runs()}:
+        kept = {run.id for run in workspace.runs() if run.spec.corpus.digest() not in gone}
+        for run_id in set(server.loaded()) - kept:
             server.forget(run_id)
         resources.empty_caches()
+        _clear_again.rounds = 2
+        _clear_again.wake.set()
     _uploads_seen[workspace.root] = there
+
+
+def _wait(workspace: Workspace) -> bool:
+    """Wait for the next check. Whether it came early, because an upload was deleted here or by another process."""
+    end, seen = time.monotonic() + LOOK_SECONDS, _last_change(workspace.root)
+    while (left := end - time.monotonic()) > 0:
+        if _clear_again.wake.wait(min(left, WATCH_SECONDS)):
+            return True
+        now = _last_change(workspace.root)
+        if now != seen:
+            seen = now
+            with _logged("unloading what another process deleted"):
+                workspace.forget_imported(gone=True)
+                _unload_deleted(workspace)
+    return False
+
+
+def _last_change(root: Path) -> int:
+    """When a record of an upload was last added, replaced or removed, in nanoseconds; 0 if there never was one."""
+    from core.runs.uploads.records import FOLDER
+
+    try:
+        return (root / FOLDER).stat().st_mtime_ns
+    except OSError:
+        return 0
 
 
 @contextlib.contextmanager
@@ -139,7 +169,7 @@ def start_thread(root: str, _workspace: Workspace) -> threading.Thread:
         while True:
             clear_out(_workspace, thorough=looks % THOROUGH_EVERY == 0)
             looks += 1
-            if _clear_again.wake.wait(LOOK_SECONDS):
+            if _wait(_workspace):
                 _clear_again.wake.clear()
                 time.sleep(AGAIN_SECONDS)
                 looks = 0

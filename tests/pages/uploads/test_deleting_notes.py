@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -12,6 +14,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.__main__ import main
+from core.runs import store
 from core.runs.store import Workspace
 from core.runs.uploads.deletion_codes import Attempts
 from core.runs.uploads.records import uploads
@@ -22,6 +25,8 @@ from tests.pages.uploads.test_upload_form import NOTES, checked, cohort, csv, us
 from tests.pages.visit import said
 
 pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture(autouse=True)
@@ -104,6 +109,7 @@ def test_an_hour_after_its_browser_is_gone_an_upload_goes(cohort, tmp_path, monk
 
 
 def test_what_a_command_deleted_leaves_the_memory_of_the_pages(cohort, tmp_path, monkeypatch):  # noqa: F811
+    monkeypatch.setattr(cleanup, "WATCH_SECONDS", 600.0)  # the pages' own thread sees nothing before this one
     code = shown_code(used(cohort()))
     cleanup.clear_out(Workspace(tmp_path), thorough=False)
     emptied: list[int] = []  # by which thread: those of earlier tests' servers still look after their folders
@@ -115,6 +121,35 @@ def test_what_a_command_deleted_leaves_the_memory_of_the_pages(cohort, tmp_path,
     cleanup.clear_out(Workspace(tmp_path), thorough=False)
     cleanup.clear_out(Workspace(tmp_path), thorough=False)
     assert emptied.count(me) == 1
+
+
+def test_what_another_process_deletes_leaves_the_memory_before_the_next_check(cohort, tmp_path, monkeypatch):  # noqa: F811
+    """As with two servers on one data folder: the other one deletes, and this one has notes in its caches."""
+    monkeypatch.setattr(cleanup, "WATCH_SECONDS", 600.0)  # the pages' own thread sees nothing before this one
+    code, workspace = shown_code(used(cohort())), Workspace(tmp_path)
+    cleanup.clear_out(workspace, thorough=False)
+    assert [key for key in store._corpora if key[0] == workspace.root], "the notes are in memory"
+    emptied, me = threading.Event(), []
+    monkeypatch.setattr(resources, "empty_caches", lambda: emptied.set() if threading.get_ident() in me else None)
+    monkeypatch.setattr(cleanup, "LOOK_SECONDS", 600.0)
+    monkeypatch.setattr(cleanup, "WATCH_SECONDS", 0.1)
+    monkeypatch.setattr(cleanup, "_clear_again", cleanup._ClearAgain())
+
+    def watch() -> None:
+        me.append(threading.get_ident())
+        cleanup._wait(workspace)
+
+    watching = threading.Thread(target=watch, daemon=True)
+    watching.start()
+    (record,) = (tmp_path / "uploads").glob("*.json")
+    os.utime(record)  # as a connected browser does: no deletion
+    assert not emptied.wait(2.5)
+    command = [sys.executable, "-m", "core", "delete-upload", code, "--data", str(tmp_path)]
+    assert subprocess.run(command, cwd=ROOT, check=False, capture_output=True).returncode == 0  # noqa: S603
+    assert emptied.wait(60)
+    watching.join(60)
+    assert not watching.is_alive(), "a thorough check comes next"
+    assert not [key for key in store._corpora if key[0] == workspace.root]
 
 
 def test_the_pages_say_when_notes_go(cohort):  # noqa: F811

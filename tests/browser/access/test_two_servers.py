@@ -1,0 +1,92 @@
+"""Two app servers on one data folder, addressed one by one: what a person sees on both, and what only on one.
+
+docs/serving.md says the same in a table. Cookies do not know ports, so one sign-in holds for both, as behind a proxy.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.access.conftest import ACCESS
+from tests.browser.access.provider import Provider
+from tests.browser.access.test_sign_in import MINE, account, signed_in, ward  # noqa: F401 — `ward` is a fixture
+from tests.browser.served import WAIT, serving, settled
+from tests.browser.test_analyst import upload
+from tests.browser.test_class import a_class
+
+NOTES = "/cohort?cohort=my+notes"
+
+
+@pytest.fixture
+def servers(provider: Provider, tmp_path: Path) -> Iterator[tuple[str, str]]:
+    """Addresses of two servers with the same data folder and the same secrets."""
+    settings = tmp_path / "secrets.toml"
+    settings.write_text(
+        f"""
+[auth]
+redirect_uri = "http://localhost:{{port}}/oauth2callback"
+cookie_secret = "{secrets.token_urlsafe(32)}"
+client_id = "{provider.client.client_id}"
+client_secret = "{provider.client.secret}"
+server_metadata_url = "{provider.address}/.well-known/openid-configuration"
+{ACCESS.replace("contact", 'instructors = ["bea@example.org"]' + chr(10) + "contact")}""",
+        encoding="utf-8",
+    )
+    options = ("--secrets.files", str(settings))
+    with (
+        serving(tmp_path / "data", tmp_path / "first.txt", options=options) as first,
+        serving(tmp_path / "data", tmp_path / "second.txt", options=options) as second,
+    ):
+        provider.client.redirect_uri = f"{first}/oauth2callback"
+        yield first, second
+
+
+def test_notes_and_sign_ins_are_the_same_on_both_and_a_class_is_on_one(
+    browsers: Callable[[], Page],
+    servers: tuple[str, str],
+    ward: Path,  # noqa: F811
+) -> None:
+    first, second = servers
+    ada, bea = browsers(), browsers()
+    signed_in(ada, first, "Ada@example.org")
+    ada.goto(first + NOTES)
+    upload(ada, 0, ward)
+    ada.get_by_role("button", name="Check these notes").click()
+    ada.get_by_role("button", name="Use these notes for training").click()
+    ada.get_by_role("button", name="I have written it down").click()
+    expect(ada.get_by_text(MINE).first).to_be_visible(timeout=WAIT)
+
+    there = ada.context.new_page()
+    there.set_default_timeout(WAIT)
+    there.goto(second + NOTES)  # signed in already, and the notes are hers
+    expect(there.get_by_text(MINE).first).to_be_visible(timeout=WAIT)
+
+    signed_in(bea, f"{first}/lesson?presenter=1&step=1", "bea@example.org")
+    settled(bea)
+    code = a_class(bea)
+    student = ada.context.new_page()
+    student.set_default_timeout(WAIT)
+    for address, joined in ((second, "0 browsers joined"), (first, "1 browser joined")):
+        student.goto(f"{address}/lesson?room={code}&step=1&screen=page")
+        settled(student)
+        expect(bea.get_by_text(joined)).to_be_visible(timeout=WAIT)
+
+    settled(ada)
+    ada.get_by_role("button", name="Delete these notes and their models now").click()
+    expect(ada.get_by_text(MINE)).to_have_count(0, timeout=WAIT)
+    there.reload()
+    settled(there)
+    expect(there.get_by_text(re.compile("Synthetic patients|Check these notes|Your notes")).first).to_be_visible()
+    expect(there.get_by_text(MINE)).to_have_count(0, timeout=WAIT)
+
+    account(ada)
+    ada.get_by_role("button", name="Sign out").click()
+    expect(ada.get_by_role("button", name="Sign in")).to_be_visible(timeout=WAIT)
+    there.reload()
+    expect(there.get_by_role("button", name="Sign in")).to_be_visible(timeout=WAIT)
