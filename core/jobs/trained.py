@@ -27,9 +27,11 @@ class TrainedRun(Run):
 
     def model(self) -> LanguageModel:
         """As `Run.model`, also if the folder is moved to the runs at this moment."""
+        from core.models.build import ModelNotFound
+
         try:
             return super().model()
-        except (OSError, RunBroken):
+        except (OSError, RunBroken, ModelNotFound):
             final = self.folder.parents[1] / "runs" / self.folder.name
             return Run.open(final).model()
 

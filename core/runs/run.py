@@ -215,7 +215,10 @@ class Run:
     @cached_property
     def has_model(self) -> bool:
         """Whether the run can answer prompts: its weights are kept, or it is the public base model itself."""
-        return self.spec.is_base or (self.folder / "model" / "model.safetensors").exists()
+        return self.spec.is_base or self._keeps_weights()
+
+    def _keeps_weights(self) -> bool:
+        return (self.folder / "model" / "model.safetensors").exists()
 
     def model(self) -> LanguageModel:
         """Load the run's weights (for a control run, the public base model's). Raises RunBroken if none are kept."""
@@ -223,7 +226,7 @@ class Run:
 
         if self.spec.is_base:
             return load(self.spec.model)
-        if not self.has_model:
+        if not self._keeps_weights():  # asked anew: they may have been pruned
             raise RunBroken(
                 f"Run {self.id} has tables but no weights (model/model.safetensors), so it cannot be prompted."
             )

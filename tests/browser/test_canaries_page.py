@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 from playwright.sync_api import expect
 
@@ -12,7 +14,9 @@ from tests.browser.test_screens import NARROW, WIDE, cut_texts
 @pytest.fixture(scope="module")
 def canary_server(smoke_workspace, tmp_path_factory):
     """The app over runs whose cohort has canaries."""
-    with serving(smoke_workspace, tmp_path_factory.mktemp("canaries") / "log.txt") as address:
+    folder = tmp_path_factory.mktemp("canaries")
+    shutil.copytree(smoke_workspace, folder / "data")
+    with serving(folder / "data", folder / "log.txt") as address:
         yield address
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -17,10 +18,11 @@ FEW = {name: WORDS[name] for name in ("image", "zero byte", "SQL", "1e400") if n
 
 
 @pytest.fixture
-def served(monkeypatch, smoke_workspace: Path) -> Path:
-    monkeypatch.setenv("PHILAB_DATA", str(smoke_workspace))
+def served(monkeypatch, smoke_workspace: Path, tmp_path: Path) -> Path:
+    data = shutil.copytree(smoke_workspace, tmp_path / "data")  # a link can build a cohort
+    monkeypatch.setenv("PHILAB_DATA", str(data))
     resources.forget_process()
-    return smoke_workspace
+    return data
 
 
 def whole(count: hostile.Count) -> None:

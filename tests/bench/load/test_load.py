@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,7 +24,8 @@ SERVICE = capacity.Service(
 @pytest.fixture(scope="module")
 def served(smoke_workspace: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("served")
-    with serving(smoke_workspace, folder / "log.txt", Path(os.devnull)) as one:
+    shutil.copytree(smoke_workspace, folder / "data")  # sessions press buttons, some of which write
+    with serving(folder / "data", folder / "log.txt", Path(os.devnull)) as one:
         yield one
 
 
