@@ -19,26 +19,26 @@ _LONG = (
     *("August", "September", "October", "November", "December"),
 )
 _SHORT = [*(name[:3] for name in _LONG), "Sept"]
-_MONTH = rf"(?:{'|'.join([*_LONG, *map(str.upper, _LONG)])}|(?:{'|'.join([*_SHORT, *map(str.upper, _SHORT)])})\b\.?)"
-_DAY = r"(?:0?[1-9]|[12][0-9]|3[01])(?:st|nd|rd|th)?"
-_YEAR = r"(?:(?:1[89]|20|21)[0-9]{2}|['’][0-9]{2})"
-_NOT_INSIDE = r"(?![\w/%]|[.,-][0-9])"
+MONTH = rf"(?:{'|'.join([*_LONG, *map(str.upper, _LONG)])}|(?:{'|'.join([*_SHORT, *map(str.upper, _SHORT)])})\b\.?)"
+DAY = r"(?:0?[1-9]|[12][0-9]|3[01])(?:st|nd|rd|th)?"
+YEAR = r"(?:(?:1[89]|20|21)[0-9]{2}|['’][0-9]{2})"
+NOT_INSIDE = r"(?![\w/%]|[.,-][0-9])"
 
 _PARTS = (
     # 03/22/57, 3-22-57
-    re.compile(rf"(?<![\w./-])(?P<m>[0-9]{{1,2}})(?P<sep>[/-])(?P<d>[0-9]{{1,2}})(?P=sep)[0-9]{{2}}{_NOT_INSIDE}"),
+    re.compile(rf"(?<![\w./-])(?P<m>[0-9]{{1,2}})(?P<sep>[/-])(?P<d>[0-9]{{1,2}})(?P=sep)[0-9]{{2}}{NOT_INSIDE}"),
     # 03/1957
-    re.compile(rf"(?<![\w./-])(?:0?[1-9]|1[0-2])/(?:1[89]|20|21)[0-9]{{2}}{_NOT_INSIDE}"),
+    re.compile(rf"(?<![\w./-])(?:0?[1-9]|1[0-2])/(?:1[89]|20|21)[0-9]{{2}}{NOT_INSIDE}"),
     # 19570322
-    re.compile(rf"(?<![\w./-])(?:19|20)[0-9]{{2}}(?P<m>[0-9]{{2}})(?P<d>[0-9]{{2}}){_NOT_INSIDE}"),
+    re.compile(rf"(?<![\w./-])(?:19|20)[0-9]{{2}}(?P<m>[0-9]{{2}})(?P<d>[0-9]{{2}}){NOT_INSIDE}"),
     # March 22 [’57], Mar 1957, 22 March, 22nd of March
-    re.compile(rf"\b{_MONTH}[ \t]+{_DAY}(?:,?[ \t]+{_YEAR})?{_NOT_INSIDE}(?![ \t]*(?:mg|mL|ml|%))"),
-    re.compile(rf"\b{_MONTH},?[ \t]+(?:of[ \t]+)?{_YEAR}{_NOT_INSIDE}"),
-    re.compile(rf"(?<![\w./-]){_DAY}(?:[ \t]+(?:of[ \t]+)?|-){_MONTH}(?:-[0-9]{{2}})?(?:,?[ \t]+{_YEAR})?(?!\w)"),
+    re.compile(rf"\b{MONTH}[ \t]+{DAY}(?:,?[ \t]+{YEAR})?{NOT_INSIDE}(?![ \t]*(?:mg|mL|ml|%))"),
+    re.compile(rf"\b{MONTH},?[ \t]+(?:of[ \t]+)?{YEAR}{NOT_INSIDE}"),
+    re.compile(rf"(?<![\w./-]){DAY}(?:[ \t]+(?:of[ \t]+)?|-){MONTH}(?:-[0-9]{{2}})?(?:,?[ \t]+{YEAR})?(?!\w)"),
     # on 3/22
     re.compile(
         r"\b(?:[Oo]n|[Ss]ince|[Uu]ntil|[Tt]ill|[Dd]ated?|[Tt]hrough|[Bb]efore|[Dd]ue)[ \t]*:?[ \t]+"
-        rf"(?P<value>(?P<m>[0-9]{{1,2}})[/-](?P<d>[0-9]{{1,2}})){_NOT_INSIDE}"
+        rf"(?P<value>(?P<m>[0-9]{{1,2}})[/-](?P<d>[0-9]{{1,2}})){NOT_INSIDE}"
     ),
 )
 _BIRTH = re.compile(

@@ -25,8 +25,8 @@ def test_recall_and_precision_by_type_and_corpus(tmp_path, capsys):
     assert found["others"]["shapes 1"]["recall"]["mine"]["all"]["value"] == 0.0, (
         "“Dr.” is left, and the letter of B-98765"
     )
-    assert found["engine"] == "rules 1 + en_core_web_sm 3.8.0" and found["lacks"] == ""
-    assert set(found["others"]) == {"rules 1", "shapes 1"}
+    assert found["engine"] == "rules 2 + en_core_web_sm 3.8.0" and found["lacks"] == ""
+    assert set(found["others"]) == {"rules 2", "shapes 1"}
 
 
 def test_a_wrong_file_and_a_wrong_benchmark_are_sentences(tmp_path, capsys):

@@ -34,23 +34,16 @@ _HASH = re.compile(r"(?<![\w&])#(?P<value>(?=(?:[A-Z-]*[0-9]){5})[A-Z0-9]+(?:-[A
 _NO_CODE = re.compile(
     r"(?:NCT|PMID|PMC|ISRCTN|ISBN|DOI|CPT|ICD|NDC|SCT|LOINC|RXCUI|HGNC|UMLS|CAS|ATC|RS|JAMA|GSE)", re.IGNORECASE
 )
-_DATE = re.compile(r"(?:\d{1,2}[-/.]){2}\d{2,4}|\d{4}(?:[-/.]\d{1,2}){2}")
+DATE = re.compile(r"(?:\d{1,2}[-/.]){2}\d{2,4}|\d{4}(?:[-/.]\d{1,2}){2}")
 _CARD = re.compile(r"(?<![\w.-])(?:[0-9][ -]?){12,18}[0-9](?![\w-])")
 _IBAN = re.compile(r"\b[A-Z]{2}[0-9]{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?\b")
-_PHONE = re.compile(r"(?<![\w.+/-])(?P<value>\(?\+?[0-9]{1,4}\)?(?:[ .-]?\(?[0-9]{1,5}\)?){1,5})(?![\w/-]|\.[0-9])")
-_PHONE_CUE = re.compile(
-    r"(?:phone|tel(?:ephone)?|mobile|cell|fax|pager|contact|call(?:ed)?(?: (?:me|us|her|him|them))?|ring|"
-    r"reach(?:ed)?(?: \w+)?|answer(?:ing)?|dial|text|number)(?: (?:is|at|on|number|no\.?))*[ \t:]*(?:at|on)?[ \t:(]*\Z",
-    re.IGNORECASE,
-)
-_PHONE_AFTER = re.compile(r"[ \t]*\(?(?:office|fax|mobile|cell|home|work|tel)\b", re.IGNORECASE)
 
 
 def numbers(text: str) -> Iterator[Place]:
     """Identifying numbers in `text`, as (start, end, field); places may overlap."""
     for field, shape in (("mrn", _RECORD), ("number", _OTHER)):
         for match in shape.finditer(text):
-            if not _DATE.fullmatch(match["value"]):
+            if not DATE.fullmatch(match["value"]):
                 yield *match.span("value"), field
     for shape in (_CODE, _HASH):
         for match in shape.finditer(text):
@@ -62,15 +55,6 @@ def numbers(text: str) -> Iterator[Place]:
     for match in _IBAN.finditer(text):
         if _iban(match.group()):
             yield *match.span(), "number"
-    for match in _PHONE.finditer(text):
-        digits = sum(character.isdigit() for character in match["value"])
-        cued = _PHONE_CUE.search(text, max(0, match.start() - 40), match.start())
-        if (
-            7 <= digits <= 15
-            and (cued or _PHONE_AFTER.match(text, match.end()))
-            and not _DATE.fullmatch(match["value"])
-        ):
-            yield *match.span("value"), "phone"
 
 
 def _luhn(written: str) -> bool:

@@ -5,6 +5,7 @@
 | a title with what follows it | “Dr. Alice S.”, “Mr K”, “Ms. Angela Quill” |
 | a listed first name before initials | “Robert H.”, “John Q. Public”, “pt is John D seen” |
 | initials before a listed last name | “J. Smith”, “A.B. Jones” |
+| last names in a row | “Monjeau, Graves and Reed” |
 | any capitalised name after a description | “a 68-year-old man, Xavier Quon”, “pts name Bob W.” |
 
 The title belongs to the found place: a scrubber that leaves “Dr.” leaves nothing of the name.
@@ -14,8 +15,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from itertools import takewhile
 
-from core.phi.detector.vocabulary import is_first_name, is_last_name, words
+from core.phi.detector.vocabulary import cities, countries, is_first_name, is_last_name, is_medical, states, words
 
 Place = tuple[int, int, str]  # start, end, field
 
@@ -53,13 +55,28 @@ _SPEAKS = re.compile(
     rf"(?<![\w.@'’-])(?P<name>{NAME}(?:[ \t]+{NAME})?)[ \t]+"
     r"(?=(?:said|says|shouted|told|asked|replied|explained|lives|works|phoned|emailed|agreed|complained)\b)"
 )
+_ROW = re.compile(
+    rf"(?<![\w.@'’-])(?P<names>{NAME}(?:,[ \t]+{NAME}){{0,5}},?[ \t]+(?:and|&)[ \t]+{NAME})(?![\w@’'-]|[ \t]+{NAME})"
+)
+_CALLED = re.compile(
+    r"\b(?:my|his|her|their|patient['’]?s|pt['’]?s) (?:full |real |maiden |first |last )?name(?: is|:)[ \t]+"
+    r"(?P<name>[^\W\d_]{2,30}(?:[ \t]+[^\W\d_]{2,30}){0,2})|\b(?:calls?|called|call) (?:me|him|her)[ \t]+"
+    r"(?P<nickname>[^\W\d_]{3,30})",
+    re.IGNORECASE,
+)
+_RELATED = re.compile(
+    r"\b(?:[Mm]y|[Hh]is|[Hh]er|[Tt]heir|[Oo]ur|pt['’]?s|patient['’]?s)[ \t]+"
+    rf"(?:{'|'.join(sorted(words('relation')))}),?[ \t]+"
+    rf"(?P<name>{NAME})(?![\w@’'-])"
+)
 _JOINED = re.compile(rf"(?:,[ \t]+(?:and[ \t]+)?|[ \t]+(?:and|&)[ \t]+)(?P<name>{NAME}(?:[ \t]+{NAME})?)(?![\w'’-])")
 _CREDENTIAL = re.compile(
     rf"\b(?P<name>(?:{_INITIAL}[ \t]*)?{NAME}{_MORE}{{0,2}}),?[ \t]+"
     r"(?=(?:M\.?D|D\.?O|R\.?N|N\.?P|P\.?A(?:-C)?|Ph\.?D|LCSW|DPT|PharmD|MBBS|FRCP)\b)"
 )
 _ALONE = re.compile(rf"(?<![\w.@'’-])(?P<first>{NAME})(?![\w@’'-]|[ \t]+{NAME})(?![ \t]+[{_UP}]{{2}})")
-_NO_NAME = words("no_person") | words("no_institution") | words("institution") | words("described")
+_NO_PERSONS = words("no_institution") | words("institution") | words("described")
+_NO_NAME = _NO_PERSONS | words("no_person")
 _OTHER = words("no_first_name") | {"mrs", "miss", "prof", "doctor", "nurse", "professor", "sister"}
 _GENUS = re.compile(r"[A-Z]\.[ \t]?(?:[Cc]oli|[Aa]ureus|[Dd]ifficile|[Dd]iff|[Pp]ylori|[Bb]urgdorferi|[Ff]aecalis)")
 
@@ -87,12 +104,40 @@ def people(text: str) -> Iterator[Place]:
         name = match["first"]
         if len(name) > 3 and is_first_name(name) and _plausible(name) and not _eponym(text, match.end()):
             yield *match.span(), "full_name"
+    yield from _rows(text)
+    for match in _CALLED.finditer(text):
+        part = "nickname" if match["name"] is None else "name"
+        end = match.start(part)
+        for word in takewhile(lambda word: _is_listed(word.group()), re.finditer(r"\S+", match[part])):
+            end = match.start(part) + word.end()
+        if end > match.start(part):
+            yield match.start(part), end, "full_name"
+    for match in _RELATED.finditer(text):
+        if _plausible(match["name"]) and not is_medical(match["name"]):
+            yield *match.span("name"), "full_name"
     for shape in (_DESCRIBED, _LIKE, _SPEAKS, _CREDENTIAL):
         for match in shape.finditer(text):
             name = match["name"].split()
             if all(_plausible(word) for word in name) and not _eponym(text, match.end("name")):
                 field = "clinician" if shape is _CREDENTIAL else "full_name"
                 yield *match.span("name"), field
+
+
+def _rows(text: str) -> Iterator[Place]:
+    """Last names in a row, “Monjeau, Graves and Reed”: people, or a firm that is called after them, as one place.
+
+    At least one of two, or two of more, must be listed and be no ordinary word; no other may be one of medicine.
+    """
+    for match in _ROW.finditer(text):
+        row = re.findall(NAME, match["names"])
+        telling = [name for name in row if _is_listed(name) and name.casefold() not in words("ordinary_last_name")]
+        other = any(name in cities() | states() | countries() or name.casefold() in _NO_PERSONS for name in row)
+        if len(telling) >= len(row) // 2 and not other and not _eponym(text, match.end()):
+            yield *match.span(), "full_name"
+
+
+def _is_listed(word: str) -> bool:
+    return _plausible(word) and (is_first_name(word) or is_last_name(word))
 
 
 def _plausible(word: str) -> bool:
@@ -124,6 +169,10 @@ def again(text: str, found: Iterable[Place]) -> Iterator[Place]:
     for _, end, field in found:
         if field == "full_name":
             yield from _listed_with(text, end, seen)
+    whole = {text[start:end]: field for start, end, field in found if field in ("full_name", "organisation")}
+    for name in sorted(name for name in whole if len(name.split()) > 1):
+        for match in re.finditer(rf"(?<![\w'’.@-]){re.escape(name)}(?![\w@-])", text):
+            yield *match.span(), whole[name]
     parts: dict[str, str] = {}
     for start, end, field in found:
         if field in ("full_name", "clinician"):

@@ -13,7 +13,10 @@ from core.phi.detector.vocabulary import cities, countries, is_medical, phrases,
 
 Place = tuple[int, int, str]  # start, end, field
 
-_CAP = r"(?:St\.|Mt\.|Ft\.|[A-ZÀ-Þ][\w'’&]{0,30}(?:-[A-ZÀ-Þ][\w'’]{0,30}){0,3}|[0-9]{1,3}(?:st|nd|rd|th))(?![\w&])"
+_UP = "A-ZÀ-ÖØ-ÞČĆĐŁŃŘŚŠŞŹŽŻΑ-ΩΆΈΉΊΌΎΏА-ЯЁ"
+_CAP = (
+    rf"(?:St\.|Mt\.|Ft\.|[{_UP}][\w'’&]{{0,30}}(?:-[{_UP}][\w'’]{{0,30}}){{0,3}}|[0-9]{{1,3}}(?:st|nd|rd|th))(?![\w&])"
+)
 _SEQUENCE = rf"{_CAP}(?:[ \t]+(?:(?:of|and|for|&|at|the|de|la)[ \t]+){{0,2}}{_CAP}){{0,6}}"
 _STATES = "|".join(sorted(map(re.escape, states()), key=len, reverse=True))
 _MOVED = (  # somebody is or goes somewhere
@@ -43,6 +46,22 @@ _LIVES = re.compile(
     r"\b(?:liv(?:es|ing|ed)|resid(?:es|ing|ed|ent)|moved|relocated|grew up|born|raised|native|based|located|"
     r"travell?(?:ed|ing)(?: back)?|residents?|home|commutes|stays)[ \t]+"
     rf"(?:(?:in|of|to|at|near|from|outside|around|the|downtown|on)[ \t]+){{1,3}}(?P<value>{_SEQUENCE})"
+)
+_TOWN = re.compile(
+    r"\b(?:(?:moved|came|comes|hails?|drove|flew|returned|arrived|arrives)"
+    r"(?:[ \t]+(?:here|there|back|over|in|all the way))?[ \t]+(?:from|to|at|in)|"
+    r"(?:I['’]m|I am|[Ww]e['’]re|[Ww]e are)[ \t]+(?:now[ \t]+|currently[ \t]+)?in|"
+    r"home[ \t]?(?:city|town)(?:[ \t]+(?:is|of|was))?|"
+    r"(?:city|town|village|county|municipality|suburb)[ \t]+of|around the world to)"
+    rf"[ \t:]+(?P<value>{_SEQUENCE})"
+)
+_EMPLOYER = re.compile(
+    r"\b(?:work(?:s|ed|ing)?[ \t]+for|employ(?:ed|ee|er)(?:[ \t]+(?:by|of|at|is|:))|job[ \t]+(?:at|with)|hired[ \t]+by|"
+    r"retired[ \t]+from|(?:CEO|founder|owner|manager|director|president)[ \t]+(?:of|at))[ \t]+(?:the[ \t]+)?"
+    rf"(?P<value>{_SEQUENCE})"
+)
+_COMPANY = re.compile(
+    rf"(?<![\w'’&-])(?P<value>(?:{_CAP}[ \t]+){{1,5}}(?:{'|'.join(sorted(phrases('company')))})(?![\w])\.?)"
 )
 _CITY_STATE = re.compile(
     rf"(?<![\w'’&-])(?P<city>{_CAP}(?:[ \t]+{_CAP}){{0,3}}),[ \t]*(?:{_STATES})\b"
@@ -74,11 +93,28 @@ def places(text: str) -> Iterator[Place]:
             yield *match.span(), "hospital"
     for match in _LIVES.finditer(text):
         yield from _city(text, *match.span("value"))
+    for match in _TOWN.finditer(text):
+        if not any(word.strip(".,").casefold() in words("no_institution") for word in match["value"].split()):
+            yield from _city(text, *match.span("value"))
+    yield from _organisations(text)
     for match in _CITY_STATE.finditer(text):
         if match["city"].casefold() not in words("no_institution"):
             yield *match.span(), "place"
     yield from _listed_cities(text)
     yield from addresses(text)
+
+
+def _organisations(text: str) -> Iterator[Place]:
+    """Employers, and companies by the end of their name."""
+    for match in _EMPLOYER.finditer(text):
+        start, end = _trimmed(text, *match.span("value"))
+        found = text[start:end].split()
+        if found and not any(is_medical(word) or word.casefold() in words("no_institution") for word in found):
+            yield start, end, "organisation"
+    for match in _COMPANY.finditer(text):
+        found = match["value"].split()
+        if not any(is_medical(word) or word.casefold() in words("no_institution") for word in found[:-1]):
+            yield *match.span("value"), "organisation"
 
 
 def _institution(text: str, start: int, end: int, *, cued: bool) -> Iterator[Place]:

@@ -15,7 +15,9 @@ from faker.providers.address.en_US import Provider as Addresses
 _LOCALES = (
     *("en_US", "en_GB", "en_IE", "en_IN", "en_NZ", "es_ES", "es_MX", "fr_FR", "de_DE", "it_IT", "nl_NL", "pt_BR"),
     *("pl_PL", "sv_SE", "da_DK", "no_NO", "fi_FI", "vi_VN", "tr_TR", "hu_HU", "cs_CZ", "id_ID", "yo_NG", "ig_NG"),
-    *("zu_ZA", "sw"),
+    *("zu_ZA", "sw", "de_AT", "de_CH", "es_AR", "es_CL", "es_CO", "es_CA", "fr_BE", "fr_CA", "fr_CH", "nl_BE", "pt_PT"),
+    *("hr_HR", "sl_SI", "sk_SK", "et_EE", "lv_LV", "lt_LT", "ro_RO", "is_IS", "ga_IE", "az_AZ"),
+    *("en_KE", "en_NG", "en_PK", "ha_NG"),
 )
 _FOLDER = Path(__file__).parent
 
@@ -51,9 +53,14 @@ def _names(kind: str) -> frozenset[str]:
     return frozenset(found)
 
 
+@cache
+def _first_names() -> frozenset[str]:
+    return _names("first") - words("no_first_name")
+
+
 def is_first_name(word: str) -> bool:
     """Whether a word, or a part of a double name, is a first name somewhere, and not usually another word."""
-    return _is_on(word, _names("first") - words("no_first_name"))
+    return _is_on(word, _first_names())
 
 
 def is_last_name(word: str) -> bool:

@@ -65,7 +65,7 @@ def test_from_a_file_to_a_cohort_that_can_be_trained_on(cohort, tmp_path):
     app = checked(cohort(), NOTES[["text", "patient_id", "note_type"]])
     shown = {metric.label: metric.value for metric in app.metric}
     assert shown["Notes"] == str(len(NOTES)) and shown["Patients"] == str(NOTES["patient_id"].nunique())
-    assert "of 2,218 identifiers of clinical queries" in said(app) and "rules 1" in "\n".join(
+    assert "of 2,218 identifiers of clinical queries" in said(app) and "rules 2" in "\n".join(
         c.value for c in app.caption
     )
     assert not uploads(tmp_path), "nothing is stored by looking"

@@ -95,7 +95,7 @@ def test_no_recogniser_reads_more_than_a_piece_at_once(monkeypatch):
 def test_a_detector_is_called_by_its_name():
     assert engine.named(engine.RULES) == engine.rules() and engine.named(engine.SHAPES) == engine.shapes()
     assert engine.named(engine.WITH_TAGGER) == engine.best()
-    with pytest.raises(ValueError, match="no detector “x”. The detectors are: rules 1"):
+    with pytest.raises(ValueError, match="no detector “x”. The detectors are: rules 2"):
         engine.named("x")
 
 
