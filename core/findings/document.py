@@ -40,9 +40,11 @@ def document(found: Sequence[Finding]) -> str:
 def counts(found: Sequence[Finding]) -> str:
     """How many claims hold, in one sentence."""
     numbers = {verdict: sum(one.verdict == verdict for one in found) for verdict in VERDICTS}
+    left = numbers["not run"]
     return _wrapped(
-        f"Of {len(found)} claims {numbers['holds']} hold, {numbers['does not hold']} do not hold, for "
-        f"{numbers['cannot tell']} it cannot be told, and {numbers['not run']} are not run yet."
+        f"Of {len(found)} claims {numbers['holds']} hold, {numbers['does not hold']} do not hold, and for "
+        f"{numbers['cannot tell']} it cannot be told."
+        + (f" {left} {'is' if left == 1 else 'are'} not run yet." if left else "")
     )
 
 

@@ -278,6 +278,10 @@ CLAIMS = (
         sizes=CLASSROOM,
         differs="The others' notes have names inserted as well; in the paper they have none. " + FEW,
         page="membership",
+        why={
+            "does not hold": "With names in the notes of both sides, a member's name is known to the model and another "
+            "patient's is not, which helps the attack. In the paper names make members' notes alone harder to predict."
+        },
     ),
     Claim(
         id="M-c10",
