@@ -25,13 +25,13 @@ shell.page(
 
 def attacks_of(chosen: dict[str, Run]) -> list[str]:
     """The attacks that were run on at least one of these runs, in the battery's order."""
-    made = {attack for run in chosen.values() for attack in data.scores(run)["attack"].unique()}
+    made = set().union(*map(data.attacks, chosen.values()))
     return [name for name in REGISTRY if name in made]
 
 
-def compared(attack: str, chosen: dict[str, Run]) -> bool:
-    """Whether an attack scored all patients of one of these runs, so that it can be compared patient by patient."""
-    return any(attack in data.complete_attacks(run) for run in chosen.values())
+def complete_of(chosen: dict[str, Run]) -> set[str]:
+    """The attacks that scored all patients of one of these runs, so that they can be compared patient by patient."""
+    return set().union(*map(data.complete_attacks, chosen.values()))
 
 
 def unit() -> tuple[str, str]:
@@ -67,7 +67,8 @@ if runs:
     with knobs:
         picked = run_picker.pick_two(runs)
         possible = attacks_of(picked)
-        wanted = {"All attacks": possible, OVERLAP: [name for name in possible if compared(name, picked)]}
+        complete = complete_of(picked)
+        wanted = {"All attacks": possible, OVERLAP: [name for name in possible if name in complete]}
         usual = [name for name in (LOSS, "ratio base") if name in possible]
         chosen = st.multiselect(
             "Attacks",

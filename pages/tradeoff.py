@@ -105,14 +105,18 @@ def draw(sweep: Sweep) -> None:
         plain = at_slider(curves, PERPLEXITY, "run", math.inf)
         sentences.sentences(sweep.model.kind, (risk_name, known[risk_name]), here, plain)
     with right, st.container(gap="xxsmall"):
-        figure = linked_pair(
-            curves,
-            risk_name,
-            known[risk_name],
-            {name: now for name in (PERPLEXITY, risk_name) if (now := here[name, "run"]) is not None},
-            epsilon,
-            seeds_of(root, run_ids),
-            waking(curves, risk_name),
+        figure = chart_style.kept(
+            "tradeoff",
+            (root, run_ids, risk_name, epsilon),
+            lambda: linked_pair(
+                curves,
+                risk_name,
+                known[risk_name],
+                {name: now for name in (PERPLEXITY, risk_name) if (now := here[name, "run"]) is not None},
+                epsilon,
+                seeds_of(root, run_ids),
+                waking(curves, risk_name),
+            ),
         )
         chart_style.show(
             figure,

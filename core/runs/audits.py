@@ -8,6 +8,7 @@ file is replaced as a whole, so an audit that is stopped at any moment loses onl
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,9 +21,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from core.common.files import make_folder, replace_text, replaced
-from core.runs.integrity.whole import table_problem
+from core.runs.integrity.whole import FolderIdentity, folder_identity, table_problem
 
-ATTACKS_FILE = "attacks.json"
+ATTACKS_FILE, TABLES = "attacks.json", "tables"
 REMEDY = "`python -m core verify --repair` moves it to damaged/; then audit the run again."
 
 
@@ -40,6 +41,12 @@ class Outcome:
     tables: tuple[str, ...]
     version: int
     finished: float
+
+
+Problems = tuple[tuple[Path, str], ...]  # a file, and what is wrong with it
+_Identity = tuple[tuple[int, int, int], FolderIdentity | None]
+
+_checked: dict[Path, tuple[_Identity, tuple[dict[str, Outcome], Problems]]] = {}  # by folder of an audit
 
 
 class AuditBroken(ValueError):
@@ -72,21 +79,12 @@ class StoredAudit:
         return _joined(self._by_folder())
 
     def _by_folder(self) -> dict[Path, dict[str, Outcome]]:
-        """The outcomes in each folder, this run's own first. Each call looks at every file of the audit."""
+        """The outcomes in each folder, this run's own first."""
         return {folder: self._outcomes_in(folder) for folder in (self.folder, *self.shared)}
 
     def problems(self) -> list[tuple[Path, str]]:
         """(file, what is wrong with it) for every file that cannot be read."""
-        found: list[tuple[Path, str]] = []
-        for folder in (self.folder, *self.shared):
-            try:
-                outcomes = self._listed(folder)
-            except AuditBroken:
-                found.append((folder / ATTACKS_FILE, "is damaged"))
-                continue
-            for outcome in outcomes.values():
-                found += _table_problems(folder, outcome)
-        return found
+        return [problem for folder in (self.folder, *self.shared) for problem in self._check(folder)[1]]
 
     def problem_sentences(self) -> list[str]:
         """`problems` as sentences, with the file's path within the audit's folder."""
@@ -102,13 +100,32 @@ class StoredAudit:
             raise AuditBroken(f"The audit of run {self.run_id}: {sentence} {REMEDY}")
 
     def _outcomes_in(self, folder: Path) -> dict[str, Outcome]:
-        if not self.lenient:
-            return self._listed(folder)
+        return self._check(folder)[0] if self.lenient else self._listed(folder)
+
+    def _check(self, folder: Path) -> tuple[dict[str, Outcome], Problems]:
+        """The outcomes in a folder, failed if one of their tables cannot be read, and what cannot be read.
+
+        A folder whose files are the same as the last time is not read again: pages ask many times. Do not modify what
+        is returned.
+        """
+        try:
+            identity = _identity(folder)
+        except OSError:
+            _checked.pop(folder, None)
+            return self._check_now(folder)
+        known = _checked.get(folder)
+        if known is None or known[0] != identity:
+            known = _checked[folder] = (identity, self._check_now(folder))
+        return known[1]
+
+    def _check_now(self, folder: Path) -> tuple[dict[str, Outcome], Problems]:
         try:
             listed = self._listed(folder)
         except AuditBroken:
-            return {}
-        return {name: _failed_if_damaged(folder, outcome) for name, outcome in listed.items()}
+            return {}, ((folder / ATTACKS_FILE, "is damaged"),)
+        damaged = {name: tuple(_table_problems(folder, outcome)) for name, outcome in listed.items()}
+        outcomes = {name: _failed(outcome, damaged[name]) for name, outcome in listed.items()}
+        return outcomes, tuple(itertools.chain.from_iterable(damaged.values()))
 
     def _listed(self, folder: Path) -> dict[str, Outcome]:
         try:
@@ -192,14 +209,32 @@ def _table_problems(folder: Path, outcome: Outcome) -> Iterator[tuple[Path, str]
                 yield path, problem
 
 
-def _failed_if_damaged(folder: Path, outcome: Outcome) -> Outcome:
-    for path, problem in _table_problems(folder, outcome):
+def _failed(outcome: Outcome, problems: Problems) -> Outcome:
+    """The outcome, failed by the first of these problems if there is one."""
+    for path, problem in problems[:1]:
         return replace(outcome, state="failed", message=f"its file {path.name} {problem}", tables=())
     return outcome
 
 
+def _identity(folder: Path) -> _Identity:
+    """What stays the same while no file of an audit changes. Raises OSError if it has no list of attacks."""
+    there = (folder / ATTACKS_FILE).stat()
+    try:
+        tables = folder_identity(folder / TABLES)
+    except FileNotFoundError:
+        tables = None
+    return (there.st_ino, there.st_size, there.st_mtime_ns), tables
+
+
+def forget(root: Path) -> None:
+    """Drop what is remembered of the audits in this data folder: their runs may have been deleted."""
+    for folder in list(_checked):
+        if folder.is_relative_to(root):
+            _checked.pop(folder, None)
+
+
 def _path(folder: Path, table: str, attack: str) -> Path:
-    return folder / "tables" / table / f"{file_name(attack)}.parquet"
+    return folder / TABLES / table / f"{file_name(attack)}.parquet"
 
 
 def file_name(attack: str) -> str:

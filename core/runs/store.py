@@ -21,7 +21,7 @@ from core.common.files import is_private, make_folder, replace_text
 from core.common.folders import building, publish
 from core.common.program import ASSETS, DATA
 from core.corpus.tables import CANARIES, DIAGNOSES, NOTES, PATIENTS, Corpus
-from core.runs import listing, noise_key
+from core.runs import audits, listing, noise_key
 from core.runs.audits import StoredAudit
 from core.runs.events import Status, read_status, write_status
 from core.runs.integrity.checksums import take as take_checksums
@@ -151,6 +151,7 @@ class Workspace:
     def forget(self, digest: str) -> None:
         """Drop a deleted cohort from this process's memory, also if it is being read at this moment."""
         listing.forget(self.root)
+        audits.forget(self.root)
         with _corpora_lock:
             _corpora_forgotten[self.root, digest] = _corpora_forgotten.get((self.root, digest), 0) + 1
             _corpora.pop((self.root, digest), None)
@@ -161,6 +162,7 @@ class Workspace:
         Another process may delete them and cannot change this one's memory.
         """
         listing.forget(self.root)
+        audits.forget(self.root)
         with _corpora_lock:
             held = [corpus.spec for (root, _), corpus in _corpora.items() if root == self.root and corpus.spec]
         for spec in held:

@@ -9,6 +9,8 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
+from pages.parts.session import resources
+
 # Okabe and Ito 2008, "Color universal design": colours that colour-blind readers can distinguish.
 OKABE_ITO: dict[str, str] = {
     "orange": "#E69F00",
@@ -50,7 +52,7 @@ def show(
     """Draw a Plotly figure as every page does.
 
     Args:
-        figure: The figure; its fonts are set here.
+        figure: The figure; its fonts are set here, unless it is a `kept` one.
         key: The element's key, unique on the page.
         alt: The sentence that a screen reader speaks.
         on_select: `"rerun"` reruns the page when points are clicked; a function is called before that rerun. Lines
@@ -101,9 +103,33 @@ def wrapped(text: str, width: int = 24) -> str:
     return "<br>".join(lines)
 
 
+def kept(chart: str, of: tuple[Any, ...], make: Callable[[], go.Figure]) -> go.Figure:
+    """A figure that is made once for all sessions: building one takes longer than everything else on some pages.
+
+    Do not modify it.
+
+    Args:
+        chart: The chart's name, one for each function that makes a figure.
+        of: Everything that the figure is made from, as ids and settings whose `repr` is their identity.
+        make: Makes the figure from those, and from nothing of the session.
+    """
+    return _kept(chart, repr(of), _type_size(), make)
+
+
+@resources.cached_object(max_entries=64, show_spinner=False)
+def _kept(chart: str, of: str, size: int, _make: Callable[[], go.Figure]) -> go.Figure:
+    return dressed(_make())
+
+
+def _type_size(*, large: bool = False) -> int:
+    return LARGE_TEXT_SIZE if large or st.session_state.get("large_type") else TEXT_SIZE
+
+
 def dressed(figure: go.Figure, *, large: bool = False) -> go.Figure:
     """The same figure, with type that is readable from the last row."""
-    size = LARGE_TEXT_SIZE if large or st.session_state.get("large_type") else TEXT_SIZE
+    size = _type_size(large=large)
+    if figure.layout.font.size == size:
+        return figure  # it was dressed when it was made
     figure.update_layout(font={"size": size}, hoverlabel={"font": {"size": size}}, legend={"font": {"size": size - 2}})
     figure.update_xaxes(title_font={"size": size}, tickfont={"size": size - 1})
     figure.update_yaxes(title_font={"size": size}, tickfont={"size": size - 1})

@@ -41,24 +41,40 @@ def described(attacks: Sequence[str]) -> pd.DataFrame:
 def scores(run: Run) -> pd.DataFrame:
     """The `scores` rows of a run's full audit; the loss scores of its quick audit if there is none."""
     audit = owner.workspace().audit(run.id)
-    stamp = tuple((name, outcome.finished) for name, outcome in audit.outcomes().items())
-    return _scores(run.id, stamp, str(run.folder), run)
+    stamp = [(name, outcome.finished) for name, outcome in audit.outcomes().items()]
+    return _scores(repr((run.id, stamp, str(run.folder))), run)  # one word: Streamlit would hash each part by itself
 
 
 @resources.cached_object(max_entries=32, show_spinner=False)
-def _scores(run_id: str, stamp: tuple, folder: str, _run: Run) -> pd.DataFrame:
-    found = owner.workspace().audit(run_id).table("scores")
+def _scores(key: str, _run: Run) -> pd.DataFrame:
+    found = owner.workspace().audit(_run.id).table("scores")
     if found.empty:
         quick = _run.table("scores")
         found = quick[quick["attack"] == LOSS].reset_index(drop=True)
-    found.attrs["key"] = (run_id, stamp, folder)
+    found.attrs["key"] = key
     return found
+
+
+def attacks(run: Run) -> set[str]:
+    """The attacks that scored notes of a run."""
+    found = scores(run)
+    return _attacks(found.attrs["key"], found)
+
+
+@resources.cached_data(max_entries=64, show_spinner=False)
+def _attacks(key: str, _scores: pd.DataFrame) -> set[str]:
+    return set(_scores["attack"])
 
 
 def complete_attacks(run: Run) -> list[str]:
     """The attacks that scored nearly every patient of a run whom the loss scored, in the battery's order."""
     found = scores(run)
-    judged = found[found["split"].isin(["member", "heldout"])].groupby("attack")["patient_id"].nunique()
+    return _complete(found.attrs["key"], found)
+
+
+@resources.cached_data(max_entries=64, show_spinner=False)
+def _complete(key: str, _scores: pd.DataFrame) -> list[str]:
+    judged = _scores[_scores["split"].isin(["member", "heldout"])].groupby("attack")["patient_id"].nunique()
     most = judged.get(LOSS, judged.max() if len(judged) else 0)
     return [name for name in REGISTRY if judged.get(name, 0) >= NEARLY_EVERY * most > 0]
 
@@ -70,7 +86,7 @@ def overlap_of(run: Run, attacks: Sequence[str], accused: float) -> Overlap | No
 
 
 @resources.cached_object(max_entries=32, show_spinner=False)
-def _overlap(key: tuple, attacks: tuple[str, ...], accused: float, _scores: pd.DataFrame) -> Overlap | None:
+def _overlap(key: str, attacks: tuple[str, ...], accused: float, _scores: pd.DataFrame) -> Overlap | None:
     return overlap(_scores, list(attacks), accused=accused)
 
 
@@ -86,7 +102,7 @@ def units_of(run: Run, attack: str, level: str, length: str) -> Units | None:
 
 
 @resources.cached_object(max_entries=64, show_spinner=False)
-def _units(key: tuple, attack: str, level: str, length: str, _scores: pd.DataFrame) -> Units | None:
+def _units(key: str, attack: str, level: str, length: str, _scores: pd.DataFrame) -> Units | None:
     rows = _scores[_scores["attack"] == attack]
     try:
         return units(rows, level, length) if len(rows) else None
@@ -104,26 +120,26 @@ def figures(run: Run, attacks: Sequence[str]) -> pd.DataFrame:
     for attack in attacks:
         rows = stored[stored["attack"] == attack] if len(stored) else stored
         if rows.empty:
-            made = found[found["attack"] == attack]
-            rows = _quick_figures(found.attrs["key"], attack, made, run.spec.audit.seed)
+            rows = _quick_figures(found.attrs["key"], attack, found, run.spec.audit.seed)
         parts.append(rows)
     return pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True)
 
 
 @resources.cached_data(max_entries=256, show_spinner="Computing intervals")
-def _quick_figures(key: tuple, attack: str, _scores: pd.DataFrame, seed: int) -> pd.DataFrame:
-    return membership(_scores, resamples=RESAMPLES, seed=seed)
+def _quick_figures(key: str, attack: str, _scores: pd.DataFrame, seed: int) -> pd.DataFrame:
+    return membership(_scores[_scores["attack"] == attack], resamples=RESAMPLES, seed=seed)
 
 
 def roc_curve(run: Run, attack: str, level: str, length: str) -> pd.DataFrame | None:
     """The ROC curve with its band; None if members or others have no such notes."""
     found = scores(run)
-    return _curve(found.attrs["key"], attack, level, length, found[found["attack"] == attack], run.spec.audit.seed)
+    return _curve(found.attrs["key"], attack, level, length, found, run.spec.audit.seed)
 
 
 @resources.cached_data(max_entries=256, show_spinner="Resampling patients")
-def _curve(key: tuple, attack: str, level: str, length: str, _scores: pd.DataFrame, seed: int) -> pd.DataFrame | None:
+def _curve(key: str, attack: str, level: str, length: str, _scores: pd.DataFrame, seed: int) -> pd.DataFrame | None:
     try:
-        return curve(units(_scores, level, length), resamples=RESAMPLES, seed=seed)
+        rows = _scores[_scores["attack"] == attack]
+        return curve(units(rows, level, length), resamples=RESAMPLES, seed=seed)
     except ValueError:
         return None

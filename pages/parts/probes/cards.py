@@ -47,7 +47,9 @@ def draw(card: Card, figures: pd.DataFrame, run: Run) -> None:
         if (figures["probe"] == card.probe).any():  # nothing to draw if the model wrote no name
             with right:
                 chart_style.show(
-                    probe_charts.picture(figures, card.probe),
+                    chart_style.kept(
+                        "probe", (*_key(run), card.probe), lambda: probe_charts.picture(figures, card.probe)
+                    ),
                     key=f"picture-{name}",
                     alt=f"{card.question} {card.conclusion}",
                 )

@@ -31,10 +31,12 @@ def show(sweep: Sweep, found: Sequence[Sweep], epsilon: float) -> None:
         return
     st.header("What do more patients buy?", anchor=False)
     runs = tuple((notes, curve_runs(one)) for notes, one in sizes.items())
-    reached = _reached(str(owner.workspace().root), runs)
+    root = str(owner.workspace().root)
+    reached = _reached(root, runs)
     said = sentences(reached)
     st.markdown(said.get(epsilon, f"ε = {epsilon_label(epsilon)} was measured on one of these sizes only."))
-    chart_style.show(_chart(reached), key="sizes", alt=" ".join(said.values()))
+    figure = chart_style.kept("sizes", (root, runs), lambda: _chart(reached))
+    chart_style.show(figure, key="sizes", alt=" ".join(said.values()))
     st.caption(
         "The gain is that of training without privacy on the same hospital, in bits per character over the public base "
         "model; that run is overfitted, so 100\u00a0% is a reference and no goal. Recipes depend on ε and on the size."

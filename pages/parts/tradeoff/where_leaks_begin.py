@@ -20,15 +20,16 @@ from pages.parts.tradeoff.models import curve_runs, metrics_of
 
 def show(sweep: Sweep) -> None:
     """A sentence and a bar for each attack; nothing without a measured finite ε."""
-    run_ids = curve_runs(sweep)
-    found, epsilons = _found(str(owner.workspace().root), run_ids)
+    root, run_ids = str(owner.workspace().root), curve_runs(sweep)
+    found, epsilons = _found(root, run_ids)
     if not found:
         return
     st.header("Where do leaks begin?", anchor=False)
     st.markdown(
         "\n".join(f"- **{one.attack.name[0].upper()}{one.attack.name[1:]}**: {one.sentence()}." for one in found)
     )
-    chart_style.show(_chart(found, epsilons), key="begins", alt=_alt(found))
+    figure = chart_style.kept("begins", (root, run_ids), lambda: _chart(found, epsilons))
+    chart_style.show(figure, key="begins", alt=_alt(found))
     st.caption(
         "A leak begins at the smallest measured ε from which on the figure's 95\u00a0% interval lies above its "
         "control's, at every larger measured ε too. Bars cover the range between the last ε without and the first with "

@@ -1,0 +1,67 @@
+"""A figure that all sessions share is made once for what it shows, and drawing it does not change it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import plotly.graph_objects as go
+import pytest
+import streamlit as st
+
+from pages.parts.common import chart_style
+from pages.parts.session import resources
+from pages.parts.tradeoff.charts import legend_html
+from tests.pages.visit import visit
+
+
+@pytest.fixture(autouse=True)
+def empty() -> Iterator[None]:
+    resources.forget_process()
+    yield
+    resources.forget_process()
+
+
+def _figure() -> go.Figure:
+    figure = go.Figure()
+    figure.add_scatter(x=[1, 2], y=[3, 4], name="curve", mode="lines", line={"dash": "dot"})
+    figure.add_scatter(x=[1], y=[3], name="point", mode="markers", marker={"color": "red"})
+    return figure
+
+
+def test_a_kept_figure_is_made_once_for_all_that_it_is_made_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+
+    def make() -> go.Figure:
+        made.append("")
+        return _figure()
+
+    first = chart_style.kept("a", ("run", 1.0), make)
+    assert chart_style.kept("a", ("run", 1.0), make) is first and len(made) == 1
+    assert first == chart_style.dressed(_figure()), "it looks as one that is not kept"
+    others = [chart_style.kept(*other, make) for other in (("b", ("run", 1.0)), ("a", ("run", 2.0)), ("a", ("run",)))]
+    assert len(made) == 4 and len({id(one) for one in (first, *others)}) == 4
+    monkeypatch.setitem(st.session_state, "large_type", True)
+    large = chart_style.kept("a", ("run", 1.0), make)
+    assert large.layout.font.size == chart_style.LARGE_TEXT_SIZE and first.layout.font.size == chart_style.TEXT_SIZE
+    resources.empty_caches()
+    assert chart_style.kept("a", ("run", 1.0), make) is not large, "a cohort was deleted"
+
+
+def test_sessions_that_draw_a_kept_figure_at_once_do_not_change_it() -> None:
+    figure = chart_style.kept("a", (), _figure)
+    before = figure.to_json()
+
+    def draw(number: int) -> str:
+        chart_style.show(figure, key=f"chart-{number}", alt="")
+        return legend_html(figure) + figure.to_json()
+
+    with ThreadPoolExecutor(8) as threads:
+        drawn = set(threads.map(draw, range(200)))
+    assert len(drawn) == 1 and figure.to_json() == before
+
+
+@pytest.mark.parametrize("page", ["tradeoff", "probes"])
+def test_a_page_shows_the_same_figures_when_they_are_kept(page, data) -> None:
+    first, second = (visit(page).get("plotly_chart") for _ in range(2))
+    assert [one.proto.spec for one in first] == [one.proto.spec for one in second]

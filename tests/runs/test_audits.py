@@ -1,0 +1,76 @@
+"""An audit's folder is read again when one of its files changes, and not before."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from core.runs import audits
+from core.runs.audits import Outcome, StoredAudit
+
+RUN = "gpt2-0123456789ab"
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> StoredAudit:
+    audit = StoredAudit(RUN, tmp_path / "audits" / RUN, lenient=True)
+    for attack in ("loss", "min-k++"):
+        outcome = Outcome(attack, "done", 1.0, "", ("scores", "membership"), 1, 10.0)
+        audit.record(outcome, {name: pd.DataFrame({"value": [1.0]}) for name in outcome.tables})
+    return audit
+
+
+@pytest.fixture
+def looked(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """The tables that are looked at, in order."""
+    at: list[Path] = []
+    look = audits.table_problem
+
+    def counted(path: Path) -> str | None:
+        at.append(path)
+        return look(path)
+
+    monkeypatch.setattr(audits, "table_problem", counted)
+    return at
+
+
+def test_an_audit_that_did_not_change_is_not_read_again(stored, looked) -> None:
+    audits.forget(stored.folder.parent)
+    first = stored.outcomes()
+    assert len(looked) == 4 and {one.state for one in first.values()} == {"done"}
+    assert stored.outcomes() == first and stored.problems() == [] and len(looked) == 4
+    audits.forget(stored.folder.parent)
+    assert stored.outcomes() == first and len(looked) == 8
+
+
+def test_a_table_that_is_damaged_removed_or_mended_is_noticed_at_once(stored) -> None:
+    table = stored.folder / "tables" / "scores" / "loss.parquet"
+    whole = table.read_bytes()
+    assert stored.outcomes()["loss"].state == "done" and not stored.problems()
+    table.write_bytes(whole[:-5])
+    assert stored.outcomes()["loss"].state == "failed"
+    assert [path for path, _ in stored.problems()] == [table]
+    table.unlink()
+    assert stored.problems() == [(table, "is missing")] and stored.outcomes()["min-k++"].state == "done"
+    table.write_bytes(whole)
+    os.utime(table, ns=(1, 1))
+    assert stored.outcomes()["loss"].state == "done" and not stored.problems()
+
+
+def test_another_attack_and_a_damaged_list_are_noticed_at_once(stored) -> None:
+    assert list(stored.outcomes()) == ["loss", "min-k++"]
+    stored.record(Outcome("zlib", "not possible", 0.0, "no notes", (), 1, 20.0), {})
+    assert list(stored.outcomes()) == ["loss", "min-k++", "zlib"]
+    (stored.folder / audits.ATTACKS_FILE).write_text("[{")
+    assert stored.outcomes() == {} and stored.problems() == [(stored.folder / audits.ATTACKS_FILE, "is damaged")]
+    (stored.folder / audits.ATTACKS_FILE).unlink()
+    assert stored.outcomes() == {} and stored.problems() == []
+
+
+def test_what_a_caller_gets_is_not_what_is_remembered(stored) -> None:
+    stored.outcomes().clear()
+    stored.problems().append((stored.folder, "is damaged"))
+    assert list(stored.outcomes()) == ["loss", "min-k++"] and stored.problems() == []
