@@ -344,21 +344,35 @@ def _by_scheduler(workspace: Workspace, address: str) -> Callable[[list[RunSpec]
         try:
             for spec in specs:
                 engine.submit(spec)
-            return [_awaited(engine, spec) for spec in specs]
+            return _awaited(engine, specs)
         finally:
             engine.close()
 
     return make
 
 
-def _awaited(engine: Engine, spec: RunSpec) -> Run:
+def _awaited(engine: Engine, specs: list[RunSpec]) -> list[Run]:
+    """The runs when all are done. A lost scheduler interrupts them: they are submitted again, and wait for it.
+
+    Raises:
+        RuntimeError: A run failed or was cancelled.
+    """
     pause = threading.Event()
-    while (job := engine.status(spec.run_id)).active:
+    made: dict[str, Run] = {}
+    while len(made) < len(specs):
+        for spec in specs:
+            if spec.run_id in made or (job := engine.status(spec.run_id)).active:
+                continue
+            if job.state == "interrupted":
+                say(f"{spec.run_id}: interrupted. It resumes as soon as the scheduler has a worker for it.")
+                engine.submit(spec)
+                continue
+            if job.state != "done":
+                raise RuntimeError(f"Run {spec.run_id} is {job.state}: {job.message or 'its worker is gone.'}")
+            say(f"{spec.run_id}: done")
+            made[spec.run_id] = engine.run(spec.run_id)
         pause.wait(0.5)
-    if job.state != "done":
-        raise RuntimeError(f"Run {spec.run_id} is {job.state}: {job.message or 'its worker is gone.'}")
-    say(f"{spec.run_id}: done")
-    return engine.run(spec.run_id)
+    return [made[spec.run_id] for spec in specs]
 
 
 def described(run: Run) -> dict[str, Any]:

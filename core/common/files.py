@@ -45,6 +45,11 @@ def file_mode(folder: Path) -> int:
     return PRIVATE_FILE if is_private(folder) else 0o666
 
 
+def follow_folder(path: Path) -> None:
+    """Open a file to those who may open its folder: safetensors writes files that only their owner can read."""
+    path.chmod(stat.S_IMODE(path.parent.stat().st_mode) & 0o666)
+
+
 def create(path: Path, *, private: bool = False) -> Path:
     """Create an empty file for a library to write into, private if its folder is or if requested.
 

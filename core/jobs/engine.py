@@ -37,7 +37,7 @@ class Engine:
     """Submits, watches and cancels jobs. Threads may share it; `Engine.of_server` gives all sessions the same engine.
 
     `problem` is a sentence while the cluster takes no jobs, else empty. With `patient`, jobs wait meanwhile; without,
-    they fail with that sentence.
+    they fail with that sentence, until an existing cluster has taken a job: what it then loses may come back.
     """
 
     _engines: dict[tuple[str | None, Path], Engine] = {}
@@ -103,6 +103,7 @@ class Engine:
                 with self._lock:
                     self._send_ready(fit)
                     self._note_problem("")
+                    self.patient = self.patient or fit is not None
                     if self.scheduler_address is not None:  # its workers change
                         self._look_later()
         except (EngineFailed, OSError) as error:

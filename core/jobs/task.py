@@ -25,8 +25,10 @@ def make_run(spec_json: str, root: str, shared: tuple[str, ...], submitted: floa
     """Make the run of a spec and return how it ended; the run's own files have the details."""
     workspace = Workspace(root, [Path(folder) for folder in shared])
     spec = RunSpec.model_validate_json(spec_json)
-    stop = _asked_to_stop(workspace.work(spec.run_id), submitted)
-    return _ended(f"run {spec.run_id}", workspace, stop, lambda: execute(spec, workspace, should_stop=stop))
+    work = workspace.work(spec.run_id)
+    stop, again = _asked_to_stop(work, submitted), partial(_asked_again, work, submitted)
+    make = partial(execute, spec, workspace, should_stop=stop, asked_again=again)
+    return _ended(f"run {spec.run_id}", workspace, stop, make)
 
 
 def attack_run(run_id: str, root: str, shared: tuple[str, ...], submitted: float) -> Ended:
@@ -76,6 +78,12 @@ def _asked_to_stop(folder: Path, submitted: float) -> Callable[[], bool]:
         return found
 
     return stop
+
+
+def _asked_again(folder: Path, submitted: float) -> bool:
+    """Whether the job was submitted again, after the scheduler that gave it to this worker was lost for example."""
+    status = read_status(folder)
+    return status is not None and status.state == "queued" and status.submitted not in (None, submitted)
 
 
 def _asks_for(folder: Path, submitted: float) -> bool:

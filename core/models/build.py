@@ -9,6 +9,7 @@ from typing import Any, get_args
 
 import torch
 
+from core.common.files import follow_folder
 from core.common.transformers_parts import (
     AutoConfig,
     AutoModelForCausalLM,
@@ -87,6 +88,8 @@ class LanguageModel:
     def save(self, folder: Path) -> None:
         """Write configuration, weights (safetensors) and tokenizer into `folder`. The caller makes this atomic."""
         self.model.save_pretrained(folder)
+        for weights in folder.glob("*.safetensors"):
+            follow_folder(weights)
         self.tokenizer.save_pretrained(folder)
 
 

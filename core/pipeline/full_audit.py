@@ -101,8 +101,10 @@ def _under_way(folder: Path, log: EventLog) -> Iterator[None]:
     try:
         yield
     except Cancelled as cancelled:
-        log.emit("cancelled", message=str(cancelled))
-        (folder / STATUS_FILE).unlink(missing_ok=True)
+        now = read_status(folder)
+        if now is None or now.submitted == submitted:  # else it was submitted again, and its state is that of a new job
+            log.emit("cancelled", message=str(cancelled))
+            (folder / STATUS_FILE).unlink(missing_ok=True)
         raise
     except Exception as error:
         failed = Status(state="failed", message=str(error), submitted=submitted, started=started, finished=time.time())

@@ -52,6 +52,7 @@ def execute(
     wait: bool = True,
     on_event: EventListener | None = None,
     should_stop: Callable[[], bool] | None = None,
+    asked_again: Callable[[], bool] | None = None,
 ) -> Run:
     """Make the run of `spec`, or return it at once if it exists with all its tables.
 
@@ -65,9 +66,11 @@ def execute(
         wait: False raises RunBusy, instead of waiting, if another process is making this run.
         on_event: Called with every event that is appended to the run's `events.jsonl` (docs/reference/events.md).
         should_stop: Polled between batches; True cancels the run.
+        asked_again: Asked when the run was cancelled. True if it was submitted again since: then its work folder, which
+            has that submission's state, is left for it to resume from.
 
     Raises:
-        Cancelled: `should_stop` returned True; nothing is left of the run.
+        Cancelled: `should_stop` returned True; nothing is left of the run unless `asked_again`.
         RunBusy: Another process, or a machine with the same store, is making the run, and `wait` is False.
         StoreUnusable: $PHILAB_STORE does not answer, or what it has of the run is damaged.
         DiskFull, ModelNotFound, ValueError: With a sentence; the work folder stays, marked `failed`, and can be
@@ -86,7 +89,7 @@ def execute(
             raise Cancelled(f"Run {spec.run_id} was cancelled while another process was making it.")
         if (finished := _complete(spec, workspace)) is not None:
             return finished
-        builder = RunBuilder(spec, workspace, on_event, stop)
+        builder = RunBuilder(spec, workspace, on_event, stop, asked_again or (lambda: False))
         if store is None:
             return builder.run()
         try:
@@ -106,7 +109,8 @@ def _shared_run(builder: RunBuilder, store: Store, *, wait: bool) -> Run:
         builder.leave_nothing()
         return finished
     if lease is None and builder.stop():
-        builder.leave_nothing()
+        if not builder.asked_again():
+            builder.leave_nothing()
         raise Cancelled(f"Run {spec.run_id} was cancelled while another machine was making it.")
     if lease is None:
         raise RunBusy(f"Run {spec.run_id} is being made by another machine.")
@@ -130,6 +134,7 @@ class RunBuilder:
     workspace: Workspace
     on_event: EventListener | None
     stop: Stop
+    asked_again: Stop
 
     def run(self) -> Run:
         """Run all stages, keeping the run's state on disk whatever happens."""
@@ -143,8 +148,9 @@ class RunBuilder:
                 log.emit("done", message="The run is complete.")
             return self.workspace.complete(work)
         except Cancelled as cancelled:
-            log.emit("cancelled", message=str(cancelled))
-            self.workspace.discard(work)
+            if not self.asked_again():
+                log.emit("cancelled", message=str(cancelled))
+                self.workspace.discard(work)
             raise
         except Exception as error:
             self._failed(work, log, error)
@@ -314,12 +320,13 @@ class RunBuilder:
     @staticmethod
     def _mark(work: Path, state: State, message: str = "") -> None:
         """Change the run's state on disk, keeping the times of submission and start."""
-        old = read_status(work) or Status(state="queued", submitted=time.time())
         now = time.time()
+        old = read_status(work) or Status(state="queued")
         started = old.started or now if state == "running" else old.started
         finished = now if state in ("done", "failed") else None
         write_status(
-            work, Status(state=state, message=message, submitted=old.submitted, started=started, finished=finished)
+            work,
+            Status(state=state, message=message, submitted=old.submitted or now, started=started, finished=finished),
         )
 
     def _failed(self, work: Path, log: EventLog, error: Exception) -> None:

@@ -9,14 +9,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from core.common.files import PRIVATE_FILE
+from core.common.files import file_mode
 
 POLL_SECONDS = 0.2
+NOT_OTHERS = 0o660  # whoever may open the file may hold the lock: the group if the umask says so (a shared data folder)
 
 
 def _try_lock(path: Path) -> int | None:
     """Descriptor of the locked file, or None while another process holds it (or has just removed it)."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE_FILE)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, file_mode(path.parent) & NOT_OTHERS)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         current = os.fstat(descriptor).st_ino == os.stat(path).st_ino

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import shutil
 import threading
-import time
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
@@ -335,7 +334,7 @@ class Workspace:
                 if (self.root / "corpora" / spec.corpus.digest() / UPLOADED).exists():
                     mark_run(work, spec.corpus.digest())
                 if read_status(work) is None:
-                    write_status(work, Status(state="queued", submitted=time.time()))
+                    write_status(work, Status(state="queued"))  # not submitted: who begins it makes it
         except OSError:
             if new:
                 self.discard(work)

@@ -16,7 +16,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from core.common.files import make_folder, replaced
+from core.common.files import follow_folder, make_folder, replaced
 
 FILE = "state.safetensors"
 
@@ -30,6 +30,7 @@ def write(folder: Path, tensors: dict[str, Tensor], state: dict[str, Any]) -> No
                 unfinished,
                 metadata={"state": json.dumps(state)},
             )
+            follow_folder(unfinished)
     except SafetensorError as error:
         raise OSError(f"the checkpoint could not be written to {folder}: {error}") from error
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from core.common.files import replace_text, replaced
+from core.common.files import follow_folder, replace_text, replaced
 from core.pipeline.training_run import execute
 from core.runs.ledger.entries import Ledger
 from core.runs.store import Workspace
@@ -86,3 +87,13 @@ def test_a_file_is_the_old_one_or_the_new_one(tmp_path: Path, disk: Disk) -> Non
         beside.write_text("half")
         raise KeyError
     assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path] and disk.early == []
+
+
+def test_a_file_follows_its_folder_whatever_a_library_made_it(tmp_path: Path) -> None:
+    for folder_mode, file_mode in ((0o2775, 0o664), (0o755, 0o644), (0o700, 0o600)):
+        folder = tmp_path / oct(folder_mode)
+        folder.mkdir()
+        folder.chmod(folder_mode)
+        (folder / "weights").touch(mode=0o600)
+        follow_folder(folder / "weights")
+        assert stat.S_IMODE((folder / "weights").stat().st_mode) == file_mode

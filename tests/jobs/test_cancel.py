@@ -15,9 +15,10 @@ import pytest
 
 from core.jobs import task
 from core.jobs.engine import Engine
+from core.jobs.work import Work
 from core.pipeline import full_audit as auditing
 from core.pipeline import training_run
-from core.runs.events import CANCEL_FILE, Cancelled
+from core.runs.events import CANCEL_FILE, Cancelled, read_events
 from core.runs.lock import held
 from core.runs.run import RunNotFound
 from core.runs.store import Workspace
@@ -182,3 +183,33 @@ def test_what_waits_is_cancelled_without_a_worker(engine: Engine, smoke_spec: Ca
         assert not engine.workspace.work(smoke_spec(seed=1).run_id).exists()
     with pytest.raises(RunNotFound):
         engine.status(smoke_spec(seed=2).run_id)
+
+
+@pytest.mark.parametrize("is_audit", [False, True], ids=["run", "audit"])
+def test_a_worker_that_outlives_its_scheduler_leaves_the_job_to_the_next_submission(
+    tmp_path: Path, smoke_spec: Callable[..., RunSpec], monkeypatch: pytest.MonkeyPatch, is_audit: bool
+) -> None:
+    """Its job was shown as interrupted and submitted again: what it has done so far and the new request both stay."""
+    spec, workspace = smoke_spec(), Workspace(tmp_path, shared=())
+    work = Work(workspace, spec.run_id, is_audit)
+    if is_audit:
+        run = SimpleNamespace(id=spec.run_id, spec=spec, has_model=True)
+        monkeypatch.setattr(Workspace, "run", lambda workspace, run_id: run)
+        monkeypatch.setattr(auditing, "chosen_attacks", lambda run, names: [])
+    monkeypatch.setattr(task, "LOOK_SECONDS", -1.0)
+    again: list[float] = []
+
+    def submitted_again(check: Callable[[], None]) -> None:
+        (work.folder / "checkpoint").mkdir()
+        again.append(work.queue(spec))
+        check()
+
+    monkeypatch.setattr(training_run.RunBuilder, "_stages", lambda builder, *_: submitted_again(builder._check_stop))
+    monkeypatch.setattr(auditing._Battery, "go", lambda battery, *_: submitted_again(battery._check_stop))
+    name, *arguments = ("attack_run", spec.run_id) if is_audit else ("make_run", spec.model_dump_json())
+    first = work.queue(spec)
+    assert getattr(task, name)(*arguments, str(tmp_path), (), first) == "cancelled"
+    status = work.status()
+    assert status is not None and (status.state, status.submitted) == ("queued", again[0])
+    assert (work.folder / "checkpoint").exists() and not work.in_hand
+    assert "cancelled" not in [event["event"] for event in read_events(work.folder)]
