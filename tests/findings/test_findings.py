@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from core.__main__ import main
-from core.findings import judging, training
+from core.findings import judging, stored_runs, training
 from core.findings.claim import Claim, Evidence, Figure
 from core.findings.claims import CLAIMS, chosen
 from core.findings.document import document
@@ -78,6 +78,7 @@ def test_figures_are_written_in_the_claims_unit() -> None:
 
 def test_the_command_says_what_is_missing_and_what_it_found(tmp_path: Path, monkeypatch, capsys) -> None:
     monkeypatch.setenv("PHILAB_SHIPPED", str(DEMO))
+    monkeypatch.setattr(stored_runs, "SHIPPED", tmp_path / "nothing")
     assert main(["findings", "J-c2", "H-c3", "--data", str(tmp_path)]) == 0
     said = capsys.readouterr().out
     assert "J-c2   holds" in said and "H-c3   not run" in said and "GPT-2 − DistilBERT, seed 0: +19.1" in said

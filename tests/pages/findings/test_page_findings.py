@@ -41,13 +41,21 @@ def test_a_link_opens_a_claim_with_its_verdict_and_why(verdict):
     assert f"- **Differs from the paper.** {one.claim.differs}" in said(app)
 
 
-def test_a_claim_that_was_not_run_says_how_to_run_it():
-    app = visit("findings", claim="H-c3")
+@pytest.fixture
+def not_run(monkeypatch) -> str:
+    """The id of a claim of which no evidence is stored."""
+    found = [Finding(one.claim, None if one.claim.id == "H-c3" else one.evidence) for one in FOUND]
+    monkeypatch.setattr(data, "stored_findings", lambda claims, root: found)
+    return "H-c3"
+
+
+def test_a_claim_that_was_not_run_says_how_to_run_it(not_run):
+    app = visit("findings", claim=not_run)
     assert "**Not run yet.**" in said(app) and len(app.get("plotly_chart")) == 1
     assert app.code[0].value == "python -m core findings H-c3 --run"
 
 
-def test_verdicts_are_hidden_until_somebody_has_guessed():
+def test_verdicts_are_hidden_until_somebody_has_guessed(not_run):
     one = of("does not hold")
     app = visit("findings", claim=one.claim.id, guess="1")
     assert "say what you expect" in said(app) and "**It does not hold.**" not in said(app)
