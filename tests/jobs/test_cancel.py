@@ -119,8 +119,9 @@ def settled(engine: Engine) -> None:
     """Cancel nothing more, and wait until no worker has anything in hand."""
     NOTHING_MORE.set()
     for _ in range(2_000):
-        if engine._queue.in_hand() == 0 and not engine._queue.live() and not engine._queue.leaving():
-            return
+        with engine._lock:  # or a job that has left the queue may not be cleared up yet
+            if engine._queue.in_hand() == 0 and not engine._queue.live() and not engine._queue.leaving():
+                return
         time.sleep(0.005)
     raise AssertionError("a worker is still at a job")
 
