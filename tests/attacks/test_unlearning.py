@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 import torch
 
+import core.attacks.unlearning as unlearning_attack
 from core.attacks.battery import REGISTRY
 from core.attacks.forgetting import judged_notes, never_seen_loss, public_means, standing
 from core.attacks.registry import KINDS, NotPossible, Target, checked
@@ -139,7 +140,9 @@ def test_without_anybody_to_forget_or_to_compare_with_it_is_not_possible():
         run(target(notes=every()[every()["split"] == "member"]))
 
 
-def test_an_audit_stores_it_with_its_figures(smoke_workspace, smoke_specs, tmp_path):
+def test_an_audit_stores_it_with_its_figures(smoke_workspace, smoke_specs, tmp_path, monkeypatch):
+    drawn = unlearning_attack.drawn_patients
+    monkeypatch.setattr(unlearning_attack, "drawn_patients", lambda target: drawn(target, 3))  # seconds each
     shutil.copytree(smoke_workspace, tmp_path / "data")
     workspace = Workspace(tmp_path / "data", shared=())
     for name, arms in (("plain", {"original", *METHODS}), ("dp", {"original"})):

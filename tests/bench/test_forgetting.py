@@ -21,6 +21,10 @@ def experiment(smoke_workspace, smoke_specs, tmp_path):
 
 def test_it_trains_forgets_and_goes_on(experiment, monkeypatch):
     lines: list[str] = []
+    full = forgetting.settings_of
+    monkeypatch.setattr(  # a few steps change the weights, and the test is about what is kept
+        forgetting, "settings_of", lambda method, training: full(method, training).model_copy(update={"steps": 4})
+    )
     found = measured(experiment, (0, 1, 2), lines.append)
     arms = {one["arm"]: one for one in found["arms"]}
     assert set(arms) == {"retrained", "original", "ascent", "fine-tuning", "difference"}

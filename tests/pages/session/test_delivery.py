@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
@@ -76,16 +77,22 @@ async def _received_after_return(runtime: Runtime, *, unclean: bool) -> list[str
     return returned.received
 
 
+def _received(runtime: Runtime, *, unclean: bool) -> list[str]:
+    """On a thread of its own: browser tests in the same process may leave a loop running in this one."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, _received_after_return(runtime, unclean=unclean)).result()
+
+
 @pytest.mark.parametrize("unclean", [True, False])
 def test_a_session_that_returns_during_a_turn_of_the_loop_gets_its_answer(runtime, unclean) -> None:
     delivery.follow_reconnections()
-    assert asyncio.run(_received_after_return(runtime, unclean=unclean)) == ANSWER
+    assert _received(runtime, unclean=unclean) == ANSWER
     assert runtime.state is RuntimeState.STOPPED
 
 
 def test_streamlit_alone_sends_it_to_the_lost_connection(runtime) -> None:
     """If this fails, a newer Streamlit follows reconnections itself: remove `pages.parts.session.delivery`."""
-    assert asyncio.run(_received_after_return(runtime, unclean=True)) == []
+    assert _received(runtime, unclean=True) == []
 
 
 def test_a_page_makes_its_server_follow_reconnections(monkeypatch, data) -> None:
