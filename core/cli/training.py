@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-import time
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from core.runs.run import Run
     from core.runs.store import Workspace
 
-SAY_SECONDS = 2.0
 SIGMAS = "2,1,.1,1e-2,1e-3,1e-4,1e-20"  # Jagannatha 2021, §A.1
 
 Model = Annotated[str, typer.Option("--model", help="gpt2, distilbert or bert.")]
@@ -291,9 +289,10 @@ def checked(workspace: Workspace, specs: list[RunSpec], *, batch_given: bool) ->
 
 
 def _execute(spec: RunSpec, workspace: Workspace, *, wait: bool = True) -> Run:
+    from core.pipeline.progress_lines import training_lines
     from core.pipeline.training_run import execute
 
-    return execute(spec, workspace, on_event=_reporter(spec), wait=wait)
+    return execute(spec, workspace, on_event=training_lines(say, stage=f"{spec.run_id}: {{}}"), wait=wait)
 
 
 def _in_turn(workspace: Workspace, specs: list[RunSpec]) -> list[Run]:
@@ -307,23 +306,6 @@ def _in_turn(workspace: Workspace, specs: list[RunSpec]) -> list[Run]:
                 with contextlib.suppress(RunBusy):
                     made[spec.run_id] = _execute(spec, workspace, wait=wait)
     return [made[spec.run_id] for spec in specs]
-
-
-def _reporter(spec: RunSpec) -> Callable[[dict[str, Any]], None]:
-    """A listener that prints stages at once, and steps every two seconds."""
-    said = 0.0
-
-    def report(event: dict[str, Any]) -> None:
-        nonlocal said
-        if event["event"] == "stage":
-            say(f"{spec.run_id}: {event['message']}")
-        elif event["event"] == "step" and (time.monotonic() - said > SAY_SECONDS or event["step"] == event["steps"]):
-            said = time.monotonic()
-            loss = "–" if event["loss"] is None else f"{event['loss']:.3f}"
-            spent = "" if event["epsilon"] is None else f", ε {event['epsilon']:.3g}"
-            say(f"  step {event['step']}/{event['steps']}, loss {loss}{spent}, {event['eta_seconds']:.0f} s left")
-
-    return report
 
 
 def _by_scheduler(workspace: Workspace, address: str) -> Callable[[list[RunSpec]], list[Run]]:
