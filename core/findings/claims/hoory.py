@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from core.corpus.canary_forms import FORMS
+from core.demo import SEEDS
 from core.demo.plan import GRID_KIND, grid_spec
 from core.evaluation.stats import intervals
 from core.findings.claim import Claim, Figure
-from core.findings.experiments import CLASSROOM, FEW, LARGE, SYNTHETIC, large
+from core.findings.experiments import CLASSROOM, FEW, LARGE, SYNTHETIC, large, plain, private, seeded
 from core.findings.measures.accounting import epsilon_for_batch, exact, shard_noise
+from core.findings.measures.canaries import exposure_difference
 from core.findings.measures.tables import labelled, metric_difference
 from core.findings.needs import Need
 from core.findings.rules import Above, Below, Within
@@ -97,6 +100,17 @@ def _flat(runs: StoredRuns) -> list[Figure]:
             metric_difference(runs, large(kind, epsilon), large(kind, None), _MOST),
         )
         for kind, epsilon in _PAIRS
+    ]
+
+
+def _forms(runs: StoredRuns) -> list[Figure]:
+    return [
+        labelled(
+            f"{form}, {seeded('gpt2', seed)}",
+            exposure_difference(runs, private("gpt2", 8.0, seed), plain("gpt2", seed), form),
+        )
+        for form in FORMS
+        for seed in SEEDS
     ]
 
 
@@ -258,6 +272,22 @@ CLAIMS = (
             "cannot tell": "Three of four models show it. The fourth interval reaches just beyond 0, because it rests "
             "on four canaries."
         },
+        page="canaries",
+    ),
+    Claim(
+        id="H-c10",
+        title="DP hides secrets of every form",
+        says="Whatever words surround a secret, a model trained with DP knows it less well than one without.",
+        figure="black curves below the red ones for HS, HSH and HHSHH",
+        place="§5.2, figure 2",
+        quantity="mean exposure of planted canaries of a form: at ε = 8 − without privacy, in bits",
+        unit="number",
+        measure=_forms,
+        rule=Below(),
+        needs=tuple(Need(spec) for seed in SEEDS for spec in (private("gpt2", 8.0, seed), plain("gpt2", seed))),
+        sizes=CLASSROOM + "; 8 or 9 canaries of each form, planted 1 to 8 times",
+        differs="ε = 8 instead of 0.58, and at most 8 copies. The three seeds have the same canaries. Their exposure "
+        "over all forms was known, by form it was not. " + SYNTHETIC,
         page="canaries",
     ),
 )

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from core.demo import SEEDS
+from core.demo.plan import spec_of
+from core.evaluation.memorisation.risk import CALIBRATED, OLD, SCORE
 from core.evaluation.stats import intervals
 from core.findings.claim import Claim, Figure
 from core.findings.experiments import CLASSROOM, FEW, plain, private, seeded
 from core.findings.measures.accounting import exact
-from core.findings.measures.tables import labelled, part_of_risk, perplexity_ratio
+from core.findings.measures.prompts import design_effect, excess_by_style
+from core.findings.measures.tables import labelled, metric_difference, part_of_risk, perplexity_ratio
 from core.findings.needs import Need
 from core.findings.rules import Above, Below, Within
 from core.findings.stored_runs import StoredRuns
+from core.spec import RunSpec
 from core.training.accounting.gaussian import epsilon, old_report_epsilon
 
 REPORTED = {10.0: 2.283}  # its σ for its ε (§5.3.4); q = 4/1500 and 3,000 steps at δ = 1e-5
@@ -80,6 +86,84 @@ def _chi2(runs: StoredRuns) -> list[Figure]:
 
 def _effect(runs: StoredRuns) -> list[Figure]:
     return [exact("from its own table", _comparison().cohens_h)]
+
+
+EPSILONS = (0.5, 1.0, 5.0, 10.0)  # the report's
+_SHARE_SAME = 0.01  # a difference of leak rates that counts as none: the report's own is at most .71 points
+
+
+def _falling(runs: StoredRuns) -> list[Figure]:
+    return [
+        labelled(
+            f"ε = {high:g} / ε = {low:g}, seed {seed}",
+            perplexity_ratio(runs, private("gpt2", high, seed), private("gpt2", low, seed)),
+        )
+        for low, high in pairwise(EPSILONS)
+        for seed in SEEDS
+    ]
+
+
+def _twentyfold(runs: StoredRuns) -> list[Figure]:
+    return [
+        labelled(seeded("gpt2", seed), perplexity_ratio(runs, private("gpt2", 10.0, seed), plain("gpt2", seed)))
+        for seed in SEEDS
+    ]
+
+
+def _leaks(runs: StoredRuns) -> list[Figure]:
+    return [
+        labelled(
+            f"ε = {epsilon:g} − ε = 10, seed {seed}",
+            metric_difference(runs, private("gpt2", epsilon, seed), private("gpt2", 10.0, seed), "attempts_with_leak"),
+        )
+        for epsilon in EPSILONS[:-1]
+        for seed in SEEDS
+    ]
+
+
+def _styles(runs: StoredRuns) -> list[Figure]:
+    found = []
+    for seed in SEEDS:
+        by_style = excess_by_style(runs, plain("gpt2", seed))
+        found.append(labelled(seeded("gpt2", seed), intervals.difference(by_style["structured"], by_style["open"])))
+    return found
+
+
+def _twelve(epsilon: float) -> RunSpec:
+    return spec_of("12k", "gpt2", epsilon, SEEDS[0])
+
+
+_SCORED = {
+    "3,000 notes, ε = 8": private("gpt2", 8.0),
+    "12,000 notes, ε = 8": _twelve(8.0),
+    "12,000 notes, ε = 1": _twelve(1.0),
+}
+
+
+def _uncontrolled(runs: StoredRuns) -> list[Figure]:
+    return [
+        labelled(
+            name, intervals.difference(*(part_of_risk(runs, spec, version, SCORE) for version in (OLD, CALIBRATED)))
+        )
+        for name, spec in _SCORED.items()
+    ]
+
+
+PRINTED_ENDS = {"without privacy": (0.1579, 0.1979), "ε = 10": (0.0005, 0.0067)}  # §18.3
+
+
+def _printed_intervals(runs: StoredRuns) -> list[Figure]:
+    return [
+        exact(f"{name}, {end} end", printed / right)
+        for name, ends in PRINTED_ENDS.items()
+        for end, printed, right in zip(
+            ("lower", "upper"), ends, intervals.proportion_interval(LEAKED[name], ATTEMPTS), strict=True
+        )
+    ]
+
+
+def _independent(runs: StoredRuns) -> list[Figure]:
+    return [labelled(seeded("gpt2", seed), design_effect(runs, plain("gpt2", seed))) for seed in SEEDS]
 
 
 CLAIMS = (
@@ -227,5 +311,118 @@ CLAIMS = (
         differs="The counts instead of its other rate for the same model, 17.79 %, which gives .751.",
         why={"does not hold": "It is between medium and large. Such words say little without a control in any case."},
         page="tradeoff",
+    ),
+    Claim(
+        id="P-c9",
+        title="Perplexity falls as ε grows",
+        says="The larger ε is, the better the private model predicts notes.",
+        figure="9,644, 7,242, 286 and 22.7 at ε = 0.5, 1, 5 and 10",
+        place="§7.1.1; §7.3.1",
+        quantity="perplexity of held-out notes at an ε / at the next smaller ε of the report",
+        unit="ratio",
+        measure=_falling,
+        rule=Below(1.0),
+        needs=tuple(Need(private("gpt2", epsilon, seed), scores=True) for epsilon in EPSILONS for seed in SEEDS),
+        sizes=CLASSROOM,
+        differs="Noise as exact accounting asks for. That perplexity falls with ε was known from the page "
+        "Trade-off, the ratios and their intervals were not. " + SAME,
+        page="tradeoff",
+    ),
+    Claim(
+        id="P-c10",
+        title="At ε = 10 perplexity is twenty times as high",
+        says="Even at ε = 10 privacy multiplies perplexity by twenty.",
+        figure="22.70 against 1.14, 20 times as high",
+        place="§7.3.1; §9.1, finding 3",
+        quantity="perplexity of held-out notes at ε = 10 / without privacy",
+        unit="ratio",
+        measure=_twentyfold,
+        rule=Above(10.0),
+        needs=tuple(
+            Need(spec, scores=True) for seed in SEEDS for spec in (plain("gpt2", seed), private("gpt2", 10.0, seed))
+        ),
+        sizes=CLASSROOM,
+        differs="Held-out patients' notes, and noise as exact accounting asks for. Half of the report's factor is the "
+        "line. That the factor is small at ε = 0.5 was known (P-c4). " + SAME,
+        page="tradeoff",
+    ),
+    Claim(
+        id="P-c11",
+        title="Below ε = 10 leaks hardly change",
+        says="A smaller ε than 10 costs much and hardly lowers the leak rate.",
+        figure="1.00, 1.07, .93 and .36 % at ε = 0.5, 1, 5 and 10",
+        place="§7.1.1; §9.1, finding 4",
+        quantity="leak rate at an ε − at ε = 10, in points",
+        unit="points",
+        measure=_leaks,
+        rule=Within(-_SHARE_SAME, _SHARE_SAME),
+        needs=tuple(Need(private("gpt2", epsilon, seed)) for epsilon in EPSILONS for seed in SEEDS),
+        sizes=CLASSROOM + "; 1,400 texts a model",
+        differs="Leaks are matched by value. The margin of 1 point is ours. Leak rates at ε = 10 were known to be near "
+        "0 (P-c3). " + SAME,
+        page="tradeoff",
+    ),
+    Claim(
+        id="P-c12",
+        title="Structured prompts leak more than open ones",
+        says="A prompt that is the label of a field (“Patient:”) makes the model write more identifiers than an opening "
+        "to be continued (“Progress note for”).",
+        figure="none by style: half of its 14 prompts are labels, half are openings",
+        place="§5.4.1 and §6.3, the attack prompts",
+        quantity="texts with a member's identifier − the held-out control: structured − open prompts, in points",
+        unit="points",
+        measure=_styles,
+        rule=Above(),
+        needs=tuple(Need(plain("gpt2", seed), scores=True) for seed in SEEDS),
+        sizes=CLASSROOM + "; 11 labels and 3 openings, 100 texts each",
+        differs="Our question on its attack. The prompts are reworded to this hospital's notes, and they are fixed: "
+        "other prompts of a style could differ. " + SAME,
+        page="canaries",
+    ),
+    Claim(
+        id="P-c13",
+        title="Its score needs no controls",
+        says="The weighted score measures what the model gave away, without anything to compare it with.",
+        figure="30.14 % to 30.43 % with DP, of which 15 points are canaries at 100 % for every ε",
+        place="§5.4; §7.1.1; §7.2.2",
+        quantity="its score as it computes it − with the controls subtracted, in points",
+        unit="points",
+        measure=_uncontrolled,
+        rule=Within(-0.05, 0.05),
+        needs=tuple(Need(spec, audit=("summary: risk",)) for spec in _SCORED.values()),
+        sizes=CLASSROOM + ", and about 12,000 notes of 1,204 patients (`classroom-12k`)",
+        differs="The margin of 5 points is ours. That the canaries alone make 15 points was known from the formula. "
+        + FEW,
+        page="canaries",
+    ),
+    Claim(
+        id="P-c14",
+        title="Its 95 % intervals are right",
+        says="At 1,400 attempts a model the leak rates are known up to 2.0 and 0.31 points.",
+        figure="15.79 to 19.79 % without privacy, 0.05 to 0.67 % at ε = 10",
+        place="§6.3.2; §7.4.1; §18.3",
+        quantity="the printed end / that of Wilson's interval of the printed counts",
+        unit="ratio",
+        measure=_printed_intervals,
+        rule=Within(0.9, 1.1),
+        sizes="256 and 5 of 1,400 attempts each, as printed",
+        differs="Wilson's interval instead of a normal one, which fails for 5 of 1,400. The margin of 10 % is ours.",
+        page="tradeoff",
+    ),
+    Claim(
+        id="P-c15",
+        title="1,400 attempts are 1,400 independent ones",
+        says="Its intervals and its χ² count each of 1,400 attempts as independent, though only 14 prompts were asked.",
+        figure="n = 50 × 14 × 2 = 1,400",
+        place="§6.3.2; §18.1; §18.3",
+        quantity="variance of the leak rate between prompts / that of independent attempts",
+        unit="ratio",
+        measure=_independent,
+        rule=Within(0.5, 2.0),
+        needs=tuple(Need(plain("gpt2", seed), scores=True) for seed in SEEDS),
+        sizes=CLASSROOM + "; 14 prompts, 100 texts each",
+        differs="Our 14 prompts, each asked 100 times, as often as the report asks each of its own. The factor of two "
+        "is ours. " + SAME,
+        page="canaries",
     ),
 )
