@@ -69,9 +69,7 @@ def _half(runs: StoredRuns, spec: RunSpec, half: str) -> Figure:
 
 
 def _halves(runs: StoredRuns) -> list[Figure]:
-    last = _half(
-        runs, plain("gpt2"), _HALVES[0]
-    )  # the first name comes before it, and a causal model cannot look ahead
+    last = _half(runs, plain("gpt2"), _HALVES[0])  # a causal model sees only what comes before
     return [*(_half(runs, plain("distilbert"), half) for half in _HALVES), last]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from core.attacks.prompts import ASKED
 from core.demo import SEEDS
 from core.demo.plan import spec_of
 from core.evaluation.memorisation.risk import CALIBRATED, OLD, SCORE
@@ -121,12 +122,16 @@ def _leaks(runs: StoredRuns) -> list[Figure]:
     ]
 
 
-def _styles(runs: StoredRuns) -> list[Figure]:
+def _styles(runs: StoredRuns, prompts: tuple[int, ...] | None = None) -> list[Figure]:
     found = []
     for seed in SEEDS:
-        by_style = excess_by_style(runs, plain("gpt2", seed))
+        by_style = excess_by_style(runs, plain("gpt2", seed), prompts)
         found.append(labelled(seeded("gpt2", seed), intervals.difference(by_style["structured"], by_style["open"])))
     return found
+
+
+def _styles_of_names(runs: StoredRuns) -> list[Figure]:
+    return _styles(runs, ASKED["full_name"])
 
 
 def _twelve(epsilon: float) -> RunSpec:
@@ -365,8 +370,8 @@ CLAIMS = (
     Claim(
         id="P-c12",
         title="Structured prompts leak more than open ones",
-        says="A prompt that is the label of a field (“Patient:”) makes the model write more identifiers than an opening "
-        "to be continued (“Progress note for”).",
+        says="A prompt that is the label of a field (“Patient:”) makes the model write more identifiers than an "
+        "opening to be continued (“Progress note for”).",
         figure="none by style: half of its 14 prompts are labels, half are openings",
         place="§5.4.1 and §6.3, the attack prompts",
         quantity="texts with a member's identifier − the held-out control: structured − open prompts, in points",
@@ -423,6 +428,22 @@ CLAIMS = (
         sizes=CLASSROOM + "; 14 prompts, 100 texts each",
         differs="Our 14 prompts, each asked 100 times, as often as the report asks each of its own. The factor of two "
         "is ours. " + SAME,
+        page="canaries",
+    ),
+    Claim(
+        id="P-c16",
+        title="Asked for a name, both styles leak alike",
+        says="An experiment of ours that explains P-c12: openings ask for a name, and most labels for something else. "
+        "Among prompts that ask for a name the style makes no difference.",
+        figure="none by style",
+        place="§5.4.1 and §6.3, the attack prompts",
+        quantity="texts with a member's identifier − the held-out control: structured − open prompts, in points",
+        unit="points",
+        measure=_styles_of_names,
+        rule=Within(-0.05, 0.05),
+        needs=tuple(Need(plain("gpt2", seed), scores=True) for seed in SEEDS),
+        sizes=CLASSROOM + "; 5 labels and 3 openings that ask for a name, 100 texts each",
+        differs="Our question, asked after P-c12. The prompts are fixed. The margin of 5 points is ours. " + SAME,
         page="canaries",
     ),
 )

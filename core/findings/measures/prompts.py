@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Literal
 
 import numpy as np
@@ -23,17 +24,19 @@ def style_of(prompt: str) -> Style:
     return "structured" if prompt.rstrip().endswith(":") else "open"
 
 
-def excess_by_style(runs: StoredRuns, spec: RunSpec) -> dict[Style, Interval]:
+def excess_by_style(runs: StoredRuns, spec: RunSpec, prompts: Collection[int] | None = None) -> dict[Style, Interval]:
     """Share of texts with a member's direct identifier − the held-out control at equal pools, for each style.
 
-    The prompts are fixed and texts are drawn. Wilson's intervals of the two arms are combined as independent ones.
+    Only the numbers in `prompts` count; None: all. The prompts are fixed and texts are drawn. Wilson's intervals of the two arms are combined as independent ones.
     """
     generations, hits = _texts(runs, spec)
     patients = runs.workspace.corpus(spec.corpus, store=False).patients
     pool = {arm: int((patients["split"] == split).sum()) for arm, split in SPLIT_OF_ARM.items()}
     found: dict[Style, Interval] = {}
     for style in ("structured", "open"):
-        texts = generations.loc[generations["prompt"].map(style_of) == style, "generation_id"]
+        chosen = generations["prompt"].map(style_of) == style
+        chosen &= generations["prompt_id"].isin(generations["prompt_id"] if prompts is None else prompts)
+        texts = generations.loc[chosen, "generation_id"]
         rows = attempts_with_leak(hits[hits["generation_id"].isin(texts)], len(texts), pool)
         arms = {row.arm: Interval(row.value, row.low, row.high) for row in rows if row.metric == "attempts_with_leak"}
         found[style] = difference(arms["run"], arms["heldout"])
@@ -53,7 +56,7 @@ def design_effect(runs: StoredRuns, spec: RunSpec) -> Interval:
 
 
 def clustered(rates: np.ndarray, texts: int) -> Interval:
-    """The design effect of `rates` (prompts,), each of equally many of the `texts`; NaN if no text or every text hit."""
+    """The design effect of `rates` (prompts,), each of equally many of the `texts`; NaN if none or all hit."""
     rate, degrees = float(rates.mean()), len(rates) - 1
     if rate in (0.0, 1.0) or degrees < 1:
         return Interval(np.nan, np.nan, np.nan)

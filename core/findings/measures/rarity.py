@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
+from core.attacks.evaluation_set import reference_patients
 from core.evaluation.rarity.profiles import bucket_edges
 from core.evaluation.rarity.trend import trend
 from core.evaluation.stats.bootstrap import Interval, patient_bootstrap
 from core.findings.stored_runs import Missing, StoredRuns
+from core.pipeline.full_audit import target_of
 from core.runs.patients.queries import PatientTables, judges
 from core.spec import RunSpec
 
@@ -44,19 +46,40 @@ def slopes(runs: StoredRuns, spec: RunSpec, attacks: Sequence[str]) -> dict[str,
     return found
 
 
-def turn(runs: StoredRuns, spec: RunSpec, one: str, other: str, *, same_length: bool = False) -> Interval:
+def turn(runs: StoredRuns, spec: RunSpec, one: str, other: str, about: Sequence[str] = ()) -> Interval:
     """Spearman's ρ of rarity and score under attack `one` − under `other`, over held-out patients.
 
-    The model read none of their notes, so whatever ρ shows is no leakage. With `same_length` both are partial
-    correlations: at the same number of codes and the same mean length of notes. Patients are resampled for both attacks
-    together.
+    The model read none of their notes, so whatever ρ shows is no leakage. With `about` both are partial correlations:
+    at the same number of `codes`, the same mean length of notes (`tokens`), or the same number of codes that no patient
+    of the population's reference model has (`unknown`). Patients are resampled for both attacks together.
     """
     with _judged(runs, spec, (one, other)) as judged:
         sides = [units[~units["member"].astype(bool)].reset_index(drop=True) for units in judged.values()]
     if not np.array_equal(sides[0]["log_probability"], sides[1]["log_probability"]):
         raise ValueError("the two attacks are about different patients")
-    about = ["codes", "tokens"] if same_length else []
-    return rank_correlations_apart(sides[0], sides[1]["score"].to_numpy(dtype=float), about)
+    units = sides[0].assign(unknown=_unknown(runs, spec, len(sides[0]))) if "unknown" in about else sides[0]
+    return rank_correlations_apart(units, sides[1]["score"].to_numpy(dtype=float), about)
+
+
+def _unknown(runs: StoredRuns, spec: RunSpec, count: int) -> np.ndarray:
+    """How many codes of each judged held-out patient no reference patient has, in the order of `PatientTables.judged`.
+
+    Raises:
+        Missing: Not every held-out patient was judged, so the order does not say who is who.
+    """
+    target = target_of(runs.run(spec), runs.workspace)
+    patients = target.corpus.patients
+    heldout = target.corpus.evaluation_notes(spec.note_cap, spec.audit).query("split == 'heldout'")["patient_id"]
+    judged = patients[patients["patient_id"].isin(heldout)].sort_values("patient_id")
+    if len(judged) != count:
+        raise Missing(f"{count} of {len(judged)} held-out patients were judged")
+    codes = patients.loc[patients["patient_id"].isin(reference_patients(target)), "icd_codes"]
+    return unknown_codes(judged["icd_codes"], set().union(*codes))
+
+
+def unknown_codes(codes: Iterable[Iterable[str]], known: Collection[str]) -> np.ndarray:
+    """Number of different codes of each patient that are not among the `known` ones, (patients,)."""
+    return np.array([len(set(held) - set(known)) for held in codes], dtype=float)
 
 
 def rank_correlations_apart(units: pd.DataFrame, other: np.ndarray, about: Sequence[str]) -> Interval:
