@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from core.runs.store import Workspace
 
 SIGMAS = "2,1,.1,1e-2,1e-3,1e-4,1e-20"  # Jagannatha 2021, §A.1
+USUAL_DELTA = 1e-5
+GRID = {"delta": 1e-6, "epochs": 3, "max_grad_norm": 1.0}  # the same table's other settings
 
 Model = Annotated[str, typer.Option("--model", help="gpt2, distilbert or bert.")]
 Size = Annotated[str, typer.Option(help="Size of the base model: micro, tiny (both shipped) or small.")]
@@ -102,7 +104,7 @@ def train(
     falsely_accused: Accused = None,
     right_guesses: RightGuesses = None,
     unit: Unit = "note",
-    delta: Delta = 1e-5,
+    delta: Delta = USUAL_DELTA,
     accountant: Accountant = "prv",
     max_grad_norm: Norm = 1.0,
     epochs: Epochs = None,
@@ -129,6 +131,13 @@ def train(
     vocabulary_pieces: Annotated[int | None, typer.Option(help="Maximum new entries. Default: 512.")] = None,
     vocabulary_noise: Annotated[str | None, typer.Option(help="gaussian (default) or laplace.")] = None,
     samples_per_prompt: Samples = None,
+    sigma_grid: Annotated[
+        bool,
+        typer.Option(
+            "--sigma-grid",
+            help=f"The table of Jagannatha 2021: a run for each σ of {SIGMAS}, clipping norm 1, δ = 1e-6, 3 epochs.",
+        ),
+    ] = False,
     data: DataFolder = None,
     as_json: AsJson = False,
 ) -> None:
@@ -136,12 +145,16 @@ def train(
     with errors_as_sentences():
         from core.runs.store import Workspace
 
+        if sigma_grid:
+            decided = (epsilon, noise_multiplier, attacker_catches, falsely_accused, right_guesses, epochs, clip_norm)
+            _refuse_beside_grid(decided, delta, max_grad_norm)
+            delta, epochs, max_grad_norm = GRID["delta"], int(GRID["epochs"]), GRID["max_grad_norm"]
         workspace = Workspace(data)
         cohort, target = stored_corpus(corpus, workspace), epsilon_value(epsilon)
         limit = risk_limit(attacker_catches, falsely_accused, right_guesses)
         if limit is not None and target is not None:
             raise BadInput("Give either --epsilon or a limit on the attacker, not both: each determines the noise.")
-        private = target is not None or noise_multiplier is not None or limit is not None
+        private = target is not None or noise_multiplier is not None or limit is not None or sigma_grid
         given = {
             "delta": delta,
             "max_grad_norm": max_grad_norm,
@@ -157,26 +170,32 @@ def train(
                 public.kind, privacy, cohort, epochs, seed, mask_share=mask_share, masks=masks, **changes
             )
 
+        words = vocabulary_spec(
+            vocabulary_epsilon,
+            delta=vocabulary_delta,
+            words=vocabulary_words,
+            pieces=vocabulary_pieces,
+            noise=vocabulary_noise,
+        )
+
+        def spec_of(privacy: PrivacySpec, training: TrainingSpec) -> RunSpec:
+            audit = audit_spec(cohort, samples_per_prompt)
+            return RunSpec(
+                corpus=cohort, model=public, privacy=privacy, training=training, audit=audit, vocabulary=words
+            )
+
+        if sigma_grid:
+            noises = [PrivacySpec(**one, **given) for one in _targets(None, SIGMAS)]
+            specs = [spec_of(privacy, settings(privacy)) for privacy in noises]
+            runs = _in_turn(workspace, checked(workspace, specs, batch_given=batch_size is not None))
+            answer([described(run) for run in runs], "\n\n".join(map(_summary_text, runs)), as_json=as_json)
+            return
         if limit is not None and noise_multiplier is None:
             privacy, training = held_limit(limit, given, settings, workspace.corpus(cohort, store=False), batch_size)
         else:
             privacy = PrivacySpec(target_epsilon=target, noise_multiplier=noise_multiplier, risk_limit=limit, **given)
             training = settings(privacy)
-        spec = RunSpec(
-            corpus=cohort,
-            model=public,
-            privacy=privacy,
-            training=training,
-            audit=audit_spec(cohort, samples_per_prompt),
-            vocabulary=vocabulary_spec(
-                vocabulary_epsilon,
-                delta=vocabulary_delta,
-                words=vocabulary_words,
-                pieces=vocabulary_pieces,
-                noise=vocabulary_noise,
-            ),
-        )
-        (spec,) = checked(workspace, [spec], batch_given=batch_size is not None)
+        (spec,) = checked(workspace, [spec_of(privacy, training)], batch_given=batch_size is not None)
         run = _execute(spec, workspace)
         answer(described(run), _summary_text(run), as_json=as_json)
 
@@ -193,7 +212,7 @@ def sweep(
     corpus: Cohort = "classroom",
     seeds: Annotated[int, typer.Option(min=1, help="Number of runs per ε, with seeds 0, 1, …")] = 1,
     unit: Unit = "note",
-    delta: Delta = 1e-5,
+    delta: Delta = USUAL_DELTA,
     accountant: Accountant = "prv",
     secret_noise: SecretNoise = False,
     epochs: Epochs = None,
@@ -243,6 +262,15 @@ def sweep(
         )
         runs = make(list(dict.fromkeys(specs)))
         answer([described(run) for run in runs], "\n\n".join(map(_summary_text, runs)), as_json=as_json)
+
+
+def _refuse_beside_grid(decided: Iterable[object], delta: float, max_grad_norm: float) -> None:
+    """Raise BadInput if an option was given that `--sigma-grid` decides."""
+    if any(one is not None for one in decided) or delta != USUAL_DELTA or max_grad_norm != GRID["max_grad_norm"]:
+        raise BadInput(
+            "--sigma-grid decides the noise, δ = 1e-6, the clipping norm 1 and 3 epochs: leave the options for these "
+            "out. With other settings use `sweep --sigma`."
+        )
 
 
 def _targets(epsilon: str | None, sigma: str | None) -> list[dict[str, float | None]]:
