@@ -130,8 +130,8 @@ CLAIMS = (
         differs="A DistilBERT on 48,000 short notes instead of BERT with a million steps of 128,000 samples; the "
         f"margin of {100 * LITTLE:g} points is ours. {FEW} {SYNTHETIC}",
         why={
-            "does not hold": "A likely reason: the paper trains with batches of 128,000 samples, so the same noise "
-            "weighs far less than with the 48,000 notes here."
+            "does not hold": "Not tested here: the paper trains with batches of 128,000 samples, so the same noise may "
+            "weigh far less than with the 48,000 notes here."
         },
         page="tradeoff",
     ),
@@ -152,8 +152,9 @@ CLAIMS = (
         sizes=LARGE + "; entities of 265 held-out patients",
         differs=f"The public model here has read public medical text already. {FEW} {SYNTHETIC}",
         why={
-            "does not hold": "A likely reason: the public model here has read public medical text, so less is left to "
-            "gain than from the paper's public BERT."
+            "does not hold": "Not tested here: the public model has read public medical text, so less may be left to "
+            "gain "
+            "than from the paper's public BERT."
         },
         page="tradeoff",
     ),

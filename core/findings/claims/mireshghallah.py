@@ -285,8 +285,9 @@ CLAIMS = (
         differs="The others' notes have names inserted as well; in the paper they have none. " + FEW,
         page="membership",
         why={
-            "does not hold": "With names in the notes of both sides, a member's name is known to the model and another "
-            "patient's is not, which helps the attack. In the paper names make members' notes alone harder to predict."
+            "does not hold": "Here the notes of both sides have names, and a member's name is known to the model while "
+            "another patient's is not (L-c7), which may help the attack. Names in members' notes alone, as in the "
+            "paper, are not tested here."
         },
     ),
     Claim(

@@ -349,6 +349,10 @@ CLAIMS = (
         sizes=CLASSROOM,
         differs="Held-out patients' notes, and noise as exact accounting asks for. Half of the report's factor is the "
         "line. That the factor is small at ε = 0.5 was known (P-c4). " + SAME,
+        why={
+            "does not hold": "With the right noise ε = 10 costs a factor of 8.5 to 8.7 here, less than half of the "
+            "report's."
+        },
         page="tradeoff",
     ),
     Claim(
@@ -365,6 +369,7 @@ CLAIMS = (
         sizes=CLASSROOM + "; 1,400 texts a model",
         differs="Leaks are matched by value. The margin of 1 point is ours. Leak rates at ε = 10 were known to be near "
         "0 (P-c3). " + SAME,
+        why={"holds": "But there is nothing left to lower: at each of these ε next to no text leaks."},
         page="tradeoff",
     ),
     Claim(
@@ -382,6 +387,10 @@ CLAIMS = (
         sizes=CLASSROOM + "; 11 labels and 3 openings, 100 texts each",
         differs="Our question on its attack. The prompts are reworded to this hospital's notes, and they are fixed: "
         "other prompts of a style could differ. " + SAME,
+        why={
+            "does not hold": "Openings leak far more. They ask for a name, which these models know best, and most "
+            "labels ask for something else. P-c16 compares prompts that ask for a name alone."
+        },
         page="canaries",
     ),
     Claim(
@@ -396,8 +405,13 @@ CLAIMS = (
         rule=Within(-0.05, 0.05),
         needs=tuple(Need(spec, audit=("summary: risk",)) for spec in _SCORED.values()),
         sizes=CLASSROOM + ", and about 12,000 notes of 1,204 patients (`classroom-12k`)",
-        differs="The margin of 5 points is ours. That the canaries alone make 15 points was known from the formula. "
-        + FEW,
+        differs="The margin of 5 points is ours. The scores of 3,000 notes were known "
+        "(docs/methods/extraction.md), those of 12,000 were not. " + FEW,
+        why={
+            "does not hold": "About 26 points of the score are there without any leak. 15 of them are canaries that "
+            "count as extracted because the prompt contains them, and 11 are notes called members: the attack calls "
+            "55 % of the members' notes so, and 52 % of the notes that the model never read (3,000 notes, ε = 8)."
+        },
         page="canaries",
     ),
     Claim(
@@ -412,6 +426,11 @@ CLAIMS = (
         rule=Within(0.9, 1.1),
         sizes="256 and 5 of 1,400 attempts each, as printed",
         differs="Wilson's interval instead of a normal one, which fails for 5 of 1,400. The margin of 10 % is ours.",
+        why={
+            "does not hold": "Those of the model without privacy are right up to 3 %, although they are around 17.79 "
+            "% and not around the 18.29 % of its own counts. At ε = 10 the normal interval is wrong: 5 of 1,400 "
+            "leave 0.15 to 0.83 %."
+        },
         page="tradeoff",
     ),
     Claim(
@@ -428,6 +447,10 @@ CLAIMS = (
         sizes=CLASSROOM + "; 14 prompts, 100 texts each",
         differs="Our 14 prompts, each asked 100 times, as often as the report asks each of its own. The factor of two "
         "is ours. " + SAME,
+        why={
+            "does not hold": "Prompts differ so much that 1,400 attempts say as much about other prompts as about 30 "
+            "independent ones would. Its intervals hold for these 14 prompts alone."
+        },
         page="canaries",
     ),
     Claim(
@@ -444,6 +467,12 @@ CLAIMS = (
         needs=tuple(Need(plain("gpt2", seed), scores=True) for seed in SEEDS),
         sizes=CLASSROOM + "; 5 labels and 3 openings that ask for a name, 100 texts each",
         differs="Our question, asked after P-c12. The prompts are fixed. The margin of 5 points is ours. " + SAME,
+        why={
+            "does not hold": "Labels that ask for a name leak less on two seeds of three. But what follows a prompt "
+            "in the notes matters more than its style: with seed 0 the prompts that open a note, labels such as "
+            "“Patient:” among them, give 29 to 70 %, and “Next patient:” and “Prescription slip. Patient:”, which do "
+            "not, 6 and 8 %."
+        },
         page="canaries",
     ),
 )

@@ -27,7 +27,8 @@ def style_of(prompt: str) -> Style:
 def excess_by_style(runs: StoredRuns, spec: RunSpec, prompts: Collection[int] | None = None) -> dict[Style, Interval]:
     """Share of texts with a member's direct identifier − the held-out control at equal pools, for each style.
 
-    Only the numbers in `prompts` count; None: all. The prompts are fixed and texts are drawn. Wilson's intervals of the two arms are combined as independent ones.
+    Only the numbers in `prompts` count; None: all. The prompts are fixed and texts are drawn. Wilson's intervals of the
+    two arms are combined as independent ones.
     """
     generations, hits = _texts(runs, spec)
     patients = runs.workspace.corpus(spec.corpus, store=False).patients
@@ -46,7 +47,7 @@ def excess_by_style(runs: StoredRuns, spec: RunSpec, prompts: Collection[int] | 
 def design_effect(runs: StoredRuns, spec: RunSpec) -> Interval:
     """How many times as large as for independent texts the variance of the leak rate is, prompts being drawn as well.
 
-    The design effect (Kish 1965, §5.4) of k clusters of m texts: m · var(p_j) / (p (1 − p)), with var over the prompts'
+    The design effect (Kish 1965) of k clusters of m texts: m · var(p_j) / (p (1 − p)), with var over the prompts'
     rates and k − 1 degrees of freedom. Its expectation is 1 for independent texts. The interval is that of a normal
     sample's variance (χ²).
     """

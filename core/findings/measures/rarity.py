@@ -57,24 +57,23 @@ def turn(runs: StoredRuns, spec: RunSpec, one: str, other: str, about: Sequence[
         sides = [units[~units["member"].astype(bool)].reset_index(drop=True) for units in judged.values()]
     if not np.array_equal(sides[0]["log_probability"], sides[1]["log_probability"]):
         raise ValueError("the two attacks are about different patients")
-    units = sides[0].assign(unknown=_unknown(runs, spec, len(sides[0]))) if "unknown" in about else sides[0]
+    units = sides[0].assign(unknown=_unknown(runs, spec, one, len(sides[0]))) if "unknown" in about else sides[0]
     return rank_correlations_apart(units, sides[1]["score"].to_numpy(dtype=float), about)
 
 
-def _unknown(runs: StoredRuns, spec: RunSpec, count: int) -> np.ndarray:
+def _unknown(runs: StoredRuns, spec: RunSpec, attack: str, count: int) -> np.ndarray:
     """How many codes of each judged held-out patient no reference patient has, in the order of `PatientTables.judged`.
 
     Raises:
-        Missing: Not every held-out patient was judged, so the order does not say who is who.
+        Missing: Some held-out patients have no profile, so the order does not say who is who.
     """
     target = target_of(runs.run(spec), runs.workspace)
-    patients = target.corpus.patients
-    heldout = target.corpus.evaluation_notes(spec.note_cap, spec.audit).query("split == 'heldout'")["patient_id"]
-    judged = patients[patients["patient_id"].isin(heldout)].sort_values("patient_id")
-    if len(judged) != count:
-        raise Missing(f"{count} of {len(judged)} held-out patients were judged")
-    codes = patients.loc[patients["patient_id"].isin(reference_patients(target)), "icd_codes"]
-    return unknown_codes(judged["icd_codes"], set().union(*codes))
+    patients = target.corpus.patients.set_index("patient_id")["icd_codes"]
+    scores = runs.scores(spec, attack)
+    heldout = sorted(scores.loc[scores["split"] == "heldout", "patient_id"].unique())
+    if len(heldout) != count:
+        raise Missing(f"only {count} of {len(heldout)} held-out patients have a profile")
+    return unknown_codes(patients.loc[heldout], set().union(*patients.loc[sorted(reference_patients(target))]))
 
 
 def unknown_codes(codes: Iterable[Iterable[str]], known: Collection[str]) -> np.ndarray:
