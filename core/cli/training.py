@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,12 +13,17 @@ import typer
 
 from core.cli.output import AsJson, BadInput, DataFolder, answer, errors_as_sentences, say
 from core.cli.settings import (
+    GRID,
+    SIGMAS,
+    USUAL_DELTA,
     audit_spec,
     epsilon_value,
     fitting,
     held_limit,
     model_spec,
     noise_source,
+    noise_targets,
+    refuse_beside_grid,
     risk_limit,
     stored_corpus,
     training_spec,
@@ -32,9 +37,6 @@ if TYPE_CHECKING:
     from core.runs.run import Run
     from core.runs.store import Workspace
 
-SIGMAS = "2,1,.1,1e-2,1e-3,1e-4,1e-20"  # Jagannatha 2021, §A.1
-USUAL_DELTA = 1e-5
-GRID = {"delta": 1e-6, "epochs": 3, "max_grad_norm": 1.0}  # the same table's other settings
 
 Model = Annotated[str, typer.Option("--model", help="gpt2, distilbert or bert.")]
 Size = Annotated[str, typer.Option(help="Size of the base model: micro, tiny (both shipped) or small.")]
@@ -147,7 +149,7 @@ def train(
 
         if sigma_grid:
             decided = (epsilon, noise_multiplier, attacker_catches, falsely_accused, right_guesses, epochs, clip_norm)
-            _refuse_beside_grid(decided, delta, max_grad_norm)
+            refuse_beside_grid(decided, delta, max_grad_norm)
             delta, epochs, max_grad_norm = GRID["delta"], int(GRID["epochs"]), GRID["max_grad_norm"]
         workspace = Workspace(data)
         cohort, target = stored_corpus(corpus, workspace), epsilon_value(epsilon)
@@ -185,7 +187,7 @@ def train(
             )
 
         if sigma_grid:
-            noises = [PrivacySpec(**one, **given) for one in _targets(None, SIGMAS)]
+            noises = [PrivacySpec(**one, **given) for one in noise_targets(None, SIGMAS)]
             specs = [spec_of(privacy, settings(privacy)) for privacy in noises]
             runs = _in_turn(workspace, checked(workspace, specs, batch_given=batch_size is not None))
             answer([described(run) for run in runs], "\n\n".join(map(_summary_text, runs)), as_json=as_json)
@@ -240,7 +242,7 @@ def sweep(
     with errors_as_sentences():
         from core.runs.store import Workspace
 
-        targets = _targets(epsilon, sigma)
+        targets = noise_targets(epsilon, sigma)
         workspace = Workspace(data)
         cohort, start = stored_corpus(corpus, workspace), model_spec(model, size, base)
         audit = audit_spec(cohort, samples_per_prompt)
@@ -262,34 +264,6 @@ def sweep(
         )
         runs = make(list(dict.fromkeys(specs)))
         answer([described(run) for run in runs], "\n\n".join(map(_summary_text, runs)), as_json=as_json)
-
-
-def _refuse_beside_grid(decided: Iterable[object], delta: float, max_grad_norm: float) -> None:
-    """Raise BadInput if an option was given that `--sigma-grid` decides."""
-    if any(one is not None for one in decided) or delta != USUAL_DELTA or max_grad_norm != GRID["max_grad_norm"]:
-        raise BadInput(
-            "--sigma-grid decides the noise, δ = 1e-6, the clipping norm 1 and 3 epochs: leave the options for these "
-            "out. With other settings use `sweep --sigma`."
-        )
-
-
-def _targets(epsilon: str | None, sigma: str | None) -> list[dict[str, float | None]]:
-    """What decides the noise of each run of a sweep: a target ε or a σ; neither for no privacy.
-
-    Raises:
-        BadInput: There is no value, or one is not a number.
-    """
-    if epsilon is None and sigma is None:
-        raise BadInput("Give --epsilon or --sigma: which noise should the runs have?")
-    found: list[dict[str, float | None]] = []
-    if epsilon is not None:
-        found += [{"target_epsilon": epsilon_value(part)} for part in epsilon.split(",")]
-    for part in sigma.split(",") if sigma is not None else ():
-        try:
-            found.append({"noise_multiplier": float(part)})
-        except ValueError:
-            raise BadInput(f"--sigma: “{part.strip()}” is not a number. Give for example {SIGMAS}.") from None
-    return found
 
 
 def checked(workspace: Workspace, specs: list[RunSpec], *, batch_given: bool) -> list[RunSpec]:

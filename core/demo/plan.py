@@ -191,7 +191,7 @@ def training_seconds(spec: RunSpec) -> float:
     return _TRAINING[spec.model.kind][clipped] * passes / 1_000
 
 
-def _judged_notes(spec: RunSpec) -> int:
+def _judged_notes(spec: RunSpec) -> float:
     corpus = spec.corpus
     most = spec.audit.patients or corpus.patients
     members, heldout = (min(most, round(share * corpus.patients)) for share in (0.7, 0.3))

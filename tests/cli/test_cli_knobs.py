@@ -9,6 +9,7 @@ import pytest
 
 from core.__main__ import main
 from core.cli import training
+from core.cli.settings import SIGMAS
 from core.corpus.tables import Corpus
 from core.runs.store import Workspace
 from core.spec import CORPUS_PRESETS, CorpusSpec, RunSpec
@@ -66,7 +67,7 @@ def swept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *arguments: str, comm
 def test_a_sweep_over_the_noise_of_the_paper(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    made = swept(monkeypatch, tmp_path, "--sigma", training.SIGMAS, "--epsilon", "inf,8", "--delta", "1e-6")
+    made = swept(monkeypatch, tmp_path, "--sigma", SIGMAS, "--epsilon", "inf,8", "--delta", "1e-6")
     noises = [(spec.privacy.target_epsilon, spec.privacy.noise_multiplier) for spec in made]
     paper = [2.0, 1.0, 0.1, 1e-2, 1e-3, 1e-4, 1e-20]  # Jagannatha 2021, §A.1
     assert noises == [(None, None), (8.0, None), *((None, sigma) for sigma in paper)]
@@ -84,7 +85,7 @@ def test_the_grid_of_the_paper_is_one_option(
     assert {(spec.privacy.delta, spec.privacy.max_grad_norm, spec.training.epochs) for spec in made} == {(1e-6, 1.0, 3)}
     assert {spec.training.seed for spec in made} == {3} and not any(spec.privacy.target_epsilon for spec in made)
     first = swept(monkeypatch, tmp_path, "--sigma-grid", command="train")
-    arguments = ("--sigma", training.SIGMAS, "--delta", "1e-6", "--epochs", "3")
+    arguments = ("--sigma", SIGMAS, "--delta", "1e-6", "--epochs", "3")
     assert [spec.run_id for spec in first] == [spec.run_id for spec in swept(monkeypatch, tmp_path, *arguments)]
     for option in (("--epsilon", "8"), ("--delta", "1e-7"), ("--epochs", "4"), ("--max-grad-norm", "2")):
         assert main(["train", "--sigma-grid", *option, "--corpus", "smoke", "--data", str(tmp_path)]) == 2
