@@ -52,7 +52,7 @@ st.markdown(data.headline(found, hidden))
 chart_style.show(
     charts.tiles(found, hidden),
     key=TILES,
-    alt="A tile for each claim, a row for each paper; the colour and the sign say whether the claim holds",
+    alt="A tile for each claim, sorted by paper; the colour and the sign say whether the claim holds",
     on_select=open_clicked,
 )
 claim = choose()

@@ -75,8 +75,9 @@ def _full(run: Run, workspace: Workspace, attacks: list[str] | None, again: bool
     """Run the full suite and print every attack's outcome and the summary tables (not the scores of single notes)."""
     from core.pipeline.full_audit import audit as attack_run
     from core.pipeline.full_audit import summaries
+    from core.pipeline.progress_lines import audit_lines
 
-    stored = attack_run(run, workspace, attacks=attacks, again=again, on_event=_tell)
+    stored = attack_run(run, workspace, attacks=attacks, again=again, on_event=audit_lines(say))
     outcomes = list(stored.outcomes().values())
     tables = {summary.name: stored.table(summary.name) for summary in summaries()}
     lines = [f"{one.state:<12}{one.seconds:8.1f} s  {one.attack}  {one.message}" for one in outcomes]
@@ -87,15 +88,6 @@ def _full(run: Run, workspace: Workspace, attacks: list[str] | None, again: bool
     rows = {name: table.to_dict("records") for name, table in tables.items()}
     out = {"run": run.id, "folder": str(stored.folder), "attacks": [asdict(one) for one in outcomes], **rows}
     answer(out, "\n".join(lines), as_json=as_json)
-
-
-def _tell(event: dict[str, Any]) -> None:
-    if event["event"] == "attack":
-        say(f"[{event['number']}/{event['of']}] {event['attack']}")
-    elif event["event"] == "progress" and event["eta_seconds"] is not None:
-        say(f"  {event['done']} of {event['total']}, {event['eta_seconds']:.0f} s left")
-    elif event["event"] == "outcome" and event["state"] != "done":
-        say(f"  {event['state']}: {event['message']}")
 
 
 def audited(run: Run, workspace: Workspace) -> pd.DataFrame:

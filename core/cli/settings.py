@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -29,6 +29,10 @@ from core.spec.recipes import USUAL_MASKS
 if TYPE_CHECKING:
     from core.corpus.tables import Corpus
     from core.runs.store import Workspace
+
+SIGMAS = "2,1,.1,1e-2,1e-3,1e-4,1e-20"  # Jagannatha 2021, §A.1
+GRID = {"delta": 1e-6, "epochs": 3, "max_grad_norm": 1.0}  # the same table's other settings
+USUAL_DELTA = 1e-5
 
 
 def stored_corpus(given: str, workspace: Workspace) -> CorpusSpec:
@@ -95,6 +99,34 @@ def epsilon_value(given: str | None, option: str = "--epsilon") -> float | None:
     if not (math.isfinite(value) and value > 0):
         raise BadInput(f"{option}: “{given}” is not a number above 0. Give for example 8, or inf for no privacy.")
     return value
+
+
+def refuse_beside_grid(decided: Iterable[object], delta: float, max_grad_norm: float) -> None:
+    """Raise BadInput if an option was given that `--sigma-grid` decides."""
+    if any(one is not None for one in decided) or delta != USUAL_DELTA or max_grad_norm != GRID["max_grad_norm"]:
+        raise BadInput(
+            "--sigma-grid decides the noise, δ = 1e-6, the clipping norm 1 and 3 epochs: leave the options for these "
+            "out. With other settings use `sweep --sigma`."
+        )
+
+
+def noise_targets(epsilon: str | None, sigma: str | None) -> list[dict[str, float | None]]:
+    """What decides the noise of each run of a sweep: a target ε or a σ; neither for no privacy.
+
+    Raises:
+        BadInput: There is no value, or one is not a number.
+    """
+    if epsilon is None and sigma is None:
+        raise BadInput("Give --epsilon or --sigma: which noise should the runs have?")
+    found: list[dict[str, float | None]] = []
+    if epsilon is not None:
+        found += [{"target_epsilon": epsilon_value(part)} for part in epsilon.split(",")]
+    for part in sigma.split(",") if sigma is not None else ():
+        try:
+            found.append({"noise_multiplier": float(part)})
+        except ValueError:
+            raise BadInput(f"--sigma: “{part.strip()}” is not a number. Give for example {SIGMAS}.") from None
+    return found
 
 
 def risk_limit(

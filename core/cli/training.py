@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-import time
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,12 +13,17 @@ import typer
 
 from core.cli.output import AsJson, BadInput, DataFolder, answer, errors_as_sentences, say
 from core.cli.settings import (
+    GRID,
+    SIGMAS,
+    USUAL_DELTA,
     audit_spec,
     epsilon_value,
     fitting,
     held_limit,
     model_spec,
     noise_source,
+    noise_targets,
+    refuse_beside_grid,
     risk_limit,
     stored_corpus,
     training_spec,
@@ -33,8 +37,6 @@ if TYPE_CHECKING:
     from core.runs.run import Run
     from core.runs.store import Workspace
 
-SAY_SECONDS = 2.0
-SIGMAS = "2,1,.1,1e-2,1e-3,1e-4,1e-20"  # Jagannatha 2021, §A.1
 
 Model = Annotated[str, typer.Option("--model", help="gpt2, distilbert or bert.")]
 Size = Annotated[str, typer.Option(help="Size of the base model: micro, tiny (both shipped) or small.")]
@@ -104,7 +106,7 @@ def train(
     falsely_accused: Accused = None,
     right_guesses: RightGuesses = None,
     unit: Unit = "note",
-    delta: Delta = 1e-5,
+    delta: Delta = USUAL_DELTA,
     accountant: Accountant = "prv",
     max_grad_norm: Norm = 1.0,
     epochs: Epochs = None,
@@ -131,6 +133,13 @@ def train(
     vocabulary_pieces: Annotated[int | None, typer.Option(help="Maximum new entries. Default: 512.")] = None,
     vocabulary_noise: Annotated[str | None, typer.Option(help="gaussian (default) or laplace.")] = None,
     samples_per_prompt: Samples = None,
+    sigma_grid: Annotated[
+        bool,
+        typer.Option(
+            "--sigma-grid",
+            help=f"The table of Jagannatha 2021: a run for each σ of {SIGMAS}, clipping norm 1, δ = 1e-6, 3 epochs.",
+        ),
+    ] = False,
     data: DataFolder = None,
     as_json: AsJson = False,
 ) -> None:
@@ -138,12 +147,16 @@ def train(
     with errors_as_sentences():
         from core.runs.store import Workspace
 
+        if sigma_grid:
+            decided = (epsilon, noise_multiplier, attacker_catches, falsely_accused, right_guesses, epochs, clip_norm)
+            refuse_beside_grid(decided, delta, max_grad_norm)
+            delta, epochs, max_grad_norm = GRID["delta"], int(GRID["epochs"]), GRID["max_grad_norm"]
         workspace = Workspace(data)
         cohort, target = stored_corpus(corpus, workspace), epsilon_value(epsilon)
         limit = risk_limit(attacker_catches, falsely_accused, right_guesses)
         if limit is not None and target is not None:
             raise BadInput("Give either --epsilon or a limit on the attacker, not both: each determines the noise.")
-        private = target is not None or noise_multiplier is not None or limit is not None
+        private = target is not None or noise_multiplier is not None or limit is not None or sigma_grid
         given = {
             "delta": delta,
             "max_grad_norm": max_grad_norm,
@@ -159,26 +172,32 @@ def train(
                 public.kind, privacy, cohort, epochs, seed, mask_share=mask_share, masks=masks, **changes
             )
 
+        words = vocabulary_spec(
+            vocabulary_epsilon,
+            delta=vocabulary_delta,
+            words=vocabulary_words,
+            pieces=vocabulary_pieces,
+            noise=vocabulary_noise,
+        )
+
+        def spec_of(privacy: PrivacySpec, training: TrainingSpec) -> RunSpec:
+            audit = audit_spec(cohort, samples_per_prompt)
+            return RunSpec(
+                corpus=cohort, model=public, privacy=privacy, training=training, audit=audit, vocabulary=words
+            )
+
+        if sigma_grid:
+            noises = [PrivacySpec(**one, **given) for one in noise_targets(None, SIGMAS)]
+            specs = [spec_of(privacy, settings(privacy)) for privacy in noises]
+            runs = _in_turn(workspace, checked(workspace, specs, batch_given=batch_size is not None))
+            answer([described(run) for run in runs], "\n\n".join(map(_summary_text, runs)), as_json=as_json)
+            return
         if limit is not None and noise_multiplier is None:
             privacy, training = held_limit(limit, given, settings, workspace.corpus(cohort, store=False), batch_size)
         else:
             privacy = PrivacySpec(target_epsilon=target, noise_multiplier=noise_multiplier, risk_limit=limit, **given)
             training = settings(privacy)
-        spec = RunSpec(
-            corpus=cohort,
-            model=public,
-            privacy=privacy,
-            training=training,
-            audit=audit_spec(cohort, samples_per_prompt),
-            vocabulary=vocabulary_spec(
-                vocabulary_epsilon,
-                delta=vocabulary_delta,
-                words=vocabulary_words,
-                pieces=vocabulary_pieces,
-                noise=vocabulary_noise,
-            ),
-        )
-        (spec,) = checked(workspace, [spec], batch_given=batch_size is not None)
+        (spec,) = checked(workspace, [spec_of(privacy, training)], batch_given=batch_size is not None)
         run = _execute(spec, workspace)
         answer(described(run), _summary_text(run), as_json=as_json)
 
@@ -195,7 +214,7 @@ def sweep(
     corpus: Cohort = "classroom",
     seeds: Annotated[int, typer.Option(min=1, help="Number of runs per ε, with seeds 0, 1, …")] = 1,
     unit: Unit = "note",
-    delta: Delta = 1e-5,
+    delta: Delta = USUAL_DELTA,
     accountant: Accountant = "prv",
     secret_noise: SecretNoise = False,
     epochs: Epochs = None,
@@ -223,7 +242,7 @@ def sweep(
     with errors_as_sentences():
         from core.runs.store import Workspace
 
-        targets = _targets(epsilon, sigma)
+        targets = noise_targets(epsilon, sigma)
         workspace = Workspace(data)
         cohort, start = stored_corpus(corpus, workspace), model_spec(model, size, base)
         audit = audit_spec(cohort, samples_per_prompt)
@@ -245,25 +264,6 @@ def sweep(
         )
         runs = make(list(dict.fromkeys(specs)))
         answer([described(run) for run in runs], "\n\n".join(map(_summary_text, runs)), as_json=as_json)
-
-
-def _targets(epsilon: str | None, sigma: str | None) -> list[dict[str, float | None]]:
-    """What decides the noise of each run of a sweep: a target ε or a σ; neither for no privacy.
-
-    Raises:
-        BadInput: There is no value, or one is not a number.
-    """
-    if epsilon is None and sigma is None:
-        raise BadInput("Give --epsilon or --sigma: which noise should the runs have?")
-    found: list[dict[str, float | None]] = []
-    if epsilon is not None:
-        found += [{"target_epsilon": epsilon_value(part)} for part in epsilon.split(",")]
-    for part in sigma.split(",") if sigma is not None else ():
-        try:
-            found.append({"noise_multiplier": float(part)})
-        except ValueError:
-            raise BadInput(f"--sigma: “{part.strip()}” is not a number. Give for example {SIGMAS}.") from None
-    return found
 
 
 def checked(workspace: Workspace, specs: list[RunSpec], *, batch_given: bool) -> list[RunSpec]:
@@ -291,9 +291,10 @@ def checked(workspace: Workspace, specs: list[RunSpec], *, batch_given: bool) ->
 
 
 def _execute(spec: RunSpec, workspace: Workspace, *, wait: bool = True) -> Run:
+    from core.pipeline.progress_lines import training_lines
     from core.pipeline.training_run import execute
 
-    return execute(spec, workspace, on_event=_reporter(spec), wait=wait)
+    return execute(spec, workspace, on_event=training_lines(say, stage=f"{spec.run_id}: {{}}"), wait=wait)
 
 
 def _in_turn(workspace: Workspace, specs: list[RunSpec]) -> list[Run]:
@@ -307,23 +308,6 @@ def _in_turn(workspace: Workspace, specs: list[RunSpec]) -> list[Run]:
                 with contextlib.suppress(RunBusy):
                     made[spec.run_id] = _execute(spec, workspace, wait=wait)
     return [made[spec.run_id] for spec in specs]
-
-
-def _reporter(spec: RunSpec) -> Callable[[dict[str, Any]], None]:
-    """A listener that prints stages at once, and steps every two seconds."""
-    said = 0.0
-
-    def report(event: dict[str, Any]) -> None:
-        nonlocal said
-        if event["event"] == "stage":
-            say(f"{spec.run_id}: {event['message']}")
-        elif event["event"] == "step" and (time.monotonic() - said > SAY_SECONDS or event["step"] == event["steps"]):
-            said = time.monotonic()
-            loss = "–" if event["loss"] is None else f"{event['loss']:.3f}"
-            spent = "" if event["epsilon"] is None else f", ε {event['epsilon']:.3g}"
-            say(f"  step {event['step']}/{event['steps']}, loss {loss}{spent}, {event['eta_seconds']:.0f} s left")
-
-    return report
 
 
 def _by_scheduler(workspace: Workspace, address: str) -> Callable[[list[RunSpec]], list[Run]]:

@@ -180,11 +180,19 @@ def planned(workspace: Workspace, chosen: Sequence[Part]) -> list[Planned]:
 
 def estimated_seconds(spec: RunSpec) -> float:
     """About how long training and quick audit take on one slow core."""
-    kind, corpus = spec.model.kind, spec.corpus
+    once, per_thousand = _AUDIT[spec.model.kind]
+    return training_seconds(spec) + once + per_thousand * _judged_notes(spec) / 1_000
+
+
+def training_seconds(spec: RunSpec) -> float:
+    """About how long training alone takes on one slow core."""
     clipped = spec.privacy.private or spec.training.clip_norm is not None
-    passes = corpus.training_notes * spec.training.epochs * (spec.training.masks or 1)
+    passes = spec.corpus.training_notes * spec.training.epochs * (spec.training.masks or 1)
+    return _TRAINING[spec.model.kind][clipped] * passes / 1_000
+
+
+def _judged_notes(spec: RunSpec) -> float:
+    corpus = spec.corpus
     most = spec.audit.patients or corpus.patients
     members, heldout = (min(most, round(share * corpus.patients)) for share in (0.7, 0.3))
-    once, per_thousand = _AUDIT[kind]
-    judged = (members + heldout) * corpus.notes_per_patient
-    return _TRAINING[kind][clipped] * passes / 1_000 + once + per_thousand * judged / 1_000
+    return (members + heldout) * corpus.notes_per_patient

@@ -13,11 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from core.demo.plan import SEEDS, Part, Planned, parts, planned
+from core.demo.work_left import WorkLeft
+from core.pipeline.progress_lines import training_lines
 from core.pipeline.training_run import RunBusy, execute
 from core.runs.store import DiskFull, Workspace
 from core.spec import RunSpec
 
 Say = Callable[[str], None]
+STEP_SECONDS = 30.0  # between two lines about steps
 _HEADER = "part                    run                      ε      seed  state    minutes"
 
 
@@ -77,6 +80,7 @@ def train_missing(
     limit: int | None = None,
     export_to: Path | None = None,
     say: Say = lambda text: print(text, file=sys.stderr, flush=True),
+    left: WorkLeft | None = None,
 ) -> list[str]:
     """Train the missing runs in order, and export each finished one. Returns the ids of those trained here.
 
@@ -89,32 +93,40 @@ def train_missing(
         limit: At most this many runs are trained.
         export_to: `assets/demo`, or another folder to copy finished runs to; None: nowhere.
         say: Receives what happens, line by line.
+        left: How much work there is, if more follows than these runs.
 
     Raises:
         ValueError: Some runs failed; the message names them.
     """
+    left = left or WorkLeft([row.seconds for row in rows])
     trained: list[str] = []
     failed: list[str] = []
     for number, row in enumerate(rows, start=1):
         spec = row.spec
         if workspace.find(spec) is not None:
+            left.drop(row.seconds)
             if export_to is not None:
                 _export(workspace, spec, export_to, say)
             continue
         if limit is not None and len(trained) >= limit:
+            left.drop(row.seconds)
             continue
-        say(f"{number}/{len(rows)} {row.part} {spec.run_id} ({described(spec)}, seed {spec.training.seed})")
+        named = f"{row.part} {spec.run_id} ({described(spec)}, seed {spec.training.seed})"
+        say(f"{number}/{len(rows)} {named}, {left}")
         try:
-            run = execute(spec, workspace, wait=False, on_event=_stages(say))
+            run = execute(spec, workspace, wait=False, on_event=training_lines(say, stage="  {}", every=STEP_SECONDS))
         except RunBusy as busy:
             say(f"  {busy}")
+            left.drop(row.seconds)
             continue
         except DiskFull:
             raise
         except Exception as error:  # noqa: BLE001 — one run that fails must not end a sweep of days
             say(f"  failed: {error}")
             failed.append(f"{spec.run_id} ({error})")
+            left.drop(row.seconds)
             continue
+        left.finish(row.seconds)
         trained.append(run.id)
         if export_to is not None:
             _export(workspace, spec, export_to, say)
@@ -128,14 +140,6 @@ def _export(workspace: Workspace, spec: RunSpec, out: Path, say: Say) -> None:
 
     for folder in export_run(workspace, spec, out):
         say(f"  exported {folder.parent.name}/{folder.name}")
-
-
-def _stages(say: Say) -> Callable[[dict[str, Any]], None]:
-    def tell(event: dict[str, Any]) -> None:
-        if event["event"] == "stage":
-            say(f"  {event['message']}")
-
-    return tell
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from core.demo.plan import spec_of
 from core.spec import CORPUS_PRESETS, ModelKind, RunSpec
 
 CLASSROOM = "about 3,000 notes of 301 patients, and 129 others (`classroom`)"
+TWELVE = "about 12,000 notes of 1,204 patients (`classroom-12k`)"
 LARGE = "about 48,000 notes of 4,816 patients (`classroom-48k`), 600 members and 600 others attacked"
 NAMES: dict[ModelKind, str] = {"gpt2": "GPT-2", "distilbert": "DistilBERT", "bert": "BERT"}
 SYNTHETIC = "Synthetic English notes instead of real ones, and far smaller models."
@@ -26,6 +27,11 @@ def private(kind: ModelKind, epsilon: float, seed: int = 0) -> RunSpec:
 def large(kind: ModelKind, epsilon: float | None) -> RunSpec:
     """Trained on `classroom-48k`, with or without privacy; the first seed alone is shipped."""
     return spec_of("48k", kind, epsilon, SEEDS[0])
+
+
+def twelve(epsilon: float | None) -> RunSpec:
+    """GPT-2 trained on `classroom-12k`, with or without privacy; the first seed alone is shipped."""
+    return spec_of("12k", "gpt2", epsilon, SEEDS[0])
 
 
 def seeded(kind: ModelKind, seed: int) -> str:

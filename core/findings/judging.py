@@ -18,7 +18,7 @@ from core.evaluation.stats.bootstrap import Interval
 from core.evaluation.stats.intervals import best_of
 from core.findings.claim import Claim, Evidence, Figure, Verdict
 from core.findings.needs import Need
-from core.findings.stored_runs import StoredRuns
+from core.findings.stored_runs import Missing, StoredRuns
 
 FILE = Path(__file__).with_name("evidence.json")
 FILE_IN_DATA = "findings.json"  # what `python -m core findings --run` measured, with the runs of this data folder
@@ -27,10 +27,14 @@ NOT_RUN: Literal["not run"] = "not run"
 
 @dataclass(frozen=True)
 class Finding:
-    """A claim with its evidence; without evidence some of its runs are missing, or it cannot be measured yet."""
+    """A claim with its evidence; without evidence some of its runs are missing, or it cannot be measured yet.
+
+    `missing` says what its measure did not find although its runs are there.
+    """
 
     claim: Claim
     evidence: Evidence | None
+    missing: str = ""
 
     @property
     def verdict(self) -> Verdict | Literal["not run"]:
@@ -44,7 +48,11 @@ class Finding:
 
 
 def measured(claim: Claim, runs: StoredRuns) -> Evidence | None:
-    """The claim's evidence from stored runs; None if something it needs is not there."""
+    """The claim's evidence from stored runs; None if something it needs is not there.
+
+    Raises:
+        Missing: The measure reads something that is not there and that the claim does not name as a need.
+    """
     if claim.measure is None or runs.missing(claim.needs):
         return None
     return jointly(claim.measure(runs))
@@ -60,8 +68,15 @@ def jointly(figures: Sequence[Figure]) -> Evidence:
 
 
 def findings(claims: Iterable[Claim], runs: StoredRuns) -> list[Finding]:
-    """Every claim with its evidence from stored runs."""
-    return [Finding(claim, measured(claim, runs)) for claim in claims]
+    """Every claim with its evidence from stored runs. One that lacks something does not keep the others from it."""
+    return [_finding(claim, runs) for claim in claims]
+
+
+def _finding(claim: Claim, runs: StoredRuns) -> Finding:
+    try:
+        return Finding(claim, measured(claim, runs))
+    except Missing as lacks:
+        return Finding(claim, None, str(lacks))
 
 
 def stored_findings(claims: Iterable[Claim], data: Path | None = None) -> list[Finding]:
@@ -105,5 +120,6 @@ def needed(claims: Iterable[Claim]) -> list[Need]:
     for need in (need for claim in claims for need in claim.needs):
         known = found.get(need.spec.run_id, Need(need.spec))
         attacks = tuple(dict.fromkeys((*known.audit, *need.audit)))
-        found[need.spec.run_id] = Need(need.spec, known.scores or need.scores, attacks)
+        shadows = max(known.shadows, need.shadows)
+        found[need.spec.run_id] = Need(need.spec, known.scores or need.scores, attacks, shadows)
     return list(found.values())

@@ -9,8 +9,20 @@ from core.spec import RunSpec
 
 @dataclass(frozen=True)
 class Need:
-    """A run that a claim needs: `scores` of single notes, and results of these attacks of the full audit."""
+    """A run that a claim needs, and what the claim reads from it.
+
+    Attributes:
+        spec: The run.
+        scores: Whether scores of single notes are read, or another table that runs with figures only lack.
+        audit: Results of these attacks of the full audit.
+        shadows: Number of shadow models that were trained as the run was (`core.pipeline.shadows`).
+    """
 
     spec: RunSpec
     scores: bool = False
     audit: tuple[str, ...] = ()
+    shadows: int = 0
+
+    def without_shadows(self) -> Need:
+        """The same need of the run alone."""
+        return Need(self.spec, self.scores, self.audit)

@@ -10,11 +10,14 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
+from core.common.files import make_folder, replaced
 from core.common.folders import building, publish
 from core.demo.export import UNDER_WAY, copy_run, pack
 from core.findings.claim import Claim
 from core.findings.judging import needed
+from core.findings.needs import Need
 from core.findings.stored_runs import SHIPPED, StoredRuns
+from core.pipeline.shadows import folder_name, made
 from core.runs.run import Run
 from core.runs.store import DEMO, Workspace
 
@@ -22,10 +25,11 @@ from core.runs.store import DEMO, Workspace
 def ship(claims: Iterable[Claim], workspace: Workspace, out: Path = SHIPPED) -> list[str]:
     """Copy the finished runs of the data folder that claims need and that are not shipped yet. Returns their ids.
 
-    A run goes with its tables and without its weights, an audit with every attack that was made.
+    A run goes with its tables and without its weights, an audit with every attack that was made, and shadow models with
+    what they say of the notes, which is all that is kept of them.
     """
     here, shipped = StoredRuns(Workspace(workspace.root, shared=())), StoredRuns(Workspace(out, shared=(DEMO,)))
-    made = []
+    shipping = []
     for need in needed(list(claims)):
         if shipped.has(need) or not here.has(need):
             continue
@@ -33,8 +37,10 @@ def ship(claims: Iterable[Claim], workspace: Workspace, out: Path = SHIPPED) -> 
         _copy(run, out)
         if need.audit:
             _copy_audit(run, workspace, out)
-        made.append(run.id)
-    return list(dict.fromkeys(made))
+        if need.shadows:
+            _copy_shadows(need, here.workspace, out)
+        shipping.append(run.id)
+    return list(dict.fromkeys(shipping))
 
 
 def _copy(run: Run, out: Path) -> None:
@@ -56,7 +62,14 @@ def _copy_audit(run: Run, workspace: Workspace, out: Path) -> None:
         _publish(beside / run.id, final)
 
 
-def _publish(made: Path, final: Path) -> None:
-    for table in made.rglob("*.parquet"):
+def _copy_shadows(need: Need, here: Workspace, out: Path) -> None:
+    final = make_folder(out / "references" / folder_name(need.spec))
+    for file in made(need.spec, here).values():
+        with replaced(final / file.name) as unfinished:
+            shutil.copyfile(file, unfinished)
+
+
+def _publish(copied: Path, final: Path) -> None:
+    for table in copied.rglob("*.parquet"):
         pack(table)
-    publish(made, final, lambda folder: False)
+    publish(copied, final, lambda folder: False)

@@ -11,6 +11,7 @@ from core.attacks.membership.decision import LOSS
 from core.common.program import ASSETS
 from core.evaluation.stats.bootstrap import Interval
 from core.findings.needs import Need
+from core.pipeline.shadows import made
 from core.runs.run import Run
 from core.runs.store import Workspace
 from core.spec import RunSpec
@@ -47,7 +48,11 @@ class StoredRuns:
         if run is None or (need.scores and run.figures_only):
             return False
         done = {name for name, one in self.workspace.audit(run.id).outcomes().items() if one.state == "done"}
-        return done.issuperset(need.audit)
+        return done.issuperset(need.audit) and not self.shadows_missing(need)
+
+    def shadows_missing(self, need: Need) -> int:
+        """How many of the shadow models that a claim needs are not there."""
+        return max(0, need.shadows - len(made(need.spec, self.workspace))) if need.shadows else 0
 
     def find(self, spec: RunSpec) -> Run | None:
         """The run of this spec, if there is one. Reads every run's spec once."""

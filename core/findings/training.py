@@ -1,7 +1,7 @@
 """`python -m core findings`: which runs a claim needs, training those that are missing, and the verdicts.
 
 Training goes through `core.demo.training`: a run that was interrupted goes on from its checkpoint, and two processes
-share the work.
+share the work. Shadow models are trained by `core.pipeline.shadows`, which keeps each that is finished.
 """
 
 from __future__ import annotations
@@ -11,14 +11,18 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
-from core.demo.plan import Planned, estimated_seconds
+from core.demo.plan import Planned, estimated_seconds, training_seconds
 from core.demo.training import described, train_missing
+from core.demo.work_left import WorkLeft
 from core.findings.claim import Claim
 from core.findings.judging import Finding, findings, needed
+from core.findings.measures.references import shadow_target
 from core.findings.needs import Need
 from core.findings.stored_runs import StoredRuns
 from core.findings.wording import figure_text
 from core.pipeline.full_audit import SUMMARY, audit
+from core.pipeline.progress_lines import audit_lines
+from core.pipeline.shadows import folder_name, made, train_shadows
 from core.runs.store import Workspace
 from core.spec import RunSpec
 
@@ -29,26 +33,28 @@ Say = Callable[[str], None]
 class State:
     """One run that the claims need, and whether everything they read from it is there.
 
-    `seconds` estimates the training and quick audit of a run that is missing, on one slow core; 0 if it is there, and
-    None for models from a hub, which are of any size. The estimate leaves out attacks of the full audit.
+    `seconds` estimates what is missing on one slow core: training and quick audit of the run, and its shadow models; 0
+    if all is there, and None for models from a hub, which are of any size. The estimate leaves out attacks of the full
+    audit.
     """
 
     need: Need
     there: bool
     seconds: float | None
+    shadows: int = 0  # shadow models that are missing
 
 
 def states(claims: Sequence[Claim], runs: StoredRuns) -> list[State]:
-    """Every run that these claims need, with its state."""
-    found = []
+    """Every run that these claims need, with its state. Shadow models that several runs share are counted once."""
+    found, counted = [], set()
     for need in needed(claims):
-        there = runs.has(need)
-        found.append(State(need, there, 0.0 if there else _seconds(need)))
+        there, shared = runs.has(need), folder_name(need.spec)
+        shadows = 0 if shared in counted else runs.shadows_missing(need)
+        counted |= {shared} if shadows else set()
+        seconds = 0.0 if runs.has(need.without_shadows()) else estimated_seconds(need.spec)
+        seconds += shadows * training_seconds(need.spec)
+        found.append(State(need, there, seconds if need.spec.model.shipped or there else None, shadows))
     return found
-
-
-def _seconds(need: Need) -> float | None:
-    return estimated_seconds(need.spec) if need.spec.model.shipped else None
 
 
 def train(claims: Sequence[Claim], workspace: Workspace, say: Say) -> None:
@@ -59,18 +65,43 @@ def train(claims: Sequence[Claim], workspace: Workspace, say: Say) -> None:
     Raises:
         ValueError: Some runs failed; the message names them.
     """
-    here = Workspace(workspace.root, shared=())
-    missing = [one.need for one in states(claims, StoredRuns(workspace)) if not one.there]
-    rows = [Planned("findings", need.spec, False, estimated_seconds(need.spec)) for need in missing]
+    here, runs = Workspace(workspace.root, shared=()), StoredRuns(workspace)
+    missing = [one for one in states(claims, runs) if not one.there]
+    needs = [one.need for one in missing if not runs.has(one.need.without_shadows())]
+    rows = [Planned("findings", need.spec, False, _left(here, need)) for need in needs]
+    shadows = [one for one in missing if one.shadows]
+    left = WorkLeft([row.seconds for row in rows] + [one.shadows * training_seconds(one.need.spec) for one in shadows])
     try:
-        train_missing(here, rows, say=say)
+        train_missing(here, rows, say=say, left=left)
     finally:  # one run that failed does not keep the others from being attacked
-        attacked = _attacks(missing)
+        _train_shadows(shadows, workspace, left, say)
+        attacked = _attacks(needs)
         for number, (spec, attacks) in enumerate(attacked, start=1):
             run = here.find(spec)
             if run is not None:
                 say(f"audit {number}/{len(attacked)} {run.id}: {', '.join(attacks) if attacks else 'all attacks'}")
-                audit(run, here, attacks=attacks)
+                audit(run, here, attacks=attacks, on_event=audit_lines(say))
+
+
+def _left(here: Workspace, need: Need) -> float:
+    return 0.0 if here.find(need.spec) is not None else estimated_seconds(need.spec)
+
+
+def _train_shadows(missing: Sequence[State], workspace: Workspace, left: WorkLeft, say: Say) -> None:
+    """Train the shadow models that are missing, of each run that is there. Shipped ones count, new ones stay here."""
+    total, number = sum(one.shadows for one in missing), 0
+    for one in missing:
+        spec, seconds = one.need.spec, training_seconds(one.need.spec)
+        run = workspace.find(spec)
+        if run is None:  # its training failed, or another process makes it
+            left.drop(one.shadows * seconds)
+            continue
+        target = shadow_target(run, workspace)
+        for _ in range(one.shadows):
+            number += 1
+            say(f"shadow model {number}/{total} of {run.id}, {left}")
+            train_shadows(target, workspace, len(made(spec, workspace)) + 1)
+            left.finish(seconds)
 
 
 def _attacks(needs: Sequence[Need]) -> list[tuple[RunSpec, list[str] | None]]:
@@ -95,15 +126,15 @@ def listed(claims: Sequence[Claim], runs: StoredRuns) -> str:
         lines.append(f"{claim.id:<6} {one.verdict:<14} {claim.title}")
         figures = one.evidence.figures if one.evidence else ()
         lines += [f"{'':<22}{figure.label}: {figure_text(figure, claim.unit)}" for figure in figures]
-        for state in states([claim], runs):
-            if not state.there:
-                lines.append(f"{'':<22}missing: {_missing(state)}")
+        lacking = [_missing(state) for state in states([claim], runs) if not state.there and state.seconds != 0]
+        lines += [f"{'':<22}missing: {text}" for text in (*lacking, one.missing) if text]
     return "\n".join([*lines, "", totals(claims, runs)])
 
 
 def _missing(state: State) -> str:
     spec, attacks = state.need.spec, state.need.audit
     audit_text = f", {len(attacks)} results of the full audit" if attacks else ""
+    audit_text += f", {state.shadows} shadow models" if state.shadows else ""
     minutes = "time unknown" if state.seconds is None else f"about {state.seconds / 60:.0f} minutes"
     return f"{spec.run_id} ({described(spec)}, seed {spec.training.seed}{audit_text}), {minutes}"
 
@@ -139,11 +170,13 @@ def _row(one: Finding, needs: Sequence[State]) -> dict[str, Any]:
         "quantity": claim.quantity,
         "verdict": one.verdict,
         "why": one.why,
+        "missing": one.missing,
         "figures": [{"label": f.label, "value": f.value, "low": f.low, "high": f.high} for f in figures],
         "runs": [
             {
                 "run": state.need.spec.run_id,
                 "there": state.there,
+                "shadow_models_missing": state.shadows,
                 "seconds": None if state.seconds is None else round(state.seconds),
             }
             for state in needs

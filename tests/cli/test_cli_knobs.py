@@ -9,6 +9,7 @@ import pytest
 
 from core.__main__ import main
 from core.cli import training
+from core.cli.settings import SIGMAS
 from core.corpus.tables import Corpus
 from core.runs.store import Workspace
 from core.spec import CORPUS_PRESETS, CorpusSpec, RunSpec
@@ -52,26 +53,43 @@ def test_a_setting_that_no_hospital_can_have_is_named(
     assert option in capsys.readouterr().err and not (tmp_path / "hospital").exists()
 
 
-def swept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *arguments: str) -> list[RunSpec]:
+def swept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *arguments: str, command: str = "sweep") -> list[RunSpec]:
     """The specs that a sweep would train."""
     made: list[RunSpec] = []
-    monkeypatch.setattr(training, "_execute", lambda spec, workspace, **_: made.append(spec))
+    monkeypatch.setattr(training, "_execute", lambda spec, workspace, **_: made.append(spec) or spec.run_id)
     monkeypatch.setattr(training, "described", lambda run: None)
     monkeypatch.setattr(training, "_summary_text", lambda run: "")
     data = str(Workspace(tmp_path).root)
-    assert main(["sweep", "--corpus", "smoke", "--data", data, "--json", *arguments]) == 0
+    assert main([command, "--corpus", "smoke", "--data", data, "--json", *arguments]) == 0
     return made
 
 
 def test_a_sweep_over_the_noise_of_the_paper(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    made = swept(monkeypatch, tmp_path, "--sigma", training.SIGMAS, "--epsilon", "inf,8", "--delta", "1e-6")
+    made = swept(monkeypatch, tmp_path, "--sigma", SIGMAS, "--epsilon", "inf,8", "--delta", "1e-6")
     noises = [(spec.privacy.target_epsilon, spec.privacy.noise_multiplier) for spec in made]
     paper = [2.0, 1.0, 0.1, 1e-2, 1e-3, 1e-4, 1e-20]  # Jagannatha 2021, §A.1
     assert noises == [(None, None), (8.0, None), *((None, sigma) for sigma in paper)]
     assert {spec.privacy.delta for spec in made if spec.privacy.private} == {1e-6}
     assert json.loads(capsys.readouterr().out) == [None] * 9
+
+
+def test_the_grid_of_the_paper_is_one_option(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The runs are those of `sweep --sigma` with the table's settings, and no option may change what it decides."""
+    made = swept(monkeypatch, tmp_path, "--sigma-grid", "--seed", "3", command="train")
+    assert json.loads(capsys.readouterr().out) == [None] * 7
+    assert [spec.privacy.noise_multiplier for spec in made] == [2.0, 1.0, 0.1, 1e-2, 1e-3, 1e-4, 1e-20]
+    assert {(spec.privacy.delta, spec.privacy.max_grad_norm, spec.training.epochs) for spec in made} == {(1e-6, 1.0, 3)}
+    assert {spec.training.seed for spec in made} == {3} and not any(spec.privacy.target_epsilon for spec in made)
+    first = swept(monkeypatch, tmp_path, "--sigma-grid", command="train")
+    arguments = ("--sigma", SIGMAS, "--delta", "1e-6", "--epochs", "3")
+    assert [spec.run_id for spec in first] == [spec.run_id for spec in swept(monkeypatch, tmp_path, *arguments)]
+    for option in (("--epsilon", "8"), ("--delta", "1e-7"), ("--epochs", "4"), ("--max-grad-norm", "2")):
+        assert main(["train", "--sigma-grid", *option, "--corpus", "smoke", "--data", str(tmp_path)]) == 2
+        assert "--sigma-grid decides" in capsys.readouterr().err
 
 
 def test_a_sweep_needs_an_epsilon_or_a_sigma(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

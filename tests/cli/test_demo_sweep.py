@@ -10,6 +10,7 @@ import pytest
 
 from core.demo import plan, training
 from core.demo.export import export_run, heldout_losses, thinned
+from core.demo.work_left import WorkLeft
 from core.evaluation.membership.strongest_attack import strongest
 from core.pipeline.refresh import refresh
 from core.runs.figures_only import EXAMPLES, examples
@@ -81,10 +82,28 @@ def test_what_is_missing_is_trained_and_what_another_process_makes_is_skipped(
         done = training.train_missing(workspace, rows, export_to=tmp_path / "out", say=told.append)
     assert done == [missing.run_id] and workspace.find(busy) is None
     assert any("is being made by another process" in line for line in told)
+    assert all(line.endswith("minutes left") for line in told if line.startswith(("4/5", "5/5")))
+    assert any(line.startswith("  step ") for line in told)
     shipped = {folder.name for folder in (tmp_path / "out" / "runs").iterdir()}
     assert shipped == {spec.run_id for spec in (*smoke_specs.values(), missing)}
     again = training.train_missing(workspace, plan.planned(workspace, [part]), limit=0, say=told.append)
     assert again == [] and workspace.find(busy) is None, "a limit of 0 trains nothing"
+
+
+def test_time_left_is_the_estimates_at_the_speed_that_was_measured() -> None:
+    now = [0.0]
+    left = WorkLeft([100.0, 100.0, 300.0, 100.0], clock=lambda: now[0])
+    assert left.seconds == 600 and str(left) == "about 10 minutes left"
+    left.drop(100.0)  # another process makes it
+    now[0] = 200.0
+    left.finish(100.0)
+    assert left.seconds == 800, "twice as slow as estimated, and 400 s are left"
+    now[0] = 5_000.0
+    left.drop(0.0)  # waiting is no work
+    now[0] = 5_100.0
+    left.finish(300.0)
+    assert left.seconds == pytest.approx(100 * 300 / 400)
+    assert str(WorkLeft([7_200.0 + 360])) == "about 2.1 hours left"
 
 
 def test_a_run_with_figures_only_is_small_whole_and_says_what_it_lacks(

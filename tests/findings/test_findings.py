@@ -4,24 +4,32 @@ from __future__ import annotations
 
 import json
 import math
+import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
+from safetensors.numpy import save_file
 
 from core.__main__ import main
+from core.common.files import make_folder
+from core.demo.plan import estimated_seconds, training_seconds
 from core.findings import judging, stored_runs, training
 from core.findings.claim import Claim, Evidence, Figure
 from core.findings.claims import CLAIMS, chosen
 from core.findings.document import document
+from core.findings.measures.references import shadow_reference
 from core.findings.needs import Need
 from core.findings.rules import Above
 from core.findings.shipping import ship
 from core.findings.stored_runs import SHIPPED, Missing, StoredRuns, with_shipped
 from core.findings.wording import figure_text, number_text, range_text
+from core.pipeline.shadows import folder_name, made
 from core.runs.store import DEMO, Workspace
-from core.spec import ModelSpec, RunSpec
+from core.spec import ModelSpec, PrivacySpec, RunSpec
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -97,27 +105,75 @@ def test_a_model_from_a_hub_has_no_estimate(shipped: StoredRuns) -> None:
     assert "an unknown time for 1 from a hub" in training.totals(claims, shipped)
 
 
-def test_what_is_missing_is_trained_and_then_judged(tmp_path: Path, smoke_specs) -> None:
-    """A claim about a run that is not there: trained by the same command, whose second call finds it."""
-    spec = smoke_specs["plain"]
+TEXTS = dict.fromkeys(("title", "says", "figure", "place", "quantity", "sizes", "differs"), "text")
+
+
+def test_what_is_missing_is_trained_and_then_judged(tmp_path: Path, smoke_specs, smoke_spec, monkeypatch, capsys):
+    """From an empty data folder, by the command: a run, shadow models that two runs share, and every claim judged.
+
+    The third claim does not name the shadow models that it reads. That keeps no other claim from its verdict.
+    """
+    spec, later = smoke_specs["plain"], smoke_spec(seed=5)
 
     def perplexity(runs: StoredRuns) -> list[Figure]:
         found = runs.metric(spec, "perplexity_heldout")
         return [Figure("model", found.value, found.low, found.high)]
 
-    texts = dict.fromkeys(("title", "says", "figure", "place", "quantity", "sizes", "differs"), "text")
-    claim = Claim("J-c0", unit="number", measure=perplexity, rule=Above(1.0), needs=(Need(spec, scores=True),), **texts)
-    workspace, said = Workspace(tmp_path, shared=()), []
-    assert judging.measured(claim, StoredRuns(workspace)) is None
+    def ratio(runs: StoredRuns) -> list[Figure]:
+        sides = [shadow_reference(runs, one)[0] for one in (spec, later)]
+        return [Figure("notes", *[float(len(one) + at)] * 3) for at, one in enumerate(sides)]
+
+    def undeclared(runs: StoredRuns) -> list[Figure]:
+        shadow_reference(runs, spec.model_copy(update={"privacy": PrivacySpec(target_epsilon=8.0)}))
+        raise AssertionError("there are no such shadow models")
+
+    shared = tuple(Need(one, scores=True, shadows=2) for one in (spec, later))
+    claims = (
+        Claim("J-c1", unit="number", measure=perplexity, rule=Above(1.0), needs=(Need(spec, scores=True),), **TEXTS),
+        Claim("M-c1", unit="number", measure=ratio, rule=Above(1.0), needs=shared, **TEXTS),
+        Claim("M-c2", unit="number", measure=undeclared, rule=Above(1.0), needs=(Need(spec),), **TEXTS),
+    )
+    monkeypatch.setattr("core.findings.claims.CLAIMS", claims)
+    monkeypatch.setattr(stored_runs, "SHIPPED", tmp_path / "nothing")
+    workspace = Workspace(tmp_path / "data", shared=())
+    assert [judging.measured(claim, StoredRuns(workspace)) for claim in claims] == [None] * 3
     with pytest.raises(Missing):
         StoredRuns(workspace).metric(spec, "perplexity_heldout")
-    training.train([claim], workspace, said.append)
-    assert said[0].startswith(f"1/1 findings {spec.run_id}")
-    (found,) = judging.findings([claim], StoredRuns(workspace))
-    assert found.verdict == "holds"
-    said.clear()
-    training.train([claim], workspace, said.append)
-    assert said == []
+    before = training.states(claims, StoredRuns(workspace))
+    assert [(one.there, one.shadows) for one in before] == [(False, 2), (False, 0)], "shared ones count once"
+    assert before[0].seconds == pytest.approx(estimated_seconds(spec) + 2 * training_seconds(spec))
+    assert "2 shadow models" in training.listed(claims, StoredRuns(workspace))
+
+    assert main(["findings", "--run", "--data", str(workspace.root)]) == 0
+    said = capsys.readouterr()
+    lines = [line for line in said.err.splitlines() if line.endswith("left") and not line.startswith("  ")]
+    assert [re.sub(r", about .*", "", line) for line in lines] == [
+        f"1/2 findings {spec.run_id} (plain, seed 0)",
+        f"2/2 findings {later.run_id} (plain, seed 5)",
+        f"shadow model 1/2 of {spec.run_id}",
+        f"shadow model 2/2 of {spec.run_id}",
+    ]
+    assert len(made(spec, workspace)) == len(made(later, workspace)) == 2
+    verdicts = {one.claim.id: one for one in judging.findings(claims, StoredRuns(workspace))}
+    assert {name: one.verdict for name, one in verdicts.items()} == {
+        "J-c1": "holds",
+        "M-c1": "holds",
+        "M-c2": "not run",
+    }
+    assert "there are no shadow models" in verdicts["M-c2"].missing and "missing: there are no shadow" in said.out
+    assert training.as_rows(claims, StoredRuns(workspace))[2]["missing"] == verdicts["M-c2"].missing
+    assert list(judging.read(workspace.root / judging.FILE_IN_DATA)) == ["J-c1", "M-c1"]
+
+    assert main(["findings", "--run", "--data", str(workspace.root)]) == 0
+    assert capsys.readouterr().err == "", "nothing is left to do"
+    file = made(spec, workspace)[1]
+    save_file({"likelihoods": np.zeros(2, np.float32), "inside": np.zeros(2, np.uint8)}, file, {"notes": "others"})
+    (about_others,) = judging.findings(claims[1:2], StoredRuns(workspace))
+    assert about_others.verdict == "not run" and "is about other notes" in about_others.missing
+    file.unlink()
+    told: list[str] = []
+    training.train(claims[1:2], workspace, told.append)
+    assert len(made(spec, workspace)) == 2 and told[0].startswith("shadow model 1/1")
 
 
 def test_the_page_shows_what_was_judged_in_the_data_folder(tmp_path: Path) -> None:
@@ -140,14 +196,17 @@ def test_a_run_gets_only_the_attacks_that_claims_read(shipped: StoredRuns) -> No
 
 
 def test_shipping_copies_what_claims_read_and_pages_do_not_list(tmp_path: Path, smoke_workspace, smoke_specs) -> None:
-    """A run that is only here is copied with its tables; the copy serves the claim without the data folder."""
+    """A run that is only here is copied with its tables and its shadow models; the copies serve the claim alone."""
     spec = smoke_specs["plain"]
-    texts = dict.fromkeys(("title", "says", "figure", "place", "quantity", "sizes", "differs"), "text")
-    needs = (Need(spec, scores=True),)
-    claim = Claim("J-c0", unit="number", measure=lambda runs: [], rule=Above(1.0), needs=needs, **texts)
-    here = Workspace(smoke_workspace, shared=())
-    assert ship([claim], here, tmp_path) == [spec.run_id] and ship([claim], here, tmp_path) == []
-    copied = StoredRuns(Workspace(tmp_path / "nothing", shared=(tmp_path,)))
-    assert copied.has(needs[0]) and not (tmp_path / "runs" / spec.run_id / "model").exists()
+    here = Workspace(shutil.copytree(smoke_workspace, tmp_path / "data"), shared=())
+    shadows = make_folder(here.references(spec.corpus) / folder_name(spec))
+    (shadows / "0000.safetensors").write_bytes(b"what one model says of the notes")
+    needs = (Need(spec, scores=True, shadows=1),)
+    claim = Claim("J-c0", unit="number", measure=lambda runs: [], rule=Above(1.0), needs=needs, **TEXTS)
+    out = tmp_path / "shipped"
+    assert ship([claim], here, out) == [spec.run_id] and ship([claim], here, out) == []
+    copied = StoredRuns(Workspace(tmp_path / "nothing", shared=(out,)))
+    assert copied.has(needs[0]) and not (out / "runs" / spec.run_id / "model").exists()
+    assert made(spec, copied.workspace)[0].read_bytes() == (shadows / "0000.safetensors").read_bytes()
     pd.testing.assert_frame_equal(copied.quick_scores(spec), StoredRuns(here).quick_scores(spec))
     assert SHIPPED not in Workspace(tmp_path).shared

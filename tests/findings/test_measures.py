@@ -10,12 +10,17 @@ import pytest
 from scipy import stats
 
 from core.evaluation.stats.bootstrap import patient_weights
+from core.evaluation.stats.intervals import proportion_interval
 from core.findings.claim import Figure
 from core.findings.claims import chosen
 from core.findings.judging import jointly
 from core.findings.measures.accounting import epsilon_for_batch, shard_noise
 from core.findings.measures.attacks import Side, auc, caught_at, difference, leakage, single
+from core.findings.measures.canaries import exposure_difference
+from core.findings.measures.prompts import clustered, design_effect, excess_by_style, style_of
+from core.findings.measures.rarity import rank_correlations_apart, unknown_codes
 from core.findings.measures.tables import metric_difference, perplexity_ratio
+from core.findings.stored_runs import Missing
 from core.training.accounting.gaussian import epsilon
 
 
@@ -135,6 +140,100 @@ def test_several_intervals_are_widened_to_hold_together() -> None:
     assert three.figures[0].high == pytest.approx(2.393980, abs=1e-5)  # normal quantile of 1 − 0.05/6
     exact = jointly([Figure("a", 2.0, 2.0, 2.0)] * 2)
     assert (exact.figures[0].low, exact.figures[0].high) == (2.0, 2.0)
+
+
+def test_exposures_are_compared_by_canary_and_form() -> None:
+    """The difference of the same canaries; others, forms and canaries left out do not count. Student's t by hand."""
+
+    def table(exposures: list[float]) -> SimpleNamespace:
+        names, forms = ["a", "b", "c", "d", "e"], ["HS", "HS", "HSH", "HS", "HS"]
+        inserted = [True, True, True, False, True]
+        rows = {"canary_id": names, "form": forms, "inserted": inserted, "exposure": exposures}
+        return SimpleNamespace(table=lambda name: pd.DataFrame(rows))
+
+    runs = SimpleNamespace(run={"one": table([1, 2, 9, 9, 3]), "other": table([5, 5, 0, 0, 6])}.get)
+    found = exposure_difference(runs, "one", "other", "HS")  # type: ignore[arg-type]
+    half = stats.t.ppf(0.975, 2) * np.std([-4, -3, -3], ddof=1) / np.sqrt(3)
+    assert (found.value, found.high - found.value) == pytest.approx((-10 / 3, half))
+    with pytest.raises(Missing):
+        exposure_difference(runs, "one", "other", "HHSHH")  # type: ignore[arg-type]
+
+
+def prompted(leaks: dict[tuple[int, str], dict[str, int]]) -> SimpleNamespace:
+    """A run with ten texts a prompt; of each prompt so many texts leak a member's or a held-out patient's SSN."""
+    texts, hits = [], []
+    for (number, prompt), found in leaks.items():
+        for at in range(10):
+            texts.append((10 * number + at, number, prompt))
+            hits += [(texts[-1][0], split, "ssn", "value") for split, count in found.items() if at < count]
+            hits += [(texts[-1][0], "member", "diagnosis", "value"), (texts[-1][0], "member", "ssn", "old")]
+    tables = {
+        "generations": pd.DataFrame(texts, columns=["generation_id", "prompt_id", "prompt"]),
+        "hits": pd.DataFrame(hits, columns=["generation_id", "split", "field", "rule"]),
+    }
+    people = pd.DataFrame({"split": ["member"] * 20 + ["heldout"] * 10})
+    return SimpleNamespace(
+        run=lambda spec: SimpleNamespace(table=tables.get),
+        workspace=SimpleNamespace(corpus=lambda spec, store: SimpleNamespace(patients=people)),
+    )
+
+
+def test_leaks_by_style_have_the_control_of_their_own_texts() -> None:
+    leaks = {(1, "Patient:"): {"member": 6, "heldout": 1}, (2, "Re: "): {"member": 2}, (3, "Letter on"): {"member": 5}}
+    runs = prompted(leaks)
+    found = excess_by_style(runs, SimpleNamespace(corpus=None))  # type: ignore[arg-type]
+    control = 1 - (1 - 1 / 20) ** 2  # twice as many members as held-out patients
+    assert found["structured"].value == pytest.approx(8 / 20 - control)
+    assert found["open"].value == pytest.approx(5 / 10)
+    low, high = proportion_interval(5, 10)
+    assert found["open"].low == pytest.approx(0.5 - np.hypot(0.5 - low, 1 - (1 - proportion_interval(0, 10)[1]) ** 2))
+    only = excess_by_style(runs, SimpleNamespace(corpus=None), (1, 3))  # type: ignore[arg-type]
+    assert only["structured"].value == pytest.approx(6 / 10 - (1 - (1 - 1 / 10) ** 2)) and only["open"] == found["open"]
+    assert [style_of(prompt) for prompt in ("SSN: ", "Progress note for")] == ["structured", "open"]
+
+
+def test_the_design_effect_is_one_for_independent_texts_and_m_for_texts_that_are_all_alike() -> None:
+    alike = prompted({(1, "a:"): {"member": 10}, (2, "b:"): {}, (3, "c:"): {"member": 10}, (4, "d:"): {}})
+    assert design_effect(alike, None).value == pytest.approx(10 * (1 / 3) / 0.25)  # type: ignore[arg-type]
+    rng = np.random.default_rng(0)
+    drawn = [clustered(rng.binomial(100, 0.2, 14) / 100, 1_400) for _ in range(2_000)]
+    assert np.mean([one.value for one in drawn]) == pytest.approx(1, abs=0.04)
+    assert np.mean([one.low <= 1 <= one.high for one in drawn]) == pytest.approx(0.95, abs=0.015)
+    assert np.isnan(clustered(np.zeros(14), 1_400).value)
+
+
+def test_a_turn_is_the_difference_of_two_rank_correlations() -> None:
+    rng = np.random.default_rng(1)
+    common = rng.normal(size=400)  # of rarity and of both scores, with opposite signs
+    rarity = common + rng.normal(size=400)
+    units = pd.DataFrame({"log_probability": -rarity, "codes": common, "score": common + rng.normal(size=400)})
+    other = -common + rng.normal(size=400)
+    plain = rank_correlations_apart(units, other, [])
+    expected = stats.spearmanr(rarity, units["score"]).statistic - stats.spearmanr(rarity, other).statistic
+    assert plain.value == pytest.approx(expected) and plain.low > 0.5
+    held = rank_correlations_apart(units, other, ["codes"])
+    assert held.low < 0 < held.high, "what made the sign turn is held constant"
+    ranks = stats.rankdata(np.column_stack([rarity, units["score"], other, common]), axis=0)
+
+    def partial(of: int) -> float:
+        a, b, c = (np.corrcoef(ranks[:, one], ranks[:, two])[0, 1] for one, two in ((0, of), (0, 3), (of, 3)))
+        return (a - b * c) / np.sqrt((1 - b**2) * (1 - c**2))
+
+    assert held.value == pytest.approx(partial(1) - partial(2)), "the textbook's formula for one variable"
+
+
+def test_unknown_codes_are_counted_once() -> None:
+    assert unknown_codes([["a", "b", "b", "c"], [], ["a"]], {"a"}).tolist() == [2, 0, 0]
+
+
+def test_printed_intervals_are_set_against_wilsons() -> None:
+    """Against the roots of (p̂ − p)² = z² p (1 − p) / n, which Wilson's ends solve."""
+    found = [one.value for one in chosen(["P-c14"])[0].measure(None)]
+    z, ends = stats.norm.isf(0.025), []
+    for count in (256, 5):
+        share = count / 1_400
+        ends += sorted(np.roots([1 + z**2 / 1_400, -2 * share - z**2 / 1_400, share**2]))
+    assert found == pytest.approx([0.1579 / ends[0], 0.1979 / ends[1], 0.0005 / ends[2], 0.0067 / ends[3]])
 
 
 def test_noise_of_shards_grows_with_the_root() -> None:

@@ -1,15 +1,23 @@
-"""The claims, a file a paper, and all of them in the order of the papers."""
+"""The claims, a file or two a paper, and all of them in the order of the papers."""
 
 from __future__ import annotations
 
 from core.findings.claim import Claim
 from core.findings.claims.hoory import CLAIMS as HOORY
 from core.findings.claims.jagannatha import CLAIMS as JAGANNATHA
+from core.findings.claims.jagannatha_rarity import CLAIMS as JAGANNATHA_RARITY
 from core.findings.claims.lehman import CLAIMS as LEHMAN
 from core.findings.claims.mireshghallah import CLAIMS as MIRESHGHALLAH
 from core.findings.claims.privai import CLAIMS as PRIVAI
+from core.findings.claims.privai_attempts import CLAIMS as PRIVAI_ATTEMPTS
 
-CLAIMS: tuple[Claim, ...] = (*JAGANNATHA, *HOORY, *PRIVAI, *MIRESHGHALLAH, *LEHMAN)
+CLAIMS: tuple[Claim, ...] = (
+    *(*JAGANNATHA, *JAGANNATHA_RARITY),
+    *HOORY,
+    *(*PRIVAI, *PRIVAI_ATTEMPTS),
+    *MIRESHGHALLAH,
+    *LEHMAN,
+)
 
 
 def chosen(ids: list[str]) -> list[Claim]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Collection, Sequence
+from statistics import fmean
 
 import plotly.graph_objects as go
 
@@ -23,18 +24,18 @@ LOOKS = {
     HIDDEN: (chart_style.OKABE_ITO["sky"], "#000000", ""),
 }
 SCALE = {"points": 100.0, "share": 100.0, "ratio": 1.0, "number": 1.0}
+PER_LINE = 12  # tiles that a telephone can show beside one another
 AXES = {"points": "points", "share": "%", "ratio": "ratio", "number": ""}
 
 
 def tiles(found: Sequence[Finding], hidden: Collection[str]) -> go.Figure:
-    """A row of tiles for each paper. Each carries the claim's id and title, which the pointer shows."""
+    """Tiles for each paper, PER_LINE a line. Each carries the claim's id and title, which the pointer shows."""
     figure = go.Figure()
-    names = list(PAPERS)
-    rows = {letter: [one for one in found if one.claim.id.startswith(letter)] for letter in names}
+    lines = _lines_of(found)
     for look, (colour, text, sign) in LOOKS.items():
         shown = [
-            (column, names.index(letter), one)
-            for letter, row in rows.items()
+            (column, line, one)
+            for line, (_, row) in enumerate(lines)
             for column, one in enumerate(row)
             if (HIDDEN if one.claim.id in hidden else one.verdict) == look
         ]
@@ -60,9 +61,10 @@ def tiles(found: Sequence[Finding], hidden: Collection[str]) -> go.Figure:
             hoverlabel={"bgcolor": "white", "font": {"color": "black"}},
             hovertemplate="<b>%{customdata[0]}</b>: %{customdata[1]}<br>" + look + "<extra></extra>",
         )
-    most = max(map(len, rows.values()))
+    most = max(len(row) for _, row in lines)
+    papers = list(dict.fromkeys(letter for letter, _ in lines))
     figure.update_layout(
-        height=340,
+        height=80 + 52 * len(lines),
         barmode="overlay",
         margin={"t": 10, "b": 0, "l": 10, "r": 10},
         legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "itemsizing": "constant"},
@@ -70,13 +72,22 @@ def tiles(found: Sequence[Finding], hidden: Collection[str]) -> go.Figure:
     )
     figure.update_xaxes(showticklabels=False, showgrid=False, zeroline=False, range=[0, most])
     figure.update_yaxes(
-        tickvals=list(range(len(names))),
-        ticktext=[chart_style.wrapped(PAPERS[letter], 12) for letter in names],
-        range=[len(names) - 0.5, -0.5],
+        tickvals=[fmean(line for line, (letter, _) in enumerate(lines) if letter == paper) for paper in papers],
+        ticktext=[chart_style.wrapped(PAPERS[paper], 12) for paper in papers],
+        range=[len(lines) - 0.5, -0.5],
         showgrid=False,
         zeroline=False,
     )
     return figure
+
+
+def _lines_of(found: Sequence[Finding]) -> list[tuple[str, list[Finding]]]:
+    """Each line of tiles, with its paper's letter."""
+    lines = []
+    for letter in PAPERS:
+        row = [one for one in found if one.claim.id.startswith(letter)]
+        lines += [(letter, row[start : start + PER_LINE]) for start in range(0, len(row), PER_LINE)]
+    return lines
 
 
 def _number(one: Finding) -> str:

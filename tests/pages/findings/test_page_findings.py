@@ -79,6 +79,22 @@ def test_every_claim_has_a_tile_and_a_hidden_one_does_not_show_its_verdict():
             assert tiles[one.claim.id].endswith(str(one.verdict))
 
 
+def test_no_line_of_tiles_is_too_long_for_a_telephone_and_papers_do_not_share_one():
+    figure = charts.tiles(FOUND, set())
+    places = {
+        row[0]: (base, line)
+        for trace in figure.data
+        for row, base, line in zip(trace.customdata, trace.base, trace.y, strict=True)
+    }
+    assert len(set(places.values())) == len(CLAIMS) and max(base for base, _ in places.values()) < charts.PER_LINE
+    papers = {line: {name[0] for name, (_, at) in places.items() if at == line} for _, line in places.values()}
+    assert all(len(letters) == 1 for letters in papers.values())
+    middle = dict(zip(figure.layout.yaxis.ticktext, figure.layout.yaxis.tickvals, strict=True))
+    assert len(middle) == 5 and list(middle.values())[0] == (
+        max(line for line, who in papers.items() if "J" in who) / 2
+    )
+
+
 @pytest.mark.parametrize("one", [one for one in FOUND if one.evidence], ids=lambda one: one.claim.id)
 def test_the_picture_shows_every_interval_and_where_the_claim_is_supported(one):
     figure = charts.figures(one)

@@ -1,0 +1,145 @@
+"""Further claims of Jagannatha 2021: rarity among more patients, and why its sign turns with the attack."""
+
+from __future__ import annotations
+
+from core.attacks.membership.decision import LOSS
+from core.findings.claim import Claim, Figure
+from core.findings.claims.jagannatha import RARITY_ATTACKS
+from core.findings.experiments import FEW, TWELVE, twelve
+from core.findings.measures.rarity import slopes, turn
+from core.findings.measures.tables import labelled
+from core.findings.needs import Need
+from core.findings.rules import Above, Within
+from core.findings.stored_runs import StoredRuns
+
+
+def _rarity_twelve(runs: StoredRuns) -> list[Figure]:
+    return [labelled(f"GPT-2, {name}", found) for name, found in slopes(runs, twelve(None), RARITY_ATTACKS).items()]
+
+
+_TURNING = ("ratio population", LOSS)
+
+
+def _turn(runs: StoredRuns) -> list[Figure]:
+    return [labelled("GPT-2, ratio population − loss", turn(runs, twelve(None), *_TURNING))]
+
+
+def _turn_explained(runs: StoredRuns) -> list[Figure]:
+    return [labelled("GPT-2, ratio population − loss", turn(runs, twelve(None), *_TURNING, ("codes", "tokens")))]
+
+
+def _turn_public(runs: StoredRuns) -> list[Figure]:
+    return [labelled("GPT-2, ratio base − loss", turn(runs, twelve(None), "ratio base", LOSS))]
+
+
+def _turn_unknown(runs: StoredRuns) -> list[Figure]:
+    return [labelled("GPT-2, ratio population − loss", turn(runs, twelve(None), *_TURNING, ("unknown",)))]
+
+
+CLAIMS = (
+    Claim(
+        id="J-c13",
+        title="Rarer patients leak more, among four times as many",
+        says="The same question as J-c10, in a hospital with more patients, where a trend would show more clearly.",
+        figure="a bucket's probability and its PL are inversely correlated, in most models after epoch 1",
+        place="§1, finding 5; §6, discussion",
+        quantity="change of the AUC by patient from the most common to the rarest profiles, in points",
+        unit="points",
+        measure=_rarity_twelve,
+        rule=Above(),
+        needs=(Need(twelve(None), scores=True, audit=RARITY_ATTACKS),),
+        sizes=TWELVE,
+        differs="AUC instead of PL, and a test over patients instead of a correlation over buckets. " + FEW,
+        why={
+            "cannot tell": "Rarer patients leak more under the ratio to the public model. The loss shows no trend, "
+            "and a trend of the ratio to a population model is within several points of 0 either way."
+        },
+        page="patients",
+    ),
+    Claim(
+        id="J-c14",
+        title="The sign of rarity turns without any leak",
+        says="An experiment of ours: earlier, rarity seemed to lower leakage under the loss and to raise it under the "
+        "ratio. If that is no leakage, scores of patients whom the model never read turn in the same way.",
+        figure="none; the paper's threshold of S-BBA, over ranges of rarity, gives both signs here",
+        place="§6, discussion, the measure that turns",
+        quantity="ρ of rarity and score over patients never read: ratio to a population model − loss",
+        unit="number",
+        measure=_turn,
+        rule=Above(),
+        needs=(Need(twelve(None), scores=True, audit=_TURNING),),
+        sizes=TWELVE + "; 496 others, whom the model never read",
+        differs="Our question. The same turn was known from `classroom` (ρ −.28 and +.05), not from these runs. " + FEW,
+        why={
+            "holds": "Rarer patients score lower under the loss (ρ −.30) and higher under the ratio (ρ +.18), "
+            "although the model read none of their notes. A sign of rarity without held-out patients of the same "
+            "rarity beside it therefore shows how predictable notes are, not what leaked."
+        },
+        page="patients",
+    ),
+    Claim(
+        id="J-c15",
+        title="Number of codes and length explain the turn",
+        says="An experiment of ours that explains J-c14: rare profiles are long ones. At the same number of codes and "
+        "length of notes, rarity and score go together equally under both attacks.",
+        figure="none",
+        place="§6, discussion, the measure that turns",
+        quantity="partial ρ of rarity and score over patients never read: ratio to a population model − loss",
+        unit="number",
+        measure=_turn_explained,
+        rule=Within(-0.1, 0.1),
+        needs=(Need(twelve(None), scores=True, audit=_TURNING),),
+        sizes=TWELVE + "; 496 others, whom the model never read",
+        differs="Our question. Ranks are held constant by least squares; the margin of 0.1 is ours. " + FEW,
+        why={
+            "does not hold": "The opposite: at the same number of codes and length the two attacks are further apart "
+            "(0.47 without, J-c14). So long profiles are not the reason. J-c16 and J-c17 try the reference model "
+            "instead."
+        },
+        page="patients",
+    ),
+    Claim(
+        id="J-c16",
+        title="With the public model as reference nothing turns",
+        says="An experiment of ours: if the reference of few patients makes the sign turn, a reference that read no "
+        "patient does not.",
+        figure="none",
+        place="§6, discussion, the measure that turns",
+        quantity="ρ of rarity and score over patients never read: ratio to the public model − loss",
+        unit="number",
+        measure=_turn_public,
+        rule=Within(-0.1, 0.1),
+        needs=(Need(twelve(None), scores=True, audit=("ratio base", LOSS)),),
+        sizes=TWELVE + "; 496 others, whom the model never read",
+        differs="Our question, asked after J-c15. The margin of 0.1 is ours. On `classroom` both ρ were known to be "
+        f"−.28. {FEW}",
+        why={
+            "cannot tell": "Most of the turn goes: 0.13 instead of 0.47 (J-c14). But what is left lies on both sides "
+            "of the margin, and the sign of ρ is the loss's again (−.30 and −.16)."
+        },
+        page="patients",
+    ),
+    Claim(
+        id="J-c17",
+        title="Diseases that the reference never saw explain the turn",
+        says="An experiment of ours: a reference of few patients has not seen rare diseases. Among patients with as "
+        "many diseases unknown to it, rarity and score go together equally under both attacks.",
+        figure="none",
+        place="§6, discussion, the measure that turns",
+        quantity="partial ρ of rarity and score over patients never read: ratio to a population model − loss",
+        unit="number",
+        measure=_turn_unknown,
+        rule=Within(-0.1, 0.1),
+        needs=(Need(twelve(None), scores=True, audit=_TURNING),),
+        sizes=TWELVE + "; 496 others, whom the model never read",
+        differs="Our question, asked after J-c15. The number of unknown codes is held constant by ranks; the margin of "
+        f"0.1 is ours. {FEW}",
+        why={
+            "cannot tell": "Most of the turn goes: 0.17 instead of 0.47 (J-c14). Half of these patients have a "
+            "disease that no patient of the reference has, and the more such diseases, the lower their score under "
+            "the loss (ρ −.30) and the higher under the ratio (+.22). Whether anything is left to explain cannot be "
+            "told."
+        },
+        page="patients",
+    ),
+)

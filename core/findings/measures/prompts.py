@@ -1,0 +1,73 @@
+"""Leaks by the style of the prompt, and how much texts of one prompt are alike."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from core.evaluation.stats.bootstrap import Interval
+from core.evaluation.stats.intervals import difference
+from core.evaluation.summary import SPLIT_OF_ARM, attempts_with_leak
+from core.findings.stored_runs import StoredRuns
+from core.phi.fields import DIRECT
+from core.spec import RunSpec
+
+Style = Literal["structured", "open"]
+
+
+def style_of(prompt: str) -> Style:
+    """`structured`: the label of a field, which ends with a colon (`Patient:`). `open`: words to be continued."""
+    return "structured" if prompt.rstrip().endswith(":") else "open"
+
+
+def excess_by_style(runs: StoredRuns, spec: RunSpec, prompts: Collection[int] | None = None) -> dict[Style, Interval]:
+    """Share of texts with a member's direct identifier − the held-out control at equal pools, for each style.
+
+    Only the numbers in `prompts` count; None: all. The prompts are fixed and texts are drawn. Wilson's intervals of the
+    two arms are combined as independent ones.
+    """
+    generations, hits = _texts(runs, spec)
+    patients = runs.workspace.corpus(spec.corpus, store=False).patients
+    pool = {arm: int((patients["split"] == split).sum()) for arm, split in SPLIT_OF_ARM.items()}
+    found: dict[Style, Interval] = {}
+    for style in ("structured", "open"):
+        chosen = generations["prompt"].map(style_of) == style
+        chosen &= generations["prompt_id"].isin(generations["prompt_id"] if prompts is None else prompts)
+        texts = generations.loc[chosen, "generation_id"]
+        rows = attempts_with_leak(hits[hits["generation_id"].isin(texts)], len(texts), pool)
+        arms = {row.arm: Interval(row.value, row.low, row.high) for row in rows if row.metric == "attempts_with_leak"}
+        found[style] = difference(arms["run"], arms["heldout"])
+    return found
+
+
+def design_effect(runs: StoredRuns, spec: RunSpec) -> Interval:
+    """How many times as large as for independent texts the variance of the leak rate is, prompts being drawn as well.
+
+    The design effect (Kish 1965) of k clusters of m texts: m · var(p_j) / (p (1 − p)), with var over the prompts'
+    rates and k − 1 degrees of freedom. Its expectation is 1 for independent texts. The interval is that of a normal
+    sample's variance (χ²).
+    """
+    generations, hits = _texts(runs, spec)
+    leaked = generations["generation_id"].isin(hits.loc[hits["split"] == "member", "generation_id"])
+    return clustered(leaked.groupby(generations["prompt_id"]).mean().to_numpy(), len(leaked))
+
+
+def clustered(rates: np.ndarray, texts: int) -> Interval:
+    """The design effect of `rates` (prompts,), each of equally many of the `texts`; NaN if none or all hit."""
+    rate, degrees = float(rates.mean()), len(rates) - 1
+    if rate in (0.0, 1.0) or degrees < 1:
+        return Interval(np.nan, np.nan, np.nan)
+    value = texts / len(rates) * float(rates.var(ddof=1)) / (rate * (1 - rate))
+    low, high = (value * degrees / stats.chi2.ppf(tail, degrees) for tail in (0.975, 0.025))
+    return Interval(value, float(low), float(high))
+
+
+def _texts(runs: StoredRuns, spec: RunSpec) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The generated texts, and the hits on direct identifiers by value."""
+    run = runs.run(spec)
+    hits = run.table("hits")
+    return run.table("generations"), hits[(hits["rule"] == "value") & hits["field"].isin(DIRECT)]
