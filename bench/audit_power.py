@@ -13,6 +13,9 @@ Three figures, each with `value`, `low` and `high`, and what they are made of:
   `core.models.generation.continuations`) agrees with `SAMPLES` samples: a two-sided binomial test at 0.05 / `VALUES`.
   The model is the shipped GPT-2 without privacy, the values are drawn at random from those of its patients with a
   chance of at least `LEAST` after a prompt. Rows are dropped as soon as their text can become none of the values.
+- `white_box_eps8`: nothing is simulated here. What gradients planted in the trainings of the shipped GPT-2 with ε = 8
+  proved by the runs' own curves (`python -m core prove RUN --canaries 5000`), to an attacker who sees every step. It is
+  read from the shipped results, with the number of canaries, the seed, the right guesses and the ceiling.
 """
 
 from __future__ import annotations
@@ -33,6 +36,7 @@ from core.attacks.memorisation.discoverable import discoverable
 from core.attacks.prompts import PROMPTS
 from core.evaluation.guarantee.curve_bound import curve_epsilon
 from core.evaluation.guarantee.epsilon_bounds import one_run_epsilon
+from core.evaluation.guarantee.step_audit import stored_proofs
 from core.evaluation.stats.intervals import proportion_interval
 from core.models.build import LanguageModel
 from core.models.encoding import decode, encode
@@ -68,6 +72,7 @@ def main(json: bool = False) -> None:
         "one_run_over_promise_eps8": {key: one / 8 for key, one in chosen["by_curve"].items()},
         "null_false_proofs": _share(round(false * SEEDS), SEEDS),
         "np_extraction_agreement": _share(agreed, len(values)),
+        "white_box_eps8": white_box(Workspace()),
         "cases": cases,
         "values": values,
         "seconds": round(time.perf_counter() - begun, 1),
@@ -137,6 +142,12 @@ def _range(bounds: Sequence[float]) -> dict[str, float]:
 def _share(count: int, of: int) -> dict[str, float]:
     low, high = proportion_interval(count, of)
     return {"value": count / of, "low": low, "high": high}
+
+
+def white_box(workspace: Workspace) -> list[dict[str, Any]]:
+    """What planted gradients proved about every stored GPT-2 with ε = 8: one row per run, canaries and seed."""
+    runs = [run for run in workspace.runs() if run.spec.model.kind == "gpt2" and run.spec.privacy.target_epsilon == 8.0]
+    return [{"run": run.id, **row} for run in runs for row in stored_proofs(workspace.audit(run.id)).to_dict("records")]
 
 
 # Extraction ----------------------------------------------------------------------------------------------------------
@@ -236,6 +247,11 @@ def _lines(found: dict[str, Any]) -> list[str]:
             f"({one['worst_mechanism_all_guessed']:.2f} if all are guessed), by the curve {own:.2f} "
             f"({one['by_curve_all_guessed']:.2f}); blind guesses prove something in {one['null_false_proofs']:.1%}"
         )
+    lines += [
+        f"{one['run']}, every step seen, {one['canaries']:,} planted gradients: {one['correct']} of {one['guesses']} "
+        f"right prove {one['proved']:.2f}, by the curve {one['proved_by_curve']:.2f} of at most {one['ceiling']:.2f}"
+        for one in found["white_box_eps8"]
+    ]
     lines += [
         f"{one['field']} after “{one['prompt']}”: {one['chance']:.2e} computed, {one['counted']} of {one['samples']:,}"
         for one in found["values"]

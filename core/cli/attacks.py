@@ -156,10 +156,14 @@ class _Training:
 
 
 def _lira(run: Run, workspace: Workspace, models: int, *, as_json: bool) -> None:
-    """Attack the run, and print how well members can be told from others, by note and by patient."""
+    """Attack the run, and print how well members can be told from others, and what that depends on."""
+    from core.attacks.membership.decision import LOSS
+    from core.evaluation.membership.lira_stability import stability_sentences
     from core.pipeline.full_audit import audit
+    from core.pipeline.lira_stability import lira_stability
 
     say(f"{run.id}: attacking with LiRA, {models} shadow models")
+    audit(run, workspace, attacks=[LOSS])  # its scores are what fewer and other shadow models are compared with
     stored = audit(run, workspace, attacks=["lira"], again=True)
     outcome = stored.outcomes()["lira"]
     if outcome.state != "done":
@@ -171,4 +175,13 @@ def _lira(run: Run, workspace: Workspace, models: int, *, as_json: bool) -> None
     )
     rows = shown.to_dict("records")
     patients = stored.table("shadow_patients").to_dict("records")
-    answer({"run": run.id, "models": models, "membership": rows, "patients": patients}, text, as_json=as_json)
+    out: dict[str, Any] = {"run": run.id, "models": models, "membership": rows, "patients": patients}
+    stable = lira_stability(run, workspace)
+    if stable is not None:
+        out["stability"] = {
+            "by_number": stable.by_number.to_dict("records"),
+            "by_halves": stable.by_halves.to_dict("records"),
+            "by_seed": stable.by_seed.to_dict("records"),
+        }
+        text = "\n".join([text, *stability_sentences(stable)])
+    answer(out, text, as_json=as_json)

@@ -97,7 +97,7 @@ def prove(
         typer.Option(
             min=0,
             help="Also train again with this many planted gradients, and bound ε by them; 5,000 or more to be able "
-            "to contradict ε = 8.",
+            "to contradict ε = 8. The result is kept beside the run's audits.",
         ),
     ] = 0,
     seed: Annotated[
@@ -108,7 +108,8 @@ def prove(
 ) -> None:
     """Check that the steps of a private run do what its ε is computed from. Exits with 1 if one does not."""
     with errors_as_sentences():
-        from core.evaluation.guarantee.step_audit import check_canaries, sentence
+        from core.evaluation.guarantee.step_audit import check_canaries
+        from core.evaluation.wording import planted_sentence
         from core.models.build import load
         from core.training.checks.steps import check_steps
 
@@ -130,28 +131,30 @@ def prove(
         told: dict[str, Any] = {"checks": [{**asdict(check), "passed": check.passed} for check in checks]}
         failed = bool(wrong)
         if canaries:
-            audit = _planted(found, notes, canaries, seed)
+            audit = _planted(found, notes, canaries, seed, data)
             failed |= audit.alarm
             told["planted"] = {**asdict(audit), "seed": seed}
-            lines.append(sentence(audit))
+            lines.append(planted_sentence(asdict(audit)) + _what_next(audit))
         answer({"run": found.id, "passed": not failed, **told}, "\n".join(lines), as_json=as_json)
     if failed:
         raise typer.Exit(FAILURE)
 
 
-def _planted(run: Run, notes: pd.DataFrame, canaries: int, seed: int) -> StepAudit:
-    """Train the run again with gradients planted in it, and bound ε by what they show."""
-    from core.evaluation.guarantee.step_audit import step_audit
-    from core.models.build import load
-    from core.training.checks.gradient_canaries import watch
-
-    spec = run.spec
+def _planted(run: Run, notes: pd.DataFrame, canaries: int, seed: int, data: str | None) -> StepAudit:
+    """Train the run again with gradients planted in it, bound ε by what they show, and store that beside its audits."""
+    from core.pipeline.planted_gradients import plant
+    from core.runs.store import Workspace
 
     def told(done: int, steps: int) -> None:
         if done % 10 == 0 or done == steps:
             say(f"  step {done} of {steps}")
 
     say(f"{run.id}: training again with {canaries:,} planted gradients")
-    seen = watch(load(spec.model), notes, spec.training, spec.privacy, canaries=canaries, seed=seed, on_step=told)
-    assert run.privacy is not None  # `prove` refuses other runs
-    return step_audit(seen.inside, seen.evidence, seen.mechanism, promised=run.privacy.epsilon())
+    return plant(run, notes, Workspace(data), canaries=canaries, seed=seed, on_step=told)
+
+
+def _what_next(audit: StepAudit) -> str:
+    """What to do about an alarm, or about an audit that cannot raise one."""
+    if audit.alarm:
+        return " Repeat it with another --seed."
+    return "" if audit.can_alarm else " Plant more canaries."

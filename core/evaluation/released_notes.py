@@ -6,7 +6,7 @@ trained on the notes. `core.pipeline.released_notes` makes the notes and the mod
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -23,10 +23,14 @@ from core.evaluation.stats.bootstrap import (
 from core.evaluation.stats.boundary_intervals import auc_interval, share_interval
 from core.evaluation.stats.intervals import proportion_interval
 from core.evaluation.summary import METRIC_COLUMNS, Row
+from core.evaluation.utility.distance import area_interval
+from core.evaluation.utility.sentences import fitting
 from core.phi.fields import DIRECT
+from core.tasks.texts import LEFT
 
 WORDS = 5  # of a sequence that two texts may share
 RESAMPLES = 1_000
+HELD_OUT = "held out"  # the arm of real notes that no model read
 HIGHEST = 0.99  # the share of texts below the likeness that is told
 _TEXTS = 64  # compared with all notes at once
 
@@ -188,6 +192,48 @@ def usefulness(scored: pd.DataFrame, arms: Sequence[str]) -> list[Row]:
         value = patient_bootstrap(statistic, heldout["patient_id"], resamples=RESAMPLES)
         found.append(_row("perplexity", arm, value, heldout["patient_id"].nunique(), "held-out patients"))
     return found
+
+
+def similarity(counts: Mapping[str, pd.DataFrame], *, seed: int) -> list[Row]:
+    """How close texts are to held-out notes as a whole (Pillutla et al. 2021), 1 for the same distribution.
+
+    Args:
+        counts: for each arm the rows of `core.tasks.texts.cluster_counts`.
+        seed: of the resamples.
+    """
+    found = []
+    for arm, rows in counts.items():
+        value = area_interval(rows, resamples=RESAMPLES, seed=seed)
+        number = int(rows.loc[rows["kind"] == LEFT, "trials"].sum())
+        found.append(_row("text_similarity", arm, value, number, "texts, against as many held-out notes"))
+    return found
+
+
+def coherence(arm: str, texts: Sequence[str], heldout: pd.DataFrame, *, seed: int) -> list[Row]:
+    """Share of sentences with two facts or more whose facts fit one disease group; controls: real notes, and shuffled.
+
+    Args:
+        arm: of the texts.
+        texts: released texts; the last sentence of one that was cut does not count.
+        heldout: held-out notes (patient_id, text).
+        seed: of the shuffles.
+    """
+    written = fitting(texts, unfinished=True, seed=seed)
+    real = fitting(heldout["text"].tolist(), unfinished=False, seed=seed)
+    return [
+        _fits("facts_fit", arm, written.fits, written.sentences, np.arange(len(texts)), "texts"),
+        _fits("facts_fit", HELD_OUT, real.fits, real.sentences, heldout["patient_id"].to_numpy(), "patients"),
+        _fits("facts_fit_shuffled", arm, written.shuffled, written.sentences, np.arange(len(texts)), "texts"),
+    ]
+
+
+def _fits(figure: str, arm: str, hits: np.ndarray, of: np.ndarray, units: np.ndarray, what: str) -> Row:
+    count = int(of.sum())
+    if not count:
+        return Row(figure, arm, np.nan, np.nan, np.nan, 0, "no sentence states two facts")
+    value = patient_bootstrap(weighted_share(hits, of), units, resamples=RESAMPLES)
+    value = share_interval(value, int((of > 0).sum()))
+    return _row(figure, arm, value, count, f"sentences with two facts or more; {what} resampled")
 
 
 def answers(counts: pd.DataFrame, arm: str) -> list[Row]:

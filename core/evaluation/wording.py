@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Literal
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any, Literal
 
 from core.common.formatting import promised_text, proved_text
 
@@ -13,6 +13,7 @@ Verdict = Literal["exceeds its control", "cannot be told from its control", "bel
 # Numbers -------------------------------------------------------------------------------------------------------------
 
 NBSP = "\u00a0"  # keeps a number and its unit on one line
+FROM_MODEL = "Attacks on the finished model"  # what their bounds rest on, unlike those of planted gradients
 
 
 def epsilon_text(epsilon: float) -> str:
@@ -220,18 +221,40 @@ def audit_sentence(bound: float, promised: float, ceiling: float) -> str:
     most = f"these trials could show at most {epsilon_text(ceiling)}"
     if math.isinf(promised):
         proved = f"that it is at least {proved_text(bound)}" if bound > 0 else "no lower bound above 0"
-        return f"Without privacy, nothing limits ε. The attacks prove {proved} ({most})."
+        return f"Without privacy, nothing limits ε. {FROM_MODEL} prove {proved} ({most})."
     limit = f"the promised ε is {promised_text(promised)}"
     if bound <= 0:
-        return f"The attacks prove no lower bound on ε above 0 ({most}); {limit}."
+        return f"{FROM_MODEL} prove no lower bound on ε above 0 ({most}); {limit}."
     if bound > promised:
         return (
-            f"Alarm: an attack proves ε ≥ {proved_text(bound)}, above the promised {promised_text(promised)} ({most}). "
-            "There is a bug, or the guarantee is broken."
+            f"Alarm: an attack on the finished model proves ε ≥ {proved_text(bound)}, above the promised "
+            f"{promised_text(promised)} ({most}). There is a bug, or the guarantee is broken."
         )
     return (
-        f"The attacks prove ε ≥ {proved_text(bound)} ({most}), which is within the promised {promised_text(promised)}."
+        f"{FROM_MODEL} prove ε ≥ {proved_text(bound)} ({most}), which is within the promised {promised_text(promised)}."
     )
+
+
+def planted_sentence(proof: Mapping[Hashable, Any]) -> str:
+    """What an attacker who sees every step proves about ε (`core.evaluation.guarantee.step_audit`), in a few sentences.
+
+    Apart from the attacks on the finished model: this attacker sees what no recipient of a model does.
+    """
+    promised, own = promised_text(float(proof["promised"])), float(proof["proved_by_curve"])
+    proved = _at_least(float(proof["proved"]))
+    by_curve = "" if math.isnan(own) else f", and by the run’s own trade-off curve {_at_least(own)}"
+    told = (
+        f"An attacker who sees every step of the training (white-box), made again with {int(proof['canaries']):,} "
+        f"planted gradients, guesses {int(proof['correct']):,} of {int(proof['guesses']):,} right. This proves {proved}"
+        f"{by_curve}, of at most {proved_text(float(proof['ceiling']))} (95{NBSP}% confidence); promised is {promised}."
+    )
+    if proof["alarm"]:
+        return f"{told} Alarm: this contradicts the promise. At most one in ten correct programs shows this by chance."
+    return told if proof["can_alarm"] else f"{told} So few could not contradict ε = {promised}, whatever they found."
+
+
+def _at_least(bound: float) -> str:
+    return f"ε ≥ {proved_text(bound)}" if bound > 0 else "nothing"
 
 
 def curve_sentence(

@@ -190,6 +190,31 @@ def _by_models(
     for arm, model in models.items():
         _check(stop)
         found += figures.answers(_claims(model, corpus, run.spec.audit.seed), arm)
+    _check(stop)
+    tell("comparing with real notes", 0, 1)
+    found += _as_notes(public, corpus, texts, run.spec.audit.seed)
+    tell("comparing with real notes", 1, 1)
+    return found
+
+
+def _as_notes(public: LanguageModel, corpus: Corpus, texts: Sequence[str], seed: int) -> list[Row]:
+    """How close the notes are to held-out ones as a whole, and whether their facts belong together, as for models."""
+    from core.tasks.texts import CEILING, GENERATED, cluster_counts
+    from core.tasks.utility import held_out_halves
+
+    found, halves = [], held_out_halves(corpus, seed)
+    if halves is not None:
+        reference, others = halves
+        own = list(texts[: len(reference)])
+        counts = {
+            TRAINED_ON: cluster_counts(public, own, [None] * len(own), reference, GENERATED, seed),
+            figures.HELD_OUT: cluster_counts(
+                public, others["text"].tolist(), others["patient_id"].tolist(), reference, CEILING, seed
+            ),
+        }
+        found += figures.similarity(counts, seed=seed)
+    if corpus.spec is not None and corpus.spec.imported is None:  # facts are those of the hospital's catalogue
+        found += figures.coherence(TRAINED_ON, texts, corpus.notes_of("heldout"), seed=seed)
     return found
 
 

@@ -71,8 +71,18 @@ class StoredAudit:
 
         It is a folder within the audit's, as private as that is and deleted with it.
         """
-        place = Path("forget") / hashlib.sha256(patient.encode()).hexdigest()[:12]  # an id may hold any character
-        return replace(self, folder=self.folder / place, shared=tuple(folder / place for folder in self.shared))
+        return self._within("forget", hashlib.sha256(patient.encode()).hexdigest()[:12])  # an id may hold any character
+
+    def proving(self) -> StoredAudit:
+        """What gradients planted in the run's training proved about its ε (`core.pipeline.planted_gradients`).
+
+        A folder within the audit's, too: this attacker sees every step, those of the audit only the finished model.
+        """
+        return self._within("prove")
+
+    def _within(self, *place: str) -> StoredAudit:
+        inside = Path(*place)
+        return replace(self, folder=self.folder / inside, shared=tuple(folder / inside for folder in self.shared))
 
     def outcomes(self) -> dict[str, Outcome]:
         """How every attack ended, by name, in the order in which they finished. Raises AuditBroken."""

@@ -11,6 +11,7 @@ import pytest
 from playwright.sync_api import Locator, Page, TimeoutError, expect
 
 from core.phi.fields import HIPAA_IDENTIFIERS
+from tests.browser.paper import A4_POINTS, cut_rows, page_of, read
 from tests.browser.served import WAIT, downloaded, no_traceback, serving, settled, to_entry, type_in
 
 LIMITS = "limit_auc_strongest=1.0&limit_full_name_patients_excess=100&utility=0"  # what ε = 8 of two epochs can meet
@@ -86,6 +87,21 @@ def saved(page: Page, label: str, folder: Path) -> Path:
     return path
 
 
+def printed_whole(page: Page, paper: bytes) -> None:
+    """The PDF on A4: label and ten facts with their answers on page one, no row cut, no letter in a margin."""
+    sheets = read(paper)
+    assert len(sheets) >= 3 and all(sheet.size == pytest.approx(A4_POINTS, abs=1) for sheet in sheets)
+    facts = page.locator(".front .ten tr").all()
+    assert len(facts) == 10
+    for fact in facts:
+        question, answer = (fact.locator(part).text_content() for part in ("th", "td"))
+        assert question and answer and page_of(sheets[:1], question, answer) == 1, question
+    assert page_of(sheets[:1], "DP label", *page.locator(".essentials a").all_text_contents()) == 1
+    assert page_of(sheets[1:], "Annex") == 1, "the annex begins on the second page"
+    assert cut_rows(page, sheets) == [] and [sheet.outside for sheet in sheets if sheet.outside] == []
+    assert all(sheet.inked > 0 for sheet in sheets), "no empty page"
+
+
 def read_as_a_board_would(chromium, report: Path, shot) -> None:
     """The file alone, in light, dark, narrow and on paper: whole, readable, and asking nobody for anything."""
     for scheme in ("light", "dark"):
@@ -104,7 +120,7 @@ def read_as_a_board_would(chromium, report: Path, shot) -> None:
         page.set_viewport_size({"width": 420, "height": 860})
         assert page.evaluate("document.documentElement.scrollWidth") <= 420
         paper = page.pdf(prefer_css_page_size=True)
-        assert paper.startswith(b"%PDF") and len(re.findall(rb"/Type\s*/Page\b", paper)) >= 3
+        printed_whole(page, paper)
         page.set_viewport_size(A4)
         page.emulate_media(media="print", color_scheme="light")
         assert page.evaluate(OFF_THE_PAPER, [A4["width"], A4["height"]]) == []

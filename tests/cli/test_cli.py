@@ -233,12 +233,13 @@ def test_train_end_to_end_on_the_command_line(
 
 
 def test_prove_exits_with_failure_and_no_error_line_when_a_check_fails(
-    smoke_workspace, smoke_specs, monkeypatch, capsys
+    smoke_workspace, smoke_specs, tmp_path, monkeypatch, capsys
 ):
     from core.training.checks import gradient_canaries, steps
     from core.training.checks.check import Check
 
-    ask = ["prove", smoke_specs["dp"].run_id, "--data", str(smoke_workspace)]
+    data = shutil.copytree(smoke_workspace, tmp_path / "data")
+    ask = ["prove", smoke_specs["dp"].run_id, "--data", str(data)]
     monkeypatch.setattr(steps, "check_steps", lambda *given: [Check("size", "It is small", "size", 1.0, 0.0, 2.0)])
     assert main([*ask, "--canaries", "100", "--seed", "3", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)

@@ -14,13 +14,16 @@ from core.evaluation.released_notes import (
     _by_chance,
     _quantile,
     answers,
+    coherence,
     likeness,
     membership,
     named,
     nearest,
+    similarity,
     table,
     usefulness,
 )
+from core.tasks.coherence import phrases
 
 VOCABULARY = [f"w{number}" for number in range(40)]
 
@@ -155,6 +158,42 @@ def test_perplexity_is_that_of_held_out_notes():
     )
     (found,) = usefulness(notes, ["public"])
     assert found.value == pytest.approx(5.0) and found.n == 2
+
+
+def histogram(left, right):
+    """Rows of `cluster_counts`: texts of two sides by cluster, each of a patient of its own."""
+    rows = [
+        {"task": "texts", "kind": kind, "patient_id": f"{kind}{cluster}-{one}", "cluster": cluster, "trials": 1}
+        for kind, counts in (("compared", left), ("reference", right))
+        for cluster, count in enumerate(counts)
+        for one in range(count)
+    ]
+    return pd.DataFrame(rows)
+
+
+def test_similarity_is_one_for_the_same_clusters_and_falls_with_distance():
+    counts = {"same": histogram([10, 20, 30], [10, 20, 30]), "near": histogram([15, 20, 25], [10, 20, 30])}
+    rows = similarity(counts | {"disjoint": histogram([60, 0, 0], [0, 30, 30])}, seed=0)
+    values = {row.arm: row.value for row in rows}
+    assert values["same"] == pytest.approx(1.0) and values["same"] > values["near"] > values["disjoint"]
+    assert values["disjoint"] < 0.05 and all(row.metric == "text_similarity" and row.n == 60 for row in rows)
+    assert all(0 <= row.low <= row.value <= row.high <= 1 for row in rows)
+
+
+def test_coherence_counts_sentences_whose_facts_share_a_disease_group():
+    own = [fact for found in phrases().values() for fact in found if len(fact.groups) == 1]
+    first = own[0]
+    alike = next(fact for fact in own[1:] if fact.groups == first.groups and not set(fact.words) & set(first.words))
+    other = next(fact for fact in own if fact.groups != first.groups and not set(fact.words) & set(first.words))
+    one, same, far = (" ".join(fact.words) for fact in (first, alike, other))
+    texts = [f"Given {one} with {same}.", f"Given {one} with {far}. Then {one} with {same}", "Nothing is said here."]
+    heldout = pd.DataFrame({"patient_id": ["P1", "P2"], "text": [f"Given {one} with {same}.", f"Given {one}."]})
+    written, real, shuffled = coherence("released notes", texts, heldout, seed=0)
+    assert (written.value, written.n) == (0.5, 2), "the unfinished last sentence does not count"
+    assert (real.arm, real.value, real.n) == ("held out", 1.0, 1)
+    assert shuffled.metric == "facts_fit_shuffled" and 0 <= shuffled.value <= 1 and shuffled.n == 2
+    nothing = coherence("released notes", ["Nothing is said."], heldout, seed=0)[0]
+    assert np.isnan(nothing.value) and nothing.n == 0
 
 
 def test_answers_and_the_table():

@@ -26,6 +26,7 @@ from core.evaluation.wording import (
     percent_up,
     perplexity_name,
     perplexity_text,
+    planted_sentence,
     verdict,
 )
 
@@ -107,15 +108,33 @@ def test_an_attacker_is_never_right_every_time_by_rounding():
 
 def test_auc_and_audit_sentences():
     assert "picks the right one 62 times" in auc_sentence(0.62)
-    assert audit_sentence(2.0, 1.0, 2.74).startswith("Alarm: an attack proves ε ≥ 2, above the promised 1 (")
+    assert audit_sentence(2.0, 1.0, 2.74).startswith(
+        "Alarm: an attack on the finished model proves ε ≥ 2, above the promised 1 ("
+    )
     assert "within the promised 8" in audit_sentence(0.4, 8.0, 1.3) and "Alarm" not in audit_sentence(8.0, 8.0, 9.0)
-    open_ended = "Without privacy, nothing limits ε. The attacks prove"
+    open_ended = "Without privacy, nothing limits ε. Attacks on the finished model prove"
     assert audit_sentence(3.0, math.inf, 3.5).startswith(f"{open_ended} that it is at least 3 (")
-    nothing = "The attacks prove no lower bound on ε above 0 (these trials could show at most 1.26); "
+    nothing = "Attacks on the finished model prove no lower bound on ε above 0 (these trials could show at most 1.26); "
     assert audit_sentence(0.0, 8.0, 1.2603) == f"{nothing}the promised ε is 8."
     assert audit_sentence(0.0, math.inf, 1.2603).startswith(f"{open_ended} no lower bound above 0 (")
     for bound, promised in ((0.0, 8.0), (0.0, math.inf), (0.5, 8.0), (0.5, math.inf), (9.0, 8.0)):
         assert "could show at most 2.74" in audit_sentence(bound, promised, 2.742)
+
+
+def test_what_is_seen_from_inside_is_told_apart_with_its_ceiling():
+    proof = {
+        **{"canaries": 5_000, "guesses": 500, "correct": 458, "proved": 2.119, "proved_by_curve": 3.398},
+        **{"ceiling": 10.17, "promised": 7.997, "can_alarm": True, "alarm": False},
+    }
+    told = planted_sentence(proof)
+    assert "sees every step of the training (white-box)" in told and "5,000 planted gradients" in told
+    assert "458 of 500 right" in told
+    assert "ε ≥ 2.11, and by the run’s own trade-off curve ε ≥ 3.39, of at most 10.1 (95" in told, "rounded down"
+    assert told.endswith("promised is 8.") and "finished model" not in told
+    nothing = planted_sentence(proof | {"proved": 0.0, "proved_by_curve": math.nan, "can_alarm": False, "ceiling": 6.9})
+    assert "This proves nothing, of at most 6.9 (95" in nothing and "curve" not in nothing
+    assert nothing.endswith("So few could not contradict ε = 8, whatever they found.")
+    assert "Alarm: this contradicts the promise." in planted_sentence(proof | {"alarm": True})
 
 
 def test_perplexity_is_explained_for_models_that_fill_gaps_too():

@@ -52,6 +52,16 @@ def test_a_model_that_knows_its_patients_writes_them_down(made):
     assert both[0] != both[1], "the model of the notes was trained"
 
 
+def test_the_notes_are_compared_with_real_ones_as_a_model_is(made):
+    """The same tasks as the quick audit's utility, with real notes as control."""
+    arms = made.figures.groupby("metric")["arm"].agg(list).to_dict()
+    assert arms["facts_fit"] == ["released notes", "held out"] and arms["facts_fit_shuffled"] == ["released notes"]
+    shares = made.figures[made.figures["metric"].isin(["facts_fit", "text_similarity"])]
+    known = shares[shares["n"] > 0]
+    assert len(known) and known["value"].between(0, 1).all() and (known["low"] <= known["value"]).all()
+    assert arms.get("text_similarity", ["released notes", "held out"]) == ["released notes", "held out"]
+
+
 def test_a_cap_leaves_out_notes_on_both_sides():
     """Null: texts and notes of everybody are alike. Two notes of a member against eight of a stranger are no chance."""
     rng, words, values = np.random.default_rng(7), [f"w{number}" for number in range(6)], {2: [], None: []}

@@ -18,10 +18,11 @@ from core.common.randomness import PublicSeed
 from core.corpus.transforms.defences import defended
 from core.pipeline import shadows
 from core.pipeline.full_audit import audit, target_of
+from core.pipeline.lira_stability import lira_stability
 from core.pipeline.shadows import FIRST_SEED, folder_name, made, shadow_notes, train_shadows
 from core.runs.events import Cancelled
 from core.runs.store import Workspace
-from core.spec import DefenceSpec, RunSpec
+from core.spec import DefenceSpec, RunSpec, schema
 from core.training.trainer import train
 
 MODELS = 10
@@ -181,3 +182,29 @@ def test_the_command_prints_the_figures_as_json(workspace, smoke_specs, capsys):
         "patient",
     }
     assert {"patient_id", "read", "caught", "unread", "accused"} <= set(found["patients"][0])
+
+
+def test_stability_is_that_of_the_stored_files_and_of_runs_of_other_seeds(workspace, target, smoke_specs):
+    """The losses are the audit's; another seed's run is read from its own table, without weights."""
+    audit(workspace.run(smoke_specs["plain"].run_id), workspace, attacks=["loss", "lira"])
+    run = workspace.run(smoke_specs["plain"].run_id)
+    copied = Workspace(workspace.root, shared=())
+    other = run.spec.model_copy(update={"training": run.spec.training.model_copy(update={"seed": 77})})
+    folder = shutil.copytree(run.folder, copied.root / "runs" / other.run_id)
+    (folder / "spec.json").write_text(schema.written(other), encoding="utf-8")
+    shutil.rmtree(folder / "model")
+    found = lira_stability(run, copied)
+    assert found is not None and found.models == MODELS
+    assert found.by_seed["run"].unique().tolist() == [run.id, other.run_id]
+    assert found.by_seed["seed"].unique().tolist() == [run.spec.training.seed, 77]
+    alike = found.by_seed[found.by_seed["level"] == "patient"].set_index("run")
+    assert alike.loc[other.run_id, "auc"] == pytest.approx(alike.loc[run.id, "auc"], abs=1e-3), "the same losses"
+    table = copied.audit(run.id).table("membership")
+    stored = table[(table["attack"] == "lira") & (table["metric"] == "auc") & (table["length"] == "all")]
+    for level, name in (("note", "sample"), ("patient", "patient")):
+        value = stored.loc[stored["level"] == name, "value"].iloc[0]
+        row = found.by_seed[(found.by_seed["run"] == run.id) & (found.by_seed["level"] == level)].iloc[0]
+        assert row["auc"] == pytest.approx(value, abs=1e-6)
+    base = copied.run(smoke_specs["dp"].run_id)
+    assert lira_stability(base, copied) is None, "no shadow models like it"
+    shutil.rmtree(folder)

@@ -66,6 +66,29 @@ def likelihood_ratios(own: np.ndarray, shadows: ShadowScores) -> np.ndarray:
     return _ratios(logit(own), _moments(value, inside), _moments(value, ~inside))
 
 
+def ratios_where_possible(own: np.ndarray, shadows: ShadowScores) -> np.ndarray:
+    """As `likelihood_ratios` with any number of models, (notes,); NaN for notes that none of them read, or all.
+
+    So few models are for asking how much depends on their number. Where no note was read (or left unread) by two of
+    them, that side has no variance of its own and takes the other side's; with neither, both are 1.
+    """
+    found = np.full(len(own), math.nan)
+    counts = shadows.inside.sum(axis=0)
+    judged = (counts > 0) & (counts < len(shadows))
+    if not judged.any():
+        return found
+    chosen = shadows.of(judged)
+    value, inside = logit(chosen.likelihoods), chosen.inside
+    sides = [_moments(value, inside), _moments(value, ~inside)]
+    known = [
+        variance for (_, variance), side in zip(sides, (inside, ~inside), strict=True) if side.sum() > side.shape[1]
+    ]
+    if len(known) < 2:
+        sides = [(mean, known[0] if known else 1.0) for mean, _ in sides]
+    found[judged] = _ratios(logit(np.asarray(own)[judged]), *sides)
+    return found
+
+
 def ratios_of_each(shadows: ShadowScores) -> np.ndarray:
     """LiRA against every shadow model in turn, by all the others, (models, notes); as `likelihood_ratios`."""
     _check(shadows, spare=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +22,10 @@ class ShadowScores:
 
     def __len__(self) -> int:
         return len(self.likelihoods)
+
+    def among(self, models: Sequence[int] | np.ndarray) -> ShadowScores:
+        """The same by the chosen models alone, (chosen,) numbers of rows."""
+        return ShadowScores(self.likelihoods[models], self.inside[models])
 
     def of(self, notes: np.ndarray) -> ShadowScores:
         """The same for the chosen notes alone, bool (notes,)."""

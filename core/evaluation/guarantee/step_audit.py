@@ -2,16 +2,37 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from core.evaluation.guarantee.curve_bound import curve_proof
 from core.evaluation.guarantee.epsilon_bounds import one_run_epsilon
+from core.runs.audits import StoredAudit
 from core.training.accounting.mechanism import Mechanism
 
 GUESSED = 0.1  # of the canaries: those with most evidence are said to be in, nothing is said about the others
 FEWEST = 50  # canaries: five right of five prove something at 95 %, four of four do not
+
+PLANTED = "planted"  # the table
+PLANTED_COLUMNS = {
+    "canaries": "int32",
+    "seed": "int64",  # of the coins and places
+    "steps": "int32",
+    "unit": "str",
+    "delta": "float64",
+    "guesses": "int32",
+    "correct": "int32",
+    "proved": "float64",
+    "proved_by_curve": "float64",  # NaN with a vocabulary from the notes
+    "promised": "float64",
+    "ceiling": "float64",
+    "can_alarm": "bool",
+    "alarm": "bool",
+}
 
 
 @dataclass(frozen=True)
@@ -63,6 +84,32 @@ def step_audit(
     return StepAudit(count, guesses, correct, proved, by_curve, promise, max(most), can_alarm, alarm)
 
 
+def row_of(audit: StepAudit, mechanism: Mechanism, seed: int) -> pd.DataFrame:
+    """One audit as a row with `PLANTED_COLUMNS`, to be stored beside the run's other audits."""
+    about = {"seed": seed, "steps": mechanism.steps, "unit": mechanism.unit, "delta": mechanism.delta}
+    return pd.DataFrame([{**asdict(audit), **about}])[list(PLANTED_COLUMNS)].astype(PLANTED_COLUMNS)
+
+
+def stored_proofs(audit: StoredAudit) -> pd.DataFrame:
+    """What was stored of a run's planted gradients, in the order in which it was made; `PLANTED_COLUMNS`.
+
+    Raises AuditBroken as `StoredAudit.table`.
+    """
+    found = audit.proving().table(PLANTED)
+    return pd.DataFrame(columns=list(PLANTED_COLUMNS)).astype(PLANTED_COLUMNS) if found.empty else found
+
+
+def chosen_proof(proofs: pd.DataFrame) -> Mapping[Hashable, Any] | None:
+    """The row that a sentence may use: of those with the most canaries the first that was made; None without rows.
+
+    Each row holds at 95 %. The highest of several seeds would not, so the bound plays no part in the choice.
+    """
+    if proofs.empty:
+        return None
+    most = proofs[proofs["canaries"] == proofs["canaries"].max()]
+    return most.iloc[0].to_dict()
+
+
 def _proved(
     mechanism: Mechanism, promised: float, canaries: int, guesses: int, correct: int
 ) -> tuple[float, float, bool]:
@@ -70,21 +117,3 @@ def _proved(
     given = {"canaries": canaries, "guesses": guesses, "correct": correct}
     plain, curve = one_run_epsilon(**given, delta=mechanism.delta), curve_proof(mechanism, **given)
     return plain, curve.epsilon, curve.alarm or plain > promised
-
-
-def sentence(audit: StepAudit) -> str:
-    """What the audit found and what it could have found, in words; a promise it cannot contradict is said to be one."""
-    told = (
-        f"Planted gradients: {audit.correct} of {audit.guesses} guesses right ({audit.canaries:,} canaries); "
-        f"proved at 95 % confidence: ε ≥ {audit.proved:.3g}, by the run's curve {audit.proved_by_curve:.3g} "
-        f"(at most {audit.ceiling:.3g} can be proved so); promised {audit.promised:.3g}."
-    )
-    if not audit.can_alarm:
-        return (
-            f"{told} This audit cannot contradict ε = {audit.promised:.3g}, whatever the program does: "
-            "plant more canaries."
-        )
-    chance = "Each of the two bounds raises an alarm for at most one in 20 correct programs."
-    if audit.alarm:
-        return f"{told} This contradicts the promise: an alarm. {chance} Repeat it with another --seed."
-    return f"{told} This does not contradict the promise. {chance}"

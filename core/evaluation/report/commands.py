@@ -101,6 +101,11 @@ def audit_command(run_id: str) -> str:
     return f"python -m core audit {run_id} --suite full"
 
 
+def prove_command(run_id: str) -> str:
+    """The command that trains a private run again with planted gradients."""
+    return f"python -m core prove {run_id} --canaries 5000"
+
+
 def report_command(
     run_ids: Sequence[str], limits: Limits | None, delta: float, subject: str | None = None, *, decided: bool = False
 ) -> str:

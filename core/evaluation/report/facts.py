@@ -25,7 +25,13 @@ from core.evaluation.report.crosswalk.tables import frame, frameworks
 from core.evaluation.report.csv_export import spreadsheet_csv
 from core.evaluation.report.decision import Decision
 from core.evaluation.report.deployment_record import record
-from core.evaluation.report.findings import bounds_by_curve, finding, promised_facts, recommended_facts
+from core.evaluation.report.findings import (
+    bounds_by_curve,
+    finding,
+    planted_gradients,
+    promised_facts,
+    recommended_facts,
+)
 from core.evaluation.report.glance import Subject, conditions, still_open, subject_of, verdict
 from core.evaluation.report.glance import facts as ten_facts
 from core.evaluation.report.identity import checksums, identity
@@ -41,6 +47,7 @@ from core.evaluation.report.tables import (
     membership,
     membership_by_note,
     memorised,
+    planted,
     probes,
     risk_scores,
     tries,
@@ -54,7 +61,7 @@ from core.runs.ledger.entries import Ledger
 from core.runs.run import Run
 from core.runs.store import Workspace
 
-SCHEMA = "phi-leak-lab/report/1"  # of the JSON: report.schema.json beside this file
+SCHEMA = "phi-leak-lab/report/2"  # of the JSON: report.schema.json beside this file
 Rarity = tuple[pd.DataFrame, pd.DataFrame, dict[str, list[str]]]  # tables of buckets and trends, and their sentences
 
 
@@ -116,6 +123,7 @@ def first_page(
     audits = {run.id: workspace.audit(run.id) for run in runs}
     for stored in audits.values():
         stored.check()
+        stored.proving().check()
     bases = {run.id: workspace.find(run.spec.base_spec()) for run in runs}
     releases = Ledger.of(workspace, runs[0].spec.corpus).releases()
     quick, full = controls(runs), attacks(audits)
@@ -126,6 +134,7 @@ def first_page(
         "strongest": membership(runs, audits, bases),
         "strongest_note": membership_by_note(full, quick),
         "bounds": bounds(runs, audits),
+        "planted": planted(runs, audits),
         "hipaa": hipaa(facts),
         "recommendation": pd.DataFrame() if recommendation is None else recommendation.table,
         "ledger": ledger_table(releases),
@@ -212,6 +221,7 @@ def build(
                 finding(run, one, tables, _most_notes(corpus, run)) for run, one in zip(runs, facts, strict=True)
             ],
             "bounds_by_curve": bounds_by_curve(tables["bounds"]),
+            "planted_gradients": planted_gradients(tables["planted"]),
             "rarity": said,
             "limits": list(dict.fromkeys(limit for one in facts for limit in one.limits)),
             "not_attacked": [_not_attacked(run) for run in runs if not audits[run.id].outcomes()],

@@ -14,12 +14,13 @@ from core.corpus.tables import Corpus
 from core.evaluation.figures.limited import UTILITY
 from core.evaluation.guarantee.audit_guarantee import by_curve, headline_bound
 from core.evaluation.guarantee.odds import group_sentence, mechanism_sentence
+from core.evaluation.guarantee.step_audit import PLANTED_COLUMNS, chosen_proof
 from core.evaluation.membership.strongest_attack import Strongest, strongest_sentence
 from core.evaluation.report.glance import LEAK
 from core.evaluation.report.tables import ENDS
 from core.evaluation.stats.bootstrap import Interval
 from core.evaluation.sweep.recommendation import Recommendation
-from core.evaluation.wording import audit_sentence, curve_sentence, leak_sentence, odds_sentence
+from core.evaluation.wording import audit_sentence, curve_sentence, leak_sentence, odds_sentence, planted_sentence
 from core.runs.facts import RunFacts
 from core.runs.ledger.choice import Choice
 from core.runs.ledger.entries import Release
@@ -59,6 +60,7 @@ def finding(run: Run, facts: RunFacts, tables: Mapping[str, pd.DataFrame], most_
         assert row is not None  # the table has rows
         sentences.append(audit_sentence(float(row["epsilon"]), float(row["promised"]), float(row["ceiling"])))
         sentences += [one["sentence"] for one in bounds_by_curve(own)]
+    sentences += [one["sentence"] for one in planted_gradients(tables["planted"].query("run == @run.id"))]
     return {"run": run.id, "training": facts.training, "sentences": sentences}
 
 
@@ -83,6 +85,17 @@ def bounds_by_curve(bounds: pd.DataFrame) -> list[dict[str, Any]]:
                     "sentence": curve_sentence(epsilon, trials, promised, row["unit"], alarm=bool(row["alarm"])),
                 }
             )
+    return found
+
+
+def planted_gradients(planted: pd.DataFrame) -> list[dict[str, Any]]:
+    """What an attacker who sees every step proves about each run's ε, with the sentence to show."""
+    found = []
+    for run_id, own in planted.groupby("run", sort=False):
+        row = chosen_proof(own)
+        assert row is not None  # a group has rows
+        told = {name: row[name] for name in PLANTED_COLUMNS}
+        found.append({"run": run_id, **told, "sentence": planted_sentence(row)})
     return found
 
 

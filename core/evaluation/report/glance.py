@@ -15,8 +15,9 @@ import pandas as pd
 from core.common.formatting import delta_text, promised_text, proved_text
 from core.evaluation.guarantee.audit_guarantee import by_curve, headline_bound
 from core.evaluation.guarantee.odds import group_sentence
+from core.evaluation.guarantee.step_audit import chosen_proof
 from core.evaluation.registry import figure_text
-from core.evaluation.report.commands import audit_command
+from core.evaluation.report.commands import audit_command, prove_command
 from core.evaluation.report.decision import Decision
 from core.evaluation.report.tables import ENDS
 from core.evaluation.wording import (
@@ -27,6 +28,7 @@ from core.evaluation.wording import (
     interval_text,
     leak_sentence,
     perplexity_name,
+    planted_sentence,
     right_of_100,
 )
 from core.runs.facts import FLOATING_POINT, neighbours
@@ -88,6 +90,10 @@ class Subject:
         found = by_curve(rows[rows["run"] == self.run.id]) if len(rows) else None
         return None if found is None else found.to_dict()
 
+    def planted(self) -> Row | None:
+        """What an attacker who sees every step proved (`chosen_proof`); None where nobody measured it."""
+        return chosen_proof(pd.DataFrame(self.rows("planted")))
+
     @property
     def patients(self) -> str:
         """The patients of the arm `run`: those that the model was trained on; the public base model has none."""
@@ -95,8 +101,9 @@ class Subject:
 
     @property
     def alarmed(self) -> bool:
-        """Whether an attack proves more than the promise, by either bound."""
-        return any(bound is not None and bool(bound["alarm"]) for bound in (self.bound(), self.curve()))
+        """Whether an attack proves more than the promise, on the finished model by either bound, or on its steps."""
+        found = (self.bound(), self.curve(), self.planted())
+        return any(bound is not None and bool(bound["alarm"]) for bound in found)
 
 
 def subject_of(runs: Sequence[Run], wanted: str | None = None) -> Run:
@@ -267,13 +274,15 @@ def _audit(subject: Subject) -> str:
         return "Nothing to test: the public base model read none of these notes."
     if row is None:
         return "Not tested: no canaries were planted and no patient was scored."
-    told = audit_sentence(float(row["epsilon"]), float(row["promised"]), float(row["ceiling"]))
-    curve = subject.curve()
-    if curve is None:
-        return told
-    proved, promised = float(curve["epsilon"]), float(curve["promised"])
-    trials, alarm = int(curve["trials"]), bool(curve["alarm"])
-    return f"{told} {curve_sentence(proved, trials, promised, curve['unit'], alarm=alarm)}"
+    told = [audit_sentence(float(row["epsilon"]), float(row["promised"]), float(row["ceiling"]))]
+    curve, planted = subject.curve(), subject.planted()
+    if curve is not None:
+        proved, promised = float(curve["epsilon"]), float(curve["promised"])
+        trials, alarm = int(curve["trials"]), bool(curve["alarm"])
+        told.append(curve_sentence(proved, trials, promised, curve["unit"], alarm=alarm))
+    if planted is not None:
+        told.append(planted_sentence(planted))
+    return " ".join(told)
 
 
 def _useful(subject: Subject) -> str:
@@ -330,9 +339,11 @@ def still_open(subject: Subject, decision: Decision, *, audited: bool, recommend
         found.append(f"Other attacks than those of the quick audit: {audit_command(subject.run.id)}")
     bounds = [bound for bound in (subject.bound(), subject.curve()) if bound is not None]
     ceiling = max((float(bound["ceiling"]) for bound in bounds), default=math.inf)
-    if bounds and ceiling < bounds[0]["promised"] < math.inf:
+    planted = subject.planted()
+    if bounds and ceiling < bounds[0]["promised"] < math.inf and not (planted and planted["can_alarm"]):
         found.append(
-            f"Whether ε is what it should be: this audit could contradict only an ε below {proved_text(ceiling)}."
+            f"Whether ε is what it should be: this audit could contradict only an ε below {proved_text(ceiling)}. "
+            f"{prove_command(subject.run.id)} sees every step."
         )
     tested = subject.rows("hipaa")
     untested = [one for one in tested if one["tested"] == "no"]

@@ -23,6 +23,7 @@ from core.evaluation.probes.cards import CAUTION
 from core.evaluation.rarity.profiles import LEAST
 from core.evaluation.rarity.trend import signed
 from core.evaluation.report import label
+from core.evaluation.report.crosswalk.cells import anchor
 from core.evaluation.report.decision import ACCESS
 from core.evaluation.report.facts import Report
 from core.evaluation.sweep import recommendation
@@ -136,12 +137,13 @@ _templates.globals |= {
         *(formatting.delta_text, formatting.epochs_text, formatting.promised_text, formatting.proved_text),
         *(wording.at_most_text, wording.epsilon_text, wording.p_value_text, wording.percent, wording.percent_up),
         *(registry.explain, registry.figure_text, registry.measure_name, registry.measure_text),
-        *(recommendation.attack_text, recommendation.epsilon_name, neighbours, signed, _figure_name),
+        *(recommendation.attack_text, recommendation.epsilon_name, neighbours, signed, _figure_name, anchor),
         *(_rows_by, _row_at, _marks, _verdict, _main_bounds, _shared_bases, _field_name, _counted_tries),
     )
 } | {
     "access": ACCESS,
     "label_rows": label.rows,
+    "label_essentials": label.essentials,
     "inf": math.inf,
     "reproducible": formatting.REPRODUCIBLE,
     "by_curve_evidence": BY_CURVE,

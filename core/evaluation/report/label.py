@@ -23,6 +23,7 @@ COUNTED = "The number of notes (through q and σ) and which patients were held o
 BESIDE = (
     "The losses and the numbers of tokens of each step are exact; they are for those who train, not for recipients."
 )
+SHOWN_ONLY = "shown, not promised"
 ACCOUNTANTS = {
     "prv": "PRV: numerical composition of privacy losses, a certified upper bound",
     "rdp": "RDP: Rényi DP by Opacus, an upper bound",
@@ -91,24 +92,43 @@ def mu_text(made: Mapping[str, Any]) -> str:
     return "above 6.18" if math.isinf(made["mu"]) else promised_text(made["mu"])
 
 
-def rows(made: dict[str, Any]) -> list[tuple[str, str]]:
-    """The label as (name, text), in the order in which it is printed; empty without a unit."""
+def rows(made: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """The label as (key, name, text), in the order in which it is printed; empty without a unit."""
     if made["unit"] is None:
         return []
     return [
-        ("Status", "promised" if made["promised"] else "shown, not promised: it would hold if the noise were secret"),
-        ("Unit of privacy", f"one {made['unit']}"),
-        ("ε at δ", f"ε = {promised_text(made['epsilon'])} at δ = {delta_text(made['delta'])}"),
         (
+            "status",
+            "Status",
+            "promised" if made["promised"] else f"{SHOWN_ONLY}: it would hold if the noise were secret",
+        ),
+        ("unit", "Unit of privacy", f"one {made['unit']}"),
+        ("epsilon", "ε at δ", f"ε = {promised_text(made['epsilon'])} at δ = {delta_text(made['delta'])}"),
+        (
+            "mu",
             "μ of Gaussian DP",
             f"{mu_text(made)}, the least whose trade-off curve lies above this run’s at error rates of at least 0.1 %",
         ),
-        ("Contribution bound", made["contribution"]),
-        ("Neighbours", made["neighbours"]),
-        ("Mechanism", made["mechanism"]),
-        ("Accountant", made["accountant"]),
-        ("Implementation", made["implementation"]),
-        ("Noise", made["noise"]),
+        ("contribution", "Contribution bound", made["contribution"]),
+        ("neighbours", "Neighbours", made["neighbours"]),
+        ("mechanism", "Mechanism", made["mechanism"]),
+        ("accountant", "Accountant", made["accountant"]),
+        ("implementation", "Implementation", made["implementation"]),
+        ("noise", "Noise", made["noise"]),
+    ]
+
+
+def essentials(made: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The label in one line for the first page: (key of its row, text); empty without a unit."""
+    if made["unit"] is None:
+        return []
+    return [
+        ("status", "promised" if made["promised"] else SHOWN_ONLY),
+        ("unit", f"one {made['unit']}"),
+        ("epsilon", f"ε = {promised_text(made['epsilon'])} at δ = {delta_text(made['delta'])}"),
+        ("mu", f"μ {'' if math.isinf(made['mu']) else '= '}{mu_text(made)}"),
+        ("accountant", f"accountant {made['accountant'].partition(':')[0]}"),
+        ("noise", "noise from a secret key" if made["promised"] else "noise from a public seed"),
     ]
 
 

@@ -11,6 +11,7 @@ import pandas as pd
 from core.attacks.membership.decision import LOSS
 from core.evaluation import registry
 from core.evaluation.guarantee.audit_guarantee import BOUND_COLUMNS
+from core.evaluation.guarantee.step_audit import PLANTED_COLUMNS, stored_proofs
 from core.evaluation.membership.of_run import strongest_on
 from core.evaluation.memorisation.discoverable import TRIES_COLUMNS, by_chance
 from core.evaluation.memorisation.risk import CALIBRATED
@@ -130,6 +131,17 @@ def bounds(runs: Sequence[Run], audits: Mapping[str, StoredAudit]) -> pd.DataFra
         if not run.spec.is_base:
             frames.append(stored_bounds(run, audits[run.id]).assign(run=run.id))
     columns = ["run", *(name for name in BOUND_COLUMNS if name not in _COUNTED)]
+    return pd.concat(frames, ignore_index=True)[columns] if frames else pd.DataFrame(columns=columns)
+
+
+def planted(runs: Sequence[Run], audits: Mapping[str, StoredAudit]) -> pd.DataFrame:
+    """What gradients planted in trainings like the runs' proved about ε to an attacker who sees every step.
+
+    One row per number of canaries and seed (`core.evaluation.guarantee.step_audit`). Empty without any.
+    """
+    frames = [stored_proofs(audits[run.id]).assign(run=run.id) for run in runs if run.privacy is not None]
+    columns = ["run", *PLANTED_COLUMNS]
+    frames = [frame for frame in frames if len(frame)]
     return pd.concat(frames, ignore_index=True)[columns] if frames else pd.DataFrame(columns=columns)
 
 

@@ -42,7 +42,7 @@ _FILES: dict[Kind, str] = {
     "corpora": r"spec\.json|checksums\.json|uploaded|(?:patients|notes|canaries|diagnoses)\.parquet",
     "runs": r"(?:spec|status|checksums|privacy|vocabulary|figures-only)\.json|events\.jsonl|README\.md|uploaded"
     rf"|model/{_SAVED}|tables/{_FILE}\.parquet",
-    "audits": rf"{_AUDIT}|forget/{_DIGEST}/(?:{_AUDIT}|models/{_FILE}/{_SAVED})",
+    "audits": rf"{_AUDIT}|prove/(?:{_AUDIT})|forget/{_DIGEST}/(?:{_AUDIT}|models/{_FILE}/{_SAVED})",
     "references": _SAVED,
     "ledger": r"[0-9]{4,}\.json|head",
 }

@@ -11,7 +11,9 @@ import streamlit as st
 from core.common.formatting import promised_text, proved_text
 from core.evaluation import wording
 from core.evaluation.guarantee.audit_guarantee import ONE_RUN, by_curve, further, headline, headline_bound
+from core.evaluation.guarantee.step_audit import chosen_proof
 from core.evaluation.memorisation.canaries import whole_patients
+from core.evaluation.report.commands import prove_command
 from pages.parts.canaries.methods import HOW
 from pages.parts.common.phi_text import visible
 
@@ -128,6 +130,33 @@ def curve_sentence(table: pd.DataFrame) -> None:
         st.error(told, icon=":material/warning:")
     else:
         st.markdown(told)
+
+
+def planted(proofs: pd.DataFrame, run_id: str) -> None:
+    """What an attacker proves who sees every step, apart from the attacks on the finished model; or how to measure it.
+
+    Args:
+        proofs: what was stored of the run's planted gradients (`stored_proofs`).
+        run_id: the run's.
+    """
+    st.markdown("**And somebody who sees every step?**")
+    row = chosen_proof(proofs)
+    if row is None:
+        st.markdown(
+            "The attacks above have the finished model. What an attacker proves who sees every step of the training "
+            f"(white-box) was not measured for this run: `{prove_command(run_id)}` does."
+        )
+        return
+    told = wording.planted_sentence(row)
+    if row["alarm"]:
+        st.error(told, icon=":material/warning:")
+    else:
+        st.markdown(told)
+    if len(proofs) > 1:
+        st.caption(
+            f"{len(proofs)} such trainings are stored. This is the first with the most canaries; each bound holds at "
+            "95\u00a0% by itself."
+        )
 
 
 def _fixed(row: pd.Series, unit: str) -> str:

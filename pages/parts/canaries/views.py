@@ -12,6 +12,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from core.corpus.canary_forms import FORMS, RANDOM, RANDOM_WORDS
 from core.evaluation.guarantee.epsilon_bounds import one_run_ceiling
+from core.evaluation.guarantee.step_audit import stored_proofs
 from core.evaluation.memorisation.canaries import exposure_by_copies, race, whole_patients
 from core.evaluation.memorisation.risk import CALIBRATED, OLD, SCORE, WEIGHTS
 from core.runs.run import Run
@@ -184,6 +185,11 @@ def guarantee_view(chosen: dict[str, Run], knobs: DeltaGenerator) -> None:
             )
             sentences.curve_sentence(table)
             data_table(table, name=f"bounds-{number}")
+        if run.privacy is not None and run.spec.vocabulary is None:
+            proofs = stored_proofs(owner.workspace().audit(run.id))
+            sentences.planted(proofs, run.id)
+            if len(proofs):
+                data_table(proofs, name=f"planted-{number}", label="Planted gradients")
     caption_public_noise(chosen)
     sentences.how("guarantee")
 

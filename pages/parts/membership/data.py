@@ -9,9 +9,12 @@ import pandas as pd
 from core.attacks.battery import REGISTRY
 from core.attacks.membership.scores import LOSS
 from core.evaluation.membership.curve import curve
+from core.evaluation.membership.lira_stability import Stability
 from core.evaluation.membership.overlap import Overlap, overlap
 from core.evaluation.membership.summary import membership
 from core.evaluation.membership.units import Units, units
+from core.pipeline import shadows
+from core.pipeline.lira_stability import lira_stability
 from core.runs.run import Run
 from pages.parts.session import owner, resources
 
@@ -93,6 +96,18 @@ def _overlap(key: str, attacks: tuple[str, ...], accused: float, _scores: pd.Dat
 def shadow_patients(run: Run) -> pd.DataFrame:
     """How often LiRA catches each patient over the run's shadow models (`CAUGHT_COLUMNS`); empty without any."""
     return owner.workspace().audit(run.id).table("shadow_patients")
+
+
+def stability_of(run: Run) -> Stability | None:
+    """How much LiRA depends on the shadow models and the seed; None if there are not two models. Takes seconds."""
+    workspace = owner.workspace()
+    ended = [one.finished for one in workspace.audit(run.id).outcomes().values()]
+    return _stability(repr((run.id, str(run.folder), ended, sorted(shadows.made(run.spec, workspace)))), run)
+
+
+@resources.cached_object(max_entries=16, show_spinner="Attacking with fewer and with other shadow models")
+def _stability(key: str, _run: Run) -> Stability | None:
+    return lira_stability(_run, owner.workspace())
 
 
 def units_of(run: Run, attack: str, level: str, length: str) -> Units | None:

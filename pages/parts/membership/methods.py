@@ -39,7 +39,8 @@ some patients.
 
 **lira** (Carlini et al. 2022) trains shadow models, each without three tenths of the patients, and compares a note's
 loss with its losses under the models that read it and under those that did not. Attacking each shadow model by all the
-others says how often a patient is caught, not in one training but in many.
+others says how often a patient is caught, not in one training but in many. With fewer of the shadow models, with two
+disjoint halves of them, and against runs of other seeds, the same attack shows how much depends on them.
 """,
     "attacks": """
 AUC = P[score of a member > score of a non-member] + ½ P[equal]. 0.5 is random guessing; an attack can fall below it by

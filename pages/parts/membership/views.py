@@ -14,6 +14,7 @@ from streamlit.delta_generator import DeltaGenerator
 from core.attacks.membership.decision import OWN_THRESHOLDS
 from core.attacks.membership.shadow_models import ACCUSED as SHADOWS_ACCUSE
 from core.evaluation.membership.curve import Caught, Ceiling, caught, ceiling_for, steps
+from core.evaluation.membership.lira_stability import stability_sentences
 from core.evaluation.membership.overlap import Overlap
 from core.evaluation.membership.summary import ROC_RATES, population_threshold
 from core.evaluation.membership.units import Units
@@ -23,7 +24,7 @@ from core.evaluation.wording import interval_text, percent
 from core.runs.run import Run
 from pages.parts.access import gate
 from pages.parts.common import chart_style, guess
-from pages.parts.common.data_table import data_table
+from pages.parts.common.data_table import csv_button, data_table
 from pages.parts.common.public_noise import caption_public_noise
 from pages.parts.membership import charts as membership_charts
 from pages.parts.membership import data
@@ -323,9 +324,37 @@ def overlap_view(choice: Choice) -> None:
         "it catches. Patients that most attacks accuse come first. The others show how often attacks agree by mistake."
     )
     table = found.accused.assign(group=np.where(found.member, "member", "held out"), attacks=found.accused.sum(axis=1))
-    table = _with_shadows(table.sort_values("attacks", ascending=False), data.shadow_patients(run), name)
+    caught_by_models = data.shadow_patients(run)
+    table = _with_shadows(table.sort_values("attacks", ascending=False), caught_by_models, name)
     data_table(table.reset_index(), name="membership-overlap")
+    if len(caught_by_models):
+        _stability(run)
     how("overlap")
+
+
+def _stability(run: Run) -> None:
+    """A fold: how much LiRA depends on the shadow models and on the training's seed, computed on request."""
+    with st.expander("Would LiRA find the same with other shadow models, or another seed?"):
+        asked = f"stability-{run.id}"
+        if st.button("Compute it from the stored shadow models", icon=":material/groups:", key="lira-stability"):
+            st.session_state[asked] = True
+        found = data.stability_of(run) if st.session_state.get(asked) else None
+        if found is None:
+            return
+        st.markdown("\n".join(f"- {sentence}" for sentence in stability_sentences(found)))
+        st.caption(
+            "Ranges are the middle 95\u00a0% of the subsets or halvings; “low” and “high” of a seed are its 95\u00a0% "
+            f"interval over patients. “caught”: members caught if {percent(SHADOWS_ACCUSE)} of the others may be "
+            "accused."
+        )
+        for frame, name, title in (
+            (found.by_number, "number", "By number of shadow models"),
+            (found.by_halves, "halves", "Rank correlation of patients’ scores by two disjoint halves of the models"),
+            (found.by_seed, "seed", "By seed of the training"),
+        ):
+            st.markdown(f"**{title}**")
+            st.dataframe(frame, hide_index=True, alt=title)
+            csv_button(frame, name=f"lira-by-{name}")
 
 
 def _by_at_least(found: Overlap, least: int) -> str:

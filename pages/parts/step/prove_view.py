@@ -8,9 +8,13 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from core.common.formatting import delta_text
+from core.evaluation.guarantee.step_audit import chosen_proof, stored_proofs
+from core.evaluation.report.commands import prove_command
+from core.evaluation.wording import planted_sentence
 from core.runs.run import Run
 from core.training.checks.check import RARE
 from pages.parts.access import viewer
+from pages.parts.session import owner
 from pages.parts.step import gradients
 
 if TYPE_CHECKING:
@@ -25,10 +29,10 @@ noise is that of a public seed, so that it can be taken away again; noise from a
 A correct program fails one of them about once in 100,000 runs. Passing proves no ε: the checks found none of the
 mistakes that they look for. `python -m core prove RUN` does the same and ends with an error if one fails.
 
-With `--canaries 5000` it also trains the run again with planted gradients. It says which ε they prove at 95 %
-confidence, and the most that they could prove: with 1,000 of them even a training without any noise proves less than
-ε = 8. An alarm is weaker evidence of a mistake than a failed check: each of its two bounds raises one for at most one
-in 20 correct programs. `--seed` repeats it with other coins.
+With `--canaries 5000` it also trains the run again with planted gradients, and keeps the result, which is shown here.
+It says which ε they prove at 95 % confidence, and the most that they could prove: with 1,000 of them even a training
+without any noise proves less than ε = 8. An alarm is weaker evidence of a mistake than a failed check: each of its two
+bounds raises one for at most one in 20 correct programs. `--seed` repeats it with other coins.
 """
 
 
@@ -44,11 +48,15 @@ def prove(run: Run) -> None:
     label, locked = "Check the steps of this training", viewer.locked("audit")
     if st.button(label, icon=":material/fact_check:", key="step-prove", **locked) and not locked:
         st.session_state[asked] = True
-    if not st.session_state.get(asked):
-        return
-    checks = gradients.checks_of(run)
-    if checks is None:
-        return
+    if st.session_state.get(asked) and (checks := gradients.checks_of(run)) is not None:
+        _checked(checks)
+    _planted(run)
+    with st.expander("How is this checked?"):
+        st.markdown(HOW)
+
+
+def _checked(checks: list[Check]) -> None:
+    """Whether all checks passed, and what each measured."""
     wrong = [check for check in checks if not check.passed]
     if wrong:
         st.error(
@@ -58,8 +66,20 @@ def prove(run: Run) -> None:
     else:
         st.success(f"All {len(checks)} checks passed.", icon=":material/check:")
     st.html(_table(checks))
-    with st.expander("How is this checked?"):
-        st.markdown(HOW)
+
+
+def _planted(run: Run) -> None:
+    """What was stored of this run's planted gradients: how much of its ε somebody proves who sees every step."""
+    proof = chosen_proof(stored_proofs(owner.workspace().audit(run.id)))
+    if proof is None:
+        st.markdown(
+            "How much of ε can somebody prove who sees every step? That needs a second training: "
+            f"`{prove_command(run.id)}`."
+        )
+    elif proof["alarm"]:
+        st.error(planted_sentence(proof), icon=":material/warning:")
+    else:
+        st.markdown(planted_sentence(proof))
 
 
 def _table(checks: list[Check]) -> str:

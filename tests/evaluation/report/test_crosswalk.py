@@ -1,4 +1,4 @@
-"""Every cell of the crosswalk is measured with a link that has its target, argued with a text, or open."""
+"""Every cell of the crosswalk has a status that is true of it, and a measured one links to the row with its figure."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from html.parser import HTMLParser
 import pandas as pd
 import pytest
 
+from core.common.program import PROGRAM
 from core.evaluation.memorisation.discoverable import by_chance
-from core.evaluation.report.crosswalk.cells import Cell, Evidence
+from core.evaluation.report.crosswalk.cells import Evidence
 from core.evaluation.report.crosswalk.tables import COLUMNS, frameworks
 from core.evaluation.report.decision import Decision
 from core.evaluation.report.facts import build
@@ -26,18 +27,77 @@ FILLED = Decision.model_validate(
 )
 
 
-class Ids(HTMLParser):
-    """Every id, and every link with the text of its cell."""
+VOID = {"meta", "br", "line", "circle", "polyline"}
+NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
+STATUSES = {"measured", "guaranteed", "recorded", "argued", "open"}
+PROMISES = {  # what the accounting says, and not an attack
+    *("Privacy parameters", "Unit of privacy", "ε too large to mean much", "δ too large"),
+    *("Contributions without a bound", "Protecting records instead of people", "For each data subject"),
+    "Design: a measure against memorisation",
+}
+RECORDS = {"Noise that can be generated again", "Other releases of the same data"}
+AUDITED = "gpt2-2be987fac6e6"
+
+
+class Page(HTMLParser):
+    """Every id with its tag and the text within it, and every link."""
 
     def __init__(self) -> None:
         super().__init__()
         self.ids: list[str] = []
+        self.tags: dict[str, str] = {}
+        self.texts: dict[str, str] = {}
         self.links: list[str] = []
+        self._open: list[tuple[str, str]] = []
+
+    @classmethod
+    def of(cls, html: str) -> Page:
+        page = cls()
+        page.feed(html)
+        return page
 
     def handle_starttag(self, tag, attrs):
         found = dict(attrs)
-        self.ids += [found["id"]] if "id" in found else []
+        name = found.get("id", "")
+        if name:
+            self.ids.append(name)
+            self.tags[name], self.texts[name] = tag, ""
         self.links += [found["href"]] if "href" in found else []
+        if tag not in VOID:
+            self._open.append((tag, name))
+
+    def handle_endtag(self, tag):
+        while self._open and self._open.pop()[0] != tag:
+            pass
+
+    def handle_data(self, data):
+        for _, name in self._open:
+            if name:
+                self.texts[name] += data
+
+
+def problem(cell: dict, page: Page) -> str:
+    """What is wrong with a cell's status, text or link; empty if nothing is."""
+    status, link, text = cell["status"], cell["link"], cell["text"]
+    if status not in STATUSES or len(text.split()) < 2 or "nan" in text:
+        return "no answer"
+    if link and link not in page.ids:
+        return f"links to {link}, which is nowhere"
+    if (cell["item"] in PROMISES and status not in ("guaranteed", "open")) or (
+        cell["item"] in RECORDS and status not in ("recorded", "open")
+    ):
+        return f"is no {status} figure"
+    if status == "argued" and not link and len(text.split()) < 6:
+        return "argued without a link and without a reason"
+    if status in ("measured", "guaranteed", "recorded") and page.tags.get(link) not in ("tr", "td"):
+        return f"links to {link or 'nothing'}, which is no row"
+    if status == "measured":
+        row = page.texts[link]
+        told, quoted = set(NUMBER.findall(text)), re.findall("“(.+?)”", text)
+        shared = told & set(NUMBER.findall(row))
+        if len(shared) < min(2, max(1, len(told) - 1)) and not (not told and any(one in row for one in quoted)):
+            return f"the row {link} has other numbers: {row.split()}"
+    return ""
 
 
 @pytest.fixture(scope="module")
@@ -60,24 +120,54 @@ def cells(report) -> dict[tuple[str, str], dict]:
     return {(one["key"], cell["item"]): cell for one in report.facts["crosswalk"] for cell in one["cells"]}
 
 
+@pytest.fixture(scope="module")
+def audited():
+    """The report of a shipped run with its full audit."""
+    shipped = Workspace(PROGRAM / "nowhere", shared=(PROGRAM / "assets" / "demo",))
+    return build(shipped, [shipped.run(AUDITED)], now=0.0)
+
+
+def problems(report) -> dict[tuple[str, str], str]:
+    page = Page.of(render(report))
+    found = {key: problem(cell, page) for key, cell in cells(report).items()}
+    return {key: said for key, said in found.items() if said}
+
+
 @pytest.mark.parametrize("name", ["plain", "dp", "base", "signed"])
-def test_every_cell_is_one_of_three_and_every_link_has_its_target(made, name):
-    page = Ids()
-    page.feed(render(made[name]))
+def test_every_cell_says_what_it_is_and_links_to_its_figure(made, name):
+    page = Page.of(render(made[name]))
     assert len(page.ids) == len(set(page.ids)), "an id stands once"
     assert {link.removeprefix("#") for link in page.links} <= set(page.ids)
-    for key, cell in cells(made[name]).items():
-        assert cell["status"] in ("measured", "argued", "open"), key
-        assert len(cell["text"].split()) >= 2 and "nan" not in cell["text"], key
-        assert cell["link"] in page.ids or (cell["link"] == "" and cell["status"] != "measured"), key
+    assert problems(made[name]) == {}
 
 
-def test_a_cell_without_evidence_would_be_noticed(made):
-    """The same check on a cell that claims a measurement and links nowhere."""
-    page = Ids()
-    page.feed(render(made["dp"]))
-    bad = Cell("question", "measured", "It was measured.", "nowhere")
-    assert bad.link not in page.ids
+def test_so_do_the_cells_of_a_full_audit(audited):
+    page = Page.of(render(audited))
+    assert len(page.ids) == len(set(page.ids)) and problems(audited) == {}
+    measured = {cell["link"] for cell in cells(audited).values() if cell["status"] == "measured"}
+    tables = {link.partition(AUDITED)[0].strip("-") for link in measured if AUDITED in link}
+    assert tables == {"controls", "strongest", "memorised", "tries", "probes", "rarity"}
+    assert not measured & {"attacks", "glance", "label", "bounds", "rarity"}, "no whole section"
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"link": "nowhere"}, "nowhere"),
+        ({"link": "attacks"}, "no row"),
+        ({"link": ""}, "no row"),
+        ({"text": "AUC 0.123 by patient (0.1 to 0.2); a coin: 0.7."}, "other numbers"),
+        ({"status": "argued", "link": "", "text": "It is so."}, "without a reason"),
+        ({"item": "Privacy parameters"}, "no measured figure"),
+        ({"item": "Other releases of the same data"}, "no measured figure"),
+        ({"status": "certain"}, "no answer"),
+    ],
+)
+def test_a_cell_that_claims_more_than_it_has_is_noticed(made, change, said):
+    cell = cells(made["dp"])[("ico_motivated_intruder", "Singling out: was this patient trained on?")]
+    page = Page.of(render(made["dp"]))
+    assert cell["status"] == "measured" and problem(cell, page) == ""
+    assert said in problem(cell | change, page)
 
 
 def test_the_frameworks_are_complete(made):
@@ -99,8 +189,10 @@ def test_the_frameworks_are_complete(made):
 
 def test_what_is_measured_depends_on_the_run(made):
     key = ("nist_sp_800_226_pyramid", "Privacy parameters")
-    assert (cells(made["dp"])[key]["status"], cells(made["plain"])[key]["status"]) == ("measured", "open")
+    assert (cells(made["dp"])[key]["status"], cells(made["plain"])[key]["status"]) == ("guaranteed", "open")
     assert cells(made["dp"])[key]["text"].startswith("ε = 8 at δ")
+    other = ("nist_sp_800_226_hazards", "Other releases of the same data")
+    assert cells(made["dp"])[other]["status"] == "recorded" and "No release" in cells(made["dp"])[other]["text"]
     needs = cells(made["dp"])[("edpb_opinion_28_2024", "Direct extraction")]
     assert needs["status"] == "open" and "python -m core audit" in needs["text"]
     names = cells(made["dp"])[("hipaa_safe_harbor", "1. Names")]
@@ -115,7 +207,7 @@ def test_the_board_s_answers_are_arguments_and_escaped(made):
         "item": key[1],
         "status": "argued",
         "text": "The board: our recipient <i>",
-        "link": "decision",
+        "link": "decision-recipient",
     }
     assert "<i>" not in render(made["signed"]) and "our knowledge &lt;i&gt;" in render(made["signed"])
     extraction = ("nist_ai_100_2", "NISTAML.031 Model extraction")
@@ -166,7 +258,7 @@ def test_tables_of_a_full_audit_answer_what_a_quick_one_leaves_open(made, worksp
     assert "32\u00a0% of held-out notes" in direct.text
     assert "1 of 3 identity probes" in found[("nist_ai_100_2", "NISTAML.032 Attribute inference")].text
     rare = found[("hipaa_expert_determination", "Distinguishability: does it single somebody out?")]
-    assert (rare.status, rare.link) == ("measured", "rarity") and "leak more? No (“loss”)" in rare.text
+    assert (rare.status, rare.link) == ("measured", f"rarity-{run.id}-loss") and "leak more? No (“loss”)" in rare.text
 
 
 def test_the_public_base_model_has_no_patients(made):

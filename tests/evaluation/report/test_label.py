@@ -15,7 +15,7 @@ from scipy.stats import norm
 from core.evaluation.report import label as label_module
 from core.evaluation.report.facts import build
 from core.evaluation.report.html import render
-from core.evaluation.report.label import picture, rows
+from core.evaluation.report.label import essentials, picture, rows
 from core.runs.ledger.entries import Ledger
 from core.runs.store import Workspace
 from core.training.accounting.mechanism import Mechanism
@@ -75,7 +75,7 @@ def test_the_label_says_what_the_mechanism_says(secret, root, smoke_specs):
     curve = tradeoff([mechanism])
     assert made["mu"] == curve.gaussian_mu()
     assert [one["caught"] for one in made["curve"]] == curve.caught([one["accused"] for one in made["curve"]]).tolist()
-    printed = dict(rows(made))
+    printed = {name: text for _, name, text in rows(made)}
     assert printed["ε at δ"] == "ε = 8 at δ = 0.001" and printed["Neighbours"] == "add/remove one note"
     assert f"σ = {mechanism.noise_multiplier:.4g}" in printed["Mechanism"] and "secret key" in printed["Noise"]
     page = render(secret)
@@ -97,7 +97,7 @@ def test_the_curve_of_one_gaussian_release_is_known():
 def test_a_public_seed_is_shown_and_not_promised(public):
     made = public.facts["label"]
     assert not made["promised"] and made["epsilon"] == pytest.approx(8, rel=2e-3)
-    assert dict(rows(made))["Status"].startswith("shown, not promised")
+    assert rows(made)[0][2].startswith("shown, not promised")
     loss = public.facts["deployment_record"]["deployment"]["privacy_loss"]
     assert "privacy_parameters" not in loss and loss["privacy_parameters_details"].startswith("None can be registered")
 
@@ -108,6 +108,21 @@ def test_without_privacy_there_is_no_label_and_no_record(root, smoke_specs):
     assert made.facts["label"] == {"promised": False, "unit": None} and made.facts["deployment_record"] is None
     assert "has no label" in render(made) and rows(made.facts["label"]) == []
     assert "deployment-record.json" not in zipfile.ZipFile(io.BytesIO(made.to_zip(""))).namelist()
+
+
+def test_the_first_page_has_the_label_in_one_line(secret, public):
+    """Unit, ε at δ, μ, accountant and the seed's status, each with a link to its row of the whole label."""
+    for made, status, noise in ((secret, "promised", "a secret key"), (public, "shown, not promised", "a public seed")):
+        found = dict(essentials(made.facts["label"]))
+        assert found["status"] == status and found["noise"] == f"noise from {noise}"
+        assert (found["unit"], found["epsilon"]) == ("one note", "ε = 8 at δ = 0.001")
+        assert found["mu"] == f"μ = {label_module.mu_text(made.facts['label'])}"
+        assert found["accountant"] == "accountant PRV"
+        front = render(made).partition('<div class="annex">')[0]
+        assert all(f'<a href="#label-{key}">{text}</a>' in front for key, text in found.items())
+        assert {key for key, *_ in rows(made.facts["label"])} >= set(found)
+    assert essentials({"promised": False, "unit": None}) == []
+    assert dict(essentials(public.facts["label"] | {"mu": math.inf}))["mu"] == "μ above 6.18"
 
 
 def test_mu_beyond_what_the_curve_can_tell_is_said():

@@ -66,7 +66,7 @@ def test_every_report_follows_the_schema(told, name):
 @pytest.mark.parametrize(
     ("path", "value"),
     [
-        (("schema",), "phi-leak-lab/report/2"),
+        (("schema",), "phi-leak-lab/report/1"),
         (("glance", 0, "key"), "other"),
         (("subject", "verdict"), "fine"),
         (("label", "epsilon"), "8"),

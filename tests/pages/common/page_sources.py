@@ -19,6 +19,7 @@ SHARED = ("common/shell", "common/glossary", "access/rules", "access/viewer", "a
 # Modules of core/ that write sentences for pages.
 WRITERS = {
     "core.evaluation.guarantee.odds",
+    "core.evaluation.membership.lira_stability",
     "core.evaluation.rarity.trend",
     "core.evaluation.report.crosswalk.authorities",
     "core.evaluation.report.crosswalk.cells",

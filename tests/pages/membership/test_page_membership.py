@@ -11,8 +11,10 @@ import pandas as pd
 import pytest
 
 from core.attacks.membership.shadow_models import CAUGHT_COLUMNS
+from core.attacks.membership.shadow_scores import ShadowScores
 from core.common.formatting import REPRODUCIBLE
 from core.evaluation.membership.curve import Ceiling
+from core.evaluation.membership.lira_stability import stability
 from core.evaluation.membership.overlap import overlap
 from core.evaluation.membership.units import units
 from core.pipeline.full_audit import audit
@@ -199,6 +201,30 @@ def test_lira_says_how_often_a_patient_is_caught_over_its_models(audited, monkey
     app = opened(view=views.OVERLAP, left=smoke_specs["plain"].run_id, right=smoke_specs["plain"].run_id)
     assert "has 10 models" in said(app) and "1 of 3 patients are caught by at least 90" in said(app)
     assert "and 1 by none" in said(app)
+
+
+def test_lira_s_stability_is_computed_on_request(audited, monkeypatch, smoke_specs):
+    rows = [("P0001", 7, 7, 3, 0), ("P0002", 7, 0, 3, 1), ("P0003", 7, 6, 3, 0)]
+    made = pd.DataFrame(rows, columns=list(CAUGHT_COLUMNS)).astype(CAUGHT_COLUMNS)
+    run = Workspace(audited, shared=()).run(smoke_specs["plain"].run_id)
+    losses = Workspace(audited, shared=()).audit(run.id).table_of("loss", "scores")
+    notes = losses[losses["split"] != "population"].reset_index(drop=True)
+    rng = np.random.default_rng(0)
+    patients = notes["patient_id"].unique()
+    read = pd.DataFrame(rng.random((10, len(patients))) < 0.7, columns=patients)[notes["patient_id"]].to_numpy()
+    likelihoods = rng.normal(-3.0, 0.2, read.shape)
+    own = notes["score"].to_numpy(dtype=float)
+    kept = stability(notes, {run.id: (0, own)}, ShadowScores(likelihoods, read), resamples=20)
+    monkeypatch.setenv("PHILAB_DATA", str(audited))
+    monkeypatch.setattr(views.data, "shadow_patients", lambda run: made)
+    monkeypatch.setattr(views.data, "stability_of", lambda run: kept)
+    app = opened(view=views.OVERLAP, left=run.id, right=run.id)
+    assert "with all 10" not in said(app), "nothing before it is asked for"
+    app.button(key="lira-stability").click().run()
+    assert not app.exception and "AUC" in said(app) and "with all 10" in said(app)
+    shown = [frame.value for frame in app.dataframe]
+    columns = list(kept.by_number.columns)
+    assert any(list(frame.columns) == columns and len(frame) == len(kept.by_number) for frame in shown)
 
 
 def test_every_note_is_in_the_histogram():

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import numpy as np
 import pytest
 import torch
 from scipy import stats
 
+from core.common.formatting import promised_text, proved_text
 from core.evaluation.guarantee.epsilon_bounds import one_run_epsilon
-from core.evaluation.guarantee.step_audit import FEWEST, check_canaries, sentence, step_audit
+from core.evaluation.guarantee.step_audit import FEWEST, check_canaries, step_audit
+from core.evaluation.wording import planted_sentence
 from core.spec import PrivacySpec, TrainingSpec
 from core.training.accounting.mechanism import Mechanism
 from core.training.checks.gradient_canaries import Watched, watch
@@ -87,17 +91,19 @@ def test_a_training_without_noise_raises_the_alarm_if_there_are_canaries_enough(
     audit = step_audit(many.inside, many.evidence, many.mechanism)
     assert audit.correct == audit.guesses == 500 and audit.alarm and audit.can_alarm
     assert max(audit.proved, audit.proved_by_curve) == audit.ceiling > audit.promised
-    assert "This contradicts the promise: an alarm." in sentence(audit)
+    assert "Alarm: this contradicts the promise." in planted_sentence(asdict(audit))
     blind = step_audit(few.inside, few.evidence, few.mechanism)
     assert blind.correct == blind.guesses and not blind.alarm and not blind.can_alarm
     assert blind.ceiling < blind.promised
-    assert f"cannot contradict ε = {blind.promised:.3g}" in sentence(blind)
+    assert f"could not contradict ε = {promised_text(blind.promised)}" in planted_sentence(asdict(blind))
 
 
 def test_the_promise_is_the_run_s_and_a_silent_audit_says_what_it_could_have_proved(right):
     audit = step_audit(right.inside, right.evidence, right.mechanism, promised=3.5)
     assert audit.promised == 3.5 and audit.ceiling >= audit.proved_by_curve > audit.proved
-    assert f"at most {audit.ceiling:.3g} can be proved so" in sentence(audit)
+    told = planted_sentence(asdict(audit))
+    assert f"of at most {proved_text(audit.ceiling)} (95" in told and "Alarm" not in told
+    assert f"ε ≥ {proved_text(audit.proved)}, and by the run’s own trade-off curve ε ≥ " in told
     assert step_audit(right.inside, right.evidence, right.mechanism, promised=0.1).alarm, "more is proved than 0.1"
 
 

@@ -10,19 +10,17 @@ def edpb(evidence: Evidence) -> Framework:
     e = evidence
     per_patient = e.label["unit"] == "patient"
     each = (
-        e.guaranteed("For each data subject", "The guarantee holds for every patient, whatever an attack finds.")
+        e.guaranteed(
+            "For each data subject", "The guarantee holds for every patient, whatever an attack finds.", "label-unit"
+        )
         if per_patient
         else Cell(
             "For each data subject",
             "open",
             "Figures are shares and averages: they bound no single patient. Only a guarantee per patient does.",
-            "glance",
+            "fact-many_notes",
         )
     )
-    tried = len({row["attack"] for row in e.subject.rows("attacks")}) or 1
-    planted = e.facts["cohort"]["canaries"]
-    made = [f"{tried} membership attack{'s' if tried > 1 else ''}", "prompts"]
-    made += (["canaries"] if planted else []) + (["identity probes"] if e.subject.rows("probes") else [])
     cells = (
         e.verbatim("Direct extraction"),
         e.tries("Probabilistic extraction"),
@@ -31,14 +29,9 @@ def edpb(evidence: Evidence) -> Framework:
         e.filled(
             "All means reasonably likely to be used", "cost", "The decision does not say what an attack may cost."
         ),
-        e.guaranteed("Design: a measure against memorisation", "Trained with differential privacy."),
+        e.guaranteed("Design: a measure against memorisation", "Trained with differential privacy.", "label-mechanism"),
         Cell("Design: selecting and minimising data", "open", "Which notes were chosen, and why, is not told here."),
-        Cell(
-            "Resistance to attacks",
-            "measured",
-            f"{', '.join(made)}." + ("" if e.subject.rows("attacks") else " The full audit has more."),
-            "attacks",
-        ),
+        _resistance(e),
         Cell("Documentation", "argued", "This report: settings, versions, checksums, commands, limits.", "reproduce"),
     )
     return Framework(
@@ -51,6 +44,20 @@ def edpb(evidence: Evidence) -> Framework:
     )
 
 
+def _resistance(evidence: Evidence) -> Cell:
+    """Which attacks were made, and how far the strongest on membership came."""
+    e, item = evidence, "Resistance to attacks"
+    strongest = e.membership(item)
+    if strongest.status != "measured":
+        return strongest
+    tried = len({row["attack"] for row in e.subject.rows("attacks")}) or 1
+    made = [f"{tried} membership attack{'s' if tried > 1 else ''}", "prompts"]
+    made += (["canaries"] if e.facts["cohort"]["canaries"] else []) + (["probes"] if e.subject.rows("probes") else [])
+    made += ["planted gradients"] if e.subject.planted() else []
+    more = "" if e.subject.rows("attacks") else " The full audit has more."
+    return Cell(item, "measured", f"{strongest.text} Made: {', '.join(made)}.{more}", strongest.link)
+
+
 def ico(evidence: Evidence) -> Framework:
     """The motivated intruder: a competent person without prior knowledge who wants to identify somebody."""
     e = evidence
@@ -60,6 +67,7 @@ def ico(evidence: Evidence) -> Framework:
             "Has the internet, libraries and public documents",
             "argued",
             "The audit’s attackers have more: the weights, the public base model and notes of other patients.",
+            "attacks",
         ),
         Cell("Asks people who may know more", "open", "No attack of the audit combines the model with enquiries."),
         e.filled("Prior knowledge", "knowledge", "The decision does not say what an attacker knows beforehand."),

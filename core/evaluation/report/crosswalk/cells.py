@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -14,18 +15,29 @@ from core.evaluation.report.commands import audit_command
 from core.evaluation.report.glance import LEAK, Subject
 from core.evaluation.wording import count_text, interval_text, percent, percent_up
 
-Status = Literal["measured", "argued", "open"]
+Status = Literal["measured", "guaranteed", "recorded", "argued", "open"]
 Row = Mapping[Hashable, Any]
 
 
 @dataclass(frozen=True)
 class Cell:
-    """`measured`: a figure of this report, at `link`. `argued`: by the text. `open`: the text says what is missing."""
+    """An answer with its status.
+
+    `measured`: a figure that an attack or test gave, in the row of this report at `link`. `guaranteed`: follows from
+    the mechanism, whatever an attack finds. `recorded`: read from the run's settings or the ledger. `argued`: by the
+    text, or by the part of the report at `link`. `open`: the text says what is missing.
+    """
 
     item: str
     status: Status
     text: str
     link: str = ""
+
+
+def anchor(*parts: object) -> str:
+    """The id of a row of the report: `controls-gpt2-2be987fac6e6-exposure-8`."""
+    written = (str(part).replace("+", "-plus-") for part in parts)  # min-k % and min-k++ % are two attacks
+    return "-".join(re.sub(r"[^0-9A-Za-z_]+", "-", part).strip("-") for part in written)
 
 
 @dataclass(frozen=True)
@@ -59,13 +71,15 @@ class Evidence:
         """A cell that the board argues in its decision, or that is open."""
         said = self.answer(name)
         return (
-            Cell(item, "argued", f"The board: {said}", "decision") if said else Cell(item, "open", missing, "decision")
+            Cell(item, "argued", f"The board: {said}", anchor("decision", name))
+            if said
+            else Cell(item, "open", missing, anchor("decision", name))
         )
 
-    def guaranteed(self, item: str, text: str, link: str = "label") -> Cell:
+    def guaranteed(self, item: str, text: str, link: str) -> Cell:
         """A cell that the guarantee answers; open without one, or if its noise could be generated again."""
         if self.subject.protected:
-            return Cell(item, "measured", text, link)
+            return Cell(item, "guaranteed", text, link)
         if self.label["unit"] is None:
             return Cell(item, "open", "No differential privacy: nothing is guaranteed.", "label")
         return Cell(item, "open", "Its ε is shown, not promised: the noise came from a public seed.", "label")
@@ -75,7 +89,12 @@ class Evidence:
         row = self.subject.row("controls", metric=LEAK)
         if row is None:
             return Cell(item, "open", "Not measured.")
-        return Cell(item, "measured", f"Prompted texts had a direct identifier of {self._share(row)}.", "attacks")
+        told = f"Prompted texts had a direct identifier of {self._share(row)}."
+        return Cell(item, "measured", told, self.at("controls", LEAK))
+
+    def at(self, table: str, *row: object) -> str:
+        """The place of a row about the subject in a table of the report."""
+        return anchor(table, self.subject.run.id, *row)
 
     def membership(self, item: str) -> Cell:
         """The strongest membership attack by patient."""
@@ -89,7 +108,7 @@ class Evidence:
             item,
             "measured",
             f"AUC {figure_text('auc_loss', value)} by patient ({ends}), {many}; a coin: 0.5.",
-            "attacks",
+            self.at("strongest"),
         )
 
     def verbatim(self, item: str) -> Cell:
@@ -104,7 +123,7 @@ class Evidence:
         told += f" ({interval_text(row['low'], row['high'])})"
         control = self.subject.row("memorised", arm="heldout", prefix_tokens=tokens)
         beside = "" if control is None else f", and of {percent(control['value'])} of held-out notes"
-        return Cell(item, "measured", f"{told}{beside}.", "attacks")
+        return Cell(item, "measured", f"{told}{beside}.", self.at("memorised", "run"))
 
     def tries(self, item: str) -> Cell:
         """How many tries a member's name takes; without that attack, the exposure of canaries."""
@@ -121,7 +140,7 @@ class Evidence:
             told += f"; {percent(above['value'])} ({interval_text(above['low'], above['high'])}) are easier than every "
             told += f"held-out patient's; if training had no effect, up to {percent_up(above['by_chance'])} may be, in "
             told += "95\u00a0% of cohorts and for all identifiers looked at"
-        return Cell(item, "measured", f"{told}.", "attacks")
+        return Cell(item, "measured", f"{told}.", self.at("tries", "full_name", "run"))
 
     def exposure(self, item: str) -> Cell:
         """How deeply planted canaries are memorised: the figure of the most copies."""
@@ -134,7 +153,7 @@ class Evidence:
         told = f"Canaries planted {copies} times have an exposure of {figure_text(row['metric'], row['value'])} bits"
         if not math.isnan(row["heldout_value"]):
             told += f", those left out {figure_text(row['metric'], row['heldout_value'])}"
-        return Cell(item, "measured", f"{told}.", "attacks")
+        return Cell(item, "measured", f"{told}.", self.at("controls", row["metric"]))
 
     def probes(self, item: str, about: str) -> Cell:
         """The identity probes of a full audit."""
@@ -142,7 +161,8 @@ class Evidence:
         if not rows:
             return self.needs_audit(item)
         leaks = sum(row["verdict"] == "leak" for row in rows)
-        return Cell(item, "measured", f"{about}: {leaks} of {len(rows)} identity probes found a leak.", "attacks")
+        told = f"{about}: {leaks} of {len(rows)} identity probes found a leak."
+        return Cell(item, "measured", told, self.at("probes"))
 
     def rarity(self, item: str) -> Cell:
         """Leakage by rarity of the disease profile, under the first attack that could be tested."""
@@ -151,7 +171,7 @@ class Evidence:
             return Cell(item, "open", "Not measured: no patient has diagnosis codes, or too few have.", "rarity")
         said = str(rows[0]["rarity"])
         told = f"Do patients with rarer diseases leak more? {said[0].upper()}{said[1:]} (“{rows[0]['attack']}”)."
-        return Cell(item, "measured", told, "rarity")
+        return Cell(item, "measured", told, self.at("rarity", rows[0]["attack"]))
 
     def needs_audit(self, item: str) -> Cell:
         """A cell that only a full audit answers."""

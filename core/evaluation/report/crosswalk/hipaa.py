@@ -45,6 +45,7 @@ def expert_determination(evidence: Evidence) -> Framework:
             "argued",
             f"Names, dates of birth and numbers are the same in all notes of a patient (up to {e.subject.most_notes:,} "
             "for training); findings and values vary.",
+            "cohort",
         ),
         e.filled(
             "Data source availability: who else has it?",

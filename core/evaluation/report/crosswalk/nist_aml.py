@@ -10,7 +10,12 @@ def attacks(evidence: Evidence) -> Framework:
     e = evidence
     weights = e.answer("access") == "weights"
     extraction = (
-        Cell("NISTAML.031 Model extraction", "argued", "The recipient gets the weights: there is nothing to extract.")
+        Cell(
+            "NISTAML.031 Model extraction",
+            "argued",
+            "The recipient gets the weights: there is nothing to extract.",
+            "decision-access",
+        )
         if weights
         else Cell(
             "NISTAML.031 Model extraction", "open", "Not measured. It matters if recipients only query the model."
@@ -31,6 +36,7 @@ def attacks(evidence: Evidence) -> Framework:
             "NISTAML.036 Leaking information from user interactions",
             "argued",
             "The model keeps nothing of a query. What a service around it logs is up to its operator.",
+            "conditions",
         ),
         e.exposure("NISTAML.037 Training data attacks"),
         e.extraction("NISTAML.038 Data extraction"),

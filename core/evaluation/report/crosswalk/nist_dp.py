@@ -14,19 +14,21 @@ def pyramid(evidence: Evidence) -> Framework:
     private = label["unit"] is not None
     held = f"ε = {promised_text(label['epsilon'])} at δ = {delta_text(label['delta'])}." if private else ""
     cells = (
-        e.guaranteed("Privacy parameters", held),
-        e.guaranteed("Unit of privacy", f"One {label['unit']}; neighbours: {label.get('neighbours', '')}."),
+        e.guaranteed("Privacy parameters", held, "label-epsilon"),
+        e.guaranteed(
+            "Unit of privacy", f"One {label['unit']}; neighbours: {label.get('neighbours', '')}.", "label-unit"
+        ),
         Cell(
             "Algorithms and correctness",
             "argued",
             "Each unit’s gradient is clipped, noise is added once a step, and the losses of all steps are composed by "
             "a certified bound. Tests compare each part with a plain computation. An audit can contradict this, and "
             "never prove it.",
-            "bounds",
+            "label-mechanism",
         )
         if private
         else Cell("Algorithms and correctness", "open", "Trained without a private algorithm."),
-        Cell("Utility", "measured", e.fact("useful"), "attacks")
+        Cell("Utility", "measured", e.fact("useful"), e.at("controls", "perplexity_heldout"))
         if e.fact("useful") != "Not measured."
         else Cell("Utility", "open", "Not measured."),
         Cell("Bias", "open", "Usefulness was not measured by group of patients; noise costs small groups the most."),
@@ -35,6 +37,7 @@ def pyramid(evidence: Evidence) -> Framework:
             "Trust model",
             "argued",
             "Central: those who train see all notes and are trusted. Recipients are not, and may know all other notes.",
+            "not-protected" if private else "",
         ),
         Cell("Side channels", "open", f"{FLOATING_POINT} The time of a training is not hidden."),
         _collection(evidence),
@@ -50,7 +53,9 @@ def pyramid(evidence: Evidence) -> Framework:
 
 def _collection(evidence: Evidence) -> Cell:
     if evidence.subject.run.spec.corpus.imported is None:
-        return Cell("Data collection exposure", "argued", "Nothing was collected: the patients are synthetic.")
+        return Cell(
+            "Data collection exposure", "argued", "Nothing was collected: the patients are synthetic.", "cohort"
+        )
     return Cell(
         "Data collection exposure", "open", "Whether these notes had to be collected is not a question of a model."
     )
@@ -61,26 +66,26 @@ def hazards(evidence: Evidence) -> Framework:
     e, label = evidence, evidence.label
     private = label["unit"] is not None
     cells = (
-        e.guaranteed("ε too large to mean much", e.fact("guesses")),
-        e.guaranteed("δ too large", _delta(evidence) if private else ""),
+        e.guaranteed("ε too large to mean much", e.fact("guesses"), "fact-guesses"),
+        e.guaranteed("δ too large", _delta(evidence) if private else "", "label-epsilon"),
         _several_notes(evidence),
-        e.guaranteed("Contributions without a bound", label.get("contribution", "")),
-        Cell("Noise that can be generated again", "measured", label["noise"], "label")
+        e.guaranteed("Contributions without a bound", label.get("contribution", ""), "label-contribution"),
+        Cell("Noise that can be generated again", "recorded", label["noise"], "label-noise")
         if private
         else Cell("Noise that can be generated again", "open", "No noise was added.", "label"),
-        Cell("Other releases of the same data", "measured", e.fact("released"), "ledger"),
+        Cell("Other releases of the same data", "recorded", e.fact("released"), "fact-released"),
         Cell(
             "Settings tuned on private data",
             "open",
             "Not covered by the run’s own ε. The recipe was chosen on synthetic hospitals; choosing among runs on "
             "these notes is counted only where the ledger has it as a choice.",
         ),
-        Cell("Quantities treated as public", "argued", COUNTED),
+        Cell("Quantities treated as public", "argued", COUNTED, "not-protected" if private else ""),
         Cell(
             "An audit in place of a proof",
             "argued",
             "The guarantee rests on the accounting; the audit only tests it.",
-            "bounds",
+            "label-accountant",
         )
         if private
         else Cell(
@@ -124,7 +129,7 @@ def _delta(evidence: Evidence) -> str:
 def _several_notes(evidence: Evidence) -> Cell:
     item, subject = "Protecting records instead of people", evidence.subject
     return (
-        evidence.guaranteed(item, evidence.fact("many_notes"), "glance")
+        evidence.guaranteed(item, evidence.fact("many_notes"), "fact-many_notes")
         if subject.model["unit"]
         else Cell(item, "open", "Neither notes nor patients are protected.", "glance")
     )

@@ -1,0 +1,90 @@
+"""A run's training made again with gradients planted in it, and what they prove about its ε, kept beside its audits.
+
+The attacker sees every noisy step (`core.training.checks.gradient_canaries`), which nobody who gets a finished model
+does. The result is stored apart from the attacks on the model (`StoredAudit.proving`): one entry for each number of
+canaries and seed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from core.common.files import make_folder
+from core.evaluation.guarantee.step_audit import PLANTED, StepAudit, check_canaries, row_of, step_audit
+from core.runs.audits import Outcome
+from core.runs.events import Cancelled
+from core.runs.integrity.disk import full_disk_as_sentence
+from core.runs.lock import held
+from core.runs.run import Run
+from core.runs.store import Workspace
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+VERSION = 1  # increase it when a code change alters the result
+
+
+def plant(
+    run: Run,
+    notes: pd.DataFrame,
+    workspace: Workspace,
+    *,
+    canaries: int,
+    seed: int = 0,
+    on_step: Callable[[int, int], None] | None = None,
+    should_stop: Callable[[], bool] | None = None,
+) -> StepAudit:
+    """Train the run again from its public model with planted gradients, bound its ε by them, and store the result.
+
+    Args:
+        run: a private run.
+        notes: its training notes, columns patient_id and text, as it read them from its first step on.
+        workspace: where the run's audits are.
+        canaries: how many gradients are planted.
+        seed: of their coins and places.
+        on_step: called with (done, steps) after every step.
+        should_stop: asked before every step; True ends the training.
+
+    Raises:
+        ValueError: a run without privacy, or too few canaries.
+        Cancelled: `should_stop` returned True, or the notes were deleted; nothing is stored.
+        DiskFull: the result could not be stored.
+    """
+    from core.models.build import load
+    from core.training.checks.gradient_canaries import watch
+
+    check_canaries(canaries)
+    if run.privacy is None:
+        raise ValueError(f"Run {run.id} was trained without privacy: it promises no ε that could be checked.")
+    spec, asked = run.spec, should_stop or (lambda: False)
+
+    def stop() -> bool:
+        """Also where uploaded notes are to be deleted: nothing may be derived from them any more."""
+        return asked() or (spec.corpus.imported is not None and workspace.corpus_folder(spec.corpus) is None)
+
+    begun = time.monotonic()
+    seen = watch(
+        load(spec.model),
+        notes,
+        spec.training,
+        spec.privacy,
+        canaries=canaries,
+        seed=seed,
+        on_step=on_step,
+        should_stop=stop,
+    )
+    if stop():
+        raise Cancelled(f"Training run {run.id} with planted gradients was cancelled; nothing was stored.")
+    found = step_audit(seen.inside, seen.evidence, seen.mechanism, promised=run.privacy.epsilon())
+    name = f"{canaries} canaries, seed {seed}"
+    seconds = round(time.monotonic() - begun, 3)
+    stored = workspace.audit(run.id).proving()
+    with full_disk_as_sentence(f"what planted gradients proved about run {run.id}", stored.folder):
+        workspace.begin_audit(run.id, spec.corpus)
+        make_folder(stored.folder)
+        with held(stored.folder / ".lock", should_stop=lambda: False):
+            outcome = Outcome(name, "done", seconds, "", (PLANTED,), VERSION, time.time())
+            stored.record(outcome, {PLANTED: row_of(found, seen.mechanism, seed)})
+    return found
