@@ -160,7 +160,7 @@ def _lira(run: Run, workspace: Workspace, models: int, *, as_json: bool) -> None
     from core.attacks.membership.decision import LOSS
     from core.evaluation.membership.lira_stability import stability_sentences
     from core.pipeline.full_audit import audit
-    from core.pipeline.lira_stability import lira_stability
+    from core.pipeline.shadows import lira_stability
 
     say(f"{run.id}: attacking with LiRA, {models} shadow models")
     audit(run, workspace, attacks=[LOSS])  # its scores are what fewer and other shadow models are compared with

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from core.common.formatting import promised_text, proved_text
@@ -235,7 +235,7 @@ def audit_sentence(bound: float, promised: float, ceiling: float) -> str:
     )
 
 
-def planted_sentence(proof: Mapping[Hashable, Any]) -> str:
+def planted_sentence(proof: Mapping[Any, Any]) -> str:
     """What an attacker who sees every step proves about ε (`core.evaluation.guarantee.step_audit`), in a few sentences.
 
     Apart from the attacks on the finished model: this attacker sees what no recipient of a model does.

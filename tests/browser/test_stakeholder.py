@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Locator, Page, TimeoutError, expect
 
 from core.phi.fields import HIPAA_IDENTIFIERS
-from tests.browser.paper import A4_POINTS, cut_rows, page_of, read
+from tests.browser.paper.read_pdf import A4_POINTS, cut_rows, page_of, read
 from tests.browser.served import WAIT, downloaded, no_traceback, serving, settled, to_entry, type_in
 
 LIMITS = "limit_auc_strongest=1.0&limit_full_name_patients_excess=100&utility=0"  # what ε = 8 of two epochs can meet

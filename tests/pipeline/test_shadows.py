@@ -18,8 +18,7 @@ from core.common.randomness import PublicSeed
 from core.corpus.transforms.defences import defended
 from core.pipeline import shadows
 from core.pipeline.full_audit import audit, target_of
-from core.pipeline.lira_stability import lira_stability
-from core.pipeline.shadows import FIRST_SEED, folder_name, made, shadow_notes, train_shadows
+from core.pipeline.shadows import FIRST_SEED, folder_name, lira_stability, made, shadow_notes, train_shadows
 from core.runs.events import Cancelled
 from core.runs.store import Workspace
 from core.spec import DefenceSpec, RunSpec, schema

@@ -14,7 +14,6 @@ from core.evaluation.membership.overlap import Overlap, overlap
 from core.evaluation.membership.summary import membership
 from core.evaluation.membership.units import Units, units
 from core.pipeline import shadows
-from core.pipeline.lira_stability import lira_stability
 from core.runs.run import Run
 from pages.parts.session import owner, resources
 
@@ -107,7 +106,7 @@ def stability_of(run: Run) -> Stability | None:
 
 @resources.cached_object(max_entries=16, show_spinner="Attacking with fewer and with other shadow models")
 def _stability(key: str, _run: Run) -> Stability | None:
-    return lira_stability(_run, owner.workspace())
+    return shadows.lira_stability(_run, owner.workspace())
 
 
 def units_of(run: Run, attack: str, level: str, length: str) -> Units | None:

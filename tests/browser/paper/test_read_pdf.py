@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Page
 
-from tests.browser.paper import A4_POINTS, cut_rows, page_of, read
+from tests.browser.paper.read_pdf import A4_POINTS, cut_rows, page_of, read
 
 STYLE = "@page { size: A4; margin: 16mm 14mm } body { margin: 0; font: 12px sans-serif } tr { break-inside: avoid }"
 
