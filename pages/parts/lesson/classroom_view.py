@@ -210,7 +210,7 @@ def host_panel() -> None:
         who = "Anyone in this network can open it, without a password or a name."
         if viewer.standing().required:
             who = "People on this server's list can open it after they have signed in."
-        st.caption(f"{who} Only counts are kept, in memory.")
+        st.caption(f"{who} Only counts are kept, for at most 12 hours after the class.")
     with st.container(horizontal=True):
         st.button(
             "Restart the class",
