@@ -1,7 +1,7 @@
 """The job engine: a worker process, shared by all browser sessions, trains and attacks runs one after another.
 
 The definition and progress of every job are on disk (`core.jobs.work`), so another browser, a reloaded page, or a
-restarted server sees the same jobs. The engine knows which of them wait in its queue. `core.jobs.shared_queue` tells
+restarted server sees the same jobs. The engine knows which of them wait in its queue. `core.jobs.queues` tells
 other servers of the data folder, and has who submitted them.
 """
 
@@ -18,13 +18,12 @@ from distributed import Future
 from core.jobs.connection import Connection, EngineFailed, server_scheduler
 from core.jobs.limits import Limits, Refused, Request, User, check
 from core.jobs.outcome import outcome
-from core.jobs.queue import Queue, Ticket
-from core.jobs.shared_queue import Elsewhere, SharedQueue
+from core.jobs.queues.own import Ticket
+from core.jobs.states import JobStates
 from core.jobs.time_left import time_left_of
-from core.jobs.work import AUDIT, Job, JobState, Work
+from core.jobs.work import AUDIT, Job, Work
 from core.jobs.workers import Fit
 from core.pipeline.full_audit import check_attackable
-from core.runs.events import Status
 from core.runs.progress import Progress, ProgressReader, progress_of
 from core.runs.run import Run, RunBroken, RunNotFound
 from core.runs.store import Workspace
@@ -35,7 +34,7 @@ LOOK_SECONDS = 5.0  # interval at which an existing cluster is checked for more 
 log = logging.getLogger(__name__)
 
 
-class Engine:
+class Engine(JobStates):
     """Submits, watches and cancels jobs. Threads may share it; `Engine.of_server` gives all sessions the same engine.
 
     `problem` is a sentence while the cluster takes no jobs, else empty. With `patient`, jobs wait meanwhile; without,
@@ -46,7 +45,7 @@ class Engine:
     _engines_lock = threading.Lock()
 
     def __init__(self, workspace: Workspace, scheduler_address: str | None = None, *, patient: bool = False) -> None:
-        self.workspace = workspace
+        super().__init__(workspace)
         self.scheduler_address = scheduler_address
         self.patient = patient
         self.problem = ""
@@ -54,11 +53,7 @@ class Engine:
         self._lock = threading.RLock()  # guards everything below; never held while something is started
         self._starting = threading.Lock()
         self._connection = Connection(scheduler_address)
-        self._queue = Queue()
-        self._shared = SharedQueue(workspace.root)
         self._readers: dict[str, ProgressReader] = {}
-        self._ended: dict[str, Job] = {}  # cancelled jobs, which leave nothing on disk
-        self._reasons: dict[str, str] = {}  # why a job was interrupted
         self._submissions = 0
         self._look: threading.Timer | None = None
         self._asked = False
@@ -128,19 +123,6 @@ class Engine:
         for ticket in self._queue.ready():
             if self._is_gone(ticket):
                 self._queue.remove(ticket.job_id)
-
-    def _is_gone(self, ticket: Ticket) -> bool:
-        status = self._work(ticket.job_id).status()
-        return status is None or status.submitted != ticket.submitted
-
-    def _live(self) -> list[Ticket]:
-        """Jobs that run or wait here, in order, without those that another server has cancelled or taken."""
-        leaving = {ticket.job_id for ticket in self._queue.leaving()}  # whose folder is still being removed
-        return [
-            ticket
-            for ticket in self._queue.live()
-            if ticket.future is not None or ticket.job_id in leaving or not self._is_gone(ticket)
-        ]
 
     def _publish(self) -> None:
         """Tell other servers what runs and waits here."""
@@ -395,49 +377,3 @@ class Engine:
     def _only_instructors(self, user: User | None) -> None:
         if not self.limits.instructs(user):
             raise Refused("Only the instructor can change the queue. The key is in the terminal of `make class`.")
-
-    # Looking -----------------------------------------------------------------------------------------------------
-
-    def _work(self, job_id: str) -> Work:
-        return Work.of(self.workspace, job_id)
-
-    def _find(self, work: Work) -> Job | None:
-        return (
-            self._from_disk(work, self._shared.elsewhere())
-            or work.finished()
-            or self._from_queue(work)
-            or self._ended.get(work.id)
-        )
-
-    def _from_disk(self, work: Work, elsewhere: dict[str, Elsewhere]) -> Job | None:
-        status = work.status()
-        if status is None or (spec := work.spec()) is None:
-            return None
-        state = self._state(work, status, elsewhere)
-        there = elsewhere.get(work.id)
-        place = self._position(work.id) if there is None else there.place
-        position = place if state in ("queued", "running") else None
-        reason = self._reasons.get(work.id, "") if state == "interrupted" else ""
-        return Job(work.run_id, spec, state, status.message or reason, status.submitted, position, work.is_audit)
-
-    def _from_queue(self, work: Work) -> Job | None:
-        """A waiting job while an earlier, cancelled submission of it is still removing its folder."""
-        ticket = self._queue.get(work.id)
-        if ticket is None or ticket.future is not None or work.id not in {one.job_id for one in self._queue.leaving()}:
-            return None
-        return Job(work.run_id, ticket.spec, "queued", "", ticket.submitted, self._position(work.id), work.is_audit)
-
-    def _state(self, work: Work, status: Status, elsewhere: dict[str, Elsewhere]) -> JobState:
-        waits = self._waits(work.id) or work.id in elsewhere
-        if status.state in ("queued", "running") and not (waits or work.in_hand):
-            return "interrupted"
-        return "running" if status.state == "done" else status.state  # done, but not yet moved to its final place
-
-    def _waits(self, job_id: str) -> bool:
-        """Whether the job waits in this engine's queue or a worker of it has the job."""
-        ticket = self._queue.get(job_id)
-        return ticket is not None and ticket.live
-
-    def _position(self, job_id: str) -> int:
-        live = [ticket.job_id for ticket in self._queue.live()]
-        return live.index(job_id) if job_id in live else 0

@@ -15,7 +15,7 @@ from types import SimpleNamespace
 import pytest
 
 from core.jobs.engine import Engine, Job
-from core.jobs.queue import Ticket
+from core.jobs.queues.own import Ticket
 from core.jobs.work import Work
 from core.jobs.workers import Fit
 from core.pipeline.full_audit import chosen_attacks

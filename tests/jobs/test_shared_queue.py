@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from core.jobs import limits, shared_queue
+from core.jobs import limits
 from core.jobs.engine import Engine
 from core.jobs.limits import Limits, Refused, User
-from core.jobs.shared_queue import FILE, FOLDER, Elsewhere, SharedQueue
+from core.jobs.queues import shared as shared_queue
+from core.jobs.queues.shared import FILE, FOLDER, Elsewhere, SharedQueue
 from core.runs.store import Workspace
 from core.spec import RunSpec
 

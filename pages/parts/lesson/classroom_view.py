@@ -16,7 +16,8 @@ from pages.parts.lesson import classroom_link, progress, screens
 from pages.parts.pickers import run_picker
 from pages.parts.playground import leak_counts
 from pages.parts.session import classroom
-from pages.parts.session.rooms import AFTER, CODE_LETTERS, Counts, Tries
+from pages.parts.session.room_values import AFTER, Counts, Tries
+from pages.parts.session.rooms import CODE_LETTERS
 
 EVERY_SECONDS = {"host": 2.0, "student": 2.0}
 COUNTDOWNS = (30, 60, 120)  # seconds

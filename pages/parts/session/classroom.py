@@ -14,7 +14,8 @@ import streamlit as st
 from core.common.database import DatabaseUnusable
 from pages.parts.access import viewer
 from pages.parts.session import resources, seat
-from pages.parts.session.rooms import Answers, Audited, Classroom, Counts, Lead, RoomGone, Tries, Vote
+from pages.parts.session.room_values import Answers, Audited, Counts, Lead, Tries, Vote
+from pages.parts.session.rooms import Classroom, RoomGone
 
 _ROOM, _HOST, _ROUND, _COUNTED = "class_room", "class_host", "class_round", "class_counted"
 _SINCE, _ON_SCREEN = "class_since", "class_on_screen"

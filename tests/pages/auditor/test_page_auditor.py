@@ -10,7 +10,8 @@ from core.evaluation.guarantee.live_bound import live_epsilon
 from core.runs.store import Workspace
 from pages.parts.auditor import deck, guesses, proof
 from pages.parts.session import classroom
-from pages.parts.session.rooms import Audited, Classroom, Vote
+from pages.parts.session.room_values import Audited, Vote
+from pages.parts.session.rooms import Classroom
 from tests.pages.visit import said, visit
 
 

@@ -20,7 +20,8 @@ from pages.parts.playground.leak_counts import attempts
 from pages.parts.playground.prompt_session import each_once
 from pages.parts.playground.side_by_side import Answer, Try
 from pages.parts.session import classroom, resources
-from pages.parts.session.rooms import Classroom, Tries
+from pages.parts.session.room_values import Tries
+from pages.parts.session.rooms import Classroom
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from pages.parts.access import viewer
 from pages.parts.access.rules import Role
 from pages.parts.session import classroom
 from pages.parts.session.room_store import FILE
-from pages.parts.session.rooms import Answers, Audited, Tries, Vote
+from pages.parts.session.room_values import Answers, Audited, Tries, Vote
 
 
 @pytest.fixture

@@ -13,7 +13,8 @@ import segno
 import streamlit as st
 
 from pages.parts.lesson import classroom_link
-from pages.parts.session.rooms import AFTER, ALPHABET, MOST_KEYS, MOST_ROOMS, Classroom, Tries
+from pages.parts.session.room_values import AFTER, Tries
+from pages.parts.session.rooms import ALPHABET, MOST_KEYS, MOST_ROOMS, Classroom
 
 STUDENTS = 30
 

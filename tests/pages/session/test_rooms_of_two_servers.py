@@ -15,7 +15,8 @@ import pytest
 
 from core.common.database import DatabaseUnusable
 from pages.parts.session.room_store import FILE, HOURS
-from pages.parts.session.rooms import Audited, Classroom, RoomGone, Tries, Vote
+from pages.parts.session.room_values import Audited, Tries, Vote
+from pages.parts.session.rooms import Classroom, RoomGone
 from tests.pages.visit import ROOT
 
 SEATS, STEPS = 12, 5
@@ -23,7 +24,8 @@ SEATS, STEPS = 12, 5
 SERVER = f"""
 import json, random, sys
 from pathlib import Path
-from pages.parts.session.rooms import Classroom, Tries, Vote
+from pages.parts.session.room_values import Tries, Vote
+from pages.parts.session.rooms import Classroom
 root, code, number = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 rooms, order = Classroom(root), [(seat, step) for seat in range({SEATS}) for step in range(1, {STEPS} + 1)]
 random.Random(number).shuffle(order)
