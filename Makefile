@@ -50,10 +50,12 @@ check: lint
 
 test: lint
 	@.ci/browser $(PY)
+	@.ci/nginx
 	$(PYTEST) $(PYTEST_ARGS)
 
 coverage: $(VENV)/.installed-dev
 	@.ci/browser $(PY)
+	@.ci/nginx
 	$(PYTEST) --cov --cov-report=term:skip-covered $(PYTEST_ARGS)
 
 lint: $(VENV)/.installed-dev

@@ -10,7 +10,7 @@ from pages.parts.auditor import guesses, proof
 from pages.parts.common import chart_style, layout, phi_text, shell
 from pages.parts.pickers import run_picker
 from pages.parts.session import classroom, owner
-from pages.parts.session.rooms import Audited, Counts
+from pages.parts.session.room_values import Audited, Counts
 
 EVERY_SECONDS = 2.0
 

@@ -11,7 +11,7 @@ from pages.parts.lesson.figures import Figures, figures
 from pages.parts.lesson.questions import QUESTIONS
 from pages.parts.lesson.steps import Step, steps
 from pages.parts.session import classroom
-from pages.parts.session.rooms import AFTER
+from pages.parts.session.room_values import AFTER
 
 shell.page(
     "Lesson",

@@ -1,7 +1,8 @@
 """The job engine: a worker process, shared by all browser sessions, trains and attacks runs one after another.
 
 The definition and progress of every job are on disk (`core.jobs.work`), so another browser, a reloaded page, or a
-restarted server sees the same jobs. The engine knows which of them wait in its queue, and who submitted them.
+restarted server sees the same jobs. The engine knows which of them wait in its queue. `core.jobs.queues` tells
+other servers of the data folder, and has who submitted them.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from pathlib import Path
 from distributed import Future
 
 from core.jobs.connection import Connection, EngineFailed, server_scheduler
-from core.jobs.limits import Accounts, Limits, Refused, Request, User, check
+from core.jobs.limits import Limits, Refused, Request, User, check
 from core.jobs.outcome import outcome
-from core.jobs.queue import Queue, Ticket
+from core.jobs.queues.own import Ticket
+from core.jobs.states import JobStates
 from core.jobs.time_left import time_left_of
-from core.jobs.work import AUDIT, Job, JobState, Work
+from core.jobs.work import AUDIT, Job, Work
 from core.jobs.workers import Fit
 from core.pipeline.full_audit import check_attackable
-from core.runs.events import Status
 from core.runs.progress import Progress, ProgressReader, progress_of
 from core.runs.run import Run, RunBroken, RunNotFound
 from core.runs.store import Workspace
@@ -33,7 +34,7 @@ LOOK_SECONDS = 5.0  # interval at which an existing cluster is checked for more 
 log = logging.getLogger(__name__)
 
 
-class Engine:
+class Engine(JobStates):
     """Submits, watches and cancels jobs. Threads may share it; `Engine.of_server` gives all sessions the same engine.
 
     `problem` is a sentence while the cluster takes no jobs, else empty. With `patient`, jobs wait meanwhile; without,
@@ -44,7 +45,7 @@ class Engine:
     _engines_lock = threading.Lock()
 
     def __init__(self, workspace: Workspace, scheduler_address: str | None = None, *, patient: bool = False) -> None:
-        self.workspace = workspace
+        super().__init__(workspace)
         self.scheduler_address = scheduler_address
         self.patient = patient
         self.problem = ""
@@ -52,12 +53,7 @@ class Engine:
         self._lock = threading.RLock()  # guards everything below; never held while something is started
         self._starting = threading.Lock()
         self._connection = Connection(scheduler_address)
-        self._queue = Queue()
-        self._owners: dict[str, str] = {}  # user who last submitted each job, including jobs that have ended
-        self._accounts = Accounts()
         self._readers: dict[str, ProgressReader] = {}
-        self._ended: dict[str, Job] = {}  # cancelled jobs, which leave nothing on disk
-        self._reasons: dict[str, str] = {}  # why a job was interrupted
         self._submissions = 0
         self._look: threading.Timer | None = None
         self._asked = False
@@ -102,6 +98,7 @@ class Engine:
                 fit = self._connection.fit(self.workspace.root) if ready else None
                 with self._lock:
                     self._send_ready(fit)
+                    self._publish()
                     self._note_problem("")
                     self.patient = self.patient or fit is not None
                     if self.scheduler_address is not None:  # its workers change
@@ -118,11 +115,18 @@ class Engine:
         self._connection.open()
 
     def _drop_what_is_gone(self) -> None:
-        """Remove jobs whose folder was deleted, damaged, or claimed by another server while they waited here."""
-        for ticket in self._queue.waiting():
-            status = self._work(ticket.job_id).status()
-            if status is None or status.submitted != ticket.submitted:
+        """Remove jobs whose folder was deleted, damaged, or claimed by another server while they waited here.
+
+        Not those of which an earlier submission is ending: its worker removes the folder, and `_note_end` makes it
+        again.
+        """
+        for ticket in self._queue.ready():
+            if self._is_gone(ticket):
                 self._queue.remove(ticket.job_id)
+
+    def _publish(self) -> None:
+        """Tell other servers what runs and waits here."""
+        self._shared.publish([(ticket.job_id, ticket.user) for ticket in self._live()])
 
     def _send_ready(self, fit: Fit | None) -> None:
         free = (1 if fit is None else fit.threads) - self._queue.in_hand()
@@ -167,11 +171,13 @@ class Engine:
             for ticket in self._queue.waiting():
                 self._queue.remove(ticket.job_id)
                 self._work(ticket.job_id).fail(message)
+            self._publish()
 
     def close(self) -> None:
         """Close the client and end the local cluster. Running jobs are shown as interrupted afterwards."""
         with self._starting, self._lock:
             self._queue.clear()
+            self._shared.close()
             if self._look is not None:
                 self._look.cancel()
             self._connection.close()
@@ -207,10 +213,8 @@ class Engine:
             self._queue.add(Ticket(work.id, spec, work.queue(spec), None if user is None else user.name))
             self._ended.pop(work.id, None)
             self._reasons.pop(work.id, None)
-            self._owners.pop(work.id, None)
-            if user is not None:
-                self._owners[work.id] = user.name
-                self._accounts.add(user, work.id, request.minutes)
+            self._shared.submitted(work.id, None if user is None else user.name, request.minutes)
+            self._publish()
             job = self.status(work.id)
         self.warm()
         return job
@@ -219,16 +223,17 @@ class Engine:
         """Raise Refused for a job that this user may not submit now."""
         if user is None or (self.limits.in_class and self.limits.instructs(user)):
             return
-        if self._queue.closed:
+        if self.queue_closed:
             raise Refused("The queue is closed: the instructor accepts no new jobs now. Jobs already in it still run.")
-        live = self._queue.live()
+        users = [ticket.user for ticket in self._live()]
+        users += [job.user for job in self._shared.elsewhere().values()]
         check(
             self.limits,
             user,
             request,
-            own=sum(ticket.user == user.name for ticket in live),
-            everybody=len(live),
-            day_minutes=self._accounts.minutes(user),
+            own=users.count(user.name),
+            everybody=len(users),
+            day_minutes=self._shared.minutes(user.name),
         )
 
     def _note_end(self, ticket: Ticket, future: Future) -> None:
@@ -243,6 +248,7 @@ class Engine:
                 work.clear_up()
             elif work.status() is None:  # the earlier submission removed the folder when it stopped
                 again.submitted = work.queue(again.spec)
+            self._publish()
             waiting = bool(self._queue.waiting())
         if waiting:
             self.warm()
@@ -265,8 +271,9 @@ class Engine:
     def jobs(self) -> list[Job]:
         """Every job that is not done: running and queued ones first, in their order, then the others, newest first."""
         with self._lock:
-            found = [self._from_disk(work) for work in Work.asked_for(self.workspace)]
-            jobs = [job for job in found if job is not None and not self._is_a_part(job)]
+            elsewhere = self._shared.elsewhere()
+            found = [self._from_disk(work, elsewhere) for work in Work.asked_for(self.workspace)]
+            jobs = [job for job in found if job is not None and (job.id in elsewhere or not self._is_a_part(job))]
             there = {job.id for job in jobs}
             jobs += [job for job_id, job in self._ended.items() if job_id not in there]
         active = sorted((job for job in jobs if job.active), key=lambda job: (job.state == "queued", job.position or 0))
@@ -318,13 +325,15 @@ class Engine:
                 return job
             if not self.may_cancel(job_id, user):
                 raise Refused("Only the user who submitted a job, or the instructor, can cancel it.")
-            ticket = self._queue.remove(job_id)
-            if ticket is not None and ticket.user is not None and ticket.future is None:
-                self._accounts.give_back(ticket.user, job_id)
+            ticket, there = self._queue.remove(job_id), self._shared.elsewhere().get(job_id)
+            waited = ticket.future is None if ticket is not None else job.state == "queued"
+            asked = ticket if ticket is not None else there
             self._ended[job_id] = Job(
                 job.run_id, job.spec, "cancelled", "Cancelled.", job.submitted, None, job.is_audit
             )
             self._work(job_id).withdraw()
+            self._shared.cancelled(job_id, give_back=asked.user if asked is not None and waited else None)
+            self._publish()
             return self.status(job_id)
 
     # The queue ---------------------------------------------------------------------------------------------------
@@ -334,8 +343,8 @@ class Engine:
         return self.limits.instructs(user) or self.owns(job_id, user)
 
     def owns(self, job_id: str, user: User | None) -> bool:
-        """Whether this user submitted the job."""
-        return user is not None and self._owners.get(job_id) == user.name
+        """Whether this user submitted the job, at any server."""
+        return user is not None and self._shared.owner(job_id) == user.name
 
     def move(self, job_id: str, place: int, user: User | None = None) -> None:
         """Move a waiting job to another place in the queue (0 = next). Raises Refused."""
@@ -344,57 +353,27 @@ class Engine:
             try:
                 self._queue.move(job_id, place)
             except KeyError:
+                if job_id in self._shared.elsewhere():
+                    raise Refused("This job waits at another server, and can be moved only there.") from None
                 raise Refused("This job is no longer waiting, so it has no place in the queue.") from None
+            self._publish()
 
     def close_queue(self, closed: bool, user: User | None = None) -> None:
-        """Stop accepting new jobs from users, or accept them again. Raises Refused."""
+        """Stop accepting new jobs from users at all servers, or accept them again. Raises Refused.
+
+        It is open again when this server ends.
+        """
         self._only_instructors(user)
-        with self._lock:
-            self._queue.closed = closed
+        try:
+            self._shared.close_queue(closed)
+        except OSError as error:
+            raise Refused(str(error)) from error
 
     @property
     def queue_closed(self) -> bool:
         """Whether the queue accepts no new jobs from users."""
-        return self._queue.closed
+        return self._shared.is_closed()
 
     def _only_instructors(self, user: User | None) -> None:
         if not self.limits.instructs(user):
             raise Refused("Only the instructor can change the queue. The key is in the terminal of `make class`.")
-
-    # Looking -----------------------------------------------------------------------------------------------------
-
-    def _work(self, job_id: str) -> Work:
-        return Work.of(self.workspace, job_id)
-
-    def _find(self, work: Work) -> Job | None:
-        return self._from_disk(work) or work.finished() or self._from_queue(work) or self._ended.get(work.id)
-
-    def _from_disk(self, work: Work) -> Job | None:
-        status = work.status()
-        if status is None or (spec := work.spec()) is None:
-            return None
-        state = self._state(work, status)
-        position = self._position(work.id) if state in ("queued", "running") else None
-        reason = self._reasons.get(work.id, "") if state == "interrupted" else ""
-        return Job(work.run_id, spec, state, status.message or reason, status.submitted, position, work.is_audit)
-
-    def _from_queue(self, work: Work) -> Job | None:
-        """A waiting job while an earlier, cancelled submission of it is still removing its folder."""
-        ticket = self._queue.get(work.id)
-        if ticket is None or ticket.future is not None or work.id not in {one.job_id for one in self._queue.leaving()}:
-            return None
-        return Job(work.run_id, ticket.spec, "queued", "", ticket.submitted, self._position(work.id), work.is_audit)
-
-    def _state(self, work: Work, status: Status) -> JobState:
-        if status.state in ("queued", "running") and not (self._waits(work.id) or work.in_hand):
-            return "interrupted"
-        return "running" if status.state == "done" else status.state  # done, but not yet moved to its final place
-
-    def _waits(self, job_id: str) -> bool:
-        """Whether the job waits in this engine's queue or a worker of it has the job."""
-        ticket = self._queue.get(job_id)
-        return ticket is not None and ticket.live
-
-    def _position(self, job_id: str) -> int:
-        live = [ticket.job_id for ticket in self._queue.live()]
-        return live.index(job_id) if job_id in live else 0

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hmac
 import logging
 import os
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -19,7 +18,6 @@ from core.spec import RunSpec
 
 log = logging.getLogger(__name__)
 
-DAY_SECONDS = 86_400.0
 MEMBERS = 0.7  # share of a synthetic hospital's patients in the training data
 # Seconds on two slow cores for the shipped (tiny) size; docs/PERFORMANCE.md has the measurements behind them.
 NOTE_SECONDS = 0.0125  # of training, for one note in one epoch, with privacy
@@ -148,7 +146,7 @@ def audit_minutes(spec: RunSpec) -> float:
     return SIZES[spec.model.size] * masked * (START_SECONDS + training_notes(spec) * AUDIT_SECONDS) / 60
 
 
-# What users submitted ------------------------------------------------------------------------------------------------
+# What users submit ------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -168,28 +166,6 @@ class Request:
     def full_audit(cls, spec: RunSpec) -> Request:
         """Attacking a run."""
         return cls(audit_minutes(spec), f"every attack on {training_notes(spec):,.0f} notes")
-
-
-class Accounts:
-    """What each user submitted in the last 24 hours. Not thread-safe: the engine's lock guards it."""
-
-    def __init__(self) -> None:
-        self._asked: dict[str, dict[str, tuple[float, float]]] = {}  # user → job → (when, minutes)
-
-    def minutes(self, user: User) -> float:
-        """Estimated minutes of everything that a user submitted in the last 24 hours."""
-        since = time.time() - DAY_SECONDS
-        recent = {job: one for job, one in self._asked.get(user.name, {}).items() if one[0] > since}
-        self._asked[user.name] = recent
-        return sum(minutes for _, minutes in recent.values())
-
-    def add(self, user: User, job_id: str, minutes: float) -> None:
-        """Count a job that was accepted."""
-        self._asked.setdefault(user.name, {})[job_id] = (time.time(), minutes)
-
-    def give_back(self, user_name: str, job_id: str) -> None:
-        """Stop counting a job that was cancelled before it began."""
-        self._asked.get(user_name, {}).pop(job_id, None)
 
 
 def check(limits: Limits, user: User, request: Request, *, own: int, everybody: int, day_minutes: float) -> None:

@@ -24,6 +24,13 @@ WAIT = 120_000  # milliseconds: torch, a worker process and a browser may share 
 TRAINED = 300_000  # milliseconds for a run of one epoch and both audits on a busy core
 
 
+def free_port() -> int:
+    """A port of this computer that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
 @contextlib.contextmanager
 def serving(
     data: Path, log: Path, program: Sequence[str] = ("streamlit",), options: Sequence[str] = ()
@@ -32,9 +39,7 @@ def serving(
 
     `program` is the module that serves it, with arguments of its own; `options` are Streamlit's.
     """
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     command = [sys.executable, "-m", *program, "run", "app.py", "--server.port", str(port), *options]
     environment = {**os.environ, "PHILAB_DATA": str(data), "OMP_NUM_THREADS": "1"}
     with log.open("w") as output:

@@ -15,7 +15,7 @@ from types import SimpleNamespace
 import pytest
 
 from core.jobs.engine import Engine, Job
-from core.jobs.queue import Ticket
+from core.jobs.queues.own import Ticket
 from core.jobs.work import Work
 from core.jobs.workers import Fit
 from core.pipeline.full_audit import chosen_attacks
@@ -263,6 +263,21 @@ def test_a_job_whose_folder_is_gone_does_not_hold_up_the_others(
     shutil.rmtree(engine.workspace.work(gone.run_id))
     engine._hand_over()
     assert [ticket.job_id for ticket in engine._queue.live()] == [there.run_id]
+
+
+def test_a_job_that_is_asked_for_again_waits_while_its_worker_removes_the_folder(
+    tmp_path: Path, smoke_spec: Callable[..., RunSpec], elsewhere: None
+) -> None:
+    engine, spec = Engine(Workspace(tmp_path, shared=()), scheduler_address="tcp://elsewhere:1"), smoke_spec()
+    waiting(engine, spec)
+    engine._hand_over()
+    engine.cancel(spec.run_id)
+    assert [ticket.job_id for ticket in engine._queue.leaving()] == [spec.run_id]
+    waiting(engine, spec)
+    shutil.rmtree(engine.workspace.work(spec.run_id))
+    engine._hand_over()
+    assert [ticket.job_id for ticket in engine._queue.waiting()] == [spec.run_id]
+    assert engine.status(spec.run_id).state == "queued"
 
 
 def test_no_worker_outlives_its_server(tmp_path: Path) -> None:

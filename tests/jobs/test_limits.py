@@ -10,7 +10,7 @@ import pytest
 from core.jobs import limits
 from core.jobs.engine import Engine
 from core.jobs.limits import CLASS, Limits, Refused, User
-from core.jobs.queue import Queue, Ticket
+from core.jobs.queues.own import Queue, Ticket
 from core.runs.run import RunNotFound
 from core.runs.store import Workspace
 from core.spec import CORPUS_PRESETS, CorpusSpec, ModelSpec, PrivacySpec, RunSpec, recipe

@@ -8,7 +8,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, get_args
 
-from core.jobs.engine import JobState
+from core.jobs.work import JobState
 from core.pipeline.quick_audit import ATTACKS, READS
 from core.runs.events import State
 from core.runs.tables import ADDED, OPTIONAL, SCHEMAS

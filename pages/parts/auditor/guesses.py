@@ -11,7 +11,7 @@ from core.runs.run import Run
 from pages.parts.auditor import deck
 from pages.parts.auditor.deck import Card
 from pages.parts.session import classroom
-from pages.parts.session.rooms import Vote
+from pages.parts.session.room_values import Vote
 
 HAND = 6  # notes dealt at a time
 _STATE = "auditor"

@@ -11,7 +11,7 @@ from core.evaluation.guarantee.live_bound import live_epsilon
 from core.evaluation.wording import epsilon_text
 from core.runs.run import Run
 from pages.parts.common import chart_style
-from pages.parts.session.rooms import Vote
+from pages.parts.session.room_values import Vote
 
 LINES = {  # who guessed → colour and dash
     "people alone": (chart_style.OKABE_ITO["blue"], "solid"),

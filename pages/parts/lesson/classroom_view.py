@@ -16,7 +16,8 @@ from pages.parts.lesson import classroom_link, progress, screens
 from pages.parts.pickers import run_picker
 from pages.parts.playground import leak_counts
 from pages.parts.session import classroom
-from pages.parts.session.rooms import AFTER, CODE_LETTERS, Counts, Tries
+from pages.parts.session.room_values import AFTER, Counts, Tries
+from pages.parts.session.rooms import CODE_LETTERS
 
 EVERY_SECONDS = {"host": 2.0, "student": 2.0}
 COUNTDOWNS = (30, 60, 120)  # seconds
@@ -210,7 +211,7 @@ def host_panel() -> None:
         who = "Anyone in this network can open it, without a password or a name."
         if viewer.standing().required:
             who = "People on this server's list can open it after they have signed in."
-        st.caption(f"{who} Only counts are kept, in memory.")
+        st.caption(f"{who} Only counts are kept, for at most 12 hours after the class.")
     with st.container(horizontal=True):
         st.button(
             "Restart the class",

@@ -12,7 +12,7 @@ from pages.parts.lesson import classroom_link, classroom_view, picture, progress
 from pages.parts.lesson.questions import QUESTIONS
 from pages.parts.lesson.steps import Step
 from pages.parts.session import classroom
-from pages.parts.session.rooms import AFTER, Counts
+from pages.parts.session.room_values import AFTER, Counts
 
 
 def show(number: int, every: tuple[Step, ...]) -> None:

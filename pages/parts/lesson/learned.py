@@ -12,7 +12,7 @@ from core.evaluation.stats.bootstrap import Interval
 from core.evaluation.stats.paired import Pairs, careful_difference, mcnemar, pairs
 from pages.parts.common import chart_style
 from pages.parts.lesson.questions import QUESTIONS
-from pages.parts.session.rooms import Chosen
+from pages.parts.session.room_values import Chosen
 
 LEVEL = 0.05 / len(QUESTIONS)  # Bonferroni: all three verdicts together are wrong in at most 5 % of classes
 LINES = (("before", chart_style.CONTROL, "square-open", 0.16), ("after", chart_style.PRIVATE, "circle", -0.16))

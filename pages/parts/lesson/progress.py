@@ -15,7 +15,7 @@ import streamlit as st
 
 from pages.parts.common import guess
 from pages.parts.session import classroom
-from pages.parts.session.rooms import AFTER
+from pages.parts.session.room_values import AFTER
 
 STEPS, BEFORE = 5, 0
 PLACES = "0123456"  # as the link names them

@@ -13,7 +13,7 @@ import streamlit as st
 from pages.parts.lesson import learned, progress
 from pages.parts.lesson.questions import QUESTIONS
 from pages.parts.session import classroom
-from pages.parts.session.rooms import AFTER, Counts
+from pages.parts.session.room_values import AFTER, Counts
 
 _NAMES = {False: "before", True: "after"}
 _BEGUN, _ROUND = "quiz_begun", "quiz_round"

@@ -8,7 +8,7 @@ from pages.parts.common import guess, shell
 from pages.parts.lesson import classroom_view, progress, quiz, screens
 from pages.parts.lesson.steps import Step
 from pages.parts.session import classroom
-from pages.parts.session.rooms import AFTER
+from pages.parts.session.room_values import AFTER
 
 NAMES = {progress.BEFORE: "before the lesson", AFTER: "after the lesson"}
 

@@ -22,7 +22,7 @@ from pages.parts.pickers import run_picker
 from pages.parts.playground.side_by_side import Answer, Try, text_key
 from pages.parts.playground.why import ask
 from pages.parts.session import classroom, owner, resources
-from pages.parts.session.rooms import Tries
+from pages.parts.session.room_values import Tries
 
 if TYPE_CHECKING:
     from core.evaluation.summary import Row as MetricRow

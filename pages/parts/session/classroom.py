@@ -6,13 +6,16 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 
 import streamlit as st
 
+from core.common.database import DatabaseUnusable
 from pages.parts.access import viewer
 from pages.parts.session import resources, seat
-from pages.parts.session.rooms import Answers, Audited, Classroom, Counts, Lead, Tries, Vote
+from pages.parts.session.room_values import Answers, Audited, Counts, Lead, Tries, Vote
+from pages.parts.session.rooms import Classroom, RoomGone
 
 _ROOM, _HOST, _ROUND, _COUNTED = "class_room", "class_host", "class_round", "class_counted"
 _SINCE, _ON_SCREEN = "class_since", "class_on_screen"
@@ -22,10 +25,26 @@ _PROMPT = ("prompt", "first")  # sent by “Show everybody” alone, never by le
 MOST_PARAMETERS, MOST_LETTERS = 40, 2_000  # of the presenter's link; a prompt is the longest
 
 
-@resources.process_object
 def classroom() -> Classroom:
-    """The `Classroom` of this process, shared by all browsers."""
-    return Classroom()
+    """The rooms of this server's data folder, shared by all browsers and by the folder's other servers."""
+    return rooms_of(str(resources.data()))
+
+
+@resources.process_object
+def rooms_of(root: str) -> Classroom:
+    """The rooms of a data folder."""
+    return Classroom(Path(root))
+
+
+@contextlib.contextmanager
+def _told() -> Iterator[None]:
+    """Say in one sentence why a class cannot be read or changed; say nothing if its room was removed just now."""
+    try:
+        yield
+    except RoomGone:
+        pass
+    except DatabaseUnusable as error:
+        st.toast(f"The class could not be reached. {error}", icon=":material/error:", duration="long")
 
 
 def enter() -> None:
@@ -37,14 +56,17 @@ def enter() -> None:
     """
     code, key, number = (st.query_params.get(name, "") for name in ("room", "host", "round"))
     code = code.upper()
-    if code == st.session_state.get(_ROOM, "") or code not in classroom():
+    if not code or code == st.session_state.get(_ROOM, ""):
         return
-    if key and viewer.may("host") and classroom().hosts(code, key):
-        _take(code, key, classroom().counts(code).round)
-    elif number.isdecimal() and len(number) < 9:
-        _take(code, None, int(number))
-    else:
-        join(code)
+    with _told():
+        if code not in classroom():
+            return
+        if key and viewer.may("host") and classroom().hosts(code, key):
+            _take(code, key, classroom().counts(code).round)
+        elif number.isdecimal() and len(number) < 9:
+            _take(code, None, int(number))
+        else:
+            join(code)
 
 
 def join(code: str) -> bool:
@@ -55,18 +77,18 @@ def join(code: str) -> bool:
     if not viewer.standing().admitted:
         return False
     code = code.strip().upper()
-    try:
+    with _told():
         _take(code, None, classroom().join(code, seat.seat()))
-    except LookupError:
-        return False
-    return True
+        return True
+    return False
 
 
 def open_room() -> None:
     """Open a room; this session is its host and not a student. A message says so if the viewer may not."""
     if viewer.refused("host"):
         return
-    _take(*classroom().open(), 0)
+    with _told():
+        _take(*classroom().open(), 0)
 
 
 def _take(code: str, key: str | None, number: int) -> None:
@@ -92,7 +114,9 @@ def room() -> str | None:
     Every vote asks this first: a button's callback runs before the page asks who is there.
     """
     code = st.session_state.get(_ROOM)
-    return code if code is not None and code in classroom() and viewer.standing().admitted else None
+    with _told():
+        return code if code is not None and code in classroom() and viewer.standing().admitted else None
+    return None
 
 
 def host_key() -> str | None:
@@ -101,20 +125,28 @@ def host_key() -> str | None:
     return key if key and viewer.may("host") else None
 
 
+def _by_host(change: Callable[[Classroom, str], object]) -> None:
+    """Change this session's room, if it is its host's."""
+    code, key = room(), host_key()
+    with _told():
+        if code and key and classroom().hosts(code, key):
+            change(classroom(), code)
+
+
 def counts() -> Counts | None:
     """The counts of this session's room."""
     code = room()
-    try:
+    with _told():
         return classroom().counts(code) if code else None
-    except LookupError:  # it was removed just now
-        return None
+    return None
 
 
 def predicted(step: int, answer: str) -> None:
     """Count this session's prediction of a step, once."""
     code = room()
-    if code and step not in st.session_state[_COUNTED] and classroom().predict(code, seat.seat(), step, answer):
-        st.session_state[_COUNTED].add(step)
+    with _told():
+        if code and step not in st.session_state[_COUNTED] and classroom().predict(code, seat.seat(), step, answer):
+            st.session_state[_COUNTED].add(step)
 
 
 def counted(step: int) -> bool:
@@ -125,19 +157,17 @@ def counted(step: int) -> bool:
 def answers() -> Answers:
     """What this browser has answered in its room's present round; nothing outside a room."""
     code = room()
-    try:
+    with _told():
         return classroom().answers(code, seat.seat()) if code else Answers()
-    except LookupError:  # it was removed just now
-        return Answers()
+    return Answers()
 
 
 def answered(question: int, option: int, *, after: bool) -> bool:
     """Keep this browser's answer to one of the three questions; whether it was still open. False outside a room."""
     code = room()
-    try:
+    with _told():
         return bool(code) and classroom().answer(str(code), seat.seat(), question, option, after=after)
-    except LookupError:  # it was removed just now
-        return False
+    return False
 
 
 def has_counted(steps: set[int]) -> None:
@@ -148,17 +178,18 @@ def has_counted(steps: set[int]) -> None:
 def unseen(samples: Sequence[object]) -> list[bool]:
     """Whether each sample is new to this session's room, which then knows it; False outside a room."""
     code = room()
-    try:
-        return classroom().unseen(code, samples) if code else [False] * len(samples)
-    except LookupError:  # it was removed just now
-        return [False] * len(samples)
+    with _told():
+        if code:
+            return classroom().unseen(code, samples)
+    return [False] * len(samples)
 
 
 def tried(run_id: str, tries: Tries) -> None:
     """Count the samples that a model wrote for this session."""
     code = room()
     if code and tries.samples:
-        classroom().add_tries(code, run_id, tries)
+        with _told():
+            classroom().add_tries(code, run_id, tries)
 
 
 def leading() -> bool:
@@ -169,23 +200,18 @@ def leading() -> bool:
 
 def lead(page: str, query: Mapping[str, str]) -> None:
     """Tell those who follow where the presenter is; only the host can."""
-    code, key = room(), host_key()
-    if code and key and classroom().hosts(code, key):
-        classroom().lead(code, page, {name: value for name, value in _shared(query).items() if name not in _PROMPT})
+    place = {name: value for name, value in _shared(query).items() if name not in _PROMPT}
+    _by_host(lambda rooms, code: rooms.lead(code, page, place))
 
 
 def release() -> None:
     """Let everyone go their own way; only the host can."""
-    code, key = room(), host_key()
-    if code and key and classroom().hosts(code, key):
-        classroom().release(code)
+    _by_host(lambda rooms, code: rooms.release(code))
 
 
 def send(page: str, query: Mapping[str, str]) -> None:
     """Send everybody to exactly this page and these settings; only the host can."""
-    code, key = room(), host_key()
-    if code and key and classroom().hosts(code, key):
-        classroom().send(code, page, _shared(query))
+    _by_host(lambda rooms, code: rooms.send(code, page, _shared(query)))
 
 
 def _shared(query: Mapping[str, str]) -> dict[str, str]:
@@ -222,9 +248,7 @@ def clear_screen() -> None:
 
 def reveal(step: int) -> None:
     """Show everyone the answer of a step; only the host can."""
-    code, key = room(), host_key()
-    if code and key and classroom().hosts(code, key):
-        classroom().reveal(code, step)
+    _by_host(lambda rooms, code: rooms.reveal(code, step))
 
 
 def locked(step: int) -> bool:
@@ -241,32 +265,27 @@ def revealed(step: int) -> bool:
 
 def count_down(seconds: float | None) -> None:
     """Start a countdown that everyone sees, or end it (None); only the host can."""
-    code, key = room(), host_key()
-    if code and key and classroom().hosts(code, key):
-        classroom().count_down(code, seconds)
+    _by_host(lambda rooms, code: rooms.count_down(code, seconds))
 
 
 def choose(audited: Audited) -> None:
     """Let the class guess about this model; only its host can."""
-    code, key = room(), host_key()
-    if code and key and classroom().hosts(code, key):
-        classroom().choose(code, audited)
+    _by_host(lambda rooms, code: rooms.choose(code, audited))
 
 
 def deal(hospital: str, number: int) -> tuple[bytes, range] | None:
     """The next notes of a hospital's deck for this session; None outside a room."""
     code = room()
-    try:
+    with _told():
         return classroom().deal(code, hospital, number) if code else None
-    except LookupError:  # it was removed just now
-        return None
+    return None
 
 
 def voted(run_id: str, vote: Vote) -> None:
     """Count this session's guess for its room, if the room's round is still the session's."""
     code = room()
     if code:
-        with contextlib.suppress(LookupError):  # it was removed just now
+        with _told():
             classroom().vote(code, run_id, vote, joined_round())
 
 
@@ -284,6 +303,4 @@ def next_round() -> None:
 
 def reset() -> None:
     """Clear the room's counts; only its host can."""
-    code, key = room(), host_key()
-    if code and key and classroom().hosts(code, key):
-        classroom().reset(code)
+    _by_host(lambda rooms, code: rooms.reset(code))

@@ -1,4 +1,4 @@
-"""Deletes uploads: on their owner's request, after they expire, and what a killed server left of them."""
+"""Deletes uploads, on their owner's request or after they expire, what a killed server left, and unused classes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pages.parts.session import owner, resources
+from pages.parts.session import classroom, owner, resources
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -60,7 +60,7 @@ def remove(workspace: Workspace, digest: str) -> None:
 
 
 def clear_out(workspace: Workspace, *, thorough: bool = True) -> None:
-    """Delete expired uploads, and what a killed server left. A failure is logged, and the rest is done.
+    """Delete expired uploads, unused classes, and what a killed server left. A failure is logged; the rest is done.
 
     Without `thorough`, it does not walk through the store.
     """
@@ -85,6 +85,8 @@ def clear_out(workspace: Workspace, *, thorough: bool = True) -> None:
             remove(workspace, digest)
     with _logged("unloading what a command deleted"):
         _unload_deleted(workspace)
+    with _logged("removing classes that nobody uses"):
+        classroom.rooms_of(str(workspace.root)).clear_out()
     if thorough:
         with _logged("deleting uploads without an owner"):
             delete_orphans(workspace)

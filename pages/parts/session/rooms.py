@@ -3,101 +3,46 @@
 The presenter opens a room; everyone who opens its join link is in it. A room keeps no names, and no prompts or texts
 of students: only numbers, the answers of each browser under a digest of its seat (`session.seat`), a digest of each
 counted sample, and the link that the presenter last showed to everybody. Digests are under the room's own key. It
-exists in this process only and is gone when the server stops. All sessions share one `Classroom`.
+is in the data folder (`session.room_store`), so that all servers of the folder have the same rooms.
 """
 
 from __future__ import annotations
 
 import hashlib
+import logging
+import re
 import secrets
 import time
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from threading import Lock
+from pathlib import Path
 from typing import TypeVar
+
+from pydantic import TypeAdapter
+
+from pages.parts.session.room_store import Rooms, RoomStore
+from pages.parts.session.room_values import AFTER, QUESTIONS, Answers, Audited, Counts, Lead, Tries, Vote
 
 ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"  # without 0, O, 1 and I, which are easily misread
 CODE_LETTERS = 5
 MOST_ROOMS = 50  # beyond this, the least recently used one is removed
-MOST_KEYS = 64  # different answers per step, or models, so that no session can fill the memory
+MOST_KEYS = 64  # different answers per step, or models, so that no session can fill the disk
 MOST_SAMPLES = 100_000  # per room; further ones are not counted
 MOST_VOTES = 5_000  # per model, with and without its help
 MOST_SEATS = 1_000  # per room; what further browsers answer is not counted
-QUESTIONS = 3  # asked before and after the lesson (`lesson.questions`)
-AFTER = 6  # the lesson's place that shows what the class learned; its answers are revealed like a step's
 Result = TypeVar("Result")
+_CODE = re.compile(f"[{ALPHABET}]{{{CODE_LETTERS}}}")
+log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class Tries:
-    """Samples that a model wrote, and how many have a direct identifier of a member, or of a held-out patient."""
-
-    samples: int = 0
-    leaks: int = 0
-    control: int = 0
-
-    def __add__(self, other: Tries) -> Tries:
-        return Tries(self.samples + other.samples, self.leaks + other.leaks, self.control + other.control)
+class RoomGone(LookupError):
+    """There is no room with this code, or not any more. The message says so."""
 
 
-@dataclass(frozen=True)
-class Audited:
-    """What a class of auditors guesses about: a model, and whether it shows them how familiar a note is."""
-
-    run_id: str
-    helped: bool = False
-
-
-@dataclass(frozen=True)
-class Vote:
-    """One guess whether a note was in the training data: was it right, was the machine's, and did the model help?"""
-
-    right: bool
-    machine: bool
-    helped: bool = False
-
-
-@dataclass(frozen=True)
-class Lead:
-    """Where the presenter is, for those who follow: a page and its link's parameters.
-
-    `number` grows with each move. `exact`: everybody shall see exactly this, also those who are on the page already.
-    """
-
-    number: int
-    page: str
-    query: tuple[tuple[str, str], ...] = ()
-    exact: bool = False
-
-
-Chosen = tuple[int | None, ...]  # the place of the chosen option of each of the three questions; None: not answered
-
-
-@dataclass(frozen=True)
-class Answers:
-    """What one browser answered: its predictions by step, and the three questions before and after the lesson."""
-
-    predictions: dict[int, str] = field(default_factory=dict)
-    before: Chosen = (None,) * QUESTIONS
-    after: Chosen = (None,) * QUESTIONS
-
-
-@dataclass(frozen=True)
-class Counts:
-    """A room's counts at one moment: a copy that does not change later."""
-
-    round: int  # grows with every reset
-    joined: int  # browser sessions
-    predictions: dict[int, Counter[str]]  # step → answer → how many
-    tries: dict[str, Tries]  # run id → what it wrote for the whole class
-    audited: Audited | None = None  # as the presenter chose
-    votes: dict[str, tuple[Vote, ...]] = field(default_factory=dict)  # run id → guesses in their order
-    lead: Lead | None = None  # None: everyone goes their own way
-    sent: Lead | None = None  # where the presenter last sent everybody
-    revealed: frozenset[int] = frozenset()  # steps of the lesson whose answer the presenter has shown
-    ends: float | None = None  # when the countdown ends, `time.time()`
-    learned: tuple[tuple[Chosen, Chosen], ...] = ()  # before and after, of everyone who answered one of the questions
+# A text of digits is stored and read faster than a list of votes.
+_VOTES = {str(n): Vote(right=bool(n & 1), machine=bool(n & 2), helped=bool(n & 4)) for n in range(8)}
+_DIGITS = {vote: digit for digit, vote in _VOTES.items()}
 
 
 @dataclass
@@ -109,45 +54,62 @@ class _Seat:
 
 @dataclass
 class _Room:
-    host: str
+    salt: str = field(default_factory=lambda: secrets.token_hex(16))
+    host: str = ""  # digest of the host's key
     round: int = 0
     joined: int = 0
-    seats: dict[bytes, _Seat] = field(default_factory=dict)  # by digest
+    seats: dict[str, _Seat] = field(default_factory=dict)  # by digest
     predictions: dict[int, Counter[str]] = field(default_factory=dict)
     tries: dict[str, Tries] = field(default_factory=dict)
-    seen: set[bytes] = field(default_factory=set)  # digests of the samples that were counted
     audited: Audited | None = None
-    votes: dict[str, list[Vote]] = field(default_factory=dict)
+    votes: dict[str, str] = field(default_factory=dict)  # run id → a digit for each guess (`_VOTES`)
     dealt: Counter[str] = field(default_factory=Counter)  # hospital → notes that were handed out
     lead: Lead | None = None
     sent: Lead | None = None
     moves: int = 0
     revealed: set[int] = field(default_factory=set)
     ends: float | None = None
-    salt: bytes = field(default_factory=lambda: secrets.token_bytes(16))
+
+
+_ROOM = TypeAdapter(_Room)
 
 
 class Classroom:
-    """Every room of this server. Each method may be called from any thread; an unknown code raises LookupError."""
+    """Every room of a data folder. Any thread may call a method; an unknown code raises RoomGone.
 
-    def __init__(self) -> None:
-        self._rooms: OrderedDict[str, _Room] = OrderedDict()  # the most recently used one is last
-        self._lock = Lock()
+    Servers and threads change rooms one after another. A change that cannot be written raises OSError, and leaves the
+    room as it was.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._store = RoomStore(root)
+        self._known: dict[str, tuple[bytes, _Room, Counts]] = {}  # as last read; nobody changes these
 
     def open(self) -> tuple[str, str]:
         """Open an empty room. Returns its code, and the host's key, which allows resetting it."""
-        with self._lock:
+        room, key = _Room(), _draw(12)
+        room.host = _digest(room, key).hex()
+        with self._store.changing() as rooms:
+            rooms.clear_out()
+            there = rooms.codes()
             code = _draw(CODE_LETTERS)
-            while code in self._rooms:
+            while code in there:
                 code = _draw(CODE_LETTERS)
-            self._rooms[code] = _Room(host=_draw(12))
-            if len(self._rooms) > MOST_ROOMS:
-                self._rooms.popitem(last=False)
-            return code, self._rooms[code].host
+            for unused in there[: max(0, len(there) + 1 - MOST_ROOMS)]:
+                rooms.remove(unused)
+            rooms.write(code, _ROOM.dump_json(room))
+        return code, key
+
+    def clear_out(self) -> None:
+        """Remove rooms that nobody has used for hours."""
+        self._store.clear_out()
 
     def __contains__(self, code: str) -> bool:
-        with self._lock:
-            return code in self._rooms
+        try:
+            self._look(code)
+        except RoomGone:
+            return False
+        return True
 
     def join(self, code: str, seat: str) -> int:
         """Add a browser, which counts once however often it joins; returns the room's round."""
@@ -155,8 +117,11 @@ class Classroom:
 
     def hosts(self, code: str, key: str) -> bool:
         """Whether this is the key of the session that opened the room."""
-        with self._lock:
-            return code in self._rooms and secrets.compare_digest(self._rooms[code].host.encode(), key.encode())
+        try:
+            room, _ = self._look(code)
+        except RoomGone:
+            return False
+        return secrets.compare_digest(room.host, _digest(room, key).hex())
 
     def predict(self, code: str, seat: str, step: int, answer: str) -> bool:
         """Count a browser's first prediction of a step, if the presenter has not shown the answer; whether it counts.
@@ -175,7 +140,8 @@ class Classroom:
 
     def answers(self, code: str, seat: str) -> Answers:
         """What a browser has answered in this round."""
-        return self._change(code, lambda room: _answers(_seat(room, seat)))
+        room, _ = self._look(code)
+        return _answers(room.seats.get(_digest(room, seat).hex()))
 
     def add_tries(self, code: str, run_id: str, tries: Tries) -> None:
         """Count a model's samples. Samples of a 65th model are not counted."""
@@ -190,7 +156,9 @@ class Classroom:
             code: The room's code.
             samples: What determines each sample's text; anything with a `repr`.
         """
-        return self._change(code, lambda room: [_is_new(room, sample) for sample in samples])
+        with self._store.changing() as rooms:
+            room = _parsed(code, rooms.read(code))
+            return rooms.new_samples(code, room.round, [_digest(room, one) for one in samples], MOST_SAMPLES)
 
     def lead(self, code: str, page: str, query: Mapping[str, str]) -> None:
         """The presenter leads and is on this page. The same place again is no move."""
@@ -231,18 +199,51 @@ class Classroom:
 
     def reset(self, code: str) -> int:
         """Clear all counts except the number of browsers; returns the new round."""
-        return self._change(code, _emptied)
+        with self._store.changing() as rooms:
+            number = _changed(rooms, code, _emptied)
+            rooms.forget_samples(code)
+        return number
 
     def counts(self, code: str) -> Counts:
-        """The room's counts now."""
-        return self._change(code, _copied)
+        """The room's counts now. Shared by all who ask; read-only."""
+        return self._look(code)[1]
+
+    def _look(self, code: str) -> tuple[_Room, Counts]:
+        """The room and its counts, both read-only. It counts as used."""
+        raw = self._store.read(code) if _CODE.fullmatch(code) else None
+        known = self._known.get(code)
+        if known is None or known[0] != raw:
+            room = _parsed(code, raw)
+            known = (raw or b"", room, _copied(room))
+            if len(self._known) > MOST_ROOMS:
+                self._known.clear()
+            self._known[code] = known
+        return known[1], known[2]
 
     def _change(self, code: str, change: Callable[[_Room], Result]) -> Result:
-        with self._lock:
-            if code not in self._rooms:
-                raise LookupError("this class has ended: its room no longer exists")
-            self._rooms.move_to_end(code)
-            return change(self._rooms[code])
+        with self._store.changing() as rooms:
+            return _changed(rooms, code, change)
+
+
+def _changed(rooms: Rooms, code: str, change: Callable[[_Room], Result]) -> Result:
+    raw = rooms.read(code)
+    room = _parsed(code, raw)
+    result = change(room)
+    changed = _ROOM.dump_json(room)
+    if changed != raw:
+        rooms.write(code, changed)
+    return result
+
+
+def _parsed(code: str, raw: bytes | None) -> _Room:
+    """The room in these bytes, as an object of the caller's own."""
+    if raw is None:
+        raise RoomGone("this class has ended: its room no longer exists")
+    try:
+        return _ROOM.validate_json(raw)
+    except ValueError as error:
+        log.warning("the room of the class %s is damaged: %s", code, error)
+        raise RoomGone("this class has ended: its room is damaged") from None
 
 
 def _draw(letters: int) -> str:
@@ -251,7 +252,7 @@ def _draw(letters: int) -> str:
 
 def _seat(room: _Room, seat: str) -> _Seat | None:
     """The browser's answers; None for one beyond MOST_SEATS, which does not count."""
-    digest = _digest(room, seat)
+    digest = _digest(room, seat).hex()
     if digest not in room.seats and len(room.seats) >= MOST_SEATS:
         return None
     return room.seats.setdefault(digest, _Seat())
@@ -262,7 +263,7 @@ def _answers(seat: _Seat | None) -> Answers:
 
 
 def _joined(room: _Room, seat: str) -> int:
-    known = _digest(room, seat) in room.seats
+    known = _digest(room, seat).hex() in room.seats
     room.joined += not known and _seat(room, seat) is not None
     return room.round
 
@@ -301,15 +302,7 @@ def _add(room: _Room, run_id: str, tries: Tries) -> None:
 
 
 def _digest(room: _Room, thing: object) -> bytes:
-    return hashlib.blake2b(repr(thing).encode(), key=room.salt, digest_size=16).digest()
-
-
-def _is_new(room: _Room, sample: object) -> bool:
-    digest = _digest(room, sample)
-    if digest in room.seen or len(room.seen) >= MOST_SAMPLES:
-        return False
-    room.seen.add(digest)
-    return True
+    return hashlib.blake2b(repr(thing).encode(), key=bytes.fromhex(room.salt), digest_size=16).digest()
 
 
 def _moved(room: _Room, page: str, query: tuple[tuple[str, str], ...]) -> None:
@@ -327,17 +320,17 @@ def _sent(room: _Room, page: str, query: tuple[tuple[str, str], ...]) -> None:
 
 def _dealt(room: _Room, hospital: str, number: int) -> tuple[bytes, range]:
     if hospital not in room.dealt and len(room.dealt) >= MOST_KEYS:
-        return room.salt, range(0)
+        return bytes.fromhex(room.salt), range(0)
     first = room.dealt[hospital]
     room.dealt[hospital] = first + number
-    return room.salt, range(first, first + number)
+    return bytes.fromhex(room.salt), range(first, first + number)
 
 
 def _voted(room: _Room, run_id: str, vote: Vote, number: int | None) -> None:
     if number == room.round and (run_id in room.votes or len(room.votes) < MOST_KEYS):
-        votes = room.votes.setdefault(run_id, [])
+        votes = room.votes.setdefault(run_id, "")
         if len(votes) < MOST_VOTES:
-            votes.append(vote)
+            room.votes[run_id] = votes + _DIGITS[vote]
 
 
 def _emptied(room: _Room) -> int:
@@ -345,7 +338,6 @@ def _emptied(room: _Room) -> int:
     room.votes.clear()
     room.revealed.clear()
     room.ends = None
-    room.seen.clear()
     room.predictions.clear()
     room.tries.clear()
     room.sent = None
@@ -356,7 +348,7 @@ def _emptied(room: _Room) -> int:
 
 def _copied(room: _Room) -> Counts:
     predictions = {step: Counter(answers) for step, answers in room.predictions.items()}
-    votes = {run_id: tuple(cast) for run_id, cast in room.votes.items()}
+    votes = {run_id: tuple(map(_VOTES.__getitem__, cast)) for run_id, cast in room.votes.items()}
     return Counts(
         round=room.round,
         joined=room.joined,

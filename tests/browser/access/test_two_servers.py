@@ -1,7 +1,7 @@
-"""Two app servers on one data folder, addressed one by one: what a person sees on both, and what only on one.
+"""Two app servers on one data folder, addressed one by one: notes and classes are the same on both.
 
-docs/serving.md says the same in a table. Each server has an address of its own here, and Streamlit takes a sign-in for
-the address that it was made at alone. So Ada signs in at each, with a browser of her own for each.
+docs/serving.md says what else is, in a table. Each server has an address of its own here, and Streamlit takes a sign-in
+for the address that it was made at alone. So Ada signs in at each, with a browser of her own for each.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.browser.access.provider import Provider
 from tests.browser.access.test_sign_in import MINE, signed_in, ward  # noqa: F401 — `ward` is a fixture
 from tests.browser.served import WAIT, serving, settled
 from tests.browser.test_analyst import upload
-from tests.browser.test_class import a_class
+from tests.browser.test_class import a_class, vote
 
 NOTES = "/cohort?cohort=my+notes"
 
@@ -49,7 +49,7 @@ server_metadata_url = "{provider.address}/.well-known/openid-configuration"
         yield first, second
 
 
-def test_notes_are_the_same_on_both_and_a_class_is_on_one(
+def test_notes_and_a_class_are_the_same_on_both(
     browsers: Callable[[], Page],
     servers: tuple[str, str],
     provider: Provider,
@@ -73,12 +73,18 @@ def test_notes_are_the_same_on_both_and_a_class_is_on_one(
     signed_in(bea, f"{first}/lesson?presenter=1&step=1", "bea@example.org")
     settled(bea)
     code = a_class(bea)
-    for address, hers, joined in ((second, there, "0 browsers joined"), (first, ada, "1 browser joined")):
-        student = hers.context.new_page()
-        student.set_default_timeout(WAIT)
-        student.goto(f"{address}/lesson?room={code}&step=1&screen=page")
-        settled(student)
+    students = []
+    for address, hers, joined in ((second, there, "1 browser joined"), (first, ada, "2 browsers joined")):
+        students.append(hers.context.new_page())
+        students[-1].set_default_timeout(WAIT)
+        students[-1].goto(f"{address}/lesson?room={code}&step=1&screen=vote")
         expect(bea.get_by_text(joined)).to_be_visible(timeout=WAIT)
+    for student, count in zip(students, ("1 prediction so far", "2 predictions so far"), strict=True):
+        vote(student, 0)
+        expect(student.get_by_text("Your vote is counted")).to_be_visible(timeout=WAIT)
+        expect(bea.get_by_text(count)).to_be_visible(timeout=WAIT)
+    for student in students:
+        student.close()
 
     settled(ada)
     ada.get_by_role("button", name="Delete these notes and their models now").click()

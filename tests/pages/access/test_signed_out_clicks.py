@@ -12,7 +12,7 @@ from pages.parts.access import viewer
 from pages.parts.access.rules import Role
 from pages.parts.forget import live
 from pages.parts.session import classroom
-from pages.parts.session.rooms import Vote
+from pages.parts.session.room_values import Vote
 from tests.pages.access.conftest import person
 
 OUT = viewer.Standing(True, why="signed out")

@@ -10,7 +10,8 @@ from core.evaluation.guarantee.live_bound import live_epsilon
 from core.runs.store import Workspace
 from pages.parts.auditor import deck, guesses, proof
 from pages.parts.session import classroom
-from pages.parts.session.rooms import Audited, Classroom, Vote
+from pages.parts.session.room_values import Audited, Vote
+from pages.parts.session.rooms import Classroom
 from tests.pages.visit import said, visit
 
 
@@ -44,8 +45,8 @@ def test_a_class_that_guesses_blindly_about_real_decks_rarely_proves_anything():
     assert false / 400 <= 0.05
 
 
-def test_notes_are_dealt_once_in_a_room_also_after_a_restart():
-    rooms = Classroom()
+def test_notes_are_dealt_once_in_a_room_also_after_a_restart(tmp_path):
+    rooms = Classroom(tmp_path)
     code, _ = rooms.open()
     salt, first = rooms.deal(code, "a hospital", 6)
     same, second = rooms.deal(code, "a hospital", 6)

@@ -8,7 +8,7 @@ from core.evaluation.stats.paired import Pairs
 from pages.parts.lesson import learned
 from pages.parts.lesson.questions import QUESTIONS, UNKNOWN
 from pages.parts.session import classroom
-from pages.parts.session.rooms import AFTER
+from pages.parts.session.room_values import AFTER
 from tests.pages.lesson.test_page_lesson import link, press, served
 from tests.pages.visit import said, visit
 

@@ -20,7 +20,8 @@ from pages.parts.playground.leak_counts import attempts
 from pages.parts.playground.prompt_session import each_once
 from pages.parts.playground.side_by_side import Answer, Try
 from pages.parts.session import classroom, resources
-from pages.parts.session.rooms import Classroom, Tries
+from pages.parts.session.room_values import Tries
+from pages.parts.session.rooms import Classroom
 
 
 @pytest.fixture(scope="module")
@@ -83,8 +84,8 @@ def test_a_model_of_notes_that_somebody_brought_never_gets_into_a_room(monkeypat
     assert told == [synthetic.run_id] * 2
 
 
-def test_the_class_counts_a_sample_once_whoever_asks_for_it(monkeypatch, corpus):
-    rooms = Classroom()
+def test_the_class_counts_a_sample_once_whoever_asks_for_it(monkeypatch, corpus, tmp_path):
+    rooms = Classroom(tmp_path)
     code, _ = rooms.open()
     monkeypatch.setattr(classroom, "room", lambda: code)
     monkeypatch.setattr(classroom, "classroom", lambda: rooms)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from concurrent.futures import ThreadPoolExecutor
 from html.parser import HTMLParser
+from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
@@ -12,14 +13,20 @@ import segno
 import streamlit as st
 
 from pages.parts.lesson import classroom_link
-from pages.parts.session.rooms import AFTER, ALPHABET, MOST_KEYS, MOST_ROOMS, Classroom, Tries
+from pages.parts.session.room_values import AFTER, Tries
+from pages.parts.session.rooms import ALPHABET, MOST_KEYS, MOST_ROOMS, Classroom
 
 STUDENTS = 30
 
 
-def test_browsers_beyond_the_seats_of_a_room_do_not_count(monkeypatch):
+@pytest.fixture
+def rooms(tmp_path: Path) -> Classroom:
+    """The rooms of an empty data folder."""
+    return Classroom(tmp_path)
+
+
+def test_browsers_beyond_the_seats_of_a_room_do_not_count(monkeypatch, rooms):
     monkeypatch.setattr("pages.parts.session.rooms.MOST_SEATS", 2)
-    rooms = Classroom()
     code, _ = rooms.open()
     for seat in ("one", "two", "three", "three"):
         rooms.join(code, seat)
@@ -30,8 +37,7 @@ def test_browsers_beyond_the_seats_of_a_room_do_not_count(monkeypatch):
     assert (counts.joined, counts.predictions, len(counts.learned)) == (2, {1: {"a": 1}}, 1)
 
 
-def test_thirty_students_at_once_are_all_counted():
-    rooms = Classroom()
+def test_thirty_students_at_once_are_all_counted(rooms):
     code, _ = rooms.open()
     other, _ = rooms.open()
 
@@ -52,8 +58,7 @@ def test_thirty_students_at_once_are_all_counted():
     assert rooms.counts(other).joined == 0 and rooms.counts(other).predictions == {}
 
 
-def test_a_reset_empties_the_counts_and_begins_a_new_round():
-    rooms = Classroom()
+def test_a_reset_empties_the_counts_and_begins_a_new_round(rooms):
     code, _ = rooms.open()
     rooms.join(code, "seat")
     rooms.predict(code, "seat", 1, "a")
@@ -65,16 +70,15 @@ def test_a_reset_empties_the_counts_and_begins_a_new_round():
     assert before.predictions == {1: {"a": 1}}, "what was read does not change afterwards"
 
 
-def test_only_the_key_of_whoever_opened_a_room_hosts_it():
-    rooms = Classroom()
+def test_only_the_key_of_whoever_opened_a_room_hosts_it(rooms):
     (one, key), (two, other) = rooms.open(), rooms.open()
+    assert key.encode() not in rooms._store.read(one), "the room has a digest of it alone"
     assert rooms.hosts(one, key) and rooms.hosts(two, other)
     assert not rooms.hosts(one, other) and not rooms.hosts(one, "") and not rooms.hosts("ZZZZZ", key)
     assert not rooms.hosts(one, "é")
 
 
-def test_memory_is_bounded():
-    rooms = Classroom()
+def test_what_a_room_holds_is_bounded(rooms):
     first, _ = rooms.open()
     for number in range(3 * MOST_KEYS):
         rooms.predict(first, f"seat {number}", 1, f"answer {number}")
@@ -87,8 +91,7 @@ def test_memory_is_bounded():
     assert rooms.counts(first).predictions[1]["answer 0"] == 2, "an answer that is known goes on being counted"
 
 
-def test_the_room_that_was_left_alone_longest_makes_way():
-    rooms = Classroom()
+def test_the_room_that_was_left_alone_longest_makes_way(rooms):
     codes = [rooms.open()[0] for _ in range(MOST_ROOMS)]
     rooms.join(codes[0], "seat")
     newest, _ = rooms.open()
@@ -99,8 +102,7 @@ def test_the_room_that_was_left_alone_longest_makes_way():
     assert len(set(codes)) == MOST_ROOMS and set("".join(codes)) <= set(ALPHABET)
 
 
-def test_a_browser_that_comes_back_has_its_answers_and_no_second_vote():
-    rooms = Classroom()
+def test_a_browser_that_comes_back_has_its_answers_and_no_second_vote(rooms):
     code, _ = rooms.open()
     other, _ = rooms.open()
     for _ in range(2):
@@ -116,25 +118,23 @@ def test_a_browser_that_comes_back_has_its_answers_and_no_second_vote():
     assert rooms.answers(code, "seat").predictions == {} and rooms.predict(code, "seat", 1, "b")
 
 
-def test_a_room_keeps_no_seat_in_clear():
-    rooms = Classroom()
+def test_a_room_keeps_no_seat_in_clear(rooms):
     code, _ = rooms.open()
     rooms.join(code, "a-seat-to-look-for")
     rooms.predict(code, "a-seat-to-look-for", 1, "a")
-    assert "a-seat-to-look-for" not in repr(rooms._rooms[code])
+    stored = rooms._store.read(code)
+    assert b'"predictions":{"1":"a"}' in stored and b"a-seat-to-look-for" not in stored
 
 
-def test_seats_are_bounded(monkeypatch):
+def test_seats_are_bounded(monkeypatch, rooms):
     monkeypatch.setattr("pages.parts.session.rooms.MOST_SEATS", 3)
-    rooms = Classroom()
     code, _ = rooms.open()
     for number in range(5):
         rooms.answer(code, f"seat {number}", 0, 1, after=False)
-    assert len(rooms._rooms[code].seats) == 3 and len(rooms.counts(code).learned) == 3
+    assert len(rooms._look(code)[0].seats) == 3 and len(rooms.counts(code).learned) == 3
 
 
-def test_the_three_questions_are_answered_once_and_in_their_time():
-    rooms = Classroom()
+def test_the_three_questions_are_answered_once_and_in_their_time(rooms):
     code, _ = rooms.open()
     assert rooms.answer(code, "seat", 0, 1, after=False)
     assert not rooms.answer(code, "seat", 0, 2, after=False), "the first answer counts"
@@ -153,8 +153,7 @@ def test_the_three_questions_are_answered_once_and_in_their_time():
     assert rooms.counts(code).learned == ()
 
 
-def test_everybody_is_sent_once_to_the_same_place_too():
-    rooms = Classroom()
+def test_everybody_is_sent_once_to_the_same_place_too(rooms):
     code, _ = rooms.open()
     rooms.send(code, "patients", {"patient": "P0001"})
     first = rooms.counts(code)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from pathlib import Path
 
+import pytest
 import streamlit as st
 
 from pages.parts.session import classroom, resources
 
 
-def test_a_browser_that_empties_streamlits_caches_removes_no_object_of_the_process() -> None:
+def test_a_browser_that_empties_streamlits_caches_removes_no_object_of_the_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Streamlit does this for every `clear_cache` on a websocket (`AppSession._handle_clear_cache_request`)."""
 
     @resources.process_object
@@ -21,16 +25,19 @@ def test_a_browser_that_empties_streamlits_caches_removes_no_object_of_the_proce
     def cached() -> object:
         return object()
 
+    monkeypatch.setenv("PHILAB_DATA", str(tmp_path))
     before, cached_before = kept(), cached()
+    rooms = classroom.classroom()
     code, _ = classroom.classroom().open()
     st.cache_data.clear()
     st.cache_resource.clear()
     assert cached() is not cached_before, "this is what the message empties"
-    assert kept() is before and code in classroom.classroom()
+    assert kept() is before and classroom.classroom() is rooms and code in rooms
     resources.empty_caches()
     assert kept() is before
     resources.forget_process()
-    assert kept() is not before and code not in classroom.classroom()
+    assert kept() is not before and classroom.classroom() is not rooms
+    assert code in classroom.classroom(), "rooms are in the data folder, so a server that was restarted has them"
 
 
 def test_an_object_is_made_once_for_each_of_its_arguments_also_by_thirty_threads_at_once() -> None:

@@ -76,6 +76,8 @@ def full_folder(made_once, smoke_workspace: Path, smoke_specs: dict[str, RunSpec
         (work / "noise.key").write_bytes(b"k" * 32)
         (root / "signed-out").mkdir()
         (root / "signed-out" / ("0" * 64)).touch()
+        (root / "classes").mkdir(exist_ok=True)  # a test of the pages may have opened a class
+        (root / "classes" / "rooms.sqlite").write_bytes(b"who joined, and their votes")
 
     return made_once("full", make)
 

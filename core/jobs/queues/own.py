@@ -33,7 +33,6 @@ class Ticket:
 class Queue:
     """Tickets in the order in which they run. Not thread-safe: the engine's lock guards it."""
 
-    closed: bool = False
     _tickets: dict[str, Ticket] = field(default_factory=dict)
     _leaving: list[Ticket] = field(default_factory=list)  # cancelled, but a worker may be about to start them
 

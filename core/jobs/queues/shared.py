@@ -1,0 +1,158 @@
+"""What the servers of one data folder know of each other's queues: what waits where, and who submitted how much.
+
+Each server hands its own jobs to its own workers; this tells the others. A server holds a lock file while it lives.
+What waited at a dead one counts no more. Where the file cannot be used, a server goes on as if it were the only one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import secrets
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from sqlite3 import Connection
+
+from core.common.database import Database
+from core.common.files import make_folder
+from core.runs.lock import held, in_use
+
+FOLDER, FILE = "jobs", "queue.sqlite"  # in the data folder
+DAY_SECONDS = 86_400.0
+OWNED_SECONDS = 7 * DAY_SECONDS  # that an interrupted job stays its owner's
+_TABLES = """
+CREATE TABLE IF NOT EXISTS waiting (job TEXT, server TEXT, user TEXT, place INTEGER, PRIMARY KEY (job, server));
+CREATE TABLE IF NOT EXISTS owners (job TEXT PRIMARY KEY, user TEXT, submitted REAL);
+CREATE TABLE IF NOT EXISTS asked (user TEXT, job TEXT, submitted REAL, minutes REAL, PRIMARY KEY (user, job));
+CREATE TABLE IF NOT EXISTS closed (server TEXT PRIMARY KEY);
+"""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """A job that waits or runs at another server. `place` is the number of jobs before it there."""
+
+    user: str | None
+    place: int
+
+
+class SharedQueue:
+    """One server's part in it, and its view of the others. Any thread may use it."""
+
+    def __init__(self, root: Path) -> None:
+        self.server = secrets.token_hex(8)
+        self._folder = root / FOLDER
+        self._database = Database(self._folder / FILE, _TABLES)
+        self._lives = contextlib.ExitStack()
+        self._beginning = threading.Lock()
+        self._published: list[tuple[str, str | None]] = []
+        self._problem = ""
+
+    # This server's jobs -------------------------------------------------------------------------------------------
+
+    def publish(self, jobs: Sequence[tuple[str, str | None]]) -> None:
+        """Tell the others which jobs wait or run here, in order, each with its user."""
+        if list(jobs) == self._published:
+            return
+        with self._alone_without(), self._changing() as tables:
+            self._forget_the_dead(tables)
+            tables.execute("DELETE FROM waiting WHERE server = ?", (self.server,))
+            rows = [(job, self.server, user, place) for place, (job, user) in enumerate(jobs)]
+            tables.executemany("INSERT INTO waiting VALUES (?, ?, ?, ?)", rows)
+            self._published = list(jobs)
+
+    def submitted(self, job_id: str, user: str | None, minutes: float) -> None:
+        """Note who submitted a job, with its estimated minutes. None: the machine's owner, whose jobs nobody owns."""
+        now = time.time()
+        with self._alone_without(), self._changing() as tables:
+            tables.execute("DELETE FROM asked WHERE submitted < ?", (now - DAY_SECONDS,))
+            tables.execute("DELETE FROM owners WHERE job = ? OR submitted < ?", (job_id, now - OWNED_SECONDS))
+            if user is not None:
+                tables.execute("INSERT INTO owners VALUES (?, ?, ?)", (job_id, user, now))
+                tables.execute("INSERT OR REPLACE INTO asked VALUES (?, ?, ?, ?)", (user, job_id, now, minutes))
+
+    def cancelled(self, job_id: str, *, give_back: str | None) -> None:
+        """Remove a job from every server's queue. Its minutes no longer count for the user to `give_back` them to."""
+        with self._alone_without(), self._changing() as tables:
+            tables.execute("DELETE FROM waiting WHERE job = ? AND server != ?", (job_id, self.server))
+            tables.execute("DELETE FROM asked WHERE job = ? AND user = ?", (job_id, give_back))
+
+    def close_queue(self, closed: bool) -> None:
+        """Close the queue of all servers, for as long as this one lives, or open it. Raises DatabaseUnusable."""
+        with self._changing() as tables:
+            tables.execute("DELETE FROM closed")
+            if closed:
+                tables.execute("INSERT INTO closed VALUES (?)", (self.server,))
+
+    def close(self) -> None:
+        """Tell the others that nothing waits here any more, since this server ends."""
+        if self._lock_file(self.server).exists():  # else nobody knows of it, or the folder is gone
+            self.publish([])
+        self._lives.close()
+        self._database.close()
+
+    # All servers' -------------------------------------------------------------------------------------------------
+
+    def elsewhere(self) -> dict[str, Elsewhere]:
+        """Jobs that wait or run at other servers, by job id."""
+        query = "SELECT job, server, user, place FROM waiting WHERE server != ?"
+        rows = self._rows(query, self.server)
+        living = {server for server in {row[1] for row in rows} if self._is_alive(server)}
+        return {job: Elsewhere(user, place) for job, server, user, place in rows if server in living}
+
+    def owner(self, job_id: str) -> str | None:
+        """The user who last submitted a job, at any server; None if nobody did, or the machine's owner."""
+        return next((user for (user,) in self._rows("SELECT user FROM owners WHERE job = ?", job_id)), None)
+
+    def minutes(self, user: str) -> float:
+        """Estimated minutes of everything that a user submitted in the last 24 hours, at any server."""
+        query = "SELECT coalesce(sum(minutes), 0.0) FROM asked WHERE user = ? AND submitted > ?"
+        return next((minutes for (minutes,) in self._rows(query, user, time.time() - DAY_SECONDS)), 0.0)
+
+    def is_closed(self) -> bool:
+        """Whether a server that lives has closed the queue."""
+        return any(self._is_alive(server) for (server,) in self._rows("SELECT server FROM closed"))
+
+    # The file -----------------------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def _changing(self) -> Iterator[Connection]:
+        with self._beginning:
+            if not self._lock_file(self.server).exists():  # now the others can see that this server lives
+                make_folder(self._folder, private=True)
+                self._lives.enter_context(held(self._lock_file(self.server), should_stop=lambda: False))
+        with self._database.changing() as tables:
+            yield tables
+
+    def _rows(self, query: str, *values: object) -> list[tuple]:
+        with self._alone_without(), self._database.reading() as tables:
+            return [] if tables is None else tables.execute(query, values).fetchall()
+        return []
+
+    @contextlib.contextmanager
+    def _alone_without(self) -> Iterator[None]:
+        """Go on without the file if it cannot be used, and log why, once."""
+        try:
+            yield
+        except OSError as error:
+            if str(error) != self._problem:
+                self._problem = str(error)
+                log.warning("other servers of this data folder do not see this one's jobs, nor it theirs: %s", error)
+
+    def _forget_the_dead(self, tables: Connection) -> None:
+        for (server,) in tables.execute("SELECT server FROM waiting UNION SELECT server FROM closed").fetchall():
+            if not self._is_alive(server):
+                tables.execute("DELETE FROM waiting WHERE server = ?", (server,))
+                tables.execute("DELETE FROM closed WHERE server = ?", (server,))
+                self._lock_file(server).unlink(missing_ok=True)
+
+    def _is_alive(self, server: str) -> bool:
+        return server == self.server or in_use(self._lock_file(server))
+
+    def _lock_file(self, server: str) -> Path:
+        return self._folder / f"{server}.lock"

@@ -1,0 +1,77 @@
+"""What became of each job: from its files, from this engine's queue, and from other servers' queues."""
+
+from __future__ import annotations
+
+from core.jobs.queues.own import Queue, Ticket
+from core.jobs.queues.shared import Elsewhere, SharedQueue
+from core.jobs.work import Job, JobState, Work
+from core.runs.events import Status
+from core.runs.store import Workspace
+
+
+class JobStates:
+    """The part of an engine that looks at jobs. Not thread-safe: the engine's lock guards it."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self.workspace = workspace
+        self._queue = Queue()
+        self._shared = SharedQueue(workspace.root)
+        self._ended: dict[str, Job] = {}  # cancelled jobs, which leave nothing on disk
+        self._reasons: dict[str, str] = {}  # why a job was interrupted
+
+    def _work(self, job_id: str) -> Work:
+        return Work.of(self.workspace, job_id)
+
+    def _find(self, work: Work) -> Job | None:
+        return (
+            self._from_disk(work, self._shared.elsewhere())
+            or work.finished()
+            or self._from_queue(work)
+            or self._ended.get(work.id)
+        )
+
+    def _from_disk(self, work: Work, elsewhere: dict[str, Elsewhere]) -> Job | None:
+        status = work.status()
+        if status is None or (spec := work.spec()) is None:
+            return None
+        state = self._state(work, status, elsewhere)
+        there = elsewhere.get(work.id)
+        place = self._position(work.id) if there is None else there.place
+        position = place if state in ("queued", "running") else None
+        reason = self._reasons.get(work.id, "") if state == "interrupted" else ""
+        return Job(work.run_id, spec, state, status.message or reason, status.submitted, position, work.is_audit)
+
+    def _from_queue(self, work: Work) -> Job | None:
+        """A waiting job while an earlier, cancelled submission of it is still removing its folder."""
+        ticket = self._queue.get(work.id)
+        if ticket is None or ticket.future is not None or work.id not in {one.job_id for one in self._queue.leaving()}:
+            return None
+        return Job(work.run_id, ticket.spec, "queued", "", ticket.submitted, self._position(work.id), work.is_audit)
+
+    def _state(self, work: Work, status: Status, elsewhere: dict[str, Elsewhere]) -> JobState:
+        waits = self._waits(work.id) or work.id in elsewhere
+        if status.state in ("queued", "running") and not (waits or work.in_hand):
+            return "interrupted"
+        return "running" if status.state == "done" else status.state  # done, but not yet moved to its final place
+
+    def _waits(self, job_id: str) -> bool:
+        """Whether the job waits in this engine's queue or a worker of it has the job."""
+        ticket = self._queue.get(job_id)
+        return ticket is not None and ticket.live
+
+    def _position(self, job_id: str) -> int:
+        live = [ticket.job_id for ticket in self._queue.live()]
+        return live.index(job_id) if job_id in live else 0
+
+    def _is_gone(self, ticket: Ticket) -> bool:
+        status = self._work(ticket.job_id).status()
+        return status is None or status.submitted != ticket.submitted
+
+    def _live(self) -> list[Ticket]:
+        """Jobs that run or wait here, in order, without those that another server has cancelled or taken."""
+        leaving = {ticket.job_id for ticket in self._queue.leaving()}  # whose folder is still being removed
+        return [
+            ticket
+            for ticket in self._queue.live()
+            if ticket.future is not None or ticket.job_id in leaving or not self._is_gone(ticket)
+        ]

@@ -1,0 +1,80 @@
+"""What a class room counts and holds, as values: predictions, leaks, guesses, and where the presenter is."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+QUESTIONS = 3  # asked before and after the lesson (`lesson.questions`)
+AFTER = 6  # the lesson's place that shows what the class learned; its answers are revealed like a step's
+
+
+@dataclass(frozen=True)
+class Tries:
+    """Samples that a model wrote, and how many have a direct identifier of a member, or of a held-out patient."""
+
+    samples: int = 0
+    leaks: int = 0
+    control: int = 0
+
+    def __add__(self, other: Tries) -> Tries:
+        return Tries(self.samples + other.samples, self.leaks + other.leaks, self.control + other.control)
+
+
+@dataclass(frozen=True)
+class Audited:
+    """What a class of auditors guesses about: a model, and whether it shows them how familiar a note is."""
+
+    run_id: str
+    helped: bool = False
+
+
+@dataclass(frozen=True)
+class Vote:
+    """One guess whether a note was in the training data: was it right, was the machine's, and did the model help?"""
+
+    right: bool
+    machine: bool
+    helped: bool = False
+
+
+@dataclass(frozen=True)
+class Lead:
+    """Where the presenter is, for those who follow: a page and its link's parameters.
+
+    `number` grows with each move. `exact`: everybody shall see exactly this, also those who are on the page already.
+    """
+
+    number: int
+    page: str
+    query: tuple[tuple[str, str], ...] = ()
+    exact: bool = False
+
+
+Chosen = tuple[int | None, ...]  # the place of the chosen option of each of the three questions; None: not answered
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What one browser answered: its predictions by step, and the three questions before and after the lesson."""
+
+    predictions: dict[int, str] = field(default_factory=dict)
+    before: Chosen = (None,) * QUESTIONS
+    after: Chosen = (None,) * QUESTIONS
+
+
+@dataclass(frozen=True)
+class Counts:
+    """A room's counts at one moment, which do not change later."""
+
+    round: int  # grows with every reset
+    joined: int  # browser sessions
+    predictions: dict[int, Counter[str]]  # step → answer → how many
+    tries: dict[str, Tries]  # run id → what it wrote for the whole class
+    audited: Audited | None = None  # as the presenter chose
+    votes: dict[str, tuple[Vote, ...]] = field(default_factory=dict)  # run id → guesses in their order
+    lead: Lead | None = None  # None: everyone goes their own way
+    sent: Lead | None = None  # where the presenter last sent everybody
+    revealed: frozenset[int] = frozenset()  # steps of the lesson whose answer the presenter has shown
+    ends: float | None = None  # when the countdown ends, `time.time()`
+    learned: tuple[tuple[Chosen, Chosen], ...] = ()  # before and after, of everyone who answered one of the questions
