@@ -65,9 +65,18 @@ def scores(target: Target, files: dict[int, Path]) -> ShadowScores:
         ValueError: a file cannot be read, or is about other notes.
     """
     from core.attacks.evaluation_set import evaluation_notes
+
+    return stored_scores(evaluation_notes(target), files)
+
+
+def stored_scores(notes: pd.DataFrame, files: dict[int, Path]) -> ShadowScores:
+    """What the shadow models say of `notes`, the audit's evaluation notes in their order (columns note_id and text).
+
+    Raises:
+        ValueError: a file cannot be read, or is about other notes.
+    """
     from core.attacks.membership.shadow_scores import ShadowScores
 
-    notes = evaluation_notes(target)
     about, rows = _fingerprint(notes), []
     for file in files.values():
         try:

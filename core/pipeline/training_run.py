@@ -19,8 +19,8 @@ from core.common.files import make_folder, replace_text, settle
 from core.common.randomness import PublicSeed, Randomness
 from core.corpus.tables import Corpus
 from core.pipeline.derived import control_tables, write_derived
-from core.pipeline.epoch_evaluation import evaluator
-from core.pipeline.epoch_sample import writer
+from core.pipeline.epochs.evaluation import evaluator
+from core.pipeline.epochs.sample import writer
 from core.pipeline.quick_audit import Progress, Stop, attacks_of
 from core.runs import noise_key
 from core.runs.events import Cancelled, EventLog, State, Status, read_status, write_status

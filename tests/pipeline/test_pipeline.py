@@ -14,7 +14,7 @@ import pytest
 
 from core.corpus.synthetic.canaries import draw
 from core.evaluation.summary import summarise
-from core.pipeline.epoch_evaluation import tracked_canaries
+from core.pipeline.epochs.evaluation import tracked_canaries
 from core.pipeline.training_run import Cancelled, execute
 from core.runs.events import read_events, read_status
 from core.runs.store import Workspace

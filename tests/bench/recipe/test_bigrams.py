@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bench import bigrams
+from bench.recipe import bigrams
 from core.corpus.synthetic.hospital import build
 from core.corpus.tables import Corpus
 from core.models.build import LanguageModel, load

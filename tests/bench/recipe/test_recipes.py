@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import recipes
+from bench.recipe import recipes
 from core.corpus.synthetic.hospital import build
 from core.spec import CORPUS_PRESETS
 

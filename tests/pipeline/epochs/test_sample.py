@@ -10,7 +10,7 @@ import torch
 
 from core.corpus.synthetic.hospital import build
 from core.phi.spans import Span
-from core.pipeline import epoch_sample
+from core.pipeline.epochs import sample as epoch_sample
 from core.runs.progress import progress_of
 from core.runs.store import Workspace
 from core.spec import CORPUS_PRESETS, AuditSpec, PrivacySpec, TrainingSpec

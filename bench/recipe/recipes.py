@@ -1,4 +1,4 @@
-"""The trainings from which the recipe was chosen: `python -m core bench recipes --write recipes.jsonl`.
+"""The trainings from which the recipe was chosen: `python -m core bench recipes --write bench/recipe/recipes.jsonl`.
 
 Every setting of `GRID` is trained on the notes of a *tuning hospital*: synthetic, and of another seed than any hospital
 whose figures are reported. Nothing is therefore chosen on notes that a reported ε protects, and choosing costs no ε.

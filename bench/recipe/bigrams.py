@@ -5,7 +5,7 @@ public model. An expert asks whether DP-SGD does better than that. The unit is a
 Euclidean norm of at most `CLIP`, and two data sets are neighbours when one has one more note. Noise is added to all
 V² cells, those of pairs that nobody wrote included, so the release is one Gaussian mechanism; what is done with the
 table afterwards costs no ε. The threshold and the weight of the mixture are chosen on the tuning hospital
-(`bench.recipes`), and the figures are those of another one. docs/methods/recipe.md compares them with DP-SGD.
+(`bench.recipe.recipes`), and the figures are those of another one. docs/methods/recipe.md compares them with DP-SGD.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bench.recipes import MIDDLE, SMALL, TUNING_SEED
+from bench.recipe.recipes import MIDDLE, SMALL, TUNING_SEED
 from core.common.randomness import PublicSeed
 from core.corpus.synthetic.hospital import build
 from core.corpus.tables import Corpus
